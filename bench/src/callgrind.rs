@@ -1,0 +1,103 @@
+//! Instructions per operation: this program under callgrind, once with few operations and once with many.
+//!
+//! The parent starts itself under valgrind with the hidden sub-command `callgrind PEER OP N`; the child runs N operations
+//! on a current-thread runtime. The difference of the two totals is the cost of the operations, and starting cancels.
+
+use std::env;
+use std::io;
+use std::process::Command;
+
+use crate::ground::Place;
+use crate::peers::{PEERS, Peer};
+
+/// A counted operation.
+pub struct Operation {
+    pub workload: &'static str,
+    /// The OP of the sub-command.
+    name: &'static str,
+    /// `None` when the peer has no means for it.
+    run: fn(&Peer, u64) -> Option<()>,
+}
+
+pub const OPERATIONS: &[Operation] = &[
+    Operation {
+        workload: "actor.instr_tell",
+        name: "tell",
+        run: |peer, ops| {
+            peer.tell_batches?(ops, BATCH);
+            Some(())
+        },
+    },
+    Operation {
+        workload: "actor.instr_ask",
+        name: "ask",
+        run: |peer, ops| {
+            peer.ask?(Place::Current, ops);
+            Some(())
+        },
+    },
+    Operation {
+        workload: "actor.instr_spawn",
+        name: "spawn",
+        run: |peer, ops| {
+            peer.spawn?(Place::Current, ops);
+            Some(())
+        },
+    },
+];
+
+/// Messages told between two waits for the receiver.
+const BATCH: u64 = 100;
+
+const FEW: u64 = 2_000;
+const MANY: u64 = 12_000;
+
+pub fn is_installed() -> bool {
+    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// The parent's side: instructions per operation.
+pub fn instructions_per_op(peer: &Peer, operation: &Operation) -> Result<f64, String> {
+    let few = collected(peer, operation, FEW)?;
+    let many = collected(peer, operation, MANY)?;
+    Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
+}
+
+/// The child's side: the arguments after `callgrind`.
+pub fn run_child(arguments: &[String]) -> Result<(), String> {
+    let [peer, operation, ops] = arguments else {
+        return Err("callgrind takes PEER OP N".into());
+    };
+    let peer = PEERS.iter().find(|known| known.name == peer);
+    let operation = OPERATIONS.iter().find(|known| known.name == operation);
+    let (Some(peer), Some(operation), Ok(ops)) = (peer, operation, ops.parse()) else {
+        return Err(format!("callgrind does not know {}", arguments.join(" ")));
+    };
+    (operation.run)(peer, ops).ok_or_else(|| format!("{} has no {}", peer.name, operation.name))
+}
+
+/// The instructions of a whole child.
+fn collected(peer: &Peer, operation: &Operation, ops: u64) -> Result<u64, String> {
+    let failed = |error: io::Error| format!("valgrind cannot be run: {error}");
+    let profile = env::temp_dir().join(format!("pleach-bench-{}.callgrind", std::process::id()));
+    let output = Command::new("valgrind")
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(env::current_exe().map_err(failed)?)
+        .args(["callgrind", peer.name, operation.name, &ops.to_string()])
+        .output()
+        .map_err(failed)?;
+    // Only the total on standard error is wanted, so it does not matter when there is no profile to remove.
+    let _ = std::fs::remove_file(profile);
+    let log = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("{} {} failed under valgrind:\n{log}", peer.name, operation.name));
+    }
+    total(&log).ok_or_else(|| format!("no \"Collected\" line in valgrind's log:\n{log}"))
+}
+
+/// The number in the line `==123== Collected : 456`.
+fn total(log: &str) -> Option<u64> {
+    let (_, rest) = log.split_once("Collected :")?;
+    rest.split_whitespace().next()?.parse().ok()
+}

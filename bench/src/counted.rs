@@ -1,0 +1,113 @@
+//! The workloads that are counted, not timed: allocations, live heap, and the slowest push.
+//!
+//! Allocations and heap are deterministic up to a rounding, so one run is enough. The slowest push is neither: it is
+//! repeated against preemption, and still depends on the state of the heap, see [`worst_push`].
+
+use crate::counting;
+use crate::ground::Place;
+use crate::peers::Peer;
+use crate::report::Figure;
+
+/// A counted workload.
+pub struct Counted {
+    pub name: &'static str,
+    /// Whether the value is compared to the floor's.
+    pub has_floor: bool,
+    /// `None` when the peer has no means for it, or too much heap for a million actors.
+    run: fn(&Peer) -> Option<f64>,
+}
+
+pub const WORKLOADS: &[Counted] = &[
+    Counted { name: "actor.worst_push", has_floor: false, run: worst_push },
+    Counted {
+        name: "actor.allocs_tell",
+        has_floor: true,
+        run: |peer| {
+            let tell = peer.tell_batches?;
+            Some(allocations_per_op(|ops| tell(ops, BACKLOG)))
+        },
+    },
+    Counted {
+        name: "actor.allocs_ask",
+        has_floor: true,
+        run: |peer| {
+            let ask = peer.ask?;
+            Some(allocations_per_op(|ops| {
+                ask(Place::Current, ops);
+            }))
+        },
+    },
+    Counted { name: "actor.memory_100k_fresh", has_floor: true, run: |peer| heap_per_actor(peer, 100_000, 0) },
+    Counted { name: "actor.memory_100k_after1", has_floor: true, run: |peer| heap_per_actor(peer, 100_000, 1) },
+    Counted { name: "actor.memory_100k_after200", has_floor: true, run: |peer| heap_per_actor(peer, 100_000, 200) },
+    Counted {
+        name: "actor.memory_1m_fresh",
+        has_floor: true,
+        run: |peer| {
+            heap_per_actor(peer, 10_000, 0).filter(|bytes| *bytes < MILLION_HEAP_MAX)?;
+            heap_per_actor(peer, 1_000_000, 0)
+        },
+    },
+];
+
+/// Messages waiting when allocations per tell are counted: more than any peer keeps room for once they are handled.
+const BACKLOG: u64 = 1_000;
+
+/// Bytes per actor above which a million of them are not tried.
+const MILLION_HEAP_MAX: f64 = 2_048.0;
+
+/// Runs of the backlog, of which the quietest counts for each bucket.
+const PUSH_RUNS: usize = 3;
+
+const PUSH_BACKLOG: u64 = 4_000_000;
+
+/// The figures of all peers. The first of `peers` is the floor.
+pub fn figures(workload: &Counted, peers: &[&Peer]) -> Vec<Figure> {
+    let mut floor = None;
+    let mut figures = Vec::new();
+    for peer in peers {
+        let Some(value) = (workload.run)(peer) else {
+            continue;
+        };
+        let floor = *floor.get_or_insert(value);
+        figures.push(Figure {
+            workload: workload.name,
+            peer: peer.name,
+            value,
+            ratio: (workload.has_floor && floor > 0.0).then(|| value / floor),
+            is_unsteady: false,
+        });
+    }
+    figures
+}
+
+/// The difference of a long and a short run, so that what starting costs cancels.
+fn allocations_per_op(run: impl Fn(u64)) -> f64 {
+    const SHORT: u64 = 2_000;
+    const LONG: u64 = 12_000;
+    let count = |ops| {
+        counting::start();
+        run(ops);
+        counting::stop().allocations as f64
+    };
+    (count(LONG) - count(SHORT)) / (LONG - SHORT) as f64
+}
+
+fn heap_per_actor(peer: &Peer, actors: u64, messages: u64) -> Option<f64> {
+    Some(peer.idle_heap?(actors, messages) as f64 / actors as f64)
+}
+
+/// The slowest push of a bucket is taken from the run in which it was fastest, since a preempted thread seldom stops in the
+/// same bucket each time; the worst of the buckets is reported. A mailbox that grows one buffer is cheap while the allocator
+/// can extend it in place and dear when it must copy, so its figure is a lower bound that rises with what the process did
+/// before.
+fn worst_push(peer: &Peer) -> Option<f64> {
+    let run = peer.worst_push?;
+    let mut quietest = run(PUSH_BACKLOG);
+    for _ in 1..PUSH_RUNS {
+        for (slowest, again) in quietest.iter_mut().zip(run(PUSH_BACKLOG)) {
+            *slowest = again.min(*slowest);
+        }
+    }
+    quietest.into_iter().max().map(|ns| ns as f64)
+}

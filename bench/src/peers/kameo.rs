@@ -1,0 +1,297 @@
+//! kameo: actors with bounded or unbounded mailboxes; a supervisor restarts its child in place.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use kameo::actor::{Actor, ActorRef, Spawn};
+use kameo::error::Infallible;
+use kameo::mailbox;
+use kameo::message::{Context, Message};
+
+use super::Peer;
+use crate::ground::{
+    CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
+};
+
+pub const PEER: Peer = Peer {
+    name: "kameo",
+    tell_unbounded: Some(tell_unbounded),
+    tell_bounded: Some(tell_bounded),
+    tell_batches: Some(tell_batches),
+    ask: Some(ask),
+    ring: Some(ring),
+    spawn: Some(spawn),
+    spawn_named: Some(spawn_named),
+    restart_error: Some(restart_error),
+    restart_panic: Some(restart_panic),
+    worst_push: Some(worst_push),
+    idle_heap: Some(idle_heap),
+};
+
+struct Counter(Tally);
+
+impl Actor for Counter {
+    type Args = Tally;
+    type Error = Infallible;
+
+    async fn on_start(tally: Tally, _me: ActorRef<Self>) -> Result<Self, Infallible> {
+        Ok(Counter(tally))
+    }
+}
+
+impl Message<Item> for Counter {
+    type Reply = ();
+
+    async fn handle(&mut self, item: Item, _cx: &mut Context<Self, ()>) {
+        black_box(item);
+        self.0.hit();
+    }
+}
+
+fn counter(tally: Tally) -> ActorRef<Counter> {
+    Counter::spawn_with_mailbox(tally, mailbox::unbounded())
+}
+
+/// An unbounded mailbox always takes the message at once.
+fn tell(to: &ActorRef<Counter>, item: Item) {
+    to.tell(item).try_send().expect("the actor lives");
+}
+
+fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(ops);
+        let to = counter(tally.clone());
+        timed(async move {
+            senders.start(ops, &to, async |to, share| push(to, share), push);
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn push(to: ActorRef<Counter>, share: u64) {
+    for n in 0..share {
+        tell(&to, item(n));
+    }
+}
+
+fn tell_bounded(ops: u64, senders: Senders) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(ops);
+        let to = Counter::spawn_with_mailbox(tally.clone(), mailbox::bounded(CAPACITY));
+        timed(async move {
+            senders.start(
+                ops,
+                &to,
+                async |to, share| {
+                    for n in 0..share {
+                        to.tell(item(n)).send().await.expect("the actor lives");
+                    }
+                },
+                |to, share| {
+                    for n in 0..share {
+                        to.tell(item(n)).blocking_send().expect("the actor lives");
+                    }
+                },
+            );
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn tell_batches(ops: u64, batch: u64) {
+    Place::Current.run(async move {
+        let tally = Tally::to(ops);
+        let to = counter(tally.clone());
+        tell_in_batches(ops, batch, &tally, |item| tell(&to, item)).await;
+    });
+}
+
+struct Question(u64);
+
+impl Message<Question> for Counter {
+    type Reply = u64;
+
+    async fn handle(&mut self, Question(n): Question, _cx: &mut Context<Self, u64>) -> u64 {
+        n + 1
+    }
+}
+
+fn ask(place: Place, ops: u64) -> Duration {
+    place.run(async move {
+        let to = counter(Tally::to(0));
+        timed(async move {
+            for n in 0..ops {
+                black_box(to.ask(Question(n)).send().await.expect("the actor replies"));
+            }
+        })
+        .await
+    })
+}
+
+struct RingMember {
+    tally: Tally,
+    next: Option<ActorRef<RingMember>>,
+}
+
+impl Actor for RingMember {
+    type Args = Self;
+    type Error = Infallible;
+
+    async fn on_start(member: Self, _me: ActorRef<Self>) -> Result<Self, Infallible> {
+        Ok(member)
+    }
+}
+
+struct Next(ActorRef<RingMember>);
+
+impl Message<Next> for RingMember {
+    type Reply = ();
+
+    async fn handle(&mut self, Next(next): Next, _cx: &mut Context<Self, ()>) {
+        self.next = Some(next);
+    }
+}
+
+struct Token(u64);
+
+impl Message<Token> for RingMember {
+    type Reply = ();
+
+    async fn handle(&mut self, Token(left): Token, _cx: &mut Context<Self, ()>) {
+        if left == 0 {
+            self.tally.hit();
+        } else {
+            let next = self.next.as_ref().expect("the ring is closed before the token");
+            next.tell(Token(left - 1)).try_send().expect("the ring lives");
+        }
+    }
+}
+
+fn ring(hops: u64) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(1);
+        let mut members: Vec<ActorRef<RingMember>> = Vec::with_capacity(RING);
+        for _ in 0..RING {
+            let member = RingMember { tally: tally.clone(), next: members.last().cloned() };
+            members.push(RingMember::spawn_with_mailbox(member, mailbox::unbounded()));
+        }
+        let first = members[0].clone();
+        let last = members[RING - 1].clone();
+        first.ask(Next(last)).send().await.expect("the ring lives");
+        timed(async move {
+            first.tell(Token(hops)).try_send().expect("the ring lives");
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn spawn(place: Place, ops: u64) -> Duration {
+    place.run(async move {
+        let tally = Tally::to(0);
+        let mut stopping = Vec::with_capacity(ops as usize);
+        timed(async move {
+            for _ in 0..ops {
+                let actor = counter(tally.clone());
+                actor.stop_gracefully().await.expect("the actor lives");
+                stopping.push(actor);
+            }
+            for actor in stopping {
+                actor.wait_for_shutdown().await;
+            }
+        })
+        .await
+    })
+}
+
+fn spawn_named(ops: u64) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(0);
+        timed(async move {
+            for n in 0..ops {
+                let actor = counter(tally.clone());
+                actor.register(format!("actor-{n}")).expect("the name is free");
+                actor.stop_gracefully().await.expect("the actor lives");
+                actor.wait_for_shutdown().await;
+            }
+        })
+        .await
+    })
+}
+
+type Handle = fn(u64) -> Result<(), Failed>;
+
+#[derive(Debug)]
+struct Failed;
+
+/// Counts its starts, and on each sends itself the message it fails on. What else waits in the mailbox while it starts is
+/// lost with the failure, so the messages cannot be sent ahead.
+struct Fragile(Handle);
+
+impl Actor for Fragile {
+    type Args = (Handle, Tally);
+    type Error = Infallible;
+
+    async fn on_start((handle, starts): Self::Args, me: ActorRef<Self>) -> Result<Self, Infallible> {
+        starts.hit();
+        if !starts.is_reached() {
+            me.tell(item(0)).try_send().expect("the actor lives");
+        }
+        Ok(Fragile(handle))
+    }
+}
+
+impl Message<Item> for Fragile {
+    type Reply = Result<(), Failed>;
+
+    async fn handle(&mut self, [n, _]: Item, _cx: &mut Context<Self, Self::Reply>) -> Self::Reply {
+        (self.0)(n)
+    }
+}
+
+struct Supervisor;
+
+impl Actor for Supervisor {
+    type Args = ();
+    type Error = Infallible;
+
+    async fn on_start(_args: (), _me: ActorRef<Self>) -> Result<Self, Infallible> {
+        Ok(Supervisor)
+    }
+}
+
+fn restart_error(ops: u64) -> Duration {
+    restart(ops, |_| Err(Failed))
+}
+
+fn restart_panic(ops: u64) -> Duration {
+    restart(ops, |n| panic!("message {n}"))
+}
+
+fn restart(ops: u64, handle: Handle) -> Duration {
+    Place::Workers.run(async move {
+        let starts = Tally::to(ops + 1);
+        let supervisor = Supervisor::spawn(());
+        timed(async move {
+            let _child = Fragile::supervise(&supervisor, (handle, starts.clone()))
+                .restart_limit(u32::MAX, Duration::from_secs(3600))
+                .spawn_with_mailbox(mailbox::unbounded())
+                .await;
+            starts.reached().await;
+        })
+        .await
+    })
+}
+
+fn worst_push(backlog: u64) -> Vec<u64> {
+    Place::Current.run(async move {
+        let to = counter(Tally::to(backlog));
+        slowest_by_bucket(backlog, |item| tell(&to, item))
+    })
+}
+
+fn idle_heap(actors: u64, messages: u64) -> i64 {
+    Place::Current.run(heap_of_idle(actors, messages, Tally::to(u64::MAX), async |tally| counter(tally), tell))
+}

@@ -1,0 +1,64 @@
+//! The peers, one file each: a peer is a name and the workloads it can run.
+//!
+//! A field that is `None` is a workload the peer has no means for, and is left out of the report. The first peer of the
+//! table is the floor that the ratios are formed against, so it has all of them.
+
+mod actix;
+mod kameo;
+mod kanal;
+mod ractor;
+mod tokio;
+
+use std::time::Duration;
+
+use crate::ground::{Place, Senders};
+
+/// All peers, the floor first.
+pub const PEERS: &[Peer] = &[tokio::PEER, kanal::PEER, ractor::PEER, kameo::PEER, actix::PEER];
+
+/// A peer's workloads. `u64` is the number of operations, the `Duration` the time all of them took.
+pub struct Peer {
+    pub name: &'static str,
+    /// The senders tell one actor with an unbounded mailbox; ends when all is handled.
+    pub tell_unbounded: Option<fn(u64, Senders) -> Duration>,
+    /// The same with a mailbox of [`CAPACITY`](crate::ground::CAPACITY), waiting while it is full.
+    pub tell_bounded: Option<fn(u64, Senders) -> Duration>,
+    /// Tells on [`Place::Current`] by [`tell_in_batches`](crate::ground::tell_in_batches), in batches of the second number.
+    pub tell_batches: Option<fn(u64, u64)>,
+    /// One request after the other, each waiting for its reply.
+    pub ask: Option<fn(Place, u64) -> Duration>,
+    /// One token goes around [`RING`](crate::ground::RING) actors; an operation is a hop.
+    pub ring: Option<fn(u64) -> Duration>,
+    /// Spawns and stops actors without a chosen name, then waits for all ends.
+    pub spawn: Option<fn(Place, u64) -> Duration>,
+    /// Spawns an actor under a name, stops it and waits for its end before the next.
+    pub spawn_named: Option<fn(u64) -> Duration>,
+    /// An actor fails with an error and is started again.
+    pub restart_error: Option<fn(u64) -> Duration>,
+    /// An actor panics and is started again.
+    pub restart_panic: Option<fn(u64) -> Duration>,
+    /// Pushes a backlog by [`slowest_by_bucket`](crate::ground::slowest_by_bucket) and gives its buckets.
+    pub worst_push: Option<fn(u64) -> Vec<u64>>,
+    /// The live heap by [`heap_of_idle`](crate::ground::heap_of_idle) of so many actors after so many messages each.
+    pub idle_heap: Option<fn(u64, u64) -> i64>,
+}
+
+impl Peer {
+    /// A peer that runs nothing yet.
+    const fn named(name: &'static str) -> Peer {
+        Peer {
+            name,
+            tell_unbounded: None,
+            tell_bounded: None,
+            tell_batches: None,
+            ask: None,
+            ring: None,
+            spawn: None,
+            spawn_named: None,
+            restart_error: None,
+            restart_panic: None,
+            worst_push: None,
+            idle_heap: None,
+        }
+    }
+}

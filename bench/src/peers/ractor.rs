@@ -1,0 +1,284 @@
+//! ractor: actors with unbounded mailboxes only; a supervisor sees its child fail and spawns another.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+
+use super::Peer;
+use crate::ground::{Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed};
+
+pub const PEER: Peer = Peer {
+    tell_unbounded: Some(tell_unbounded),
+    tell_batches: Some(tell_batches),
+    ask: Some(ask),
+    ring: Some(ring),
+    spawn: Some(spawn),
+    spawn_named: Some(spawn_named),
+    restart_error: Some(restart_error),
+    restart_panic: Some(restart_panic),
+    worst_push: Some(worst_push),
+    idle_heap: Some(idle_heap),
+    ..Peer::named("ractor")
+};
+
+struct Counter;
+
+impl Actor for Counter {
+    type Msg = Item;
+    type State = Tally;
+    type Arguments = Tally;
+
+    async fn pre_start(&self, _me: ActorRef<Item>, tally: Tally) -> Result<Tally, ActorProcessingErr> {
+        Ok(tally)
+    }
+
+    async fn handle(&self, _me: ActorRef<Item>, item: Item, tally: &mut Tally) -> Result<(), ActorProcessingErr> {
+        black_box(item);
+        tally.hit();
+        Ok(())
+    }
+}
+
+async fn counter(tally: Tally) -> ActorRef<Item> {
+    let (actor, _end) = Actor::spawn(None, Counter, tally).await.expect("it starts");
+    actor
+}
+
+fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(ops);
+        let to = counter(tally.clone()).await;
+        timed(async move {
+            senders.start(ops, &to, async |to, share| push(to, share), push);
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn push(to: ActorRef<Item>, share: u64) {
+    for n in 0..share {
+        to.cast(item(n)).expect("the actor lives");
+    }
+}
+
+fn tell_batches(ops: u64, batch: u64) {
+    Place::Current.run(async move {
+        let tally = Tally::to(ops);
+        let to = counter(tally.clone()).await;
+        tell_in_batches(ops, batch, &tally, |item| to.cast(item).expect("the actor lives")).await;
+    });
+}
+
+struct Answerer;
+
+struct Question(u64, RpcReplyPort<u64>);
+
+// Without the cluster feature a message needs no serialization, and ractor implements `Message` for it.
+impl Actor for Answerer {
+    type Msg = Question;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _me: ActorRef<Question>, _args: ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _me: ActorRef<Question>,
+        Question(n, reply): Question,
+        _state: &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        reply.send(n + 1)?;
+        Ok(())
+    }
+}
+
+fn ask(place: Place, ops: u64) -> Duration {
+    place.run(async move {
+        let (to, _end) = Actor::spawn(None, Answerer, ()).await.expect("it starts");
+        timed(async move {
+            for n in 0..ops {
+                let answer = to.call(|reply| Question(n, reply), None).await;
+                black_box(answer.expect("the actor lives").unwrap());
+            }
+        })
+        .await
+    })
+}
+
+struct Link {
+    tally: Tally,
+    next: Option<ActorRef<Pass>>,
+}
+
+enum Pass {
+    Next(ActorRef<Pass>),
+    Token(u64),
+}
+
+struct RingMember;
+
+impl Actor for RingMember {
+    type Msg = Pass;
+    type State = Link;
+    type Arguments = Link;
+
+    async fn pre_start(&self, _me: ActorRef<Pass>, link: Link) -> Result<Link, ActorProcessingErr> {
+        Ok(link)
+    }
+
+    async fn handle(&self, _me: ActorRef<Pass>, message: Pass, link: &mut Link) -> Result<(), ActorProcessingErr> {
+        match (message, &link.next) {
+            (Pass::Next(next), _) => link.next = Some(next),
+            (Pass::Token(0), _) => link.tally.hit(),
+            (Pass::Token(left), Some(next)) => next.cast(Pass::Token(left - 1))?,
+            (Pass::Token(_), None) => unreachable!("the ring is closed before the token"),
+        }
+        Ok(())
+    }
+}
+
+fn ring(hops: u64) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(1);
+        let mut members: Vec<ActorRef<Pass>> = Vec::with_capacity(RING);
+        for _ in 0..RING {
+            let link = Link { tally: tally.clone(), next: members.last().cloned() };
+            let (member, _end) = Actor::spawn(None, RingMember, link).await.expect("it starts");
+            members.push(member);
+        }
+        let first = members[0].clone();
+        first.cast(Pass::Next(members[RING - 1].clone())).expect("the ring lives");
+        timed(async move {
+            first.cast(Pass::Token(hops)).expect("the ring lives");
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn spawn(place: Place, ops: u64) -> Duration {
+    place.run(async move {
+        let tally = Tally::to(0);
+        let mut ends = Vec::with_capacity(ops as usize);
+        timed(async move {
+            for _ in 0..ops {
+                let (actor, end) = Actor::spawn(None, Counter, tally.clone()).await.expect("it starts");
+                actor.stop(None);
+                ends.push(end);
+            }
+            for end in ends {
+                end.await.expect("the actor does not panic");
+            }
+        })
+        .await
+    })
+}
+
+fn spawn_named(ops: u64) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(0);
+        timed(async move {
+            for n in 0..ops {
+                let name = Some(format!("actor-{n}"));
+                let (actor, end) = Actor::spawn(name, Counter, tally.clone()).await.expect("it starts");
+                actor.stop(None);
+                end.await.expect("the actor does not panic");
+            }
+        })
+        .await
+    })
+}
+
+type Handle = fn(u64) -> Result<(), ActorProcessingErr>;
+
+struct Fragile(Handle);
+
+impl Actor for Fragile {
+    type Msg = Item;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _me: ActorRef<Item>, _args: ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(&self, _me: ActorRef<Item>, [n, _]: Item, _state: &mut ()) -> Result<(), ActorProcessingErr> {
+        (self.0)(n)
+    }
+}
+
+/// Keeps one fragile child alive, and sends each incarnation the message it fails on.
+struct Supervisor(Handle);
+
+impl Supervisor {
+    async fn start_child(&self, me: &ActorRef<()>) -> Result<(), ActorProcessingErr> {
+        let (child, _end) = Actor::spawn_linked(None, Fragile(self.0), (), me.get_cell()).await?;
+        Ok(child.cast(item(0))?)
+    }
+}
+
+impl Actor for Supervisor {
+    type Msg = ();
+    type State = Tally;
+    type Arguments = Tally;
+
+    async fn pre_start(&self, _me: ActorRef<()>, tally: Tally) -> Result<Tally, ActorProcessingErr> {
+        Ok(tally)
+    }
+
+    async fn handle(&self, me: ActorRef<()>, _start: (), _tally: &mut Tally) -> Result<(), ActorProcessingErr> {
+        self.start_child(&me).await
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        me: ActorRef<()>,
+        event: SupervisionEvent,
+        tally: &mut Tally,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(..) = event {
+            tally.hit();
+            if !tally.is_reached() {
+                self.start_child(&me).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn restart_error(ops: u64) -> Duration {
+    restart(ops, |n| Err(format!("message {n}").into()))
+}
+
+fn restart_panic(ops: u64) -> Duration {
+    restart(ops, |n| panic!("message {n}"))
+}
+
+fn restart(ops: u64, handle: Handle) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(ops);
+        let spawned = Actor::spawn(None, Supervisor(handle), tally.clone()).await;
+        let (supervisor, _end) = spawned.expect("it starts");
+        timed(async move {
+            supervisor.cast(()).expect("the supervisor lives");
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn worst_push(backlog: u64) -> Vec<u64> {
+    Place::Current.run(async move {
+        let to = counter(Tally::to(backlog)).await;
+        slowest_by_bucket(backlog, |item| to.cast(item).expect("the actor lives"))
+    })
+}
+
+fn idle_heap(actors: u64, messages: u64) -> i64 {
+    Place::Current
+        .run(heap_of_idle(actors, messages, Tally::to(u64::MAX), counter, |to, item| to.cast(item).expect("the actor lives")))
+}

@@ -1,0 +1,139 @@
+//! The timed workloads: every peer in turn, several rounds, and a ratio to the floor of the same round.
+
+use std::collections::BTreeMap;
+use std::panic;
+use std::time::Duration;
+
+use crate::ground::{Place, Senders};
+use crate::peers::Peer;
+use crate::report::Figure;
+
+/// Rounds of one pass. A round gives each peer one sample, and the floor of that round is what it is compared to.
+const ROUNDS: usize = 5;
+
+/// The share of a value below which a difference is noise.
+const NOISE: f64 = 0.25;
+
+pub struct Timed {
+    pub name: &'static str,
+    ops: u64,
+    /// `None` when the peer has no means for it.
+    run: fn(&Peer, u64) -> Option<Duration>,
+}
+
+/// The sizes keep one sample between a hundredth and a tenth of a second for most peers.
+pub const WORKLOADS: &[Timed] = &[
+    Timed { name: "actor.tell_unbounded", ops: 200_000, run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Tasks(1))) },
+    Timed {
+        name: "actor.tell_unbounded_outside",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Threads(1))),
+    },
+    Timed { name: "actor.tell_bounded1024", ops: 200_000, run: |peer, ops| Some(peer.tell_bounded?(ops, Senders::Tasks(1))) },
+    Timed {
+        name: "actor.tell_bounded1024_outside",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_bounded?(ops, Senders::Threads(1))),
+    },
+    Timed { name: "actor.tell_4senders", ops: 200_000, run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Tasks(4))) },
+    Timed {
+        name: "actor.tell_4senders_outside",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Threads(4))),
+    },
+    Timed { name: "actor.ask", ops: 50_000, run: |peer, ops| Some(peer.ask?(Place::Workers, ops)) },
+    Timed { name: "actor.ring1000", ops: 100_000, run: |peer, ops| Some(peer.ring?(ops)) },
+    Timed { name: "actor.spawn", ops: 10_000, run: |peer, ops| Some(peer.spawn?(Place::Workers, ops)) },
+    Timed { name: "actor.spawn_named", ops: 5_000, run: |peer, ops| Some(peer.spawn_named?(ops)) },
+    Timed { name: "actor.restart_error", ops: 10_000, run: |peer, ops| Some(peer.restart_error?(ops)) },
+    Timed { name: "actor.restart_panic", ops: 5_000, run: |peer, ops| quietly(|| Some(peer.restart_panic?(ops))) },
+];
+
+/// A peer's samples of one workload: the ns per operation and its ratio to the floor of the same round.
+#[derive(Default)]
+struct Samples {
+    ns: Vec<f64>,
+    ratios: Vec<f64>,
+}
+
+/// All samples so far. The first of `peers` is the floor.
+pub struct Bench<'a> {
+    peers: &'a [&'a Peer],
+    samples: BTreeMap<(&'static str, &'static str), Samples>,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(peers: &'a [&'a Peer]) -> Self {
+        Bench { peers, samples: BTreeMap::new() }
+    }
+
+    /// One pass of one workload.
+    pub fn pass(&mut self, workload: &Timed) {
+        for round in 0..ROUNDS {
+            let ns = self.round(workload, round);
+            let floor = ns[0].expect("the floor runs every workload");
+            for (peer, ns) in self.peers.iter().zip(ns) {
+                if let Some(ns) = ns {
+                    let samples = self.samples.entry((workload.name, peer.name)).or_default();
+                    samples.ns.push(ns);
+                    samples.ratios.push(ns / floor);
+                }
+            }
+        }
+    }
+
+    /// Each peer once, in the order of the peers but starting elsewhere each round, so that none always follows the same.
+    fn round(&self, workload: &Timed, round: usize) -> Vec<Option<f64>> {
+        let mut ns = vec![None; self.peers.len()];
+        for turn in 0..self.peers.len() {
+            let index = (turn + round) % self.peers.len();
+            let taken = (workload.run)(self.peers[index], workload.ops);
+            ns[index] = taken.map(|taken| taken.as_nanos() as f64 / workload.ops as f64);
+        }
+        ns
+    }
+
+    /// The medians of a workload over all passes so far.
+    pub fn figures(&self, workload: &Timed) -> Vec<Figure> {
+        let of_peer = |peer: &&Peer| {
+            let samples = self.samples.get(&(workload.name, peer.name))?;
+            Some(Figure {
+                workload: workload.name,
+                peer: peer.name,
+                value: median(&samples.ns),
+                ratio: Some(median(&samples.ratios)),
+                is_unsteady: is_unsteady(&samples.ns),
+            })
+        };
+        self.peers.iter().filter_map(of_peer).collect()
+    }
+}
+
+fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+fn median(samples: &[f64]) -> f64 {
+    let sorted = sorted(samples);
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
+}
+
+/// Whether the middle half of the samples spans more than [`NOISE`] of their median.
+fn is_unsteady(samples: &[f64]) -> bool {
+    let sorted = sorted(samples);
+    let quarter = sorted.len() / 4;
+    let span = sorted[sorted.len() - 1 - quarter] - sorted[quarter];
+    span > NOISE * median(samples)
+}
+
+/// Runs the work with a silent panic hook: what is measured is the restart, not the printing of a report.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let result = work();
+    panic::set_hook(hook);
+    result
+}

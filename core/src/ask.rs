@@ -1,0 +1,317 @@
+//! `Reply` and `Ask`: a question and its one answer, or why there will be none.
+//!
+//! The slot of an answer is one allocation, shared by the `Reply` in the message and the `Ask` that waits. A `Reply` dropped inside a
+//! poll of an actor is held by that actor until the outcome of its handler is known, so that the asker learns of the failure and not
+//! merely of the drop. An ask awaited in an actor's own task leaves an edge there; closing a circle of such edges is an error.
+
+use crate::cell::Cell;
+use crate::current;
+use crate::lock::Lock;
+use crate::mailbox::{SendError, Sending};
+use crate::node::Member;
+use crate::{ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+/// The place for an answer, carried in a message. Answer with [`send`](Reply::send); dropping it tells the asker that there is none.
+pub struct Reply<T: Send + 'static> {
+    slot: Option<Arc<Slot<T>>>,
+}
+
+struct Slot<T>(Lock<Answer<T>>);
+
+enum Answer<T> {
+    Open(Option<Waker>),
+    Given(T),
+    None(AskError),
+    Taken,
+}
+
+/// Why an ask got no answer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The actor has ended, or takes no more input.
+    Closed,
+    /// The handler finished and dropped the `Reply` unanswered.
+    Dropped,
+    /// The timeout given to the ask passed.
+    TimedOut(Duration),
+    /// The actor was cancelled.
+    Cancelled(Cause),
+    /// The actor failed while it had the question, or before it came to it.
+    Failed(FailureInfo),
+    /// The ask would wait for itself: each of these actors waits for the next, and the last for the first.
+    Cycle(Vec<ActorPath>),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("no answer: the actor has ended or takes no more input"),
+            Self::Dropped => f.write_str("no answer: the handler dropped the reply"),
+            Self::TimedOut(after) => write!(f, "no answer within {after:?}"),
+            Self::Cancelled(cause) => write!(f, "no answer: the actor was cancelled: {cause}"),
+            Self::Failed(failure) => write!(f, "no answer: {failure}"),
+            Self::Cycle(paths) => {
+                f.write_str("no answer: the ask waits for itself (")?;
+                for path in paths {
+                    write!(f, "{path} → ")?;
+                }
+                match paths.first() {
+                    Some(first) => write!(f, "{first}); answer from another task, or set a timeout"),
+                    None => f.write_str(")"),
+                }
+            }
+        }
+    }
+}
+
+impl core::error::Error for AskError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            Self::Cancelled(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+impl From<Exit> for AskError {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Stopped | Exit::Closed => Self::Closed,
+            Exit::Cancelled(cause) => Self::Cancelled(cause),
+            Exit::Failed(failure) => Self::Failed(failure),
+        }
+    }
+}
+
+impl<T: Send + 'static> Reply<T> {
+    fn new() -> (Self, Arc<Slot<T>>) {
+        let slot = Arc::new(Slot(Lock::new(Answer::Open(None))));
+        (Self { slot: Some(Arc::clone(&slot)) }, slot)
+    }
+
+    /// Answers. If the asker has gone, the answer is dropped.
+    pub fn send(mut self, answer: T) {
+        if let Some(slot) = self.slot.take() {
+            slot.settle(Answer::Given(answer));
+        }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub fn is_unwanted(&self) -> bool {
+        self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) == 1)
+    }
+}
+
+impl<T: Send + 'static> Drop for Reply<T> {
+    fn drop(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
+        let slot: Arc<dyn Unanswered> = slot;
+        let member = current::with(|current| Arc::clone(&current.member));
+        let unheld = match member {
+            Some(member) => member.hold_unanswered(slot).err(),
+            None => Some(slot),
+        };
+        if let Some(slot) = unheld {
+            slot.answer(AskError::Dropped);
+        }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply(..)")
+    }
+}
+
+/// A question that will get no answer from its `Reply`.
+pub(crate) trait Unanswered: Send + Sync {
+    fn answer(&self, why: AskError);
+}
+
+impl<T: Send + 'static> Unanswered for Slot<T> {
+    fn answer(&self, why: AskError) {
+        self.settle(Answer::None(why));
+    }
+}
+
+impl<T> Slot<T> {
+    #[inline]
+    fn settle(&self, answer: Answer<T>) {
+        let (waker, unused) = self.0.with(|state| match state {
+            Answer::Open(waker) => {
+                let waker = waker.take();
+                *state = answer;
+                (waker, None)
+            }
+            _ => (None, Some(answer)),
+        });
+        drop(unused);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    #[inline]
+    fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
+        let (polled, replaced) = self.0.with(|state| match state {
+            Answer::Open(Some(known)) if known.will_wake(waker) => (Poll::Pending, None),
+            Answer::Open(known) => (Poll::Pending, known.replace(waker.clone())),
+            _ => match core::mem::replace(state, Answer::Taken) {
+                Answer::Given(answer) => (Poll::Ready(Ok(answer)), None),
+                Answer::None(why) => (Poll::Ready(Err(why)), None),
+                Answer::Open(_) | Answer::Taken => (Poll::Ready(Err(AskError::Dropped)), None),
+            },
+        });
+        drop(replaced);
+        polled
+    }
+}
+
+/// An answer on its way; from `ActorRef::ask`.
+#[must_use = "an ask does nothing unless awaited"]
+pub struct Ask<M: Send + 'static, T> {
+    to: Arc<Cell<M>>,
+    stage: Stage<M>,
+    slot: Arc<Slot<T>>,
+    timeout: Option<Duration>,
+    sleep: Option<BoxFuture<'static, ()>>,
+    asker: Option<Arc<dyn Member>>,
+}
+
+enum Stage<M> {
+    Unsent(M),
+    Sending(Sending<M>),
+    Sent,
+}
+
+impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
+    pub(crate) fn new(to: Arc<Cell<M>>, question: impl FnOnce(Reply<T>) -> M) -> Self {
+        let (reply, slot) = Reply::new();
+        Self { to, stage: Stage::Unsent(question(reply)), slot, timeout: None, sleep: None, asker: None }
+    }
+
+    /// Waits at most this long.
+    pub fn timeout(mut self, wait: Duration) -> Self {
+        self.timeout = Some(wait);
+        self
+    }
+
+    #[inline]
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
+        if let Stage::Unsent(_) = self.stage {
+            self.watch_for_cycle(cx.waker())?;
+        }
+        let sent = match &self.stage {
+            Stage::Sent => Poll::Ready(Ok(())),
+            _ => self.poll_send(cx),
+        };
+        if let Poll::Ready(sent) = sent {
+            sent?;
+            if let Poll::Ready(answer) = self.slot.poll(cx.waker()) {
+                return Poll::Ready(answer);
+            }
+        }
+        match self.timeout {
+            None => Poll::Pending,
+            Some(wait) => self.poll_timeout(wait, cx).map(Err),
+        }
+    }
+
+    /// Hands the question over: at once if there is room, else waiting for it.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AskError>> {
+        if let Stage::Unsent(_) = self.stage {
+            let Stage::Unsent(question) = core::mem::replace(&mut self.stage, Stage::Sent) else { return Poll::Ready(Ok(())) };
+            match self.to.inbox().try_push(question) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(SendError::Full(question)) => self.stage = Stage::Sending(Sending::new(Arc::clone(&self.to), question)),
+                Err(_) => return Poll::Ready(Err(self.closed())),
+            }
+        }
+        let Stage::Sending(sending) = &mut self.stage else { return Poll::Ready(Ok(())) };
+        let Poll::Ready(sent) = Pin::new(sending).poll(cx) else { return Poll::Pending };
+        self.stage = Stage::Sent;
+        Poll::Ready(sent.map_err(|_| self.closed()))
+    }
+
+    fn closed(&self) -> AskError {
+        self.to.node().exit().map_or(AskError::Closed, AskError::from)
+    }
+
+    /// Before the question goes out: if an actor asks in its own task, leaves the edge and looks for a circle.
+    fn watch_for_cycle(&mut self, waker: &Waker) -> Result<(), AskError> {
+        let own_task = current::with(|current| current.polled_with(waker).then(|| Arc::clone(&current.member)));
+        let Some(asker) = own_task.flatten() else { return Ok(()) };
+        let target: Arc<dyn Member> = Arc::clone(&self.to) as Arc<dyn Member>;
+        asker.set_asking(Some(Arc::clone(&target)));
+        self.asker = Some(Arc::clone(&asker));
+        let Some(paths) = cycle(&asker, target) else { return Ok(()) };
+        if self.timeout.is_some() {
+            self.to.node().world.events.emit(|| Event::Lint(Lint::AskCycle(paths)));
+            return Ok(());
+        }
+        Err(AskError::Cycle(paths))
+    }
+
+    fn poll_timeout(&mut self, wait: Duration, cx: &mut Context<'_>) -> Poll<AskError> {
+        let runtime = &self.to.node().world.runtime;
+        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
+        sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(wait))
+    }
+}
+
+/// The actors from `asker` over `target` back to `asker`, each waiting for the next; `None` if the edges lead elsewhere.
+fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPath>> {
+    let mut members = vec![Arc::clone(asker)];
+    let mut next = Some(target);
+    while let Some(member) = next {
+        if member.node().id == asker.node().id {
+            return Some(members.iter().map(|member| member.node().path()).collect());
+        }
+        // A circle that does not go through the asker is another ask's business.
+        if members.iter().any(|known| known.node().id == member.node().id) {
+            return None;
+        }
+        next = member.asking();
+        members.push(member);
+    }
+    None
+}
+
+impl<M: Send + 'static, T> Ask<M, T> {
+    /// The asker no longer waits for this answer.
+    #[inline]
+    fn forget_edge(&mut self) {
+        if let Some(asker) = self.asker.take() {
+            asker.set_asking(None);
+        }
+    }
+}
+
+impl<M: Send + 'static, T> Unpin for Ask<M, T> {}
+
+impl<M: Send + 'static, T: Send + 'static> Future for Ask<M, T> {
+    type Output = Result<T, AskError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let polled = this.poll_answer(cx);
+        if polled.is_ready() {
+            this.forget_edge();
+        }
+        polled
+    }
+}
+
+impl<M: Send + 'static, T> Drop for Ask<M, T> {
+    fn drop(&mut self) {
+        self.forget_edge();
+    }
+}

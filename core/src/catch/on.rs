@@ -1,0 +1,76 @@
+//! With `std`: a panic in user code becomes a value.
+
+use crate::Reason;
+use alloc::string::{String, ToString};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+std::thread_local! {
+    static CATCHING: Cell<bool> = const { Cell::new(false) };
+    static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs user code. A panic comes back as the reason of a failure, with the place it came from.
+///
+/// `AssertUnwindSafe` is right here because everything the code could have left half-done is thrown away or handed to the user's
+/// own hooks: the handler's future is dropped, and the actor's state is replaced unless its supervisor says Resume.
+#[inline]
+pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
+    let outer = CATCHING.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(f));
+    CATCHING.set(outer);
+    result.map_err(describe)
+}
+
+/// Lets panics tell their place: `catch_unwind` alone gives the payload only. Called when a tree is made, done once a process; the
+/// hook that was there before still runs.
+pub(crate) fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(std::boxed::Box::new(move |info| {
+            if CATCHING.get() {
+                LOCATION.set(info.location().map(ToString::to_string));
+            }
+            previous(info);
+        }));
+    });
+}
+
+#[cold]
+fn describe(payload: std::boxed::Box<dyn Any + Send>) -> Reason {
+    let message = match payload.downcast_ref::<&str>() {
+        Some(text) => (*text).to_string(),
+        None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic with no text".to_string()),
+    };
+    // A payload is a user's value as well: one that panics in its own drop must not take the caller with it.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(payload))));
+    Reason::Panic { message, location: LOCATION.take() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_reason_with_its_place() {
+        install();
+        let reason = catch(|| panic!("no {}", "luck")).unwrap_err();
+        let Reason::Panic { message, location } = reason else { panic!("not a panic") };
+        assert_eq!(message, "no luck");
+        assert!(location.unwrap().contains("on.rs:"));
+    }
+
+    #[test]
+    fn a_payload_that_panics_in_its_drop_is_contained() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("again");
+            }
+        }
+        assert!(catch(|| std::panic::panic_any(Bomb)).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! `Cause` and `Exit`: why something was cancelled, and how it ended.
+
+use crate::FailureInfo;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+/// Why something was cancelled. The first cause wins, goes down the tree unchanged, and never changes afterwards.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Somebody asked for it and gave no reason.
+    Cancelled,
+    /// A deadline passed.
+    DeadlineExceeded,
+    /// Whoever owned it was dropped.
+    Dropped,
+    /// Something that it belonged with failed; the failure says what and where.
+    Failed(FailureInfo),
+    /// Somebody asked for it, in words.
+    Because(Arc<str>),
+}
+
+impl Cause {
+    /// The failure behind this cause, if it was one.
+    pub fn failure(&self) -> Option<&FailureInfo> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::DeadlineExceeded => f.write_str("deadline exceeded"),
+            Self::Dropped => f.write_str("its owner was dropped"),
+            Self::Failed(failure) => write!(f, "{failure}"),
+            Self::Because(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl core::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+/// Two causes are equal when they are of the same kind and carry the same words or the very same failure.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cancelled, Self::Cancelled)
+            | (Self::DeadlineExceeded, Self::DeadlineExceeded)
+            | (Self::Dropped, Self::Dropped) => true,
+            (Self::Failed(a), Self::Failed(b)) => a.same(b),
+            (Self::Because(a), Self::Because(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// No cause given: `token.cancel(())`.
+impl From<()> for Cause {
+    fn from((): ()) -> Self {
+        Self::Cancelled
+    }
+}
+
+impl From<&str> for Cause {
+    fn from(reason: &str) -> Self {
+        Self::Because(reason.into())
+    }
+}
+
+impl From<String> for Cause {
+    fn from(reason: String) -> Self {
+        Self::Because(reason.into())
+    }
+}
+
+impl From<FailureInfo> for Cause {
+    fn from(failure: FailureInfo) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// How something in the tree ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Exit {
+    /// It was told to stop: the message in hand was finished and nothing further taken. A task that returns by itself ends
+    /// [`Exit::Closed`].
+    Stopped,
+    /// Its input ended and all of it was handled.
+    Closed,
+    /// It was cancelled, and cut off at its next await.
+    Cancelled(Cause),
+    /// It failed, and its supervisor did not restart it.
+    Failed(FailureInfo),
+}
+
+impl Exit {
+    /// Whether it ended as it was meant to: stopped or closed.
+    pub fn is_clean(&self) -> bool {
+        matches!(self, Self::Stopped | Self::Closed)
+    }
+
+    /// The failure it ended with, if it failed.
+    pub fn failure(&self) -> Option<&FailureInfo> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("stopped"),
+            Self::Closed => f.write_str("closed"),
+            Self::Cancelled(cause) => write!(f, "cancelled: {cause}"),
+            Self::Failed(failure) => write!(f, "failed: {failure}"),
+        }
+    }
+}
+
+impl PartialEq for Exit {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Stopped, Self::Stopped) | (Self::Closed, Self::Closed) => true,
+            (Self::Cancelled(a), Self::Cancelled(b)) => a == b,
+            (Self::Failed(a), Self::Failed(b)) => a.same(b),
+            _ => false,
+        }
+    }
+}

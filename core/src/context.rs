@@ -1,0 +1,109 @@
+//! `Context`: what an actor knows of its surroundings while it handles a message.
+
+use crate::cell::Cell;
+use crate::mailbox::control;
+use crate::node::Member;
+use crate::spawn::{self, SpawnError};
+use crate::{Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, Instant, Props, SystemMessage};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// An actor's view of itself and its surroundings, given to each of its methods.
+pub struct Context<A: Actor> {
+    cell: Arc<Cell<A::Msg>>,
+    incarnation: u32,
+    ending: bool,
+}
+
+impl<A: Actor> Context<A> {
+    pub(crate) fn new(cell: Arc<Cell<A::Msg>>) -> Self {
+        Self { cell, incarnation: 0, ending: false }
+    }
+
+    /// The actor's own address.
+    pub fn me(&self) -> ActorRef<A::Msg> {
+        ActorRef::new(Arc::clone(&self.cell))
+    }
+
+    /// Who it is.
+    pub fn id(&self) -> ActorId {
+        self.cell.node().id
+    }
+
+    /// Where it stands in the tree.
+    pub fn path(&self) -> ActorPath {
+        self.cell.node().path()
+    }
+
+    /// Which incarnation this is: 0 before the first restart.
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// The time now, on the runtime's clock.
+    pub fn now(&self) -> Instant {
+        self.cell.node().world.runtime.now()
+    }
+
+    /// A token that is cancelled with the actor; within `stopped`, a fresh one that lasts for the grace period.
+    pub fn token(&self) -> CancelToken {
+        let node = self.cell.node();
+        if self.ending { CancelToken::at_top(Arc::clone(&node.world)).child_for(node.world.grace) } else { node.token() }
+    }
+
+    /// Starts a child called `name`. It ends before this actor does, and before it restarts.
+    pub fn spawn<C: Actor>(&self, name: &str, props: Props<C>) -> Result<ActorRef<C::Msg>, SpawnError<C>> {
+        spawn::actor(&self.member(), Some(name), props)
+    }
+
+    /// Starts a child that needs no name.
+    pub fn spawn_unnamed<C: Actor>(&self, props: Props<C>) -> Result<ActorRef<C::Msg>, SpawnError<C>> {
+        spawn::actor(&self.member(), None, props)
+    }
+
+    /// The live children in start order.
+    pub fn children(&self) -> Vec<AnyRef> {
+        self.cell.node().children().into_iter().map(|member| AnyRef { member }).collect()
+    }
+
+    /// Ends this actor after the message in hand.
+    pub fn stop(&self) {
+        self.cell.raise(control::STOP);
+    }
+
+    /// Puts something into this actor's own control lane.
+    pub fn try_send_system(&self, message: SystemMessage) {
+        // The actor lives while its own code runs, so nothing can come back.
+        drop(self.me().try_send_system(message));
+    }
+
+    /// Asks to hear [`Signal::Terminated`](crate::Signal::Terminated) when `other` ends, or at once if it has.
+    pub fn watch(&self, other: &AnyRef) {
+        other.member.node().watch(&self.member());
+    }
+
+    /// Takes a [`watch`](Self::watch) back: not even news already on its way arrives.
+    pub fn unwatch(&self, other: &AnyRef) {
+        other.member.node().unwatch(self.id());
+        self.cell.inbox().forget_end_of(other.id());
+    }
+
+    /// Who watches this actor.
+    pub fn watchers(&self) -> Vec<AnyRef> {
+        self.cell.node().watchers().into_iter().map(|member| AnyRef { member }).collect()
+    }
+
+    fn member(&self) -> Arc<dyn Member> {
+        Arc::clone(&self.cell) as Arc<dyn Member>
+    }
+
+    pub(crate) fn next_incarnation(&mut self) {
+        self.incarnation += 1;
+        self.ending = false;
+    }
+
+    /// From here on tokens are fresh: a cancel that ended the incarnation does not reach its last hook.
+    pub(crate) fn begin_ending(&mut self) {
+        self.ending = true;
+    }
+}

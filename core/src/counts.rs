@@ -1,0 +1,52 @@
+//! `Counts`: what became of every message.
+
+use core::fmt;
+use core::ops::AddAssign;
+
+/// What became of the messages of one actor, or of a whole system.
+///
+/// At every quiescent point `accepted == handled + failed + dead_lettered`. In between, the difference is what is queued or in hand.
+/// (On 32-bit targets the counts of one live actor wrap around at 2^32.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages a mailbox took in.
+    pub accepted: u64,
+    /// Messages whose handler returned `Ok`.
+    pub handled: u64,
+    /// Messages whose handler returned an error, panicked or was cut off.
+    pub failed: u64,
+    /// Messages that no handler finished and that were not its failure: left over, dropped or conflated.
+    pub dead_lettered: u64,
+}
+
+impl Counts {
+    /// Accepted messages of which nothing has become yet: queued or in hand.
+    pub fn open(&self) -> u64 {
+        self.accepted.saturating_sub(self.handled + self.failed + self.dead_lettered)
+    }
+
+    /// Whether every accepted message has come to exactly one end.
+    pub fn is_settled(&self) -> bool {
+        self.accepted == self.handled + self.failed + self.dead_lettered
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.accepted += more.accepted;
+        self.handled += more.handled;
+        self.failed += more.failed;
+        self.dead_lettered += more.dead_lettered;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { accepted, handled, failed, dead_lettered } = self;
+        write!(f, "{accepted} accepted = {handled} handled + {failed} failed + {dead_lettered} dead-lettered")?;
+        match self.open() {
+            0 => Ok(()),
+            open => write!(f, " + {open} open"),
+        }
+    }
+}

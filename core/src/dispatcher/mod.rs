@@ -1,0 +1,397 @@
+//! `Dispatcher`: a runtime in one value, for wherever there is no other: no thread of its own, no global, `no_std`.
+//!
+//! Whoever drives it decides when something runs: one step at a time ([`Dispatcher::dispatch_next`]), all that is ready
+//! ([`Dispatcher::drain_ready`]), or for good ([`Dispatcher::run_forever`], [`Dispatcher::blocking_dispatch_loop`]). Tasks woken for
+//! control go first. With a seed it is the simulator: virtual time that jumps to the next timer, and a seeded choice of what runs next,
+//! so that one seed gives one trace ([`Dispatcher::seeded`]).
+//!
+//! Owned here: the tasks, the ready queue, the timers. Invariants:
+//! 1. A task is in the ready queue at most once; waking it while it runs puts it back.
+//! 2. A task's future is polled by one thread at a time: whoever steps takes it out of the task and puts it back.
+//! 3. Nothing is polled, woken or dropped under the lock.
+
+mod queue;
+#[cfg(feature = "std")]
+mod threads;
+
+#[cfg(feature = "std")]
+pub use threads::StdClock;
+
+use crate::lock::Lock;
+use crate::sync::{AtomicBool, Ordering};
+use crate::{BoxFuture, Instant, Runtime};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+use queue::{Queue, Timer};
+
+/// Where a dispatcher gets its time from.
+pub trait Clock: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Instant;
+
+    /// Wakes `waker` at `at`, or earlier. A dispatcher that is driven by a blocked thread does not need it.
+    fn wake_at(&self, at: Instant, waker: &Waker) {
+        let _ = (at, waker);
+    }
+}
+
+/// A runtime that is driven by hand, from an executor or from a thread. Dropping it drops every task in it.
+pub struct Dispatcher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    queue: Lock<Queue>,
+    clock: Option<Arc<dyn Clock>>,
+    waking_for_control: AtomicBool,
+}
+
+/// A task and its place in the queue.
+struct Job {
+    id: u64,
+    queued: AtomicBool,
+    future: Lock<Option<BoxFuture<'static, ()>>>,
+    inner: Arc<Inner>,
+}
+
+/// Something ready to run.
+#[derive(Clone)]
+enum Ready {
+    Job(Arc<Job>),
+    Main,
+}
+
+/// Nothing is ready and no timer is set, so what was awaited can never come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stalled;
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing is ready and no timer is set: what is awaited can never come")
+    }
+}
+
+impl core::error::Error for Stalled {}
+
+impl Dispatcher {
+    /// A dispatcher that tells time by `clock` and runs what is ready in order, control first.
+    pub fn new(clock: impl Clock) -> Self {
+        Self::with(Some(Arc::new(clock)), Queue::in_order())
+    }
+
+    /// The simulator: virtual time that begins at zero and jumps, and a choice of what runs next that `seed` fixes.
+    pub fn seeded(seed: u64) -> Self {
+        Self::with(None, Queue::seeded(seed))
+    }
+
+    fn with(clock: Option<Arc<dyn Clock>>, queue: Queue) -> Self {
+        let waking_for_control = AtomicBool::new(false);
+        Self { inner: Arc::new(Inner { queue: Lock::new(queue), clock, waking_for_control }) }
+    }
+
+    /// The runtime to give to a system or a token.
+    pub fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::new(Handle(Arc::clone(&self.inner)))
+    }
+
+    /// Waits until something is ready, and runs it for one poll.
+    pub async fn dispatch_next(&self) {
+        poll_fn(|cx| {
+            if self.inner.step(None).is_some() {
+                return Poll::Ready(());
+            }
+            self.inner.wait_for_more(cx.waker())
+        })
+        .await;
+    }
+
+    /// Runs what is ready, and what that makes ready, until nothing is. How many polls that took.
+    pub fn drain_ready(&self) -> usize {
+        let mut polls = 0;
+        while self.inner.step(None).is_some() {
+            polls += 1;
+        }
+        polls
+    }
+
+    /// Drives everything until `future` is done.
+    pub async fn run_until<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                    return Poll::Ready(output);
+                }
+                if self.inner.step(None).is_none() && self.inner.wait_for_more(cx.waker()).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Drives everything for good.
+    pub async fn run_forever(&self) -> core::convert::Infallible {
+        loop {
+            self.dispatch_next().await;
+        }
+    }
+
+    /// Runs `future` and everything else in virtual time, from here, until `future` is done. For a dispatcher with a seed.
+    pub fn simulate<T>(&self, future: impl Future<Output = T>) -> Result<T, Stalled> {
+        let mut future = pin!(future);
+        let main = Arc::new(Main { queued: AtomicBool::new(false), inner: Arc::clone(&self.inner) });
+        let waker = Waker::from(Arc::clone(&main));
+        waker.wake_by_ref();
+        let mut output = None;
+        loop {
+            let mut poll_main = || {
+                main.queued.store(false, Ordering::Release);
+                if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    output = Some(done);
+                }
+            };
+            let stepped = self.inner.step(Some(&mut poll_main));
+            if let Some(output) = output {
+                return Ok(output);
+            }
+            if stepped.is_none() && !self.inner.jump(Instant::NEVER) {
+                return Err(Stalled);
+            }
+        }
+    }
+
+    /// Runs everything in virtual time until `at`, which is then the time.
+    pub fn run_until_time(&self, at: Instant) {
+        loop {
+            self.drain_ready();
+            if !self.inner.jump(at) {
+                break;
+            }
+        }
+        self.inner.queue.with(|queue| queue.now = queue.now.max(at));
+    }
+
+    /// How many tasks have not ended.
+    pub fn tasks_alive(&self) -> usize {
+        self.inner.queue.with(|queue| queue.jobs.len())
+    }
+
+    /// How many polls there were so far.
+    pub fn polls(&self) -> u64 {
+        self.inner.queue.with(|queue| queue.polls)
+    }
+
+    /// A hash over what ran, in which order and at what time: with a seed it is the same in every process.
+    pub fn trace_hash(&self) -> u64 {
+        self.inner.queue.with(|queue| queue.trace)
+    }
+
+    /// Mixes something the program did into the trace.
+    pub fn note(&self, what: u64) {
+        self.inner.queue.with(|queue| queue.mix(what));
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        // Each task holds the queue and the queue holds each task: whoever owns the dispatcher unties the knot.
+        let (jobs, ready, timers) = self.inner.queue.with(Queue::shut);
+        drop((ready, timers));
+        for job in jobs.into_values() {
+            let future = job.future.with(Option::take);
+            drop(future);
+        }
+    }
+}
+
+impl fmt::Debug for Dispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatcher").field("tasks", &self.tasks_alive()).field("polls", &self.polls()).finish()
+    }
+}
+
+impl Inner {
+    fn now(&self) -> Instant {
+        match &self.clock {
+            Some(clock) => clock.now(),
+            None => self.queue.with(|queue| queue.now),
+        }
+    }
+
+    /// Runs one ready thing for one poll. `None` if nothing is ready.
+    fn step(&self, main: Option<&mut dyn FnMut()>) -> Option<()> {
+        if let Some(clock) = &self.clock {
+            self.fire(clock.now());
+        }
+        match self.queue.with(Queue::pick)? {
+            Ready::Main => {
+                if let Some(main) = main {
+                    main();
+                }
+            }
+            Ready::Job(job) => job.run(),
+        }
+        Some(())
+    }
+
+    /// Wakes every timer that is due at `now`.
+    fn fire(&self, now: Instant) -> bool {
+        let due = self.queue.with(|queue| queue.take_due(now));
+        let any = !due.is_empty();
+        due.into_iter().for_each(Waker::wake);
+        any
+    }
+
+    /// Virtual time jumps to the next timer, at most to `until`. False if there is none.
+    fn jump(&self, until: Instant) -> bool {
+        let next = self.queue.with(|queue| {
+            let next = queue.next_timer().filter(|at| *at <= until && *at != Instant::NEVER)?;
+            queue.now = queue.now.max(next);
+            Some(queue.now)
+        });
+        next.is_some_and(|now| self.fire(now))
+    }
+
+    /// Leaves `waker` for whatever becomes ready. `Ready` if something has, meanwhile.
+    fn wait_for_more(&self, waker: &Waker) -> Poll<()> {
+        let (more, next_timer, replaced) = self.queue.with(|queue| {
+            let replaced = queue.driver.replace(waker.clone());
+            (queue.is_ready(), queue.next_timer(), replaced)
+        });
+        drop(replaced);
+        if more {
+            waker.wake_by_ref();
+        } else if let (Some(clock), Some(at)) = (&self.clock, next_timer) {
+            clock.wake_at(at, waker);
+        }
+        Poll::Pending
+    }
+
+    fn enqueue(&self, ready: Ready) {
+        let control = self.waking_for_control.load(Ordering::Relaxed);
+        let driver = self.queue.with(|queue| {
+            queue.push(ready, control);
+            queue.driver.take()
+        });
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}
+
+impl Job {
+    fn run(self: Arc<Self>) {
+        let Some(mut future) = self.future.with(Option::take) else { return };
+        self.queued.store(false, Ordering::Release);
+        let waker = Waker::from(Arc::clone(&self));
+        // A task of ours contains its own panics; should one get out, the task is gone and the panic is the driver's.
+        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            let shut = self.inner.queue.with(|queue| queue.is_shut);
+            if !shut {
+                self.future.with(|place| *place = Some(future));
+            }
+            return;
+        }
+        let ended = self.inner.queue.with(|queue| queue.jobs.remove(&self.id));
+        drop(ended);
+    }
+}
+
+impl Wake for Job {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            let inner = Arc::clone(&self.inner);
+            inner.enqueue(Ready::Job(self));
+        }
+    }
+}
+
+/// Wakes the future that a simulation runs for.
+struct Main {
+    queued: AtomicBool,
+    inner: Arc<Inner>,
+}
+
+impl Wake for Main {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.inner.enqueue(Ready::Main);
+        }
+    }
+}
+
+/// The dispatcher as a runtime.
+struct Handle(Arc<Inner>);
+
+impl Runtime for Handle {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        let inner = &self.0;
+        let mut task = Some(task);
+        let job = inner.queue.with(|queue| {
+            if queue.is_shut {
+                return None;
+            }
+            queue.last_job += 1;
+            let future = Lock::new(task.take());
+            let job = Job { id: queue.last_job, queued: AtomicBool::new(true), future, inner: Arc::clone(inner) };
+            let job = Arc::new(job);
+            queue.jobs.insert(job.id, Arc::clone(&job));
+            Some(job)
+        });
+        drop(task);
+        if let Some(job) = job {
+            inner.enqueue(Ready::Job(job));
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(Sleep { inner: Arc::clone(&self.0), timer: Timer::at(at) })
+    }
+
+    fn random(&self) -> u64 {
+        self.0.queue.with(|queue| queue.random.next_u64())
+    }
+
+    fn wake_for_control(&self, waker: Waker) {
+        // Another thread that wakes something in this moment gets ahead too, which harms nobody.
+        self.0.waking_for_control.store(true, Ordering::Relaxed);
+        waker.wake();
+        self.0.waking_for_control.store(false, Ordering::Relaxed);
+    }
+}
+
+struct Sleep {
+    inner: Arc<Inner>,
+    timer: Timer,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { inner, timer } = &mut *self;
+        if timer.at <= inner.now() {
+            return Poll::Ready(());
+        }
+        let replaced = inner.queue.with(|queue| queue.set_timer(timer, cx.waker()));
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let waker = self.inner.queue.with(|queue| queue.drop_timer(&self.timer));
+        drop(waker);
+    }
+}

@@ -1,0 +1,64 @@
+//! With `std`: a dispatcher driven by a thread that parks, on the machine's clock.
+
+use super::{Clock, Dispatcher};
+use crate::Instant;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::task::{Poll, Waker};
+use std::thread::{self, Thread};
+
+/// The machine's monotonic clock.
+#[derive(Debug)]
+pub struct StdClock(std::time::Instant);
+
+impl StdClock {
+    /// A clock that begins now.
+    pub fn new() -> Self {
+        Self(std::time::Instant::now())
+    }
+}
+
+impl Default for StdClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for StdClock {
+    fn now(&self) -> Instant {
+        Instant::after_start(self.0.elapsed())
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Dispatcher {
+    /// A dispatcher on the machine's clock.
+    pub fn on_std() -> Self {
+        Self::new(StdClock::new())
+    }
+
+    /// Drives everything from this thread until `done` says so, which is asked after every poll and every wake-up. While nothing is
+    /// ready the thread is parked, until the next timer at the latest; it never spins.
+    pub fn blocking_dispatch_loop(&self, mut done: impl FnMut() -> bool) {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        while !done() {
+            if self.inner.step(None).is_some() {
+                continue;
+            }
+            if self.inner.wait_for_more(&waker) == Poll::Ready(()) {
+                continue;
+            }
+            match self.inner.queue.with(|queue| queue.next_timer()) {
+                Some(at) => thread::park_timeout(at.since(self.inner.now())),
+                None => thread::park(),
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `FailureInfo`: one failure, with all that is known of it. The `Result` road and the panic road meet here.
+
+use crate::{ActorId, ActorPath, Instant};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+/// Any error that can travel between threads.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// One failure of something in the tree: who, where, in which incarnation, why, and while doing what.
+///
+/// Cloning it is cheap. An escalated failure keeps its origin while its id and path become those of the parent.
+#[derive(Clone)]
+pub struct FailureInfo(Arc<Record>);
+
+#[derive(Clone)]
+struct Record {
+    actor: ActorId,
+    path: ActorPath,
+    origin: ActorPath,
+    incarnation: u32,
+    reason: Arc<Reason>,
+    restarts: u32,
+    window: Duration,
+    stage: EscalationStage,
+    at: Instant,
+    message: Option<Cow<'static, str>>,
+    metadata: BTreeMap<String, String>,
+}
+
+/// Why it failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// User code returned this error.
+    Error(BoxError),
+    /// User code panicked.
+    Panic {
+        /// What the panic said, if it said it as text.
+        message: String,
+        /// Where it panicked, as `file:line:column`, if the panic hook is still ours.
+        location: Option<String>,
+    },
+}
+
+/// How far a failure has come up the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EscalationStage {
+    /// It is where it happened.
+    Initial,
+    /// It was handed up this many times.
+    Escalated {
+        /// How many parents it has passed.
+        hops: u32,
+    },
+}
+
+impl FailureInfo {
+    pub(crate) fn new(actor: ActorId, path: ActorPath, incarnation: u32, reason: Reason, at: Instant) -> Self {
+        Self(Arc::new(Record {
+            actor,
+            origin: path.clone(),
+            path,
+            incarnation,
+            reason: Arc::new(reason),
+            restarts: 0,
+            window: Duration::ZERO,
+            stage: EscalationStage::Initial,
+            at,
+            message: None,
+            metadata: BTreeMap::new(),
+        }))
+    }
+
+    /// Who failed; after an escalation, the parent that answers for it.
+    pub fn actor(&self) -> ActorId {
+        self.0.actor
+    }
+
+    /// Where it failed; after an escalation, the parent's path.
+    pub fn path(&self) -> &ActorPath {
+        &self.0.path
+    }
+
+    /// Where it first happened, whatever parents it has passed since.
+    pub fn origin(&self) -> &ActorPath {
+        &self.0.origin
+    }
+
+    /// Which incarnation failed: 0 before the first restart.
+    pub fn incarnation(&self) -> u32 {
+        self.0.incarnation
+    }
+
+    /// Why.
+    pub fn reason(&self) -> &Reason {
+        &self.0.reason
+    }
+
+    /// The error behind it as a `T`, if it was one.
+    pub fn error<T: Error + 'static>(&self) -> Option<&T> {
+        match self.reason() {
+            Reason::Error(error) => error.downcast_ref(),
+            Reason::Panic { .. } => None,
+        }
+    }
+
+    /// How many restarts its supervisor had counted within [`window`](Self::window) when it decided.
+    pub fn restarts(&self) -> u32 {
+        self.0.restarts
+    }
+
+    /// The sliding window in which the supervisor counts restarts.
+    pub fn window(&self) -> Duration {
+        self.0.window
+    }
+
+    /// How far it has come up the tree.
+    pub fn stage(&self) -> EscalationStage {
+        self.0.stage
+    }
+
+    /// When it happened, on the runtime's clock.
+    pub fn at(&self) -> Instant {
+        self.0.at
+    }
+
+    /// The message being handled: as `Props::describe` words it, else the name of its type; `None` outside a message.
+    pub fn message(&self) -> Option<&str> {
+        self.0.message.as_deref()
+    }
+
+    /// Free metadata, for example `endpoint` and `transport` of a remote failure.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.0.metadata
+    }
+
+    /// The same failure with one more piece of metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.record_mut().metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// The same failure as its parent sees it: id and path of the parent, one hop further, origin kept.
+    #[must_use]
+    pub(crate) fn escalate_to_parent(&self, parent: ActorId, path: ActorPath) -> Self {
+        let hops = match self.0.stage {
+            EscalationStage::Initial => 1,
+            EscalationStage::Escalated { hops } => hops + 1,
+        };
+        let mut up = self.clone();
+        let record = up.record_mut();
+        record.actor = parent;
+        record.path = path;
+        record.stage = EscalationStage::Escalated { hops };
+        up
+    }
+
+    pub(crate) fn with_message(mut self, message: Cow<'static, str>) -> Self {
+        self.record_mut().message = Some(message);
+        self
+    }
+
+    pub(crate) fn with_restarts(mut self, restarts: u32, window: Duration) -> Self {
+        let record = self.record_mut();
+        record.restarts = restarts;
+        record.window = window;
+        self
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.reason, &other.0.reason)
+    }
+
+    fn record_mut(&mut self) -> &mut Record {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => write!(f, "{error}"),
+            Self::Panic { message, location: Some(location) } => write!(f, "panicked at {location}: {message}"),
+            Self::Panic { message, location: None } => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+impl fmt::Display for FailureInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.0.origin, self.0.reason)?;
+        if let Some(message) = self.message() {
+            write!(f, " (handling {message})")?;
+        }
+        if let EscalationStage::Escalated { hops } = self.0.stage {
+            write!(f, " (escalated to {}, {hops} up)", self.0.path)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for FailureInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailureInfo")
+            .field("path", self.path())
+            .field("origin", self.origin())
+            .field("incarnation", &self.incarnation())
+            .field("reason", self.reason())
+            .field("restarts", &self.restarts())
+            .field("stage", &self.stage())
+            .field("message", &self.message())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Error for FailureInfo {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self.reason() {
+            Reason::Error(error) => Some(error.as_ref()),
+            Reason::Panic { .. } => None,
+        }
+    }
+}

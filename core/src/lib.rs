@@ -1,0 +1,78 @@
+//! One tree of scopes, tasks and supervised actors, with no runtime and no I/O of its own.
+//!
+//! **Everything that runs belongs to a scope. Cancellation goes down the tree, exits come up it.** This crate is the heart of
+//! `pleach`, which is what applications add. It is `no_std` + `alloc`; the [`Runtime`] trait is its only way out, and
+//! [`Dispatcher`] a runtime that it brings along.
+//!
+//! Read in this order: `cell` (the loop that runs an actor), `ending` (what follows a failure), `mailbox::inbox`, `node` (the tree).
+#![no_std]
+#![warn(missing_docs)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod actor;
+mod actor_ref;
+mod ask;
+mod cancel;
+#[cfg(feature = "std")]
+#[path = "catch/on.rs"]
+mod catch;
+#[cfg(not(feature = "std"))]
+#[path = "catch/off.rs"]
+mod catch;
+mod cause;
+mod cell;
+mod context;
+mod counts;
+mod current;
+mod dispatcher;
+mod ending;
+mod events;
+mod failure;
+mod guarded;
+mod guardian;
+mod lock;
+mod mailbox;
+mod node;
+mod path;
+mod props;
+mod runtime;
+mod scope;
+mod spawn;
+mod supervise;
+mod sync;
+mod system;
+mod system_message;
+mod task;
+mod time;
+mod wakers;
+mod world;
+
+pub use actor::Actor;
+pub use actor_ref::{ActorRef, AnyRef, Exited};
+pub use ask::{Ask, AskError, Reply};
+pub use cancel::{CancelToken, Cancelled};
+pub use cause::{Cause, Exit};
+pub use cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
+pub use context::Context;
+pub use counts::Counts;
+#[cfg(feature = "std")]
+pub use dispatcher::StdClock;
+pub use dispatcher::{Clock, Dispatcher, Stalled};
+pub use events::{DeadLetter, DeadLetterReason, Event, Lint};
+pub use failure::{BoxError, EscalationStage, FailureInfo, Reason};
+pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, SendError, Sending};
+pub use node::Running;
+pub use path::{ActorId, ActorPath, NAME_LEN_MAX, Name, NameError, NameFault, PathError};
+pub use props::{BoxStream, FnActor, Props};
+pub use runtime::{BoxFuture, Random, Runtime};
+pub use scope::{Launch, Scope, Supervisor, WaitAll, WaitError};
+pub use spawn::{Refusal, SpawnError};
+pub use supervise::{INTENSITY_DEFAULT, OneForOne, SupervisorDirective};
+pub use system::{LookupError, RootContext, ShutdownError, System, SystemBuilder};
+pub use system_message::{Signal, SystemMessage, Terminated};
+pub use task::{LaunchError, Outcome, Task};
+pub use time::Instant;
+pub use world::GRACE_DEFAULT;

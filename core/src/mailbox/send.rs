@@ -1,0 +1,155 @@
+//! `Sending` and `SendError`: a send that waits for room, and why a send was not accepted.
+
+use super::Priority;
+use crate::cancel::Cancelled;
+use crate::cell::Cell;
+use crate::{CancelToken, Cause};
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+/// A message that was not accepted, and why. The message comes back.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SendError<M> {
+    /// The mailbox is full. Use `send` to wait for room, or give the mailbox another capacity or overflow policy.
+    Full(M),
+    /// The actor has ended, or takes no more input.
+    Closed(M),
+    /// The token given to the send was cancelled while it waited for room.
+    Cancelled(M, Cause),
+    /// The message has a priority and the mailbox has none. Build it with `Mailbox::prioritised`.
+    NoPriorities(M),
+}
+
+impl<M> SendError<M> {
+    /// The message.
+    pub fn into_message(self) -> M {
+        match self {
+            Self::Full(message) | Self::Closed(message) | Self::NoPriorities(message) | Self::Cancelled(message, _) => message,
+        }
+    }
+
+    /// The same error without its message.
+    pub fn without_message(self) -> SendError<()> {
+        match self {
+            Self::Full(_) => SendError::Full(()),
+            Self::Closed(_) => SendError::Closed(()),
+            Self::Cancelled(_, cause) => SendError::Cancelled((), cause),
+            Self::NoPriorities(_) => SendError::NoPriorities(()),
+        }
+    }
+}
+
+impl<M> fmt::Display for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(_) => f.write_str("the mailbox is full: wait with `send`, or give it more room or an overflow policy"),
+            Self::Closed(_) => f.write_str("the actor has ended or takes no more input"),
+            Self::Cancelled(_, cause) => write!(f, "cancelled while waiting for room: {cause}"),
+            Self::NoPriorities(_) => f.write_str("the mailbox has no priorities: build it with `Mailbox::prioritised`"),
+        }
+    }
+}
+
+/// Without the message, which need not be `Debug`.
+impl<M> fmt::Debug for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(_) => f.write_str("Full(..)"),
+            Self::Closed(_) => f.write_str("Closed(..)"),
+            Self::Cancelled(_, cause) => write!(f, "Cancelled(.., {cause:?})"),
+            Self::NoPriorities(_) => f.write_str("NoPriorities(..)"),
+        }
+    }
+}
+
+impl<M> core::error::Error for SendError<M> {}
+
+/// A send that waits for room; from `ActorRef::send`. Dropping it before it is done takes the message back out.
+#[must_use = "a send does nothing unless awaited"]
+pub struct Sending<M> {
+    to: Arc<Cell<M>>,
+    place: Place<M>,
+    token: Option<Cancelled>,
+}
+
+enum Place<M> {
+    Here(M, Priority),
+    Waiting(u64),
+    Done,
+}
+
+impl<M> Sending<M> {
+    pub(crate) fn new(to: Arc<Cell<M>>, message: M) -> Self {
+        Self { to, place: Place::Here(message, Priority::NORMAL), token: None }
+    }
+
+    /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
+    pub fn or_cancel(mut self, token: &CancelToken) -> Self {
+        self.token = Some(token.cancelled());
+        self
+    }
+
+    /// Send it with a priority, to a mailbox that has them.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        if let Place::Here(_, known) = &mut self.place {
+            *known = priority;
+        }
+        self
+    }
+
+    /// Takes the message back, wherever it is; `None` if it has been accepted.
+    fn take_back(&mut self) -> Option<M> {
+        match core::mem::replace(&mut self.place, Place::Done) {
+            Place::Here(message, _) => Some(message),
+            Place::Waiting(key) => self.to.inbox().withdraw(key),
+            Place::Done => None,
+        }
+    }
+}
+
+// The message is moved in and out and never pinned.
+impl<M> Unpin for Sending<M> {}
+
+impl<M> Future for Sending<M> {
+    type Output = Result<(), SendError<M>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Some(token) = &mut this.token
+            && let Poll::Ready(cause) = Pin::new(token).poll(cx)
+        {
+            return Poll::Ready(match this.take_back() {
+                Some(message) => Err(SendError::Cancelled(message, cause)),
+                None => Ok(()),
+            });
+        }
+        match core::mem::replace(&mut this.place, Place::Done) {
+            Place::Here(message, priority) => match this.to.inbox().push_or_wait(message, priority, cx.waker()) {
+                Ok(None) => Poll::Ready(Ok(())),
+                Ok(Some(key)) => {
+                    this.place = Place::Waiting(key);
+                    Poll::Pending
+                }
+                Err(error) => Poll::Ready(Err(error)),
+            },
+            Place::Waiting(key) => {
+                let polled = this.to.inbox().poll_waiting(key, cx.waker());
+                if polled.is_pending() {
+                    this.place = Place::Waiting(key);
+                }
+                polled
+            }
+            Place::Done => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl<M> Drop for Sending<M> {
+    fn drop(&mut self) {
+        drop(self.take_back());
+    }
+}

@@ -1,0 +1,159 @@
+//! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
+
+use crate::{Actor, BoxError, Context, Mailbox};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use futures_core::Stream;
+
+/// A boxed stream that can move between threads.
+pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
+
+/// How to make an actor, again and again. Each incarnation gets a fresh state from the factory.
+pub struct Props<A: Actor> {
+    factory: Box<dyn FnMut() -> A + Send>,
+    mailbox: Mailbox,
+    feed: Option<BoxStream<A::Msg>>,
+    extra: Option<Arc<Extra<A::Msg>>>,
+}
+
+/// What most actors do not ask for.
+pub(crate) struct Extra<M> {
+    pub(crate) describe: Option<Describe<M>>,
+    pub(crate) copy: Option<fn(&M) -> M>,
+    pub(crate) retries_max: u32,
+    pub(crate) bury_failed: bool,
+}
+
+type Describe<M> = Box<dyn Fn(&M) -> String + Send + Sync>;
+
+/// What the task of an actor needs of its props.
+pub(crate) struct Parts<A: Actor> {
+    pub(crate) factory: Box<dyn FnMut() -> A + Send>,
+    pub(crate) feed: Option<BoxStream<A::Msg>>,
+}
+
+impl<A: Actor> Props<A> {
+    /// An actor made by `factory`, with the default mailbox.
+    pub fn new(factory: impl FnMut() -> A + Send + 'static) -> Self {
+        Self { factory: Box::new(factory), mailbox: Mailbox::default(), feed: None, extra: None }
+    }
+
+    /// Gives it another mailbox.
+    #[must_use]
+    pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
+        self.mailbox = mailbox;
+        self
+    }
+
+    /// Feeds it from a stream or a receiver: each item is handled exactly once, and the end of the stream is a `close()`.
+    #[must_use]
+    pub fn fed_by(mut self, items: impl Stream<Item = A::Msg> + Send + 'static) -> Self {
+        self.feed = Some(Box::pin(items));
+        self
+    }
+
+    /// Says how records word a message (its type's name otherwise). Leave out what must not be logged.
+    #[must_use]
+    pub fn describe(mut self, describe: impl Fn(&A::Msg) -> String + Send + Sync + 'static) -> Self {
+        self.extra().describe = Some(Box::new(describe));
+        self
+    }
+
+    /// Handles a message that failed up to `retries` times more, first thing after the supervisor's word.
+    #[must_use]
+    pub fn retry(mut self, retries: u32) -> Self
+    where
+        A::Msg: Clone,
+    {
+        let extra = self.extra();
+        extra.retries_max = retries;
+        extra.copy = Some(A::Msg::clone);
+        self
+    }
+
+    /// Makes a message whose handler failed a dead letter, in place of counting it as failed.
+    #[must_use]
+    pub fn dead_letter_failed(mut self) -> Self
+    where
+        A::Msg: Clone,
+    {
+        let extra = self.extra();
+        extra.bury_failed = true;
+        extra.copy = Some(A::Msg::clone);
+        self
+    }
+
+    fn extra(&mut self) -> &mut Extra<A::Msg> {
+        let extra = self
+            .extra
+            .get_or_insert_with(|| Arc::new(Extra { describe: None, copy: None, retries_max: 0, bury_failed: false }));
+        Arc::get_mut(extra).expect("props are not shared before they are spawned")
+    }
+
+    pub(crate) fn mailbox_kind(&self) -> Mailbox {
+        self.mailbox
+    }
+
+    pub(crate) fn shared_extra(&self) -> Option<Arc<Extra<A::Msg>>> {
+        self.extra.clone()
+    }
+
+    pub(crate) fn into_parts(self) -> Parts<A> {
+        Parts { factory: self.factory, feed: self.feed }
+    }
+}
+
+impl<S, M, E, F> Props<FnActor<S, M, E, F>>
+where
+    S: Send + 'static,
+    M: Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+    F: FnMut(&mut S, M) -> Result<(), E> + Clone + Send + 'static,
+{
+    /// An actor that is a closure with a state. `state` makes the state of each incarnation.
+    ///
+    /// ```
+    /// use pleach_core::{Props, BoxError};
+    ///
+    /// let props = Props::from_fn(|| 0u64, |total: &mut u64, n: u64| -> Result<(), BoxError> {
+    ///     *total += n;
+    ///     Ok(())
+    /// });
+    /// # drop(props);
+    /// ```
+    pub fn from_fn(mut state: impl FnMut() -> S + Send + 'static, handle: F) -> Self {
+        Self::new(move || FnActor { state: state(), handle: handle.clone(), types: PhantomData })
+    }
+}
+
+/// An actor made of a state and a closure; from [`Props::from_fn`].
+pub struct FnActor<S, M, E, F> {
+    state: S,
+    handle: F,
+    types: PhantomData<fn(M) -> E>,
+}
+
+impl<S, M, E, F> Actor for FnActor<S, M, E, F>
+where
+    S: Send + 'static,
+    M: Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+    F: FnMut(&mut S, M) -> Result<(), E> + Send + 'static,
+{
+    type Msg = M;
+    type Error = E;
+
+    async fn handle(&mut self, msg: M, _cx: &mut Context<Self>) -> Result<(), E> {
+        (self.handle)(&mut self.state, msg)
+    }
+}
+
+impl<A: Actor> fmt::Debug for Props<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Props").field("actor", &core::any::type_name::<A>()).field("mailbox", &self.mailbox).finish()
+    }
+}

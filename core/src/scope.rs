@@ -1,0 +1,450 @@
+//! `Scope`: an owner of whatever is started in it. Dropping it cancels all of that; waiting for it waits for all of it.
+
+use crate::actor_ref::{AnyRef, Exited};
+use crate::current;
+use crate::node::{self, Member, Node, Running, WindDown};
+use crate::spawn::{self, Refusal, SpawnError};
+use crate::task::{self, LaunchError, Outcome, Task};
+use crate::world::World;
+use crate::{
+    Actor, ActorId, ActorPath, ActorRef, BoxFuture, CancelToken, Cause, Event, Exit, FailureInfo, Name, OneForOne, Props,
+};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// An owner of tasks, actors, producers and further scopes. Cancelling it, or dropping it, reaches all of them.
+///
+/// A task that fails cancels the scope, and [`wait_all`](Self::wait_all) returns that failure; an actor that fails follows its
+/// supervision first (restart, three times in five seconds) and cancels the scope only when that gives up.
+pub struct Scope {
+    member: Arc<ScopeMember>,
+}
+
+/// What stands in the tree for a scope, a supervisor or a guardian: a node with children and no task.
+pub(crate) struct ScopeMember {
+    node: Node,
+    role: Role,
+}
+
+/// What a failure of a child means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Everything in it is cancelled.
+    Scope,
+    /// Nothing else happens.
+    IsolatedScope,
+    /// Its children are stopped, and the failure goes up.
+    Supervisor,
+    /// The failure ends here: it is on record, and everything else goes on.
+    Top,
+}
+
+impl ScopeMember {
+    pub(crate) fn top(world: &Arc<World>) -> Arc<Self> {
+        let node = Node::new(Arc::clone(world), world.next_id(), Name::root(), None);
+        Arc::new(Self { node, role: Role::Top })
+    }
+
+    pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>, role: Role) -> Result<Arc<Self>, Refusal> {
+        let member = Arc::new(Self { node: spawn::new_node(parent, name)?, role });
+        spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>)?;
+        Ok(member)
+    }
+
+    fn as_member(self: &Arc<Self>) -> Arc<dyn Member> {
+        Arc::clone(self) as Arc<dyn Member>
+    }
+
+    /// Leaves the tree if nothing is left to wait for.
+    fn leave_if_childless(self: &Arc<Self>) {
+        if !self.node.has_children()
+            && let Some(exit) = self.childless()
+        {
+            node::leave(self.as_member(), exit);
+        }
+    }
+}
+
+impl Member for ScopeMember {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        self.node.note_wind_down(how);
+        self.node.wind_down_children(how);
+        self.leave_if_childless();
+    }
+
+    fn cut_off(self: Arc<Self>) {
+        self.node.refuse_children();
+        self.leave_if_childless();
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        if let Some(failure) = self.node.first_failure().filter(|_| self.role != Role::Top) {
+            return Some(Exit::Failed(failure));
+        }
+        if let Some(cause) = self.node.cause() {
+            return Some(Exit::Cancelled(cause));
+        }
+        self.node.noted_wind_down().map(WindDown::exit)
+    }
+
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) {
+        self.node.record_failure(&failure);
+        match self.role {
+            Role::Top => self.node.world.events.emit(|| Event::Unhandled(failure)),
+            Role::IsolatedScope => {}
+            Role::Scope => {
+                node::cancel(&self.as_member(), &Cause::Failed(failure.clone()));
+                self.hand_up(&failure);
+            }
+            Role::Supervisor => {
+                Arc::clone(&self).wind_down(WindDown::Stop);
+                self.hand_up(&failure);
+            }
+        }
+    }
+}
+
+impl ScopeMember {
+    fn hand_up(&self, failure: &FailureInfo) {
+        if let Some(parent) = &self.node.parent {
+            let node = parent.node();
+            Arc::clone(parent).child_failed(failure.escalate_to_parent(node.id, node.path()));
+        }
+    }
+}
+
+impl Scope {
+    /// A scope below `token`: cancelled with it. It stands at the top of a tree of its own.
+    pub fn under(token: &CancelToken) -> Self {
+        let world = token.world();
+        let id = world.next_id();
+        let node = Node::new(Arc::clone(world), id, Name::made(id), None);
+        let member = Arc::new(ScopeMember { node, role: Role::Scope });
+        let dynamic: Arc<dyn Member> = Arc::clone(&member) as Arc<dyn Member>;
+        match token.attach(&dynamic) {
+            Ok(place) => member.node.hang_below(token.clone(), place),
+            Err(cause) => node::cancel(&dynamic, &cause),
+        }
+        Self { member }
+    }
+
+    pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Self, Refusal> {
+        ScopeMember::below(parent, name, Role::Scope).map(|member| Self { member })
+    }
+
+    /// A scope within this one. If it fails, so does this one.
+    pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
+        Self::below(&self.member.as_member(), Some(name))
+    }
+
+    /// A scope within this one whose failures stay in it: tasks that fail cancel nothing.
+    pub fn isolated_scope(&self, name: &str) -> Result<Scope, Refusal> {
+        ScopeMember::below(&self.member.as_member(), Some(name), Role::IsolatedScope).map(|member| Self { member })
+    }
+
+    /// A supervisor within this scope.
+    pub fn supervisor(&self, name: &str, strategy: OneForOne) -> Result<Supervisor, Refusal> {
+        Supervisor::below(&self.member.as_member(), name, strategy)
+    }
+
+    /// Runs a future as a child. A scope that is shutting down refuses and hands the future back.
+    ///
+    /// The future may return `()` or a `Result`; an `Err` or a panic is a failure and cancels the scope.
+    pub fn launch<F>(&self, future: F) -> Result<Task, LaunchError<F>>
+    where
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        task::launch(&self.member.as_member(), None, false, future)
+    }
+
+    /// A task to be given a name or kept apart before it is launched.
+    pub fn task(&self) -> Launch<'_> {
+        Launch { scope: self, name: None, isolated: false }
+    }
+
+    /// Starts an actor called `name` as a child.
+    pub fn actor<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        spawn::actor(&self.member.as_member(), Some(name), props)
+    }
+
+    /// The token that is cancelled with this scope.
+    pub fn token(&self) -> CancelToken {
+        self.member.node.token()
+    }
+
+    /// Cancels everything in the scope, and the scope takes nothing more. The first cause wins.
+    pub fn cancel(&self, cause: impl Into<Cause>) {
+        node::cancel(&self.member.as_member(), &cause.into());
+    }
+
+    /// Ends the children one after the other, the youngest first, each after what it has in hand.
+    pub fn stop(&self) {
+        Arc::clone(&self.member).wind_down(WindDown::Stop);
+    }
+
+    /// Takes nothing more, and ends when all children have ended of themselves: actors after what is in their mailboxes.
+    pub fn close(&self) {
+        Arc::clone(&self.member).wind_down(WindDown::Close);
+    }
+
+    /// Waits until every child has ended and every `on_done` of theirs has run. Any number of callers.
+    ///
+    /// Gives the first failure that cancelled the scope, if there was one. Awaited from inside a child it is an error and not a
+    /// deadlock.
+    pub fn wait_all(&self) -> WaitAll {
+        WaitAll::of(self.member.as_member(), None)
+    }
+
+    /// As [`wait_all`](Self::wait_all), but answers after `wait` at the latest, with what is still running.
+    pub fn wait_all_for(&self, wait: Duration) -> WaitAll {
+        WaitAll::of(self.member.as_member(), Some(wait))
+    }
+
+    /// Answers at once: `Ok` only when there are no children.
+    pub fn try_wait_all(&self) -> Result<(), WaitError> {
+        if self.member.node.has_children() {
+            return Err(WaitError::StillRunning(self.member.node.running()));
+        }
+        outcome(&self.member.node)
+    }
+
+    /// Runs `f` with the exit of the scope, once: when it ends, or at once if it has.
+    pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
+        self.member.node.on_done(Box::new(f));
+    }
+
+    /// Waits for the scope itself to end, which it does after a cancel, stop or close, when its last child has.
+    pub fn exited(&self) -> Exited {
+        self.any().exited()
+    }
+
+    /// Who it is.
+    pub fn id(&self) -> ActorId {
+        self.member.node.id
+    }
+
+    /// Where it stands in the tree.
+    pub fn path(&self) -> ActorPath {
+        self.member.node.path()
+    }
+
+    /// The live children in start order.
+    pub fn children(&self) -> Vec<AnyRef> {
+        self.member.node.children().into_iter().map(|member| AnyRef { member }).collect()
+    }
+
+    /// The scope as something in the tree.
+    pub fn any(&self) -> AnyRef {
+        AnyRef { member: self.member.as_member() }
+    }
+}
+
+/// Dropping the owner cancels what it owns, without waiting.
+impl Drop for Scope {
+    fn drop(&mut self) {
+        node::cancel(&self.member.as_member(), &Cause::Dropped);
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scope({})", self.path())
+    }
+}
+
+/// A task about to be launched; from [`Scope::task`].
+#[must_use = "a task is launched by `launch`"]
+pub struct Launch<'a> {
+    scope: &'a Scope,
+    name: Option<&'a str>,
+    isolated: bool,
+}
+
+impl<'a> Launch<'a> {
+    /// Gives the task a name in the tree.
+    pub fn named(mut self, name: &'a str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// A failure of this task does not cancel the scope; it is still on record.
+    pub fn isolated(mut self) -> Self {
+        self.isolated = true;
+        self
+    }
+
+    /// Launches it.
+    pub fn launch<F>(self, future: F) -> Result<Task, LaunchError<F>>
+    where
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        task::launch(&self.scope.member.as_member(), self.name, self.isolated, future)
+    }
+}
+
+/// A scope that restarts its actors from their props. Dropping this handle does nothing.
+#[derive(Clone)]
+pub struct Supervisor {
+    member: Arc<ScopeMember>,
+}
+
+impl Supervisor {
+    pub(crate) fn below(parent: &Arc<dyn Member>, name: &str, strategy: OneForOne) -> Result<Self, Refusal> {
+        let member = ScopeMember::below(parent, Some(name), Role::Supervisor)?;
+        member.node.with_guardian(|guardian| guardian.strategy = strategy);
+        Ok(Self { member })
+    }
+
+    /// Starts a child called `name`.
+    pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        spawn::actor(&self.member.as_member(), Some(name), props)
+    }
+
+    /// Starts a child that needs no name.
+    pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        spawn::actor(&self.member.as_member(), None, props)
+    }
+
+    /// A supervisor below this one.
+    pub fn supervisor(&self, name: &str, strategy: OneForOne) -> Result<Supervisor, Refusal> {
+        Self::below(&self.member.as_member(), name, strategy)
+    }
+
+    /// The live children in start order.
+    pub fn children(&self) -> Vec<AnyRef> {
+        self.member.node.children().into_iter().map(|member| AnyRef { member }).collect()
+    }
+
+    /// The supervisor as something in the tree: to stop, close, cancel, watch or wait for.
+    pub fn any(&self) -> AnyRef {
+        AnyRef { member: self.member.as_member() }
+    }
+
+    /// Where it stands in the tree.
+    pub fn path(&self) -> ActorPath {
+        self.member.node.path()
+    }
+}
+
+impl fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Supervisor({})", self.path())
+    }
+}
+
+/// Why a wait for a scope did not end well.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// A child failed, and that cancelled the scope.
+    Failed(FailureInfo),
+    /// The bound passed, and these were still running.
+    StillRunning(Vec<Running>),
+    /// The wait was awaited from inside a child, and would have waited for itself.
+    FromInside {
+        /// The child that waited.
+        child: ActorPath,
+        /// What it waited for.
+        scope: ActorPath,
+    },
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failure) => write!(f, "a child failed: {failure}"),
+            Self::StillRunning(running) => write_running(f, running),
+            Self::FromInside { child, scope } => {
+                write!(f, "{child} cannot wait for {scope}, which it is part of: wait from outside, or in a task of its own")
+            }
+        }
+    }
+}
+
+/// Names what is still running: the first few, and how many more.
+pub(crate) fn write_running(f: &mut fmt::Formatter<'_>, running: &[Running]) -> fmt::Result {
+    const SHOWN: usize = 8;
+    write!(f, "{} still running: ", running.len())?;
+    for (at, one) in running.iter().take(SHOWN).enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        write!(f, "{comma}{}", one.path)?;
+        match one.cancelled_for {
+            Some(since) if one.in_poll => write!(f, " (cancelled {since:?} ago, inside one poll)")?,
+            Some(since) => write!(f, " (cancelled {since:?} ago)")?,
+            None => {}
+        }
+    }
+    if running.len() > SHOWN { write!(f, " and {} more", running.len() - SHOWN) } else { Ok(()) }
+}
+
+impl core::error::Error for WaitError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+fn outcome(node: &Node) -> Result<(), WaitError> {
+    node.first_failure().map_or(Ok(()), |failure| Err(WaitError::Failed(failure)))
+}
+
+/// If whoever is being polled lies within `node`: waiting for it would be waiting for oneself.
+pub(crate) fn inside(node: &Node) -> Option<ActorPath> {
+    current::with(|current| Arc::clone(&current.member))
+        .filter(|member| member.node().is_within(node))
+        .map(|member| member.node().path())
+}
+
+/// Ready when a scope has no children; from [`Scope::wait_all`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct WaitAll {
+    member: Arc<dyn Member>,
+    key: Option<u64>,
+    wait: Option<Duration>,
+    sleep: Option<BoxFuture<'static, ()>>,
+}
+
+impl WaitAll {
+    pub(crate) fn of(member: Arc<dyn Member>, wait: Option<Duration>) -> Self {
+        Self { member, key: None, wait, sleep: None }
+    }
+}
+
+impl Future for WaitAll {
+    type Output = Result<(), WaitError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { member, key, wait, sleep } = self.get_mut();
+        let node = member.node();
+        if let Some(child) = inside(node) {
+            return Poll::Ready(Err(WaitError::FromInside { child, scope: node.path() }));
+        }
+        if node.poll_childless(key, cx.waker()).is_ready() {
+            return Poll::Ready(outcome(node));
+        }
+        let Some(wait) = *wait else { return Poll::Pending };
+        let runtime = &node.world.runtime;
+        let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
+        sleep.as_mut().poll(cx).map(|()| Err(WaitError::StillRunning(node.running())))
+    }
+}
+
+impl Drop for WaitAll {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.member.node().forget_child_waiter(&mut self.key);
+        }
+    }
+}

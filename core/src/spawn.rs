@@ -1,0 +1,121 @@
+//! Starting an actor: one road for systems, supervisors, scopes and actors.
+
+use crate::cell::{self, Cell};
+use crate::mailbox::Inbox;
+use crate::node::{Member, Node, Refused};
+use crate::{Actor, ActorPath, ActorRef, Name, NameError, Props};
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::fmt;
+
+/// An actor that was not started. Its props come back.
+pub struct SpawnError<A: Actor> {
+    /// Why.
+    pub why: Refusal,
+    /// What was not started. Boxed, to keep results small.
+    pub props: Box<Props<A>>,
+}
+
+/// Why something was not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The name cannot stand in a path.
+    Name(NameError),
+    /// A live sibling has this name, or one that has not quite ended.
+    NameTaken {
+        /// The name.
+        name: String,
+        /// Under whom.
+        parent: ActorPath,
+    },
+    /// The mailbox was given a capacity of 0, so it could never take a message.
+    NoCapacity,
+    /// Its parent has begun to shut down, or has ended.
+    ShuttingDown {
+        /// The parent.
+        parent: ActorPath,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(error) => write!(f, "{error}"),
+            Self::NameTaken { name, parent } => {
+                write!(f, "{parent} has a live child called {name:?}: choose another name, or wait for its exit")
+            }
+            Self::NoCapacity => f.write_str("a mailbox with a capacity of 0 takes no message: give it at least 1"),
+            Self::ShuttingDown { parent } => write!(f, "{parent} is shutting down or has ended, and starts nothing more"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+impl From<NameError> for Refusal {
+    fn from(error: NameError) -> Self {
+        Self::Name(error)
+    }
+}
+
+impl<A: Actor> fmt::Display for SpawnError<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the actor was not started: {}", self.why)
+    }
+}
+
+impl<A: Actor> fmt::Debug for SpawnError<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnError").field("why", &self.why).finish_non_exhaustive()
+    }
+}
+
+impl<A: Actor> core::error::Error for SpawnError<A> {}
+
+/// Starts an actor below `parent`.
+pub(crate) fn actor<A: Actor>(
+    parent: &Arc<dyn Member>,
+    name: Option<&str>,
+    props: Props<A>,
+) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+    match prepare(parent, name, &props) {
+        Ok(cell) => {
+            let task = cell::live(Arc::clone(&cell), props.into_parts());
+            parent.node().world.runtime.spawn(Box::pin(task));
+            Ok(ActorRef::new(cell))
+        }
+        Err(why) => Err(SpawnError { why, props: Box::new(props) }),
+    }
+}
+
+fn prepare<A: Actor>(parent: &Arc<dyn Member>, name: Option<&str>, props: &Props<A>) -> Result<Arc<Cell<A::Msg>>, Refusal> {
+    let kind = props.mailbox_kind();
+    if kind.capacity == 0 {
+        return Err(Refusal::NoCapacity);
+    }
+    let node = new_node(parent, name)?;
+    let cell = Arc::new(Cell::new(node, Inbox::new(kind), props.shared_extra()));
+    adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)?;
+    Ok(cell)
+}
+
+/// A node below `parent`, not yet in its table.
+pub(crate) fn new_node(parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
+    let world = &parent.node().world;
+    let given = name.map(Name::new).transpose()?;
+    let id = world.next_id();
+    Ok(Node::new(Arc::clone(world), id, given.unwrap_or(Name::made(id)), Some(Arc::clone(parent))))
+}
+
+/// Puts a member into its parent's table.
+pub(crate) fn adopt(parent: &Arc<dyn Member>, child: Arc<dyn Member>) -> Result<(), Refusal> {
+    parent.node().adopt(Arc::clone(&child)).map_err(|refused| {
+        let parent = parent.node().path();
+        match refused {
+            Refused::ShuttingDown => Refusal::ShuttingDown { parent },
+            Refused::NameTaken => Refusal::NameTaken { name: child.node().name.to_string(), parent },
+        }
+    })
+}

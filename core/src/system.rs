@@ -1,0 +1,295 @@
+//! `System`: the root of a tree of actors, and its owner.
+//!
+//! Under the root stand `/user`, where everything a user starts lives, and `/system`, which outlives it at shutdown.
+
+use crate::actor_ref::AnyRef;
+use crate::node::{self, Member, Running, WindDown};
+use crate::scope::{self, Role, Scope, ScopeMember, Supervisor, WaitAll, WaitError, write_running};
+use crate::spawn::{self, Refusal, SpawnError};
+use crate::world::{GRACE_DEFAULT, World};
+use crate::{Actor, ActorPath, ActorRef, Cause, Counts, Event, Name, NameError, OneForOne, Props, Runtime};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+/// A whole tree of actors and scopes, on one runtime. Dropping it cancels everything in it; [`shutdown`](Self::shutdown) is the kind way.
+pub struct System {
+    name: String,
+    root: Arc<ScopeMember>,
+    user: Arc<ScopeMember>,
+}
+
+/// How a system is set up; from [`System::builder`].
+#[must_use = "a system is made by `build`"]
+pub struct SystemBuilder {
+    name: String,
+    runtime: Arc<dyn Runtime>,
+    grace: Duration,
+}
+
+impl SystemBuilder {
+    /// How long a `stopped` hook may take. Five seconds unless given.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Makes the system.
+    pub fn build(self) -> Result<System, NameError> {
+        Name::new(&self.name)?;
+        let world = World::with_grace(self.runtime, self.grace);
+        let root = ScopeMember::top(&world);
+        let top: Arc<dyn Member> = Arc::clone(&root) as Arc<dyn Member>;
+        let below = |name| ScopeMember::below(&top, Some(name), Role::Top);
+        // The system guardian is started first and so ends last. A fresh root takes both.
+        let guardians = below("system").and_then(|_| below("user"));
+        let user = guardians.expect("a fresh root takes two children of different names");
+        Ok(System { name: self.name, root, user })
+    }
+}
+
+impl System {
+    /// A system called `name` on `runtime`, to be set up further.
+    pub fn builder(name: &str, runtime: Arc<dyn Runtime>) -> SystemBuilder {
+        SystemBuilder { name: name.to_string(), runtime, grace: GRACE_DEFAULT }
+    }
+
+    /// The name it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A handle for everywhere: spawn, look up and listen from outside any actor.
+    pub fn root(&self) -> RootContext {
+        RootContext { root: Arc::clone(&self.root), user: Arc::clone(&self.user) }
+    }
+
+    /// Starts an actor at `/user/name`.
+    pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        self.root().spawn(name, props)
+    }
+
+    /// Starts an actor that needs no name.
+    pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        spawn::actor(&self.user_member(), None, props)
+    }
+
+    /// A supervisor at `/user/name`.
+    pub fn supervisor(&self, name: &str, strategy: OneForOne) -> Result<Supervisor, Refusal> {
+        Supervisor::below(&self.user_member(), name, strategy)
+    }
+
+    /// A scope at `/user/name`.
+    pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
+        Scope::below(&self.user_member(), Some(name))
+    }
+
+    /// What became of every message there ever was.
+    pub fn counts(&self) -> Counts {
+        self.root().counts()
+    }
+
+    /// How many failures are on record.
+    pub fn failures(&self) -> usize {
+        self.root().failures()
+    }
+
+    /// Hears every event from now on; see [`RootContext::on_event`].
+    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
+        self.root().on_event(listener);
+    }
+
+    /// Shuts down: starts nothing more, lets every actor finish what is in its mailbox, youngest first, and cancels after `grace`
+    /// whatever has not ended. `Err` names what was still running then and had not ended when a second `grace` was over.
+    ///
+    /// Called from inside an actor or task of this system it begins the shutdown and answers at once with an error, since it cannot
+    /// wait for itself.
+    pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
+        let inside = scope::inside(self.root.node());
+        Arc::clone(&self.root).wind_down(WindDown::Close);
+        let runtime = Arc::clone(&self.root.node().world.runtime);
+        if let Some(child) = inside {
+            let root = self.root_member();
+            let deadline = runtime.sleep_until(runtime.now() + grace);
+            runtime.spawn(alloc::boxed::Box::pin(async move {
+                deadline.await;
+                node::cancel(&root, &Cause::DeadlineExceeded);
+            }));
+            return Err(ShutdownError::FromInside(child));
+        }
+        match WaitAll::of(self.root_member(), Some(grace)).await {
+            Err(WaitError::StillRunning(late)) => {
+                node::cancel(&self.root_member(), &Cause::DeadlineExceeded);
+                self.last_wait(late).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// After the cancel everything ends at its next await. What does not is inside one poll, and is named.
+    async fn last_wait(&self, late: Vec<Running>) -> Result<(), ShutdownError> {
+        let wait = self.root.node().world.grace;
+        match WaitAll::of(self.root_member(), Some(wait)).await {
+            Err(WaitError::StillRunning(stuck)) => Err(ShutdownError::Stuck(stuck)),
+            _ => Err(ShutdownError::Late(late)),
+        }
+    }
+
+    /// Cancels everything at once, without waiting.
+    pub fn kill(&self) {
+        node::cancel(&self.root_member(), &Cause::Cancelled);
+    }
+
+    /// Waits until nothing runs any more, after a [`kill`](Self::kill) or a shutdown that somebody else began.
+    pub fn ended(&self) -> WaitAll {
+        WaitAll::of(self.root_member(), None)
+    }
+
+    fn root_member(&self) -> Arc<dyn Member> {
+        Arc::clone(&self.root) as Arc<dyn Member>
+    }
+
+    fn user_member(&self) -> Arc<dyn Member> {
+        Arc::clone(&self.user) as Arc<dyn Member>
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        node::cancel(&self.root_member(), &Cause::Dropped);
+    }
+}
+
+impl fmt::Debug for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("System").field("name", &self.name).field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+/// A handle on a system that owns nothing: spawn, look up, watch and count from outside any actor.
+#[derive(Clone)]
+pub struct RootContext {
+    root: Arc<ScopeMember>,
+    user: Arc<ScopeMember>,
+}
+
+impl RootContext {
+    /// Starts an actor at `/user/name`.
+    pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
+        spawn::actor(&user, Some(name), props)
+    }
+
+    /// Whatever stands at `path` now.
+    pub fn lookup_any(&self, path: &ActorPath) -> Option<AnyRef> {
+        let mut member: Arc<dyn Member> = Arc::clone(&self.root) as Arc<dyn Member>;
+        if path.node().is_some() {
+            return None;
+        }
+        for step in path.steps() {
+            member = member.node().child(step)?;
+        }
+        Some(AnyRef { member })
+    }
+
+    /// The actor at `path`, if there is one and it understands `M`.
+    pub fn lookup<M: Send + 'static>(&self, path: &ActorPath) -> Result<ActorRef<M>, LookupError> {
+        let found = self.lookup_any(path).ok_or_else(|| LookupError::NotFound(path.clone()))?;
+        found.actor().ok_or_else(|| LookupError::WrongType { path: path.clone(), asked: core::any::type_name::<M>() })
+    }
+
+    /// What became of every message there ever was.
+    pub fn counts(&self) -> Counts {
+        self.root.node().counts_below()
+    }
+
+    /// How many failures are on record.
+    pub fn failures(&self) -> usize {
+        self.root.node().world.events.failures()
+    }
+
+    /// Hears every event from now on, in the thread in which it happens: be quick, or hand it on. A listener that panics harms
+    /// nobody.
+    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
+        self.root.node().world.events.listen(Arc::new(listener));
+    }
+
+    /// Everything that runs, in start order.
+    pub fn running(&self) -> Vec<Running> {
+        self.root.node().running()
+    }
+
+    /// Begins to shut down without waiting: starts nothing more, and ends everything youngest first, after what it has.
+    pub fn begin_shutdown(&self) {
+        Arc::clone(&self.root).wind_down(WindDown::Close);
+    }
+
+    /// Cancels everything at once, without waiting.
+    pub fn kill(&self) {
+        node::cancel(&(Arc::clone(&self.root) as Arc<dyn Member>), &Cause::Cancelled);
+    }
+}
+
+impl fmt::Debug for RootContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootContext").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+/// Why a lookup gave no actor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// Nothing stands there now.
+    NotFound(ActorPath),
+    /// Something stands there, and it is no actor with this message type.
+    WrongType {
+        /// Where.
+        path: ActorPath,
+        /// The message type that was asked for.
+        asked: &'static str,
+    },
+}
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(path) => write!(f, "nothing stands at {path} now: check the path, or start it first"),
+            Self::WrongType { path, asked } => write!(f, "what stands at {path} is no actor that understands {asked}"),
+        }
+    }
+}
+
+impl core::error::Error for LookupError {}
+
+/// Why a shutdown was not clean.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// These did not end within the grace period; they were cancelled, and have ended since.
+    Late(Vec<Running>),
+    /// These did not even end after they were cancelled: each is inside one poll that does not return.
+    Stuck(Vec<Running>),
+    /// It was called from inside the system. The shutdown has begun and goes on; it cannot be awaited from here.
+    FromInside(ActorPath),
+}
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late(late) => {
+                f.write_str("cancelled at the end of the grace period, ")?;
+                write_running(f, late)
+            }
+            Self::Stuck(stuck) => {
+                f.write_str("not ended even after the cancel, ")?;
+                write_running(f, stuck)
+            }
+            Self::FromInside(path) => write!(f, "{path} began the shutdown of its own system and cannot wait for it"),
+        }
+    }
+}
+
+impl core::error::Error for ShutdownError {}

@@ -1,0 +1,287 @@
+//! `Task`: a future that is a child of a scope.
+//!
+//! The future lies in the node until its first poll, so that a cancel before then drops it at once; afterwards its own task owns it,
+//! polls it, and drops it.
+
+use crate::actor_ref::{AnyRef, Exited};
+use crate::current::{self, Current};
+use crate::lock::Lock;
+use crate::node::{self, Member, Node, WindDown};
+use crate::spawn::{self, Refusal};
+use crate::sync::{AtomicBool, Ordering};
+use crate::{ActorPath, BoxError, BoxFuture, Cause, Exit, FailureInfo, Reason, catch};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+/// What a task may return: nothing, or a result whose error is a failure.
+pub trait Outcome {
+    /// The error, if it is one.
+    fn into_error(self) -> Option<BoxError>;
+}
+
+impl Outcome for () {
+    fn into_error(self) -> Option<BoxError> {
+        None
+    }
+}
+
+impl<E: Into<BoxError>> Outcome for Result<(), E> {
+    fn into_error(self) -> Option<BoxError> {
+        self.err().map(Into::into)
+    }
+}
+
+/// A launched task. Dropping this handle does nothing to it.
+#[derive(Clone)]
+pub struct Task {
+    member: Arc<TaskMember>,
+}
+
+impl Task {
+    /// Cuts it off at its next await; before its first poll it is dropped at once.
+    pub fn cancel(&self, cause: impl Into<Cause>) {
+        self.any().cancel(cause);
+    }
+
+    /// Waits for its end and gives the exit: `Closed` when it returned.
+    pub fn exited(&self) -> Exited {
+        self.any().exited()
+    }
+
+    /// Runs `f` with the exit, once.
+    pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
+        self.member.node.on_done(Box::new(f));
+    }
+
+    /// Where it stands in the tree.
+    pub fn path(&self) -> ActorPath {
+        self.member.node.path()
+    }
+
+    /// The task as something in the tree.
+    pub fn any(&self) -> AnyRef {
+        AnyRef { member: Arc::clone(&self.member) as Arc<dyn Member> }
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task({})", self.path())
+    }
+}
+
+/// A future that was not launched. It comes back.
+pub struct LaunchError<F> {
+    /// Why.
+    pub why: Refusal,
+    /// The future, unpolled.
+    pub future: F,
+}
+
+impl<F> fmt::Display for LaunchError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the task was not launched: {}", self.why)
+    }
+}
+
+impl<F> fmt::Debug for LaunchError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaunchError").field("why", &self.why).finish_non_exhaustive()
+    }
+}
+
+impl<F> core::error::Error for LaunchError<F> {}
+
+type Ended = Option<BoxError>;
+
+pub(crate) struct TaskMember {
+    node: Node,
+    isolated: bool,
+    polling: AtomicBool,
+    state: Lock<State>,
+}
+
+struct State {
+    unstarted: Option<BoxFuture<'static, Ended>>,
+    waker: Option<Waker>,
+    cancelled: bool,
+}
+
+impl Member for TaskMember {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// A task knows no orderly end but its own: closing waits for it, stopping cancels it.
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        if how == WindDown::Stop {
+            node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
+        }
+    }
+
+    fn cut_off(self: Arc<Self>) {
+        let (unstarted, waker) = self.state.with(|state| {
+            state.cancelled = true;
+            (state.unstarted.take(), state.waker.take())
+        });
+        if let Some(waker) = waker {
+            self.node.world.runtime.wake_for_control(waker);
+        }
+        if let Some(future) = unstarted {
+            let reason = catch::catch(|| drop(future)).err();
+            self.end(reason);
+        }
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        None
+    }
+
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) {}
+
+    fn in_poll(&self) -> bool {
+        self.polling.load(Ordering::Relaxed)
+    }
+}
+
+impl TaskMember {
+    /// Leaves the tree: cancelled if it was, failed for `reason`, else of its own accord.
+    fn end(self: Arc<Self>, reason: Option<Reason>) {
+        let exit = match (reason, self.node.cause()) {
+            (None, None) => Exit::Closed,
+            (None, Some(cause)) => Exit::Cancelled(cause),
+            (Some(reason), _) => Exit::Failed(self.fail(reason)),
+        };
+        node::leave(self as Arc<dyn Member>, exit);
+    }
+
+    fn fail(&self, reason: Reason) -> FailureInfo {
+        let failure = self.node.failure(0, reason);
+        self.node.world.events.failure(&failure);
+        if let Some(parent) = self.node.parent.as_ref().filter(|_| !self.isolated) {
+            Arc::clone(parent).child_failed(failure.clone());
+        }
+        failure
+    }
+}
+
+/// Starts `future` as a child of `parent`, or hands it back.
+pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, isolated: bool, future: F) -> Result<Task, LaunchError<F>>
+where
+    F: Future<Output: Outcome> + Send + 'static,
+{
+    let node = match spawn::new_node(parent, name) {
+        Ok(node) => node,
+        Err(why) => return Err(LaunchError { why, future }),
+    };
+    let state = State { unstarted: None, waker: None, cancelled: false };
+    let member = Arc::new(TaskMember { node, isolated, polling: AtomicBool::new(false), state: Lock::new(state) });
+    if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+        return Err(LaunchError { why, future });
+    }
+    let boxed: BoxFuture<'static, Ended> = Box::pin(async move { future.await.into_error() });
+    let too_late = member.state.with(|state| {
+        if state.cancelled {
+            return Some(boxed);
+        }
+        state.unstarted = Some(boxed);
+        None
+    });
+    if let Some(boxed) = too_late {
+        // The scope was cancelled between the adoption and here: the task was accepted, and ends before its first poll.
+        let reason = catch::catch(|| drop(boxed)).err();
+        Arc::clone(&member).end(reason);
+        return Ok(Task { member });
+    }
+    let current = Some(Current::new(Arc::clone(&member) as Arc<dyn Member>));
+    let run = Run { member: Some(Arc::clone(&member)), future: None, current };
+    parent.node().world.runtime.spawn(Box::pin(run));
+    Ok(Task { member })
+}
+
+/// The task's own future on the runtime.
+struct Run {
+    member: Option<Arc<TaskMember>>,
+    future: Option<BoxFuture<'static, Ended>>,
+    current: Option<Current>,
+}
+
+impl Run {
+    /// Drops what is left of the future, as a part of it, and leaves the tree.
+    fn finish(&mut self, cx: &Context<'_>, ended: Result<Ended, Reason>) {
+        let Some(member) = self.member.take() else { return };
+        let dropped = {
+            let _inside = current::enter(&mut self.current, cx.waker());
+            let future = self.future.take();
+            catch::catch(|| drop(future))
+        };
+        member.polling.store(false, Ordering::Relaxed);
+        member.end(match (ended, dropped) {
+            (Err(reason), _) | (Ok(None), Err(reason)) => Some(reason),
+            (Ok(Some(error)), _) => Some(Reason::Error(error)),
+            (Ok(None), Ok(())) => None,
+        });
+    }
+}
+
+impl Future for Run {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let Some(member) = this.member.clone() else { return Poll::Ready(()) };
+        let (cancelled, unstarted) = member.state.with(|state| (state.cancelled, state.unstarted.take()));
+        if unstarted.is_some() {
+            this.future = unstarted;
+        }
+        if cancelled {
+            this.finish(cx, Ok(None));
+            return Poll::Ready(());
+        }
+        member.polling.store(true, Ordering::Relaxed);
+        let polled = {
+            let _inside = current::enter(&mut this.current, cx.waker());
+            let future = &mut this.future;
+            catch::catch(|| future.as_mut().map_or(Poll::Ready(None), |future| future.as_mut().poll(cx)))
+        };
+        let ended = match polled {
+            Ok(Poll::Ready(ended)) => Ok(ended),
+            Err(reason) => Err(reason),
+            Ok(Poll::Pending) => {
+                let (cancelled, replaced) = member.state.with(|state| (state.cancelled, state.remember(cx.waker())));
+                drop(replaced);
+                if !cancelled {
+                    member.polling.store(false, Ordering::Relaxed);
+                    return Poll::Pending;
+                }
+                Ok(None)
+            }
+        };
+        this.finish(cx, ended);
+        Poll::Ready(())
+    }
+}
+
+impl State {
+    fn remember(&mut self, waker: &Waker) -> Option<Waker> {
+        match &self.waker {
+            Some(known) if known.will_wake(waker) => None,
+            _ => self.waker.replace(waker.clone()),
+        }
+    }
+}
+
+/// The runtime dropped the task before its end: it leaves the tree all the same.
+impl Drop for Run {
+    fn drop(&mut self) {
+        let Some(member) = self.member.take() else { return };
+        node::cancel(&(Arc::clone(&member) as Arc<dyn Member>), &Cause::Dropped);
+        let future = self.future.take();
+        let reason = catch::catch(|| drop(future)).err();
+        member.end(reason);
+    }
+}

@@ -1,0 +1,119 @@
+//! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
+
+use pleach_core::{
+    Actor, AskError, Cause, FailureInfo, LaunchError, LookupError, NameError, PathError, Refusal, SendError, ShutdownError,
+    SpawnError, WaitError,
+};
+use std::fmt;
+
+/// Anything that can go wrong here, without the payload that the precise error gives back.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Something was not started.
+    Refused(Refusal),
+    /// A message was not accepted.
+    Send(SendError<()>),
+    /// An ask got no answer.
+    Ask(AskError),
+    /// A wait for a scope did not end well.
+    Wait(WaitError),
+    /// A shutdown was not clean.
+    Shutdown(ShutdownError),
+    /// A lookup gave no actor.
+    Lookup(LookupError),
+    /// A text is no path.
+    Path(PathError),
+    /// Something failed.
+    Failed(FailureInfo),
+    /// Something was cancelled.
+    Cancelled(Cause),
+    /// There is no runtime to run on: call this inside Tokio, or give the builder a runtime.
+    NoRuntime,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => write!(f, "{error}"),
+            Self::Send(error) => write!(f, "{error}"),
+            Self::Ask(error) => write!(f, "{error}"),
+            Self::Wait(error) => write!(f, "{error}"),
+            Self::Shutdown(error) => write!(f, "{error}"),
+            Self::Lookup(error) => write!(f, "{error}"),
+            Self::Path(error) => write!(f, "{error}"),
+            Self::Failed(error) => write!(f, "{error}"),
+            Self::Cancelled(error) => write!(f, "{error}"),
+            Self::NoRuntime => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            Self::Send(error) => Some(error),
+            Self::Ask(error) => Some(error),
+            Self::Wait(error) => Some(error),
+            Self::Shutdown(error) => Some(error),
+            Self::Lookup(error) => Some(error),
+            Self::Path(error) => Some(error),
+            Self::Failed(error) => Some(error),
+            Self::Cancelled(error) => Some(error),
+            Self::NoRuntime => None,
+        }
+    }
+}
+
+macro_rules! from {
+    ($($source:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$source> for Error {
+            fn from(error: $source) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
+}
+
+from!(
+    Refusal => Refused,
+    AskError => Ask,
+    WaitError => Wait,
+    ShutdownError => Shutdown,
+    LookupError => Lookup,
+    PathError => Path,
+    FailureInfo => Failed,
+    Cause => Cancelled,
+);
+
+impl From<NameError> for Error {
+    fn from(error: NameError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl<M> From<SendError<M>> for Error {
+    fn from(error: SendError<M>) -> Self {
+        Self::Send(error.without_message())
+    }
+}
+
+impl<A: Actor> From<SpawnError<A>> for Error {
+    fn from(error: SpawnError<A>) -> Self {
+        Self::Refused(error.why)
+    }
+}
+
+impl<F> From<LaunchError<F>> for Error {
+    fn from(error: LaunchError<F>) -> Self {
+        Self::Refused(error.why)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl From<crate::NoRuntime> for Error {
+    fn from(_: crate::NoRuntime) -> Self {
+        Self::NoRuntime
+    }
+}
