@@ -1,10 +1,10 @@
 //! `ActorRef`: how everybody else reaches an actor. All sending goes through this file.
 
 use crate::ask::{Ask, Reply};
-use crate::cell::{Cell, Posture};
+use crate::cell::Cell;
 use crate::mailbox::{PriorityEnvelope, SendError, Sending, control};
-use crate::node::{self, Member, Node, WindDown};
-use crate::{ActorId, ActorPath, Cause, Counts, Exit, FailureInfo, Signal, SystemMessage};
+use crate::node::{self, Member, WindDown};
+use crate::{ActorId, ActorPath, Cause, Counts, Exit, Signal, SystemMessage};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -32,12 +32,13 @@ impl<M: Send + 'static> ActorRef<M> {
     /// As [`tell`](Self::tell), for a mailbox with priorities.
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
-        self.cell.inbox().push_with_priority(message, priority, |dropped, reason| self.cell.bury(dropped, reason))
+        self.cell.inbox().push_slowly(message, priority, true, |dropped, reason| self.cell.bury(dropped, reason))
     }
 
     /// Puts a message into the mailbox, waiting for room.
-    pub fn send(&self, message: M) -> Sending<M> {
-        Sending::new(Arc::clone(&self.cell), message)
+    #[inline]
+    pub fn send(&self, message: M) -> Sending<'_, M> {
+        Sending::new(&self.cell, message)
     }
 
     /// Puts a message into the mailbox if there is room, whatever its overflow policy.
@@ -47,8 +48,8 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Asks and waits for the answer: `budget.ask(Msg::Left).await?`. It waits for room like [`send`](Self::send), and never hangs
     /// after the actor ended.
-    pub fn ask<T: Send + 'static>(&self, question: impl FnOnce(Reply<T>) -> M) -> Ask<M, T> {
-        Ask::new(Arc::clone(&self.cell), question)
+    pub fn ask<T: Send + 'static>(&self, question: impl FnOnce(Reply<T>) -> M) -> Ask<'_, M, T> {
+        Ask::new(&self.cell, question)
     }
 
     /// Puts something into the control lane, which is never full. `Err` gives it back once the actor has ended.
@@ -243,64 +244,5 @@ impl Drop for Exited {
         if self.key.is_some() {
             self.member.node().forget_exit_waiter(&mut self.key);
         }
-    }
-}
-
-impl<M: Send + 'static> Member for Cell<M> {
-    fn node(&self) -> &Node {
-        Cell::node(self)
-    }
-
-    fn wind_down(self: Arc<Self>, how: WindDown) {
-        match how {
-            WindDown::Stop => self.raise(control::STOP),
-            WindDown::Close => self.close(),
-        }
-    }
-
-    fn cut_off(self: Arc<Self>) {
-        self.raise(control::CANCEL);
-    }
-
-    fn childless(&self) -> Option<Exit> {
-        // Its task waits for this as a waiter of the node.
-        None
-    }
-
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) {
-        self.node().record_failure(&failure);
-        self.hear(Signal::Escalate(failure));
-        self.raise(control::CHILD_FAILED);
-    }
-
-    fn hears(&self) -> bool {
-        true
-    }
-
-    fn hear(&self, signal: Signal) {
-        if let Some(waker) = self.inbox().push_signal(signal) {
-            self.node().world.runtime.wake_for_control(waker);
-        }
-    }
-
-    fn counts(&self) -> Counts {
-        self.inbox().counts()
-    }
-
-    fn in_poll(&self) -> bool {
-        self.posture() != Posture::Outside
-    }
-
-    fn hold_unanswered(&self, reply: Arc<dyn crate::ask::Unanswered>) -> Result<(), Arc<dyn crate::ask::Unanswered>> {
-        self.inbox().hold_unanswered(reply);
-        Ok(())
-    }
-
-    fn asking(&self) -> Option<Arc<dyn Member>> {
-        self.inbox().asking()
-    }
-
-    fn set_asking(&self, target: Option<Arc<dyn Member>>) {
-        self.inbox().set_asking(target);
     }
 }

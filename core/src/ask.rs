@@ -10,6 +10,7 @@ use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
 use crate::{ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -116,7 +117,7 @@ impl<T: Send + 'static> Drop for Reply<T> {
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         let slot: Arc<dyn Unanswered> = slot;
-        let member = current::with(|current| Arc::clone(&current.member));
+        let member = current::member();
         let unheld = match member {
             Some(member) => member.hold_unanswered(slot).err(),
             None => Some(slot),
@@ -177,30 +178,37 @@ impl<T> Slot<T> {
 
 /// An answer on its way; from `ActorRef::ask`.
 #[must_use = "an ask does nothing unless awaited"]
-pub struct Ask<M: Send + 'static, T> {
-    to: Arc<Cell<M>>,
-    stage: Stage<M>,
+pub struct Ask<'a, M: Send + 'static, T> {
+    to: &'a Arc<Cell<M>>,
+    stage: Stage<'a, M>,
     slot: Arc<Slot<T>>,
+    rare: Option<Box<Rare>>,
+}
+
+enum Stage<'a, M> {
+    Unsent(M),
+    Sending(Sending<'a, M>),
+    Sent,
+}
+
+/// What an ask with a timeout, or one from inside an actor, needs besides.
+#[derive(Default)]
+struct Rare {
     timeout: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
     asker: Option<Arc<dyn Member>>,
 }
 
-enum Stage<M> {
-    Unsent(M),
-    Sending(Sending<M>),
-    Sent,
-}
-
-impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
-    pub(crate) fn new(to: Arc<Cell<M>>, question: impl FnOnce(Reply<T>) -> M) -> Self {
+impl<'a, M: Send + 'static, T: Send + 'static> Ask<'a, M, T> {
+    #[inline]
+    pub(crate) fn new(to: &'a Arc<Cell<M>>, question: impl FnOnce(Reply<T>) -> M) -> Self {
         let (reply, slot) = Reply::new();
-        Self { to, stage: Stage::Unsent(question(reply)), slot, timeout: None, sleep: None, asker: None }
+        Self { to, stage: Stage::Unsent(question(reply)), slot, rare: None }
     }
 
     /// Waits at most this long.
     pub fn timeout(mut self, wait: Duration) -> Self {
-        self.timeout = Some(wait);
+        self.rare.get_or_insert_default().timeout = Some(wait);
         self
     }
 
@@ -219,7 +227,7 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
                 return Poll::Ready(answer);
             }
         }
-        match self.timeout {
+        match self.rare.as_ref().and_then(|rare| rare.timeout) {
             None => Poll::Pending,
             Some(wait) => self.poll_timeout(wait, cx).map(Err),
         }
@@ -231,7 +239,7 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
             let Stage::Unsent(question) = core::mem::replace(&mut self.stage, Stage::Sent) else { return Poll::Ready(Ok(())) };
             match self.to.inbox().try_push(question) {
                 Ok(()) => return Poll::Ready(Ok(())),
-                Err(SendError::Full(question)) => self.stage = Stage::Sending(Sending::new(Arc::clone(&self.to), question)),
+                Err(SendError::Full(question)) => self.stage = Stage::Sending(Sending::new(self.to, question)),
                 Err(_) => return Poll::Ready(Err(self.closed())),
             }
         }
@@ -247,22 +255,24 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
 
     /// Before the question goes out: if an actor asks in its own task, leaves the edge and looks for a circle.
     fn watch_for_cycle(&mut self, waker: &Waker) -> Result<(), AskError> {
-        let own_task = current::with(|current| current.polled_with(waker).then(|| Arc::clone(&current.member)));
-        let Some(asker) = own_task.flatten() else { return Ok(()) };
-        let target: Arc<dyn Member> = Arc::clone(&self.to) as Arc<dyn Member>;
+        let Some(asker) = current::polled_with(waker) else { return Ok(()) };
+        let target: Arc<dyn Member> = Arc::clone(self.to) as Arc<dyn Member>;
         asker.set_asking(Some(Arc::clone(&target)));
-        self.asker = Some(Arc::clone(&asker));
+        let rare = self.rare.get_or_insert_default();
+        rare.asker = Some(Arc::clone(&asker));
+        let timeout = rare.timeout;
         let Some(paths) = cycle(&asker, target) else { return Ok(()) };
-        if self.timeout.is_some() {
-            self.to.node().world.events.emit(|| Event::Lint(Lint::AskCycle(paths)));
+        if timeout.is_some() {
+            self.to.node().events().emit(|| Event::Lint(Lint::AskCycle(paths)));
             return Ok(());
         }
         Err(AskError::Cycle(paths))
     }
 
     fn poll_timeout(&mut self, wait: Duration, cx: &mut Context<'_>) -> Poll<AskError> {
-        let runtime = &self.to.node().world.runtime;
-        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
+        let runtime = self.to.node().runtime();
+        let rare = self.rare.get_or_insert_default();
+        let sleep = rare.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
         sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(wait))
     }
 }
@@ -285,19 +295,19 @@ fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPa
     None
 }
 
-impl<M: Send + 'static, T> Ask<M, T> {
+impl<M: Send + 'static, T> Ask<'_, M, T> {
     /// The asker no longer waits for this answer.
     #[inline]
     fn forget_edge(&mut self) {
-        if let Some(asker) = self.asker.take() {
+        if let Some(asker) = self.rare.as_mut().and_then(|rare| rare.asker.take()) {
             asker.set_asking(None);
         }
     }
 }
 
-impl<M: Send + 'static, T> Unpin for Ask<M, T> {}
+impl<M: Send + 'static, T> Unpin for Ask<'_, M, T> {}
 
-impl<M: Send + 'static, T: Send + 'static> Future for Ask<M, T> {
+impl<M: Send + 'static, T: Send + 'static> Future for Ask<'_, M, T> {
     type Output = Result<T, AskError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -310,7 +320,7 @@ impl<M: Send + 'static, T: Send + 'static> Future for Ask<M, T> {
     }
 }
 
-impl<M: Send + 'static, T> Drop for Ask<M, T> {
+impl<M: Send + 'static, T> Drop for Ask<'_, M, T> {
     fn drop(&mut self) {
         self.forget_edge();
     }

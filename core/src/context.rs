@@ -42,13 +42,13 @@ impl<A: Actor> Context<A> {
 
     /// The time now, on the runtime's clock.
     pub fn now(&self) -> Instant {
-        self.cell.node().world.runtime.now()
+        self.cell.node().runtime().now()
     }
 
     /// A token that is cancelled with the actor; within `stopped`, a fresh one that lasts for the grace period.
     pub fn token(&self) -> CancelToken {
         let node = self.cell.node();
-        if self.ending { CancelToken::at_top(Arc::clone(&node.world)).child_for(node.world.grace) } else { node.token() }
+        if self.ending { CancelToken::at_top(Arc::clone(node.world())).child_for(node.world().grace) } else { node.token() }
     }
 
     /// Starts a child called `name`. It ends before this actor does, and before it restarts.
@@ -95,6 +95,10 @@ impl<A: Actor> Context<A> {
 
     fn member(&self) -> Arc<dyn Member> {
         Arc::clone(&self.cell) as Arc<dyn Member>
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<Cell<A::Msg>> {
+        &self.cell
     }
 
     pub(crate) fn next_incarnation(&mut self) {

@@ -8,92 +8,102 @@ use crate::node::Member;
 use alloc::sync::Arc;
 use core::task::Waker;
 
-/// The member being polled, and which waker it was polled with.
-pub(crate) struct Current {
-    pub(crate) member: Arc<dyn Member>,
-    waker: usize,
-}
-
-impl Current {
-    pub(crate) fn new(member: Arc<dyn Member>) -> Self {
-        Self { member, waker: 0 }
-    }
-
-    /// Whether `waker` is the one the member itself was polled with: false inside combinators that bring their own.
-    pub(crate) fn polled_with(&self, waker: &Waker) -> bool {
-        self.waker == identity(waker)
-    }
-}
-
 /// A waker's data pointer, used as an identity and never followed.
 fn identity(waker: &Waker) -> usize {
     waker.data().addr()
 }
 
-/// Makes `current` the one being polled until the guard is dropped, which puts it back.
-pub(crate) fn enter<'a>(current: &'a mut Option<Current>, waker: &Waker) -> Inside<'a> {
-    if let Some(current) = current.as_mut() {
-        current.waker = identity(waker);
-    }
-    let outer = place::swap(current.take());
-    Inside { home: current, outer }
+/// Makes `member` the one being polled until the guard is dropped, which puts it back.
+#[inline]
+pub(crate) fn enter<'a>(member: &'a mut Option<Arc<dyn Member>>, waker: &Waker) -> Inside<'a> {
+    let outer = place::swap(member.take(), identity(waker));
+    Inside { home: member, outer }
 }
 
 pub(crate) struct Inside<'a> {
-    home: &'a mut Option<Current>,
-    outer: Option<Current>,
+    home: &'a mut Option<Arc<dyn Member>>,
+    outer: (Option<Arc<dyn Member>>, usize),
 }
 
 impl Drop for Inside<'_> {
+    #[inline]
     fn drop(&mut self) {
-        *self.home = place::swap(self.outer.take());
+        (*self.home, _) = place::swap(self.outer.0.take(), self.outer.1);
     }
 }
 
-/// Asks something of the current member, if there is one. `f` runs no user code and must not poll.
-pub(crate) fn with<R>(f: impl FnOnce(&Current) -> R) -> Option<R> {
-    place::with(|current| current.as_ref().map(f))
+/// The member being polled.
+pub(crate) fn member() -> Option<Arc<dyn Member>> {
+    place::member()
+}
+
+/// The member being polled, if `waker` is the very one it was polled with: `None` inside combinators that bring their own.
+#[inline]
+pub(crate) fn polled_with(waker: &Waker) -> Option<Arc<dyn Member>> {
+    if place::waker() == identity(waker) { place::member() } else { None }
 }
 
 #[cfg(feature = "std")]
 mod place {
-    use super::Current;
-    use core::cell::RefCell;
+    use super::Member;
+    use alloc::sync::Arc;
+    use core::cell::Cell;
 
     #[cfg(loom)]
     loom::thread_local! {
-        static CURRENT: RefCell<Option<Current>> = RefCell::new(None);
+        static MEMBER: Cell<Option<Arc<dyn Member>>> = Cell::new(None);
+        static WAKER: Cell<usize> = Cell::new(0);
     }
     #[cfg(not(loom))]
     std::thread_local! {
-        static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+        static MEMBER: Cell<Option<Arc<dyn Member>>> = const { Cell::new(None) };
+        static WAKER: Cell<usize> = const { Cell::new(0) };
     }
 
     #[inline]
-    pub(super) fn swap(current: Option<Current>) -> Option<Current> {
-        CURRENT.with(|place| place.replace(current))
+    pub(super) fn swap(member: Option<Arc<dyn Member>>, waker: usize) -> (Option<Arc<dyn Member>>, usize) {
+        // A thread that is ending has no place any more; nothing is polled on it.
+        let outer = MEMBER.try_with(|place| place.replace(member)).unwrap_or(None);
+        (outer, WAKER.with(|place| place.replace(waker)))
     }
 
-    pub(super) fn with<R>(f: impl FnOnce(&Option<Current>) -> R) -> R {
-        CURRENT.with(|place| f(&place.borrow()))
+    pub(super) fn member() -> Option<Arc<dyn Member>> {
+        MEMBER
+            .try_with(|place| {
+                let member = place.take();
+                place.set(member.clone());
+                member
+            })
+            .unwrap_or(None)
+    }
+
+    #[inline]
+    pub(super) fn waker() -> usize {
+        WAKER.with(Cell::get)
     }
 }
 
 #[cfg(not(feature = "std"))]
 mod place {
-    use super::Current;
+    use super::Member;
+    use alloc::sync::Arc;
     use core::cell::RefCell;
     use critical_section::Mutex;
 
     // One place for all cores. A poll that another core sees here by chance was polled with another waker and lies on another
     // branch of the tree, so it answers no question wrongly.
-    static CURRENT: Mutex<RefCell<Option<Current>>> = Mutex::new(RefCell::new(None));
+    type Place = (Option<Arc<dyn Member>>, usize);
+    static CURRENT: Mutex<RefCell<Place>> = Mutex::new(RefCell::new((None, 0)));
 
-    pub(super) fn swap(current: Option<Current>) -> Option<Current> {
-        critical_section::with(|section| CURRENT.replace(section, current))
+    pub(super) fn swap(member: Option<Arc<dyn Member>>, waker: usize) -> Place {
+        critical_section::with(|section| CURRENT.replace(section, (member, waker)))
     }
 
-    pub(super) fn with<R>(f: impl FnOnce(&Option<Current>) -> R) -> R {
-        critical_section::with(|section| f(&CURRENT.borrow_ref(section)))
+    pub(super) fn member() -> Option<Arc<dyn Member>> {
+        critical_section::with(|section| CURRENT.borrow_ref(section).0.clone())
+    }
+
+    pub(super) fn waker() -> usize {
+        critical_section::with(|section| CURRENT.borrow_ref(section).1)
     }
 }

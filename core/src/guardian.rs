@@ -18,8 +18,8 @@ pub(crate) use crate::SupervisorDirective as Verdict;
 
 /// Judges a failure of `child` by its parent's strategy. The record comes back with the figures it was judged by.
 pub(crate) fn judge(child: &Node, failure: FailureInfo) -> (Verdict, FailureInfo) {
-    let Some(parent) = &child.parent else { return (SupervisorDirective::Stop, failure) };
-    let now = child.world.runtime.now();
+    let Some(parent) = child.parent() else { return (SupervisorDirective::Stop, failure) };
+    let now = child.runtime().now();
     let decision = parent.node().with_guardian(|guardian| supervise::decide(&guardian.strategy, &mut guardian.recent, now));
     let failure = failure.with_restarts(decision.restarts, decision.window);
     parent.hear(Signal::Failure(failure.clone()));

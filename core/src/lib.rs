@@ -15,6 +15,8 @@ extern crate std;
 mod actor;
 mod actor_ref;
 mod ask;
+#[cfg(feature = "std")]
+mod blocking;
 mod cancel;
 #[cfg(feature = "std")]
 #[path = "catch/on.rs"]
@@ -28,10 +30,8 @@ mod context;
 mod counts;
 mod current;
 mod dispatcher;
-mod ending;
 mod events;
 mod failure;
-mod guarded;
 mod guardian;
 mod lock;
 mod mailbox;
@@ -53,6 +53,8 @@ mod world;
 pub use actor::Actor;
 pub use actor_ref::{ActorRef, AnyRef, Exited};
 pub use ask::{Ask, AskError, Reply};
+#[cfg(feature = "std")]
+pub use blocking::block_on;
 pub use cancel::{CancelToken, Cancelled};
 pub use cause::{Cause, Exit};
 pub use cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};

@@ -88,6 +88,10 @@ impl Name {
         Self(Text::Short { len: len as u8, bytes })
     }
 
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self.0, Text::Short { len: 0, .. })
+    }
+
     /// The id behind a name that nobody gave, `None` for a name a user chose.
     pub(crate) fn made_from(&self) -> Option<ActorId> {
         match self.0 {

@@ -2,7 +2,7 @@
 
 use crate::actor_ref::{AnyRef, Exited};
 use crate::current;
-use crate::node::{self, Member, Node, Running, WindDown};
+use crate::node::{self, Above, Member, Node, Running, WindDown};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, LaunchError, Outcome, Task};
 use crate::world::World;
@@ -47,7 +47,7 @@ pub(crate) enum Role {
 
 impl ScopeMember {
     pub(crate) fn top(world: &Arc<World>) -> Arc<Self> {
-        let node = Node::new(Arc::clone(world), world.next_id(), Name::root(), None);
+        let node = Node::new(Above::Nothing(Arc::clone(world)), world.next_id(), Name::root());
         Arc::new(Self { node, role: Role::Top })
     }
 
@@ -78,7 +78,9 @@ impl Member for ScopeMember {
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
         self.node.note_wind_down(how);
-        self.node.wind_down_children(how);
+        if self.node.has_children() {
+            self.node.wind_down_children(how);
+        }
         self.leave_if_childless();
     }
 
@@ -100,7 +102,7 @@ impl Member for ScopeMember {
     fn child_failed(self: Arc<Self>, failure: FailureInfo) {
         self.node.record_failure(&failure);
         match self.role {
-            Role::Top => self.node.world.events.emit(|| Event::Unhandled(failure)),
+            Role::Top => self.node.events().emit(|| Event::Unhandled(failure)),
             Role::IsolatedScope => {}
             Role::Scope => {
                 node::cancel(&self.as_member(), &Cause::Failed(failure.clone()));
@@ -116,7 +118,7 @@ impl Member for ScopeMember {
 
 impl ScopeMember {
     fn hand_up(&self, failure: &FailureInfo) {
-        if let Some(parent) = &self.node.parent {
+        if let Some(parent) = self.node.parent() {
             let node = parent.node();
             Arc::clone(parent).child_failed(failure.escalate_to_parent(node.id, node.path()));
         }
@@ -128,7 +130,7 @@ impl Scope {
     pub fn under(token: &CancelToken) -> Self {
         let world = token.world();
         let id = world.next_id();
-        let node = Node::new(Arc::clone(world), id, Name::made(id), None);
+        let node = Node::new(Above::Nothing(Arc::clone(world)), id, Name::made(id));
         let member = Arc::new(ScopeMember { node, role: Role::Scope });
         let dynamic: Arc<dyn Member> = Arc::clone(&member) as Arc<dyn Member>;
         match token.attach(&dynamic) {
@@ -402,9 +404,7 @@ fn outcome(node: &Node) -> Result<(), WaitError> {
 
 /// If whoever is being polled lies within `node`: waiting for it would be waiting for oneself.
 pub(crate) fn inside(node: &Node) -> Option<ActorPath> {
-    current::with(|current| Arc::clone(&current.member))
-        .filter(|member| member.node().is_within(node))
-        .map(|member| member.node().path())
+    current::member().filter(|member| member.node().is_within(node)).map(|member| member.node().path())
 }
 
 /// Ready when a scope has no children; from [`Scope::wait_all`].
@@ -435,7 +435,7 @@ impl Future for WaitAll {
             return Poll::Ready(outcome(node));
         }
         let Some(wait) = *wait else { return Poll::Pending };
-        let runtime = &node.world.runtime;
+        let runtime = node.runtime();
         let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
         sleep.as_mut().poll(cx).map(|()| Err(WaitError::StillRunning(node.running())))
     }

@@ -2,7 +2,7 @@
 
 use crate::cell::{self, Cell};
 use crate::mailbox::Inbox;
-use crate::node::{Member, Node, Refused};
+use crate::node::{Above, Member, Node, Refused};
 use crate::{Actor, ActorPath, ActorRef, Name, NameError, Props};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -83,7 +83,7 @@ pub(crate) fn actor<A: Actor>(
     match prepare(parent, name, &props) {
         Ok(cell) => {
             let task = cell::live(Arc::clone(&cell), props.into_parts());
-            parent.node().world.runtime.spawn(Box::pin(task));
+            parent.node().runtime().spawn(Box::pin(task));
             Ok(ActorRef::new(cell))
         }
         Err(why) => Err(SpawnError { why, props: Box::new(props) }),
@@ -103,10 +103,9 @@ fn prepare<A: Actor>(parent: &Arc<dyn Member>, name: Option<&str>, props: &Props
 
 /// A node below `parent`, not yet in its table.
 pub(crate) fn new_node(parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
-    let world = &parent.node().world;
     let given = name.map(Name::new).transpose()?;
-    let id = world.next_id();
-    Ok(Node::new(Arc::clone(world), id, given.unwrap_or(Name::made(id)), Some(Arc::clone(parent))))
+    let id = parent.node().world().next_id();
+    Ok(Node::new(Above::Parent(Arc::clone(parent)), id, given.unwrap_or(Name::made(id))))
 }
 
 /// Puts a member into its parent's table.

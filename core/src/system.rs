@@ -109,7 +109,7 @@ impl System {
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
         let inside = scope::inside(self.root.node());
         Arc::clone(&self.root).wind_down(WindDown::Close);
-        let runtime = Arc::clone(&self.root.node().world.runtime);
+        let runtime = Arc::clone(&self.root.node().world().runtime);
         if let Some(child) = inside {
             let root = self.root_member();
             let deadline = runtime.sleep_until(runtime.now() + grace);
@@ -130,7 +130,7 @@ impl System {
 
     /// After the cancel everything ends at its next await. What does not is inside one poll, and is named.
     async fn last_wait(&self, late: Vec<Running>) -> Result<(), ShutdownError> {
-        let wait = self.root.node().world.grace;
+        let wait = self.root.node().world().grace;
         match WaitAll::of(self.root_member(), Some(wait)).await {
             Err(WaitError::StillRunning(stuck)) => Err(ShutdownError::Stuck(stuck)),
             _ => Err(ShutdownError::Late(late)),
@@ -207,13 +207,13 @@ impl RootContext {
 
     /// How many failures are on record.
     pub fn failures(&self) -> usize {
-        self.root.node().world.events.failures()
+        self.root.node().events().failures()
     }
 
     /// Hears every event from now on, in the thread in which it happens: be quick, or hand it on. A listener that panics harms
     /// nobody.
     pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
-        self.root.node().world.events.listen(Arc::new(listener));
+        self.root.node().events().listen(Arc::new(listener));
     }
 
     /// Everything that runs, in start order.

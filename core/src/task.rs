@@ -4,7 +4,7 @@
 //! polls it, and drops it.
 
 use crate::actor_ref::{AnyRef, Exited};
-use crate::current::{self, Current};
+use crate::current;
 use crate::lock::Lock;
 use crate::node::{self, Member, Node, WindDown};
 use crate::spawn::{self, Refusal};
@@ -129,7 +129,7 @@ impl Member for TaskMember {
             (state.unstarted.take(), state.waker.take())
         });
         if let Some(waker) = waker {
-            self.node.world.runtime.wake_for_control(waker);
+            self.node.runtime().wake_for_control(waker);
         }
         if let Some(future) = unstarted {
             let reason = catch::catch(|| drop(future)).err();
@@ -161,8 +161,8 @@ impl TaskMember {
 
     fn fail(&self, reason: Reason) -> FailureInfo {
         let failure = self.node.failure(0, reason);
-        self.node.world.events.failure(&failure);
-        if let Some(parent) = self.node.parent.as_ref().filter(|_| !self.isolated) {
+        self.node.events().failure(&failure);
+        if let Some(parent) = self.node.parent().filter(|_| !self.isolated) {
             Arc::clone(parent).child_failed(failure.clone());
         }
         failure
@@ -197,9 +197,9 @@ where
         Arc::clone(&member).end(reason);
         return Ok(Task { member });
     }
-    let current = Some(Current::new(Arc::clone(&member) as Arc<dyn Member>));
+    let current = Some(Arc::clone(&member) as Arc<dyn Member>);
     let run = Run { member: Some(Arc::clone(&member)), future: None, current };
-    parent.node().world.runtime.spawn(Box::pin(run));
+    parent.node().runtime().spawn(Box::pin(run));
     Ok(Task { member })
 }
 
@@ -207,7 +207,7 @@ where
 struct Run {
     member: Option<Arc<TaskMember>>,
     future: Option<BoxFuture<'static, Ended>>,
-    current: Option<Current>,
+    current: Option<Arc<dyn Member>>,
 }
 
 impl Run {

@@ -6,6 +6,7 @@
 mod actix;
 mod kameo;
 mod kanal;
+mod pleach;
 mod ractor;
 mod tokio;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 use crate::ground::{Place, Senders};
 
 /// All peers, the floor first.
-pub const PEERS: &[Peer] = &[tokio::PEER, kanal::PEER, ractor::PEER, kameo::PEER, actix::PEER];
+pub const PEERS: &[Peer] = &[tokio::PEER, pleach::PEER, kanal::PEER, ractor::PEER, kameo::PEER, actix::PEER];
 
 /// A peer's workloads. `u64` is the number of operations, the `Duration` the time all of them took.
 pub struct Peer {

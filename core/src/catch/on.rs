@@ -3,12 +3,11 @@
 use crate::Reason;
 use alloc::string::{String, ToString};
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 std::thread_local! {
-    static CATCHING: Cell<bool> = const { Cell::new(false) };
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -18,10 +17,7 @@ std::thread_local! {
 /// own hooks: the handler's future is dropped, and the actor's state is replaced unless its supervisor says Resume.
 #[inline]
 pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
-    let outer = CATCHING.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(f));
-    CATCHING.set(outer);
-    result.map_err(describe)
+    catch_unwind(AssertUnwindSafe(f)).map_err(describe)
 }
 
 /// Lets panics tell their place: `catch_unwind` alone gives the payload only. Called when a tree is made, done once a process; the
@@ -31,9 +27,7 @@ pub(crate) fn install() {
     INSTALLED.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(std::boxed::Box::new(move |info| {
-            if CATCHING.get() {
-                LOCATION.set(info.location().map(ToString::to_string));
-            }
+            LOCATION.set(info.location().map(ToString::to_string));
             previous(info);
         }));
     });

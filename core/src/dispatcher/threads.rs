@@ -2,10 +2,9 @@
 
 use super::{Clock, Dispatcher};
 use crate::Instant;
-use alloc::sync::Arc;
-use alloc::task::Wake;
-use core::task::{Poll, Waker};
-use std::thread::{self, Thread};
+use crate::blocking::thread_waker;
+use core::task::Poll;
+use std::thread;
 
 /// The machine's monotonic clock.
 #[derive(Debug)]
@@ -30,14 +29,6 @@ impl Clock for StdClock {
     }
 }
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 impl Dispatcher {
     /// A dispatcher on the machine's clock.
     pub fn on_std() -> Self {
@@ -47,7 +38,7 @@ impl Dispatcher {
     /// Drives everything from this thread until `done` says so, which is asked after every poll and every wake-up. While nothing is
     /// ready the thread is parked, until the next timer at the latest; it never spins.
     pub fn blocking_dispatch_loop(&self, mut done: impl FnMut() -> bool) {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = thread_waker();
         while !done() {
             if self.inner.step(None).is_some() {
                 continue;

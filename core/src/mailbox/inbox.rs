@@ -1,8 +1,9 @@
 //! `Inbox`: the queue of one actor, with its control word. Many senders, one receiver.
 //!
-//! One short lock guards the ring that senders fill. The receiver swaps the whole ring for an empty one and works through it without
-//! the lock; beyond [`CHUNK_MAX`] messages a full ring goes to a backlog of rings, so that no push ever copies more than one. Nothing is
-//! woken or dropped under the lock.
+//! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an empty one, turns it round so that it can
+//! pop from the end, and works through it without the lock; beyond [`CHUNK_MAX`] messages a full chunk goes to a backlog, so that no
+//! push ever copies more than one. Mailboxes that drop the oldest, conflate or have priorities keep their messages in lanes instead,
+//! and the receiver takes one at a time. Nothing is woken or dropped under the lock.
 //!
 //! ```text
 //!  parked:   Running ──refill finds nothing──► Idle ──push or control──► Running
@@ -11,7 +12,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `accepted - removed - taken` messages are queued; it never exceeds the capacity.
+//! 1. `accepted - removed - taken` messages are queued; it never exceeds the capacity. `quick` is how many more can be pushed without
+//!    looking closer: within the capacity, within the chunk's memory, and 0 where a push is anything but that.
 //! 2. The waker is present exactly while parked. Whoever needs the receiver takes it and wakes it outside the lock.
 //! 3. Control bits are set before the lock is taken to look at `parked`, and the receiver looks at them again under the lock before
 //!    it parks: a bit is never missed.
@@ -24,7 +26,7 @@ use super::{Mailbox, Overflow, Priority, SendError};
 use crate::ask::Unanswered;
 use crate::lock::Lock;
 use crate::node::Member;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::{ActorId, Counts, DeadLetterReason, Signal};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -35,30 +37,32 @@ use core::task::{Poll, Waker};
 /// The bits of the control word; the receiver loads it before every message.
 pub(crate) mod control {
     /// Cut off at the next await.
-    pub(crate) const CANCEL: usize = 1;
+    pub(crate) const CANCEL: u32 = 1;
     /// End after the message in hand.
-    pub(crate) const STOP: usize = 1 << 1;
+    pub(crate) const STOP: u32 = 1 << 1;
     /// Start afresh from the factory.
-    pub(crate) const RESTART: usize = 1 << 3;
+    pub(crate) const RESTART: u32 = 1 << 3;
     /// Serve control only, until resumed.
-    pub(crate) const SUSPEND: usize = 1 << 4;
+    pub(crate) const SUSPEND: u32 = 1 << 4;
     /// Serve messages again.
-    pub(crate) const RESUME: usize = 1 << 5;
+    pub(crate) const RESUME: u32 = 1 << 5;
     /// Signals are waiting.
-    pub(crate) const SIGNALS: usize = 1 << 6;
+    pub(crate) const SIGNALS: u32 = 1 << 6;
     /// Senders are waiting for room.
-    pub(crate) const SENDERS: usize = 1 << 7;
+    pub(crate) const SENDERS: u32 = 1 << 7;
     /// Replies were dropped unanswered.
-    pub(crate) const UNANSWERED: usize = 1 << 8;
+    pub(crate) const UNANSWERED: u32 = 1 << 8;
     /// A child's failure has become this actor's own.
-    pub(crate) const CHILD_FAILED: usize = 1 << 9;
+    pub(crate) const CHILD_FAILED: u32 = 1 << 9;
+    /// Set by the actor itself while it ends: a cancel no longer cuts it off.
+    pub(crate) const ENDING: u32 = 1 << 10;
 }
 
-/// Most messages in one ring, and most bytes: what a push may have to allocate or copy at once.
+/// Most messages in one chunk, and most bytes: what a push may have to allocate or copy at once.
 const CHUNK_MAX: usize = 1024;
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of an empty ring that an idle actor keeps, so that a lone message now and then allocates nothing.
-const KEEP_BYTES: usize = 128;
+/// Most bytes of an empty chunk that an idle actor keeps, so that a lone message now and then allocates nothing.
+const KEEP_BYTES: usize = 32;
 
 const fn chunk<M>() -> usize {
     let fitting = CHUNK_BYTES_MAX / (size_of::<M>() + 1);
@@ -72,18 +76,28 @@ const fn chunk<M>() -> usize {
 }
 
 pub(crate) struct Inbox<M> {
-    word: AtomicUsize,
+    word: AtomicU32,
+    posture: AtomicU32,
     taken: AtomicUsize,
     handled: AtomicUsize,
     state: Lock<State<M>>,
 }
 
+/// Where the receiver's task is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Posture {
+    Outside,
+    Polling,
+    Resting,
+}
+
 struct State<M> {
-    ring: VecDeque<M>,
+    chunk: Vec<M>,
     waker: Option<Waker>,
     accepted: usize,
-    room: usize,
-    capacity: usize,
+    quick: u32,
+    capacity: u32,
     parked: Parked,
     closed: bool,
     overflow: Overflow,
@@ -100,8 +114,8 @@ enum Parked {
 }
 
 struct Cold<M> {
-    backlog: VecDeque<VecDeque<M>>,
-    lanes: Option<Box<[VecDeque<M>; Priority::COUNT]>>,
+    backlog: VecDeque<Vec<M>>,
+    lanes: Vec<VecDeque<M>>,
     waiting: BTreeMap<u64, Waiting<M>>,
     next_key: u64,
     removed: usize,
@@ -129,67 +143,66 @@ pub(crate) enum Refill {
 }
 
 /// How a push went: who to wake, and what was dropped for it.
-struct Pushed<M> {
-    waker: Option<Waker>,
-    dropped: Option<(M, DeadLetterReason)>,
-}
+type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
 
 impl<M> Inbox<M> {
     pub(crate) fn new(kind: Mailbox) -> Self {
         let one_by_one = kind.prioritised || matches!(kind.overflow, Overflow::DropOldest | Overflow::Conflate);
+        let capacity = u32::try_from(kind.capacity).unwrap_or(u32::MAX);
         let mut state = State {
-            ring: VecDeque::new(),
+            chunk: Vec::new(),
             waker: None,
             accepted: 0,
-            room: kind.capacity,
-            capacity: kind.capacity,
+            quick: 0,
+            capacity,
             parked: Parked::Running,
             closed: false,
             overflow: kind.overflow,
             one_by_one,
             cold: None,
         };
-        if kind.prioritised {
-            state.cold().lanes = Some(Box::default());
+        if one_by_one {
+            let lanes = if kind.prioritised { Priority::COUNT } else { 1 };
+            state.cold().lanes.resize_with(lanes, VecDeque::new);
         }
-        let zero = || AtomicUsize::new(0);
-        Self { word: zero(), taken: zero(), handled: zero(), state: Lock::new(state) }
+        Self {
+            word: AtomicU32::new(0),
+            posture: AtomicU32::new(Posture::Outside as u32),
+            taken: AtomicUsize::new(0),
+            handled: AtomicUsize::new(0),
+            state: Lock::new(state),
+        }
     }
 
     /// Puts a message in, without waiting. A message dropped to make room is handed to `bury`, outside the lock.
     #[inline]
     pub(crate) fn push(&self, message: M, bury: impl FnOnce(M, DeadLetterReason)) -> Result<(), SendError<M>> {
-        let pushed = self.state.with(|state| {
-            if state.closed {
-                return Err(SendError::Closed(message));
-            }
-            if state.room == 0 || state.one_by_one || state.ring.len() >= chunk::<M>() {
-                return self.push_slowly(state, message, Priority::NORMAL, true);
-            }
-            state.room -= 1;
-            Ok(Pushed { waker: state.enqueue(message), dropped: None })
-        })?;
-        if let Some(waker) = pushed.waker {
-            waker.wake();
+        match self.push_quickly(message) {
+            Ok(()) => Ok(()),
+            Err(message) => self.push_slowly(message, Priority::NORMAL, true, bury),
         }
-        if let Some((message, reason)) = pushed.dropped {
-            bury(message, reason);
-        }
-        Ok(())
     }
 
     /// Puts a message in if there is room, whatever the overflow policy says.
     #[inline]
     pub(crate) fn try_push(&self, message: M) -> Result<(), SendError<M>> {
+        match self.push_quickly(message) {
+            Ok(()) => Ok(()),
+            Err(message) => self.push_slowly(message, Priority::NORMAL, false, |_, _| {}),
+        }
+    }
+
+    /// The push of nearly every message: there is room, in a chunk that has place. Gives the message back where it is not so simple.
+    #[inline]
+    fn push_quickly(&self, message: M) -> Result<(), M> {
         let waker = self.state.with(|state| {
-            if state.closed {
-                return Err(SendError::Closed(message));
+            if state.quick == 0 {
+                return Err(message);
             }
-            if state.room == 0 || state.one_by_one || state.ring.len() >= chunk::<M>() {
-                return self.push_slowly(state, message, Priority::NORMAL, false).map(|pushed| pushed.waker);
-            }
-            state.room -= 1;
-            Ok(state.enqueue(message))
+            state.quick -= 1;
+            state.accepted = state.accepted.wrapping_add(1);
+            state.chunk.push(message);
+            Ok(state.unpark_if_idle())
         })?;
         if let Some(waker) = waker {
             waker.wake();
@@ -197,57 +210,57 @@ impl<M> Inbox<M> {
         Ok(())
     }
 
-    /// As [`push`](Self::push), with a priority.
-    pub(crate) fn push_with_priority(
+    /// Any other push.
+    #[cold]
+    pub(crate) fn push_slowly(
         &self,
         message: M,
         priority: Priority,
+        may_drop: bool,
         bury: impl FnOnce(M, DeadLetterReason),
     ) -> Result<(), SendError<M>> {
-        let pushed = self.state.with(|state| {
-            if state.closed {
-                return Err(SendError::Closed(message));
-            }
-            if priority != Priority::NORMAL && !state.has_lanes() {
-                return Err(SendError::NoPriorities(message));
-            }
-            self.push_slowly(state, message, priority, true)
-        })?;
-        if let Some(waker) = pushed.waker {
-            waker.wake();
-        }
-        if let Some((message, reason)) = pushed.dropped {
+        let (pushed, admitted) = self.state.with(|state| {
+            // Whoever waits goes first.
+            let admitted = self.admit_locked(state);
+            (self.push_locked(state, message, priority, may_drop), admitted)
+        });
+        admitted.into_iter().for_each(Waker::wake);
+        let (waker, dropped) = pushed?;
+        waker.into_iter().for_each(Waker::wake);
+        if let Some((message, reason)) = dropped {
             bury(message, reason);
         }
         Ok(())
     }
 
-    #[cold]
-    fn push_slowly(
-        &self,
-        state: &mut State<M>,
-        message: M,
-        priority: Priority,
-        may_drop: bool,
-    ) -> Result<Pushed<M>, SendError<M>> {
-        if state.find_room(&self.taken) {
-            state.room -= 1;
-            return Ok(Pushed { waker: state.enqueue_anywhere(message, priority), dropped: None });
+    fn push_locked(&self, state: &mut State<M>, message: M, priority: Priority, may_drop: bool) -> PushResult<M> {
+        if state.closed {
+            return Err(SendError::Closed(message));
+        }
+        if priority != Priority::NORMAL && !state.has_priorities() {
+            return Err(SendError::NoPriorities(message));
+        }
+        if state.room(&self.taken) > 0 {
+            state.put(message, priority);
+            state.measure(&self.taken);
+            return Ok((state.unpark_if_idle(), None));
         }
         let overflow = if may_drop { state.overflow } else { Overflow::Fail };
         let (reason, victim) = match overflow {
             Overflow::Fail => return Err(SendError::Full(message)),
             Overflow::DropNewest => {
                 state.accepted = state.accepted.wrapping_add(1);
-                return Ok(Pushed { waker: None, dropped: Some((state.remove(message), DeadLetterReason::Newest)) });
+                state.count_removed();
+                return Ok((None, Some((message, DeadLetterReason::Newest))));
             }
             Overflow::DropOldest => (DeadLetterReason::Oldest, state.pop_oldest()),
             Overflow::Conflate => (DeadLetterReason::Conflated, state.pop_oldest()),
         };
-        // The one slot of the victim goes to the newcomer, so `room` stays as it is.
-        let dropped = victim.map(|victim| (state.remove(victim), reason));
-        let waker = state.enqueue_anywhere(message, priority);
-        Ok(Pushed { waker, dropped })
+        if victim.is_some() {
+            state.count_removed();
+        }
+        state.put(message, priority);
+        Ok((state.unpark_if_idle(), victim.map(|victim| (victim, reason))))
     }
 
     /// One more item from a source beside the queue: it is accepted and taken at once.
@@ -255,19 +268,34 @@ impl<M> Inbox<M> {
         self.state.with(|state| state.accepted = state.accepted.wrapping_add(1));
     }
 
-    /// Puts a message into the waiting list, or into the queue if there is room after all.
-    pub(crate) fn push_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Option<u64>, SendError<M>> {
-        let (key, to_wake) = self.state.with(|state| {
+    /// Puts a message into the queue, or into the waiting list if there is no room; the key there.
+    #[inline]
+    pub(crate) fn push_now_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Option<u64>, SendError<M>> {
+        if priority != Priority::NORMAL {
+            return self.push_or_wait(message, priority, waker);
+        }
+        match self.push_quickly(message) {
+            Ok(()) => Ok(None),
+            Err(message) => self.push_or_wait(message, priority, waker),
+        }
+    }
+
+    #[cold]
+    fn push_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Option<u64>, SendError<M>> {
+        let (key, to_wake, admitted) = self.state.with(|state| {
             if state.closed {
                 return Err(SendError::Closed(message));
             }
-            if priority != Priority::NORMAL && !state.has_lanes() {
+            if priority != Priority::NORMAL && !state.has_priorities() {
                 return Err(SendError::NoPriorities(message));
             }
-            if state.nobody_waits() && state.find_room(&self.taken) {
-                state.room -= 1;
-                return Ok((None, state.enqueue_anywhere(message, priority)));
+            let admitted = self.admit_locked(state);
+            if state.nobody_waits() && state.room(&self.taken) > 0 {
+                state.put(message, priority);
+                state.measure(&self.taken);
+                return Ok((None, state.unpark_if_idle(), admitted));
             }
+            state.quick = 0;
             let cold = state.cold();
             cold.next_key += 1;
             let key = cold.next_key;
@@ -275,9 +303,9 @@ impl<M> Inbox<M> {
             // The receiver need not be woken: while it is parked it takes nothing, so no room appears, and before it parks it lets
             // in whoever waits.
             self.word.fetch_or(control::SENDERS, Ordering::Relaxed);
-            Ok((Some(key), None))
+            Ok((Some(key), None, admitted))
         })?;
-        to_wake.into_iter().for_each(Waker::wake);
+        to_wake.into_iter().chain(admitted).for_each(Waker::wake);
         Ok(key)
     }
 
@@ -302,7 +330,15 @@ impl<M> Inbox<M> {
 
     /// Takes a message back out of the waiting list; `None` if it is in the queue by now.
     pub(crate) fn withdraw(&self, key: u64) -> Option<M> {
-        self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.waiting.remove(&key))).map(|waiting| waiting.message)
+        let withdrawn = self.state.with(|state| {
+            let withdrawn = state.cold.as_mut()?.waiting.remove(&key);
+            if state.nobody_waits() {
+                self.word.fetch_and(!control::SENDERS, Ordering::Relaxed);
+                state.measure(&self.taken);
+            }
+            withdrawn
+        });
+        withdrawn.map(|waiting| waiting.message)
     }
 
     /// Moves waiting sends into the queue as far as there is room.
@@ -313,12 +349,18 @@ impl<M> Inbox<M> {
 
     fn admit_locked(&self, state: &mut State<M>) -> Vec<Waker> {
         let mut admitted = Vec::new();
-        while state.cold.as_ref().is_some_and(|cold| !cold.waiting.is_empty()) && state.find_room(&self.taken) {
-            let Some((_, next)) = state.cold().waiting.pop_first() else { break };
-            state.room -= 1;
+        if state.nobody_waits() {
+            return admitted;
+        }
+        let mut room = state.room(&self.taken);
+        while room > 0
+            && let Some((_, next)) = state.cold().waiting.pop_first()
+        {
+            room -= 1;
             state.put(next.message, next.priority);
             admitted.push(next.waker);
         }
+        state.measure(&self.taken);
         if state.nobody_waits() {
             self.word.fetch_and(!control::SENDERS, Ordering::Relaxed);
         }
@@ -326,35 +368,38 @@ impl<M> Inbox<M> {
     }
 
     /// Fills `batch`, or parks the receiver if it may. `batch` must be empty.
-    pub(crate) fn refill(&self, batch: &mut VecDeque<M>, may_park: bool, waker: &Waker) -> Poll<Refill> {
-        let mut old = None;
-        let mut large = VecDeque::new();
-        let (polled, admitted) = self.state.with(|state| {
-            let admitted = match self.word() & control::SENDERS {
-                0 => Vec::new(),
-                _ => self.admit_locked(state),
-            };
-            let polled = if state.take_some(batch) {
-                Poll::Ready(Refill::Messages)
-            } else if self.word() & !control::SENDERS != 0 {
-                Poll::Ready(Refill::Control)
-            } else if state.closed {
-                Poll::Ready(Refill::Ended)
-            } else if !may_park {
-                Poll::Pending
-            } else {
-                state.parked = Parked::Idle;
-                state.keep_one_small_ring(batch, &mut large);
-                old = state.remember(waker);
-                Poll::Pending
-            };
-            (polled, admitted)
-        });
-        drop((old, large));
-        if polled.is_pending() && may_park {
-            *batch = VecDeque::new();
+    #[inline]
+    pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill> {
+        if self.word() & control::SENDERS != 0 {
+            self.admit();
         }
-        admitted.into_iter().for_each(Waker::wake);
+        let mut replaced = None;
+        let polled = self.state.with(|state| {
+            if state.take_some(batch) {
+                state.measure(&self.taken);
+                return Poll::Ready(Refill::Messages);
+            }
+            if self.word() & !control::SENDERS != 0 {
+                return Poll::Ready(Refill::Control);
+            }
+            if state.closed {
+                return Poll::Ready(Refill::Ended);
+            }
+            if may_park {
+                state.parked = Parked::Idle;
+                state.keep_one_small_chunk(batch);
+                state.measure(&self.taken);
+                replaced = state.remember(waker);
+            }
+            Poll::Pending
+        });
+        drop(replaced);
+        match polled {
+            // The oldest comes last, where it is popped.
+            Poll::Ready(_) if batch.len() > 1 => batch.reverse(),
+            Poll::Pending if may_park && batch.capacity() > 0 => *batch = Vec::new(),
+            _ => {}
+        }
         polled
     }
 
@@ -368,7 +413,7 @@ impl<M> Inbox<M> {
         });
         drop(old);
         admitted.into_iter().for_each(Waker::wake);
-        self.word() & control::CANCEL == 0
+        !self.is_cut_off()
     }
 
     /// Parks a suspended receiver until control says something.
@@ -387,17 +432,37 @@ impl<M> Inbox<M> {
     }
 
     #[inline]
-    pub(crate) fn word(&self) -> usize {
+    pub(crate) fn word(&self) -> u32 {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Clears control bits. True if any was set.
-    pub(crate) fn lower(&self, bits: usize) -> bool {
-        self.word.fetch_and(!bits, Ordering::AcqRel) & bits != 0
+    /// Whether a cancel came that must cut off what runs.
+    #[inline]
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.word() & (control::CANCEL | control::ENDING) == control::CANCEL
+    }
+
+    /// Clears control bits.
+    pub(crate) fn lower(&self, bits: u32) {
+        self.word.fetch_and(!bits, Ordering::AcqRel);
+    }
+
+    #[inline]
+    pub(crate) fn posture(&self) -> Posture {
+        match self.posture.load(Ordering::Relaxed) {
+            0 => Posture::Outside,
+            1 => Posture::Polling,
+            _ => Posture::Resting,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_posture(&self, posture: Posture) {
+        self.posture.store(posture as u32, Ordering::Relaxed);
     }
 
     /// Sets control bits and gives back the waker of a receiver that must look at them now.
-    pub(crate) fn raise(&self, bits: usize) -> Option<Waker> {
+    pub(crate) fn raise(&self, bits: u32) -> Option<Waker> {
         self.word.fetch_or(bits, Ordering::AcqRel);
         self.state.with(|state| match state.parked {
             Parked::InHandler if bits & control::CANCEL == 0 => None,
@@ -406,7 +471,7 @@ impl<M> Inbox<M> {
     }
 
     /// Sets bits that the receiver itself will come upon, without waking it.
-    pub(crate) fn mark(&self, bits: usize) {
+    pub(crate) fn mark(&self, bits: u32) {
         self.word.fetch_or(bits, Ordering::AcqRel);
     }
 
@@ -414,6 +479,7 @@ impl<M> Inbox<M> {
     pub(crate) fn close(&self) -> Option<Waker> {
         let (receiver, senders) = self.state.with(|state| {
             state.closed = true;
+            state.quick = 0;
             let senders: Vec<Waker> = match &state.cold {
                 Some(cold) => cold.waiting.values().map(|waiting| waiting.waker.clone()).collect(),
                 None => Vec::new(),
@@ -424,9 +490,12 @@ impl<M> Inbox<M> {
         receiver
     }
 
-    /// The next ring of what is left over after the end, oldest first.
-    pub(crate) fn take_left_over(&self) -> Option<VecDeque<M>> {
-        self.state.with(State::oldest_ring)
+    /// The next part of what is left over after the end, the oldest last.
+    pub(crate) fn take_left_over(&self) -> Option<Vec<M>> {
+        let (chunk, lane) = self.state.with(State::take_oldest)?;
+        let mut left = if lane.is_empty() { chunk } else { lane.into() };
+        left.reverse();
+        Some(left)
     }
 
     /// The handling of one message begins. Only the receiver calls this, so a plain store is enough.
@@ -483,6 +552,10 @@ impl<M> Inbox<M> {
         self.state.with(|state| state.queued(&self.taken))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.with(|state| state.chunk.is_empty() && state.cold.as_ref().is_none_or(|cold| cold.is_empty()))
+    }
+
     pub(crate) fn push_signal(&self, signal: Signal) -> Option<Waker> {
         let replaced = self.state.with(|state| state.cold().signals.push(signal));
         drop(replaced);
@@ -526,12 +599,18 @@ impl<M> Inbox<M> {
     }
 }
 
+impl<M> Cold<M> {
+    fn is_empty(&self) -> bool {
+        self.backlog.is_empty() && self.lanes.iter().all(VecDeque::is_empty)
+    }
+}
+
 impl<M> State<M> {
     fn cold(&mut self) -> &mut Cold<M> {
         self.cold.get_or_insert_with(|| {
             Box::new(Cold {
                 backlog: VecDeque::new(),
-                lanes: None,
+                lanes: Vec::new(),
                 waiting: BTreeMap::new(),
                 next_key: 0,
                 removed: 0,
@@ -550,47 +629,48 @@ impl<M> State<M> {
         self.accepted.wrapping_sub(removed).wrapping_sub(taken.load(Ordering::Acquire))
     }
 
-    /// Whether there is room. What the receiver has freed is counted only when the last known room is used up, so that the line
-    /// with its counter does not travel between cores for every message.
-    fn find_room(&mut self, taken: &AtomicUsize) -> bool {
-        if self.room == 0 {
-            self.room = self.capacity.saturating_sub(self.queued(taken));
-        }
-        self.room > 0
+    /// How many more messages the capacity allows.
+    fn room(&self, taken: &AtomicUsize) -> u32 {
+        self.capacity.saturating_sub(u32::try_from(self.queued(taken)).unwrap_or(u32::MAX))
+    }
+
+    /// Sets `quick` anew. What the receiver frees is counted only here, when `quick` is used up or the chunk has changed, so that the
+    /// line with its counter does not travel between cores for every message. While senders wait nobody else gets in.
+    fn measure(&mut self, taken: &AtomicUsize) {
+        let place = self.chunk.capacity().min(chunk::<M>()).saturating_sub(self.chunk.len()) as u32;
+        let simple = !self.one_by_one && !self.closed && self.nobody_waits();
+        self.quick = if simple { place.min(self.room(taken)) } else { 0 };
     }
 
     fn nobody_waits(&self) -> bool {
         self.cold.as_ref().is_none_or(|cold| cold.waiting.is_empty())
     }
 
-    fn has_lanes(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.lanes.is_some())
+    fn has_priorities(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.lanes.len() > 1)
     }
 
-    /// Into the ring, which has place; the waker of an idle receiver.
-    #[inline]
-    fn enqueue(&mut self, message: M) -> Option<Waker> {
-        self.accepted = self.accepted.wrapping_add(1);
-        self.ring.push_back(message);
-        if self.parked == Parked::Idle { self.unpark() } else { None }
-    }
-
-    fn enqueue_anywhere(&mut self, message: M, priority: Priority) -> Option<Waker> {
-        self.put(message, priority);
+    fn unpark_if_idle(&mut self) -> Option<Waker> {
         if self.parked == Parked::Idle { self.unpark() } else { None }
     }
 
     fn put(&mut self, message: M, priority: Priority) {
         self.accepted = self.accepted.wrapping_add(1);
-        if let Some(lanes) = self.cold.as_mut().and_then(|cold| cold.lanes.as_mut()) {
-            lanes[usize::from(priority.get())].push_back(message);
+        if self.one_by_one {
+            let lanes = &mut self.cold().lanes;
+            let lane = usize::from(priority.get()).min(lanes.len() - 1);
+            lanes[lane].push_back(message);
             return;
         }
-        if self.ring.len() >= chunk::<M>() {
-            let full = core::mem::replace(&mut self.ring, VecDeque::with_capacity(chunk::<M>()));
+        if self.chunk.len() >= chunk::<M>() {
+            let full = core::mem::replace(&mut self.chunk, Vec::with_capacity(chunk::<M>()));
             self.cold().backlog.push_back(full);
+        } else if self.chunk.len() == self.chunk.capacity() {
+            // Room for one at first: that is all that most actors ever need at a time, and what an idle one keeps.
+            let more = if self.chunk.is_empty() { 1 } else { self.chunk.len() * 3 };
+            self.chunk.reserve_exact(more.min(chunk::<M>() - self.chunk.len()));
         }
-        self.ring.push_back(message);
+        self.chunk.push(message);
     }
 
     fn unpark(&mut self) -> Option<Waker> {
@@ -607,84 +687,50 @@ impl<M> State<M> {
     }
 
     /// One message leaves the queue untaken, as a dead letter.
-    fn remove(&mut self, message: M) -> M {
-        self.count_removed();
-        message
-    }
-
     fn count_removed(&mut self) {
         let cold = self.cold();
         cold.removed = cold.removed.wrapping_add(1);
         cold.dead_lettered += 1;
     }
 
-    fn take_some(&mut self, batch: &mut VecDeque<M>) -> bool {
+    fn take_some(&mut self, batch: &mut Vec<M>) -> bool {
         if self.one_by_one {
-            batch.extend(self.pop_next());
-        } else if let Some(cold) = self.cold.as_mut()
-            && let Some(full) = cold.backlog.pop_front()
-        {
+            batch.extend(self.cold().lanes.iter_mut().rev().find_map(VecDeque::pop_front));
+        } else if let Some(full) = self.cold.as_mut().and_then(|cold| cold.backlog.pop_front()) {
             *batch = full;
         } else {
-            core::mem::swap(&mut self.ring, batch);
+            core::mem::swap(&mut self.chunk, batch);
         }
         !batch.is_empty()
     }
 
-    /// The message whose turn it is, highest priority first.
-    fn pop_next(&mut self) -> Option<M> {
-        match self.cold.as_mut().and_then(|cold| cold.lanes.as_mut()) {
-            Some(lanes) => lanes.iter_mut().rev().find_map(VecDeque::pop_front),
-            None => match self.cold.as_mut().and_then(|cold| cold.backlog.front_mut()) {
-                Some(oldest) => {
-                    let message = oldest.pop_front();
-                    self.drop_empty_ring();
-                    message
-                }
-                None => self.ring.pop_front(),
-            },
-        }
-    }
-
     /// The oldest message not yet taken: with priorities, the oldest of the lowest.
     fn pop_oldest(&mut self) -> Option<M> {
-        match self.cold.as_mut().and_then(|cold| cold.lanes.as_mut()) {
-            Some(lanes) => lanes.iter_mut().find_map(VecDeque::pop_front),
-            None => self.pop_next(),
-        }
+        self.cold().lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 
-    fn drop_empty_ring(&mut self) {
-        if let Some(cold) = self.cold.as_mut()
-            && cold.backlog.front().is_some_and(VecDeque::is_empty)
-        {
-            cold.backlog.pop_front();
-        }
-    }
-
-    fn oldest_ring(&mut self) -> Option<VecDeque<M>> {
+    /// The oldest part of what is queued: a chunk or a lane.
+    fn take_oldest(&mut self) -> Option<(Vec<M>, VecDeque<M>)> {
         if let Some(cold) = self.cold.as_mut() {
-            if let Some(ring) = cold.backlog.pop_front() {
-                return Some(ring);
+            if let Some(full) = cold.backlog.pop_front() {
+                return Some((full, VecDeque::new()));
             }
-            if let Some(lanes) = cold.lanes.as_mut()
-                && let Some(lane) = lanes.iter_mut().rev().find(|lane| !lane.is_empty())
-            {
-                return Some(core::mem::take(lane));
+            if let Some(lane) = cold.lanes.iter_mut().rev().find(|lane| !lane.is_empty()) {
+                return Some((Vec::new(), core::mem::take(lane)));
             }
         }
-        if self.ring.is_empty() { None } else { Some(core::mem::take(&mut self.ring)) }
+        if self.chunk.is_empty() { None } else { Some((core::mem::take(&mut self.chunk), VecDeque::new())) }
     }
 
-    /// On going idle one small ring stays, so that a lone message allocates nothing. What is left in `batch` is for the caller to
-    /// drop outside the lock, and so is `large`.
-    fn keep_one_small_ring(&mut self, batch: &mut VecDeque<M>, large: &mut VecDeque<M>) {
-        let is_large = |ring: &VecDeque<M>| ring.capacity() * size_of::<M>() > KEEP_BYTES;
-        if is_large(&self.ring) {
-            core::mem::swap(&mut self.ring, large);
+    /// On going idle one small chunk stays, so that a lone message allocates nothing. What is left in `batch` is for the caller to
+    /// drop outside the lock.
+    fn keep_one_small_chunk(&mut self, batch: &mut Vec<M>) {
+        if self.chunk.capacity() * size_of::<M>() > KEEP_BYTES || self.chunk.capacity() == 0 {
+            core::mem::swap(&mut self.chunk, batch);
         }
-        if self.ring.capacity() == 0 && !is_large(batch) {
-            core::mem::swap(&mut self.ring, batch);
+        if self.chunk.capacity() * size_of::<M>() > KEEP_BYTES {
+            // Both were large. One is dropped here under the lock, which is a free of an empty buffer and no user's value.
+            self.chunk = Vec::new();
         }
     }
 }

@@ -4,7 +4,7 @@ mod inbox;
 mod send;
 mod signals;
 
-pub(crate) use inbox::{Inbox, Refill, control};
+pub(crate) use inbox::{Inbox, Posture, Refill, control};
 pub use send::{SendError, Sending};
 
 use core::fmt;

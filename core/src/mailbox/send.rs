@@ -70,8 +70,8 @@ impl<M> core::error::Error for SendError<M> {}
 
 /// A send that waits for room; from `ActorRef::send`. Dropping it before it is done takes the message back out.
 #[must_use = "a send does nothing unless awaited"]
-pub struct Sending<M> {
-    to: Arc<Cell<M>>,
+pub struct Sending<'a, M> {
+    to: &'a Arc<Cell<M>>,
     place: Place<M>,
     token: Option<Cancelled>,
 }
@@ -82,8 +82,9 @@ enum Place<M> {
     Done,
 }
 
-impl<M> Sending<M> {
-    pub(crate) fn new(to: Arc<Cell<M>>, message: M) -> Self {
+impl<'a, M> Sending<'a, M> {
+    #[inline]
+    pub(crate) fn new(to: &'a Arc<Cell<M>>, message: M) -> Self {
         Self { to, place: Place::Here(message, Priority::NORMAL), token: None }
     }
 
@@ -112,11 +113,12 @@ impl<M> Sending<M> {
 }
 
 // The message is moved in and out and never pinned.
-impl<M> Unpin for Sending<M> {}
+impl<M> Unpin for Sending<'_, M> {}
 
-impl<M> Future for Sending<M> {
+impl<M> Future for Sending<'_, M> {
     type Output = Result<(), SendError<M>>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if let Some(token) = &mut this.token
@@ -128,7 +130,7 @@ impl<M> Future for Sending<M> {
             });
         }
         match core::mem::replace(&mut this.place, Place::Done) {
-            Place::Here(message, priority) => match this.to.inbox().push_or_wait(message, priority, cx.waker()) {
+            Place::Here(message, priority) => match this.to.inbox().push_now_or_wait(message, priority, cx.waker()) {
                 Ok(None) => Poll::Ready(Ok(())),
                 Ok(Some(key)) => {
                     this.place = Place::Waiting(key);
@@ -148,8 +150,11 @@ impl<M> Future for Sending<M> {
     }
 }
 
-impl<M> Drop for Sending<M> {
+impl<M> Drop for Sending<'_, M> {
+    #[inline]
     fn drop(&mut self) {
-        drop(self.take_back());
+        if let Place::Waiting(_) = self.place {
+            drop(self.take_back());
+        }
     }
 }

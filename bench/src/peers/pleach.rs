@@ -1,0 +1,295 @@
+//! pleach itself.
+
+use std::future::ready;
+use std::hint::black_box;
+use std::time::Duration;
+
+use pleach::{Actor, ActorRef, ActorSystem, Context, Mailbox, OneForOne, Props, Reply, block_on};
+
+use super::Peer;
+use crate::ground::{
+    CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
+};
+
+pub const PEER: Peer = Peer {
+    name: "pleach",
+    tell_unbounded: Some(tell_unbounded),
+    tell_bounded: Some(tell_bounded),
+    tell_batches: Some(tell_batches),
+    ask: Some(ask),
+    ring: Some(ring),
+    spawn: Some(spawn),
+    spawn_named: Some(spawn_named),
+    restart_error: Some(restart_error),
+    restart_panic: Some(restart_panic),
+    worst_push: Some(worst_push),
+    idle_heap: Some(idle_heap),
+};
+
+#[derive(Debug)]
+struct Failed;
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("failed")
+    }
+}
+
+impl std::error::Error for Failed {}
+
+struct Counter(Tally);
+
+impl Actor for Counter {
+    type Msg = Item;
+    type Error = Failed;
+
+    async fn handle(&mut self, item: Item, _cx: &mut Context<Self>) -> Result<(), Failed> {
+        black_box(item);
+        self.0.hit();
+        Ok(())
+    }
+}
+
+fn system() -> ActorSystem {
+    ActorSystem::new("bench").expect("there is a runtime")
+}
+
+fn props(tally: Tally) -> Props<Counter> {
+    Props::new(move || Counter(tally.clone())).mailbox(Mailbox::unbounded())
+}
+
+fn counter(system: &ActorSystem, tally: Tally) -> ActorRef<Item> {
+    system.spawn_unnamed(props(tally)).expect("the system takes actors")
+}
+
+fn push(to: ActorRef<Item>, share: u64) {
+    for n in 0..share {
+        to.tell(item(n)).expect("the actor lives");
+    }
+}
+
+fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(ops);
+        let system = system();
+        let to = counter(&system, tally.clone());
+        timed(async move {
+            senders.start(ops, &to, async |to, share| push(to, share), push);
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn tell_bounded(ops: u64, senders: Senders) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(ops);
+        let system = system();
+        let props = props(tally.clone()).mailbox(Mailbox::bounded(CAPACITY));
+        let to = system.spawn_unnamed(props).expect("the system takes actors");
+        timed(async move {
+            senders.start(
+                ops,
+                &to,
+                async |to, share| {
+                    for n in 0..share {
+                        to.send(item(n)).await.expect("the actor lives");
+                    }
+                },
+                |to, share| {
+                    for n in 0..share {
+                        block_on(to.send(item(n))).expect("the actor lives");
+                    }
+                },
+            );
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn tell_batches(ops: u64, batch: u64) {
+    Place::Current.run(async move {
+        let tally = Tally::to(ops);
+        let system = system();
+        let to = counter(&system, tally.clone());
+        tell_in_batches(ops, batch, &tally, |item| to.tell(item).expect("the actor lives")).await;
+    });
+}
+
+struct Adder;
+
+struct Question(u64, Reply<u64>);
+
+impl Actor for Adder {
+    type Msg = Question;
+    type Error = Failed;
+
+    async fn handle(&mut self, Question(n, reply): Question, _cx: &mut Context<Self>) -> Result<(), Failed> {
+        reply.send(n + 1);
+        Ok(())
+    }
+}
+
+fn ask(place: Place, ops: u64) -> Duration {
+    place.run(async move {
+        let system = system();
+        let props = Props::new(|| Adder).mailbox(Mailbox::unbounded());
+        let to = system.spawn_unnamed(props).expect("the system takes actors");
+        timed(async move {
+            for n in 0..ops {
+                black_box(to.ask(|reply| Question(n, reply)).await.expect("the actor replies"));
+            }
+        })
+        .await
+    })
+}
+
+struct RingMember {
+    tally: Tally,
+    next: Option<ActorRef<Token>>,
+}
+
+enum Token {
+    Next(ActorRef<Token>),
+    Left(u64),
+}
+
+impl Actor for RingMember {
+    type Msg = Token;
+    type Error = Failed;
+
+    async fn handle(&mut self, token: Token, _cx: &mut Context<Self>) -> Result<(), Failed> {
+        match token {
+            Token::Next(next) => self.next = Some(next),
+            Token::Left(0) => self.tally.hit(),
+            Token::Left(left) => {
+                let next = self.next.as_ref().ok_or(Failed)?;
+                next.tell(Token::Left(left - 1)).map_err(|_| Failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ring(hops: u64) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(1);
+        let system = system();
+        let mut members: Vec<ActorRef<Token>> = Vec::with_capacity(RING);
+        for _ in 0..RING {
+            let (tally, next) = (tally.clone(), members.last().cloned());
+            let props = Props::new(move || RingMember { tally: tally.clone(), next: next.clone() });
+            members.push(system.spawn_unnamed(props.mailbox(Mailbox::unbounded())).expect("the system takes actors"));
+        }
+        let first = members[0].clone();
+        first.tell(Token::Next(members[RING - 1].clone())).expect("the ring lives");
+        timed(async move {
+            first.tell(Token::Left(hops)).expect("the ring lives");
+            tally.reached().await;
+        })
+        .await
+    })
+}
+
+fn spawn(place: Place, ops: u64) -> Duration {
+    place.run(async move {
+        let tally = Tally::to(0);
+        let system = system();
+        let mut stopping = Vec::with_capacity(ops as usize);
+        timed(async move {
+            for _ in 0..ops {
+                let actor = counter(&system, tally.clone());
+                actor.stop();
+                stopping.push(actor);
+            }
+            for actor in stopping {
+                actor.exited().await;
+            }
+        })
+        .await
+    })
+}
+
+fn spawn_named(ops: u64) -> Duration {
+    Place::Workers.run(async move {
+        let tally = Tally::to(0);
+        let system = system();
+        timed(async move {
+            for n in 0..ops {
+                let actor = system.spawn(&format!("actor-{n}"), props(tally.clone())).expect("the name is free");
+                actor.stop();
+                actor.exited().await;
+            }
+        })
+        .await
+    })
+}
+
+/// Counts its starts, and fails on every message.
+struct Fragile(fn(u64) -> Result<(), Failed>);
+
+impl Actor for Fragile {
+    type Msg = Item;
+    type Error = Failed;
+
+    async fn handle(&mut self, [n, _]: Item, _cx: &mut Context<Self>) -> Result<(), Failed> {
+        (self.0)(n)
+    }
+}
+
+fn restart_error(ops: u64) -> Duration {
+    restart(ops, |_| Err(Failed))
+}
+
+fn restart_panic(ops: u64) -> Duration {
+    restart(ops, |n| panic!("message {n}"))
+}
+
+fn restart(ops: u64, handle: fn(u64) -> Result<(), Failed>) -> Duration {
+    Place::Workers.run(async move {
+        let starts = Tally::to(ops + 1);
+        let system = system();
+        let often = OneForOne::new().intensity(u32::MAX, Duration::from_nanos(1));
+        let crew = system.supervisor("crew", often).expect("the name is free");
+        let counted = starts.clone();
+        let props = Props::new(move || {
+            counted.hit();
+            Fragile(handle)
+        });
+        let actor = crew.spawn_unnamed(props.mailbox(Mailbox::unbounded())).expect("the crew takes actors");
+        timed(async move {
+            for n in 0..ops {
+                actor.tell(item(n)).expect("the actor lives");
+            }
+            starts.reached().await;
+        })
+        .await
+    })
+}
+
+fn worst_push(backlog: u64) -> Vec<u64> {
+    Place::Current.run(async move {
+        let system = system();
+        let to = counter(&system, Tally::to(backlog));
+        slowest_by_bucket(backlog, |item| to.tell(item).expect("the actor lives"))
+    })
+}
+
+fn idle_heap(actors: u64, messages: u64) -> i64 {
+    Place::Current.run(async move {
+        let system = system();
+        let mut started = 0;
+        heap_of_idle(
+            actors,
+            messages,
+            Tally::to(u64::MAX),
+            move |tally| {
+                started += 1;
+                ready(system.spawn(&format!("idle-actor-{started}"), props(tally)).expect("the name is free"))
+            },
+            |to, item| to.tell(item).expect("the actor lives"),
+        )
+        .await
+    })
+}

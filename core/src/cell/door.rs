@@ -1,0 +1,146 @@
+//! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
+
+use super::Cell;
+use crate::ask::Unanswered;
+use crate::events::{DeadLetter, DeadLetterReason, Event};
+use crate::mailbox::{Inbox, Posture, control};
+use crate::node::{Member, Node, WindDown};
+use crate::props::Extra;
+use crate::{Counts, Exit, FailureInfo, Signal, catch};
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use core::task::Poll;
+
+impl<M> Cell<M> {
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox<M> {
+        &self.inbox
+    }
+
+    /// Passes `polled` on, and says that a pending one left a waker or a wake-up.
+    #[inline]
+    pub(super) fn rest<T>(&self, polled: Poll<T>) -> Poll<T> {
+        if polled.is_pending() {
+            self.inbox.set_posture(Posture::Resting);
+        }
+        polled
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    pub(crate) fn new(node: Node, inbox: Inbox<M>, extra: Option<Arc<Extra<M>>>) -> Self {
+        Self { node, inbox, extra }
+    }
+
+    /// How this actor words a message in records: as `Props::describe` says, else by its type's name.
+    pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
+        match self.extra.as_ref().and_then(|extra| extra.describe.as_ref()) {
+            // A describer is user code: if it panics, the type's name stands in.
+            Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
+            None => type_name::<M>(),
+        }
+    }
+
+    /// Records a message that was accepted and will not be handled, and drops it. The inbox has counted it.
+    #[cold]
+    pub(crate) fn bury(&self, message: M, reason: DeadLetterReason) {
+        self.node.events().emit(|| {
+            let message = self.describe(&message);
+            Event::DeadLetter(DeadLetter { to: self.node.path(), message, reason })
+        });
+        if let Err(reason) = catch::catch(|| drop(message)) {
+            self.node.events().failure(&self.node.failure(0, reason));
+        }
+    }
+
+    /// Sets control bits, and wakes the actor if it must look at them now.
+    pub(crate) fn raise(&self, bits: u32) {
+        if let Some(waker) = self.inbox.raise(bits) {
+            self.node.runtime().wake_for_control(waker);
+        }
+    }
+
+    /// Serves control only, from the next message on.
+    pub(crate) fn suspend(&self) {
+        self.inbox.lower(control::RESUME);
+        self.raise(control::SUSPEND);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.inbox.lower(control::SUSPEND);
+        self.raise(control::RESUME);
+    }
+
+    /// The end of input: what is queued is handled, then the actor ends.
+    pub(crate) fn close(&self) {
+        if let Some(waker) = self.inbox.close() {
+            self.node.runtime().wake_for_control(waker);
+        }
+    }
+}
+
+pub(super) fn type_name<M>() -> Cow<'static, str> {
+    Cow::Borrowed(core::any::type_name::<M>())
+}
+
+impl<M: Send + 'static> Member for Cell<M> {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        match how {
+            WindDown::Stop => self.raise(control::STOP),
+            WindDown::Close => self.close(),
+        }
+    }
+
+    fn cut_off(self: Arc<Self>) {
+        self.raise(control::CANCEL);
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        // Its task waits for this as a waiter of the node.
+        None
+    }
+
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) {
+        self.node.record_failure(&failure);
+        self.hear(Signal::Escalate(failure));
+        self.raise(control::CHILD_FAILED);
+    }
+
+    fn hears(&self) -> bool {
+        true
+    }
+
+    fn hear(&self, signal: Signal) {
+        if let Some(waker) = self.inbox.push_signal(signal) {
+            self.node.runtime().wake_for_control(waker);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.inbox.counts()
+    }
+
+    fn in_poll(&self) -> bool {
+        self.inbox.posture() != Posture::Outside
+    }
+
+    fn hold_unanswered(&self, reply: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
+        self.inbox.hold_unanswered(reply);
+        Ok(())
+    }
+
+    fn asking(&self) -> Option<Arc<dyn Member>> {
+        self.inbox.asking()
+    }
+
+    fn set_asking(&self, target: Option<Arc<dyn Member>>) {
+        self.inbox.set_asking(target);
+    }
+}

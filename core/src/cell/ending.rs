@@ -1,0 +1,332 @@
+//! What comes after a stage of an actor's life: the message in hand, the supervisor's word, the hooks, the next incarnation or the end.
+//!
+//! Order at every end: the message in hand is accounted for; the guardian decides; replies that were lost are answered with the outcome;
+//! children end, youngest first; `stopped` runs; the state is dropped. At the last end the mailbox is emptied into dead letters and
+//! the tree lets go. All of it is plain code between two stages; what must be awaited is a stage.
+
+use super::door::type_name;
+use super::guarded::Cut;
+use super::{Body, Cell, End, Leaving, Rare, Stage};
+use crate::events::DeadLetterReason;
+use crate::guardian::{self, Verdict};
+use crate::mailbox::control;
+use crate::node::{self, Member, Node, WindDown};
+use crate::props::Extra;
+use crate::{Actor, AskError, BoxError, BoxFuture, Cause, Exit, FailureInfo, Reason, catch};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use pin_project_lite::pin_project;
+
+/// Dead letters recorded in one go before others may run.
+const BURIALS_PER_POLL_MAX: u32 = 256;
+
+impl<A: Actor> Body<A> {
+    /// Settles the stage that has ended, and says which comes next.
+    pub(super) fn next_stage(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
+        match (self.stage, end) {
+            (Stage::Run, end) => self.after_run(cell, end),
+            (Stage::Restarting, end) => {
+                self.record_hook(cell, end);
+                self.end_children(cell, WindDown::Stop);
+            }
+            (Stage::EndChildren, _) => self.after_children(cell),
+            (Stage::Stopped, end) => {
+                self.record_hook(cell, end);
+                self.drop_state(cell);
+            }
+            (Stage::Bury | Stage::Gone, _) => self.stage = Stage::Gone,
+        }
+        if self.stage == Stage::Gone {
+            self.depart(cell);
+        }
+    }
+
+    fn after_run(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
+        let failure = match end {
+            Ok(End::Stopped) => return self.leave(cell, Leaving::Stop, Exit::Stopped),
+            Ok(End::Closed | End::Done) => return self.leave(cell, Leaving::Close, Exit::Closed),
+            Ok(End::Cancelled) | Err(Cut::Cancelled) => {
+                self.settle_in_hand(cell, false);
+                return self.leave_cancelled(cell);
+            }
+            Ok(End::Restart) => {
+                self.rare().exit = None;
+                return self.end_children(cell, WindDown::Stop);
+            }
+            Ok(End::ChildFailed) => match cell.node.take_failure() {
+                Some(failure) => failure,
+                None => return,
+            },
+            Ok(End::Failed(error)) => self.record(cell, Reason::Error(error)),
+            Err(Cut::Panicked(reason)) => self.record(cell, reason),
+        };
+        self.after_failure(cell, failure);
+    }
+
+    fn after_failure(&mut self, cell: &Arc<Cell<A::Msg>>, failure: FailureInfo) {
+        let (verdict, failure) = guardian::judge(&cell.node, failure);
+        self.settle_in_hand(cell, true);
+        cell.answer_lost(|| AskError::Failed(failure.clone()));
+        match verdict {
+            Verdict::Resume if self.actor.is_some() => {}
+            Verdict::Resume | Verdict::Restart => {
+                let rare = self.rare();
+                rare.exit = Some(Exit::Failed(failure.clone()));
+                rare.failure = Some(failure);
+                if self.actor.is_some() { self.stage = Stage::Restarting } else { self.end_children(cell, WindDown::Stop) }
+            }
+            Verdict::Stop => self.leave(cell, Leaving::Fail, Exit::Failed(failure)),
+            Verdict::Escalate => {
+                if let Some(parent) = cell.node.parent() {
+                    let node = parent.node();
+                    Arc::clone(parent).child_failed(failure.escalate_to_parent(node.id, node.path()));
+                }
+                self.leave(cell, Leaving::Fail, Exit::Failed(failure));
+            }
+        }
+    }
+
+    fn leave_cancelled(&mut self, cell: &Cell<A::Msg>) {
+        let cause = cell.node.cause().unwrap_or(Cause::Cancelled);
+        self.leave(cell, Leaving::Cancel, Exit::Cancelled(cause));
+    }
+
+    fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving, exit: Exit) {
+        self.leaving = Some(leaving);
+        if matches!(leaving, Leaving::Cancel | Leaving::Fail) {
+            self.rare().exit = Some(exit);
+        }
+        cell.inbox.close();
+        self.end_children(cell, if leaving == Leaving::Close { WindDown::Close } else { WindDown::Stop });
+    }
+
+    fn end_children(&mut self, cell: &Cell<A::Msg>, how: WindDown) {
+        cell.inbox.mark(control::ENDING);
+        cell.node.refuse_children();
+        if cell.node.has_children() {
+            cell.node.wind_down_children(how);
+            self.stage = Stage::EndChildren;
+        } else {
+            self.after_children(cell);
+        }
+    }
+
+    fn after_children(&mut self, cell: &Cell<A::Msg>) {
+        if self.actor.is_some() { self.stage = Stage::Stopped } else { self.drop_state(cell) }
+    }
+
+    /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
+    fn drop_state(&mut self, cell: &Cell<A::Msg>) {
+        let actor = self.actor.take();
+        if let Err(reason) = catch::catch(|| drop(actor)) {
+            self.record(cell, reason);
+        }
+        if self.leaving.is_some() {
+            let nothing_left = self.batch.is_empty() && cell.inbox.is_empty();
+            self.stage = if nothing_left { Stage::Gone } else { Stage::Bury };
+        } else if cell.node.reopen() {
+            cell.inbox.lower(control::ENDING);
+            self.cx.next_incarnation();
+            self.suspended = false;
+            self.stage = Stage::Run;
+        } else {
+            self.leave_cancelled(cell);
+        }
+    }
+
+    /// The last step: out of the tree.
+    fn depart(&mut self, cell: &Arc<Cell<A::Msg>>) {
+        if let Some(rare) = self.rare.as_mut() {
+            let held = (rare.feed.take(), rare.kept.take());
+            if let Err(reason) = catch::catch(|| drop(held)) {
+                self.record(cell, reason);
+            }
+        }
+        let exit = match self.leaving {
+            Some(Leaving::Close) => Exit::Closed,
+            Some(Leaving::Stop) | None => Exit::Stopped,
+            Some(Leaving::Cancel | Leaving::Fail) => self.rare().exit.take().unwrap_or(Exit::Stopped),
+        };
+        cell.answer_lost(|| AskError::from(exit.clone()));
+        node::leave(Arc::clone(cell) as Arc<dyn Member>, exit);
+    }
+
+    /// The `restarting` hook, on the state that failed.
+    pub(super) fn restarting(&mut self) -> impl Future<Output = Result<(), A::Error>> + Send {
+        let actor = self.actor.as_mut().expect("only a state that was made is told of its restart");
+        let failure = self.rare.as_ref().and_then(|rare| rare.failure.as_ref());
+        actor.restarting(failure.expect("only a failure leads here"), &mut self.cx)
+    }
+
+    /// The `stopped` hook, within the grace period.
+    pub(super) fn stopped<'a>(
+        &'a mut self,
+        cell: &'a Cell<A::Msg>,
+    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
+        self.cx.begin_ending();
+        let exit = match (self.leaving, &self.rare) {
+            (Some(Leaving::Close), _) => &Exit::Closed,
+            (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
+                rare.exit.as_ref().unwrap_or(&Exit::Stopped)
+            }
+            _ => &Exit::Stopped,
+        };
+        let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
+        WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
+    }
+
+    /// Makes dead letters of what is left, some at a time. A reply in them is answered with the outcome, once all are buried.
+    pub(super) fn bury_some(&mut self, cell: &Cell<A::Msg>, waker: &Waker) -> Poll<()> {
+        let reason = match self.leaving {
+            Some(Leaving::Cancel) => DeadLetterReason::Cancelled,
+            Some(Leaving::Fail) => DeadLetterReason::Failed,
+            _ => DeadLetterReason::Stopped,
+        };
+        for _ in 0..BURIALS_PER_POLL_MAX {
+            if self.batch.is_empty() {
+                match cell.inbox.take_left_over() {
+                    Some(left) => self.batch = left,
+                    None => return Poll::Ready(()),
+                }
+            }
+            if let Some(message) = self.batch.pop() {
+                cell.inbox.count_removed();
+                cell.bury(message, reason);
+            }
+        }
+        waker.wake_by_ref();
+        cell.rest(Poll::Pending)
+    }
+
+    /// Makes the record of a failure and tells it. There is one for every failure, whatever becomes of it.
+    fn record(&self, cell: &Cell<A::Msg>, reason: Reason) -> FailureInfo {
+        let mut failure = cell.node.failure(self.cx.incarnation(), reason);
+        if self.in_hand {
+            let described = self.rare.as_ref().and_then(|rare| rare.description.clone());
+            failure = failure.with_message(described.unwrap_or_else(type_name::<A::Msg>));
+        }
+        cell.node.events().failure(&failure);
+        failure
+    }
+
+    /// A hook that failed is a failure on record, and changes nothing else.
+    fn record_hook(&self, cell: &Cell<A::Msg>, end: Result<End, Cut>) {
+        match end {
+            Ok(End::Failed(error)) => drop(self.record(cell, Reason::Error(error))),
+            Err(Cut::Panicked(reason)) => drop(self.record(cell, reason)),
+            _ => {}
+        }
+    }
+
+    /// Accounts for the message whose handler did not finish: once more if it may be retried, else failed or a dead letter.
+    fn settle_in_hand(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
+        if !core::mem::take(&mut self.in_hand) {
+            return;
+        }
+        let (retries_max, bury) = cell.extra.as_ref().map_or((0, false), |extra| (extra.retries_max, extra.bury_failed));
+        let kept = self.rare.as_mut().and_then(|rare| rare.kept.take());
+        match kept {
+            Some(message) if may_retry && self.rare().attempts < retries_max => {
+                cell.inbox.begin_again();
+                self.batch.push(message);
+                let rare = self.rare();
+                rare.attempts += 1;
+                rare.retrying = true;
+            }
+            Some(message) if bury => {
+                cell.inbox.count_dead_lettered();
+                cell.bury(message, DeadLetterReason::HandlerFailed);
+            }
+            _ => cell.inbox.count_failed(),
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare<A::Msg> {
+        self.rare.get_or_insert_default()
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    /// Answers the asks whose replies were dropped in what has just ended.
+    fn answer_lost(&self, why: impl FnOnce() -> AskError) {
+        if self.inbox.word() & control::UNANSWERED != 0 {
+            let why = why();
+            self.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
+        }
+    }
+}
+
+impl<M: Send + 'static> Extra<M> {
+    /// Keeps what records and retries need of a message about to be handled.
+    pub(super) fn note(&self, cell: &Cell<M>, rare: &mut Option<Box<Rare<M>>>, message: &M) {
+        let rare = rare.get_or_insert_default();
+        if !core::mem::take(&mut rare.retrying) {
+            rare.attempts = 0;
+        }
+        rare.description = self.describe.is_some().then(|| cell.describe(message));
+        rare.kept = self.copy.map(|copy| copy(message));
+    }
+}
+
+pin_project! {
+    /// A hook that is cut off after the grace period. The timer is set only if the hook has to wait.
+    pub(super) struct WithinGrace<'a, F> {
+        #[pin]
+        hook: F,
+        node: &'a Node,
+        sleep: Option<BoxFuture<'static, ()>>,
+    }
+}
+
+impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrace<'_, F> {
+    type Output = Result<(), BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(ended) = this.hook.poll(cx) {
+            return Poll::Ready(ended.map_err(Into::into));
+        }
+        let world = this.node.world();
+        let sleep = this.sleep.get_or_insert_with(|| world.runtime.sleep_until(world.runtime.now() + world.grace));
+        sleep.as_mut().poll(cx).map(|()| Err(GraceExceeded(world.grace).into()))
+    }
+}
+
+/// The task is dropped before its end, because its runtime went away: the member leaves the tree all the same, and what it held counts as
+/// dead letters.
+impl<A: Actor> Drop for Body<A> {
+    fn drop(&mut self) {
+        if self.stage == Stage::Gone {
+            return;
+        }
+        let cell = self.cx.cell();
+        cell.inbox.close();
+        let left_over = core::iter::from_fn(|| cell.inbox.take_left_over()).flat_map(|left| left.into_iter().rev());
+        for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
+            cell.inbox.count_removed();
+            cell.bury(message, DeadLetterReason::Cancelled);
+        }
+        cell.inbox.settle_rest();
+        cell.answer_lost(|| AskError::Cancelled(Cause::Dropped));
+        let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;
+        node::cancel(&member, &Cause::Dropped);
+        node::leave(member, Exit::Cancelled(Cause::Dropped));
+    }
+}
+
+/// The `stopped` hook did not return within the grace period.
+#[derive(Debug)]
+struct GraceExceeded(Duration);
+
+impl fmt::Display for GraceExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the `stopped` hook took longer than the grace period of {:?} and was cut off", self.0)
+    }
+}
+
+impl core::error::Error for GraceExceeded {}

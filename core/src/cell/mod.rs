@@ -1,0 +1,346 @@
+//! `Cell`: an actor in the tree, and THE loop that runs it.
+//!
+//! One task per actor, across all its restarts. The task owns the [`Body`]: state, factory, the batch of messages it is working
+//! through. Everybody else holds the [`Cell`]: the node in the tree and the inbox (see `door`). [`drain`] is one incarnation: control
+//! first (one load of a word before every message), then a message, until something ends it; `ending` decides what stage comes next.
+//!
+//! ```text
+//!              ┌──────────────── restart ────────────────┐
+//!              ▼                                         │
+//!   Run ──► Restarting ──► EndChildren ──► Stopped ──────┤
+//!    │   (restarting hook)  (youngest first) (hook, then └─ leave ──► Bury ──► Gone
+//!    └─ stop, close, cancel ──►┘              drop state)         (dead letters)
+//! ```
+//!
+//! Invariants:
+//! 1. A message is in exactly one place: inbox, batch, or in hand. `in_hand` is true from the moment it left the batch until its
+//!    handler returned `Ok`, so whoever ends an incarnation knows whether there is a message to account for.
+//! 2. User code runs inside [`Guarded`] only, and its future is dropped before anything else happens to the state it borrows.
+//! 3. A parked actor has left its waker and looked at control once more since.
+
+mod door;
+mod ending;
+mod guarded;
+
+use crate::events::Event;
+use crate::mailbox::{Inbox, Refill, control};
+use crate::node::{Childless, Node};
+use crate::props::{Extra, Parts};
+use crate::{Actor, AskError, BoxError, BoxFuture, BoxStream, Context, Exit, FailureInfo};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::{Future, poll_fn};
+use core::task::Poll;
+use guarded::Guarded;
+
+/// After this many messages in one poll an actor lets others run.
+pub const MESSAGES_PER_POLL_MAX: u32 = 256;
+/// After this many signals in a row one user message is served.
+pub const SIGNALS_IN_A_ROW_MAX: u32 = 16;
+/// While senders wait for room, they are let in at least after this many messages.
+const ADMIT_EVERY: u8 = 32;
+/// An actor that has just worked through this many messages looks for more once before it goes idle: the sender is still at it.
+const BUSY: u16 = 32;
+
+/// What everybody holds of an actor.
+pub(crate) struct Cell<M> {
+    node: Node,
+    inbox: Inbox<M>,
+    extra: Option<Arc<Extra<M>>>,
+}
+
+/// What the actor's task owns. One of these is kept for every idle actor, so what is rare lies in a box.
+struct Body<A: Actor> {
+    actor: Option<A>,
+    cx: Context<A>,
+    batch: Vec<A::Msg>,
+    factory: Box<dyn FnMut() -> A + Send>,
+    rare: Option<Box<Rare<A::Msg>>>,
+    worked: u16,
+    unadmitted: u8,
+    stage: Stage,
+    leaving: Option<Leaving>,
+    in_hand: bool,
+    suspended: bool,
+}
+
+/// What only some actors need: those that are fed, keep copies of their messages, or have failed.
+struct Rare<M> {
+    feed: Option<BoxStream<M>>,
+    kept: Option<M>,
+    attempts: u32,
+    retrying: bool,
+    description: Option<Cow<'static, str>>,
+    failure: Option<FailureInfo>,
+    exit: Option<Exit>,
+}
+
+/// What the task is at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Run,
+    Restarting,
+    EndChildren,
+    Stopped,
+    Bury,
+    Gone,
+}
+
+/// Why the actor ends for good.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    Stop,
+    Close,
+    Cancel,
+    Fail,
+}
+
+/// How a stage came to its own end.
+enum End {
+    Done,
+    Stopped,
+    Closed,
+    Cancelled,
+    Failed(BoxError),
+    ChildFailed,
+    Restart,
+}
+
+impl End {
+    fn of<E: Into<BoxError>>(result: Result<(), E>) -> Self {
+        result.map_or_else(|error| Self::Failed(error.into()), |()| Self::Done)
+    }
+}
+
+/// The whole life of an actor, as one task.
+pub(crate) fn live<A: Actor>(cell: Arc<Cell<A::Msg>>, parts: Parts<A>) -> impl Future<Output = ()> + Send {
+    let mut body = Body::new(Arc::clone(&cell), parts);
+    // Blocks and not `async fn`s, here and below: an `async fn` stores its arguments twice.
+    async move {
+        while body.stage != Stage::Gone {
+            // The stages share their memory: an idle actor keeps room for the largest and not for each.
+            let end = match body.stage {
+                Stage::Run | Stage::Gone => Guarded::new(&cell, drain(&cell, &mut body)).await,
+                Stage::Restarting => Guarded::new(&cell, body.restarting()).await.map(End::of),
+                Stage::EndChildren => Guarded::new(&cell, Childless::of(&cell.node)).await.map(|()| End::Done),
+                Stage::Stopped => Guarded::new(&cell, body.stopped(&cell)).await.map(End::of),
+                Stage::Bury => Guarded::new(&cell, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await.map(|()| End::Done),
+            };
+            body.next_stage(&cell, end);
+        }
+    }
+}
+
+/// One incarnation: from `started` to whatever ends it.
+fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Output = End> + Send {
+    async move {
+        if body.actor.is_none() {
+            let actor = body.actor.insert((body.factory)());
+            if let Err(error) = actor.started(&mut body.cx).await {
+                return End::Failed(error.into());
+            }
+            body.say_started(cell);
+        }
+        let mut left = MESSAGES_PER_POLL_MAX;
+        let mut signals = 0;
+        loop {
+            let word = cell.inbox.word();
+            if word != 0 {
+                if let Some(end) = body.obey(cell, word) {
+                    return end;
+                }
+                if word & control::SIGNALS != 0 && signals < SIGNALS_IN_A_ROW_MAX {
+                    signals += 1;
+                    if let Err(error) = body.hear(cell).await {
+                        return End::Failed(error.into());
+                    }
+                    continue;
+                }
+            }
+            if !body.batch.is_empty() && !body.suspended {
+                signals = 0;
+                if let Err(error) = body.take_up(cell).await {
+                    return End::Failed(error.into());
+                }
+                cell.inbox.finish();
+                body.in_hand = false;
+                body.worked = body.worked.saturating_add(1);
+                left -= 1;
+                if left > 0 {
+                    continue;
+                }
+            }
+            let mut aside = left == 0;
+            left = MESSAGES_PER_POLL_MAX;
+            if let Refill::Ended = poll_fn(|cx| cell.rest(body.find_work(cell, core::mem::take(&mut aside), cx))).await {
+                return End::Closed;
+            }
+        }
+    }
+}
+
+impl<A: Actor> Body<A> {
+    fn new(cell: Arc<Cell<A::Msg>>, parts: Parts<A>) -> Self {
+        let mut body = Self {
+            actor: None,
+            cx: Context::new(cell),
+            batch: Vec::new(),
+            factory: parts.factory,
+            rare: None,
+            worked: 0,
+            unadmitted: 0,
+            stage: Stage::Run,
+            leaving: None,
+            in_hand: false,
+            suspended: false,
+        };
+        if let Some(feed) = parts.feed {
+            body.rare.get_or_insert_default().feed = Some(feed);
+        }
+        body
+    }
+
+    /// Begins the next message. The batch is not empty and there is an actor. (Not inlined into the loop, so that the future of the
+    /// handler is all that the loop keeps while it waits.)
+    #[inline]
+    fn take_up(&mut self, cell: &Cell<A::Msg>) -> impl Future<Output = Result<(), A::Error>> + Send {
+        let message = self.batch.pop().expect("the caller has seen a message");
+        let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
+        self.in_hand = true;
+        cell.inbox.begin();
+        if let Some(extra) = cell.extra.as_deref() {
+            extra.note(cell, &mut self.rare, &message);
+        }
+        actor.handle(message, &mut self.cx)
+    }
+
+    /// Hears the next signal, if it is still there. Signals are rare, so an idle actor keeps no room for this.
+    fn hear(&mut self, cell: &Cell<A::Msg>) -> BoxFuture<'_, Result<(), A::Error>> {
+        match (cell.inbox.pop_signal(), self.actor.as_mut()) {
+            (Some(signal), Some(actor)) => Box::pin(actor.signal(signal, &mut self.cx)),
+            _ => Box::pin(core::future::ready(Ok(()))),
+        }
+    }
+
+    fn say_started(&self, cell: &Cell<A::Msg>) {
+        let incarnation = self.cx.incarnation();
+        cell.node.events().emit(|| Event::Started { path: cell.node.path(), incarnation });
+    }
+
+    /// Does what the control word says; the end it orders, if it does.
+    #[cold]
+    fn obey(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<End> {
+        if word & control::CANCEL != 0 {
+            return Some(End::Cancelled);
+        }
+        if word & control::UNANSWERED != 0 {
+            cell.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(AskError::Dropped));
+        }
+        if word & control::STOP != 0 {
+            return Some(End::Stopped);
+        }
+        if word & control::CHILD_FAILED != 0 {
+            cell.inbox.lower(control::CHILD_FAILED);
+            return Some(End::ChildFailed);
+        }
+        if word & control::RESTART != 0 {
+            cell.inbox.lower(control::RESTART);
+            return Some(End::Restart);
+        }
+        if word & (control::SUSPEND | control::RESUME) != 0 {
+            cell.inbox.lower(control::SUSPEND | control::RESUME);
+            self.suspended = word & control::RESUME == 0;
+        }
+        if word & control::SENDERS != 0 {
+            self.unadmitted += 1;
+            if self.unadmitted >= ADMIT_EVERY {
+                self.unadmitted = 0;
+                cell.inbox.admit();
+            }
+        }
+        None
+    }
+
+    /// More messages from the inbox, else from the stream that feeds this actor; else parks. `aside` lets others run first.
+    fn find_work(&mut self, cell: &Cell<A::Msg>, aside: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
+        if aside {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if self.suspended {
+            return cell.inbox.poll_control(cx.waker()).map(|()| Refill::Control);
+        }
+        if !self.batch.is_empty() {
+            return Poll::Ready(Refill::Messages);
+        }
+        // Whoever sent that much is probably still at it: look once more before parking, which spares it a wake-up.
+        let may_park = core::mem::take(&mut self.worked) < BUSY;
+        let found = cell.inbox.refill(&mut self.batch, may_park, cx.waker());
+        if found.is_ready() {
+            return found;
+        }
+        if !may_park {
+            cx.waker().wake_by_ref();
+        }
+        match self.rare.as_mut().filter(|rare| rare.feed.is_some()) {
+            Some(rare) => rare.poll_feed(cell, &mut self.batch, cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<M> Default for Rare<M> {
+    fn default() -> Self {
+        Self { feed: None, kept: None, attempts: 0, retrying: false, description: None, failure: None, exit: None }
+    }
+}
+
+impl<M: Send + 'static> Rare<M> {
+    fn poll_feed(&mut self, cell: &Cell<M>, batch: &mut Vec<M>, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
+        let Some(feed) = &mut self.feed else { return Poll::Pending };
+        match feed.as_mut().poll_next(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(item)) => {
+                cell.inbox.accept_from_feed();
+                batch.push(item);
+                Poll::Ready(Refill::Messages)
+            }
+            Poll::Ready(None) => {
+                self.feed = None;
+                cell.close();
+                cell.inbox.refill(batch, true, cx.waker())
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod sizes {
+    #[test]
+    fn print_sizes() {
+        use super::*;
+        struct Sink {
+            _n: u64,
+        }
+        impl Actor for Sink {
+            type Msg = u64;
+            type Error = std::io::Error;
+            async fn handle(&mut self, _m: u64, _: &mut Context<Self>) -> Result<(), std::io::Error> {
+                Ok(())
+            }
+        }
+        fn sz<F>(_: &impl Fn(Arc<Cell<u64>>, Parts<Sink>) -> F) -> usize {
+            size_of::<F>()
+        }
+        std::println!(
+            "live {} cell {} node {} inbox {} body {} ",
+            sz(&live::<Sink>),
+            size_of::<Cell<u64>>(),
+            size_of::<Node>(),
+            size_of::<Inbox<u64>>(),
+            size_of::<Body<Sink>>()
+        );
+    }
+}

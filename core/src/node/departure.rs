@@ -1,0 +1,116 @@
+//! How a member is cancelled, and how it leaves the tree.
+
+use super::{Cancel, Member, Node, Phase};
+use crate::wakers::wake_all;
+use crate::{Cause, Event, Exit, Signal};
+use alloc::sync::Arc;
+use alloc::vec;
+
+/// Cancels `member` and everything below it with `cause`; where there is a cause already, that one stays.
+pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
+    let mut members = vec![Arc::clone(member)];
+    while let Some(member) = members.pop() {
+        if member.node().record_cancel(cause) {
+            let children = member.node().children();
+            member.cut_off();
+            members.extend(children);
+        }
+    }
+}
+
+impl Node {
+    /// Records the cause. False if there is one already or the member has ended.
+    fn record_cancel(&self, cause: &Cause) -> bool {
+        let at = self.runtime().now();
+        let (recorded, token) = self.life.with(|life| {
+            if life.cancel().is_some() || matches!(life.phase, Phase::Exited | Phase::Gone) {
+                return (false, None);
+            }
+            let rare = life.rare();
+            rare.cancel = Some(Cancel { cause: cause.clone(), at });
+            (true, rare.token.clone())
+        });
+        if let Some(token) = token {
+            token.cancel(cause.clone());
+        }
+        recorded
+    }
+
+    /// Sets the exit and tells everybody who asked to be told, once. False if that has been done.
+    fn take_leave(&self, exit: &Exit) -> bool {
+        let (on_done, watchers, above) = match self.life.with(|life| {
+            if life.exit.is_some() {
+                return Err(());
+            }
+            life.phase = Phase::Exited;
+            life.set_exit(exit, || self.runtime().now());
+            Ok(life
+                .rare
+                .as_mut()
+                .map(|rare| (core::mem::take(&mut rare.on_done), core::mem::take(&mut rare.watchers), rare.above.take())))
+        }) {
+            Err(()) => return false,
+            Ok(None) => return true,
+            Ok(Some(listeners)) => listeners,
+        };
+        if let Some((token, place)) = above {
+            token.forget(place);
+        }
+        on_done.into_iter().for_each(|f| self.run_on_done(f, exit));
+        for watcher in watchers {
+            watcher.hear(Signal::Terminated(self.terminated(exit.clone())));
+        }
+        true
+    }
+}
+
+/// Ends a member: sets its exit, runs every `on_done`, takes it out of the tree, and tells whoever waited. Members above it that
+/// have no task of their own and waited only for this one end with it.
+pub(crate) fn leave(member: Arc<dyn Member>, exit: Exit) {
+    let mut next = leave_one(&member, exit);
+    while let Some((member, exit)) = next {
+        next = leave_one(&member, exit);
+    }
+}
+
+fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, Exit)> {
+    let node = member.node();
+    if !node.take_leave(&exit) {
+        return None;
+    }
+    let parent = node.parent();
+    if let Some(parent) = parent.filter(|parent| parent.hears()) {
+        parent.hear(Signal::Terminated(node.terminated(exit.clone())));
+    }
+    node.events().emit(|| Event::Ended { path: node.path(), exit });
+    let parent_exit = parent.and_then(|parent| let_go(parent, member));
+    let waiters = node.life.with(|life| {
+        life.phase = Phase::Gone;
+        life.rare.as_mut().map(|rare| rare.exit_waiters.take())
+    });
+    waiters.into_iter().for_each(wake_all);
+    parent_exit.and_then(|exit| parent.map(|parent| (Arc::clone(parent), exit)))
+}
+
+/// Takes `child` out of `parent`'s table; the exit of `parent` if that was all it waited for and it has no task to notice.
+fn let_go(parent: &Arc<dyn Member>, child: &Arc<dyn Member>) -> Option<Exit> {
+    let node = child.node();
+    let mut counts = child.counts();
+    counts += node.life.with(|life| life.known_family().map(|family| family.ended).unwrap_or_default());
+    let (released, next, waiters, childless) = parent.node().life.with(|life| {
+        let closing = life.phase == Phase::Closing || life.cancel().is_some();
+        let family = life.family();
+        family.ended += counts;
+        let released = family.let_go(node);
+        let next = family.next_after(node.id);
+        let childless = family.is_empty();
+        let waiters = if childless { family.waiters.take() } else { Default::default() };
+        (released, next, waiters, childless && closing)
+    });
+    drop(released);
+    wake_all(waiters);
+    if let Some((next, how)) = next {
+        next.wind_down(how);
+    }
+    if childless { parent.childless() } else { None }
+}

@@ -1,0 +1,289 @@
+//! `Family`: the children of a node: their table, their names, the order in which they end, and who waits for the last of them.
+
+use super::{Member, Node, Phase, Running, WindDown};
+use crate::guardian::Guardian;
+use crate::sync::Ordering;
+use crate::wakers::Wakers;
+use crate::{ActorId, Counts, FailureInfo, Name};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::hash::BuildHasher;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use slab::Slab;
+
+#[derive(Default)]
+pub(super) struct Family {
+    children: Slab<Arc<dyn Member>>,
+    names: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    winding: Option<Winding>,
+    wound_down: Option<WindDown>,
+    first_failure: Option<FailureInfo>,
+    pub(super) guardian: Guardian,
+    pub(super) ended: Counts,
+    pub(super) waiters: Wakers,
+}
+
+/// Children ending one after the other, the youngest first.
+struct Winding {
+    how: WindDown,
+    waiting_for: Option<ActorId>,
+    oldest_first: Vec<Arc<dyn Member>>,
+}
+
+/// Why a parent took no child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    ShuttingDown,
+    NameTaken,
+}
+
+impl Family {
+    pub(super) fn is_empty(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    fn members(&self) -> impl Iterator<Item = &Arc<dyn Member>> {
+        self.children.iter().map(|(_, child)| child)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        let hash = self.hasher.hash_one(name);
+        let is_it = |slot: &u32| self.children[*slot as usize].node().name.given() == Some(name);
+        self.names.find(hash, is_it).map(|slot| *slot as usize)
+    }
+
+    fn claim_name(&mut self, name: &str, slot: usize) -> Result<(), Refused> {
+        if self.find(name).is_some() {
+            return Err(Refused::NameTaken);
+        }
+        let Self { names, children, hasher, .. } = self;
+        let rehash = |slot: &u32| hasher.hash_one(children[*slot as usize].node().name.given().unwrap_or_default());
+        names.insert_unique(hasher.hash_one(name), slot as u32, rehash);
+        Ok(())
+    }
+
+    /// Takes a child out of the table, for the caller to drop outside the lock.
+    pub(super) fn let_go(&mut self, node: &Node) -> Option<Arc<dyn Member>> {
+        let slot = node.slot.load(Ordering::Relaxed);
+        if let Some(name) = node.name.given() {
+            let hash = self.hasher.hash_one(name);
+            if let Ok(entry) = self.names.find_entry(hash, |at| *at == slot) {
+                entry.remove();
+            }
+        }
+        let child = self.children.try_remove(slot as usize);
+        if self.children.is_empty() && self.children.capacity() > 64 {
+            // A supervisor that once had a million children does not keep their table.
+            self.children = Slab::new();
+            self.names = HashTable::new();
+        }
+        child
+    }
+
+    /// The next child to end, if `gone` was the one the others waited for.
+    pub(super) fn next_after(&mut self, gone: ActorId) -> Option<(Arc<dyn Member>, WindDown)> {
+        let in_turn = self.winding.as_ref().is_some_and(|winding| winding.waiting_for == Some(gone));
+        if in_turn { self.next_to_wind_down() } else { None }
+    }
+
+    fn next_to_wind_down(&mut self) -> Option<(Arc<dyn Member>, WindDown)> {
+        let Self { children, winding, .. } = self;
+        let plan = winding.as_mut()?;
+        while let Some(child) = plan.oldest_first.pop() {
+            let node = child.node();
+            let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
+            if there.is_some_and(|there| there.node().id == node.id) {
+                plan.waiting_for = Some(node.id);
+                return Some((child, plan.how));
+            }
+        }
+        *winding = None;
+        None
+    }
+}
+
+impl Node {
+    /// Takes a child in, unless this node is ending or the name is taken.
+    pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<(), Refused> {
+        self.life.with(|life| {
+            if life.phase != Phase::Open || life.cancel().is_some() {
+                return Err(Refused::ShuttingDown);
+            }
+            let family = life.family();
+            let slot = family.children.vacant_key();
+            if let Some(name) = child.node().name.given() {
+                family.claim_name(name, slot)?;
+            }
+            child.node().slot.store(slot as u32, Ordering::Relaxed);
+            family.children.insert(child);
+            Ok(())
+        })
+    }
+
+    /// A live child by name, or by the id in a made name.
+    pub(crate) fn child(&self, name: &Name) -> Option<Arc<dyn Member>> {
+        self.life.with(|life| {
+            let family = life.known_family()?;
+            match name.given() {
+                Some(name) => family.find(name).map(|slot| Arc::clone(&family.children[slot])),
+                None => family.members().find(|child| child.node().name == *name).cloned(),
+            }
+        })
+    }
+
+    /// The live children in start order.
+    pub(crate) fn children(&self) -> Vec<Arc<dyn Member>> {
+        let mut children = Vec::new();
+        self.life.with(|life| children.extend(life.known_family().into_iter().flat_map(Family::members).cloned()));
+        children.sort_unstable_by_key(|child| child.node().id);
+        children
+    }
+
+    pub(crate) fn has_children(&self) -> bool {
+        self.life.with(|life| life.known_family().is_some_and(|family| !family.is_empty()))
+    }
+
+    /// Takes no more children from now on.
+    pub(crate) fn refuse_children(&self) {
+        self.life.with(|life| {
+            if life.phase == Phase::Open {
+                life.phase = Phase::Closing;
+            }
+        });
+    }
+
+    /// Takes children again, for the next incarnation. False if it was cancelled meanwhile.
+    pub(crate) fn reopen(&self) -> bool {
+        self.life.with(|life| {
+            if life.phase == Phase::Closing && life.cancel().is_none() {
+                life.phase = Phase::Open;
+            }
+            life.phase == Phase::Open
+        })
+    }
+
+    /// Takes no more children, because it ends this way.
+    pub(crate) fn note_wind_down(&self, how: WindDown) {
+        self.refuse_children();
+        self.life.with(|life| life.family().wound_down = Some(how));
+    }
+
+    pub(crate) fn noted_wind_down(&self) -> Option<WindDown> {
+        self.life.with(|life| life.known_family().and_then(|family| family.wound_down))
+    }
+
+    /// Ends the children one after the other, the youngest first. The node must refuse new ones by now.
+    pub(crate) fn wind_down_children(&self, how: WindDown) {
+        let children = self.children();
+        let first = self.life.with(|life| {
+            let family = life.family();
+            family.winding = Some(Winding { how, waiting_for: None, oldest_first: children });
+            family.next_to_wind_down()
+        });
+        if let Some((child, how)) = first {
+            child.wind_down(how);
+        }
+    }
+
+    pub(crate) fn first_failure(&self) -> Option<FailureInfo> {
+        self.life.with(|life| life.known_family().and_then(|family| family.first_failure.clone()))
+    }
+
+    pub(crate) fn take_failure(&self) -> Option<FailureInfo> {
+        self.life.with(|life| life.known_family_mut().and_then(|family| family.first_failure.take()))
+    }
+
+    pub(crate) fn record_failure(&self, failure: &FailureInfo) {
+        self.life.with(|life| {
+            life.family().first_failure.get_or_insert_with(|| failure.clone());
+        });
+    }
+
+    /// Ready once there are no children.
+    pub(crate) fn poll_childless(&self, key: &mut Option<u64>, waker: &Waker) -> Poll<()> {
+        let (polled, replaced) = self.life.with(|life| match life.known_family_mut() {
+            Some(family) if !family.is_empty() => (Poll::Pending, family.waiters.register(key, waker)),
+            _ => (Poll::Ready(()), None),
+        });
+        drop(replaced);
+        polled
+    }
+
+    pub(crate) fn forget_child_waiter(&self, key: &mut Option<u64>) {
+        let waker = self.life.with(|life| life.known_family_mut().and_then(|family| family.waiters.remove(key)));
+        drop(waker);
+    }
+
+    /// Everything below this node that has not ended, in start order.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let now = self.runtime().now();
+        let mut found = Vec::new();
+        let mut below = self.children();
+        below.reverse();
+        while let Some(member) = below.pop() {
+            let node = member.node();
+            let (path, cancelled_for) = (node.path(), node.cancelled_for(now));
+            found.push(Running { path, cancelled_for, in_poll: member.in_poll() });
+            let mut children = node.children();
+            children.reverse();
+            below.append(&mut children);
+        }
+        found
+    }
+
+    /// What became of every message of everything below this node, ended or not.
+    pub(crate) fn counts_below(&self) -> Counts {
+        let mut members = vec![];
+        let mut total = self.ended_and_children(&mut members);
+        while let Some(member) = members.pop() {
+            total += member.counts();
+            total += member.node().ended_and_children(&mut members);
+        }
+        total
+    }
+
+    fn ended_and_children(&self, children: &mut Vec<Arc<dyn Member>>) -> Counts {
+        self.life.with(|life| match life.known_family() {
+            Some(family) => {
+                children.extend(family.members().cloned());
+                family.ended
+            }
+            None => Counts::default(),
+        })
+    }
+}
+
+/// Ready once a node has no children.
+#[must_use = "futures do nothing unless awaited"]
+pub(crate) struct Childless<'a> {
+    node: &'a Node,
+    key: Option<u64>,
+}
+
+impl<'a> Childless<'a> {
+    pub(crate) fn of(node: &'a Node) -> Self {
+        Self { node, key: None }
+    }
+}
+
+impl Future for Childless<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { node, key } = &mut *self;
+        node.poll_childless(key, cx.waker())
+    }
+}
+
+impl Drop for Childless<'_> {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.node.forget_child_waiter(&mut self.key);
+        }
+    }
+}

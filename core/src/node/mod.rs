@@ -1,0 +1,381 @@
+//! `Node` and `Member`: a place in the tree, and whatever stands on it: a task, an actor, a scope, a supervisor.
+//!
+//! Owned here, behind one lock a node: the children (`family`), the exit, and everybody who waits for either.
+//!
+//! ```text
+//!          adopt                       leave: exit set, on_done run       leave: out of the parent, waiters woken
+//!  (none) ──────► Open ──► Closing ───────────────────────────► Exited ─────────────────────────────► Gone
+//!                  ▲ reopen  │ refuse_children: adopts nothing
+//!                  └─────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. A member is in its parent's table from `adopt` to `leave`, once; its slot there does not change.
+//! 2. The exit is set once. Every `on_done` runs once, outside the lock, before the parent lets go of the member.
+//! 3. The parent's waiters see "no children" only after every `on_done` of every child has run.
+//! 4. A child holds its parent, a parent holds a child only while it is in the table: no cycle survives an exit.
+//! 5. A node's lock is never held together with another, and no user code runs under it.
+
+mod departure;
+mod family;
+
+pub(crate) use departure::{cancel, leave};
+pub(crate) use family::{Childless, Refused};
+
+use crate::ask::Unanswered;
+use crate::events::Events;
+use crate::guardian::Guardian;
+use crate::lock::Lock;
+use crate::sync::AtomicU32;
+use crate::wakers::Wakers;
+use crate::world::World;
+use crate::{
+    ActorId, ActorPath, CancelToken, Cause, Counts, Exit, FailureInfo, Instant, Name, Reason, Runtime, Signal, Terminated,
+    catch,
+};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use family::Family;
+
+/// Something that stands in the tree.
+pub(crate) trait Member: Any + Send + Sync {
+    fn node(&self) -> &Node;
+
+    /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
+    fn wind_down(self: Arc<Self>, how: WindDown);
+
+    /// A cause has been recorded on the node; end at the next await.
+    fn cut_off(self: Arc<Self>);
+
+    /// The last child is gone while the node refuses new ones. A member with no task of its own answers with its exit.
+    fn childless(&self) -> Option<Exit>;
+
+    /// A failure that a child's supervision did not settle, as this member sees it.
+    fn child_failed(self: Arc<Self>, failure: FailureInfo);
+
+    /// Whether this member listens to signals.
+    fn hears(&self) -> bool {
+        false
+    }
+
+    /// Something happened around this member: a child failed, something it watches ended. Only actors listen.
+    fn hear(&self, _signal: Signal) {}
+
+    /// What became of the messages of this member; zero for what has none.
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+
+    /// Whether it is inside a poll at this moment.
+    fn in_poll(&self) -> bool {
+        false
+    }
+
+    /// A reply was dropped unanswered inside a poll of this member: hold it until the outcome is known, if there will be one.
+    fn hold_unanswered(&self, unanswered: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
+        Err(unanswered)
+    }
+
+    /// Whose reply this member awaits in its own task.
+    fn asking(&self) -> Option<Arc<dyn Member>> {
+        None
+    }
+
+    fn set_asking(&self, _target: Option<Arc<dyn Member>>) {}
+}
+
+/// The two orderly ways to end; the third way, cancel, is [`cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindDown {
+    Stop,
+    Close,
+}
+
+impl WindDown {
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::Stop => Exit::Stopped,
+            Self::Close => Exit::Closed,
+        }
+    }
+}
+
+pub(crate) struct Node {
+    pub(crate) id: ActorId,
+    pub(crate) name: Name,
+    above: Above,
+    slot: AtomicU32,
+    life: Lock<Life>,
+}
+
+/// What a node hangs on. Only a root holds the world; all others reach it by climbing, which spares each of them a reference.
+pub(crate) enum Above {
+    Nothing(Arc<World>),
+    Parent(Arc<dyn Member>),
+}
+
+/// One of these is kept for every idle actor, so an exit takes a byte here and its details lie where they were recorded.
+struct Life {
+    phase: Phase,
+    exit: Option<ExitKind>,
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Closing,
+    Exited,
+    Gone,
+}
+
+#[derive(Clone, Copy)]
+enum ExitKind {
+    Stopped,
+    Closed,
+    Cancelled,
+    Failed,
+}
+
+/// What only nodes need that were cancelled or failed, or that have somebody around them.
+#[derive(Default)]
+struct Rare {
+    cancel: Option<Cancel>,
+    failure: Option<FailureInfo>,
+    on_done: Vec<OnDone>,
+    watchers: Vec<Arc<dyn Member>>,
+    exit_waiters: Wakers,
+    token: Option<CancelToken>,
+    above: Option<(CancelToken, usize)>,
+    family: Option<Box<Family>>,
+}
+
+struct Cancel {
+    cause: Cause,
+    at: Instant,
+}
+
+pub(crate) type OnDone = Box<dyn FnOnce(&Exit) + Send>;
+
+/// Something that had not ended when a bounded wait ran out.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Where it stands in the tree.
+    pub path: ActorPath,
+    /// How long ago it was cancelled, `None` if it was not.
+    pub cancelled_for: Option<Duration>,
+    /// Whether it is inside one poll at this moment: it computes or blocks and does not reach an await.
+    pub in_poll: bool,
+}
+
+impl Life {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    fn family(&mut self) -> &mut Family {
+        self.rare().family.get_or_insert_default()
+    }
+
+    fn known_family(&self) -> Option<&Family> {
+        self.rare.as_ref()?.family.as_deref()
+    }
+
+    fn known_family_mut(&mut self) -> Option<&mut Family> {
+        self.rare.as_mut()?.family.as_deref_mut()
+    }
+
+    fn cancel(&self) -> Option<&Cancel> {
+        self.rare.as_ref()?.cancel.as_ref()
+    }
+
+    fn set_exit(&mut self, exit: &Exit, now: impl FnOnce() -> Instant) {
+        self.exit = Some(match exit {
+            Exit::Stopped => ExitKind::Stopped,
+            Exit::Closed => ExitKind::Closed,
+            Exit::Cancelled(cause) => {
+                self.rare().cancel.get_or_insert_with(|| Cancel { cause: cause.clone(), at: now() });
+                ExitKind::Cancelled
+            }
+            Exit::Failed(failure) => {
+                self.rare().failure = Some(failure.clone());
+                ExitKind::Failed
+            }
+        });
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        Some(match self.exit? {
+            ExitKind::Stopped => Exit::Stopped,
+            ExitKind::Closed => Exit::Closed,
+            ExitKind::Cancelled => Exit::Cancelled(self.cancel()?.cause.clone()),
+            ExitKind::Failed => Exit::Failed(self.rare.as_ref()?.failure.clone()?),
+        })
+    }
+}
+
+impl Node {
+    pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
+        let life = Life { phase: Phase::Open, exit: None, rare: None };
+        Self { id, name, above, slot: AtomicU32::new(0), life: Lock::new(life) }
+    }
+
+    pub(crate) fn parent(&self) -> Option<&Arc<dyn Member>> {
+        match &self.above {
+            Above::Parent(parent) => Some(parent),
+            Above::Nothing(_) => None,
+        }
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        let mut node = self;
+        loop {
+            match &node.above {
+                Above::Nothing(world) => return world,
+                Above::Parent(parent) => node = parent.node(),
+            }
+        }
+    }
+
+    pub(crate) fn runtime(&self) -> &dyn Runtime {
+        &*self.world().runtime
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.world().events
+    }
+
+    /// This node and all above it.
+    fn upwards(&self) -> impl Iterator<Item = &Node> {
+        core::iter::successors(Some(self), |node| node.parent().map(|parent| parent.node()))
+    }
+
+    pub(crate) fn path(&self) -> ActorPath {
+        // A root has an empty name and is no step of any path.
+        let mut steps: Vec<Name> = self.upwards().filter(|node| !node.name.is_root()).map(|node| node.name.clone()).collect();
+        steps.reverse();
+        ActorPath::from_steps(steps.into())
+    }
+
+    /// Whether `ancestor` is this node or lies above it.
+    pub(crate) fn is_within(&self, ancestor: &Node) -> bool {
+        self.upwards().any(|node| core::ptr::eq(node, ancestor))
+    }
+
+    pub(crate) fn failure(&self, incarnation: u32, reason: Reason) -> FailureInfo {
+        FailureInfo::new(self.id, self.path(), incarnation, reason, self.runtime().now())
+    }
+
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.life.with(|life| life.cancel().map(|cancel| cancel.cause.clone()))
+    }
+
+    /// How long ago it was cancelled.
+    fn cancelled_for(&self, now: Instant) -> Option<Duration> {
+        self.life.with(|life| life.cancel().map(|cancel| now.since(cancel.at)))
+    }
+
+    /// The token that is cancelled with this node; made when first asked for.
+    pub(crate) fn token(&self) -> CancelToken {
+        let known = self.life.with(|life| life.rare.as_ref().and_then(|rare| rare.token.clone()));
+        if let Some(token) = known {
+            return token;
+        }
+        let made = CancelToken::at_top(Arc::clone(self.world()));
+        let (token, cause) = self.life.with(|life| {
+            let token = life.rare().token.get_or_insert(made).clone();
+            (token, life.cancel().map(|cancel| cancel.cause.clone()))
+        });
+        if let Some(cause) = cause {
+            token.cancel(cause);
+        }
+        token
+    }
+
+    /// Remembers the token this node hangs below, to leave it on exit.
+    pub(crate) fn hang_below(&self, token: CancelToken, place: usize) {
+        self.life.with(|life| life.rare().above = Some((token, place)));
+    }
+
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.life.with(|life| life.exit())
+    }
+
+    /// Runs `f` on the supervision state of this node, under the lock: `f` is ours and short.
+    pub(crate) fn with_guardian<R>(&self, f: impl FnOnce(&mut Guardian) -> R) -> R {
+        self.life.with(|life| f(&mut life.family().guardian))
+    }
+
+    /// Runs `f` with the exit, once: when it comes, or here and now if it came.
+    pub(crate) fn on_done(&self, f: OnDone) {
+        let late = self.life.with(|life| match life.exit() {
+            Some(exit) => Some((exit, f)),
+            None => {
+                life.rare().on_done.push(f);
+                None
+            }
+        });
+        if let Some((exit, f)) = late {
+            self.run_on_done(f, &exit);
+        }
+    }
+
+    /// A panic in it is a failure on record, and does not stop the rest.
+    fn run_on_done(&self, f: OnDone, exit: &Exit) {
+        if let Err(reason) = catch::catch(|| f(exit)) {
+            self.events().failure(&self.failure(0, reason));
+        }
+    }
+
+    /// Tells `watcher` when this node ends; at once if it has.
+    pub(crate) fn watch(&self, watcher: &Arc<dyn Member>) {
+        let ended = self.life.with(|life| match life.exit() {
+            Some(exit) => Some(exit),
+            None => {
+                let watchers = &mut life.rare().watchers;
+                if !watchers.iter().any(|known| known.node().id == watcher.node().id) {
+                    watchers.push(Arc::clone(watcher));
+                }
+                None
+            }
+        });
+        if let Some(exit) = ended {
+            watcher.hear(Signal::Terminated(self.terminated(exit)));
+        }
+    }
+
+    pub(crate) fn unwatch(&self, watcher: ActorId) {
+        let removed: Vec<_> = self.life.with(|life| match &mut life.rare {
+            Some(rare) => rare.watchers.extract_if(.., |known| known.node().id == watcher).collect(),
+            None => Vec::new(),
+        });
+        drop(removed);
+    }
+
+    pub(crate) fn watchers(&self) -> Vec<Arc<dyn Member>> {
+        self.life.with(|life| life.rare.as_ref().map(|rare| rare.watchers.clone()).unwrap_or_default())
+    }
+
+    fn terminated(&self, exit: Exit) -> Terminated {
+        Terminated { id: self.id, path: self.path(), exit }
+    }
+
+    /// Ready with the exit once every `on_done` has run and the parent has let go.
+    pub(crate) fn poll_exit(&self, key: &mut Option<u64>, waker: &Waker) -> Poll<Exit> {
+        let (polled, replaced) = self.life.with(|life| match (life.phase, life.exit()) {
+            (Phase::Gone, Some(exit)) => (Poll::Ready(exit), None),
+            _ => (Poll::Pending, life.rare().exit_waiters.register(key, waker)),
+        });
+        drop(replaced);
+        polled
+    }
+
+    pub(crate) fn forget_exit_waiter(&self, key: &mut Option<u64>) {
+        let waker = self.life.with(|life| life.rare.as_mut().and_then(|rare| rare.exit_waiters.remove(key)));
+        drop(waker);
+    }
+}
