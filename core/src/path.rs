@@ -3,7 +3,7 @@
 //! A name of up to 22 bytes is stored in place, a longer one behind an `Arc`, and a name that nobody gave is made from the id
 //! (`$42`) and costs nothing. A path goes from the root, and its text parses back to the same path.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -304,7 +304,7 @@ impl FromStr for ActorPath {
             }
             None => (None, text),
         };
-        let steps = local.strip_prefix('/').ok_or_else(|| PathError::NotFromRoot(shorten(&text.to_string())))?;
+        let steps = local.strip_prefix('/').ok_or_else(|| PathError::NotFromRoot(shorten(text)))?;
         if steps.is_empty() {
             return Ok(Self { node, steps: Arc::default() });
         }
@@ -317,6 +317,7 @@ impl FromStr for ActorPath {
 mod tests {
     use super::*;
     use alloc::format;
+    use alloc::string::ToString;
 
     fn path(text: &str) -> ActorPath {
         text.parse().unwrap()

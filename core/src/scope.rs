@@ -3,6 +3,7 @@
 use crate::actor_ref::{AnyRef, Exited};
 use crate::current;
 use crate::node::{self, Above, Member, Node, Running, WindDown};
+use crate::produce::{self, Produced, Producer};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, LaunchError, Outcome, Task};
 use crate::world::World;
@@ -172,6 +173,16 @@ impl Scope {
     /// A task to be given a name or kept apart before it is launched.
     pub fn task(&self) -> Launch<'_> {
         Launch { scope: self, name: None, isolated: false }
+    }
+
+    /// Runs a producer as a child, and gives the receiver of what it sends. At most `capacity` items (at least one) wait between
+    /// them. The channel closes when the producer returns, fails or is cancelled.
+    pub fn produce<T, F>(&self, capacity: usize, producer: impl FnOnce(Producer<T>) -> F) -> Result<Produced<T>, LaunchError<F>>
+    where
+        T: Send + 'static,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        produce::produce(&self.member.as_member(), capacity, producer)
     }
 
     /// Starts an actor called `name` as a child.

@@ -4,6 +4,7 @@
 
 mod actor_system;
 mod error;
+pub mod sim;
 #[cfg(feature = "tokio")]
 mod tokio_runtime;
 

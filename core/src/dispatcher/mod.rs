@@ -66,6 +66,15 @@ enum Ready {
     Main,
 }
 
+/// One poll of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The task, by the order in which tasks were spawned; 0 is the future the simulation runs for.
+    pub task: u64,
+    /// When.
+    pub at: Instant,
+}
+
 /// Nothing is ready and no timer is set, so what was awaited can never come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalled;
@@ -190,6 +199,16 @@ impl Dispatcher {
     /// A hash over what ran, in which order and at what time: with a seed it is the same in every process.
     pub fn trace_hash(&self) -> u64 {
         self.inner.queue.with(|queue| queue.trace)
+    }
+
+    /// Keeps every step from now on, for [`steps`](Self::steps).
+    pub fn record(&self) {
+        self.inner.queue.with(|queue| queue.steps = Some(Default::default()));
+    }
+
+    /// What ran so far, in order, since [`record`](Self::record).
+    pub fn steps(&self) -> alloc::vec::Vec<Step> {
+        self.inner.queue.with(|queue| queue.steps.clone().unwrap_or_default())
     }
 
     /// Mixes something the program did into the trace.

@@ -1,6 +1,6 @@
 //! `Queue`: what is ready, what sleeps, and which comes next.
 
-use super::{Job, Ready};
+use super::{Job, Ready, Step};
 use crate::{Instant, Random};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -15,6 +15,7 @@ pub(super) struct Queue {
     pub(super) now: Instant,
     pub(super) polls: u64,
     pub(super) trace: u64,
+    pub(super) steps: Option<Vec<Step>>,
     pub(super) is_shut: bool,
     seeded: bool,
     control: VecDeque<Ready>,
@@ -53,6 +54,7 @@ impl Queue {
             now: Instant::ZERO,
             polls: 0,
             trace: seed,
+            steps: None,
             is_shut: false,
             seeded,
             control: VecDeque::new(),
@@ -80,11 +82,13 @@ impl Queue {
         }?;
         self.polls += 1;
         if self.seeded {
-            let id = match &picked {
+            let task = match &picked {
                 Ready::Job(job) => job.id,
                 Ready::Main => 0,
             };
-            self.mix(id);
+            self.mix(task);
+            let step = Step { task, at: self.now };
+            self.steps.iter_mut().for_each(|steps| steps.push(step));
         }
         Some(picked)
     }
