@@ -48,7 +48,12 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Asks and waits for the answer: `budget.ask(Msg::Left).await?`. It waits for room like [`send`](Self::send), and never hangs
     /// after the actor ended.
-    pub fn ask<T: Send + 'static>(&self, question: impl FnOnce(Reply<T>) -> M) -> Ask<'_, M, T> {
+    #[inline]
+    pub fn ask<T, Q>(&self, question: Q) -> Ask<'_, M, T, Q>
+    where
+        T: Send + 'static,
+        Q: FnOnce(Reply<T>) -> M,
+    {
         Ask::new(&self.cell, question)
     }
 

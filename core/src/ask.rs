@@ -9,7 +9,7 @@ use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
-use crate::{ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint};
+use crate::{ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -28,7 +28,7 @@ pub struct Reply<T: Send + 'static> {
 struct Slot<T>(Lock<Answer<T>>);
 
 enum Answer<T> {
-    Open(Option<Waker>),
+    Open(Waker),
     Given(T),
     None(AskError),
     Taken,
@@ -95,8 +95,10 @@ impl From<Exit> for AskError {
 }
 
 impl<T: Send + 'static> Reply<T> {
-    fn new() -> (Self, Arc<Slot<T>>) {
-        let slot = Arc::new(Slot(Lock::new(Answer::Open(None))));
+    /// A reply whose answer wakes `waker`.
+    #[inline]
+    fn awaited_by(waker: &Waker) -> (Self, Arc<Slot<T>>) {
+        let slot = Arc::new(Slot(Lock::new(Answer::Open(waker.clone()))));
         (Self { slot: Some(Arc::clone(&slot)) }, slot)
     }
 
@@ -148,47 +150,49 @@ impl<T: Send + 'static> Unanswered for Slot<T> {
 impl<T> Slot<T> {
     #[inline]
     fn settle(&self, answer: Answer<T>) {
-        let (waker, unused) = self.0.with(|state| match state {
-            Answer::Open(waker) => {
-                let waker = waker.take();
-                *state = answer;
-                (waker, None)
-            }
-            _ => (None, Some(answer)),
+        let before = self.0.with(|state| match state {
+            Answer::Open(_) => core::mem::replace(state, answer),
+            _ => answer,
         });
-        drop(unused);
-        waker.into_iter().for_each(Waker::wake);
+        if let Answer::Open(waker) = before {
+            waker.wake();
+        }
     }
 
     #[inline]
     fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
-        let (polled, replaced) = self.0.with(|state| match state {
-            Answer::Open(Some(known)) if known.will_wake(waker) => (Poll::Pending, None),
-            Answer::Open(known) => (Poll::Pending, known.replace(waker.clone())),
-            _ => match core::mem::replace(state, Answer::Taken) {
-                Answer::Given(answer) => (Poll::Ready(Ok(answer)), None),
-                Answer::None(why) => (Poll::Ready(Err(why)), None),
-                Answer::Open(_) | Answer::Taken => (Poll::Ready(Err(AskError::Dropped)), None),
-            },
+        let mut replaced = None;
+        let answer = self.0.with(|state| match state {
+            Answer::Open(known) => {
+                if !known.will_wake(waker) {
+                    replaced = Some(core::mem::replace(known, waker.clone()));
+                }
+                Answer::Taken
+            }
+            _ => core::mem::replace(state, Answer::None(AskError::Dropped)),
         });
         drop(replaced);
-        polled
+        match answer {
+            Answer::Given(answer) => Poll::Ready(Ok(answer)),
+            Answer::None(why) => Poll::Ready(Err(why)),
+            Answer::Open(_) | Answer::Taken => Poll::Pending,
+        }
     }
 }
 
-/// An answer on its way; from `ActorRef::ask`.
+/// An answer on its way; from `ActorRef::ask`. The question goes out when this is first polled.
 #[must_use = "an ask does nothing unless awaited"]
-pub struct Ask<'a, M: Send + 'static, T> {
+pub struct Ask<'a, M: Send + 'static, T, Q> {
     to: &'a Arc<Cell<M>>,
-    stage: Stage<'a, M>,
-    slot: Arc<Slot<T>>,
+    stage: Stage<'a, M, T, Q>,
     rare: Option<Box<Rare>>,
 }
 
-enum Stage<'a, M> {
-    Unsent(M),
-    Sending(Sending<'a, M>),
-    Sent,
+enum Stage<'a, M, T, Q> {
+    Unasked(Q),
+    Sending(Sending<'a, M>, Arc<Slot<T>>),
+    Sent(Arc<Slot<T>>),
+    Done,
 }
 
 /// What an ask with a timeout, or one from inside an actor, needs besides.
@@ -199,11 +203,15 @@ struct Rare {
     asker: Option<Arc<dyn Member>>,
 }
 
-impl<'a, M: Send + 'static, T: Send + 'static> Ask<'a, M, T> {
+impl<'a, M, T, Q> Ask<'a, M, T, Q>
+where
+    M: Send + 'static,
+    T: Send + 'static,
+    Q: FnOnce(Reply<T>) -> M,
+{
     #[inline]
-    pub(crate) fn new(to: &'a Arc<Cell<M>>, question: impl FnOnce(Reply<T>) -> M) -> Self {
-        let (reply, slot) = Reply::new();
-        Self { to, stage: Stage::Unsent(question(reply)), slot, rare: None }
+    pub(crate) fn new(to: &'a Arc<Cell<M>>, question: Q) -> Self {
+        Self { to, stage: Stage::Unasked(question), rare: None }
     }
 
     /// Waits at most this long.
@@ -212,43 +220,51 @@ impl<'a, M: Send + 'static, T: Send + 'static> Ask<'a, M, T> {
         self
     }
 
+    /// Asks, if that has not been done, and looks for the answer.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
-        if let Stage::Unsent(_) = self.stage {
-            self.watch_for_cycle(cx.waker())?;
+        if let Stage::Sent(slot) = &self.stage {
+            return slot.poll(cx.waker());
         }
-        let sent = match &self.stage {
-            Stage::Sent => Poll::Ready(Ok(())),
-            _ => self.poll_send(cx),
-        };
-        if let Poll::Ready(sent) = sent {
-            sent?;
-            if let Poll::Ready(answer) = self.slot.poll(cx.waker()) {
-                return Poll::Ready(answer);
+        match core::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Unasked(question) => {
+                self.watch_for_cycle(cx.waker())?;
+                let (reply, slot) = Reply::awaited_by(cx.waker());
+                match self.to.inbox().try_push(question(reply)) {
+                    Ok(()) => {
+                        self.stage = Stage::Sent(slot);
+                        Poll::Pending
+                    }
+                    Err(SendError::Full(message)) => self.poll_sending(Sending::new(self.to, message), slot, cx),
+                    Err(_) => Poll::Ready(Err(self.closed())),
+                }
             }
-        }
-        match self.rare.as_ref().and_then(|rare| rare.timeout) {
-            None => Poll::Pending,
-            Some(wait) => self.poll_timeout(wait, cx).map(Err),
+            Stage::Sending(sending, slot) => self.poll_sending(sending, slot, cx),
+            Stage::Sent(_) | Stage::Done => Poll::Ready(Err(AskError::Dropped)),
         }
     }
 
-    /// Hands the question over: at once if there is room, else waiting for it.
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AskError>> {
-        if let Stage::Unsent(_) = self.stage {
-            let Stage::Unsent(question) = core::mem::replace(&mut self.stage, Stage::Sent) else { return Poll::Ready(Ok(())) };
-            match self.to.inbox().try_push(question) {
-                Ok(()) => return Poll::Ready(Ok(())),
-                Err(SendError::Full(question)) => self.stage = Stage::Sending(Sending::new(self.to, question)),
-                Err(_) => return Poll::Ready(Err(self.closed())),
+    fn poll_sending(
+        &mut self,
+        mut sending: Sending<'a, M>,
+        slot: Arc<Slot<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, AskError>> {
+        match Pin::new(&mut sending).poll(cx) {
+            Poll::Pending => {
+                self.stage = Stage::Sending(sending, slot);
+                Poll::Pending
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(self.closed())),
+            Poll::Ready(Ok(())) => {
+                let polled = slot.poll(cx.waker());
+                self.stage = Stage::Sent(slot);
+                polled
             }
         }
-        let Stage::Sending(sending) = &mut self.stage else { return Poll::Ready(Ok(())) };
-        let Poll::Ready(sent) = Pin::new(sending).poll(cx) else { return Poll::Pending };
-        self.stage = Stage::Sent;
-        Poll::Ready(sent.map_err(|_| self.closed()))
     }
 
+    #[cold]
     fn closed(&self) -> AskError {
         self.to.node().exit().map_or(AskError::Closed, AskError::from)
     }
@@ -268,12 +284,22 @@ impl<'a, M: Send + 'static, T: Send + 'static> Ask<'a, M, T> {
         }
         Err(AskError::Cycle(paths))
     }
+}
 
-    fn poll_timeout(&mut self, wait: Duration, cx: &mut Context<'_>) -> Poll<AskError> {
-        let runtime = self.to.node().runtime();
-        let rare = self.rare.get_or_insert_default();
-        let sleep = rare.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
+impl Rare {
+    fn poll_timeout(&mut self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> Poll<AskError> {
+        let Some(wait) = self.timeout else { return Poll::Pending };
+        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
         sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(wait))
+    }
+}
+
+/// The asker no longer waits for this answer.
+impl Drop for Rare {
+    fn drop(&mut self) {
+        if let Some(asker) = self.asker.take() {
+            asker.set_asking(None);
+        }
     }
 }
 
@@ -295,33 +321,29 @@ fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPa
     None
 }
 
-impl<M: Send + 'static, T> Ask<'_, M, T> {
-    /// The asker no longer waits for this answer.
-    #[inline]
-    fn forget_edge(&mut self) {
-        if let Some(asker) = self.rare.as_mut().and_then(|rare| rare.asker.take()) {
-            asker.set_asking(None);
-        }
-    }
-}
+// The question is moved and never pinned.
+impl<M: Send + 'static, T, Q> Unpin for Ask<'_, M, T, Q> {}
 
-impl<M: Send + 'static, T> Unpin for Ask<'_, M, T> {}
-
-impl<M: Send + 'static, T: Send + 'static> Future for Ask<'_, M, T> {
+impl<M, T, Q> Future for Ask<'_, M, T, Q>
+where
+    M: Send + 'static,
+    T: Send + 'static,
+    Q: FnOnce(Reply<T>) -> M,
+{
     type Output = Result<T, AskError>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let polled = this.poll_answer(cx);
-        if polled.is_ready() {
-            this.forget_edge();
+        let mut polled = this.poll_answer(cx);
+        if let Some(rare) = &mut this.rare {
+            if polled.is_pending() {
+                polled = rare.poll_timeout(this.to.node().runtime(), cx).map(Err);
+            }
+            if polled.is_ready() {
+                this.rare = None;
+            }
         }
         polled
-    }
-}
-
-impl<M: Send + 'static, T> Drop for Ask<'_, M, T> {
-    fn drop(&mut self) {
-        self.forget_edge();
     }
 }

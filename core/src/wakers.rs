@@ -32,8 +32,9 @@ impl Wakers {
     }
 
     /// Takes all waiters, for the caller to wake outside its lock.
-    pub(crate) fn take(&mut self) -> BTreeMap<u64, Waker> {
-        core::mem::take(&mut self.waiting)
+    #[inline]
+    pub(crate) fn take(&mut self) -> Taken {
+        if self.waiting.is_empty() { None } else { Some(core::mem::take(&mut self.waiting)) }
     }
 
     #[cfg(test)]
@@ -42,7 +43,13 @@ impl Wakers {
     }
 }
 
+/// Those that were waiting, if there were any.
+pub(crate) type Taken = Option<BTreeMap<u64, Waker>>;
+
 /// Wakes all of them, in the order they came.
-pub(crate) fn wake_all(waiting: BTreeMap<u64, Waker>) {
-    waiting.into_values().for_each(Waker::wake);
+#[inline]
+pub(crate) fn wake_all(waiting: Taken) {
+    if let Some(waiting) = waiting {
+        waiting.into_values().for_each(Waker::wake);
+    }
 }

@@ -98,6 +98,7 @@ struct State<M> {
     accepted: usize,
     quick: u32,
     capacity: u32,
+    usual: u32,
     parked: Parked,
     closed: bool,
     overflow: Overflow,
@@ -155,6 +156,7 @@ impl<M> Inbox<M> {
             accepted: 0,
             quick: 0,
             capacity,
+            usual: 0,
             parked: Parked::Running,
             closed: false,
             overflow: kind.overflow,
@@ -195,19 +197,22 @@ impl<M> Inbox<M> {
     /// The push of nearly every message: there is room, in a chunk that has place. Gives the message back where it is not so simple.
     #[inline]
     fn push_quickly(&self, message: M) -> Result<(), M> {
+        let mut message = Some(message);
         let waker = self.state.with(|state| {
-            if state.quick == 0 {
-                return Err(message);
+            if state.quick > 0
+                && let Some(message) = message.take()
+            {
+                state.quick -= 1;
+                state.accepted = state.accepted.wrapping_add(1);
+                state.chunk.push(message);
+                return state.unpark_if_idle();
             }
-            state.quick -= 1;
-            state.accepted = state.accepted.wrapping_add(1);
-            state.chunk.push(message);
-            Ok(state.unpark_if_idle())
-        })?;
+            None
+        });
         if let Some(waker) = waker {
             waker.wake();
         }
-        Ok(())
+        message.map_or(Ok(()), Err)
     }
 
     /// Any other push.
@@ -480,13 +485,13 @@ impl<M> Inbox<M> {
         let (receiver, senders) = self.state.with(|state| {
             state.closed = true;
             state.quick = 0;
-            let senders: Vec<Waker> = match &state.cold {
-                Some(cold) => cold.waiting.values().map(|waiting| waiting.waker.clone()).collect(),
-                None => Vec::new(),
-            };
-            (if state.parked == Parked::Idle { state.unpark() } else { None }, senders)
+            let senders: Option<Vec<Waker>> =
+                state.cold.as_ref().map(|cold| cold.waiting.values().map(|waiting| waiting.waker.clone()).collect());
+            (state.unpark_if_idle(), senders)
         });
-        senders.into_iter().for_each(Waker::wake);
+        if let Some(senders) = senders {
+            senders.into_iter().for_each(Waker::wake);
+        }
         receiver
     }
 
@@ -631,14 +636,18 @@ impl<M> State<M> {
 
     /// How many more messages the capacity allows.
     fn room(&self, taken: &AtomicUsize) -> u32 {
+        if self.capacity == u32::MAX {
+            return u32::MAX;
+        }
         self.capacity.saturating_sub(u32::try_from(self.queued(taken)).unwrap_or(u32::MAX))
     }
 
     /// Sets `quick` anew. What the receiver frees is counted only here, when `quick` is used up or the chunk has changed, so that the
     /// line with its counter does not travel between cores for every message. While senders wait nobody else gets in.
+    #[inline]
     fn measure(&mut self, taken: &AtomicUsize) {
         let place = self.chunk.capacity().min(chunk::<M>()).saturating_sub(self.chunk.len()) as u32;
-        let simple = !self.one_by_one && !self.closed && self.nobody_waits();
+        let simple = place > 0 && !self.one_by_one && !self.closed && self.nobody_waits();
         self.quick = if simple { place.min(self.room(taken)) } else { 0 };
     }
 
@@ -666,8 +675,9 @@ impl<M> State<M> {
             let full = core::mem::replace(&mut self.chunk, Vec::with_capacity(chunk::<M>()));
             self.cold().backlog.push_back(full);
         } else if self.chunk.len() == self.chunk.capacity() {
-            // Room for one at first: that is all that most actors ever need at a time, and what an idle one keeps.
-            let more = if self.chunk.is_empty() { 1 } else { self.chunk.len() * 3 };
+            // Room for one at first: that is all that most actors ever need at a time, and what an idle one keeps. Then for as
+            // many as came the last time.
+            let more = if self.chunk.is_empty() { 1 } else { (self.chunk.len() * 3).max(self.usual as usize) };
             self.chunk.reserve_exact(more.min(chunk::<M>() - self.chunk.len()));
         }
         self.chunk.push(message);
@@ -693,13 +703,25 @@ impl<M> State<M> {
         cold.dead_lettered += 1;
     }
 
+    #[inline]
     fn take_some(&mut self, batch: &mut Vec<M>) -> bool {
-        if self.one_by_one {
-            batch.extend(self.cold().lanes.iter_mut().rev().find_map(VecDeque::pop_front));
-        } else if let Some(full) = self.cold.as_mut().and_then(|cold| cold.backlog.pop_front()) {
-            *batch = full;
-        } else {
-            core::mem::swap(&mut self.chunk, batch);
+        if self.cold.is_some() && self.take_some_cold(batch) {
+            return true;
+        }
+        if self.chunk.is_empty() {
+            return false;
+        }
+        self.usual = self.chunk.len() as u32;
+        core::mem::swap(&mut self.chunk, batch);
+        true
+    }
+
+    /// From the lanes, or from the backlog, which is older than the chunk.
+    fn take_some_cold(&mut self, batch: &mut Vec<M>) -> bool {
+        let cold = self.cold();
+        match cold.backlog.pop_front() {
+            Some(full) => *batch = full,
+            None => batch.extend(cold.lanes.iter_mut().rev().find_map(VecDeque::pop_front)),
         }
         !batch.is_empty()
     }

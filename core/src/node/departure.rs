@@ -86,9 +86,9 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
     let parent_exit = parent.and_then(|parent| let_go(parent, member));
     let waiters = node.life.with(|life| {
         life.phase = Phase::Gone;
-        life.rare.as_mut().map(|rare| rare.exit_waiters.take())
+        life.rare.as_mut().and_then(|rare| rare.exit_waiters.take())
     });
-    waiters.into_iter().for_each(wake_all);
+    wake_all(waiters);
     parent_exit.and_then(|exit| parent.map(|parent| (Arc::clone(parent), exit)))
 }
 
@@ -104,7 +104,7 @@ fn let_go(parent: &Arc<dyn Member>, child: &Arc<dyn Member>) -> Option<Exit> {
         let released = family.let_go(node);
         let next = family.next_after(node.id);
         let childless = family.is_empty();
-        let waiters = if childless { family.waiters.take() } else { Default::default() };
+        let waiters = if childless { family.waiters.take() } else { None };
         (released, next, waiters, childless && closing)
     });
     drop(released);
