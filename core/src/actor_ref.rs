@@ -4,6 +4,7 @@ use crate::ask::{Ask, Reply};
 use crate::cell::Cell;
 use crate::mailbox::{PriorityEnvelope, SendError, Sending, control};
 use crate::node::{self, Member, WindDown};
+use crate::wakers::Key;
 use crate::{ActorId, ActorPath, Cause, Counts, Exit, Signal, SystemMessage};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -232,7 +233,7 @@ impl Eq for AnyRef {}
 #[must_use = "futures do nothing unless awaited"]
 pub struct Exited {
     member: Arc<dyn Member>,
-    key: Option<u64>,
+    key: Key,
 }
 
 impl Future for Exited {

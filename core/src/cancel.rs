@@ -10,7 +10,7 @@
 
 use crate::lock::Lock;
 use crate::node::{self, Member};
-use crate::wakers::{Wakers, wake_all};
+use crate::wakers::{Key, Wakers, wake_all};
 use crate::world::World;
 use crate::{Cause, Instant, Runtime};
 use alloc::sync::{Arc, Weak};
@@ -182,7 +182,7 @@ impl CancelToken {
         &self.0.world
     }
 
-    fn poll_cause(&self, key: &mut Option<u64>, waker: &Waker) -> Poll<Cause> {
+    fn poll_cause(&self, key: &mut Key, waker: &Waker) -> Poll<Cause> {
         let (polled, replaced) = self.0.state.with(|state| match &state.cause {
             Some(cause) => (Poll::Ready(cause.clone()), None),
             None => (Poll::Pending, state.wakers.register(key, waker)),
@@ -215,7 +215,7 @@ impl Drop for Token {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Cancelled {
     token: CancelToken,
-    key: Option<u64>,
+    key: Key,
 }
 
 impl Future for Cancelled {

@@ -6,6 +6,7 @@ use crate::node::{self, Above, Member, Node, Running, WindDown};
 use crate::produce::{self, Produced, Producer};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, LaunchError, Outcome, Task};
+use crate::wakers::Key;
 use crate::world::World;
 use crate::{
     Actor, ActorId, ActorPath, ActorRef, BoxFuture, CancelToken, Cause, Event, Exit, FailureInfo, Name, OneForOne, Props,
@@ -78,8 +79,7 @@ impl Member for ScopeMember {
     }
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
-        self.node.note_wind_down(how);
-        if self.node.has_children() {
+        if self.node.note_wind_down(how) {
             self.node.wind_down_children(how);
         }
         self.leave_if_childless();
@@ -422,7 +422,7 @@ pub(crate) fn inside(node: &Node) -> Option<ActorPath> {
 #[must_use = "futures do nothing unless awaited"]
 pub struct WaitAll {
     member: Arc<dyn Member>,
-    key: Option<u64>,
+    key: Key,
     wait: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
 }

@@ -1,55 +1,109 @@
-//! `Wakers`: the tasks that wait for one thing. A waiter that is dropped leaves nothing behind.
+//! `Wakers`: the tasks that wait for one thing. A waiter that is dropped leaves nothing behind, and a single one costs no allocation.
 
-use alloc::collections::BTreeMap;
 use core::task::Waker;
+use slab::Slab;
 
-/// The tasks waiting for one event, each under a key that its future keeps. Keys are never reused, so a future that was woken may
-/// come back with its old key.
+/// The tasks waiting for one event, each under a key that its future keeps.
+///
+/// Taking all waiters begins a new generation. A future that comes back with a key of an earlier one is registered anew.
 #[derive(Default)]
 pub(crate) struct Wakers {
-    waiting: BTreeMap<u64, Waker>,
-    next_key: u64,
+    first: Option<Waker>,
+    rest: Slab<Waker>,
+    generation: u32,
+}
+
+/// Where a waiter is registered: `None` while it is not.
+pub(crate) type Key = Option<Place>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    generation: u32,
+    /// `None` is the first place, which needs no allocation.
+    at: Option<u32>,
 }
 
 impl Wakers {
     /// Puts `waker` under `key`, or under a new key if there is none yet. Gives back the waker it replaced, for the caller to drop
     /// outside its lock.
-    pub(crate) fn register(&mut self, key: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
-        let key = *key.get_or_insert_with(|| {
-            self.next_key += 1;
-            self.next_key
-        });
-        match self.waiting.get_mut(&key) {
+    pub(crate) fn register(&mut self, key: &mut Key, waker: &Waker) -> Option<Waker> {
+        match key.and_then(|place| self.get_mut(place)) {
             Some(known) if known.will_wake(waker) => None,
             Some(known) => Some(core::mem::replace(known, waker.clone())),
-            None => self.waiting.insert(key, waker.clone()),
+            None => {
+                let at = match &mut self.first {
+                    Some(_) => Some(self.rest.insert(waker.clone()) as u32),
+                    none => {
+                        *none = Some(waker.clone());
+                        None
+                    }
+                };
+                *key = Some(Place { generation: self.generation, at });
+                None
+            }
+        }
+    }
+
+    fn get_mut(&mut self, place: Place) -> Option<&mut Waker> {
+        match place.at {
+            _ if place.generation != self.generation => None,
+            None => self.first.as_mut(),
+            Some(at) => self.rest.get_mut(at as usize),
         }
     }
 
     /// Forgets a waiter. Gives back its waker, for the caller to drop outside its lock.
-    pub(crate) fn remove(&mut self, key: &mut Option<u64>) -> Option<Waker> {
-        key.take().and_then(|key| self.waiting.remove(&key))
+    pub(crate) fn remove(&mut self, key: &mut Key) -> Option<Waker> {
+        match key.take()? {
+            place if place.generation != self.generation => None,
+            Place { at: None, .. } => self.first.take(),
+            Place { at: Some(at), .. } => self.rest.try_remove(at as usize),
+        }
     }
 
     /// Takes all waiters, for the caller to wake outside its lock.
     #[inline]
     pub(crate) fn take(&mut self) -> Taken {
-        if self.waiting.is_empty() { None } else { Some(core::mem::take(&mut self.waiting)) }
+        if self.first.is_none() && self.rest.is_empty() {
+            return None;
+        }
+        self.generation = self.generation.wrapping_add(1);
+        Some((self.first.take(), core::mem::take(&mut self.rest)))
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.rest.len() + usize::from(self.first.is_some())
     }
 }
 
 /// Those that were waiting, if there were any.
-pub(crate) type Taken = Option<BTreeMap<u64, Waker>>;
+pub(crate) type Taken = Option<(Option<Waker>, Slab<Waker>)>;
 
-/// Wakes all of them, in the order they came.
+/// Wakes all of them.
 #[inline]
 pub(crate) fn wake_all(waiting: Taken) {
-    if let Some(waiting) = waiting {
-        waiting.into_values().for_each(Waker::wake);
+    if let Some((first, rest)) = waiting {
+        first.into_iter().chain(rest.into_iter().map(|(_, waker)| waker)).for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_an_earlier_generation_touches_nobody_else() {
+        let mut wakers = Wakers::default();
+        let (mut early, mut late) = (None, None);
+        wakers.register(&mut early, Waker::noop());
+        drop(wakers.take());
+        wakers.register(&mut late, Waker::noop());
+        assert!(wakers.remove(&mut early).is_none());
+        assert_eq!(wakers.len(), 1);
+        wakers.register(&mut early, Waker::noop());
+        assert_eq!(wakers.len(), 2);
+        assert!(wakers.remove(&mut late).is_some() && wakers.remove(&mut early).is_some());
+        assert_eq!(wakers.len(), 0);
     }
 }

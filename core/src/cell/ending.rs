@@ -107,8 +107,7 @@ impl<A: Actor> Body<A> {
 
     fn end_children(&mut self, cell: &Cell<A::Msg>, how: WindDown) {
         cell.inbox.mark(control::ENDING);
-        cell.node.refuse_children();
-        if cell.node.has_children() {
+        if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
             self.stage = Stage::EndChildren;
         } else {

@@ -2,7 +2,7 @@
 
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
-use crate::{Cause, Event, Exit, Signal};
+use crate::{Cause, Counts, Event, Exit, Signal};
 use alloc::sync::Arc;
 use alloc::vec;
 
@@ -36,23 +36,23 @@ impl Node {
         recorded
     }
 
-    /// Sets the exit and tells everybody who asked to be told, once. False if that has been done.
-    fn take_leave(&self, exit: &Exit) -> bool {
-        let (on_done, watchers, above) = match self.life.with(|life| {
+    /// Sets the exit and tells everybody who asked to be told, once. Gives the counts of all children it had, or `None` if it has
+    /// taken its leave before.
+    fn take_leave(&self, exit: &Exit) -> Option<Counts> {
+        let (listeners, ended) = self.life.with(|life| {
             if life.exit.is_some() {
-                return Err(());
+                return None;
             }
             life.phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
-            Ok(life
+            let ended = life.known_family().map(|family| family.ended).unwrap_or_default();
+            let listeners = life
                 .rare
                 .as_mut()
-                .map(|rare| (core::mem::take(&mut rare.on_done), core::mem::take(&mut rare.watchers), rare.above.take())))
-        }) {
-            Err(()) => return false,
-            Ok(None) => return true,
-            Ok(Some(listeners)) => listeners,
-        };
+                .map(|rare| (core::mem::take(&mut rare.on_done), core::mem::take(&mut rare.watchers), rare.above.take()));
+            Some((listeners, ended))
+        })?;
+        let Some((on_done, watchers, above)) = listeners else { return Some(ended) };
         if let Some((token, place)) = above {
             token.forget(place);
         }
@@ -60,7 +60,7 @@ impl Node {
         for watcher in watchers {
             watcher.hear(Signal::Terminated(self.terminated(exit.clone())));
         }
-        true
+        Some(ended)
     }
 }
 
@@ -75,15 +75,14 @@ pub(crate) fn leave(member: Arc<dyn Member>, exit: Exit) {
 
 fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, Exit)> {
     let node = member.node();
-    if !node.take_leave(&exit) {
-        return None;
-    }
+    let mut counts = node.take_leave(&exit)?;
+    counts += member.counts();
     let parent = node.parent();
     if let Some(parent) = parent.filter(|parent| parent.hears()) {
         parent.hear(Signal::Terminated(node.terminated(exit.clone())));
     }
     node.events().emit(|| Event::Ended { path: node.path(), exit });
-    let parent_exit = parent.and_then(|parent| let_go(parent, member));
+    let parent_exit = parent.and_then(|parent| let_go(parent, node, counts));
     let waiters = node.life.with(|life| {
         life.phase = Phase::Gone;
         life.rare.as_mut().and_then(|rare| rare.exit_waiters.take())
@@ -93,16 +92,13 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
 }
 
 /// Takes `child` out of `parent`'s table; the exit of `parent` if that was all it waited for and it has no task to notice.
-fn let_go(parent: &Arc<dyn Member>, child: &Arc<dyn Member>) -> Option<Exit> {
-    let node = child.node();
-    let mut counts = child.counts();
-    counts += node.life.with(|life| life.known_family().map(|family| family.ended).unwrap_or_default());
+fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit> {
     let (released, next, waiters, childless) = parent.node().life.with(|life| {
         let closing = life.phase == Phase::Closing || life.cancel().is_some();
         let family = life.family();
         family.ended += counts;
-        let released = family.let_go(node);
-        let next = family.next_after(node.id);
+        let released = family.let_go(child);
+        let next = family.next_after(child.id);
         let childless = family.is_empty();
         let waiters = if childless { family.waiters.take() } else { None };
         (released, next, waiters, childless && closing)

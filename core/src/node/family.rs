@@ -3,7 +3,7 @@
 use super::{Member, Node, Phase, Running, WindDown};
 use crate::guardian::Guardian;
 use crate::sync::Ordering;
-use crate::wakers::Wakers;
+use crate::wakers::{Key, Wakers};
 use crate::{ActorId, Counts, FailureInfo, Name};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -148,13 +148,14 @@ impl Node {
         self.life.with(|life| life.known_family().is_some_and(|family| !family.is_empty()))
     }
 
-    /// Takes no more children from now on.
-    pub(crate) fn refuse_children(&self) {
+    /// Takes no more children from now on. True if there are some.
+    pub(crate) fn refuse_children(&self) -> bool {
         self.life.with(|life| {
             if life.phase == Phase::Open {
                 life.phase = Phase::Closing;
             }
-        });
+            life.known_family().is_some_and(|family| !family.is_empty())
+        })
     }
 
     /// Takes children again, for the next incarnation. False if it was cancelled meanwhile.
@@ -167,10 +168,10 @@ impl Node {
         })
     }
 
-    /// Takes no more children, because it ends this way.
-    pub(crate) fn note_wind_down(&self, how: WindDown) {
-        self.refuse_children();
+    /// Takes no more children, because it ends this way. True if there are some.
+    pub(crate) fn note_wind_down(&self, how: WindDown) -> bool {
         self.life.with(|life| life.family().wound_down = Some(how));
+        self.refuse_children()
     }
 
     pub(crate) fn noted_wind_down(&self) -> Option<WindDown> {
@@ -205,7 +206,7 @@ impl Node {
     }
 
     /// Ready once there are no children.
-    pub(crate) fn poll_childless(&self, key: &mut Option<u64>, waker: &Waker) -> Poll<()> {
+    pub(crate) fn poll_childless(&self, key: &mut Key, waker: &Waker) -> Poll<()> {
         let (polled, replaced) = self.life.with(|life| match life.known_family_mut() {
             Some(family) if !family.is_empty() => (Poll::Pending, family.waiters.register(key, waker)),
             _ => (Poll::Ready(()), None),
@@ -214,7 +215,7 @@ impl Node {
         polled
     }
 
-    pub(crate) fn forget_child_waiter(&self, key: &mut Option<u64>) {
+    pub(crate) fn forget_child_waiter(&self, key: &mut Key) {
         let waker = self.life.with(|life| life.known_family_mut().and_then(|family| family.waiters.remove(key)));
         drop(waker);
     }
@@ -262,7 +263,7 @@ impl Node {
 #[must_use = "futures do nothing unless awaited"]
 pub(crate) struct Childless<'a> {
     node: &'a Node,
-    key: Option<u64>,
+    key: Key,
 }
 
 impl<'a> Childless<'a> {

@@ -27,7 +27,7 @@ use crate::events::Events;
 use crate::guardian::Guardian;
 use crate::lock::Lock;
 use crate::sync::AtomicU32;
-use crate::wakers::Wakers;
+use crate::wakers::{Key, Wakers};
 use crate::world::World;
 use crate::{
     ActorId, ActorPath, CancelToken, Cause, Counts, Exit, FailureInfo, Instant, Name, Reason, Runtime, Signal, Terminated,
@@ -365,7 +365,7 @@ impl Node {
     }
 
     /// Ready with the exit once every `on_done` has run and the parent has let go.
-    pub(crate) fn poll_exit(&self, key: &mut Option<u64>, waker: &Waker) -> Poll<Exit> {
+    pub(crate) fn poll_exit(&self, key: &mut Key, waker: &Waker) -> Poll<Exit> {
         let (polled, replaced) = self.life.with(|life| match (life.phase, life.exit()) {
             (Phase::Gone, Some(exit)) => (Poll::Ready(exit), None),
             _ => (Poll::Pending, life.rare().exit_waiters.register(key, waker)),
@@ -374,7 +374,7 @@ impl Node {
         polled
     }
 
-    pub(crate) fn forget_exit_waiter(&self, key: &mut Option<u64>) {
+    pub(crate) fn forget_exit_waiter(&self, key: &mut Key) {
         let waker = self.life.with(|life| life.rare.as_mut().and_then(|rare| rare.exit_waiters.remove(key)));
         drop(waker);
     }
