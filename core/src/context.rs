@@ -3,7 +3,8 @@
 use crate::cell::Cell;
 use crate::mailbox::control;
 use crate::node::Member;
-use crate::spawn::{self, SpawnError};
+use crate::scope::Scope;
+use crate::spawn::{self, Refusal, SpawnError};
 use crate::{Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, Instant, Props, SystemMessage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -59,6 +60,11 @@ impl<A: Actor> Context<A> {
     /// Starts a child that needs no name.
     pub fn spawn_unnamed<C: Actor>(&self, props: Props<C>) -> Result<ActorRef<C::Msg>, SpawnError<C>> {
         spawn::actor(&self.member(), None, props)
+    }
+
+    /// A scope among the children of this actor. It is an owner: dropping it cancels what it holds.
+    pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
+        Scope::below(&self.member(), Some(name))
     }
 
     /// The live children in start order.

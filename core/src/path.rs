@@ -54,6 +54,11 @@ impl Name {
     /// end, and neither `.`, `..` nor a first `$`, which is kept for names that nobody gave.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let fault = |why| Err(NameError { name: shorten(text), why });
+        // Nearly every name is of this kind, and is checked in one pass over its bytes.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if !text.is_empty() && text.len() <= NAME_LEN_MAX && text.bytes().all(plain) {
+            return Ok(Self::unchecked(text));
+        }
         if text.trim().is_empty() {
             return fault(NameFault::Blank);
         }

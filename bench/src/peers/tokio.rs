@@ -2,7 +2,9 @@
 //!
 //! Restarting is what a program without actors does: await the join handle, then spawn the task again with a new channel.
 
+use std::collections::HashMap;
 use std::hint::black_box;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -22,7 +24,7 @@ pub const PEER: Peer = Peer {
     ask: Some(ask),
     ring: Some(ring),
     spawn: Some(spawn),
-    spawn_named: Some(spawn_one_by_one),
+    spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
     worst_push: Some(worst_push),
@@ -159,12 +161,26 @@ fn spawn(place: Place, ops: u64) -> Duration {
     })
 }
 
-fn spawn_one_by_one(ops: u64) -> Duration {
-    Place::Workers.run(timed(async move {
-        for _ in 0..ops {
-            spawn_and_stop().await.expect("the task does not panic");
-        }
-    }))
+/// The least that a name takes: a map from names to senders, in which the task is found while it lives.
+fn spawn_named(ops: u64) -> Duration {
+    Place::Workers.run(async move {
+        let names: Arc<Mutex<HashMap<String, UnboundedSender<Item>>>> = Arc::default();
+        timed(async move {
+            for n in 0..ops {
+                let name = format!("actor-{n}");
+                let (to, mut mailbox) = mpsc::unbounded_channel::<Item>();
+                names.lock().expect("nobody panics").insert(name.clone(), to);
+                let end = tokio::spawn(async move {
+                    while let Some(item) = mailbox.recv().await {
+                        black_box(item);
+                    }
+                });
+                drop(names.lock().expect("nobody panics").remove(&name));
+                end.await.expect("the task does not panic");
+            }
+        })
+        .await
+    })
 }
 
 /// The task ends because its only sender is dropped on return.

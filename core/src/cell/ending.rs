@@ -304,6 +304,9 @@ impl<A: Actor> Drop for Body<A> {
             return;
         }
         let cell = self.cx.cell();
+        if self.in_hand {
+            cell.inbox.count_failed();
+        }
         cell.inbox.close();
         let left_over = core::iter::from_fn(|| cell.inbox.take_left_over()).flat_map(|left| left.into_iter().rev());
         for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
