@@ -31,7 +31,6 @@ enum Answer<T> {
     Open(Waker),
     Given(T),
     None(AskError),
-    Taken,
 }
 
 /// Why an ask got no answer.
@@ -161,21 +160,16 @@ impl<T> Slot<T> {
 
     #[inline]
     fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
-        let mut replaced = None;
-        let answer = self.0.with(|state| match state {
-            Answer::Open(known) => {
-                if !known.will_wake(waker) {
-                    replaced = Some(core::mem::replace(known, waker.clone()));
-                }
-                Answer::Taken
-            }
-            _ => core::mem::replace(state, Answer::None(AskError::Dropped)),
+        // What is taken out is dropped or used outside the lock; an open slot gives back the waker that the new one replaces.
+        let taken = self.0.with(|state| match state {
+            Answer::Open(known) if known.will_wake(waker) => None,
+            Answer::Open(_) => Some(core::mem::replace(state, Answer::Open(waker.clone()))),
+            _ => Some(core::mem::replace(state, Answer::None(AskError::Dropped))),
         });
-        drop(replaced);
-        match answer {
-            Answer::Given(answer) => Poll::Ready(Ok(answer)),
-            Answer::None(why) => Poll::Ready(Err(why)),
-            Answer::Open(_) | Answer::Taken => Poll::Pending,
+        match taken {
+            Some(Answer::Given(answer)) => Poll::Ready(Ok(answer)),
+            Some(Answer::None(why)) => Poll::Ready(Err(why)),
+            Some(Answer::Open(_)) | None => Poll::Pending,
         }
     }
 }
