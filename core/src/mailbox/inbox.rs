@@ -375,11 +375,14 @@ impl<M> Inbox<M> {
     /// Fills `batch`, or parks the receiver if it may. `batch` must be empty.
     #[inline]
     pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill> {
-        if self.word() & control::SENDERS != 0 {
-            self.admit();
-        }
         let mut replaced = None;
+        let mut admitted = None;
         let polled = self.state.with(|state| {
+            // The list is looked at under the lock and not the bit before it: a send that has just come to wait may not have seen
+            // the room that the receiver has made, and would be left waiting beside an empty queue.
+            if !state.nobody_waits() {
+                admitted = Some(self.admit_locked(state));
+            }
             if state.take_some(batch) {
                 state.measure(&self.taken);
                 return Poll::Ready(Refill::Messages);
@@ -399,6 +402,7 @@ impl<M> Inbox<M> {
             Poll::Pending
         });
         drop(replaced);
+        admitted.into_iter().flatten().for_each(Waker::wake);
         match polled {
             // The oldest comes last, where it is popped.
             Poll::Ready(_) if batch.len() > 1 => batch.reverse(),
@@ -424,15 +428,18 @@ impl<M> Inbox<M> {
     /// Parks a suspended receiver until control says something.
     pub(crate) fn poll_control(&self, waker: &Waker) -> Poll<()> {
         let mut old = None;
+        let mut admitted = Vec::new();
         let polled = self.state.with(|state| {
             if self.word() & !control::SENDERS != 0 {
                 return Poll::Ready(());
             }
+            admitted = self.admit_locked(state);
             state.parked = Parked::Suspended;
             old = state.remember(waker);
             Poll::Pending
         });
         drop(old);
+        admitted.into_iter().for_each(Waker::wake);
         polled
     }
 
