@@ -354,7 +354,8 @@ impl<M> Inbox<M> {
 
     fn admit_locked(&self, state: &mut State<M>) -> Vec<Waker> {
         let mut admitted = Vec::new();
-        if state.nobody_waits() {
+        // After the end of input the senders take theirs back: what got in now might find nobody left to handle or bury it.
+        if state.closed || state.nobody_waits() {
             return admitted;
         }
         let mut room = state.room(&self.taken);
