@@ -251,8 +251,11 @@ impl<A: Actor> Body<A> {
             return Some(End::Restart);
         }
         if word & (control::SUSPEND | control::RESUME) != 0 {
-            cell.inbox.lower(control::SUSPEND | control::RESUME);
-            self.suspended = word & control::RESUME == 0;
+            // What counts is the word as it was when the bits were cleared: a resume may have come since it was read.
+            let word = cell.inbox.lower(control::SUSPEND | control::RESUME);
+            if word & (control::SUSPEND | control::RESUME) != 0 {
+                self.suspended = word & control::RESUME == 0;
+            }
         }
         if word & control::SENDERS != 0 {
             self.unadmitted += 1;

@@ -455,9 +455,9 @@ impl<M> Inbox<M> {
         self.word() & (control::CANCEL | control::ENDING) == control::CANCEL
     }
 
-    /// Clears control bits.
-    pub(crate) fn lower(&self, bits: u32) {
-        self.word.fetch_and(!bits, Ordering::AcqRel);
+    /// Clears control bits, and gives the word as it was.
+    pub(crate) fn lower(&self, bits: u32) -> u32 {
+        self.word.fetch_and(!bits, Ordering::AcqRel)
     }
 
     #[inline]
