@@ -296,18 +296,16 @@ impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrac
     }
 }
 
-/// The task is dropped before its end, because its runtime went away: the member leaves the tree all the same, and what it held counts as
-/// dead letters.
+/// The task is dropped before its end, because its runtime went away: the member leaves the tree all the same, the message in hand was cut
+/// off, and what was queued counts as dead letters.
 impl<A: Actor> Drop for Body<A> {
     fn drop(&mut self) {
         if self.stage == Stage::Gone {
             return;
         }
-        let cell = self.cx.cell();
-        if self.in_hand {
-            cell.inbox.count_failed();
-        }
+        let cell = &Arc::clone(self.cx.cell());
         cell.inbox.close();
+        self.settle_in_hand(cell, false);
         let left_over = core::iter::from_fn(|| cell.inbox.take_left_over()).flat_map(|left| left.into_iter().rev());
         for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
             cell.inbox.count_removed();

@@ -545,9 +545,10 @@ impl<M> Inbox<M> {
     pub(crate) fn settle_rest(&self) {
         let open = self.counts().open();
         self.state.with(|state| {
+            let queued = state.queued(&self.taken);
             let cold = state.cold();
             cold.dead_lettered += open;
-            cold.removed = cold.removed.wrapping_add(open as usize);
+            cold.removed = cold.removed.wrapping_add(queued);
         });
     }
 
