@@ -152,15 +152,16 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 if let Some(end) = body.obey(cell, word) {
                     return end;
                 }
-                if word & control::SIGNALS != 0 && signals < SIGNALS_IN_A_ROW_MAX {
+                if word & control::SIGNALS != 0 && signals < SIGNALS_IN_A_ROW_MAX && left > 0 {
                     signals += 1;
+                    left -= 1;
                     if let Err(error) = body.hear(cell).await {
                         return End::Failed(error.into());
                     }
                     continue;
                 }
             }
-            if !body.batch.is_empty() && !body.suspended {
+            if !body.batch.is_empty() && !body.suspended && left > 0 {
                 signals = 0;
                 if let Err(error) = body.take_up(cell).await {
                     return End::Failed(error.into());
@@ -173,10 +174,19 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                     continue;
                 }
             }
-            let mut aside = left == 0;
-            left = MESSAGES_PER_POLL_MAX;
-            if let Refill::Ended = poll_fn(|cx| cell.rest(body.find_work(cell, core::mem::take(&mut aside), cx))).await {
-                return End::Closed;
+            // A batch may be a single message, so only a poll that ends begins the count anew.
+            let found = poll_fn(|cx| {
+                let aside = left == 0;
+                let found = body.find_work(cell, aside, cx);
+                if found.is_pending() {
+                    left = MESSAGES_PER_POLL_MAX;
+                }
+                cell.rest(found)
+            });
+            match found.await {
+                Refill::Ended => return End::Closed,
+                Refill::Control => signals = 0,
+                Refill::Messages => {}
             }
         }
     }
