@@ -239,7 +239,11 @@ impl Future for Run {
             this.future = unstarted;
         }
         if cancelled {
-            this.finish(cx, Ok(None));
+            if this.future.is_some() {
+                this.finish(cx, Ok(None));
+            }
+            // Else it was cut off before its first poll: whoever took the future drops it, and then the task has ended.
+            this.member = None;
             return Poll::Ready(());
         }
         member.polling.store(true, Ordering::Relaxed);
@@ -280,7 +284,8 @@ impl Drop for Run {
     fn drop(&mut self) {
         let Some(member) = self.member.take() else { return };
         node::cancel(&(Arc::clone(&member) as Arc<dyn Member>), &Cause::Dropped);
-        let future = self.future.take();
+        // Without a future it never began, and the cancel has seen to it.
+        let Some(future) = self.future.take() else { return };
         let reason = catch::catch(|| drop(future)).err();
         member.end(reason);
     }
