@@ -55,7 +55,12 @@ impl CancelToken {
     }
 
     pub(crate) fn at_top(world: Arc<World>) -> Self {
-        Self(Arc::new(Token { world, parent: None, deadline: None, state: Lock::new(State::default()) }))
+        Self::of_member(world, None)
+    }
+
+    /// The token of a member of the tree, which is cancelled with it; `deadline` is the member's, and others keep it.
+    pub(crate) fn of_member(world: Arc<World>, deadline: Option<Instant>) -> Self {
+        Self(Arc::new(Token { world, parent: None, deadline, state: Lock::new(State::default()) }))
     }
 
     /// A token below this one: cancelled with it, never the other way round.

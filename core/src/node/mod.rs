@@ -285,7 +285,7 @@ impl Node {
         if let Some(token) = known {
             return token;
         }
-        let made = CancelToken::at_top(Arc::clone(self.world()));
+        let made = CancelToken::of_member(Arc::clone(self.world()), self.deadline());
         let (token, cause) = self.life.with(|life| {
             let token = life.rare().token.get_or_insert(made).clone();
             (token, life.cancel().map(|cancel| cancel.cause.clone()))
@@ -294,6 +294,12 @@ impl Node {
             token.cancel(cause);
         }
         token
+    }
+
+    /// The deadline of the token that the whole tree hangs below.
+    fn deadline(&self) -> Option<Instant> {
+        let top = self.upwards().last()?;
+        top.life.with(|life| life.rare.as_ref()?.above.as_ref()?.0.deadline())
     }
 
     /// Remembers the token this node hangs below, to leave it on exit.
