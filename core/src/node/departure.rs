@@ -93,20 +93,20 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
 
 /// Takes `child` out of `parent`'s table; the exit of `parent` if that was all it waited for and it has no task to notice.
 fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit> {
-    let (released, next, waiters, childless) = parent.node().life.with(|life| {
+    let (released, in_turn, waiters, childless) = parent.node().life.with(|life| {
         let closing = life.phase == Phase::Closing || life.cancel().is_some();
         let family = life.family();
         family.ended += counts;
         let released = family.let_go(child);
-        let next = family.next_after(child.id);
+        let in_turn = family.was_awaited(child.id);
         let childless = family.is_empty();
         let waiters = if childless { family.waiters.take() } else { None };
-        (released, next, waiters, childless && closing)
+        (released, in_turn, waiters, childless && closing)
     });
     drop(released);
     wake_all(waiters);
-    if let Some((next, how)) = next {
-        next.wind_down(how);
+    if in_turn {
+        parent.node().wind_down_next();
     }
     if childless { parent.childless() } else { None }
 }

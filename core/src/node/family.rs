@@ -32,6 +32,8 @@ pub(super) struct Family {
 struct Winding {
     how: WindDown,
     waiting_for: Option<ActorId>,
+    /// Somebody is in `wind_down_next` and goes on by itself when a child ends at once.
+    driven: bool,
     oldest_first: Vec<Arc<dyn Member>>,
 }
 
@@ -85,10 +87,11 @@ impl Family {
         child
     }
 
-    /// The next child to end, if `gone` was the one the others waited for.
-    pub(super) fn next_after(&mut self, gone: ActorId) -> Option<(Arc<dyn Member>, WindDown)> {
-        let in_turn = self.winding.as_ref().is_some_and(|winding| winding.waiting_for == Some(gone));
-        if in_turn { self.next_to_wind_down() } else { None }
+    /// Notes that `gone` has ended. True if the others waited for it and it is for the caller to go on with the next.
+    pub(super) fn was_awaited(&mut self, gone: ActorId) -> bool {
+        let Some(plan) = self.winding.as_mut().filter(|plan| plan.waiting_for == Some(gone)) else { return false };
+        plan.waiting_for = None;
+        !plan.driven
     }
 
     fn next_to_wind_down(&mut self) -> Option<(Arc<dyn Member>, WindDown)> {
@@ -99,6 +102,7 @@ impl Family {
             let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
             if there.is_some_and(|there| there.node().id == node.id) {
                 plan.waiting_for = Some(node.id);
+                plan.driven = true;
                 return Some((child, plan.how));
             }
         }
@@ -181,13 +185,24 @@ impl Node {
     /// Ends the children one after the other, the youngest first. The node must refuse new ones by now.
     pub(crate) fn wind_down_children(&self, how: WindDown) {
         let children = self.children();
-        let first = self.life.with(|life| {
-            let family = life.family();
-            family.winding = Some(Winding { how, waiting_for: None, oldest_first: children });
-            family.next_to_wind_down()
-        });
-        if let Some((child, how)) = first {
+        let plan = Winding { how, waiting_for: None, driven: false, oldest_first: children };
+        let replaced = self.life.with(|life| life.family().winding.replace(plan));
+        drop(replaced);
+        self.wind_down_next();
+    }
+
+    /// Ends the next child, and further ones as long as each ends at once: a loop, because there may be a hundred thousand.
+    pub(super) fn wind_down_next(&self) {
+        while let Some((child, how)) = self.life.with(|life| life.known_family_mut()?.next_to_wind_down()) {
             child.wind_down(how);
+            let ended = self.life.with(|life| {
+                let plan = life.known_family_mut()?.winding.as_mut()?;
+                plan.driven = false;
+                Some(plan.waiting_for.is_none())
+            });
+            if ended != Some(true) {
+                break;
+            }
         }
     }
 
