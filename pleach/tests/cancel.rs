@@ -1,0 +1,216 @@
+//! Tokens: T1, T2, T3. What a cancel does to whatever runs is in `cut_off.rs`.
+
+use futures::FutureExt;
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::{BoxError, Instant, Random};
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context as TaskContext, Wake, Waker};
+
+fn at(ms: u64) -> Instant {
+    Instant::after_start(Duration::from_millis(ms))
+}
+
+/// A random tree of tokens: each hangs below one that came before it. The indices of the parents come along.
+fn random_tree(sim: &Sim, size: usize, mut make: impl FnMut(&CancelToken, &mut Random) -> CancelToken) -> Tree {
+    let mut random = Random::seeded(sim.seed());
+    let (mut tokens, mut parents) = (vec![sim.token()], vec![0]);
+    for _ in 1..size {
+        let parent = random.below(tokens.len());
+        tokens.push(make(&tokens[parent], &mut random));
+        parents.push(parent);
+    }
+    Tree { tokens, parents, random }
+}
+
+struct Tree {
+    tokens: Vec<CancelToken>,
+    parents: Vec<usize>,
+    random: Random,
+}
+
+impl Tree {
+    /// From `token` up to the root.
+    fn upwards(&self, token: usize) -> Vec<usize> {
+        let mut way = vec![token];
+        while *way.last().unwrap() != 0 {
+            way.push(self.parents[*way.last().unwrap()]);
+        }
+        way
+    }
+}
+
+#[test]
+fn t1_a_cancel_reaches_every_descendant_and_nobody_else() {
+    explore(0..200, |sim| {
+        let mut tree = random_tree(sim, 40, |parent, _| parent.child());
+        let hit = tree.random.below(40);
+        tree.tokens[hit].cancel("hit");
+        for token in 0..40 {
+            let expected = tree.upwards(token).contains(&hit).then(|| "hit".into());
+            assert_eq!(tree.tokens[token].cause(), expected, "token {token}, cancelled {hit}");
+        }
+        // A child made afterwards is no different from one made before.
+        assert_eq!(tree.tokens[hit].child().child().cause(), Some("hit".into()));
+    });
+}
+
+#[test]
+fn t1_the_earliest_deadline_on_the_way_up_wins() {
+    explore(0..100, |sim| {
+        let mut given = vec![u64::MAX];
+        let tree = random_tree(sim, 20, |parent, random| {
+            let ms = 1 + random.below(50) as u64;
+            given.push(if random.below(3) == 0 { u64::MAX } else { ms });
+            if given.last() == Some(&u64::MAX) { parent.child() } else { parent.child_until(at(ms)) }
+        });
+        let due = |token: usize| tree.upwards(token).into_iter().map(|above| given[above]).min().unwrap();
+        for now in [10, 25, 50] {
+            sim.advance(at(now) - sim.now());
+            for (token, made) in tree.tokens.iter().enumerate() {
+                let due = due(token);
+                assert_eq!(made.deadline(), (due != u64::MAX).then(|| at(due)));
+                assert_eq!(made.cause(), (due <= now).then_some(Cause::DeadlineExceeded), "due at {due}, now {now}");
+            }
+        }
+    });
+}
+
+#[test]
+fn t1_deadlines_go_through_scopes() {
+    let sim = Sim::new(1);
+    let scope = Scope::under(&sim.token().child_for(Duration::from_millis(20)));
+    let inner = scope.scope("inner").unwrap();
+    assert_eq!(scope.token().deadline(), Some(at(20)));
+    assert_eq!(inner.token().deadline(), Some(at(20)));
+    assert_eq!(inner.token().child_until(at(30)).deadline(), Some(at(20)));
+    assert_eq!(inner.token().child_until(at(10)).deadline(), Some(at(10)));
+    let task = inner.launch(pending::<()>()).unwrap();
+    assert_eq!(sim.run(task.exited()), Exit::Cancelled(Cause::DeadlineExceeded));
+    assert_eq!(sim.now(), at(20));
+}
+
+#[test]
+fn t1_a_deadline_that_is_past_or_never_comes() {
+    let sim = Sim::new(1);
+    sim.advance(Duration::from_secs(1));
+    let root = sim.token();
+    assert_eq!(root.child_until(at(999)).cause(), Some(Cause::DeadlineExceeded));
+    assert_eq!(root.child_for(Duration::ZERO).cause(), Some(Cause::DeadlineExceeded));
+    let never = root.child_for(Duration::MAX);
+    sim.advance(Duration::from_secs(1_000_000_000));
+    assert!(!never.is_cancelled() && !root.is_cancelled());
+    assert_eq!(sim.tasks_alive(), 0);
+}
+
+#[test]
+fn t2_the_first_cause_wins_in_every_schedule() {
+    let winners = Mutex::new(std::collections::BTreeSet::new());
+    explore(0..200, |sim| {
+        let root = sim.token();
+        let (below, scope) = (root.child().child(), Scope::under(&root));
+        let child = scope.launch(pending::<()>()).unwrap();
+        let cancels = sim.scope();
+        for words in ["a", "b", "c"] {
+            let root = root.clone();
+            cancels.launch(async move { root.cancel(words) }).unwrap();
+        }
+        sim.run(cancels.wait_all()).unwrap();
+        let first = root.cause().expect("somebody cancelled it");
+        root.cancel("later");
+        root.cancel(());
+        scope.cancel("later");
+        for token in [&root, &below, &scope.token(), &root.child()] {
+            assert_eq!(token.cause(), Some(first.clone()));
+        }
+        assert_eq!(sim.run(child.exited()), Exit::Cancelled(first.clone()));
+        winners.lock().unwrap().insert(first.to_string());
+    });
+    assert_eq!(winners.into_inner().unwrap().len(), 3, "the seeds must try more than one order");
+}
+
+#[test]
+fn t2_every_kind_of_cause() {
+    let sim = Sim::new(2);
+    let plain = sim.token();
+    plain.cancel(());
+    assert_eq!(plain.cause(), Some(Cause::Cancelled));
+
+    let late = sim.token().child_for(Duration::from_millis(1));
+    sim.advance(Duration::from_millis(1));
+    assert_eq!(late.cause(), Some(Cause::DeadlineExceeded));
+
+    let system = sim.system("causes");
+    let scope = system.scope("failing").unwrap();
+    let (token, below) = (scope.token(), scope.token().child());
+    let sibling = scope.task().named("sibling").launch(pending::<()>()).unwrap();
+    scope.task().named("bad").launch(async { Err::<(), BoxError>("no luck".into()) }).unwrap();
+    let Exit::Cancelled(cause) = sim.run(sibling.exited()) else { panic!("not cancelled") };
+    let failure = cause.failure().expect("caused by a failure");
+    assert_eq!(failure.path().to_string(), "/user/failing/bad");
+    assert_eq!(failure.reason().to_string(), "no luck");
+    assert_eq!((token.cause(), below.cause()), (Some(cause.clone()), Some(cause)));
+
+    let scope = system.scope("dropped").unwrap();
+    let (token, task) = (scope.token(), scope.launch(pending::<()>()).unwrap());
+    drop(scope);
+    assert_eq!(token.cause(), Some(Cause::Dropped));
+    assert_eq!(sim.run(task.exited()), Exit::Cancelled(Cause::Dropped));
+}
+
+/// Counts how often it is woken; its references tell who still holds it.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn t3_every_waiter_is_told_whenever_it_came() {
+    explore(0..200, |sim| {
+        let token = sim.token();
+        let told = Arc::new(AtomicUsize::new(0));
+        let waiters = sim.scope();
+        for _ in 0..10 {
+            let (token, told) = (token.clone(), Arc::clone(&told));
+            let waiting = async move {
+                assert_eq!(token.cancelled().await, "now".into());
+                told.fetch_add(1, Ordering::Relaxed);
+            };
+            waiters.launch(waiting).unwrap();
+        }
+        // Some of them are registered by now and some are not, as the seed has it.
+        sim.run(async {
+            for _ in 0..sim.seed() % 8 {
+                sim.step_aside().await;
+            }
+            token.cancel("now");
+            waiters.wait_all().await.unwrap();
+        });
+        assert_eq!(told.load(Ordering::Relaxed), 10);
+    });
+}
+
+#[test]
+fn t3_a_dropped_waiter_leaves_nothing_behind() {
+    let sim = Sim::new(3);
+    let token = sim.token();
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    for _ in 0..1_000_000 {
+        let mut waiting = token.cancelled();
+        assert!(waiting.poll_unpin(&mut TaskContext::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&woken), 2, "the token still holds wakers of futures that are gone");
+    let mut kept = token.cancelled();
+    assert!(kept.poll_unpin(&mut TaskContext::from_waker(&waker)).is_pending());
+    token.cancel(());
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "only the one that still waits is woken");
+    assert!(kept.poll_unpin(&mut TaskContext::from_waker(&waker)).is_ready());
+    assert_eq!(Arc::strong_count(&woken), 2);
+}
