@@ -549,8 +549,7 @@ async fn a2_more_than_a_million_messages_on_threads_have_exactly_one_end_each() 
         }
     });
     let crew = system.supervisor("crew", OneForOne::new().intensity(u32::MAX, Duration::ZERO)).unwrap();
-    let actors: Vec<_> =
-        kinds.iter().map(|kind| crew.spawn_unnamed(stamping(&fates).mailbox(*kind)).unwrap()).collect();
+    let actors: Vec<_> = kinds.iter().map(|kind| crew.spawn_unnamed(stamping(&fates).mailbox(*kind)).unwrap()).collect();
     // One of the senders is outside the runtime, on a thread of its own.
     let outside = std::thread::spawn({
         let actors = actors.clone();
