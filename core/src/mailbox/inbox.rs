@@ -143,6 +143,13 @@ pub(crate) enum Refill {
     Ended,
 }
 
+/// What there was under the lock.
+enum Found {
+    Some(Refill),
+    Senders,
+    Nothing,
+}
+
 /// How a push went: who to wake, and what was dropped for it.
 type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
 
@@ -374,25 +381,23 @@ impl<M> Inbox<M> {
     }
 
     /// Fills `batch`, or parks the receiver if it may. `batch` must be empty.
-    #[inline]
     pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill> {
         let mut replaced = None;
-        let mut admitted = None;
-        let polled = self.state.with(|state| {
-            // The list is looked at under the lock and not the bit before it: a send that has just come to wait may not have seen
-            // the room that the receiver has made, and would be left waiting beside an empty queue.
-            if !state.nobody_waits() {
-                admitted = Some(self.admit_locked(state));
-            }
+        let found = self.state.with(|state| {
             if state.take_some(batch) {
                 state.measure(&self.taken);
-                return Poll::Ready(Refill::Messages);
+                return Found::Some(Refill::Messages);
             }
             if self.word() & !control::SENDERS != 0 {
-                return Poll::Ready(Refill::Control);
+                return Found::Some(Refill::Control);
             }
             if state.closed {
-                return Poll::Ready(Refill::Ended);
+                return Found::Some(Refill::Ended);
+            }
+            // The list is looked at under the lock and not the bit before it: a send that has just come to wait may not have seen
+            // the room that the receiver has made, and would be left waiting beside an empty queue.
+            if state.cold.is_some() && !state.nobody_waits() {
+                return Found::Senders;
             }
             if may_park {
                 state.parked = Parked::Idle;
@@ -400,17 +405,28 @@ impl<M> Inbox<M> {
                 state.measure(&self.taken);
                 replaced = state.remember(waker);
             }
-            Poll::Pending
+            Found::Nothing
         });
         drop(replaced);
-        admitted.into_iter().flatten().for_each(Waker::wake);
-        match polled {
-            // The oldest comes last, where it is popped.
-            Poll::Ready(_) if batch.len() > 1 => batch.reverse(),
-            Poll::Pending if may_park && batch.capacity() > 0 => *batch = Vec::new(),
-            _ => {}
+        match found {
+            Found::Some(refill) => {
+                // The oldest comes last, where it is popped.
+                if batch.len() > 1 {
+                    batch.reverse();
+                }
+                Poll::Ready(refill)
+            }
+            Found::Senders => {
+                self.admit();
+                self.refill(batch, may_park, waker)
+            }
+            Found::Nothing => {
+                if may_park && batch.capacity() > 0 {
+                    *batch = Vec::new();
+                }
+                Poll::Pending
+            }
         }
-        polled
     }
 
     /// Leaves the waker for a handler that is pending, so that a cancel reaches it. False if a cancel came first.
