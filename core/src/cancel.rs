@@ -187,6 +187,12 @@ impl CancelToken {
         &self.0.world
     }
 
+    /// How many tasks wait for it, and how many tokens and members listen.
+    #[cfg(test)]
+    pub(crate) fn listening(&self) -> (usize, usize) {
+        self.0.state.with(|state| (state.wakers.len(), state.listeners.len()))
+    }
+
     fn poll_cause(&self, key: &mut Key, waker: &Waker) -> Poll<Cause> {
         let (polled, replaced) = self.0.state.with(|state| match &state.cause {
             Some(cause) => (Poll::Ready(cause.clone()), None),
@@ -312,10 +318,8 @@ mod tests {
             assert!(Pin::new(&mut waiting).poll(&mut cx).is_pending());
             let _child = root.child();
         }
-        root.0.state.with(|state| {
-            assert_eq!((state.wakers.len(), state.listeners.len()), (0, 0));
-            assert!(state.listeners.capacity() <= 4);
-        });
+        assert_eq!(root.listening(), (0, 0));
+        assert!(root.0.state.with(|state| state.listeners.capacity()) <= 4);
     }
 
     #[test]

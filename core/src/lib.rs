@@ -35,6 +35,8 @@ mod failure;
 mod guardian;
 mod lock;
 mod mailbox;
+#[cfg(all(test, loom))]
+mod models;
 mod node;
 mod path;
 mod produce;

@@ -1,0 +1,154 @@
+//! `CancelToken`: a cancel against whoever comes to listen, against whoever leaves, and against another cancel.
+//!
+//! Proves for these orders: T1 (a cancel reaches a child made at that moment), T2 (one cause wins and never changes), T3 (every waiter is
+//! told, and a dropped one leaves nothing behind).
+
+use super::{ByHand, block_on, explore, poll_once};
+use crate::{CancelToken, Cause};
+use core::task::Poll;
+use loom::thread;
+
+fn token() -> CancelToken {
+    ByHand::new().token()
+}
+
+fn words(text: &'static str) -> Option<Cause> {
+    Some(text.into())
+}
+
+#[test]
+fn loom_t3_cancel_against_register() {
+    explore(|| {
+        let token = token();
+        let waiters = [(); 2].map(|()| {
+            let token = token.clone();
+            thread::spawn(move || block_on(token.cancelled()))
+        });
+        token.cancel("now");
+        waiters.into_iter().for_each(|waiter| assert_eq!(Some(waiter.join().unwrap()), words("now")));
+        assert_eq!(token.listening(), (0, 0));
+    });
+}
+
+/// One waiter goes away in the moment of the cancel; the other is told all the same.
+#[test]
+fn loom_t3_cancel_against_register_against_drop() {
+    explore(|| {
+        let token = token();
+        let (stays, goes) = (token.clone(), token.clone());
+        let stays = thread::spawn(move || block_on(stays.cancelled()));
+        let goes = thread::spawn(move || {
+            let mut waiting = goes.cancelled();
+            let told = poll_once(&mut waiting);
+            drop(waiting);
+            told
+        });
+        token.cancel("now");
+        assert_eq!(Some(stays.join().unwrap()), words("now"));
+        let told = goes.join().unwrap();
+        assert!(told.is_pending() || told == Poll::Ready("now".into()));
+        assert_eq!(token.listening(), (0, 0));
+    });
+}
+
+/// Waiters that come and go without a cancel leave nothing behind.
+#[test]
+fn loom_t3_register_against_drop() {
+    explore(|| {
+        let token = token();
+        let others = [(); 2].map(|()| {
+            let token = token.clone();
+            thread::spawn(move || {
+                let child = token.child();
+                let mut waiting = token.cancelled();
+                assert!(poll_once(&mut waiting).is_pending());
+                assert!(!child.is_cancelled());
+            })
+        });
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(token.listening(), (0, 0));
+    });
+}
+
+/// A child made while its parent is cancelled is cancelled by the time it is handed out, or by the time the cancel returns.
+#[test]
+fn loom_t1_cancel_against_child() {
+    explore(|| {
+        let token = token();
+        let parent = token.clone();
+        let maker = thread::spawn(move || {
+            let child = parent.child();
+            let grandchild = child.child();
+            (child, grandchild)
+        });
+        token.cancel("now");
+        let (child, grandchild) = maker.join().unwrap();
+        assert_eq!((child.cause(), grandchild.cause()), (words("now"), words("now")));
+        drop((child, grandchild));
+        assert_eq!(token.listening(), (0, 0));
+    });
+}
+
+/// A child that waits, in a tree where the parent is cancelled while the child is dropped elsewhere.
+#[test]
+fn loom_t1_cancel_against_dropping_a_child() {
+    explore(|| {
+        let token = token();
+        let (stays, goes) = (token.child(), token.child());
+        let waits = stays.clone();
+        let waiter = thread::spawn(move || block_on(waits.cancelled()));
+        let dropper = thread::spawn(move || drop(goes));
+        token.cancel("now");
+        assert_eq!(Some(waiter.join().unwrap()), words("now"));
+        dropper.join().unwrap();
+        assert_eq!(stays.cause(), words("now"));
+        assert_eq!(token.listening(), (0, 0));
+    });
+}
+
+/// Two cancels of one token: one cause wins, here and below, and whoever saw it once sees it for ever.
+#[test]
+fn loom_t2_two_cancels_with_different_causes() {
+    explore(|| {
+        let token = token();
+        let child = token.child();
+        let others = ["this", "that"].map(|cause| {
+            let token = token.clone();
+            thread::spawn(move || {
+                token.cancel(cause);
+                token.cause()
+            })
+        });
+        let (first, seen) = (token.cause(), child.cause());
+        let won = others.map(|other| other.join().unwrap());
+        let cause = token.cause();
+        assert!(cause == words("this") || cause == words("that"));
+        assert_eq!(child.cause(), cause);
+        assert_eq!(won, [cause.clone(), cause.clone()]);
+        assert!(first.is_none() || first == cause);
+        assert!(seen.is_none() || seen == cause);
+    });
+}
+
+/// The parent is cancelled for one cause and the child for another: each keeps its first, and what is below the child has the child's.
+#[test]
+fn loom_t2_cancel_above_against_cancel_below() {
+    explore(|| {
+        let token = token();
+        let child = token.child();
+        let leaf = child.child();
+        let below = child.clone();
+        let other = thread::spawn(move || {
+            below.cancel("below");
+            below.cause()
+        });
+        token.cancel("above");
+        let seen = leaf.cause();
+        let known = other.join().unwrap();
+        assert_eq!(token.cause(), words("above"));
+        assert!(child.cause() == words("above") || child.cause() == words("below"));
+        assert_eq!(child.cause(), known, "it does not change");
+        assert_eq!(leaf.cause(), child.cause());
+        assert!(seen.is_none() || seen == leaf.cause());
+    });
+}

@@ -1,0 +1,136 @@
+//! The inbox: senders, the control word and the end of input, each against a receiver that is about to park.
+//!
+//! Proves for these orders: A1 (the order of one sender), A2 (what was accepted is handled or buried, once, and the counts say so), A7
+//! (stop, close and cancel), A9 (a receiver sleeps only while it has nothing to do). The receiver does what the cell's loop does.
+
+use super::{Met, Receiver, block_on, cell, explore};
+use crate::mailbox::control;
+use crate::{Mailbox, SendError};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::task::Poll;
+use loom::thread;
+
+#[test]
+fn loom_a1_a2_two_senders_against_a_parking_receiver() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        let senders = [[1, 2], [3, 4]].map(|messages| {
+            let to = Arc::clone(&cell);
+            thread::spawn(move || messages.into_iter().for_each(|message| assert!(to.inbox().try_push(message).is_ok())))
+        });
+        let mut receiver = Receiver::of(&cell);
+        (0..4).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+
+        let place = |message| receiver.handled.iter().position(|handled| *handled == message).unwrap();
+        assert!(place(1) < place(2) && place(3) < place(4), "{:?}", receiver.handled);
+        let counts = cell.inbox().counts();
+        assert!(counts.is_settled() && counts.handled == 4, "{counts}");
+        assert_eq!(cell.inbox().len(), 0);
+    });
+}
+
+#[test]
+fn loom_a7_stop_against_push_and_parking() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let to = Arc::clone(&cell);
+        let stopper = thread::spawn(move || to.raise(control::STOP));
+        let mut receiver = Receiver::of(&cell);
+        assert_eq!(receiver.drain(), Met::Stop);
+        receiver.leave();
+        let sent = sender.join().unwrap();
+        stopper.join().unwrap();
+
+        let seen = receiver.handled.len() + receiver.buried.len();
+        assert_eq!(seen, usize::from(sent.is_ok()), "accepted once, so it comes to one end");
+        assert!(sent.is_ok() || sent == Err(SendError::Closed(1)));
+        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+    });
+}
+
+#[test]
+fn loom_a7_close_against_push_and_parking() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let to = Arc::clone(&cell);
+        let closer = thread::spawn(move || to.close());
+        let mut receiver = Receiver::of(&cell);
+        assert_eq!(receiver.drain(), Met::End);
+        let sent = sender.join().unwrap();
+        closer.join().unwrap();
+
+        assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()), "what was accepted before the end of input is handled");
+        let counts = cell.inbox().counts();
+        assert!(counts.is_settled() && counts.dead_lettered == 0, "{counts}");
+        assert!(cell.inbox().is_empty());
+    });
+}
+
+/// The handler of message 1 waits for ever; meanwhile message 2 comes, which is no reason to wake it, and a cancel, which is.
+#[test]
+fn loom_a7_cancel_against_a_pending_handler() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        assert!(cell.inbox().try_push(1).is_ok());
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || to.inbox().try_push(2));
+        let to = Arc::clone(&cell);
+        let canceller = thread::spawn(move || to.raise(control::CANCEL));
+        let mut receiver = Receiver::of(&cell);
+        let inbox = cell.inbox();
+        drop(block_on(poll_fn(|cx| inbox.refill(&mut receiver.batch, true, cx.waker()))));
+        assert_eq!(receiver.batch.pop(), Some(1));
+        inbox.begin();
+        block_on(poll_fn(|cx| {
+            // As `Guarded` does with a handler that is pending.
+            while !inbox.is_cut_off() {
+                if inbox.park_in_handler(cx.waker()) {
+                    return Poll::Pending;
+                }
+            }
+            Poll::Ready(())
+        }));
+        inbox.count_failed();
+        receiver.leave();
+        let sent = sender.join().unwrap();
+        canceller.join().unwrap();
+
+        assert_eq!(receiver.buried, if sent.is_ok() { vec![2] } else { vec![] });
+        let counts = inbox.counts();
+        assert!(counts.is_settled() && counts.failed == 1, "{counts}");
+    });
+}
+
+/// A mailbox that drops the oldest takes one message at a time; what is dropped for room is counted.
+#[test]
+fn loom_a4_drop_oldest_against_the_receiver() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(1).drop_oldest());
+        let senders = [1, 2].map(|message| {
+            let to = Arc::clone(&cell);
+            thread::spawn(move || {
+                let mut buried = vec![];
+                assert!(to.inbox().push(message, |dropped, _| buried.push(dropped)).is_ok());
+                buried
+            })
+        });
+        let mut receiver = Receiver::of(&cell);
+        assert_eq!(receiver.next(), Met::Message);
+        let mut seen: Vec<_> = senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect();
+        cell.close();
+        assert_eq!(receiver.drain(), Met::End);
+
+        seen.append(&mut receiver.handled);
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2]);
+        assert!(cell.inbox().counts().is_settled());
+    });
+}

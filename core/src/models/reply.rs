@@ -1,0 +1,151 @@
+//! `Reply` and `Ask`: the answer against the asker, and against either of them going away.
+//!
+//! Proves for these orders: A10 (an ask gets its answer, or is told why there is none, and never hangs; an answer nobody wants is dropped,
+//! once). The cell has no task: a thread of the model takes the question out of the inbox and settles it.
+
+use super::{ByHand, Receiver, Times, block_on, cell, cell_in, explore, poll_once};
+use crate::ask::Ask;
+use crate::cell::Cell;
+use crate::mailbox::control;
+use crate::node::Member;
+use crate::world::World;
+use crate::{AskError, Cause, Mailbox, Reply, current};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::task::Waker;
+use loom::thread;
+
+type Asked<T> = Arc<Cell<Reply<T>>>;
+
+fn asked<T: Send + 'static>() -> Asked<T> {
+    cell(Mailbox::bounded(2))
+}
+
+/// Waits for the question, as the actor would.
+fn question<T: Send + 'static>(cell: &Asked<T>) -> Reply<T> {
+    let mut batch = Vec::new();
+    drop(block_on(poll_fn(|cx| cell.inbox().refill(&mut batch, true, cx.waker()))));
+    batch.pop().unwrap()
+}
+
+#[test]
+fn loom_a10_answer_against_the_asker() {
+    explore(|| {
+        let cell = asked();
+        let actor = Arc::clone(&cell);
+        let answers = thread::spawn(move || question(&actor).send(7));
+        assert_eq!(block_on(Ask::new(&cell, |reply| reply)).unwrap(), 7);
+        answers.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a10_dropped_reply_against_the_asker() {
+    explore(|| {
+        let cell = asked::<u32>();
+        let actor = Arc::clone(&cell);
+        let drops = thread::spawn(move || drop(question(&actor)));
+        assert!(matches!(block_on(Ask::new(&cell, |reply| reply)), Err(AskError::Dropped)));
+        drops.join().unwrap();
+    });
+}
+
+/// An answer that counts how often it is dropped.
+struct Answer(Times);
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
+
+#[test]
+fn loom_a10_answer_against_an_asker_that_goes_away() {
+    explore(|| {
+        let cell = asked();
+        let mut ask = Ask::new(&cell, |reply| reply);
+        let mut polled = poll_once(&mut ask);
+        assert!(polled.is_pending());
+        let dropped = Times::default();
+        let (actor, answer) = (Arc::clone(&cell), Answer(dropped.clone()));
+        let answers = thread::spawn(move || {
+            let reply = question(&actor);
+            let unwanted = reply.is_unwanted();
+            reply.send(answer);
+            unwanted
+        });
+        polled = poll_once(&mut ask);
+        drop(ask);
+        let unwanted = answers.join().unwrap();
+        assert_eq!(dropped.get(), usize::from(polled.is_pending()), "nobody took it, so it is gone");
+        assert!(polled.is_pending() || !unwanted);
+        drop(polled);
+        assert_eq!(dropped.get(), 1);
+    });
+}
+
+/// The question is dropped by its actor inside a poll, which then fails: the asker hears of the failure and not of the drop.
+#[test]
+fn loom_a10_reply_held_for_the_outcome() {
+    explore(|| {
+        let cell = asked::<u32>();
+        let actor = Arc::clone(&cell);
+        let fails = thread::spawn(move || {
+            let reply = question(&actor);
+            let mut member = Some(Arc::clone(&actor) as Arc<dyn Member>);
+            let inside = current::enter(&mut member, Waker::noop());
+            drop(reply);
+            drop(inside);
+            assert!(actor.inbox().word() & control::UNANSWERED != 0);
+            let held = actor.inbox().take_unanswered();
+            assert_eq!(held.len(), 1);
+            held.into_iter().for_each(|reply| reply.answer(AskError::Cancelled(Cause::Dropped)));
+        });
+        let answer = block_on(Ask::new(&cell, |reply| reply));
+        assert!(matches!(answer, Err(AskError::Cancelled(Cause::Dropped))), "{answer:?}");
+        fails.join().unwrap();
+    });
+}
+
+/// The actor ends while the question is on its way: it comes back, or is buried, and the asker is told in either case.
+#[test]
+fn loom_a10_ask_against_the_end_of_the_actor() {
+    explore(|| {
+        let cell = asked::<u32>();
+        let actor = Arc::clone(&cell);
+        let ends = thread::spawn(move || {
+            let mut receiver = Receiver::of(&actor);
+            receiver.leave();
+            receiver.buried.len()
+        });
+        let answer = block_on(Ask::new(&cell, |reply| reply));
+        assert!(matches!(answer, Err(AskError::Closed | AskError::Dropped)), "{answer:?}");
+        assert_eq!(cell.inbox().counts().dead_lettered as usize, ends.join().unwrap());
+        assert!(cell.inbox().counts().is_settled());
+    });
+}
+
+/// Two actors ask each other in their own tasks at the same moment: at least one of them sees the circle.
+#[test]
+fn loom_a10_asks_that_close_a_circle() {
+    explore(|| {
+        let world = World::new(ByHand::new());
+        let cells = [(); 2].map(|()| cell_in(&world, Mailbox::bounded(2)));
+        let [one, other] = cells.clone();
+        let asks = |from: Asked<u32>, to: Asked<u32>| {
+            let mut member = Some(from as Arc<dyn Member>);
+            let inside = current::enter(&mut member, Waker::noop());
+            let mut ask = Ask::new(&to, |reply| reply);
+            let polled = poll_once(&mut ask);
+            drop(inside);
+            // The edge stays for as long as the ask does.
+            core::mem::forget(ask);
+            polled.is_ready()
+        };
+        let thread = thread::spawn(move || asks(one, other));
+        let [one, other] = cells;
+        let found = asks(other, one);
+        assert!(thread.join().unwrap() || found);
+    });
+}

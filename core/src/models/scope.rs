@@ -1,0 +1,166 @@
+//! `Scope`: its end against whatever is started in it at that moment.
+//!
+//! Proves for these orders: T5 (`wait_all` returns neither early nor never), T6 (a launch is refused with the future handed back, or the
+//! child is the scope's), T7 (a cancel reaches every child), T8 (what never started is dropped), T10 (one `on_done` each).
+
+use super::{ByHand, Times, block_on, explore};
+use crate::{Cause, Exit, Scope};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::{pending, ready};
+use loom::thread;
+
+fn scope() -> (Arc<ByHand>, Arc<Scope>) {
+    let runtime = ByHand::new();
+    let scope = Arc::new(Scope::under(&runtime.token()));
+    (runtime, scope)
+}
+
+/// Counts when it is dropped: the future that holds it is gone then.
+struct Held(Times);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
+
+/// A task that would never end is launched while the scope is cancelled.
+#[test]
+fn loom_t6_t7_launch_against_cancel() {
+    explore(|| {
+        let (runtime, scope) = scope();
+        let gone = Times::default();
+        let (launches, held) = (Arc::clone(&scope), Held(gone.clone()));
+        let launcher = thread::spawn(move || {
+            let launched = launches.launch(async move {
+                let _held = held;
+                pending::<()>().await;
+            });
+            runtime.run_spawned();
+            launched
+        });
+        scope.cancel("now");
+        assert!(block_on(scope.wait_all()).is_ok());
+        let gone_by_then = gone.get();
+        match launcher.join().unwrap() {
+            Ok(task) => {
+                assert_eq!(gone_by_then, 1, "the wait is over, so the future is gone");
+                assert_eq!(block_on(task.exited()), Exit::Cancelled("now".into()));
+            }
+            Err(refused) => {
+                assert_eq!(gone.get(), 0, "it came back");
+                drop(refused);
+                assert_eq!(gone.get(), 1);
+            }
+        }
+        assert_eq!(block_on(scope.exited()), Exit::Cancelled("now".into()));
+    });
+}
+
+/// A task is launched and runs to its end while the scope is closed: it is refused or waited for.
+#[test]
+fn loom_t5_t6_launch_against_close() {
+    explore(|| {
+        let (runtime, scope) = scope();
+        let (gone, done) = (Times::default(), Times::default());
+        let (launches, held, counts) = (Arc::clone(&scope), Held(gone.clone()), done.clone());
+        let launcher = thread::spawn(move || {
+            let launched = launches.launch(async move { drop(held) });
+            if let Ok(task) = &launched {
+                task.on_done(move |_| counts.add());
+            }
+            runtime.run_spawned();
+            launched
+        });
+        scope.close();
+        assert!(block_on(scope.wait_all()).is_ok());
+        let (gone_by_then, done_by_then) = (gone.get(), done.get());
+        match launcher.join().unwrap() {
+            Ok(task) => {
+                assert_eq!((gone_by_then, done_by_then, done.get()), (1, 1, 1));
+                assert_eq!(task.any().exit(), Some(Exit::Closed));
+            }
+            Err(refused) => {
+                drop(refused);
+                assert_eq!((gone.get(), done.get()), (1, 0));
+            }
+        }
+        assert_eq!(block_on(scope.exited()), Exit::Closed);
+    });
+}
+
+/// The last two children leave while the scope is closed: it ends, once, whoever of the three comes last.
+#[test]
+fn loom_t5_last_children_against_close() {
+    explore(|| {
+        let (runtime, scope) = scope();
+        let done = Times::default();
+        let counts = done.clone();
+        scope.on_done(move |_| counts.add());
+        (0..2).for_each(|_| drop(scope.launch(ready(())).unwrap()));
+        let tasks: Vec<_> = core::iter::from_fn(|| runtime.take()).collect();
+        let runners: Vec<_> = tasks.into_iter().map(|task| thread::spawn(move || block_on(task))).collect();
+        scope.close();
+        assert!(block_on(scope.wait_all()).is_ok());
+        assert_eq!(block_on(scope.exited()), Exit::Closed);
+        assert_eq!(done.get(), 1);
+        runners.into_iter().for_each(|runner| runner.join().unwrap());
+    });
+}
+
+/// A cancel against the first poll of a task: its future is dropped once, by the cancel or by its own task, and it leaves once.
+#[test]
+fn loom_t8_cancel_against_the_first_poll() {
+    explore(|| {
+        let (runtime, scope) = scope();
+        let (gone, done) = (Times::default(), Times::default());
+        let (held, counts) = (Held(gone.clone()), done.clone());
+        let task = scope.launch(async move {
+            let _held = held;
+            pending::<()>().await;
+        });
+        let task = task.unwrap();
+        task.on_done(move |_| counts.add());
+        let runner = thread::spawn(move || runtime.run_spawned());
+        task.cancel("now");
+        assert_eq!(block_on(task.exited()), Exit::Cancelled("now".into()));
+        assert_eq!((gone.get(), done.get()), (1, 1));
+        runner.join().unwrap();
+        assert!(scope.try_wait_all().is_ok());
+    });
+}
+
+/// A scope made inside one that is cancelled is refused, or cancelled with it.
+#[test]
+fn loom_t4_adopt_against_cancel() {
+    explore(|| {
+        let (_runtime, scope) = scope();
+        let outer = Arc::clone(&scope);
+        let maker = thread::spawn(move || outer.scope("inner").map(|inner| (block_on(inner.exited()), inner)));
+        scope.cancel("now");
+        assert!(block_on(scope.wait_all()).is_ok());
+        if let Ok((exit, _inner)) = maker.join().unwrap() {
+            assert_eq!(exit, Exit::Cancelled("now".into()));
+        }
+        assert_eq!(block_on(scope.exited()), Exit::Cancelled("now".into()));
+    });
+}
+
+/// The token that a scope gives out and the token it hangs below, both against their cancels.
+#[test]
+fn loom_t7_token_of_a_scope_against_cancel() {
+    explore(|| {
+        let above = ByHand::new().token();
+        let hangs_below = above.clone();
+        let maker = thread::spawn(move || {
+            let scope = Scope::under(&hangs_below);
+            let token = scope.token();
+            (block_on(token.cancelled()), block_on(scope.exited()))
+        });
+        above.cancel("now");
+        let (cause, exit) = maker.join().unwrap();
+        assert_eq!((cause, exit), (Cause::from("now"), Exit::Cancelled("now".into())));
+        assert_eq!(above.listening(), (0, 0));
+    });
+}
