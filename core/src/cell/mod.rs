@@ -351,6 +351,39 @@ mod tests {
         size_of::<F>()
     }
 
+    /// One signal more than are heard in a row, and no message to serve in between: the actor hears them all and goes idle.
+    #[test]
+    fn a5_many_signals_and_no_message() {
+        struct Hears(Arc<crate::lock::Lock<u32>>);
+
+        impl Actor for Hears {
+            type Msg = ();
+            type Error = core::convert::Infallible;
+
+            async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), Self::Error> {
+                Ok(())
+            }
+
+            async fn signal(&mut self, _signal: crate::Signal, _cx: &mut Context<Self>) -> Result<(), Self::Error> {
+                self.0.with(|heard| *heard += 1);
+                Ok(())
+            }
+        }
+
+        let sim = crate::Dispatcher::seeded(1);
+        let scope = crate::Scope::under(&crate::CancelToken::root(sim.runtime()));
+        let heard = Arc::new(crate::lock::Lock::new(0));
+        let counts = Arc::clone(&heard);
+        let actor = scope.actor("hears", crate::Props::new(move || Hears(Arc::clone(&counts)))).unwrap();
+        for id in 0..=u64::from(SIGNALS_IN_A_ROW_MAX) {
+            let id = crate::ActorId(1_000 + id);
+            let ended = crate::Terminated { id, path: actor.path(), exit: Exit::Closed };
+            assert!(actor.try_send_system(crate::SystemMessage::Terminated(ended)).is_ok());
+        }
+        sim.drain_ready();
+        assert_eq!(heard.with(|heard| *heard), SIGNALS_IN_A_ROW_MAX + 1);
+    }
+
     #[test]
     fn a14_cell_and_task_stay_small() {
         // With the 128 bytes of a Tokio task, two counts of an `Arc`, and the parent's table that makes an idle actor.
