@@ -55,8 +55,14 @@ struct Inner {
 struct Job {
     id: u64,
     queued: AtomicBool,
-    future: Lock<Option<BoxFuture<'static, ()>>>,
+    seat: Lock<Seat>,
     inner: Arc<Inner>,
+}
+
+/// The place of a task's future. While a driver polls it, it is empty, and says whether another driver came upon the task meanwhile.
+struct Seat {
+    future: Option<BoxFuture<'static, ()>>,
+    missed: bool,
 }
 
 /// Something ready to run.
@@ -223,7 +229,7 @@ impl Drop for Dispatcher {
         let (jobs, ready, timers) = self.inner.queue.with(Queue::shut);
         drop((ready, timers));
         for job in jobs.into_values() {
-            let future = job.future.with(Option::take);
+            let future = job.seat.with(|seat| seat.future.take());
             drop(future);
         }
     }
@@ -306,14 +312,25 @@ impl Inner {
 
 impl Job {
     fn run(self: Arc<Self>) {
-        let Some(mut future) = self.future.with(Option::take) else { return };
         self.queued.store(false, Ordering::Release);
+        let taken = self.seat.with(|seat| {
+            let future = seat.future.take();
+            seat.missed = future.is_none();
+            future
+        });
+        let Some(mut future) = taken else { return };
         let waker = Waker::from(Arc::clone(&self));
         // A task of ours contains its own panics; should one get out, the task is gone and the panic is the driver's.
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             let shut = self.inner.queue.with(|queue| queue.is_shut);
             if !shut {
-                self.future.with(|place| *place = Some(future));
+                let missed = self.seat.with(|seat| {
+                    seat.future = Some(future);
+                    core::mem::take(&mut seat.missed)
+                });
+                if missed {
+                    self.wake();
+                }
             }
             return;
         }
@@ -357,8 +374,8 @@ impl Runtime for Handle {
                 return None;
             }
             queue.last_job += 1;
-            let future = Lock::new(task.take());
-            let job = Job { id: queue.last_job, queued: AtomicBool::new(true), future, inner: Arc::clone(inner) };
+            let seat = Lock::new(Seat { future: task.take(), missed: false });
+            let job = Job { id: queue.last_job, queued: AtomicBool::new(true), seat, inner: Arc::clone(inner) };
             let job = Arc::new(job);
             queue.jobs.insert(job.id, Arc::clone(&job));
             Some(job)
