@@ -14,6 +14,7 @@
 mod actor;
 mod cancel;
 mod departure;
+mod dispatcher;
 mod mailbox;
 mod reply;
 mod scope;
