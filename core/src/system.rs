@@ -111,11 +111,11 @@ impl System {
         Arc::clone(&self.root).wind_down(WindDown::Close);
         let runtime = Arc::clone(&self.root.node().world().runtime);
         if let Some(child) = inside {
-            let root = self.root_member();
-            let deadline = runtime.sleep_until(runtime.now() + grace);
+            let (root, ended) = (self.root_member(), WaitAll::of(self.root_member(), Some(grace)));
             runtime.spawn(alloc::boxed::Box::pin(async move {
-                deadline.await;
-                node::cancel(&root, &Cause::DeadlineExceeded);
+                if let Err(WaitError::StillRunning(_)) = ended.await {
+                    node::cancel(&root, &Cause::DeadlineExceeded);
+                }
             }));
             return Err(ShutdownError::FromInside(child));
         }
