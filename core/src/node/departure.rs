@@ -1,5 +1,6 @@
 //! How a member is cancelled, and how it leaves the tree.
 
+use super::family::Family;
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
 use crate::{Cause, Counts, Event, Exit, Signal};
@@ -45,7 +46,7 @@ impl Node {
             }
             life.phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
-            let ended = life.known_family().map(|family| family.ended).unwrap_or_default();
+            let ended = life.known_family_mut().map(Family::report).unwrap_or_default();
             let listeners = life
                 .rare
                 .as_mut()
@@ -93,17 +94,23 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
 
 /// Takes `child` out of `parent`'s table; the exit of `parent` if that was all it waited for and it has no task to notice.
 fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit> {
-    let (released, in_turn, waiters, childless) = parent.node().life.with(|life| {
+    let (released, in_turn, waiters, childless, orphaned) = parent.node().life.with(|life| {
         let closing = life.phase == Phase::Closing || life.cancel().is_some();
         let family = life.family();
-        family.ended += counts;
+        let orphaned = family.reported;
+        if !orphaned {
+            family.ended += counts;
+        }
         let released = family.let_go(child);
         let in_turn = family.was_awaited(child.id);
         let childless = family.is_empty();
         let waiters = if childless { family.waiters.take() } else { None };
-        (released, in_turn, waiters, childless && closing)
+        (released, in_turn, waiters, childless && closing, orphaned)
     });
     drop(released);
+    if orphaned {
+        parent.node().add_ended(counts);
+    }
     wake_all(waiters);
     if in_turn {
         parent.node().wind_down_next();

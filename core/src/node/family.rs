@@ -25,6 +25,8 @@ pub(super) struct Family {
     first_failure: Option<FailureInfo>,
     pub(super) guardian: Guardian,
     pub(super) ended: Counts,
+    /// `ended` has been added to the parent's: what comes later is for a node further up.
+    pub(super) reported: bool,
     pub(super) waiters: Wakers,
 }
 
@@ -47,6 +49,12 @@ pub(crate) enum Refused {
 impl Family {
     pub(super) fn is_empty(&self) -> bool {
         self.children.is_empty()
+    }
+
+    /// The counts of all children that have ended, for the parent above. Whoever ends later reports there itself.
+    pub(super) fn report(&mut self) -> Counts {
+        self.reported = true;
+        self.ended
     }
 
     fn members(&self) -> impl Iterator<Item = &Arc<dyn Member>> {
@@ -261,6 +269,21 @@ impl Node {
             total += member.node().ended_and_children(&mut members);
         }
         total
+    }
+
+    /// Adds what became of messages below this node to the first node from here up that has not left the tree itself. Children
+    /// outlive their parent only when a runtime drops its tasks.
+    #[cold]
+    pub(super) fn add_ended(&self, counts: Counts) {
+        self.upwards().find(|node| {
+            node.life.with(|life| {
+                let family = life.family();
+                if !family.reported {
+                    family.ended += counts;
+                }
+                !family.reported
+            })
+        });
     }
 
     fn ended_and_children(&self, children: &mut Vec<Arc<dyn Member>>) -> Counts {
