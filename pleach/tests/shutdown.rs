@@ -1,0 +1,390 @@
+//! Ends that come from inside, and the end of a whole system: T11, T13.
+
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::{AnyRef, AskError, BoxError, LookupError, Refusal, Runtime, ShutdownError, WaitError};
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// An actor that ends things from its own handler, and logs what it was told of them.
+struct Inside {
+    log: Log,
+    system: Arc<Mutex<Option<ActorSystem>>>,
+    parent: Option<AnyRef>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    StopMyself,
+    CancelMyself,
+    StopParent,
+    CloseParent,
+    CancelParent,
+    BeginShutdown,
+    AwaitShutdown,
+    AwaitEnded,
+    Kill,
+    DropTheSystem,
+}
+
+const ENDS: [End; 10] = [
+    End::StopMyself,
+    End::CancelMyself,
+    End::StopParent,
+    End::CloseParent,
+    End::CancelParent,
+    End::BeginShutdown,
+    End::AwaitShutdown,
+    End::AwaitEnded,
+    End::Kill,
+    End::DropTheSystem,
+];
+
+impl Inside {
+    #[allow(clippy::await_holding_lock, reason = "the answer comes at once, which is what is being tested")]
+    async fn end(&self, end: End, cx: &Context<Self>) {
+        let parent = self.parent.as_ref().unwrap();
+        match end {
+            End::StopMyself => cx.stop(),
+            End::CancelMyself => cx.me().cancel("myself"),
+            End::StopParent => parent.stop(),
+            End::CloseParent => parent.close(),
+            End::CancelParent => parent.cancel("from below"),
+            End::Kill => self.root().kill(),
+            End::BeginShutdown => self.root().begin_shutdown(),
+            End::DropTheSystem => drop(self.system.lock().unwrap().take()),
+            End::AwaitShutdown => {
+                let system = self.system.lock().unwrap().take().unwrap();
+                let answer = system.shutdown(Duration::from_secs(1)).await;
+                let Err(ShutdownError::FromInside(path)) = answer else { panic!("{answer:?}") };
+                assert_eq!(path, cx.path());
+                *self.system.lock().unwrap() = Some(system);
+            }
+            End::AwaitEnded => {
+                self.root().begin_shutdown();
+                let ended = self.system.lock().unwrap().as_ref().unwrap().ended();
+                assert!(matches!(ended.await, Err(WaitError::FromInside { .. })));
+            }
+        }
+    }
+
+    fn root(&self) -> RootContext {
+        self.system.lock().unwrap().as_ref().unwrap().root()
+    }
+}
+
+impl Actor for Inside {
+    type Msg = Option<End>;
+    type Error = BoxError;
+
+    async fn handle(&mut self, end: Option<End>, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        if let Some(end) = end {
+            self.end(end, cx).await;
+        }
+        self.log.lock().unwrap().push(format!("handled {end:?}"));
+        Ok(())
+    }
+
+    async fn stopped(&mut self, exit: &Exit, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.log.lock().unwrap().push(format!("stopped {exit}"));
+        Ok(())
+    }
+}
+
+#[test]
+fn t11_an_end_from_inside_never_deadlocks() {
+    for end in ENDS {
+        explore(0..30, |sim| {
+            let system = Arc::new(Mutex::new(Some(sim.system("t11"))));
+            let crew = system.lock().unwrap().as_ref().unwrap().supervisor("crew", OneForOne::new()).unwrap();
+            let log = Log::default();
+            let (parts, parent) = ((Arc::clone(&log), Arc::clone(&system)), crew.any());
+            let make = move || Inside { log: parts.0.clone(), system: parts.1.clone(), parent: Some(parent.clone()) };
+            crew.spawn("sibling", Props::new(make.clone())).unwrap();
+            let actor = crew.spawn("actor", Props::new(make)).unwrap();
+            actor.tell(Some(end)).unwrap();
+            actor.tell(None).unwrap();
+            // A deadlock would be a stall, and the simulator panics at one.
+            let exit = sim.run(actor.exited());
+            let expected = match end {
+                End::StopMyself | End::StopParent => Exit::Stopped,
+                End::CloseParent | End::BeginShutdown | End::AwaitShutdown | End::AwaitEnded => Exit::Closed,
+                End::CancelMyself => Exit::Cancelled("myself".into()),
+                End::CancelParent => Exit::Cancelled("from below".into()),
+                End::Kill => Exit::Cancelled(Cause::Cancelled),
+                End::DropTheSystem => Exit::Cancelled(Cause::Dropped),
+            };
+            assert_eq!(exit, expected, "{end:?}");
+            if !matches!(end, End::StopMyself | End::CancelMyself) {
+                sim.run(crew.any().exited());
+            }
+            let handled = log.lock().unwrap().iter().filter(|line| line.starts_with("handled")).count();
+            assert_eq!(handled, if exit == Exit::Closed { 2 } else { 1 }, "{end:?}: {log:?}");
+            assert!(log.lock().unwrap().contains(&format!("stopped {exit}")), "{log:?}");
+            assert!(actor.counts().is_settled());
+            let system = system.lock().unwrap().take();
+            if let Some(system) = system {
+                sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
+                assert!(system.root().running().is_empty() && system.counts().is_settled());
+                assert_eq!(system.failures(), 0);
+            }
+            sim.settle();
+            assert_eq!(sim.tasks_alive(), 0, "{end:?} leaves something behind");
+        });
+    }
+}
+
+#[test]
+fn t11_a_handler_that_began_the_shutdown_and_waits_on_is_cancelled_at_the_deadline() {
+    explore(0..50, |sim| {
+        let system = Arc::new(sim.system("t11"));
+        let scope = system.scope("s").unwrap();
+        let inside = Arc::clone(&system);
+        let task = scope.launch(async move {
+            let answer = inside.shutdown(Duration::from_secs(3)).await;
+            assert!(matches!(answer, Err(ShutdownError::FromInside(_))), "{answer:?}");
+            pending::<()>().await;
+        });
+        assert_eq!(sim.run(task.unwrap().exited()), Exit::Cancelled(Cause::DeadlineExceeded));
+        assert_eq!(sim.now().since_start(), Duration::from_secs(3));
+        assert_eq!((system.failures(), system.root().running().len()), (0, 0));
+    });
+}
+
+/// Counts, after a while if it must.
+struct Slow {
+    runtime: Arc<dyn Runtime>,
+    handled: Arc<AtomicUsize>,
+}
+
+impl Actor for Slow {
+    type Msg = Duration;
+    type Error = BoxError;
+
+    async fn handle(&mut self, wait: Duration, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.runtime.sleep_until(self.runtime.now() + wait).await;
+        self.handled.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn slow(sim: &Sim, handled: &Arc<AtomicUsize>) -> Props<Slow> {
+    let (runtime, handled) = (sim.runtime(), Arc::clone(handled));
+    Props::new(move || Slow { runtime: Arc::clone(&runtime), handled: Arc::clone(&handled) })
+}
+
+#[test]
+fn t13_shutdown_stops_accepting_and_drains() {
+    explore(0..100, |sim| {
+        let system = sim.system("t13");
+        let handled = Arc::new(AtomicUsize::new(0));
+        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+        let actors: Vec<_> = (0..3).map(|n| crew.spawn(&n.to_string(), slow(sim, &handled)).unwrap()).collect();
+        for actor in &actors {
+            (0..10).for_each(|_| actor.tell(Duration::from_millis(10)).unwrap());
+        }
+        let began = sim.now();
+        sim.run(async {
+            let shutdown = system.shutdown(Duration::from_secs(60));
+            let mut shutdown = std::pin::pin!(shutdown);
+            assert!(futures::poll!(shutdown.as_mut()).is_pending());
+            let refused = system.spawn("late", slow(sim, &handled)).unwrap_err();
+            assert_eq!(refused.why, Refusal::ShuttingDown { parent: "/user".parse().unwrap() });
+            assert!(system.scope("late").is_err() && system.supervisor("late", OneForOne::new()).is_err());
+            shutdown.await.unwrap();
+        });
+        assert_eq!(sim.now() - began, Duration::from_millis(100), "it ends when it has drained");
+        assert_eq!(handled.load(Ordering::Relaxed), 30);
+        assert!(actors.iter().all(|actor| actor.exit() == Some(Exit::Closed)));
+        assert_eq!(system.counts(), Counts { accepted: 30, handled: 30, ..Counts::default() });
+    });
+}
+
+#[test]
+fn t13_at_the_deadline_it_cancels_and_names_who_was_still_running() {
+    explore(0..50, |sim| {
+        let system = sim.system("t13");
+        let handled = Arc::new(AtomicUsize::new(0));
+        let late = system.spawn("late", slow(sim, &handled)).unwrap();
+        let quick = system.spawn("quick", slow(sim, &handled)).unwrap();
+        quick.tell(Duration::from_millis(1)).unwrap();
+        late.tell(Duration::from_secs(3_600)).unwrap();
+        late.tell(Duration::ZERO).unwrap();
+        let Err(error) = sim.run(system.shutdown(Duration::from_secs(2))) else { panic!("one was late") };
+        let ShutdownError::Late(running) = &error else { panic!("it ended once it was cancelled: {error}") };
+        assert!(running.iter().any(|one| one.path == late.path()) && running.iter().all(|one| one.path != quick.path()));
+        assert!(error.to_string().contains("/user/late"), "{error}");
+        assert_eq!(sim.now().since_start(), Duration::from_secs(2));
+        assert_eq!(late.exit(), Some(Exit::Cancelled(Cause::DeadlineExceeded)));
+        assert_eq!(quick.exit(), Some(Exit::Closed));
+        let Counts { accepted, handled, failed, dead_lettered } = system.counts();
+        assert_eq!((accepted, handled, failed, dead_lettered), (3, 1, 1, 1));
+        assert!(system.root().running().is_empty());
+        sim.run(system.shutdown(Duration::ZERO)).unwrap();
+    });
+}
+
+#[test]
+fn t13_any_number_may_shut_it_down_at_once() {
+    explore(0..50, |sim| {
+        let system = sim.system("t13");
+        let handled = Arc::new(AtomicUsize::new(0));
+        let actor = system.spawn("a", slow(sim, &handled)).unwrap();
+        actor.tell(Duration::from_millis(5)).unwrap();
+        let both = futures::future::join(system.shutdown(Duration::from_secs(1)), system.shutdown(Duration::from_secs(9)));
+        let (one, other) = sim.run(both);
+        assert!(one.is_ok() && other.is_ok());
+        assert_eq!(handled.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn t13_kill_cancels_at_once_and_dropping_is_a_kill_with_its_own_cause() {
+    explore(0..50, |sim| {
+        for (dropped, cause) in [(false, Cause::Cancelled), (true, Cause::Dropped)] {
+            let system = sim.system("t13");
+            let (root, handled) = (system.root(), Arc::new(AtomicUsize::new(0)));
+            let scope = system.scope("s").unwrap();
+            let actors = [system.spawn("a", slow(sim, &handled)).unwrap(), scope.actor("b", slow(sim, &handled)).unwrap()];
+            for actor in &actors {
+                (0..3).for_each(|_| actor.tell(Duration::from_secs(1)).unwrap());
+            }
+            let task = scope.launch(pending::<()>()).unwrap();
+            let now = sim.run(async {
+                sim.step_aside().await;
+                sim.now()
+            });
+            if dropped {
+                drop(system)
+            } else {
+                system.kill()
+            }
+            for exited in [actors[0].exited(), actors[1].exited(), task.exited(), scope.exited()] {
+                assert_eq!(sim.run(exited), Exit::Cancelled(cause.clone()));
+            }
+            assert_eq!((sim.now(), handled.load(Ordering::Relaxed)), (now, 0));
+            assert!(root.running().is_empty() && root.counts().is_settled(), "{}", root.counts());
+            assert_eq!(root.counts().accepted, 6);
+        }
+    });
+}
+
+#[test]
+fn t13_a_system_after_its_shutdown_answers_everything_with_an_error() {
+    let sim = Sim::new(13);
+    let system = sim.system("t13");
+    let handled = Arc::new(AtomicUsize::new(0));
+    let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+    let scope = system.scope("s").unwrap();
+    let actor = crew.spawn("a", slow(&sim, &handled)).unwrap();
+    sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
+    assert!(matches!(system.spawn("b", slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
+    assert!(matches!(system.spawn_unnamed(slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
+    assert!(matches!(crew.spawn("b", slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
+    assert!(matches!(scope.launch(async {}).unwrap_err().why, Refusal::ShuttingDown { .. }));
+    assert!(matches!(system.scope("t"), Err(Refusal::ShuttingDown { .. })));
+    let wait = Duration::from_millis(7);
+    assert!(matches!(actor.tell(wait), Err(SendError::Closed(back)) if back == wait));
+    assert!(matches!(sim.run(actor.send(wait)), Err(SendError::Closed(back)) if back == wait));
+    assert!(matches!(sim.run(actor.ask(|_: Reply<()>| wait)), Err(AskError::Closed)));
+    assert!(
+        matches!(system.root().lookup::<Duration>(&actor.path()), Err(LookupError::NotFound(path)) if path == actor.path())
+    );
+    assert_eq!(sim.run(actor.exited()), Exit::Closed);
+    sim.run(system.ended()).unwrap();
+    sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
+    system.kill();
+    assert_eq!(system.counts(), Counts::default());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t13_on_tokio_what_does_not_end_even_when_cancelled_is_named() {
+    let system = ActorSystem::builder("t13").grace(Duration::from_millis(50)).build().unwrap();
+    let scope = system.scope("s").unwrap();
+    let (release, released) = channel::<()>();
+    scope.task().named("stuck").launch(async move { released.recv().map_err(BoxError::from) }).unwrap();
+    let actor = system.spawn("fine", Props::from_fn(|| (), |(), _: u32| Ok::<(), BoxError>(()))).unwrap();
+    (0..100).for_each(|n| actor.tell(n).unwrap());
+    let error = system.shutdown(Duration::from_millis(50)).await.unwrap_err();
+    let ShutdownError::Stuck(running) = &error else { panic!("{error}") };
+    let stuck: Vec<_> = running.iter().filter(|one| one.in_poll).map(|one| one.path.to_string()).collect();
+    assert_eq!(stuck, ["/user/s/stuck"]);
+    assert!(error.to_string().contains("/user/s/stuck (cancelled "), "{error}");
+    assert_eq!(actor.exit(), Some(Exit::Closed), "the youngest was drained before");
+    release.send(()).unwrap();
+    system.ended().await.unwrap();
+    assert_eq!(system.counts().handled, 100);
+}
+
+/// An actor with children, to be left hanging in the air.
+struct Family {
+    depth: u32,
+}
+
+impl Actor for Family {
+    type Msg = bool;
+    type Error = BoxError;
+
+    async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        if self.depth > 0 {
+            for n in 0..2 {
+                let depth = self.depth - 1;
+                let child = cx.spawn(&n.to_string(), Props::new(move || Family { depth })).unwrap();
+                child.tell(false)?;
+                child.tell(true)?;
+                child.tell(false)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, wait: bool, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        if wait {
+            pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn t13_dropping_the_tokio_runtime_settles_every_count_and_empties_the_tree() {
+    for workers in [1, 2] {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap();
+        let guard = runtime.enter();
+        let system = ActorSystem::new("orphans").unwrap();
+        let scope = system.scope("s").unwrap();
+        let actor = scope.actor("top", Props::new(|| Family { depth: 4 })).unwrap();
+        let task = scope.launch(pending::<()>()).unwrap();
+        let mut produced = scope.produce::<u32, _>(1, |out| async { drop((out, pending::<()>().await)) }).unwrap();
+        // 30 actors below the top one; each handles one message and waits in the second, and the third is queued.
+        while system.counts().handled < 30 || system.counts().accepted < 90 {
+            std::thread::yield_now();
+        }
+        drop(guard);
+        drop(runtime);
+        let ended = Exit::Cancelled(Cause::Dropped);
+        assert_eq!((actor.exit(), task.any().exit()), (Some(ended.clone()), Some(ended)));
+        assert_eq!(pleach::block_on(produced.next()), None);
+        let counts = system.counts();
+        assert!(counts.is_settled(), "{counts}");
+        assert_eq!((counts.accepted, counts.handled), (90, 30));
+        scope.blocking_wait_all_for(Duration::ZERO).unwrap();
+        drop(scope);
+        assert_eq!(system.root().running().len(), 2, "only the guardians are left");
+        pleach::block_on(system.shutdown(Duration::from_secs(1))).unwrap();
+        assert!(system.root().running().is_empty());
+        // What is started on a runtime that is gone ends at once as well.
+        let scope = Scope::under(&CancelToken::root(pleach::TokioRuntime::new(dead_handle())));
+        let task = scope.launch(pending::<()>()).unwrap();
+        assert_eq!(task.any().exit(), Some(Exit::Cancelled(Cause::Dropped)));
+    }
+}
+
+fn dead_handle() -> tokio::runtime::Handle {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.handle().clone()
+}
