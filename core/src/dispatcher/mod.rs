@@ -7,7 +7,8 @@
 //!
 //! Owned here: the tasks, the ready queue, the timers. Invariants:
 //! 1. A task is in the ready queue at most once; waking it while it runs puts it back.
-//! 2. A task's future is polled by one thread at a time: whoever steps takes it out of the task and puts it back.
+//! 2. A task's future is polled by one thread at a time: whoever steps takes it out of the task and puts it back. A second driver
+//!    that comes upon it meanwhile leaves word, so no wake-up is lost.
 //! 3. Nothing is polled, woken or dropped under the lock.
 
 mod queue;
@@ -55,14 +56,18 @@ struct Inner {
 struct Job {
     id: u64,
     queued: AtomicBool,
-    seat: Lock<Seat>,
+    future: Lock<Place>,
     inner: Arc<Inner>,
 }
 
-/// The place of a task's future. While a driver polls it, it is empty, and says whether another driver came upon the task meanwhile.
-struct Seat {
-    future: Option<BoxFuture<'static, ()>>,
-    missed: bool,
+/// Where the future of a task is.
+enum Place {
+    Here(BoxFuture<'static, ()>),
+    /// Somebody polls it; another driver came upon it meanwhile if `again`.
+    Away {
+        again: bool,
+    },
+    Gone,
 }
 
 /// Something ready to run.
@@ -140,6 +145,7 @@ impl Dispatcher {
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                    self.inner.hand_over();
                     return Poll::Ready(output);
                 }
                 if self.inner.step(None).is_none() && self.inner.wait_for_more(cx.waker()).is_pending() {
@@ -166,7 +172,7 @@ impl Dispatcher {
         let mut output = None;
         loop {
             let mut poll_main = || {
-                main.queued.store(false, Ordering::Release);
+                main.queued.swap(false, Ordering::AcqRel);
                 if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     output = Some(done);
                 }
@@ -229,7 +235,7 @@ impl Drop for Dispatcher {
         let (jobs, ready, timers) = self.inner.queue.with(Queue::shut);
         drop((ready, timers));
         for job in jobs.into_values() {
-            let future = job.seat.with(|seat| seat.future.take());
+            let future = job.future.with(|place| core::mem::replace(place, Place::Gone));
             drop(future);
         }
     }
@@ -285,11 +291,12 @@ impl Inner {
 
     /// Leaves `waker` for whatever becomes ready. `Ready` if something has, meanwhile.
     fn wait_for_more(&self, waker: &Waker) -> Poll<()> {
-        let (more, next_timer, replaced) = self.queue.with(|queue| {
-            let replaced = queue.driver.replace(waker.clone());
-            (queue.is_ready(), queue.next_timer(), replaced)
+        let (more, next_timer) = self.queue.with(|queue| {
+            if !queue.drivers.iter().any(|known| known.will_wake(waker)) {
+                queue.drivers.push(waker.clone());
+            }
+            (queue.is_ready(), queue.next_timer())
         });
-        drop(replaced);
         if more {
             waker.wake_by_ref();
         } else if let (Some(clock), Some(at)) = (&self.clock, next_timer) {
@@ -300,42 +307,62 @@ impl Inner {
 
     fn enqueue(&self, ready: Ready) {
         let control = self.waking_for_control.load(Ordering::Relaxed);
-        let driver = self.queue.with(|queue| {
+        let drivers = self.queue.with(|queue| {
             queue.push(ready, control);
-            queue.driver.take()
+            core::mem::take(&mut queue.drivers)
         });
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+        drivers.into_iter().for_each(Waker::wake);
+    }
+
+    /// A driver leaves: the others look for themselves, at timers too, which it may have been the only one to know.
+    fn hand_over(&self) {
+        let drivers = self.queue.with(|queue| core::mem::take(&mut queue.drivers));
+        drivers.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Job {
     fn run(self: Arc<Self>) {
-        self.queued.store(false, Ordering::Release);
-        let taken = self.seat.with(|seat| {
-            let future = seat.future.take();
-            seat.missed = future.is_none();
-            future
-        });
-        let Some(mut future) = taken else { return };
+        let Some(mut future) = self.future.with(Place::take) else { return };
+        // A swap and not a store: a wake-up that found it still queued has done nothing but this, and the poll must see what it was for.
+        self.queued.swap(false, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(&self));
         // A task of ours contains its own panics; should one get out, the task is gone and the panic is the driver's.
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            let shut = self.inner.queue.with(|queue| queue.is_shut);
-            if !shut {
-                let missed = self.seat.with(|seat| {
-                    seat.future = Some(future);
-                    core::mem::take(&mut seat.missed)
-                });
-                if missed {
-                    self.wake();
+            let (again, shut) = self.future.with(|place| match place {
+                Place::Away { again } => {
+                    let again = *again;
+                    *place = Place::Here(future);
+                    (again, None)
                 }
+                _ => (false, Some(future)),
+            });
+            drop(shut);
+            if again {
+                let inner = Arc::clone(&self.inner);
+                inner.enqueue(Ready::Job(self));
             }
             return;
         }
         let ended = self.inner.queue.with(|queue| queue.jobs.remove(&self.id));
         drop(ended);
+    }
+}
+
+impl Place {
+    /// The future to poll. Whoever finds it away leaves word, so that it is polled once more.
+    fn take(&mut self) -> Option<BoxFuture<'static, ()>> {
+        if let Self::Away { again } = self {
+            *again = true;
+            return None;
+        }
+        match core::mem::replace(self, Self::Away { again: false }) {
+            Self::Here(future) => Some(future),
+            other => {
+                *self = other;
+                None
+            }
+        }
     }
 }
 
@@ -374,8 +401,8 @@ impl Runtime for Handle {
                 return None;
             }
             queue.last_job += 1;
-            let seat = Lock::new(Seat { future: task.take(), missed: false });
-            let job = Job { id: queue.last_job, queued: AtomicBool::new(true), seat, inner: Arc::clone(inner) };
+            let future = Lock::new(task.take().map_or(Place::Gone, Place::Here));
+            let job = Job { id: queue.last_job, queued: AtomicBool::new(true), future, inner: Arc::clone(inner) };
             let job = Arc::new(job);
             queue.jobs.insert(job.id, Arc::clone(&job));
             Some(job)

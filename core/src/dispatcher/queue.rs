@@ -10,7 +10,7 @@ use core::task::Waker;
 pub(super) struct Queue {
     pub(super) jobs: BTreeMap<u64, Arc<Job>>,
     pub(super) last_job: u64,
-    pub(super) driver: Option<Waker>,
+    pub(super) drivers: Vec<Waker>,
     pub(super) random: Random,
     pub(super) now: Instant,
     pub(super) polls: u64,
@@ -49,7 +49,7 @@ impl Queue {
         Self {
             jobs: BTreeMap::new(),
             last_job: 0,
-            driver: None,
+            drivers: Vec::new(),
             random: Random::seeded(seed),
             now: Instant::ZERO,
             polls: 0,

@@ -30,7 +30,8 @@ impl Clock for StdClock {
 }
 
 impl Dispatcher {
-    /// A dispatcher on the machine's clock.
+    /// A dispatcher on the machine's clock, to be driven by [`blocking_dispatch_loop`](Self::blocking_dispatch_loop). To await timers
+    /// in `run_until` and the like, give it a [`Clock`] with a `wake_at` of its own.
     pub fn on_std() -> Self {
         Self::new(StdClock::new())
     }
@@ -51,5 +52,6 @@ impl Dispatcher {
                 None => thread::park(),
             }
         }
+        self.inner.hand_over();
     }
 }
