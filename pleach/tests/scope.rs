@@ -275,9 +275,8 @@ fn assert_refuses_all(sim: &Sim, scope: &Scope) {
 fn t6_a_scope_that_shuts_down_refuses_and_hands_back() {
     let sim = Sim::new(6);
     let system = sim.system("t6");
-    let ways: [(&str, fn(&Scope)); 3] =
-        [("cancel", |scope| scope.cancel("enough")), ("stop", Scope::stop), ("close", Scope::close)];
-    for (name, end) in ways {
+    let ends: [fn(&Scope); 3] = [|scope| scope.cancel("enough"), Scope::stop, Scope::close];
+    for (name, end) in ["cancel", "stop", "close"].into_iter().zip(ends) {
         let scope = system.scope(name).unwrap();
         // It has begun to shut down and cannot end yet: the task needs a poll, which nobody gives it.
         let gate = scope.task().named("gate").launch(sim.runtime().sleep_until(sim.now() + Duration::from_secs(1))).unwrap();
@@ -290,7 +289,6 @@ fn t6_a_scope_that_shuts_down_refuses_and_hands_back() {
         assert_refuses_all(&sim, &scope);
     }
     let under = Scope::under(&sim.token());
-    under.token();
     under.cancel(());
     assert_refuses_all(&sim, &under);
 }

@@ -49,7 +49,7 @@ impl Actor for Restless {
     async fn handle(&mut self, n: u32, _cx: &mut Context<Self>) -> Result<(), BoxError> {
         let wait = Duration::from_micros(self.runtime.random() % 1_000);
         self.runtime.sleep_until(self.runtime.now() + wait).await;
-        if self.runtime.random() % 8 == 0 {
+        if self.runtime.random().is_multiple_of(8) {
             return Err("a bad day".into());
         }
         if let Some(next) = &self.next {
