@@ -284,6 +284,7 @@ impl<A: Actor> Body<A> {
             return Poll::Pending;
         }
         if self.suspended {
+            cell.inbox.admit();
             return cell.inbox.poll_control(cx.waker()).map(|()| Refill::Control);
         }
         if !self.batch.is_empty() {
