@@ -7,6 +7,7 @@
 use super::door::type_name;
 use super::guarded::Cut;
 use super::{Body, Cell, End, Leaving, Rare, Stage};
+use crate::current;
 use crate::events::DeadLetterReason;
 use crate::guardian::{self, Verdict};
 use crate::mailbox::control;
@@ -122,13 +123,22 @@ impl<A: Actor> Body<A> {
     /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
     fn drop_state(&mut self, cell: &Cell<A::Msg>) {
         let actor = self.actor.take();
-        if let Err(reason) = catch::catch(|| drop(actor)) {
-            self.record(cell, reason);
+        if core::mem::needs_drop::<A>() {
+            // Replies in the state are held like those of a handler, and answered with what ended it.
+            let mut member = Some(Arc::clone(self.cx.cell()) as Arc<dyn Member>);
+            let inside = current::enter(&mut member, Waker::noop());
+            let dropped = catch::catch(|| drop(actor));
+            drop(inside);
+            if let Err(reason) = dropped {
+                self.record(cell, reason);
+            }
         }
         if self.leaving.is_some() {
             let nothing_left = self.batch.is_empty() && cell.inbox.is_empty();
             self.stage = if nothing_left { Stage::Gone } else { Stage::Bury };
         } else if cell.node.reopen() {
+            let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
+            cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));
             cell.inbox.lower(control::ENDING);
             self.cx.next_incarnation();
             self.suspended = false;
