@@ -51,6 +51,11 @@ impl<M: Send + 'static> Cell<M> {
             let message = self.describe(&message);
             Event::DeadLetter(DeadLetter { to: self.node.path(), message, reason })
         });
+        self.discard(message);
+    }
+
+    /// Drops a message. A panic in that is a failure on record, and changes nothing else.
+    pub(super) fn discard(&self, message: M) {
         if let Err(reason) = catch::catch(|| drop(message)) {
             self.node.events().failure(&self.node.failure(0, reason));
         }

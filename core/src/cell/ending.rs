@@ -251,7 +251,10 @@ impl<A: Actor> Body<A> {
                 cell.inbox.count_dead_lettered();
                 cell.bury(message, DeadLetterReason::HandlerFailed);
             }
-            _ => cell.inbox.count_failed(),
+            kept => {
+                cell.inbox.count_failed();
+                kept.into_iter().for_each(|message| cell.discard(message));
+            }
         }
     }
 
@@ -278,6 +281,8 @@ impl<M: Send + 'static> Extra<M> {
             rare.attempts = 0;
         }
         rare.description = self.describe.is_some().then(|| cell.describe(message));
+        // The copy of the message before goes first: should this one not be copied, there is none to retry.
+        rare.kept.take().into_iter().for_each(|before| cell.discard(before));
         rare.kept = self.copy.map(|copy| copy(message));
     }
 }
