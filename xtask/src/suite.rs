@@ -1,0 +1,90 @@
+//! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
+
+use crate::step::{Outcome, Step, cargo, output_of, run_all};
+use crate::{dependencies, promises};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An example is read in one go.
+const EXAMPLE_LINES_MAX: usize = 80;
+
+/// The bench pulls in every peer, so it is linted alone and never run here.
+const WITHOUT_BENCH: [&str; 3] = ["--workspace", "--exclude", "pleach-bench"];
+
+/// Runs all steps, or those whose names begin with one of `only`.
+pub fn run(root: &Path, only: &[&str]) -> Outcome {
+    let mut steps = steps(root)?;
+    if let Some(unknown) = only.iter().find(|word| !steps.iter().any(|step| step.name.starts_with(**word))) {
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        return Err(format!("no step is called {unknown:?}; there are: {}", names.join(", ")));
+    }
+    steps.retain(|step| only.is_empty() || only.iter().any(|word| step.name.starts_with(word)));
+    run_all(steps)
+}
+
+fn steps(root: &Path) -> Result<Vec<Step>, String> {
+    let (home, models) = (root.to_path_buf(), root.to_path_buf());
+    let mut steps = vec![
+        Step::command("format", &mut cargo(&["fmt", "--all", "--check"])),
+        Step::new("promises", move || promises::check(&home)),
+        Step::new("dependencies", dependencies::check),
+        Step::command("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
+        Step::command("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
+        Step::command("build-no-std", &mut cargo(&["build", "--package", "pleach-core", "--no-default-features"])),
+        Step::command("test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])),
+        Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
+        Step::command(
+            "doc",
+            cargo(&["doc"]).args(WITHOUT_BENCH).args(["--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings"),
+        ),
+        Step::new("loom", move || some_models_pass(loom(&models).env("LOOM_MAX_PREEMPTIONS", "2"))),
+    ];
+    for example in examples(root)? {
+        steps.push(example_step(&example));
+    }
+    steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
+    steps.push(Step::command("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
+    Ok(steps)
+}
+
+fn with_lints(command: &mut Command) -> &mut Command {
+    command.args(["--", "--deny", "warnings"])
+}
+
+/// The loom models, in a target directory of their own: the flag would rebuild everything else twice.
+pub fn loom(root: &Path) -> Command {
+    let target = root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let mut command = cargo(&["test", "--package", "pleach-core", "--lib", "--release", "loom_"]);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target.join("loom"));
+    command
+}
+
+/// Finding no model is a failure too: a name that changed must not turn the step off.
+fn some_models_pass(command: &mut Command) -> Outcome {
+    let said = output_of(command)?;
+    if said.contains("ok. 0 passed") { Err(format!("{said}\nthere is no test called `loom_…` in core")) } else { Ok(()) }
+}
+
+fn examples(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let folder = root.join("examples");
+    let entries = fs::read_dir(&folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    let mut examples: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    examples.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    examples.sort();
+    Ok(examples)
+}
+
+fn example_step(path: &Path) -> Step {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let path = path.to_path_buf();
+    let mut run = cargo(&["run", "--package", "pleach", "--example", &name]);
+    Step::new(format!("example {name}"), move || {
+        let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        match text.lines().count() {
+            0..EXAMPLE_LINES_MAX => output_of(&mut run).map(drop),
+            lines => Err(format!("{} has {lines} lines: keep it under {EXAMPLE_LINES_MAX}", path.display())),
+        }
+    })
+}
