@@ -1,4 +1,118 @@
 //! Supervised actors, structured scopes and tasks in one tree: cancellation goes down it, failures come up it.
+//!
+//! What runs on Tokio runs inside a Tokio runtime (`#[tokio::main]` will do); the simulator needs none. [`prelude`] has what most
+//! programs need.
+//!
+//! # An actor
+//!
+//! A state, one enum of messages, and a handler that is a plain `async fn`. [`Props`] say how to make one, again and again;
+//! [`ActorRef`] is its address.
+//!
+//! ```
+//! use pleach::prelude::*;
+//!
+//! struct Budget { cents: u32 }
+//!
+//! enum Msg { Spend(u32), Left(Reply<u32>) }
+//!
+//! impl Actor for Budget {
+//!     type Msg = Msg;
+//!     type Error = String; // any error
+//!
+//!     async fn handle(&mut self, msg: Msg, _cx: &mut Context<Self>) -> Result<(), String> {
+//!         match msg {
+//!             Msg::Spend(n) => self.cents = self.cents.checked_sub(n).ok_or(format!("{n} is too much"))?,
+//!             Msg::Left(reply) => reply.send(self.cents),
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), pleach::Error> {
+//! let system = ActorSystem::new("shop")?; // dropping it cancels everything below
+//! let budget = system.spawn("budget", Props::new(|| Budget { cents: 500 }).mailbox(Mailbox::bounded(64)))?;
+//!
+//! budget.tell(Msg::Spend(120))?; // never waits: a full mailbox gives the message back
+//! budget.send(Msg::Spend(30)).await?; // waits for room
+//! assert_eq!(budget.ask(Msg::Left).await?, 350); // waits for the answer, or says why there is none
+//!
+//! system.shutdown(Duration::from_secs(5)).await?; // what is queued is handled first
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Three words end an actor, and they end everything else in the tree too: [`stop`](ActorRef::stop) after the message in hand,
+//! [`close`](ActorRef::close) after all that is queued, [`cancel`](ActorRef::cancel) at its next await. [`Exit`] says which it was.
+//!
+//! # A supervisor
+//!
+//! An `Err` or a panic in a handler goes to the parent's [strategy](OneForOne): the actor restarts from its props, and its address and
+//! mailbox stay. The message that failed is counted as failed, or [tried again](Props::retry), or made a
+//! [dead letter](Props::dead_letter_failed); none is lost in silence, and [`Counts`] add up.
+//!
+//! ```
+//! # use pleach::prelude::*;
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), pleach::Error> {
+//! # let system = ActorSystem::new("shop")?;
+//! let crew = system.supervisor("crew", OneForOne::new().intensity(3, Duration::from_secs(5)))?;
+//! let till = crew.spawn("till", Props::from_fn(|| 0, |sum: &mut u32, paid: u32| {
+//!     *sum += paid;
+//!     if paid > 0 { Ok(()) } else { Err("nothing paid") }
+//! }))?;
+//!
+//! for paid in [5, 0, 7] {
+//!     till.tell(paid)?;
+//! }
+//! till.close();
+//! assert_eq!(till.exited().await, Exit::Closed);
+//! assert_eq!(till.counts(), Counts { accepted: 3, handled: 2, failed: 1, dead_lettered: 0 });
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A scope
+//!
+//! A [`Scope`] owns tasks, actors, producers and further scopes. It stands in a system ([`System::scope`]) or alone ([`scope()`]).
+//! A task that fails cancels its siblings, and waiting for the scope gives that failure.
+//!
+//! ```
+//! # use pleach::prelude::*;
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), pleach::Error> {
+//! let scope = pleach::scope()?;
+//! let patient = scope.launch(std::future::pending::<()>())?;
+//! scope.launch(async { Err("no time") })?;
+//!
+//! assert!(scope.wait_all().await.is_err());
+//! assert!(matches!(patient.exited().await, Exit::Cancelled(Cause::Failed(_))));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A simulation
+//!
+//! In [`sim`] the same program runs in virtual time, under a schedule that a seed fixes. [`explore`](sim::explore) tries many, and names
+//! the first that fails and how to replay it.
+//!
+//! ```
+//! use pleach::prelude::*;
+//! use pleach::sim::explore;
+//!
+//! explore(0..100, |sim| {
+//!     let system = sim.system("shop");
+//!     let echo = system.spawn("echo", Props::from_fn(|| (), |_, reply: Reply<u32>| {
+//!         reply.send(7);
+//!         Ok::<(), pleach::BoxError>(())
+//!     })).unwrap();
+//!     sim.run(async {
+//!         sim.sleep(Duration::from_secs(3_600)).await; // an hour that takes no time
+//!         assert_eq!(echo.ask(|reply| reply).await.unwrap(), 7);
+//!     });
+//!     assert_eq!(sim.now().since_start(), Duration::from_secs(3_600));
+//! });
+//! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -35,3 +149,8 @@ pub mod prelude {
     };
     pub use std::time::Duration;
 }
+
+/// The README's program is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
