@@ -83,8 +83,7 @@ fn a10_dropped_when_the_handler_finishes_without_an_answer() {
         // Also when the reply is dropped by another task.
         let helpers = Arc::new(system.scope("helpers").unwrap());
         let scope = Arc::clone(&helpers);
-        let ask = actor
-            .ask(move |reply: Reply<u32>| Job::act(move |_| drop(scope.launch(async move { drop(reply) }))));
+        let ask = actor.ask(move |reply: Reply<u32>| Job::act(move |_| drop(scope.launch(async move { drop(reply) }))));
         assert!(matches!(sim.run(ask), Err(AskError::Dropped)));
     });
 }
@@ -122,8 +121,8 @@ fn a10_cancelled_with_the_cause_in_hand_and_queued() {
         assert!(poll_once(&mut queued).is_pending());
         sim.settle();
         actor.cancel("enough");
-        for ask in [in_hand, queued] {
-            assert!(matches!(sim.run(ask), Err(AskError::Cancelled(cause)) if cause == Cause::from("enough")));
+        for answer in [sim.run(in_hand), sim.run(queued)] {
+            assert!(matches!(answer, Err(AskError::Cancelled(cause)) if cause == Cause::from("enough")));
         }
         let late = sim.run(actor.ask(answer(2)));
         assert!(matches!(late, Err(AskError::Cancelled(cause)) if cause == Cause::from("enough")));

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
 fn a17_hooks_run_in_order_across_a_restart() {
+    quiet();
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let actor = system.spawn("doer", Doer::props(&log)).unwrap();
@@ -54,6 +55,7 @@ fn a17_stopped_runs_once_per_incarnation_whatever_ended_it() {
 
 #[test]
 fn a17_what_was_never_started_has_no_hooks() {
+    quiet();
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
     let actor = system.spawn("doer", Doer::props(&log)).unwrap();
@@ -105,6 +107,7 @@ impl Actor for Hooked {
 
 #[test]
 fn a17_no_message_is_handled_before_started_is_done() {
+    quiet();
     explore(0..20, |sim| {
         let (system, gate, log) = (sim.system("s"), Gate::new(), Log::new());
         let hooked = Hooked { log: log.clone(), started_waits: Some(gate.clone()), ..Hooked::default() };
@@ -121,6 +124,7 @@ fn a17_no_message_is_handled_before_started_is_done() {
 
 #[test]
 fn a17_after_a_cancel_stopped_has_a_fresh_token_and_the_grace_to_itself() {
+    quiet();
     explore(0..20, |sim| {
         for wait in [3, 9] {
             let hung = wait > 5;
@@ -283,7 +287,8 @@ fn s8_n_failures_injected_anywhere_give_n_records() {
     quiet();
     explore(0..1_024, |sim| {
         // Every set of spots, panicking or returning an error by turns.
-        let only_panics = |spot| matches!(spot, Spot::Factory | Spot::DropOfState | Spot::DropOfMessage | Spot::OnDone | Spot::Feed);
+        let only_panics =
+            |spot| matches!(spot, Spot::Factory | Spot::DropOfState | Spot::DropOfMessage | Spot::OnDone | Spot::Feed);
         let chosen: Vec<_> = (0..SPOTS.len())
             .filter(|at| sim.seed() & (1 << at) != 0)
             .map(|at| (SPOTS[at], only_panics(SPOTS[at]) || (sim.seed() as usize + at).is_multiple_of(2)))

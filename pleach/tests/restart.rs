@@ -231,7 +231,10 @@ fn s1_each_directive_does_what_it_says() {
             assert_eq!((unhandled.len() == 1, crew.any().exit().is_some()), (escalated, escalated));
             for failure in unhandled.take() {
                 assert_eq!(failure.origin().to_string(), "/user/crew/doer");
-                assert_eq!((failure.path().to_string().as_str(), failure.stage()), ("/user", EscalationStage::Escalated { hops: 2 }));
+                assert_eq!(
+                    (failure.path().to_string().as_str(), failure.stage()),
+                    ("/user", EscalationStage::Escalated { hops: 2 })
+                );
             }
         }
     });
@@ -240,7 +243,10 @@ fn s1_each_directive_does_what_it_says() {
 #[test]
 fn s1_one_for_one_leaves_the_siblings_alone_and_is_the_default_everywhere() {
     assert_eq!(INTENSITY_DEFAULT, (3, Duration::from_secs(5)));
-    assert_eq!(OneForOne::default(), OneForOne::new().intensity(3, Duration::from_secs(5)).always(SupervisorDirective::Restart));
+    assert_eq!(
+        OneForOne::default(),
+        OneForOne::new().intensity(3, Duration::from_secs(5)).always(SupervisorDirective::Restart)
+    );
     explore(0..50, |sim| {
         let (system, log, calm) = (sim.system("s"), Log::new(), Log::new());
         let sibling = system.spawn("sibling", Doer::props(&calm)).unwrap();
@@ -320,7 +326,8 @@ fn a2_the_message_that_exceeds_the_budget_is_accounted_for_whatever_the_policy()
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let letters = dead_letters(&system);
-        let policies: [fn(Props<_>) -> Props<_>; 3] = [|props| props, |props| props.retry(5), |props| props.dead_letter_failed()];
+        let policies: [fn(Props<_>) -> Props<_>; 3] =
+            [|props| props, |props| props.retry(5), |props| props.dead_letter_failed()];
         for (at, policy) in policies.into_iter().enumerate() {
             let crew = system.supervisor(&format!("crew-{at}"), OneForOne::new().intensity(1, Duration::from_secs(1))).unwrap();
             let actor = crew.spawn("failing", policy(boxed(&log))).unwrap();
