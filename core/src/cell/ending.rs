@@ -4,9 +4,10 @@
 //! children end, youngest first; `stopped` runs; the state is dropped. At the last end the mailbox is emptied into dead letters and
 //! the tree lets go. All of it is plain code between two stages; what must be awaited is a stage.
 
+use super::Cell;
+use super::body::{Body, End, Leaving, Rare, Stage};
 use super::door::type_name;
 use super::guarded::Cut;
-use super::{Body, Cell, End, Leaving, Rare, Stage};
 use crate::current;
 use crate::events::DeadLetterReason;
 use crate::guardian::{self, Verdict};

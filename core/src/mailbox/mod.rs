@@ -1,10 +1,14 @@
 //! `Mailbox`: which kind of queue an actor has in front of it.
 
+pub(crate) mod control;
 mod inbox;
 mod send;
 mod signals;
+mod state;
+mod waiting;
 
-pub(crate) use inbox::{Inbox, Posture, Refill, control};
+pub(crate) use control::Posture;
+pub(crate) use inbox::{Inbox, Refill};
 pub use send::{SendError, Sending};
 
 use core::fmt;

@@ -1,0 +1,129 @@
+//! The control lane: a word of bits that the receiver loads before every message, and what the bits announce.
+
+use super::inbox::Inbox;
+use super::state::Parked;
+use crate::ask::Unanswered;
+use crate::node::Member;
+use crate::sync::Ordering;
+use crate::{ActorId, Signal};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::Waker;
+
+/// Cut off at the next await.
+pub(crate) const CANCEL: u32 = 1;
+/// End after the message in hand.
+pub(crate) const STOP: u32 = 1 << 1;
+/// Start afresh from the factory.
+pub(crate) const RESTART: u32 = 1 << 2;
+/// Serve control only, until resumed.
+pub(crate) const SUSPEND: u32 = 1 << 3;
+/// Serve messages again.
+pub(crate) const RESUME: u32 = 1 << 4;
+/// Signals are waiting.
+pub(crate) const SIGNALS: u32 = 1 << 5;
+/// Senders are waiting for room.
+pub(crate) const SENDERS: u32 = 1 << 6;
+/// Replies were dropped unanswered.
+pub(crate) const UNANSWERED: u32 = 1 << 7;
+/// A child's failure has become this actor's own.
+pub(crate) const CHILD_FAILED: u32 = 1 << 8;
+/// Set by the actor itself while it ends: a cancel no longer cuts it off.
+pub(crate) const ENDING: u32 = 1 << 9;
+
+/// Where the receiver's task is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Posture {
+    Outside,
+    Polling,
+    Resting,
+}
+
+impl<M> Inbox<M> {
+    #[inline]
+    pub(crate) fn word(&self) -> u32 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Whether a cancel came that must cut off what runs.
+    #[inline]
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.word() & (CANCEL | ENDING) == CANCEL
+    }
+
+    /// Clears control bits, and gives the word as it was.
+    pub(crate) fn lower(&self, bits: u32) -> u32 {
+        self.word.fetch_and(!bits, Ordering::AcqRel)
+    }
+
+    #[inline]
+    pub(crate) fn posture(&self) -> Posture {
+        match self.posture.load(Ordering::Relaxed) {
+            0 => Posture::Outside,
+            1 => Posture::Polling,
+            _ => Posture::Resting,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_posture(&self, posture: Posture) {
+        self.posture.store(posture as u32, Ordering::Relaxed);
+    }
+
+    /// Sets control bits and gives back the waker of a receiver that must look at them now.
+    pub(crate) fn raise(&self, bits: u32) -> Option<Waker> {
+        self.word.fetch_or(bits, Ordering::AcqRel);
+        self.state.with(|state| match state.parked {
+            Parked::InHandler if bits & CANCEL == 0 => None,
+            _ => state.unpark(),
+        })
+    }
+
+    /// Sets bits that the receiver itself will come upon, without waking it.
+    pub(crate) fn mark(&self, bits: u32) {
+        self.word.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    pub(crate) fn push_signal(&self, signal: Signal) -> Option<Waker> {
+        let replaced = self.state.with(|state| state.cold().signals.push(signal));
+        drop(replaced);
+        self.raise(SIGNALS)
+    }
+
+    pub(crate) fn pop_signal(&self) -> Option<Signal> {
+        self.state.with(|state| {
+            let signals = &mut state.cold.as_mut()?.signals;
+            let signal = signals.pop();
+            if signals.is_empty() {
+                self.word.fetch_and(!SIGNALS, Ordering::AcqRel);
+            }
+            signal
+        })
+    }
+
+    /// Takes back the news that `id` has ended, if nobody has heard it yet.
+    pub(crate) fn forget_end_of(&self, id: ActorId) {
+        let forgotten = self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.signals.forget_end_of(id)));
+        drop(forgotten);
+    }
+
+    pub(crate) fn hold_unanswered(&self, reply: Arc<dyn Unanswered>) {
+        self.state.with(|state| state.cold().unanswered.push(reply));
+        self.mark(UNANSWERED);
+    }
+
+    pub(crate) fn take_unanswered(&self) -> Vec<Arc<dyn Unanswered>> {
+        self.lower(UNANSWERED);
+        self.state.with(|state| state.cold.as_mut().map(|cold| core::mem::take(&mut cold.unanswered)).unwrap_or_default())
+    }
+
+    pub(crate) fn asking(&self) -> Option<Arc<dyn Member>> {
+        self.state.with(|state| state.cold.as_ref().and_then(|cold| cold.asking.clone()))
+    }
+
+    pub(crate) fn set_asking(&self, target: Option<Arc<dyn Member>>) {
+        let replaced = self.state.with(|state| core::mem::replace(&mut state.cold().asking, target));
+        drop(replaced);
+    }
+}

@@ -1,0 +1,246 @@
+//! `State`: what of an inbox lies under its lock: the chunk being filled, the lanes, the waiting sends, the books.
+
+use super::signals::Signals;
+use super::{Mailbox, Overflow, Priority};
+use crate::ask::Unanswered;
+use crate::node::Member;
+use crate::sync::{AtomicUsize, Ordering};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::Waker;
+
+/// Most messages in one chunk, and most bytes: what a push may have to allocate or copy at once.
+const CHUNK_MAX: usize = 1024;
+const CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of an empty chunk that an idle actor keeps, so that a lone message now and then allocates nothing.
+const KEEP_BYTES: usize = 32;
+
+const fn chunk<M>() -> usize {
+    let fitting = CHUNK_BYTES_MAX / (size_of::<M>() + 1);
+    if fitting < 16 {
+        16
+    } else if fitting < CHUNK_MAX {
+        fitting
+    } else {
+        CHUNK_MAX
+    }
+}
+
+pub(super) struct State<M> {
+    pub(super) chunk: Vec<M>,
+    pub(super) waker: Option<Waker>,
+    pub(super) accepted: usize,
+    pub(super) quick: u32,
+    pub(super) capacity: u32,
+    pub(super) usual: u32,
+    pub(super) parked: Parked,
+    pub(super) closed: bool,
+    pub(super) overflow: Overflow,
+    pub(super) one_by_one: bool,
+    pub(super) cold: Option<Box<Cold<M>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parked {
+    Running,
+    Idle,
+    InHandler,
+    Suspended,
+}
+
+pub(super) struct Cold<M> {
+    pub(super) backlog: VecDeque<Vec<M>>,
+    pub(super) lanes: Vec<VecDeque<M>>,
+    pub(super) waiting: BTreeMap<u64, Waiting<M>>,
+    pub(super) next_key: u64,
+    pub(super) removed: usize,
+    pub(super) failed: u64,
+    pub(super) dead_lettered: u64,
+    pub(super) signals: Signals,
+    pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
+    pub(super) asking: Option<Arc<dyn Member>>,
+}
+
+pub(super) struct Waiting<M> {
+    pub(super) message: M,
+    pub(super) priority: Priority,
+    pub(super) waker: Waker,
+}
+
+impl<M> Cold<M> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.backlog.is_empty() && self.lanes.iter().all(VecDeque::is_empty)
+    }
+}
+
+impl<M> State<M> {
+    pub(super) fn new(kind: Mailbox) -> Self {
+        let one_by_one = kind.prioritised || matches!(kind.overflow, Overflow::DropOldest | Overflow::Conflate);
+        let capacity = u32::try_from(kind.capacity).unwrap_or(u32::MAX);
+        let mut state = State {
+            chunk: Vec::new(),
+            waker: None,
+            accepted: 0,
+            quick: 0,
+            capacity,
+            usual: 0,
+            parked: Parked::Running,
+            closed: false,
+            overflow: kind.overflow,
+            one_by_one,
+            cold: None,
+        };
+        if one_by_one {
+            let lanes = if kind.prioritised { Priority::COUNT } else { 1 };
+            state.cold().lanes.resize_with(lanes, VecDeque::new);
+        }
+        state
+    }
+
+    pub(super) fn cold(&mut self) -> &mut Cold<M> {
+        self.cold.get_or_insert_with(|| {
+            Box::new(Cold {
+                backlog: VecDeque::new(),
+                lanes: Vec::new(),
+                waiting: BTreeMap::new(),
+                next_key: 0,
+                removed: 0,
+                failed: 0,
+                dead_lettered: 0,
+                signals: Signals::default(),
+                unanswered: Vec::new(),
+                asking: None,
+            })
+        })
+    }
+
+    /// Messages accepted whose handling has not begun.
+    pub(super) fn queued(&self, taken: &AtomicUsize) -> usize {
+        let removed = self.cold.as_ref().map_or(0, |cold| cold.removed);
+        self.accepted.wrapping_sub(removed).wrapping_sub(taken.load(Ordering::Acquire))
+    }
+
+    /// How many more messages the capacity allows.
+    pub(super) fn room(&self, taken: &AtomicUsize) -> u32 {
+        if self.capacity == u32::MAX {
+            return u32::MAX;
+        }
+        self.capacity.saturating_sub(u32::try_from(self.queued(taken)).unwrap_or(u32::MAX))
+    }
+
+    /// Sets `quick` anew. What the receiver frees is counted only here, when `quick` is used up or the chunk has changed, so that the
+    /// line with its counter does not travel between cores for every message. While senders wait nobody else gets in.
+    #[inline]
+    pub(super) fn measure(&mut self, taken: &AtomicUsize) {
+        let place = self.chunk.capacity().min(chunk::<M>()).saturating_sub(self.chunk.len()) as u32;
+        let simple = place > 0 && !self.one_by_one && !self.closed && self.nobody_waits();
+        self.quick = if simple { place.min(self.room(taken)) } else { 0 };
+    }
+
+    pub(super) fn nobody_waits(&self) -> bool {
+        self.cold.as_ref().is_none_or(|cold| cold.waiting.is_empty())
+    }
+
+    pub(super) fn has_priorities(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.lanes.len() > 1)
+    }
+
+    pub(super) fn unpark_if_idle(&mut self) -> Option<Waker> {
+        if self.parked == Parked::Idle { self.unpark() } else { None }
+    }
+
+    pub(super) fn put(&mut self, message: M, priority: Priority) {
+        self.accepted = self.accepted.wrapping_add(1);
+        if self.one_by_one {
+            let lanes = &mut self.cold().lanes;
+            let lane = usize::from(priority.get()).min(lanes.len() - 1);
+            lanes[lane].push_back(message);
+            return;
+        }
+        if self.chunk.len() >= chunk::<M>() {
+            let full = core::mem::replace(&mut self.chunk, Vec::with_capacity(chunk::<M>()));
+            self.cold().backlog.push_back(full);
+        } else if self.chunk.len() == self.chunk.capacity() {
+            // Room for one at first: that is all that most actors ever need at a time, and what an idle one keeps. Then for as
+            // many as came the last time.
+            let more = if self.chunk.is_empty() { 1 } else { (self.chunk.len() * 3).max(self.usual as usize) };
+            self.chunk.reserve_exact(more.min(chunk::<M>() - self.chunk.len()));
+        }
+        self.chunk.push(message);
+    }
+
+    pub(super) fn unpark(&mut self) -> Option<Waker> {
+        self.parked = Parked::Running;
+        self.waker.take()
+    }
+
+    /// Keeps the waker of a receiver that parks; the one it replaces is dropped outside the lock.
+    pub(super) fn remember(&mut self, waker: &Waker) -> Option<Waker> {
+        match &self.waker {
+            Some(known) if known.will_wake(waker) => None,
+            _ => self.waker.replace(waker.clone()),
+        }
+    }
+
+    /// One message leaves the queue untaken, as a dead letter.
+    pub(super) fn count_removed(&mut self) {
+        let cold = self.cold();
+        cold.removed = cold.removed.wrapping_add(1);
+        cold.dead_lettered += 1;
+    }
+
+    #[inline]
+    pub(super) fn take_some(&mut self, batch: &mut Vec<M>) -> bool {
+        if self.cold.is_some() && self.take_some_cold(batch) {
+            return true;
+        }
+        if self.chunk.is_empty() {
+            return false;
+        }
+        self.usual = self.chunk.len() as u32;
+        core::mem::swap(&mut self.chunk, batch);
+        true
+    }
+
+    /// From the lanes, or from the backlog, which is older than the chunk.
+    pub(super) fn take_some_cold(&mut self, batch: &mut Vec<M>) -> bool {
+        let cold = self.cold();
+        match cold.backlog.pop_front() {
+            Some(full) => *batch = full,
+            None => batch.extend(cold.lanes.iter_mut().rev().find_map(VecDeque::pop_front)),
+        }
+        !batch.is_empty()
+    }
+
+    /// The oldest message not yet taken: with priorities, the oldest of the lowest.
+    pub(super) fn pop_oldest(&mut self) -> Option<M> {
+        self.cold().lanes.iter_mut().find_map(VecDeque::pop_front)
+    }
+
+    /// The oldest part of what is queued: a chunk or a lane.
+    pub(super) fn take_oldest(&mut self) -> Option<(Vec<M>, VecDeque<M>)> {
+        if let Some(cold) = self.cold.as_mut() {
+            if let Some(full) = cold.backlog.pop_front() {
+                return Some((full, VecDeque::new()));
+            }
+            if let Some(lane) = cold.lanes.iter_mut().rev().find(|lane| !lane.is_empty()) {
+                return Some((Vec::new(), core::mem::take(lane)));
+            }
+        }
+        if self.chunk.is_empty() { None } else { Some((core::mem::take(&mut self.chunk), VecDeque::new())) }
+    }
+
+    /// On going idle one small chunk stays, so that a lone message allocates nothing. What is left in `batch` is for the caller to
+    /// drop outside the lock.
+    pub(super) fn keep_one_small_chunk(&mut self, batch: &mut Vec<M>) {
+        if self.chunk.capacity() * size_of::<M>() > KEEP_BYTES || self.chunk.capacity() == 0 {
+            core::mem::swap(&mut self.chunk, batch);
+        }
+        if self.chunk.capacity() * size_of::<M>() > KEEP_BYTES {
+            // Both were large. One is dropped here under the lock, which is a free of an empty buffer and no user's value.
+            self.chunk = Vec::new();
+        }
+    }
+}
