@@ -259,9 +259,9 @@ fn t13_kill_cancels_at_once_and_dropping_is_a_kill_with_its_own_cause() {
                 sim.now()
             });
             if dropped {
-                drop(system)
+                drop(system);
             } else {
-                system.kill()
+                system.kill();
             }
             for exited in [actors[0].exited(), actors[1].exited(), task.exited(), scope.exited()] {
                 assert_eq!(sim.run(exited), Exit::Cancelled(cause.clone()));
