@@ -124,6 +124,25 @@ fn t7_an_actor_is_cut_off_between_two_messages() {
 }
 
 #[test]
+fn t7_a_cancel_from_inside_a_poll_cuts_off_at_the_next_await() {
+    explore(0..50, |sim| {
+        let scope = Arc::new(sim.scope());
+        let (home, past) = (Arc::clone(&scope), Arc::new(AtomicUsize::new(0)));
+        let reached = Arc::clone(&past);
+        // Nobody else will ever wake it, so the cancel must be seen when this poll ends.
+        let cancels = async move {
+            home.cancel("enough");
+            reached.fetch_add(1, Ordering::Relaxed);
+            pending::<()>().await;
+            reached.fetch_add(1, Ordering::Relaxed);
+        };
+        let task = scope.launch(cancels).unwrap();
+        assert_eq!(sim.run(task.exited()), Exit::Cancelled("enough".into()));
+        assert_eq!(past.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
 fn t7_whoever_waits_with_a_bound_is_told_who_is_inside_one_poll() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _guard = runtime.enter();

@@ -44,15 +44,21 @@ async fn step_aside() {
 
 /// A clock that is set by hand.
 #[derive(Clone, Default)]
-struct Dial(Arc<Mutex<(Instant, Vec<(Instant, Waker)>)>>);
+struct Dial(Arc<Mutex<Hands>>);
+
+#[derive(Default)]
+struct Hands {
+    now: Instant,
+    alarms: Vec<(Instant, Waker)>,
+}
 
 impl Clock for Dial {
     fn now(&self) -> Instant {
-        self.0.lock().unwrap().0
+        self.0.lock().unwrap().now
     }
 
     fn wake_at(&self, at: Instant, waker: &Waker) {
-        self.0.lock().unwrap().1.push((at, waker.clone()));
+        self.0.lock().unwrap().alarms.push((at, waker.clone()));
     }
 }
 
@@ -61,14 +67,14 @@ impl Dial {
     fn set(&self, to: Instant) {
         let due: Vec<_> = {
             let mut dial = self.0.lock().unwrap();
-            dial.0 = to;
-            dial.1.extract_if(.., |(at, _)| *at <= to).collect()
+            dial.now = to;
+            dial.alarms.extract_if(.., |(at, _)| *at <= to).collect()
         };
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     fn alarms(&self) -> Vec<Instant> {
-        self.0.lock().unwrap().1.iter().map(|(at, _)| *at).collect()
+        self.0.lock().unwrap().alarms.iter().map(|(at, _)| *at).collect()
     }
 }
 
@@ -196,6 +202,20 @@ fn d2_the_blocking_loop_parks_and_never_spins() {
     // Two first polls, five messages, one timer, and for each a look before and after: nothing near a spin.
     assert!(dispatcher.polls() <= 8, "{} polls", dispatcher.polls());
     assert!(looks <= 40, "looked {looks} times in 300 ms");
+
+    // And with no timer at all to wait for.
+    let runtime = dispatcher.runtime();
+    let rings = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        runtime.spawn(Box::pin(async {}));
+    });
+    let (polls, mut looks) = (dispatcher.polls(), 0);
+    dispatcher.blocking_dispatch_loop(|| {
+        looks += 1;
+        dispatcher.polls() > polls
+    });
+    rings.join().unwrap();
+    assert!(looks <= 10, "looked {looks} times in 200 ms");
 }
 
 #[test]

@@ -183,9 +183,12 @@ async fn t10_ends_that_race_run_it_once() {
         drop(scope);
         let exit = task.exited().await;
         assert!(matches!(exit, Exit::Closed | Exit::Cancelled(_)), "{exit}");
-        while ran.load(Ordering::SeqCst) < 4 {
-            tokio::task::yield_now().await;
-        }
+        let all = async {
+            while ran.load(Ordering::SeqCst) < 4 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), all).await.expect("each of them runs");
         assert_eq!(ran.load(Ordering::SeqCst), 4);
     }
 }
