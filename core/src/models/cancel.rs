@@ -2,6 +2,10 @@
 //!
 //! Proves for these orders: T1 (a cancel reaches a child made at that moment), T2 (one cause wins and never changes), T3 (every waiter is
 //! told, and a dropped one leaves nothing behind).
+//!
+//! Out of sight: loom switches threads at its own operations only, so no order lies between the entry of a child in its parent and the
+//! end of `Arc::new_cyclic`, where the weak reference does not upgrade yet. The second look at the cause in `CancelToken::below` is
+//! there for that moment, and its comment is the proof.
 
 use super::{ByHand, block_on, explore, poll_once};
 use crate::{CancelToken, Cause};
