@@ -17,7 +17,7 @@ use step::{cargo, run_in_sight};
 const HELP: &str = "\
 cargo xtask test [STEP..]    everything a change must pass, or only the steps whose names begin so
 cargo xtask promises         each promise of SEMANTICS.md with the tests that prove it
-cargo xtask loom             the loom models, with no bound on preemptions
+cargo xtask loom             the loom models, deeper; LOOM_MAX_PREEMPTIONS=n sets how deep
 cargo xtask sim --seeds N    the tests in release, exploring N seeds where they explore (10000 unless told)
 cargo xtask bench [OPTION..] the benchmarks; bench/README.md lists the options
 cargo xtask help             this text";
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["test", only @ ..] => suite::run(&root(), only),
         ["promises"] => promises::list(&root()).map(|list| print!("{list}")),
-        ["loom"] => run_in_sight(&mut suite::loom(&root())),
+        ["loom"] => run_in_sight(suite::loom(&root()).args(["--", "--nocapture"])),
         ["sim"] => sim(SEEDS_DEFAULT),
         ["sim", "--seeds", seeds] => match seeds.parse() {
             Ok(seeds) if seeds > 0 => sim(seeds),

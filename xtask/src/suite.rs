@@ -32,6 +32,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::new("dependencies", dependencies::check),
         Step::command("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
         Step::command("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
+        Step::command("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),
         Step::command("build-no-std", &mut cargo(&["build", "--package", "pleach-core", "--no-default-features"])),
         Step::command("test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
