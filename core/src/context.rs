@@ -5,9 +5,12 @@ use crate::mailbox::control;
 use crate::node::Member;
 use crate::scope::Scope;
 use crate::spawn::{self, Refusal, SpawnError};
-use crate::{Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, Instant, Props, SystemMessage};
+use crate::timers::Timers;
+use crate::{Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, Instant, Props, SystemMessage, TimerKey};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// An actor's view of itself and its surroundings, given to each of its methods.
 pub struct Context<A: Actor> {
@@ -70,6 +73,40 @@ impl<A: Actor> Context<A> {
     /// The live children in start order.
     pub fn children(&self) -> Vec<AnyRef> {
         self.cell.node().children().into_iter().map(|member| AnyRef { member }).collect()
+    }
+
+    /// Tells this actor `message` after `wait`, unless this incarnation has ended by then.
+    pub fn send_after(&self, wait: Duration, message: A::Msg) -> TimerKey {
+        let at = self.now() + wait;
+        self.with_timers(|timers| timers.after(at, message))
+    }
+
+    /// Tells this actor what `message` makes, every `period`, until this incarnation ends. One that was busy does not get all that it
+    /// missed.
+    pub fn send_every(&self, period: Duration, message: impl FnMut() -> A::Msg + Send + 'static) -> TimerKey {
+        let now = self.now();
+        self.with_timers(|timers| timers.every(now, period, Box::new(message)))
+    }
+
+    /// Tells this actor what `message` makes whenever none has come for `wait`. Each incarnation begins without.
+    pub fn set_receive_timeout(&self, wait: Duration, message: impl FnMut() -> A::Msg + Send + 'static) {
+        self.with_timers(|timers| timers.set_idle(Some((wait, Box::new(message)))));
+    }
+
+    /// Takes the receive-timeout back.
+    pub fn clear_receive_timeout(&self) {
+        self.with_timers(|timers| timers.set_idle(None));
+    }
+
+    /// Takes a timer back. False if it has fired for the last time.
+    pub fn cancel_timer(&self, key: TimerKey) -> bool {
+        self.with_timers(|timers| timers.cancel(key))
+    }
+
+    fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<A::Msg>) -> R) -> R {
+        let answer = self.cell.inbox().with_timers(f);
+        self.cell.inbox().mark(control::TIMERS);
+        answer
     }
 
     /// Ends this actor after the message in hand.

@@ -50,6 +50,7 @@ mod system;
 mod system_message;
 mod task;
 mod time;
+mod timers;
 mod wakers;
 mod world;
 
@@ -81,4 +82,5 @@ pub use system::{LookupError, RootContext, ShutdownError, System, SystemBuilder}
 pub use system_message::{Signal, SystemMessage, Terminated};
 pub use task::{LaunchError, Outcome, Task};
 pub use time::Instant;
+pub use timers::TimerKey;
 pub use world::GRACE_DEFAULT;

@@ -30,6 +30,7 @@ pub(super) struct Body<A: Actor> {
     pub(super) leaving: Option<Leaving>,
     pub(super) in_hand: bool,
     pub(super) suspended: bool,
+    pub(super) has_timers: bool,
 }
 
 /// What only some actors need: those that are fed, keep copies of their messages, or have failed.
@@ -94,6 +95,7 @@ impl<A: Actor> Body<A> {
             leaving: None,
             in_hand: false,
             suspended: false,
+            has_timers: false,
         };
         if let Some(feed) = parts.feed {
             body.rare.get_or_insert_default().feed = Some(feed);
@@ -155,6 +157,10 @@ impl<A: Actor> Body<A> {
                 self.suspended = word & control::RESUME == 0;
             }
         }
+        if word & control::TIMERS != 0 {
+            cell.inbox.lower(control::TIMERS);
+            self.has_timers = true;
+        }
         if word & control::SENDERS != 0 {
             self.unadmitted += 1;
             if self.unadmitted >= ADMIT_EVERY {
@@ -181,6 +187,11 @@ impl<A: Actor> Body<A> {
         // Whoever sent that much is probably still at it: look once more before parking, which spares it a wake-up.
         let may_park = core::mem::take(&mut self.worked) < BUSY;
         let found = cell.inbox.refill(&mut self.batch, may_park, cx.waker());
+        if self.has_timers
+            && let Poll::Ready(fired) = self.poll_timers(cell, found.is_pending(), cx)
+        {
+            return Poll::Ready(fired);
+        }
         if found.is_ready() {
             return found;
         }
@@ -191,6 +202,20 @@ impl<A: Actor> Body<A> {
             Some(rare) => rare.poll_feed(cell, &mut self.batch, cx),
             None => Poll::Pending,
         }
+    }
+}
+
+impl<A: Actor> Body<A> {
+    /// Delivers what timers have become due: each message is accepted here and taken next.
+    fn poll_timers(&mut self, cell: &Cell<A::Msg>, quiet: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
+        let queued = self.batch.len();
+        let (polled, none_left) = cell.inbox.with_timers(|timers| {
+            let polled = timers.poll(cell.node.runtime(), cell.inbox.taken(), quiet, &mut self.batch, cx);
+            (polled, timers.is_empty())
+        });
+        self.has_timers = !none_left;
+        (queued..self.batch.len()).for_each(|_| cell.inbox.accept_from_feed());
+        polled.map(|()| Refill::Messages)
     }
 }
 

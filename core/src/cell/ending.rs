@@ -123,6 +123,13 @@ impl<A: Actor> Body<A> {
 
     /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
     fn drop_state(&mut self, cell: &Cell<A::Msg>) {
+        // The timers of an incarnation end with it. What they would have sent was never accepted.
+        self.has_timers = false;
+        if let Some(timers) = cell.inbox.take_timers()
+            && let Err(reason) = catch::catch(|| drop(timers))
+        {
+            self.record(cell, reason);
+        }
         let actor = self.actor.take();
         if core::mem::needs_drop::<A>() {
             // Replies in the state are held like those of a handler, and answered with what ended it.

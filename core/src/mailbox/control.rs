@@ -5,7 +5,9 @@ use super::state::Parked;
 use crate::ask::Unanswered;
 use crate::node::Member;
 use crate::sync::Ordering;
+use crate::timers::Timers;
 use crate::{ActorId, Signal};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
@@ -28,6 +30,8 @@ pub(crate) const SENDERS: u32 = 1 << 6;
 pub(crate) const UNANSWERED: u32 = 1 << 7;
 /// A child's failure has become this actor's own.
 pub(crate) const CHILD_FAILED: u32 = 1 << 8;
+/// The actor has timers to look after.
+pub(crate) const TIMERS: u32 = 1 << 10;
 /// Set by the actor itself while it ends: a cancel no longer cuts it off.
 pub(crate) const ENDING: u32 = 1 << 9;
 
@@ -125,5 +129,25 @@ impl<M> Inbox<M> {
     pub(crate) fn set_asking(&self, target: Option<Arc<dyn Member>>) {
         let replaced = self.state.with(|state| core::mem::replace(&mut state.cold().asking, target));
         drop(replaced);
+    }
+
+    /// Works on the timers, which only the actor's own task does, outside the lock.
+    pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
+        let mut timers = self.state.with(|state| state.cold().timers.take()).unwrap_or_default();
+        let answer = f(&mut timers);
+        if !timers.is_empty() {
+            self.state.with(|state| state.cold().timers = Some(timers));
+        }
+        answer
+    }
+
+    /// Takes all timers out, for the caller to drop.
+    pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
+        self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.timers.take()))
+    }
+
+    /// How many messages have been taken so far.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
     }
 }

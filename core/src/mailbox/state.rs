@@ -5,6 +5,7 @@ use super::{Mailbox, Overflow, Priority};
 use crate::ask::Unanswered;
 use crate::node::Member;
 use crate::sync::{AtomicUsize, Ordering};
+use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -61,6 +62,7 @@ pub(super) struct Cold<M> {
     pub(super) signals: Signals,
     pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
     pub(super) asking: Option<Arc<dyn Member>>,
+    pub(super) timers: Option<Box<Timers<M>>>,
 }
 
 pub(super) struct Waiting<M> {
@@ -112,6 +114,7 @@ impl<M> State<M> {
                 signals: Signals::default(),
                 unanswered: Vec::new(),
                 asking: None,
+                timers: None,
             })
         })
     }
