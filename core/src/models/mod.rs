@@ -8,8 +8,9 @@
 //! no more, and the whole set stays within two minutes. `LOOM_MAX_PREEMPTIONS` sets another bound for a longer campaign. With
 //! `--nocapture` a model says how many orders it tried.
 //!
-//! What only records (counters, lists of what was seen) is a type of `std`: loom does not see it, so it adds no order to try. Asserts
-//! stand outside futures and callbacks that the tree runs, because it would catch their panics.
+//! What is read only after the threads have ended ([`Times`]) is a type of `std`: loom does not see it, so it adds no order to try. What
+//! one thread does and another looks at meanwhile ([`Mark`]) loom must see, or it takes orders for the same that are not. Asserts stand
+//! outside futures and callbacks that the tree runs, because it would catch their panics.
 
 mod actor;
 mod cancel;
@@ -208,7 +209,25 @@ impl<M: Send + 'static> Receiver<M> {
     }
 }
 
-/// How often something happened; loom does not see it.
+/// How often something happened, for whoever looks meanwhile. Relaxed: what must be seen is seen because of the code under test.
+#[derive(Clone)]
+struct Mark(Arc<loom::sync::atomic::AtomicUsize>);
+
+impl Mark {
+    fn new() -> Self {
+        Self(Arc::new(loom::sync::atomic::AtomicUsize::new(0)))
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How often something happened, for afterwards; loom does not see it.
 #[derive(Clone, Default)]
 struct Times(Arc<AtomicUsize>);
 

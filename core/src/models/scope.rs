@@ -3,7 +3,7 @@
 //! Proves for these orders: T5 (`wait_all` returns neither early nor never), T6 (a launch is refused with the future handed back, or the
 //! child is the scope's), T7 (a cancel reaches every child), T8 (what never started is dropped), T10 (one `on_done` each).
 
-use super::{ByHand, Times, block_on, explore};
+use super::{ByHand, Mark, block_on, explore};
 use crate::{Cause, Exit, Scope};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ fn scope() -> (Arc<ByHand>, Arc<Scope>) {
 }
 
 /// Counts when it is dropped: the future that holds it is gone then.
-struct Held(Times);
+struct Held(Mark);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -30,7 +30,7 @@ impl Drop for Held {
 fn loom_t6_t7_launch_against_cancel() {
     explore(|| {
         let (runtime, scope) = scope();
-        let gone = Times::default();
+        let gone = Mark::new();
         let (launches, held) = (Arc::clone(&scope), Held(gone.clone()));
         let launcher = thread::spawn(move || {
             let launched = launches.launch(async move {
@@ -63,7 +63,7 @@ fn loom_t6_t7_launch_against_cancel() {
 fn loom_t5_t6_launch_against_close() {
     explore(|| {
         let (runtime, scope) = scope();
-        let (gone, done) = (Times::default(), Times::default());
+        let (gone, done) = (Mark::new(), Mark::new());
         let (launches, held, counts) = (Arc::clone(&scope), Held(gone.clone()), done.clone());
         let launcher = thread::spawn(move || {
             let launched = launches.launch(async move { drop(held) });
@@ -95,7 +95,7 @@ fn loom_t5_t6_launch_against_close() {
 fn loom_t5_last_children_against_close() {
     explore(|| {
         let (runtime, scope) = scope();
-        let done = Times::default();
+        let done = Mark::new();
         let counts = done.clone();
         scope.on_done(move |_| counts.add());
         (0..2).for_each(|_| drop(scope.launch(ready(())).unwrap()));
@@ -114,7 +114,7 @@ fn loom_t5_last_children_against_close() {
 fn loom_t8_cancel_against_the_first_poll() {
     explore(|| {
         let (runtime, scope) = scope();
-        let (gone, done) = (Times::default(), Times::default());
+        let (gone, done) = (Mark::new(), Mark::new());
         let (held, counts) = (Held(gone.clone()), done.clone());
         let task = scope.launch(async move {
             let _held = held;
