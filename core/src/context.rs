@@ -5,11 +5,14 @@ use crate::mailbox::control;
 use crate::node::Member;
 use crate::scope::Scope;
 use crate::spawn::{self, Refusal, SpawnError};
+use crate::task::{self, Task};
 use crate::timers::Timers;
 use crate::{Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, Instant, Props, SystemMessage, TimerKey};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use core::future::Future;
 use core::time::Duration;
 
 /// An actor's view of itself and its surroundings, given to each of its methods.
@@ -109,6 +112,41 @@ impl<A: Actor> Context<A> {
         answer
     }
 
+    /// Puts a message aside, to be handled later; usually the one in hand. It is not handled yet, and takes no room in the mailbox.
+    /// After a restart it is back at the front by itself.
+    pub fn stash(&self, message: A::Msg) -> Result<(), StashFull<A::Msg>> {
+        self.cell.inbox().stash(message, self.cell.stash_capacity()).map_err(StashFull)
+    }
+
+    /// Brings back all that was put aside: it is handled next, in the order it came.
+    pub fn unstash_all(&self) {
+        self.cell.inbox().unstash();
+    }
+
+    /// How many messages are put aside.
+    pub fn stashed(&self) -> usize {
+        self.cell.inbox().stashed()
+    }
+
+    /// Runs `future` beside this actor, as a child task, and tells the actor what `message` makes of its output. Dropped when this
+    /// incarnation ends. A panic in it is on record and does not fail the actor.
+    pub fn pipe_to_self<F>(
+        &self,
+        future: F,
+        message: impl FnOnce(F::Output) -> A::Msg + Send + 'static,
+    ) -> Result<Task, Refusal>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let me = self.me();
+        let pipe = async move {
+            let message = message(future.await);
+            // If the actor takes no more input, nobody is there to hear.
+            drop(me.send(message).await);
+        };
+        task::launch(&self.member(), None, task::Bond::Pipe, pipe).map_err(|refused| refused.why)
+    }
+
     /// Ends this actor after the message in hand.
     pub fn stop(&self) {
         self.cell.raise(control::STOP);
@@ -154,3 +192,20 @@ impl<A: Actor> Context<A> {
         self.ending = true;
     }
 }
+
+/// The stash is full. The message comes back: handle it, or give the actor a larger `Props::stash_capacity`.
+pub struct StashFull<M>(pub M);
+
+impl<M> fmt::Display for StashFull<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the stash is full: bring messages back first, or give the actor a larger `Props::stash_capacity`")
+    }
+}
+
+impl<M> fmt::Debug for StashFull<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StashFull(..)")
+    }
+}
+
+impl<M> core::error::Error for StashFull<M> {}

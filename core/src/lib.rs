@@ -62,14 +62,14 @@ pub use blocking::block_on;
 pub use cancel::{CancelToken, Cancelled};
 pub use cause::{Cause, Exit};
 pub use cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
-pub use context::Context;
+pub use context::{Context, StashFull};
 pub use counts::Counts;
 #[cfg(feature = "std")]
 pub use dispatcher::StdClock;
 pub use dispatcher::{Clock, Dispatcher, Stalled, Step};
 pub use events::{DeadLetter, DeadLetterReason, Event, Lint};
 pub use failure::{BoxError, EscalationStage, FailureInfo, Reason};
-pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, SendError, Sending};
+pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, STASH_CAPACITY_DEFAULT, SendError, Sending};
 pub use node::Running;
 pub use path::{ActorId, ActorPath, NAME_LEN_MAX, Name, NameError, NameFault, PathError};
 pub use produce::{Produced, Producer, Unreceived};

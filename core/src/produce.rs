@@ -5,7 +5,7 @@
 
 use crate::lock::Lock;
 use crate::node::Member;
-use crate::task::{self, LaunchError, Outcome, Task};
+use crate::task::{self, Bond, LaunchError, Outcome, Task};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
@@ -74,7 +74,7 @@ where
     };
     let channel = Arc::new(Channel(Lock::new(state)));
     let future = producer(Producer { channel: Arc::clone(&channel) });
-    let task = task::launch(parent, None, false, future)?;
+    let task = task::launch(parent, None, Bond::Sibling, future)?;
     let closes = Arc::clone(&channel);
     task.on_done(move |_| closes.close());
     Ok(Produced { channel, task })

@@ -1,6 +1,6 @@
 //! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
 
-use crate::{Actor, BoxError, Context, Mailbox};
+use crate::{Actor, BoxError, Context, Mailbox, STASH_CAPACITY_DEFAULT};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -26,6 +26,7 @@ pub(crate) struct Extra<M> {
     pub(crate) copy: Option<fn(&M) -> M>,
     pub(crate) retries_max: u32,
     pub(crate) bury_failed: bool,
+    pub(crate) stash_capacity: usize,
 }
 
 type Describe<M> = Box<dyn Fn(&M) -> String + Send + Sync>;
@@ -87,10 +88,23 @@ impl<A: Actor> Props<A> {
         self
     }
 
+    /// How many messages the actor may put aside with `Context::stash`: 1,024 unless given.
+    #[must_use]
+    pub fn stash_capacity(mut self, capacity: usize) -> Self {
+        self.extra().stash_capacity = capacity;
+        self
+    }
+
     fn extra(&mut self) -> &mut Extra<A::Msg> {
-        let extra = self
-            .extra
-            .get_or_insert_with(|| Arc::new(Extra { describe: None, copy: None, retries_max: 0, bury_failed: false }));
+        let extra = self.extra.get_or_insert_with(|| {
+            Arc::new(Extra {
+                describe: None,
+                copy: None,
+                retries_max: 0,
+                bury_failed: false,
+                stash_capacity: STASH_CAPACITY_DEFAULT,
+            })
+        });
         Arc::get_mut(extra).expect("props are not shared before they are spawned")
     }
 

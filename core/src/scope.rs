@@ -5,7 +5,7 @@ use crate::current;
 use crate::node::{self, Above, Member, Node, Running, WindDown};
 use crate::produce::{self, Produced, Producer};
 use crate::spawn::{self, Refusal, SpawnError};
-use crate::task::{self, LaunchError, Outcome, Task};
+use crate::task::{self, Bond, LaunchError, Outcome, Task};
 use crate::wakers::Key;
 use crate::world::World;
 use crate::{
@@ -167,7 +167,7 @@ impl Scope {
     where
         F: Future<Output: Outcome> + Send + 'static,
     {
-        task::launch(&self.member.as_member(), None, false, future)
+        task::launch(&self.member.as_member(), None, Bond::Sibling, future)
     }
 
     /// A task to be given a name or kept apart before it is launched.
@@ -301,7 +301,8 @@ impl<'a> Launch<'a> {
     where
         F: Future<Output: Outcome> + Send + 'static,
     {
-        task::launch(&self.scope.member.as_member(), self.name, self.isolated, future)
+        let bond = if self.isolated { Bond::Isolated } else { Bond::Sibling };
+        task::launch(&self.scope.member.as_member(), self.name, bond, future)
     }
 }
 

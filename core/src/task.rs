@@ -96,11 +96,22 @@ impl<F> fmt::Debug for LaunchError<F> {
 
 impl<F> core::error::Error for LaunchError<F> {}
 
+/// What a task has to do with what is beside and above it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bond {
+    /// Its failure is that of its scope.
+    Sibling,
+    /// Its failure is its own.
+    Isolated,
+    /// It works for its parent alone: its failure is its own, and it does not outlast the parent's input.
+    Pipe,
+}
+
 type Ended = Option<BoxError>;
 
 pub(crate) struct TaskMember {
     node: Node,
-    isolated: bool,
+    bond: Bond,
     polling: AtomicBool,
     state: Lock<State>,
 }
@@ -118,7 +129,7 @@ impl Member for TaskMember {
 
     /// A task knows no orderly end but its own: closing waits for it, stopping cancels it.
     fn wind_down(self: Arc<Self>, how: WindDown) {
-        if how == WindDown::Stop {
+        if how == WindDown::Stop || self.bond == Bond::Pipe {
             node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
     }
@@ -162,7 +173,7 @@ impl TaskMember {
     fn fail(&self, reason: Reason) -> FailureInfo {
         let failure = self.node.failure(0, reason);
         self.node.events().failure(&failure);
-        if let Some(parent) = self.node.parent().filter(|_| !self.isolated) {
+        if let Some(parent) = self.node.parent().filter(|_| self.bond == Bond::Sibling) {
             Arc::clone(parent).child_failed(failure.clone());
         }
         failure
@@ -170,7 +181,7 @@ impl TaskMember {
 }
 
 /// Starts `future` as a child of `parent`, or hands it back.
-pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, isolated: bool, future: F) -> Result<Task, LaunchError<F>>
+pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, bond: Bond, future: F) -> Result<Task, LaunchError<F>>
 where
     F: Future<Output: Outcome> + Send + 'static,
 {
@@ -179,7 +190,7 @@ where
         Err(why) => return Err(LaunchError { why, future }),
     };
     let state = State { unstarted: None, waker: None, cancelled: false };
-    let member = Arc::new(TaskMember { node, isolated, polling: AtomicBool::new(false), state: Lock::new(state) });
+    let member = Arc::new(TaskMember { node, bond, polling: AtomicBool::new(false), state: Lock::new(state) });
     if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError { why, future });
     }

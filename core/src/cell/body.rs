@@ -125,6 +125,11 @@ impl<A: Actor> Body<A> {
         }
     }
 
+    /// Settles what the last handler put aside or brought back.
+    pub(super) fn settle_stash(&mut self, cell: &Cell<A::Msg>) {
+        cell.inbox.settle_stash(&mut self.batch, &mut self.in_hand);
+    }
+
     pub(super) fn say_started(&self, cell: &Cell<A::Msg>) {
         let incarnation = self.cx.incarnation();
         cell.node.events().emit(|| Event::Started { path: cell.node.path(), incarnation });
@@ -133,6 +138,9 @@ impl<A: Actor> Body<A> {
     /// Does what the control word says; the end it orders, if it does.
     #[cold]
     pub(super) fn obey(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<End> {
+        if word & control::STASH != 0 {
+            self.settle_stash(cell);
+        }
         if word & control::CANCEL != 0 {
             return Some(End::Cancelled);
         }

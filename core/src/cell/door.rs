@@ -6,7 +6,7 @@ use crate::events::{DeadLetter, DeadLetterReason, Event};
 use crate::mailbox::{Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
-use crate::{Counts, Exit, FailureInfo, Signal, catch};
+use crate::{Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use core::task::Poll;
@@ -59,6 +59,10 @@ impl<M: Send + 'static> Cell<M> {
         if let Err(reason) = catch::catch(|| drop(message)) {
             self.node.events().failure(&self.node.failure(0, reason));
         }
+    }
+
+    pub(crate) fn stash_capacity(&self) -> usize {
+        self.extra.as_ref().map_or(STASH_CAPACITY_DEFAULT, |extra| extra.stash_capacity)
     }
 
     /// Sets control bits, and wakes the actor if it must look at them now.

@@ -123,6 +123,11 @@ impl<A: Actor> Body<A> {
 
     /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
     fn drop_state(&mut self, cell: &Cell<A::Msg>) {
+        // What was put aside is back at the front of the mailbox: for the next incarnation, or to be buried.
+        cell.inbox.unstash();
+        if cell.inbox.word() & control::STASH != 0 {
+            self.settle_stash(cell);
+        }
         // The timers of an incarnation end with it. What they would have sent was never accepted.
         self.has_timers = false;
         if let Some(timers) = cell.inbox.take_timers()
@@ -242,6 +247,9 @@ impl<A: Actor> Body<A> {
 
     /// Accounts for the message whose handler did not finish: once more if it may be retried, else failed or a dead letter.
     fn settle_in_hand(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
+        if cell.inbox.word() & control::STASH != 0 {
+            self.settle_stash(cell);
+        }
         if !core::mem::take(&mut self.in_hand) {
             return;
         }
@@ -329,6 +337,8 @@ impl<A: Actor> Drop for Body<A> {
         let cell = &Arc::clone(self.cx.cell());
         cell.inbox.close();
         self.settle_in_hand(cell, false);
+        cell.inbox.unstash();
+        self.settle_stash(cell);
         let left_over = core::iter::from_fn(|| cell.inbox.take_left_over()).flat_map(|left| left.into_iter().rev());
         for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
             cell.inbox.count_removed();

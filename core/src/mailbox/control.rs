@@ -32,6 +32,8 @@ pub(crate) const UNANSWERED: u32 = 1 << 7;
 pub(crate) const CHILD_FAILED: u32 = 1 << 8;
 /// The actor has timers to look after.
 pub(crate) const TIMERS: u32 = 1 << 10;
+/// The actor has put messages aside or brought them back.
+pub(crate) const STASH: u32 = 1 << 11;
 /// Set by the actor itself while it ends: a cancel no longer cuts it off.
 pub(crate) const ENDING: u32 = 1 << 9;
 

@@ -283,6 +283,11 @@ impl<M> Inbox<M> {
         self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
+    /// Takes back one [`finish`](Self::finish): the message was put aside and not handled.
+    pub(super) fn unfinish(&self) {
+        self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
+    }
+
     /// Takes back one [`begin`](Self::begin): the message goes back to the front of the batch for another try.
     pub(crate) fn begin_again(&self) {
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);

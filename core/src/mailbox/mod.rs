@@ -4,12 +4,14 @@ pub(crate) mod control;
 mod inbox;
 mod send;
 mod signals;
+mod stash;
 mod state;
 mod waiting;
 
 pub(crate) use control::Posture;
 pub(crate) use inbox::{Inbox, Refill};
 pub use send::{SendError, Sending};
+pub use stash::STASH_CAPACITY_DEFAULT;
 
 use core::fmt;
 

@@ -1,6 +1,7 @@
 //! `State`: what of an inbox lies under its lock: the chunk being filled, the lanes, the waiting sends, the books.
 
 use super::signals::Signals;
+use super::stash::Stash;
 use super::{Mailbox, Overflow, Priority};
 use crate::ask::Unanswered;
 use crate::node::Member;
@@ -63,6 +64,7 @@ pub(super) struct Cold<M> {
     pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
     pub(super) asking: Option<Arc<dyn Member>>,
     pub(super) timers: Option<Box<Timers<M>>>,
+    pub(super) stash: Option<Box<Stash<M>>>,
 }
 
 pub(super) struct Waiting<M> {
@@ -115,6 +117,7 @@ impl<M> State<M> {
                 unanswered: Vec::new(),
                 asking: None,
                 timers: None,
+                stash: None,
             })
         })
     }
