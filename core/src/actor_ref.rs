@@ -4,6 +4,7 @@ use crate::ask::{Ask, Reply};
 use crate::cell::Cell;
 use crate::mailbox::{PriorityEnvelope, SendError, Sending, control};
 use crate::node::{self, Member, WindDown};
+use crate::scope;
 use crate::wakers::Key;
 use crate::{ActorId, ActorPath, Cause, Counts, Exit, Signal, SystemMessage};
 use alloc::boxed::Box;
@@ -230,6 +231,9 @@ impl PartialEq for AnyRef {
 impl Eq for AnyRef {}
 
 /// Ready with the exit; from `exited()`.
+///
+/// # Panics
+/// When polled inside the very thing it waits for, or below it: that exit could never come.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Exited {
     member: Arc<dyn Member>,
@@ -241,7 +245,14 @@ impl Future for Exited {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exit> {
         let Self { member, key } = &mut *self;
-        member.node().poll_exit(key, cx.waker())
+        let polled = member.node().poll_exit(key, cx.waker());
+        if polled.is_pending()
+            && let Some(child) = scope::inside(member.node())
+        {
+            // A bug in the program that could only hang; as a panic it is a failure of whoever waits, with its place.
+            panic!("{child} waits for the exit of {}, which cannot come before its own", member.node().path());
+        }
+        polled
     }
 }
 

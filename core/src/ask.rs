@@ -9,8 +9,9 @@ use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
-use crate::{ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
+use crate::{ActorId, ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -194,7 +195,8 @@ enum Stage<'a, M, T, Q> {
 struct Rare {
     timeout: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
-    asker: Option<Arc<dyn Member>>,
+    /// The actor that asks in its own task, and whom.
+    edge: Option<(Arc<dyn Member>, ActorId)>,
 }
 
 impl<'a, M, T, Q> Ask<'a, M, T, Q>
@@ -267,9 +269,9 @@ where
     fn watch_for_cycle(&mut self, waker: &Waker) -> Result<(), AskError> {
         let Some(asker) = current::polled_with(waker) else { return Ok(()) };
         let target: Arc<dyn Member> = Arc::clone(self.to) as Arc<dyn Member>;
-        asker.set_asking(Some(Arc::clone(&target)));
+        asker.begin_asking(Arc::clone(&target));
         let rare = self.rare.get_or_insert_default();
-        rare.asker = Some(Arc::clone(&asker));
+        rare.edge = Some((Arc::clone(&asker), target.node().id));
         let timeout = rare.timeout;
         let Some(paths) = cycle(&asker, target) else { return Ok(()) };
         if timeout.is_some() {
@@ -291,26 +293,29 @@ impl Rare {
 /// The asker no longer waits for this answer.
 impl Drop for Rare {
     fn drop(&mut self) {
-        if let Some(asker) = self.asker.take() {
-            asker.set_asking(None);
+        if let Some((asker, target)) = self.edge.take() {
+            asker.end_asking(target);
         }
     }
 }
 
 /// The actors from `asker` over `target` back to `asker`, each waiting for the next; `None` if the edges lead elsewhere.
 fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPath>> {
-    let mut members = vec![Arc::clone(asker)];
-    let mut next = Some(target);
-    while let Some(member) = next {
-        if member.node().id == asker.node().id {
-            return Some(members.iter().map(|member| member.node().path()).collect());
+    let id = asker.node().id;
+    // Depth first: the way from the asker to the member at hand, and for each of them the edges not yet followed.
+    let mut way = vec![(Arc::clone(asker), vec![target])];
+    let mut seen = BTreeSet::from([id]);
+    while let Some((_, edges)) = way.last_mut() {
+        match edges.pop() {
+            Some(next) if next.node().id == id => return Some(way.iter().map(|(member, _)| member.node().path()).collect()),
+            // A circle that does not go through the asker is another ask's business.
+            Some(next) if !seen.insert(next.node().id) => {}
+            Some(next) => {
+                let edges = next.asking();
+                way.push((next, edges));
+            }
+            None => drop(way.pop()),
         }
-        // A circle that does not go through the asker is another ask's business.
-        if members.iter().any(|known| known.node().id == member.node().id) {
-            return None;
-        }
-        next = member.asking();
-        members.push(member);
     }
     None
 }

@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::mailbox::control;
-use crate::node::Member;
+use crate::node::{self, Member};
 use crate::scope::Scope;
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Task};
@@ -52,10 +52,14 @@ impl<A: Actor> Context<A> {
         self.cell.node().runtime().now()
     }
 
-    /// A token that is cancelled with the actor; within `stopped`, a fresh one that lasts for the grace period.
+    /// The token of this actor, cancelled with it and the other way round; within `stopped`, a fresh one that lasts for the grace period.
     pub fn token(&self) -> CancelToken {
         let node = self.cell.node();
-        if self.ending { CancelToken::at_top(Arc::clone(node.world())).child_for(node.world().grace) } else { node.token() }
+        if self.ending {
+            CancelToken::at_top(Arc::clone(node.world())).child_for(node.world().grace)
+        } else {
+            node::token(&self.member())
+        }
     }
 
     /// Starts a child called `name`. It ends before this actor does, and before it restarts.

@@ -78,6 +78,10 @@ impl Member for ScopeMember {
         &self.node
     }
 
+    fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
     fn wind_down(self: Arc<Self>, how: WindDown) {
         if self.node.note_wind_down(how) {
             self.node.wind_down_children(how);
@@ -190,9 +194,9 @@ impl Scope {
         spawn::actor(&self.member.as_member(), Some(name), props)
     }
 
-    /// The token that is cancelled with this scope.
+    /// The token of this scope: cancelled with it, and the other way round.
     pub fn token(&self) -> CancelToken {
-        self.member.node.token()
+        node::token(&self.member.as_member())
     }
 
     /// Cancels everything in the scope, and the scope takes nothing more. The first cause wins.

@@ -6,9 +6,10 @@ use crate::events::{DeadLetter, DeadLetterReason, Event};
 use crate::mailbox::{Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
-use crate::{Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch};
+use crate::{ActorId, Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::task::Poll;
 
 impl<M> Cell<M> {
@@ -83,8 +84,9 @@ impl<M: Send + 'static> Cell<M> {
         self.raise(control::RESUME);
     }
 
-    /// The end of input: what is queued is handled, then the actor ends.
+    /// The end of input: what is queued is handled, then the actor ends. A suspended one is resumed for that.
     pub(crate) fn close(&self) {
+        self.resume();
         if let Some(waker) = self.inbox.close() {
             self.node.runtime().wake_for_control(waker);
         }
@@ -98,6 +100,10 @@ pub(super) fn type_name<M>() -> Cow<'static, str> {
 impl<M: Send + 'static> Member for Cell<M> {
     fn node(&self) -> &Node {
         &self.node
+    }
+
+    fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
     }
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
@@ -145,11 +151,15 @@ impl<M: Send + 'static> Member for Cell<M> {
         Ok(())
     }
 
-    fn asking(&self) -> Option<Arc<dyn Member>> {
+    fn asking(&self) -> Vec<Arc<dyn Member>> {
         self.inbox.asking()
     }
 
-    fn set_asking(&self, target: Option<Arc<dyn Member>>) {
-        self.inbox.set_asking(target);
+    fn begin_asking(&self, target: Arc<dyn Member>) {
+        self.inbox.begin_asking(target);
+    }
+
+    fn end_asking(&self, target: ActorId) {
+        self.inbox.end_asking(target);
     }
 }

@@ -169,6 +169,11 @@ impl<A: Actor> Body<A> {
                 self.record(cell, reason);
             }
         }
+        // What the factory has captured is a user's as well.
+        let factory = core::mem::replace(&mut self.factory, Box::new(|| unreachable!("nothing starts after the end")));
+        if let Err(reason) = catch::catch(|| drop(factory)) {
+            self.record(cell, reason);
+        }
         let exit = match self.leaving {
             Some(Leaving::Close) => Exit::Closed,
             Some(Leaving::Stop) | None => Exit::Stopped,
@@ -178,11 +183,14 @@ impl<A: Actor> Body<A> {
         node::leave(Arc::clone(cell) as Arc<dyn Member>, exit);
     }
 
-    /// The `restarting` hook, on the state that failed.
-    pub(super) fn restarting(&mut self) -> impl Future<Output = Result<(), A::Error>> + Send {
+    /// The `restarting` hook, on the state that failed, within the grace period.
+    pub(super) fn restarting<'a>(
+        &'a mut self,
+        cell: &'a Cell<A::Msg>,
+    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
         let actor = self.actor.as_mut().expect("only a state that was made is told of its restart");
-        let failure = self.rare.as_ref().and_then(|rare| rare.failure.as_ref());
-        actor.restarting(failure.expect("only a failure leads here"), &mut self.cx)
+        let failure = self.rare.as_ref().and_then(|rare| rare.failure.as_ref()).expect("only a failure leads here");
+        WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
     }
 
     /// The `stopped` hook, within the grace period.
@@ -352,13 +360,13 @@ impl<A: Actor> Drop for Body<A> {
     }
 }
 
-/// The `stopped` hook did not return within the grace period.
+/// A hook did not return within the grace period.
 #[derive(Debug)]
 struct GraceExceeded(Duration);
 
 impl fmt::Display for GraceExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the `stopped` hook took longer than the grace period of {:?} and was cut off", self.0)
+        write!(f, "a hook took longer than the grace period of {:?} and was cut off", self.0)
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn live<A: Actor>(cell: Arc<Cell<A::Msg>>, parts: Parts<A>) -> impl F
             // The stages share their memory: an idle actor keeps room for the largest and not for each.
             let end = match body.stage {
                 Stage::Run | Stage::Gone => Guarded::new(&cell, drain(&cell, &mut body)).await,
-                Stage::Restarting => Guarded::new(&cell, body.restarting()).await.map(End::of),
+                Stage::Restarting => Guarded::new(&cell, body.restarting(&cell)).await.map(End::of),
                 Stage::EndChildren => Guarded::new(&cell, Childless::of(&cell.node)).await.map(|()| End::Done),
                 Stage::Stopped => Guarded::new(&cell, body.stopped(&cell)).await.map(End::of),
                 Stage::Bury => Guarded::new(&cell, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await.map(|()| End::Done),
@@ -97,6 +97,9 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 }
                 cell.inbox.finish();
                 body.in_hand = false;
+                if body.rare.is_some() {
+                    body.discard_kept(cell);
+                }
                 body.worked = body.worked.saturating_add(1);
                 left -= 1;
                 if left > 0 {

@@ -328,7 +328,9 @@ impl Job {
         self.queued.swap(false, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(&self));
         // A task of ours contains its own panics; should one get out, the task is gone and the panic is the driver's.
+        let ending = Ending(&self);
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            core::mem::forget(ending);
             let (again, shut) = self.future.with(|place| match place {
                 Place::Away { again } => {
                     let again = *again;
@@ -342,9 +344,16 @@ impl Job {
                 let inner = Arc::clone(&self.inner);
                 inner.enqueue(Ready::Job(self));
             }
-            return;
         }
-        let ended = self.inner.queue.with(|queue| queue.jobs.remove(&self.id));
+    }
+}
+
+/// Takes a job that has ended out of the queue, also when its future panicked.
+struct Ending<'a>(&'a Arc<Job>);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let ended = self.0.inner.queue.with(|queue| queue.jobs.remove(&self.0.id));
         drop(ended);
     }
 }

@@ -3,7 +3,9 @@
 use super::{Clock, Dispatcher};
 use crate::Instant;
 use crate::blocking::thread_waker;
-use core::task::Poll;
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll};
 use std::thread;
 
 /// The machine's monotonic clock.
@@ -34,6 +36,21 @@ impl Dispatcher {
     /// in `run_until` and the like, give it a [`Clock`] with a `wake_at` of its own.
     pub fn on_std() -> Self {
         Self::new(StdClock::new())
+    }
+
+    /// Drives everything from this thread until `future` is done. While nothing is ready the thread is parked, until the next timer at
+    /// the latest.
+    pub fn blocking_run_until<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let waker = thread_waker();
+        let mut output = None;
+        self.blocking_dispatch_loop(|| {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                output = Some(done);
+            }
+            output.is_some()
+        });
+        output.expect("the loop ends when the future is done")
     }
 
     /// Drives everything from this thread until `done` says so, which is asked after every poll and every wake-up. While nothing is

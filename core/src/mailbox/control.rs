@@ -124,13 +124,22 @@ impl<M> Inbox<M> {
         self.state.with(|state| state.cold.as_mut().map(|cold| core::mem::take(&mut cold.unanswered)).unwrap_or_default())
     }
 
-    pub(crate) fn asking(&self) -> Option<Arc<dyn Member>> {
-        self.state.with(|state| state.cold.as_ref().and_then(|cold| cold.asking.clone()))
+    /// Whose replies the actor awaits in its own task.
+    pub(crate) fn asking(&self) -> Vec<Arc<dyn Member>> {
+        self.state.with(|state| state.cold.as_ref().map(|cold| cold.asking.clone()).unwrap_or_default())
     }
 
-    pub(crate) fn set_asking(&self, target: Option<Arc<dyn Member>>) {
-        let replaced = self.state.with(|state| core::mem::replace(&mut state.cold().asking, target));
-        drop(replaced);
+    pub(crate) fn begin_asking(&self, target: Arc<dyn Member>) {
+        self.state.with(|state| state.cold().asking.push(target));
+    }
+
+    pub(crate) fn end_asking(&self, target: ActorId) {
+        let ended = self.state.with(|state| {
+            let asking = &mut state.cold().asking;
+            let at = asking.iter().position(|known| known.node().id == target)?;
+            Some(asking.swap_remove(at))
+        });
+        drop(ended);
     }
 
     /// Works on the timers, which only the actor's own task does, outside the lock.

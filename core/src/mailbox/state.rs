@@ -62,7 +62,7 @@ pub(super) struct Cold<M> {
     pub(super) dead_lettered: u64,
     pub(super) signals: Signals,
     pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
-    pub(super) asking: Option<Arc<dyn Member>>,
+    pub(super) asking: Vec<Arc<dyn Member>>,
     pub(super) timers: Option<Box<Timers<M>>>,
     pub(super) stash: Option<Box<Stash<M>>>,
 }
@@ -115,7 +115,7 @@ impl<M> State<M> {
                 dead_lettered: 0,
                 signals: Signals::default(),
                 unanswered: Vec::new(),
-                asking: None,
+                asking: Vec::new(),
                 timers: None,
                 stash: None,
             })

@@ -3,9 +3,29 @@
 use super::family::Family;
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
-use crate::{Cause, Counts, Event, Exit, Signal};
+use crate::{CancelToken, Cause, Counts, Event, Exit, Signal};
 use alloc::sync::Arc;
 use alloc::vec;
+
+/// The token of a member: cancelled with it, and the other way round. Made when first asked for.
+pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
+    let node = member.node();
+    let known = node.life.with(|life| life.rare.as_ref().and_then(|rare| rare.token.clone()));
+    if let Some(token) = known {
+        return token;
+    }
+    let made = CancelToken::of_member(Arc::clone(node.world()), node.deadline());
+    // The listener is weak, so the member and its token do not keep each other.
+    drop(made.attach(member));
+    let (token, cause) = node.life.with(|life| {
+        let token = life.rare().token.get_or_insert(made).clone();
+        (token, life.cancel().map(|cancel| cancel.cause.clone()))
+    });
+    if let Some(cause) = cause {
+        token.cancel(cause);
+    }
+    token
+}
 
 /// Cancels `member` and everything below it with `cause`; where there is a cause already, that one stays.
 pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {

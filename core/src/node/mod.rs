@@ -19,7 +19,7 @@
 mod departure;
 mod family;
 
-pub(crate) use departure::{cancel, leave};
+pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
 
 use crate::ask::Unanswered;
@@ -44,6 +44,8 @@ use family::Family;
 /// Something that stands in the tree.
 pub(crate) trait Member: Any + Send + Sync {
     fn node(&self) -> &Node;
+
+    fn node_mut(&mut self) -> &mut Node;
 
     /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
     fn wind_down(self: Arc<Self>, how: WindDown);
@@ -80,12 +82,14 @@ pub(crate) trait Member: Any + Send + Sync {
         Err(unanswered)
     }
 
-    /// Whose reply this member awaits in its own task.
-    fn asking(&self) -> Option<Arc<dyn Member>> {
-        None
+    /// Whose replies this member awaits in its own task.
+    fn asking(&self) -> Vec<Arc<dyn Member>> {
+        Vec::new()
     }
 
-    fn set_asking(&self, _target: Option<Arc<dyn Member>>) {}
+    fn begin_asking(&self, _target: Arc<dyn Member>) {}
+
+    fn end_asking(&self, _target: ActorId) {}
 }
 
 /// The two orderly ways to end; the third way, cancel, is [`cancel`].
@@ -170,6 +174,20 @@ pub struct Running {
     pub cancelled_for: Option<Duration>,
     /// Whether it is inside one poll at this moment: it computes or blocks and does not reach an await.
     pub in_poll: bool,
+}
+
+/// A loop and not recursion: a branch may be deep, and this may be the last owner of all of it.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut world = None;
+        while let Above::Parent(parent) = &mut self.above
+            && Arc::strong_count(parent) == 1
+            && let Some(parent) = Arc::get_mut(parent)
+        {
+            let world = world.get_or_insert_with(|| Arc::clone(parent.node().world()));
+            self.above = core::mem::replace(&mut parent.node_mut().above, Above::Nothing(Arc::clone(world)));
+        }
+    }
 }
 
 impl Life {
@@ -279,25 +297,8 @@ impl Node {
         self.life.with(|life| life.cancel().map(|cancel| now.since(cancel.at)))
     }
 
-    /// The token that is cancelled with this node; made when first asked for.
-    pub(crate) fn token(&self) -> CancelToken {
-        let known = self.life.with(|life| life.rare.as_ref().and_then(|rare| rare.token.clone()));
-        if let Some(token) = known {
-            return token;
-        }
-        let made = CancelToken::of_member(Arc::clone(self.world()), self.deadline());
-        let (token, cause) = self.life.with(|life| {
-            let token = life.rare().token.get_or_insert(made).clone();
-            (token, life.cancel().map(|cancel| cancel.cause.clone()))
-        });
-        if let Some(cause) = cause {
-            token.cancel(cause);
-        }
-        token
-    }
-
     /// The deadline of the token that the whole tree hangs below.
-    fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         let top = self.upwards().last()?;
         top.life.with(|life| life.rare.as_ref()?.above.as_ref()?.0.deadline())
     }
