@@ -1,11 +1,18 @@
 //! `Step`: one thing to check, with a name. A step is silent when it passes, and shows everything when it does not.
+//!
+//! The one exception is a test that takes more than a minute: its name is shown while it runs, since a test that hangs would
+//! otherwise hang in silence.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
+
+/// How the test harness words that a test takes long.
+const HANGS: &str = "has been running for over";
 
 /// What a step that failed has to say.
 pub type Outcome = Result<(), String>;
@@ -73,13 +80,27 @@ pub fn run_in_sight(command: &mut Command) -> Outcome {
 
 /// The output of a command that must succeed.
 pub fn output_of(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_run(command, &error))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        return Ok(said);
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().map_err(|error| cannot_run(command, &error))?;
+    let complaints = child.stderr.take().map(|pipe| thread::spawn(|| lines_of(pipe)));
+    let said = child.stdout.take().map(lines_of).unwrap_or_default();
+    let complained = complaints.and_then(|reader| reader.join().ok()).unwrap_or_default();
+    let status = child.wait().map_err(|error| cannot_run(command, &error))?;
+    if status.success() { Ok(said) } else { Err(format!("{said}{complained}\nfailed ({status}): {}", text(command))) }
+}
+
+/// Reads a pipe to its end. What a test says of itself when it seems to hang is shown at once.
+fn lines_of(pipe: impl Read) -> String {
+    let mut text = String::new();
+    for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if line.contains(HANGS) {
+            println!("\n  {line}");
+        }
+        text.push_str(&line);
+        text.push('\n');
     }
-    let complained = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{said}{complained}\nfailed ({}): {}", output.status, text(command)))
+    text
 }
 
 fn run_quietly(mut command: Command) -> Outcome {
