@@ -5,6 +5,7 @@ use pleach::sim::explore;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
+type End = fn(&ActorRef<()>);
 type Log = Arc<Mutex<Vec<String>>>;
 
 /// Notes when it starts and how it ends.
@@ -39,7 +40,7 @@ fn diarist(name: &'static str, log: &Log) -> Props<Diarist> {
 
 #[test]
 fn s2_only_a_failure_starts_a_child_again() {
-    let ends: [(fn(&ActorRef<()>), &str); 3] =
+    let ends: [(End, &str); 3] =
         [(ActorRef::stop, "stopped"), (ActorRef::close, "closed"), (|child| child.cancel("enough"), "cancelled: enough")];
     for (end, exit) in ends {
         explore(0..50, |sim| {
