@@ -43,6 +43,10 @@ mod spin {
             Self { held: AtomicBool::new(false), value: Slot::new(value) }
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.value.into_inner()
+        }
+
         /// Runs `f` alone. If `f` panics the lock is released and the value stays as `f` left it.
         #[inline]
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
@@ -113,6 +117,10 @@ mod spin {
             Self(core::cell::UnsafeCell::new(value))
         }
 
+        fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+
         #[inline]
         fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
             f(self.0.get())
@@ -132,6 +140,10 @@ mod section {
             Self(Mutex::new(RefCell::new(value)))
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().into_inner()
+        }
+
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
             critical_section::with(|section| f(&mut self.0.borrow_ref_mut(section)))
         }
@@ -145,6 +157,10 @@ mod under_loom {
     impl<T> Lock<T> {
         pub(crate) fn new(value: T) -> Self {
             Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
         }
 
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {

@@ -150,6 +150,32 @@ impl PartialEq for Name {
 
 impl Eq for Name {}
 
+/// Names that nobody gave come first, in the order of their ids.
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        let key = |name: &Self| name.made_from().map_or((1, ActorId(0)), |id| (0, id));
+        key(self).cmp(&key(other)).then_with(|| self.given().cmp(&other.given()))
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq<str> for Name {
+    fn eq(&self, text: &str) -> bool {
+        Self::parse(text).is_ok_and(|name| name == *self)
+    }
+}
+
+impl PartialEq<&str> for Name {
+    fn eq(&self, text: &&str) -> bool {
+        *self == **text
+    }
+}
+
 impl Hash for Name {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.made_from().hash(state);
@@ -199,7 +225,7 @@ impl core::error::Error for NameError {}
 /// Where something stands in the tree, from the root down: `/user/crew/budget`.
 ///
 /// A path may name the machine it is on (`//node-7/user/crew`); a path without one is local. Cloning is cheap.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ActorPath {
     node: Option<Name>,
     steps: Arc<[Name]>,
@@ -248,6 +274,18 @@ impl ActorPath {
     pub fn on_node(mut self, node: Name) -> Self {
         self.node = Some(node);
         self
+    }
+}
+
+impl PartialEq<str> for ActorPath {
+    fn eq(&self, text: &str) -> bool {
+        text.parse::<Self>().is_ok_and(|path| path == *self)
+    }
+}
+
+impl PartialEq<&str> for ActorPath {
+    fn eq(&self, text: &&str) -> bool {
+        *self == **text
     }
 }
 
@@ -342,7 +380,9 @@ mod tests {
     fn a19_push_child_parent_and_last_walk_the_path() {
         let crew = ActorPath::root().push_child(Name::new("user").unwrap()).push_child(Name::new("crew").unwrap());
         assert_eq!(crew, path("/user/crew"));
-        assert_eq!(crew.last().unwrap().to_string(), "crew");
+        assert_eq!(*crew.last().unwrap(), "crew");
+        assert_eq!(crew, "/user/crew");
+        assert!(crew != "/user/crew/" && crew < path("/user/cruise"));
         assert_eq!(crew.parent(), Some(path("/user")));
         assert_eq!(path("/user").parent(), Some(ActorPath::root()));
         assert_eq!(ActorPath::root().parent(), None);

@@ -1,6 +1,7 @@
 //! Starting an actor: one road for systems, supervisors, scopes and actors.
 
 use crate::cell::{self, Cell};
+use crate::lock::Lock;
 use crate::mailbox::Inbox;
 use crate::node::{Above, Member, Node, Refused};
 use crate::{Actor, ActorPath, ActorRef, Name, NameError, Props};
@@ -9,12 +10,19 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 
-/// An actor that was not started. Its props come back.
+/// An actor that was not started. Its props come back: [`into_props`](Self::into_props).
 pub struct SpawnError<A: Actor> {
     /// Why.
     pub why: Refusal,
-    /// What was not started. Boxed, to keep results small.
-    pub props: Box<Props<A>>,
+    // Boxed, to keep results small; behind the lock, so that the error can be shared between threads although props cannot.
+    props: Box<Lock<Props<A>>>,
+}
+
+impl<A: Actor> SpawnError<A> {
+    /// What was not started.
+    pub fn into_props(self) -> Props<A> {
+        self.props.into_inner()
+    }
 }
 
 /// Why something was not started.
@@ -86,7 +94,7 @@ pub(crate) fn actor<A: Actor>(
             parent.node().runtime().spawn(Box::pin(task));
             Ok(ActorRef::new(cell))
         }
-        Err(why) => Err(SpawnError { why, props: Box::new(props) }),
+        Err(why) => Err(SpawnError { why, props: Box::new(Lock::new(props)) }),
     }
 }
 

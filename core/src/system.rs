@@ -102,7 +102,8 @@ impl System {
     }
 
     /// Shuts down: starts nothing more, lets every actor finish what is in its mailbox, youngest first, and cancels after `grace`
-    /// whatever has not ended. `Err` names what was still running then and had not ended when a second `grace` was over.
+    /// whatever has not ended. `Err` names what was still running then: `Late` if it has ended since, `Stuck` if it has not within the
+    /// grace that the system gives its hooks.
     ///
     /// Called from inside an actor or task of this system it begins the shutdown and answers at once with an error, since it cannot
     /// wait for itself.

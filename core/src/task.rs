@@ -74,12 +74,23 @@ impl fmt::Debug for Task {
     }
 }
 
-/// A future that was not launched. It comes back.
+/// A future that was not launched. It comes back, unpolled: [`into_future`](Self::into_future).
 pub struct LaunchError<F> {
     /// Why.
     pub why: Refusal,
+    // Behind the lock, so that the error can be shared between threads although a future need not be.
+    future: Lock<F>,
+}
+
+impl<F> LaunchError<F> {
+    fn new(why: Refusal, future: F) -> Self {
+        Self { why, future: Lock::new(future) }
+    }
+
     /// The future, unpolled.
-    pub future: F,
+    pub fn into_future(self) -> F {
+        self.future.into_inner()
+    }
 }
 
 impl<F> fmt::Display for LaunchError<F> {
@@ -191,12 +202,12 @@ where
 {
     let node = match spawn::new_node(parent, name) {
         Ok(node) => node,
-        Err(why) => return Err(LaunchError { why, future }),
+        Err(why) => return Err(LaunchError::new(why, future)),
     };
     let state = State { unstarted: None, waker: None, cancelled: false };
     let member = Arc::new(TaskMember { node, bond, polling: AtomicBool::new(false), state: Lock::new(state) });
     if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
-        return Err(LaunchError { why, future });
+        return Err(LaunchError::new(why, future));
     }
     let boxed: BoxFuture<'static, Ended> = Box::pin(async move { future.await.into_error() });
     let too_late = member.state.with(|state| {

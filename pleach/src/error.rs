@@ -7,7 +7,6 @@ use pleach_core::{
 use std::fmt;
 
 /// Anything that can go wrong here, without the payload that the precise error gives back.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// Something was not started.
@@ -46,6 +45,13 @@ impl fmt::Display for Error {
             Self::Cancelled(error) => write!(f, "{error}"),
             Self::NoRuntime => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
         }
+    }
+}
+
+/// The same text as `Display`: it is what a `main` that returns this error shows.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -138,7 +138,7 @@ fn a19_names_are_unique_among_live_siblings_and_free_again_after_the_exit() {
             refused(&system.scope("twin").unwrap_err()) && refused(&system.supervisor("twin", OneForOne::new()).unwrap_err())
         );
         let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-        crew.spawn("twin", *taken.props).expect("the props came back, and cousins may share a name");
+        crew.spawn("twin", taken.into_props()).expect("the props came back, and cousins may share a name");
         first.stop();
         assert!(refused(&system.spawn("twin", doer()).unwrap_err().why), "it has not ended yet");
         gate.open();

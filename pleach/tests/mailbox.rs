@@ -155,7 +155,7 @@ fn a4_no_capacity_is_refused_and_nothing_has_to_have_a_size() {
     let props = || Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(()));
     let refused = system.spawn("none", props().mailbox(Mailbox::bounded(0))).unwrap_err();
     assert_eq!(refused.why, Refusal::NoCapacity);
-    let actor = system.spawn("none", refused.props.mailbox(Mailbox::bounded(3))).expect("the props came back");
+    let actor = system.spawn("none", refused.into_props().mailbox(Mailbox::bounded(3))).expect("the props came back");
     (0..3).for_each(|_| actor.tell(()).unwrap());
     assert_eq!(actor.tell(()), Err(SendError::Full(())));
     sim.settle();

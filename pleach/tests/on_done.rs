@@ -2,7 +2,7 @@
 
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, LaunchError, NAME_LEN_MAX, NameFault, Refusal};
+use pleach::{BoxError, NAME_LEN_MAX, NameFault, Refusal};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -223,9 +223,9 @@ fn a19_bad_names_are_refused_everywhere_and_hand_back_what_was_not_started() {
         assert_eq!(fault(scope.scope(name).unwrap_err()), expected, "{name:?}");
         assert_eq!(fault(system.scope(name).unwrap_err()), expected, "{name:?}");
         assert_eq!(fault(crew.supervisor(name, OneForOne::new()).unwrap_err()), expected, "{name:?}");
-        let LaunchError { why, future } = scope.task().named(name).launch(async { Ok::<(), BoxError>(()) }).unwrap_err();
-        assert_eq!(fault(why), expected, "{name:?}");
-        assert!(sim.run(future).is_ok());
+        let refused = scope.task().named(name).launch(async { Ok::<(), BoxError>(()) }).unwrap_err();
+        assert_eq!(fault(refused.why.clone()), expected, "{name:?}");
+        assert!(sim.run(refused.into_future()).is_ok());
         let built = ActorSystem::builder(name).runtime(sim.runtime()).build();
         assert!(matches!(built, Err(pleach::Error::Refused(why)) if fault(why.clone()) == expected));
     }
@@ -243,7 +243,7 @@ fn a19_a_name_is_free_again_once_its_holder_is_gone_and_ids_are_not() {
         assert_eq!(taken.why, Refusal::NameTaken { name: "a".into(), parent });
         assert!(
             sim.run(async {
-                taken.future.await;
+                taken.into_future().await;
                 true
             }),
             "it can still be awaited"
@@ -270,7 +270,7 @@ fn a_mailbox_without_capacity_is_refused_and_the_props_come_back() {
     let refused = system.spawn("a", quiet().mailbox(Mailbox::bounded(0))).unwrap_err();
     assert_eq!(refused.why, Refusal::NoCapacity);
     assert!(refused.to_string().contains("at least 1"), "{refused}");
-    let actor = system.spawn("a", refused.props.mailbox(Mailbox::bounded(1))).unwrap();
+    let actor = system.spawn("a", refused.into_props().mailbox(Mailbox::bounded(1))).unwrap();
     actor.tell(1).unwrap();
     assert!(matches!(actor.tell(1), Err(SendError::Full(1))));
     // A channel of a producer has room for one at least.

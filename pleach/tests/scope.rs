@@ -253,13 +253,13 @@ fn assert_refuses_all(sim: &Sim, scope: &Scope) {
     shutting_down(&produced.why);
     assert_eq!(polled.load(Ordering::Relaxed), 0, "what is refused is handed back unpolled");
     // What comes back is whole: it can be awaited, and started elsewhere.
-    assert!(sim.run(refused.future).is_ok());
-    assert!(sim.run(named.future).is_ok());
+    assert!(sim.run(refused.into_future()).is_ok());
+    assert!(sim.run(named.into_future()).is_ok());
     let elsewhere = sim.scope();
-    assert!(elsewhere.launch(produced.future).is_ok());
+    assert!(elsewhere.launch(produced.into_future()).is_ok());
     let actor = scope.actor("actor", adder().mailbox(Mailbox::bounded(1))).unwrap_err();
     shutting_down(&actor.why);
-    let actor = elsewhere.actor("actor", *actor.props).unwrap();
+    let actor = elsewhere.actor("actor", actor.into_props()).unwrap();
     assert!(actor.tell(1).is_ok() && actor.tell(1).is_err(), "the props that come back are those that were given");
     shutting_down(&scope.scope("scope").unwrap_err());
     shutting_down(&scope.isolated_scope("isolated").unwrap_err());

@@ -99,7 +99,8 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
     let mut counts = node.take_leave(&exit)?;
     counts += member.counts();
     let parent = node.parent();
-    if let Some(parent) = parent.filter(|parent| parent.hears()) {
+    // A parent that is ending an incarnation ends its children itself; the next incarnation has nothing to do with them.
+    if let Some(parent) = parent.filter(|parent| parent.hears() && parent.node().takes_children()) {
         parent.hear(Signal::Terminated(node.terminated(exit.clone())));
     }
     node.events().emit(|| Event::Ended { path: node.path(), exit });

@@ -156,6 +156,10 @@ impl Node {
         children
     }
 
+    pub(super) fn takes_children(&self) -> bool {
+        self.life.with(|life| life.phase == Phase::Open)
+    }
+
     pub(crate) fn has_children(&self) -> bool {
         self.life.with(|life| life.known_family().is_some_and(|family| !family.is_empty()))
     }
