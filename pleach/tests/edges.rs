@@ -5,7 +5,7 @@ mod common;
 use common::quiet;
 use pleach::prelude::*;
 use pleach::sim::explore;
-use pleach::{BoxError, Dispatcher, Runtime, TokioRuntime};
+use pleach::{BoxError, Dispatcher, TokioRuntime};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -111,9 +111,9 @@ fn t2_the_token_of_a_scope_and_the_scope_are_cancelled_together() {
             let below = token.child();
             let task = scope.launch(std::future::pending::<()>()).unwrap();
             if by_token {
-                token.cancel("enough")
+                token.cancel("enough");
             } else {
-                scope.cancel("enough")
+                scope.cancel("enough");
             }
             scope.cancel("late");
             token.cancel("later");
