@@ -9,9 +9,8 @@ use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
-use crate::{ActorId, ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
+use crate::{ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -95,11 +94,9 @@ impl From<Exit> for AskError {
 }
 
 impl<T: Send + 'static> Reply<T> {
-    /// A reply whose answer wakes `waker`.
     #[inline]
-    fn awaited_by(waker: &Waker) -> (Self, Arc<Slot<T>>) {
-        let slot = Arc::new(Slot(Lock::new(Answer::Open(waker.clone()))));
-        (Self { slot: Some(Arc::clone(&slot)) }, slot)
+    fn to(slot: &Arc<Slot<T>>) -> Self {
+        Self { slot: Some(Arc::clone(slot)) }
     }
 
     /// Answers. If the asker has gone, the answer is dropped.
@@ -139,15 +136,35 @@ impl<T: Send + 'static> fmt::Debug for Reply<T> {
 /// A question that will get no answer from its `Reply`.
 pub(crate) trait Unanswered: Send + Sync {
     fn answer(&self, why: AskError);
+
+    /// Whether it has no answer yet.
+    fn is_open(&self) -> bool;
+}
+
+/// An ask that an actor awaits in its own task: whom it asked, and the place for the answer.
+#[derive(Clone)]
+pub(crate) struct Edge {
+    pub(crate) target: Arc<dyn Member>,
+    pub(crate) slot: Arc<dyn Unanswered>,
 }
 
 impl<T: Send + 'static> Unanswered for Slot<T> {
     fn answer(&self, why: AskError) {
         self.settle(Answer::None(why));
     }
+
+    fn is_open(&self) -> bool {
+        self.0.with(|state| matches!(state, Answer::Open(_)))
+    }
 }
 
 impl<T> Slot<T> {
+    /// A slot whose answer wakes `waker`.
+    #[inline]
+    fn awaited_by(waker: &Waker) -> Arc<Self> {
+        Arc::new(Self(Lock::new(Answer::Open(waker.clone()))))
+    }
+
     #[inline]
     fn settle(&self, answer: Answer<T>) {
         let before = self.0.with(|state| match state {
@@ -195,8 +212,7 @@ enum Stage<'a, M, T, Q> {
 struct Rare {
     timeout: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
-    /// The actor that asks in its own task, and whom.
-    edge: Option<(Arc<dyn Member>, ActorId)>,
+    edge: Option<(Arc<dyn Member>, Arc<dyn Unanswered>)>,
 }
 
 impl<'a, M, T, Q> Ask<'a, M, T, Q>
@@ -224,9 +240,9 @@ where
         }
         match core::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Unasked(question) => {
-                self.watch_for_cycle(cx.waker())?;
-                let (reply, slot) = Reply::awaited_by(cx.waker());
-                match self.to.inbox().try_push(question(reply)) {
+                let slot = Slot::awaited_by(cx.waker());
+                self.watch_for_cycle(&slot, cx.waker())?;
+                match self.to.inbox().try_push(question(Reply::to(&slot))) {
                     Ok(()) => {
                         self.stage = Stage::Sent(slot);
                         Poll::Pending
@@ -266,12 +282,13 @@ where
     }
 
     /// Before the question goes out: if an actor asks in its own task, leaves the edge and looks for a circle.
-    fn watch_for_cycle(&mut self, waker: &Waker) -> Result<(), AskError> {
+    fn watch_for_cycle(&mut self, slot: &Arc<Slot<T>>, waker: &Waker) -> Result<(), AskError> {
         let Some(asker) = current::polled_with(waker) else { return Ok(()) };
         let target: Arc<dyn Member> = Arc::clone(self.to) as Arc<dyn Member>;
-        asker.begin_asking(Arc::clone(&target));
+        let slot: Arc<dyn Unanswered> = Arc::clone(slot) as Arc<dyn Unanswered>;
+        asker.begin_asking(Edge { target: Arc::clone(&target), slot: Arc::clone(&slot) });
         let rare = self.rare.get_or_insert_default();
-        rare.edge = Some((Arc::clone(&asker), target.node().id));
+        rare.edge = Some((Arc::clone(&asker), slot));
         let timeout = rare.timeout;
         let Some(paths) = cycle(&asker, target) else { return Ok(()) };
         if timeout.is_some() {
@@ -293,29 +310,39 @@ impl Rare {
 /// The asker no longer waits for this answer.
 impl Drop for Rare {
     fn drop(&mut self) {
-        if let Some((asker, target)) = self.edge.take() {
-            asker.end_asking(target);
+        if let Some((asker, slot)) = self.edge.take() {
+            asker.end_asking(&slot);
         }
     }
 }
 
-/// The actors from `asker` over `target` back to `asker`, each waiting for the next; `None` if the edges lead elsewhere.
+/// The actors from `asker` over `target` back to `asker`, each waiting for the next; `None` if the edges lead elsewhere. An actor may
+/// await several asks at once; an ask that is answered holds nobody up, even if its asker has not looked yet.
 fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPath>> {
     let id = asker.node().id;
-    // Depth first: the way from the asker to the member at hand, and for each of them the edges not yet followed.
-    let mut way = vec![(Arc::clone(asker), vec![target])];
-    let mut seen = BTreeSet::from([id]);
-    while let Some((_, edges)) = way.last_mut() {
-        match edges.pop() {
-            Some(next) if next.node().id == id => return Some(way.iter().map(|(member, _)| member.node().path()).collect()),
-            // A circle that does not go through the asker is another ask's business.
-            Some(next) if !seen.insert(next.node().id) => {}
-            Some(next) => {
-                let edges = next.asking();
-                way.push((next, edges));
+    // Breadth first, each with the place of whoever asks it.
+    let mut reached = vec![(Arc::clone(asker), 0), (target, 0)];
+    let mut at = 1;
+    while let Some((member, from)) = reached.get(at).cloned() {
+        if member.node().id == id {
+            let mut paths = vec![];
+            let mut step = from;
+            while step != 0 {
+                paths.push(reached[step].0.node().path());
+                step = reached[step].1;
             }
-            None => drop(way.pop()),
+            paths.push(asker.node().path());
+            paths.reverse();
+            return Some(paths);
         }
+        for edge in member.asking().into_iter().filter(|edge| edge.slot.is_open()) {
+            let known = |(known, _): &(Arc<dyn Member>, usize)| known.node().id == edge.target.node().id;
+            // The asker itself is what is looked for; any other needs to be reached once.
+            if !reached[1..].iter().any(known) {
+                reached.push((edge.target, at));
+            }
+        }
+        at += 1;
     }
     None
 }

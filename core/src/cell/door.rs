@@ -1,12 +1,12 @@
 //! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
 
 use super::Cell;
-use crate::ask::Unanswered;
+use crate::ask::{Edge, Unanswered};
 use crate::events::{DeadLetter, DeadLetterReason, Event};
 use crate::mailbox::{Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
-use crate::{ActorId, Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch};
+use crate::{Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -151,15 +151,15 @@ impl<M: Send + 'static> Member for Cell<M> {
         Ok(())
     }
 
-    fn asking(&self) -> Vec<Arc<dyn Member>> {
+    fn asking(&self) -> Vec<Edge> {
         self.inbox.asking()
     }
 
-    fn begin_asking(&self, target: Arc<dyn Member>) {
-        self.inbox.begin_asking(target);
+    fn begin_asking(&self, edge: Edge) {
+        self.inbox.begin_asking(edge);
     }
 
-    fn end_asking(&self, target: ActorId) {
-        self.inbox.end_asking(target);
+    fn end_asking(&self, slot: &Arc<dyn Unanswered>) {
+        self.inbox.end_asking(slot);
     }
 }

@@ -2,8 +2,7 @@
 
 use super::inbox::Inbox;
 use super::state::Parked;
-use crate::ask::Unanswered;
-use crate::node::Member;
+use crate::ask::{Edge, Unanswered};
 use crate::sync::Ordering;
 use crate::timers::Timers;
 use crate::{ActorId, Signal};
@@ -124,19 +123,19 @@ impl<M> Inbox<M> {
         self.state.with(|state| state.cold.as_mut().map(|cold| core::mem::take(&mut cold.unanswered)).unwrap_or_default())
     }
 
-    /// Whose replies the actor awaits in its own task.
-    pub(crate) fn asking(&self) -> Vec<Arc<dyn Member>> {
+    /// The asks the actor awaits in its own task.
+    pub(crate) fn asking(&self) -> Vec<Edge> {
         self.state.with(|state| state.cold.as_ref().map(|cold| cold.asking.clone()).unwrap_or_default())
     }
 
-    pub(crate) fn begin_asking(&self, target: Arc<dyn Member>) {
-        self.state.with(|state| state.cold().asking.push(target));
+    pub(crate) fn begin_asking(&self, edge: Edge) {
+        self.state.with(|state| state.cold().asking.push(edge));
     }
 
-    pub(crate) fn end_asking(&self, target: ActorId) {
+    pub(crate) fn end_asking(&self, slot: &Arc<dyn Unanswered>) {
         let ended = self.state.with(|state| {
-            let asking = &mut state.cold().asking;
-            let at = asking.iter().position(|known| known.node().id == target)?;
+            let asking = &mut state.cold.as_mut()?.asking;
+            let at = asking.iter().position(|edge| Arc::ptr_eq(&edge.slot, slot))?;
             Some(asking.swap_remove(at))
         });
         drop(ended);

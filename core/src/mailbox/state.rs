@@ -3,8 +3,7 @@
 use super::signals::Signals;
 use super::stash::Stash;
 use super::{Mailbox, Overflow, Priority};
-use crate::ask::Unanswered;
-use crate::node::Member;
+use crate::ask::{Edge, Unanswered};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::timers::Timers;
 use alloc::boxed::Box;
@@ -62,7 +61,7 @@ pub(super) struct Cold<M> {
     pub(super) dead_lettered: u64,
     pub(super) signals: Signals,
     pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
-    pub(super) asking: Vec<Arc<dyn Member>>,
+    pub(super) asking: Vec<Edge>,
     pub(super) timers: Option<Box<Timers<M>>>,
     pub(super) stash: Option<Box<Stash<M>>>,
 }

@@ -22,7 +22,7 @@ mod family;
 pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
 
-use crate::ask::Unanswered;
+use crate::ask::{Edge, Unanswered};
 use crate::events::Events;
 use crate::guardian::Guardian;
 use crate::lock::Lock;
@@ -82,14 +82,14 @@ pub(crate) trait Member: Any + Send + Sync {
         Err(unanswered)
     }
 
-    /// Whose replies this member awaits in its own task.
-    fn asking(&self) -> Vec<Arc<dyn Member>> {
+    /// The asks this member awaits in its own task.
+    fn asking(&self) -> Vec<Edge> {
         Vec::new()
     }
 
-    fn begin_asking(&self, _target: Arc<dyn Member>) {}
+    fn begin_asking(&self, _edge: Edge) {}
 
-    fn end_asking(&self, _target: ActorId) {}
+    fn end_asking(&self, _slot: &Arc<dyn Unanswered>) {}
 }
 
 /// The two orderly ways to end; the third way, cancel, is [`cancel`].
