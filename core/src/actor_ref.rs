@@ -28,13 +28,14 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Puts a message into the mailbox without waiting. A full mailbox fails, or drops what its policy says.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        self.cell.inbox().push(message, |dropped, reason| self.cell.bury(dropped, reason))
+        self.cell.inbox().push(message, |dropped, reason| self.cell.bury_for_sender(dropped, reason))
     }
 
     /// As [`tell`](Self::tell), for a mailbox with priorities.
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
-        self.cell.inbox().push_slowly(message, priority, true, |dropped, reason| self.cell.bury(dropped, reason))
+        let inbox = self.cell.inbox();
+        inbox.push_slowly(message, priority, true, |dropped, reason| self.cell.bury_for_sender(dropped, reason))
     }
 
     /// Puts a message into the mailbox, waiting for room.

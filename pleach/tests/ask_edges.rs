@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Doer, Gate, Job, Log};
+use common::{Doer, Gate, Job, Log, poll_once};
 use pleach::prelude::*;
 use pleach::sim::explore;
+use std::task::Poll;
 
 fn spawn(system: &ActorSystem, name: &str) -> ActorRef<Job> {
     system.spawn(name, Doer::props(&Log::new())).unwrap()
@@ -69,4 +70,30 @@ fn a10_a_cycle_through_one_of_several_asks_is_an_error() {
         sim.settle();
         assert_eq!(system.counts().handled, 3);
     });
+}
+
+#[test]
+fn a10_an_ask_whose_message_is_dropped_for_another_is_told_at_once() {
+    let sim = pleach::sim::Sim::new(1);
+    let system = sim.system("s");
+    let full = system.spawn("full", Doer::props(&Log::new()).mailbox(Mailbox::bounded(1).drop_oldest())).unwrap();
+    full.try_send_system(SystemMessage::Suspend).unwrap();
+    sim.settle();
+    let mut ask = full.ask(|reply| Job::Answer(reply, 1));
+    assert!(poll_once(&mut ask).is_pending());
+    // The handler that drops it waits, and then fails: neither is the asker's business.
+    let gate = Gate::new();
+    let held = gate.clone();
+    let (sender, to) = (spawn(&system, "sender"), full.clone());
+    sender
+        .tell(Job::work(move |_| async move {
+            to.tell(Job::Note(1)).unwrap();
+            held.pass().await;
+            Err("unrelated".into())
+        }))
+        .unwrap();
+    sim.settle();
+    assert!(matches!(poll_once(&mut ask), Poll::Ready(Err(AskError::Dropped))));
+    gate.open();
+    sim.settle();
 }

@@ -6,11 +6,11 @@ use crate::events::{DeadLetter, DeadLetterReason, Event};
 use crate::mailbox::{Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
-use crate::{Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch};
+use crate::{Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch, current};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::task::Poll;
+use core::task::{Poll, Waker};
 
 impl<M> Cell<M> {
     pub(crate) fn node(&self) -> &Node {
@@ -53,6 +53,15 @@ impl<M: Send + 'static> Cell<M> {
             Event::DeadLetter(DeadLetter { to: self.node.path(), message, reason })
         });
         self.discard(message);
+    }
+
+    /// As [`bury`](Self::bury), in the poll of whoever sent the message that took its place. A reply in it is none of the sender's:
+    /// it is answered at once, and not with what becomes of the sender.
+    #[cold]
+    pub(crate) fn bury_for_sender(&self, message: M, reason: DeadLetterReason) {
+        let mut nobody = None;
+        let _outside = current::enter(&mut nobody, Waker::noop());
+        self.bury(message, reason);
     }
 
     /// Drops a message. A panic in that is a failure on record, and changes nothing else.
