@@ -1,6 +1,6 @@
 //! `Body`: what an actor's task owns, and the single steps of its loop.
 
-use super::Cell;
+use super::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::events::Event;
 use crate::mailbox::{Refill, control};
 use crate::props::Parts;
@@ -25,6 +25,8 @@ pub(super) struct Body<A: Actor> {
     pub(super) factory: Box<dyn FnMut() -> A + Send>,
     pub(super) rare: Option<Box<Rare<A::Msg>>>,
     pub(super) worked: u16,
+    /// How many more messages and incarnations this poll may take on.
+    pub(super) left: u16,
     pub(super) unadmitted: u8,
     pub(super) stage: Stage,
     pub(super) leaving: Option<Leaving>,
@@ -90,6 +92,7 @@ impl<A: Actor> Body<A> {
             factory: parts.factory,
             rare: None,
             worked: 0,
+            left: MESSAGES_PER_POLL_MAX as u16,
             unadmitted: 0,
             stage: Stage::Run,
             leaving: None,
@@ -186,10 +189,19 @@ impl<A: Actor> Body<A> {
         None
     }
 
-    /// More messages from the inbox, else from the stream that feeds this actor; else parks. `aside` lets others run first.
-    pub(super) fn find_work(&mut self, cell: &Cell<A::Msg>, aside: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
-        if aside {
-            cx.waker().wake_by_ref();
+    /// Lets others run first if nothing is left of this poll's share.
+    pub(super) fn step_aside(&mut self, cx: &mut core::task::Context<'_>) -> Poll<()> {
+        if self.left > 0 {
+            return Poll::Ready(());
+        }
+        self.left = MESSAGES_PER_POLL_MAX as u16;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// More messages from the inbox, else from the stream that feeds this actor; else parks.
+    pub(super) fn find_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
+        if self.step_aside(cx).is_pending() {
             return Poll::Pending;
         }
         if self.suspended {

@@ -67,13 +67,18 @@ pub(crate) fn live<A: Actor>(cell: Arc<Cell<A::Msg>>, parts: Parts<A>) -> impl F
 fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Output = End> + Send {
     async move {
         if body.actor.is_none() {
+            // A state that fails as soon as it is made must not hold a worker, nor outlive a stop.
+            poll_fn(|cx| cell.rest(body.step_aside(cx))).await;
+            body.left -= 1;
+            if body.cx.incarnation() > 0 && cell.inbox.word() & control::STOP != 0 {
+                return End::Stopped;
+            }
             let actor = body.actor.insert((body.factory)());
             if let Err(error) = actor.started(&mut body.cx).await {
                 return End::Failed(error.into());
             }
             body.say_started(cell);
         }
-        let mut left = MESSAGES_PER_POLL_MAX;
         let mut signals = 0;
         loop {
             let word = cell.inbox.word();
@@ -81,17 +86,18 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 if let Some(end) = body.obey(cell, word) {
                     return end;
                 }
-                if word & control::SIGNALS != 0 && signals < SIGNALS_IN_A_ROW_MAX && left > 0 {
+                if word & control::SIGNALS != 0 && signals < SIGNALS_IN_A_ROW_MAX && body.left > 0 {
                     signals += 1;
-                    left -= 1;
+                    body.left -= 1;
                     if let Err(error) = body.hear(cell).await {
                         return End::Failed(error.into());
                     }
                     continue;
                 }
             }
-            if !body.batch.is_empty() && !body.suspended && left > 0 {
+            if !body.batch.is_empty() && !body.suspended && body.left > 0 {
                 signals = 0;
+                body.left -= 1;
                 if let Err(error) = body.take_up(cell).await {
                     return End::Failed(error.into());
                 }
@@ -101,17 +107,15 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                     body.discard_kept(cell);
                 }
                 body.worked = body.worked.saturating_add(1);
-                left -= 1;
-                if left > 0 {
+                if body.left > 0 {
                     continue;
                 }
             }
-            // A batch may be a single message, so only a poll that ends begins the count anew.
             let found = poll_fn(|cx| {
-                let aside = left == 0;
-                let found = body.find_work(cell, aside, cx);
+                let found = body.find_work(cell, cx);
+                // A batch may be a single message, and an incarnation too: only a poll that ends begins the count anew.
                 if found.is_pending() {
-                    left = MESSAGES_PER_POLL_MAX;
+                    body.left = MESSAGES_PER_POLL_MAX as u16;
                 }
                 cell.rest(found)
             });

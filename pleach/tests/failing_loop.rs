@@ -1,0 +1,63 @@
+//! A9, A7: an actor that fails over and over lets others run, and can be stopped.
+
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::{BoxError, MESSAGES_PER_POLL_MAX};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+fn often() -> OneForOne {
+    OneForOne::new().intensity(1_000_000, Duration::from_secs(1))
+}
+
+#[test]
+fn a9_failing_messages_are_not_all_handled_in_one_poll() {
+    const MESSAGES: u32 = 10_000;
+    for strategy in [often(), OneForOne::new().always(SupervisorDirective::Resume)] {
+        let sim = Sim::new(1);
+        let system = sim.system("s");
+        let crew = system.supervisor("crew", strategy).unwrap();
+        let props = Props::from_fn(|| (), |(), _: u32| Err::<(), _>("no"));
+        let actor = crew.spawn("actor", props.mailbox(Mailbox::unbounded())).unwrap();
+        (0..MESSAGES).for_each(|n| actor.tell(n).unwrap());
+        let polls = sim.settle();
+        assert_eq!(actor.counts().failed, u64::from(MESSAGES));
+        assert!(polls >= (MESSAGES / MESSAGES_PER_POLL_MAX) as usize, "{polls} polls");
+    }
+}
+
+/// Fails whenever it starts.
+struct StillBorn(Arc<AtomicU32>);
+
+impl Actor for StillBorn {
+    type Msg = ();
+    type Error = BoxError;
+
+    async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn started(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err("not today".into())
+    }
+}
+
+#[test]
+fn a7_stop_ends_an_actor_whose_start_fails_over_and_over() {
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let crew = system.supervisor("crew", often()).unwrap();
+    let starts = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&starts);
+    let actor = crew.spawn("actor", Props::new(move || StillBorn(Arc::clone(&counted)))).unwrap();
+    sim.run(async {
+        // It comes to this only because the actor lets others run.
+        while starts.load(Ordering::Relaxed) < 2 {
+            sim.step_aside().await;
+        }
+        actor.stop();
+        assert_eq!(actor.exited().await, Exit::Stopped);
+    });
+    assert!(starts.load(Ordering::Relaxed) < 10 * MESSAGES_PER_POLL_MAX);
+}
