@@ -13,9 +13,9 @@ use core::future::Future;
 use core::task::Poll;
 
 /// While senders wait for room, they are let in at least after this many messages.
-const ADMIT_EVERY: u8 = 32;
+const ADMIT_EVERY: u16 = 32;
 /// An actor that has just worked through this many messages looks for more once before it goes idle: the sender is still at it.
-const BUSY: u16 = 32;
+const BUSY: u8 = 32;
 
 /// What the actor's task owns. One of these is kept for every idle actor, so what is rare lies in a box.
 pub(super) struct Body<A: Actor> {
@@ -24,10 +24,9 @@ pub(super) struct Body<A: Actor> {
     pub(super) batch: Vec<A::Msg>,
     pub(super) factory: Box<dyn FnMut() -> A + Send>,
     pub(super) rare: Option<Box<Rare<A::Msg>>>,
-    pub(super) worked: u16,
+    pub(super) worked: u8,
     /// How many more messages and incarnations this poll may take on.
     pub(super) left: u16,
-    pub(super) unadmitted: u8,
     pub(super) stage: Stage,
     pub(super) leaving: Option<Leaving>,
     pub(super) in_hand: bool,
@@ -93,7 +92,6 @@ impl<A: Actor> Body<A> {
             rare: None,
             worked: 0,
             left: MESSAGES_PER_POLL_MAX as u16,
-            unadmitted: 0,
             stage: Stage::Run,
             leaving: None,
             in_hand: false,
@@ -179,12 +177,8 @@ impl<A: Actor> Body<A> {
             cell.inbox.lower(control::TIMERS);
             self.has_timers = true;
         }
-        if word & control::SENDERS != 0 {
-            self.unadmitted += 1;
-            if self.unadmitted >= ADMIT_EVERY {
-                self.unadmitted = 0;
-                cell.inbox.admit();
-            }
+        if word & control::SENDERS != 0 && self.left.is_multiple_of(ADMIT_EVERY) {
+            cell.inbox.admit();
         }
         None
     }
