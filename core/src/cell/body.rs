@@ -14,8 +14,8 @@ use core::task::Poll;
 
 /// While senders wait for room, they are let in at least after this many messages.
 const ADMIT_EVERY: u16 = 32;
-/// An actor that has just worked through this many messages looks for more once before it goes idle: the sender is still at it.
-const BUSY: u8 = 32;
+/// An actor that has worked through this many messages in one poll looks for more once before it goes idle: the sender is still at it.
+const BUSY: u16 = 32;
 
 /// What the actor's task owns. One of these is kept for every idle actor, so what is rare lies in a box.
 pub(super) struct Body<A: Actor> {
@@ -24,7 +24,6 @@ pub(super) struct Body<A: Actor> {
     pub(super) batch: Vec<A::Msg>,
     pub(super) factory: Box<dyn FnMut() -> A + Send>,
     pub(super) rare: Option<Box<Rare<A::Msg>>>,
-    pub(super) worked: u8,
     /// How many more messages and incarnations this poll may take on.
     pub(super) left: u16,
     pub(super) stage: Stage,
@@ -90,7 +89,6 @@ impl<A: Actor> Body<A> {
             batch: Vec::new(),
             factory: parts.factory,
             rare: None,
-            worked: 0,
             left: MESSAGES_PER_POLL_MAX as u16,
             stage: Stage::Run,
             leaving: None,
@@ -206,7 +204,7 @@ impl<A: Actor> Body<A> {
             return Poll::Ready(Refill::Messages);
         }
         // Whoever sent that much is probably still at it: look once more before parking, which spares it a wake-up.
-        let may_park = core::mem::take(&mut self.worked) < BUSY;
+        let may_park = MESSAGES_PER_POLL_MAX as u16 - self.left < BUSY;
         let found = cell.inbox.refill(&mut self.batch, may_park, cx.waker());
         if self.has_timers
             && let Poll::Ready(fired) = self.poll_timers(cell, found.is_pending(), cx)

@@ -106,7 +106,6 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 if body.rare.is_some() {
                     body.discard_kept(cell);
                 }
-                body.worked = body.worked.saturating_add(1);
                 if body.left > 0 {
                     continue;
                 }
