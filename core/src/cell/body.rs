@@ -203,6 +203,10 @@ impl<A: Actor> Body<A> {
         if !self.batch.is_empty() {
             return Poll::Ready(Refill::Messages);
         }
+        // The copy of a message that was handled is not kept while waiting for the next.
+        if let Some(kept) = self.rare.as_mut().and_then(|rare| rare.kept.take()) {
+            cell.discard(kept);
+        }
         // Whoever sent that much is probably still at it: look once more before parking, which spares it a wake-up.
         let may_park = MESSAGES_PER_POLL_MAX as u16 - self.left < BUSY;
         let found = cell.inbox.refill(&mut self.batch, may_park, cx.waker());

@@ -52,10 +52,8 @@ impl<A: Actor> Body<A> {
         let failure = match end {
             Ok(End::Stopped) => return self.leave(cell, Leaving::Stop, Exit::Stopped),
             Ok(End::Closed | End::Done) => return self.leave(cell, Leaving::Close, Exit::Closed),
-            Ok(End::Cancelled) | Err(Cut::Cancelled) => {
-                self.settle_in_hand(cell, false);
-                return self.leave_cancelled(cell);
-            }
+            Ok(End::Cancelled) => return self.cut_off(cell, None),
+            Err(Cut::Cancelled(dropped)) => return self.cut_off(cell, dropped),
             Ok(End::Restart) => {
                 self.rare().exit = None;
                 return self.end_children(cell, WindDown::Stop);
@@ -91,6 +89,15 @@ impl<A: Actor> Body<A> {
                 self.leave(cell, Leaving::Fail, Exit::Failed(failure));
             }
         }
+    }
+
+    /// The handler was cut off. A panic in what it left behind is on record, and not a matter for the supervisor: the actor ends.
+    fn cut_off(&mut self, cell: &Cell<A::Msg>, dropped: Option<Reason>) {
+        if let Some(reason) = dropped {
+            self.record(cell, reason);
+        }
+        self.settle_in_hand(cell, false);
+        self.leave_cancelled(cell);
     }
 
     fn leave_cancelled(&mut self, cell: &Cell<A::Msg>) {
@@ -152,7 +159,9 @@ impl<A: Actor> Body<A> {
         } else if cell.node.reopen() {
             let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
             cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));
-            cell.inbox.lower(control::ENDING);
+            // A failure of a child of this incarnation is not the next one's.
+            drop(cell.node.take_failure());
+            cell.inbox.lower(control::ENDING | control::CHILD_FAILED);
             self.cx.next_incarnation();
             self.suspended = false;
             self.stage = Stage::Run;
@@ -163,9 +172,11 @@ impl<A: Actor> Body<A> {
 
     /// The last step: out of the tree.
     fn depart(&mut self, cell: &Arc<Cell<A::Msg>>) {
-        if let Some(rare) = self.rare.as_mut() {
-            let held = (rare.feed.take(), rare.kept.take());
-            if let Err(reason) = catch::catch(|| drop(held)) {
+        // What the recipe holds is a user's as well: it goes before the exit is told, and each part by itself.
+        let factory = core::mem::replace(&mut self.factory, Box::new(|| unreachable!("no incarnation follows the last")));
+        let (feed, kept) = self.rare.as_mut().map(|rare| (rare.feed.take(), rare.kept.take())).unwrap_or_default();
+        for dropped in [catch::catch(|| drop(factory)), catch::catch(|| drop(feed)), catch::catch(|| drop(kept))] {
+            if let Err(reason) = dropped {
                 self.record(cell, reason);
             }
         }
@@ -248,7 +259,7 @@ impl<A: Actor> Body<A> {
     fn record_hook(&self, cell: &Cell<A::Msg>, end: Result<End, Cut>) {
         match end {
             Ok(End::Failed(error)) => drop(self.record(cell, Reason::Error(error))),
-            Err(Cut::Panicked(reason)) => drop(self.record(cell, reason)),
+            Err(Cut::Panicked(reason) | Cut::Cancelled(Some(reason))) => drop(self.record(cell, reason)),
             _ => {}
         }
     }

@@ -13,7 +13,8 @@ use pin_project_lite::pin_project;
 
 /// Why guarded code did not come to its own end.
 pub(super) enum Cut {
-    Cancelled,
+    /// With what a panic said in the drop of what was cut off.
+    Cancelled(Option<Reason>),
     Panicked(Reason),
 }
 
@@ -44,7 +45,7 @@ impl<M, F: Future> Future for Guarded<'_, M, F> {
         inbox.set_posture(Posture::Polling);
         let result = loop {
             if inbox.is_cut_off() {
-                break Err(Cut::Cancelled);
+                break Err(Cut::Cancelled(None));
             }
             let polled = catch::catch(|| this.inner.as_mut().as_pin_mut().map(|inner| inner.poll(cx)));
             match polled {
@@ -60,9 +61,10 @@ impl<M, F: Future> Future for Guarded<'_, M, F> {
             }
         };
         // The code may be half-way through: what it holds is dropped here, as a part of it.
-        let result = match catch::catch(|| this.inner.set(None)) {
-            Ok(()) => result,
-            Err(reason) => Err(Cut::Panicked(reason)),
+        let result = match (catch::catch(|| this.inner.set(None)), result) {
+            (Ok(()), result) => result,
+            (Err(reason), Err(Cut::Cancelled(_))) => Err(Cut::Cancelled(Some(reason))),
+            (Err(reason), _) => Err(Cut::Panicked(reason)),
         };
         inbox.set_posture(Posture::Outside);
         Poll::Ready(result)

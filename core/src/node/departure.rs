@@ -1,6 +1,5 @@
 //! How a member is cancelled, and how it leaves the tree.
 
-use super::family::Family;
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
 use crate::{CancelToken, Cause, Counts, Event, Exit, Signal};
@@ -66,7 +65,7 @@ impl Node {
             }
             life.phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
-            let ended = life.known_family_mut().map(Family::report).unwrap_or_default();
+            let ended = life.known_family_mut().map(|family| family.report(self.parent().is_none())).unwrap_or_default();
             let listeners = life
                 .rare
                 .as_mut()

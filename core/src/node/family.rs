@@ -25,7 +25,7 @@ pub(super) struct Family {
     first_failure: Option<FailureInfo>,
     pub(super) guardian: Guardian,
     pub(super) ended: Counts,
-    /// `ended` has been added to the parent's: what comes later is for a node further up.
+    /// `ended` has been added to the parent's: what comes later is for a node further up. Never at the top, where all of it ends up.
     pub(super) reported: bool,
     pub(super) waiters: Wakers,
 }
@@ -52,8 +52,8 @@ impl Family {
     }
 
     /// The counts of all children that have ended, for the parent above. Whoever ends later reports there itself.
-    pub(super) fn report(&mut self) -> Counts {
-        self.reported = true;
+    pub(super) fn report(&mut self, at_top: bool) -> Counts {
+        self.reported = !at_top;
         self.ended
     }
 
@@ -102,20 +102,24 @@ impl Family {
         !plan.driven
     }
 
-    fn next_to_wind_down(&mut self) -> Option<(Arc<dyn Member>, WindDown)> {
+    /// The next child in the plan, and how it is to end; `None` in place of that if it has ended by itself. Either way it is for the
+    /// caller to drop, outside the lock.
+    fn next_to_wind_down(&mut self) -> Option<(Arc<dyn Member>, Option<WindDown>)> {
         let Self { children, winding, .. } = self;
         let plan = winding.as_mut()?;
-        while let Some(child) = plan.oldest_first.pop() {
-            let node = child.node();
-            let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
-            if there.is_some_and(|there| there.node().id == node.id) {
-                plan.waiting_for = Some(node.id);
-                plan.driven = true;
-                return Some((child, plan.how));
-            }
+        let Some(child) = plan.oldest_first.pop() else {
+            *winding = None;
+            return None;
+        };
+        let node = child.node();
+        let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
+        if !there.is_some_and(|there| there.node().id == node.id) {
+            return Some((child, None));
         }
-        *winding = None;
-        None
+        plan.waiting_for = Some(node.id);
+        plan.driven = true;
+        let how = plan.how;
+        Some((child, Some(how)))
     }
 }
 
@@ -206,6 +210,7 @@ impl Node {
     /// Ends the next child, and further ones as long as each ends at once: a loop, because there may be a hundred thousand.
     pub(super) fn wind_down_next(&self) {
         while let Some((child, how)) = self.life.with(|life| life.known_family_mut()?.next_to_wind_down()) {
+            let Some(how) = how else { continue };
             child.wind_down(how);
             let ended = self.life.with(|life| {
                 let plan = life.known_family_mut()?.winding.as_mut()?;
