@@ -23,6 +23,7 @@
 //! ```
 
 use crate::{ActorSystem, CancelToken, Dispatcher, Instant, Runtime, Scope};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::ops::Range;
@@ -161,19 +162,24 @@ impl Sim {
 /// # Panics
 /// With the first failing seed, if one fails.
 pub fn explore(seeds: Range<u64>, test: impl Fn(&Sim)) {
-    let only = std::env::var(SEED_VARIABLE).ok().map(|text| {
-        let seed: u64 = text.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text:?} is no seed: give a whole number"));
-        seed..seed + 1
-    });
-    for seed in only.unwrap_or(seeds) {
+    let run = |seed| {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| test(&Sim::new(seed)))) {
             eprintln!("seed {seed} failed; replay it alone with {SEED_VARIABLE}={seed}");
             resume_unwind(payload);
         }
+    };
+    match std::env::var_os(SEED_VARIABLE) {
+        Some(text) => run(seed_of(&text)),
+        None => seeds.for_each(run),
     }
 }
 
-/// The first seed for which `test` panics, `None` if it never does. Its panics are not printed as failures of their own.
+fn seed_of(text: &OsStr) -> u64 {
+    let seed = text.to_str().and_then(|text| text.parse().ok());
+    seed.unwrap_or_else(|| panic!("{SEED_VARIABLE}={text:?} is no seed: give a whole number"))
+}
+
+/// The first seed for which `test` panics, `None` if it never does. For tests that plant a fault and want it found.
 pub fn first_failing(seeds: Range<u64>, test: impl Fn(&Sim)) -> Option<u64> {
     seeds.into_iter().find(|seed| catch_unwind(AssertUnwindSafe(|| test(&Sim::new(*seed)))).is_err())
 }

@@ -272,6 +272,46 @@ fn d4_explore_names_the_seed_that_fails_and_how_to_replay_it() {
 }
 
 #[test]
+fn d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused() {
+    let ran = std::cell::Cell::new(0);
+    if is_child() {
+        return explore(0..10, |sim| {
+            ran.set(ran.get() + 1);
+            println!("ran {} {}", sim.seed(), ran.get());
+        });
+    }
+    let test = "d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused";
+    let output = run_in_child(test, &[(SEED_VARIABLE, "18446744073709551615")]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ran 18446744073709551615 1"));
+    assert!(!run_in_child(test, &[(SEED_VARIABLE, "-1")]).status.success());
+}
+
+#[test]
+fn d4_a_simulation_may_settle_and_let_time_pass_from_inside() {
+    explore(0..50, |sim| {
+        let system = sim.system("s");
+        let answer = |(): &mut (), reply: Reply<u32>| {
+            reply.send(7);
+            Ok::<(), BoxError>(())
+        };
+        let actor = system.spawn("actor", Props::from_fn(|| (), answer)).unwrap();
+        sim.run(async {
+            for _ in 0..3 {
+                // The answer comes, and wakes this future, while it drives the others itself.
+                let mut ask = actor.ask(|reply| reply);
+                let asked = std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut ask).poll(cx))).await;
+                assert!(asked.is_pending());
+                sim.settle();
+                sim.advance(Duration::from_secs(1));
+                assert_eq!(ask.await.unwrap(), 7);
+                step_aside().await;
+            }
+        });
+    });
+}
+
+#[test]
 fn d4_what_can_never_come_is_a_panic_that_names_the_seed() {
     let stalled = std::panic::catch_unwind(|| Sim::new(42).run(std::future::pending::<()>()));
     let text = *stalled.unwrap_err().downcast::<String>().unwrap();

@@ -124,13 +124,6 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// A message that was handled needs no copy any more.
-    #[cold]
-    pub(super) fn discard_kept(&mut self, cell: &Cell<A::Msg>) {
-        let kept = self.rare.as_mut().and_then(|rare| rare.kept.take());
-        kept.into_iter().for_each(|message| cell.discard(message));
-    }
-
     /// Settles what the last handler put aside or brought back.
     pub(super) fn settle_stash(&mut self, cell: &Cell<A::Msg>) {
         cell.inbox.settle_stash(&mut self.batch, &mut self.in_hand);

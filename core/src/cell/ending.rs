@@ -180,11 +180,6 @@ impl<A: Actor> Body<A> {
                 self.record(cell, reason);
             }
         }
-        // What the factory has captured is a user's as well.
-        let factory = core::mem::replace(&mut self.factory, Box::new(|| unreachable!("nothing starts after the end")));
-        if let Err(reason) = catch::catch(|| drop(factory)) {
-            self.record(cell, reason);
-        }
         let exit = match self.leaving {
             Some(Leaving::Close) => Exit::Closed,
             Some(Leaving::Stop) | None => Exit::Stopped,

@@ -103,9 +103,6 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 }
                 cell.inbox.finish();
                 body.in_hand = false;
-                if body.rare.is_some() {
-                    body.discard_kept(cell);
-                }
                 if body.left > 0 {
                     continue;
                 }

@@ -125,7 +125,8 @@ impl Dispatcher {
             if self.inner.step(None).is_some() {
                 return Poll::Ready(());
             }
-            self.inner.wait_for_more(cx.waker())
+            self.inner.wait_for_more(cx.waker());
+            Poll::Pending
         })
         .await;
     }
@@ -148,7 +149,8 @@ impl Dispatcher {
                     self.inner.hand_over();
                     return Poll::Ready(output);
                 }
-                if self.inner.step(None).is_none() && self.inner.wait_for_more(cx.waker()).is_pending() {
+                if self.inner.step(None).is_none() {
+                    self.inner.wait_for_more(cx.waker());
                     return Poll::Pending;
                 }
             }
@@ -179,6 +181,7 @@ impl Dispatcher {
             };
             let stepped = self.inner.step(Some(&mut poll_main));
             if let Some(output) = output {
+                self.inner.queue.with(|queue| queue.main = false);
                 return Ok(output);
             }
             if stepped.is_none() && !self.inner.jump(Instant::NEVER) {
@@ -260,7 +263,8 @@ impl Inner {
         if let Some(clock) = &self.clock {
             self.fire(clock.now());
         }
-        match self.queue.with(Queue::pick)? {
+        let with_main = main.is_some();
+        match self.queue.with(|queue| queue.pick(with_main))? {
             Ready::Main => {
                 if let Some(main) = main {
                     main();
@@ -289,8 +293,8 @@ impl Inner {
         next.is_some_and(|now| self.fire(now))
     }
 
-    /// Leaves `waker` for whatever becomes ready. `Ready` if something has, meanwhile.
-    fn wait_for_more(&self, waker: &Waker) -> Poll<()> {
+    /// Leaves `waker` for whatever becomes ready, and wakes it at once if something has, meanwhile.
+    fn wait_for_more(&self, waker: &Waker) {
         let (more, next_timer) = self.queue.with(|queue| {
             if !queue.drivers.iter().any(|known| known.will_wake(waker)) {
                 queue.drivers.push(waker.clone());
@@ -302,7 +306,6 @@ impl Inner {
         } else if let (Some(clock), Some(at)) = (&self.clock, next_timer) {
             clock.wake_at(at, waker);
         }
-        Poll::Pending
     }
 
     fn enqueue(&self, ready: Ready) {

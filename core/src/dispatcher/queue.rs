@@ -17,6 +17,8 @@ pub(super) struct Queue {
     pub(super) trace: u64,
     pub(super) steps: Option<Vec<Step>>,
     pub(super) is_shut: bool,
+    /// The future a simulation runs for is ready.
+    pub(super) main: bool,
     seeded: bool,
     control: VecDeque<Ready>,
     ready: VecDeque<Ready>,
@@ -56,6 +58,7 @@ impl Queue {
             trace: seed,
             steps: None,
             is_shut: false,
+            main: false,
             seeded,
             control: VecDeque::new(),
             ready: VecDeque::new(),
@@ -66,20 +69,28 @@ impl Queue {
 
     /// Control goes first, except in a simulation, which must try every order.
     pub(super) fn push(&mut self, ready: Ready, control: bool) {
-        if control && !self.seeded {
-            self.control.push_back(ready);
-        } else {
-            self.ready.push_back(ready);
+        match ready {
+            Ready::Main => self.main = true,
+            Ready::Job(_) if control && !self.seeded => self.control.push_back(ready),
+            Ready::Job(_) => self.ready.push_back(ready),
         }
     }
 
-    pub(super) fn pick(&mut self) -> Option<Ready> {
+    /// What runs next. The future a simulation runs for stays where it is if nobody is there to poll it: it may itself be driving the
+    /// others.
+    pub(super) fn pick(&mut self, with_main: bool) -> Option<Ready> {
+        let jobs = self.ready.len();
+        let main = with_main && self.main;
         let picked = if self.seeded {
-            let at = self.random.below(self.ready.len());
+            let at = self.random.below(jobs + usize::from(main));
             self.ready.swap_remove_back(at)
         } else {
             self.control.pop_front().or_else(|| self.ready.pop_front())
-        }?;
+        };
+        if picked.is_none() && main {
+            self.main = false;
+        }
+        let picked = picked.or(main.then_some(Ready::Main))?;
         self.polls += 1;
         if self.seeded {
             let task = match &picked {

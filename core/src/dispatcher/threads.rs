@@ -61,9 +61,7 @@ impl Dispatcher {
             if self.inner.step(None).is_some() {
                 continue;
             }
-            if self.inner.wait_for_more(&waker) == Poll::Ready(()) {
-                continue;
-            }
+            self.inner.wait_for_more(&waker);
             match self.inner.queue.with(|queue| queue.next_timer()) {
                 Some(at) => thread::park_timeout(at.since(self.inner.now())),
                 None => thread::park(),
