@@ -113,7 +113,7 @@ impl Family {
         };
         let node = child.node();
         let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
-        if !there.is_some_and(|there| there.node().id == node.id) {
+        if there.is_none_or(|there| there.node().id != node.id) {
             return Some((child, None));
         }
         plan.waiting_for = Some(node.id);
