@@ -319,12 +319,11 @@ impl Drop for Rare {
 /// The actors from `asker` over `target` back to `asker`, each waiting for the next; `None` if the edges lead elsewhere. An actor may
 /// await several asks at once; an ask that is answered holds nobody up, even if its asker has not looked yet.
 fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPath>> {
-    let id = asker.node().id;
     // Breadth first, each with the place of whoever asks it.
     let mut reached = vec![(Arc::clone(asker), 0), (target, 0)];
     let mut at = 1;
     while let Some((member, from)) = reached.get(at).cloned() {
-        if member.node().id == id {
+        if same(&member, asker) {
             let mut paths = vec![];
             let mut step = from;
             while step != 0 {
@@ -336,7 +335,7 @@ fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPa
             return Some(paths);
         }
         for edge in member.asking().into_iter().filter(|edge| edge.slot.is_open()) {
-            let known = |(known, _): &(Arc<dyn Member>, usize)| known.node().id == edge.target.node().id;
+            let known = |(known, _): &(Arc<dyn Member>, usize)| same(known, &edge.target);
             // The asker itself is what is looked for; any other needs to be reached once.
             if !reached[1..].iter().any(known) {
                 reached.push((edge.target, at));
@@ -345,6 +344,11 @@ fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPa
         at += 1;
     }
     None
+}
+
+/// An id is one member's within a system only, and an ask may go from one system to another.
+fn same(one: &Arc<dyn Member>, other: &Arc<dyn Member>) -> bool {
+    core::ptr::eq(one.node(), other.node())
 }
 
 // The question is moved and never pinned.

@@ -278,6 +278,23 @@ fn a10_a_cycle_of_asks_is_an_error_that_lists_its_paths() {
 }
 
 #[test]
+fn a10_an_id_that_two_systems_both_gave_makes_no_cycle() {
+    let sim = Sim::new(0);
+    let (here, there) = (sim.system("here"), sim.system("there"));
+    let (asker, asked) = (spawn(&here, "doer"), spawn(&there, "doer"));
+    assert_eq!(asker.id(), asked.id());
+    let answers = Log::new();
+    let given = answers.clone();
+    let ask = Job::work(move |_| async move {
+        given.push(asked.ask(answer(7)).await?);
+        Ok(())
+    });
+    asker.tell(ask).unwrap();
+    sim.settle();
+    assert_eq!((answers.take(), here.failures()), (vec![7], 0));
+}
+
+#[test]
 fn a10_with_a_timeout_a_cycle_is_a_lint() {
     explore(0..20, |sim| {
         let system = sim.system("s");
