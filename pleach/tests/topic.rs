@@ -349,7 +349,7 @@ fn a13_every_message_is_where_its_report_says() {
                 let seen = seen.clone();
                 let handle = move |(): &mut (), n: u32| -> Result<(), BoxError> {
                     seen.push(n);
-                    if n % 7 == 0 { Err("seven".into()) } else { Ok(()) }
+                    if n.is_multiple_of(7) { Err("seven".into()) } else { Ok(()) }
                 };
                 let capacity = 1 + runtime.random() as usize % 4;
                 let actor = crew.spawn_unnamed(Props::from_fn(|| (), handle).mailbox(Mailbox::bounded(capacity))).unwrap();
