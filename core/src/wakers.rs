@@ -1,5 +1,6 @@
 //! `Wakers`: the tasks that wait for one thing. A waiter that is dropped leaves nothing behind, and a single one costs no allocation.
 
+use crate::catch;
 use core::task::Waker;
 use slab::Slab;
 
@@ -80,11 +81,12 @@ impl Wakers {
 /// Those that were waiting, if there were any.
 pub(crate) type Taken = Option<(Option<Waker>, Slab<Waker>)>;
 
-/// Wakes all of them.
+/// Wakes all of them. One that panics harms nobody else.
 #[inline]
 pub(crate) fn wake_all(waiting: Taken) {
     if let Some((first, rest)) = waiting {
-        first.into_iter().chain(rest.into_iter().map(|(_, waker)| waker)).for_each(Waker::wake);
+        let all = first.into_iter().chain(rest.into_iter().map(|(_, waker)| waker));
+        all.for_each(|waker| drop(catch::catch(|| waker.wake())));
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a member is cancelled, and how it leaves the tree.
 
+use super::watchers::Watchers;
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
 use crate::{CancelToken, Cause, Counts, Event, Exit, Signal};
@@ -56,9 +57,9 @@ impl Node {
         recorded
     }
 
-    /// Sets the exit and tells everybody who asked to be told, once. Gives the counts of all children it had, or `None` if it has
-    /// taken its leave before.
-    fn take_leave(&self, exit: &Exit) -> Option<Counts> {
+    /// Sets the exit and runs every `on_done`, once. Gives the counts of all children it had and who watches, or `None` if it has taken
+    /// its leave before.
+    fn take_leave(&self, exit: &Exit) -> Option<(Counts, Watchers)> {
         let (listeners, ended) = self.life.with(|life| {
             if life.exit.is_some() {
                 return None;
@@ -72,15 +73,12 @@ impl Node {
                 .map(|rare| (core::mem::take(&mut rare.on_done), core::mem::take(&mut rare.watchers), rare.above.take()));
             Some((listeners, ended))
         })?;
-        let Some((on_done, watchers, above)) = listeners else { return Some(ended) };
+        let Some((on_done, watchers, above)) = listeners else { return Some((ended, Watchers::default())) };
         if let Some((token, place)) = above {
             token.forget(place);
         }
         on_done.into_iter().for_each(|f| self.run_on_done(f, exit));
-        for watcher in watchers {
-            watcher.hear(Signal::Terminated(self.terminated(exit.clone())));
-        }
-        Some(ended)
+        Some((ended, watchers))
     }
 }
 
@@ -95,15 +93,17 @@ pub(crate) fn leave(member: Arc<dyn Member>, exit: Exit) {
 
 fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, Exit)> {
     let node = member.node();
-    let mut counts = node.take_leave(&exit)?;
+    let (mut counts, watchers) = node.take_leave(&exit)?;
     counts += member.counts();
     let parent = node.parent();
     // A parent that is ending an incarnation ends its children itself; the next incarnation has nothing to do with them.
-    if let Some(parent) = parent.filter(|parent| parent.hears() && parent.node().takes_children()) {
-        parent.hear(Signal::Terminated(node.terminated(exit.clone())));
-    }
-    node.events().emit(|| Event::Ended { path: node.path(), exit });
+    let listening = parent.filter(|parent| parent.hears() && parent.node().takes_children());
+    node.events().emit(|| Event::Ended { path: node.path(), exit: exit.clone() });
     let parent_exit = parent.and_then(|parent| let_go(parent, node, counts));
+    // Whoever hears of the end may want the name for another: it is free by now.
+    for watcher in listening.into_iter().chain(&watchers.living()) {
+        watcher.hear(Signal::Terminated(node.terminated(exit.clone())));
+    }
     let waiters = node.life.with(|life| {
         life.phase = Phase::Gone;
         life.rare.as_mut().and_then(|rare| rare.exit_waiters.take())

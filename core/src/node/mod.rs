@@ -18,6 +18,7 @@
 
 mod departure;
 mod family;
+mod watchers;
 
 pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
@@ -40,6 +41,7 @@ use core::any::Any;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use family::Family;
+use watchers::Watchers;
 
 /// Something that stands in the tree.
 pub(crate) trait Member: Any + Send + Sync {
@@ -116,10 +118,31 @@ pub(crate) struct Node {
     life: Lock<Life>,
 }
 
+/// A loop and not recursion: a branch may be long, and this may be the last of it.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut above = self.above.take();
+        while let Some(mut parent) = above {
+            above = Arc::get_mut(&mut parent).and_then(|parent| parent.node_mut().above.take());
+        }
+    }
+}
+
 /// What a node hangs on. Only a root holds the world; all others reach it by climbing, which spares each of them a reference.
 pub(crate) enum Above {
     Nothing(Arc<World>),
     Parent(Arc<dyn Member>),
+    /// The node is being dropped.
+    Gone,
+}
+
+impl Above {
+    fn take(&mut self) -> Option<Arc<dyn Member>> {
+        match core::mem::replace(self, Self::Gone) {
+            Self::Parent(parent) => Some(parent),
+            Self::Nothing(_) | Self::Gone => None,
+        }
+    }
 }
 
 /// One of these is kept for every idle actor, so an exit takes a byte here and its details lie where they were recorded.
@@ -151,7 +174,7 @@ struct Rare {
     cancel: Option<Cancel>,
     failure: Option<FailureInfo>,
     on_done: Vec<OnDone>,
-    watchers: Vec<Arc<dyn Member>>,
+    watchers: Watchers,
     exit_waiters: Wakers,
     token: Option<CancelToken>,
     above: Option<(CancelToken, usize)>,
@@ -245,7 +268,7 @@ impl Node {
     pub(crate) fn parent(&self) -> Option<&Arc<dyn Member>> {
         match &self.above {
             Above::Parent(parent) => Some(parent),
-            Above::Nothing(_) => None,
+            Above::Nothing(_) | Above::Gone => None,
         }
     }
 
@@ -255,6 +278,7 @@ impl Node {
             match &node.above {
                 Above::Nothing(world) => return world,
                 Above::Parent(parent) => node = parent.node(),
+                Above::Gone => unreachable!("nobody asks a node that is being dropped"),
             }
         }
     }
@@ -343,10 +367,7 @@ impl Node {
         let ended = self.life.with(|life| match life.exit() {
             Some(exit) => Some(exit),
             None => {
-                let watchers = &mut life.rare().watchers;
-                if !watchers.iter().any(|known| known.node().id == watcher.node().id) {
-                    watchers.push(Arc::clone(watcher));
-                }
+                life.rare().watchers.add(watcher);
                 None
             }
         });
@@ -356,15 +377,11 @@ impl Node {
     }
 
     pub(crate) fn unwatch(&self, watcher: ActorId) {
-        let removed: Vec<_> = self.life.with(|life| match &mut life.rare {
-            Some(rare) => rare.watchers.extract_if(.., |known| known.node().id == watcher).collect(),
-            None => Vec::new(),
-        });
-        drop(removed);
+        self.life.with(|life| life.rare.iter_mut().for_each(|rare| rare.watchers.remove(watcher)));
     }
 
     pub(crate) fn watchers(&self) -> Vec<Arc<dyn Member>> {
-        self.life.with(|life| life.rare.as_ref().map(|rare| rare.watchers.clone()).unwrap_or_default())
+        self.life.with(|life| life.rare.as_ref().map(|rare| rare.watchers.living()).unwrap_or_default())
     }
 
     fn terminated(&self, exit: Exit) -> Terminated {
