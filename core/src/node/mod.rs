@@ -118,31 +118,10 @@ pub(crate) struct Node {
     life: Lock<Life>,
 }
 
-/// A loop and not recursion: a branch may be long, and this may be the last of it.
-impl Drop for Node {
-    fn drop(&mut self) {
-        let mut above = self.above.take();
-        while let Some(mut parent) = above {
-            above = Arc::get_mut(&mut parent).and_then(|parent| parent.node_mut().above.take());
-        }
-    }
-}
-
 /// What a node hangs on. Only a root holds the world; all others reach it by climbing, which spares each of them a reference.
 pub(crate) enum Above {
     Nothing(Arc<World>),
     Parent(Arc<dyn Member>),
-    /// The node is being dropped.
-    Gone,
-}
-
-impl Above {
-    fn take(&mut self) -> Option<Arc<dyn Member>> {
-        match core::mem::replace(self, Self::Gone) {
-            Self::Parent(parent) => Some(parent),
-            Self::Nothing(_) | Self::Gone => None,
-        }
-    }
 }
 
 /// One of these is kept for every idle actor, so an exit takes a byte here and its details lie where they were recorded.
@@ -268,7 +247,7 @@ impl Node {
     pub(crate) fn parent(&self) -> Option<&Arc<dyn Member>> {
         match &self.above {
             Above::Parent(parent) => Some(parent),
-            Above::Nothing(_) | Above::Gone => None,
+            Above::Nothing(_) => None,
         }
     }
 
@@ -278,7 +257,6 @@ impl Node {
             match &node.above {
                 Above::Nothing(world) => return world,
                 Above::Parent(parent) => node = parent.node(),
-                Above::Gone => unreachable!("nobody asks a node that is being dropped"),
             }
         }
     }
