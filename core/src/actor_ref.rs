@@ -132,6 +132,10 @@ impl<M: Send + 'static> ActorRef<M> {
         AnyRef { member: self.member() }
     }
 
+    pub(crate) fn cell(&self) -> &Arc<Cell<M>> {
+        &self.cell
+    }
+
     fn member(&self) -> Arc<dyn Member> {
         Arc::clone(&self.cell) as Arc<dyn Member>
     }

@@ -9,7 +9,7 @@ use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
-use crate::{ActorPath, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
+use crate::{ActorPath, ActorRef, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -241,7 +241,7 @@ where
         match core::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Unasked(question) => {
                 let slot = Slot::awaited_by(cx.waker());
-                self.watch_for_cycle(&slot, cx.waker())?;
+                leave_edge(&mut self.rare, self.to, &slot, cx.waker())?;
                 match self.to.inbox().try_push(question(Reply::to(&slot))) {
                     Ok(()) => {
                         self.stage = Stage::Sent(slot);
@@ -280,26 +280,64 @@ where
     fn closed(&self) -> AskError {
         self.to.node().exit().map_or(AskError::Closed, AskError::from)
     }
+}
 
-    /// Before the question goes out: if an actor asks in its own task, leaves the edge and looks for a circle.
-    fn watch_for_cycle(&mut self, slot: &Arc<Slot<T>>, waker: &Waker) -> Result<(), AskError> {
-        let Some(asker) = current::polled_with(waker) else { return Ok(()) };
-        let target: Arc<dyn Member> = Arc::clone(self.to) as Arc<dyn Member>;
-        let slot: Arc<dyn Unanswered> = Arc::clone(slot) as Arc<dyn Unanswered>;
-        asker.begin_asking(Edge { target: Arc::clone(&target), slot: Arc::clone(&slot) });
-        let rare = self.rare.get_or_insert_default();
-        rare.edge = Some((Arc::clone(&asker), slot));
-        let timeout = rare.timeout;
-        let Some(paths) = cycle(&asker, target) else { return Ok(()) };
+/// Before a question goes out: if an actor asks in its own task, leaves the edge and looks for a circle.
+fn leave_edge<M: Send + 'static, T: Send + 'static>(
+    rare: &mut Option<Box<Rare>>,
+    to: &Arc<Cell<M>>,
+    slot: &Arc<Slot<T>>,
+    waker: &Waker,
+) -> Result<(), AskError> {
+    let Some(asker) = current::polled_with(waker) else { return Ok(()) };
+    let target: Arc<dyn Member> = Arc::clone(to) as Arc<dyn Member>;
+    let slot: Arc<dyn Unanswered> = Arc::clone(slot) as Arc<dyn Unanswered>;
+    let rare = rare.get_or_insert_default();
+    rare.end_edge();
+    asker.begin_asking(Edge { target: Arc::clone(&target), slot: Arc::clone(&slot) });
+    rare.edge = Some((Arc::clone(&asker), slot));
+    let timeout = rare.timeout;
+    let Some(paths) = cycle(&asker, target) else { return Ok(()) };
+    if timeout.is_some() {
+        to.node().events().emit(|| Event::Lint(Lint::AskCycle(paths)));
+        return Ok(());
+    }
+    Err(AskError::Cycle(paths))
+}
+
+/// A question that is a message before it is known who gets it: its answer, and the edge to whoever that is.
+pub(crate) struct Posed<T> {
+    slot: Arc<Slot<T>>,
+    rare: Option<Box<Rare>>,
+}
+
+impl<T: Send + 'static> Posed<T> {
+    /// The message, and what waits for its answer. A `timeout` makes a cycle of asks a lint and no error; it is for the caller to keep.
+    pub(crate) fn new<M>(question: impl FnOnce(Reply<T>) -> M, timeout: Option<Duration>, waker: &Waker) -> (M, Self) {
+        let mut posed = Self { slot: Slot::awaited_by(waker), rare: None };
         if timeout.is_some() {
-            self.to.node().events().emit(|| Event::Lint(Lint::AskCycle(paths)));
-            return Ok(());
+            posed.rare.get_or_insert_default().timeout = timeout;
         }
-        Err(AskError::Cycle(paths))
+        (question(Reply::to(&posed.slot)), posed)
+    }
+
+    /// It is about to be sent to `to`, and to nobody else.
+    pub(crate) fn goes_to<M: Send + 'static>(&mut self, to: &ActorRef<M>, waker: &Waker) -> Result<(), AskError> {
+        leave_edge(&mut self.rare, to.cell(), &self.slot, waker)
+    }
+
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<T, AskError>> {
+        self.slot.poll(waker)
     }
 }
 
 impl Rare {
+    fn end_edge(&mut self) {
+        if let Some((asker, slot)) = self.edge.take() {
+            asker.end_asking(&slot);
+        }
+    }
+
     fn poll_timeout(&mut self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> Poll<AskError> {
         let Some(wait) = self.timeout else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
@@ -310,9 +348,7 @@ impl Rare {
 /// The asker no longer waits for this answer.
 impl Drop for Rare {
     fn drop(&mut self) {
-        if let Some((asker, slot)) = self.edge.take() {
-            asker.end_asking(&slot);
-        }
+        self.end_edge();
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::cell::Cell;
 use crate::mailbox::control;
 use crate::node::{self, Member};
+use crate::pool::PoolBuilder;
 use crate::scope::Scope;
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Task};
@@ -70,6 +71,17 @@ impl<A: Actor> Context<A> {
     /// Starts a child that needs no name.
     pub fn spawn_unnamed<C: Actor>(&self, props: Props<C>) -> Result<ActorRef<C::Msg>, SpawnError<C>> {
         spawn::actor(&self.member(), None, props)
+    }
+
+    /// A pool of `size` actors among the children of this actor; `props` gives the recipe for each place.
+    /// [`build`](PoolBuilder::build) starts it.
+    pub fn pool<C: Actor>(
+        &self,
+        name: &str,
+        size: usize,
+        props: impl Fn(usize) -> Props<C> + Send + Sync + 'static,
+    ) -> PoolBuilder<C::Msg> {
+        PoolBuilder::new(self.member(), name, size, props)
     }
 
     /// A scope among the children of this actor. It is an owner: dropping it cancels what it holds.

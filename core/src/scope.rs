@@ -3,6 +3,7 @@
 use crate::actor_ref::{AnyRef, Exited};
 use crate::current;
 use crate::node::{self, Above, Member, Node, Running, WindDown};
+use crate::pool::PoolBuilder;
 use crate::produce::{self, Produced, Producer};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Bond, LaunchError, Outcome, Task};
@@ -194,6 +195,17 @@ impl Scope {
         spawn::actor(&self.member.as_member(), Some(name), props)
     }
 
+    /// A pool of `size` actors within this scope; `props` gives the recipe for each place.
+    /// [`build`](PoolBuilder::build) starts it.
+    pub fn pool<A: Actor>(
+        &self,
+        name: &str,
+        size: usize,
+        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
+    ) -> PoolBuilder<A::Msg> {
+        PoolBuilder::new(self.member.as_member(), name, size, props)
+    }
+
     /// The token of this scope: cancelled with it, and the other way round.
     pub fn token(&self) -> CancelToken {
         node::token(&self.member.as_member())
@@ -331,6 +343,17 @@ impl Supervisor {
     /// Starts a child that needs no name.
     pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.member.as_member(), None, props)
+    }
+
+    /// A pool of `size` actors below this supervisor; `props` gives the recipe for each place.
+    /// [`build`](PoolBuilder::build) starts it.
+    pub fn pool<A: Actor>(
+        &self,
+        name: &str,
+        size: usize,
+        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
+    ) -> PoolBuilder<A::Msg> {
+        PoolBuilder::new(self.member.as_member(), name, size, props)
     }
 
     /// A supervisor below this one.

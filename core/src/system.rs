@@ -4,6 +4,7 @@
 
 use crate::actor_ref::AnyRef;
 use crate::node::{self, Member, Running, WindDown};
+use crate::pool::PoolBuilder;
 use crate::scope::{self, Role, Scope, ScopeMember, Supervisor, WaitAll, WaitError, write_running};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::world::{GRACE_DEFAULT, World};
@@ -79,6 +80,17 @@ impl System {
     /// A supervisor at `/user/name`.
     pub fn supervisor(&self, name: &str, strategy: OneForOne) -> Result<Supervisor, Refusal> {
         Supervisor::below(&self.user_member(), name, strategy)
+    }
+
+    /// A pool of `size` actors at `/user/name`; `props` gives the recipe for each place.
+    /// [`build`](PoolBuilder::build) starts it.
+    pub fn pool<A: Actor>(
+        &self,
+        name: &str,
+        size: usize,
+        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
+    ) -> PoolBuilder<A::Msg> {
+        PoolBuilder::new(self.user_member(), name, size, props)
     }
 
     /// A scope at `/user/name`.

@@ -1,8 +1,8 @@
 //! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
 
 use pleach_core::{
-    Actor, AskError, Cause, FailureInfo, LaunchError, LookupError, NameError, PathError, Refusal, SendError, ShutdownError,
-    SpawnError, WaitError,
+    Actor, AskError, Cause, FailureInfo, LaunchError, LookupError, NameError, PathError, PoolError, Refusal, SendError,
+    ShutdownError, SpawnError, WaitError,
 };
 use std::fmt;
 
@@ -11,6 +11,8 @@ use std::fmt;
 pub enum Error {
     /// Something was not started.
     Refused(Refusal),
+    /// A pool was not made, or not resized.
+    Pool(PoolError),
     /// A message was not accepted.
     Send(SendError<()>),
     /// An ask got no answer.
@@ -35,6 +37,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(error) => write!(f, "{error}"),
+            Self::Pool(error) => write!(f, "{error}"),
             Self::Send(error) => write!(f, "{error}"),
             Self::Ask(error) => write!(f, "{error}"),
             Self::Wait(error) => write!(f, "{error}"),
@@ -59,6 +62,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Refused(error) => Some(error),
+            Self::Pool(error) => Some(error),
             Self::Send(error) => Some(error),
             Self::Ask(error) => Some(error),
             Self::Wait(error) => Some(error),
@@ -84,6 +88,7 @@ macro_rules! from {
 
 from!(
     Refusal => Refused,
+    PoolError => Pool,
     AskError => Ask,
     WaitError => Wait,
     ShutdownError => Shutdown,

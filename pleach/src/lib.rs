@@ -144,8 +144,8 @@ pub fn scope() -> Result<Scope, NoRuntime> {
 pub mod prelude {
     pub use crate::{
         Actor, ActorPath, ActorRef, ActorSystem, AskError, CancelToken, Cause, Context, Counts, Event, Exit, FailureInfo,
-        Mailbox, OneForOne, Priority, PriorityEnvelope, Props, Reply, RootContext, Scope, SendError, Signal, Supervisor,
-        SupervisorDirective, SystemMessage, Terminated,
+        Mailbox, OneForOne, Pool, Priority, PriorityEnvelope, Props, Reply, RootContext, Scope, SendError, Signal,
+        SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, Terminated, Topic,
     };
     pub use std::time::Duration;
 }
