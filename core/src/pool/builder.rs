@@ -75,7 +75,8 @@ impl<M: Send + 'static> PoolBuilder<M> {
     }
 
     /// Messages with the same key go to the same worker, in order, as long as it is there. When workers come or go about 1/n of the
-    /// keys move, and no others: those of a worker that ended, or those that a new one takes over.
+    /// keys move, and no others: those of a worker that ended, or those that a new one takes over. The worker before may still be
+    /// at what it has of such a key when the next one begins.
     ///
     /// `key` runs in the task that sends; a panic in it is the sender's.
     pub fn by_key<K: Hash>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
