@@ -14,13 +14,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `accepted - removed - taken` messages are queued; it never exceeds the capacity. `quick` is how many more can be pushed without
+//! 1. `accepted - removed - taken` messages are queued; no push takes that beyond the capacity, though an item from a feed or a message
+//!    tried again may, by one. `quick` is how many more can be pushed without
 //!    looking closer: within the capacity, within the chunk's memory, and 0 where a push is anything but that.
 //! 2. The waker is present exactly while parked. Whoever needs the receiver takes it and wakes it outside the lock.
 //! 3. Control bits are set before the lock is taken to look at `parked`, and the receiver looks at them again under the lock before
 //!    it parks: a bit is never missed.
-//! 4. A waiting send keeps its message in the waiting list. Only the receiver moves it to the queue, in order, so a `tell` never
-//!    overtakes it and dropping the send leaks no slot.
+//! 4. A waiting send keeps its message in the waiting list. The receiver, or a later push that finds room, moves it to the queue, in
+//!    order and before anything newer, so a `tell` never overtakes it and dropping the send leaks no slot.
 //! 5. What only some mailboxes need lies in one box that is allocated when first needed.
 
 use super::control::{self, Posture};
