@@ -43,6 +43,7 @@ mod spin {
             Self { held: AtomicBool::new(false), value: Slot::new(value) }
         }
 
+        #[cfg(not(loom))]
         pub(crate) fn into_inner(self) -> T {
             self.value.into_inner()
         }

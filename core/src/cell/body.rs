@@ -189,6 +189,10 @@ impl<A: Actor> Body<A> {
         if self.step_aside(cx).is_pending() {
             return Poll::Pending;
         }
+        // The end of input resumes a suspended actor: what is queued is to be handled.
+        if self.suspended && cell.inbox.is_closed() {
+            self.suspended = false;
+        }
         if self.suspended {
             cell.inbox.admit();
             return cell.inbox.poll_control(cx.waker()).map(|()| Refill::Control);

@@ -95,7 +95,6 @@ impl<M: Send + 'static> Cell<M> {
 
     /// The end of input: what is queued is handled, then the actor ends. A suspended one is resumed for that.
     pub(crate) fn close(&self) {
-        self.resume();
         if let Some(waker) = self.inbox.close() {
             self.node.runtime().wake_for_control(waker);
         }

@@ -236,7 +236,7 @@ impl<M> Inbox<M> {
         let mut old = None;
         let mut admitted = Vec::new();
         let polled = self.state.with(|state| {
-            if self.word() & !control::SENDERS != 0 {
+            if state.closed || self.word() & !control::SENDERS != 0 {
                 return Poll::Ready(());
             }
             admitted = self.admit_locked(state);
@@ -256,12 +256,17 @@ impl<M> Inbox<M> {
             state.quick = 0;
             let senders: Option<Vec<Waker>> =
                 state.cold.as_ref().map(|cold| cold.waiting.values().map(|waiting| waiting.waker.clone()).collect());
-            (state.unpark_if_idle(), senders)
+            let resting = matches!(state.parked, Parked::Idle | Parked::Suspended);
+            (if resting { state.unpark() } else { None }, senders)
         });
         if let Some(senders) = senders {
             senders.into_iter().for_each(Waker::wake);
         }
         receiver
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.with(|state| state.closed)
     }
 
     /// The next part of what is left over after the end, the oldest last.
