@@ -99,7 +99,7 @@ fn listen(system: &ActorSystem) -> Arc<Mutex<Heard>> {
     let heard = Arc::new(Mutex::new(Heard::default()));
     let notes = Arc::clone(&heard);
     system.on_event(move |event| match event {
-        Event::Started { path, incarnation } if *incarnation > 0 => {
+        Event::Restarted { path, incarnation } => {
             notes.lock().unwrap_or_else(PoisonError::into_inner).restarts.insert(path.clone(), *incarnation);
         }
         Event::Unhandled(failure) => {

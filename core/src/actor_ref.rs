@@ -28,14 +28,17 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Puts a message into the mailbox without waiting. A full mailbox fails, or drops what its policy says.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        self.cell.inbox().push(message, |dropped, reason| self.cell.bury_for_sender(dropped, reason))
+        let filling = self.cell.inbox().push(message, |dropped, reason| self.cell.bury_for_sender(dropped, reason))?;
+        self.cell.mind(filling);
+        Ok(())
     }
 
     /// As [`tell`](Self::tell), for a mailbox with priorities.
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
-        let inbox = self.cell.inbox();
-        inbox.push_slowly(message, priority, true, |dropped, reason| self.cell.bury_for_sender(dropped, reason))
+        let bury = |dropped, reason| self.cell.bury_for_sender(dropped, reason);
+        self.cell.mind(self.cell.inbox().push_slowly(message, priority, true, bury)?);
+        Ok(())
     }
 
     /// Puts a message into the mailbox, waiting for room.
@@ -46,7 +49,8 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Puts a message into the mailbox if there is room, whatever its overflow policy.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
-        self.cell.inbox().try_push(message)
+        self.cell.mind(self.cell.inbox().try_push(message)?);
+        Ok(())
     }
 
     /// Asks and waits for the answer: `budget.ask(Msg::Left).await?`. It waits for room like [`send`](Self::send), and never hangs

@@ -9,7 +9,7 @@ use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
-use crate::{ActorPath, ActorRef, BoxFuture, Cause, Event, Exit, FailureInfo, Lint, Runtime};
+use crate::{ActorPath, ActorRef, BoxFuture, Cause, Event, EventKinds, Exit, FailureInfo, Lint, Runtime};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -243,7 +243,8 @@ where
                 let slot = Slot::awaited_by(cx.waker());
                 leave_edge(&mut self.rare, self.to, &slot, cx.waker())?;
                 match self.to.inbox().try_push(question(Reply::to(&slot))) {
-                    Ok(()) => {
+                    Ok(filling) => {
+                        self.to.mind(filling);
                         self.stage = Stage::Sent(slot);
                         Poll::Pending
                     }
@@ -299,7 +300,7 @@ fn leave_edge<M: Send + 'static, T: Send + 'static>(
     let timeout = rare.timeout;
     let Some(paths) = cycle(&asker, target) else { return Ok(()) };
     if timeout.is_some() {
-        to.node().events().emit(|| Event::Lint(Lint::AskCycle(paths)));
+        to.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(paths)));
         return Ok(());
     }
     Err(AskError::Cycle(paths))

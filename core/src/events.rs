@@ -1,25 +1,39 @@
-//! `Events`: what happens in a tree, for whoever listens. With no listener an event site costs one relaxed load.
+//! `Event`: what happens in a tree, in one type, and the kinds in which it is asked for. Who hears of it is in `hub`.
 
-use crate::lock::Lock;
-use crate::sync::{AtomicBool, AtomicUsize, Ordering};
-use crate::{ActorPath, Exit, FailureInfo, catch};
+use crate::{ActorPath, Exit, FailureInfo};
 use alloc::borrow::Cow;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::{BitOr, BitOrAssign};
+use core::time::Duration;
 
 /// Something that happened in the tree.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// An actor is up, before its first message.
+    /// An actor is up for the first time, before its first message.
     Started {
         /// Who.
         path: ActorPath,
-        /// Which incarnation: 0 is the first.
+    },
+    /// An actor is up again, after a failure or because it was told to restart.
+    Restarted {
+        /// Who.
+        path: ActorPath,
+        /// Which incarnation: 1 is the one after the first restart.
         incarnation: u32,
     },
-    /// Something ended.
+    /// An actor serves control only, until it is resumed or restarted.
+    Suspended {
+        /// Who.
+        path: ActorPath,
+    },
+    /// A suspended actor serves messages again.
+    Resumed {
+        /// Who.
+        path: ActorPath,
+    },
+    /// Something ended: an actor, a task, a scope.
     Ended {
         /// Who.
         path: ActorPath,
@@ -34,6 +48,65 @@ pub enum Event {
     DeadLetter(DeadLetter),
     /// Something that is not wrong yet and probably will be.
     Lint(Lint),
+    /// A subscriber was too slow: this many events, older than the one that follows, are gone for it. Only subscriptions say this.
+    Missed(u64),
+}
+
+/// Which events somebody wants to hear of: one kind, or several with `|`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct EventKinds(u32);
+
+impl EventKinds {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Every failure, whatever becomes of it: [`Event::Failed`].
+    pub const FAILURES: Self = Self(1);
+    /// Failures that nobody handled: [`Event::Unhandled`].
+    pub const UNHANDLED: Self = Self(1 << 1);
+    /// [`Event::DeadLetter`].
+    pub const DEAD_LETTERS: Self = Self(1 << 2);
+    /// [`Event::Started`], [`Event::Restarted`], [`Event::Suspended`], [`Event::Resumed`], [`Event::Ended`].
+    pub const LIFECYCLE: Self = Self(1 << 3);
+    /// [`Event::Lint`]. While somebody wants these, handlers are timed.
+    pub const LINTS: Self = Self(1 << 4);
+    /// All of them.
+    pub const ALL: Self = Self((1 << 5) - 1);
+
+    /// Whether every kind in `other` is among these.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl BitOr for EventKinds {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for EventKinds {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for EventKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = [
+            (Self::FAILURES, "FAILURES"),
+            (Self::UNHANDLED, "UNHANDLED"),
+            (Self::DEAD_LETTERS, "DEAD_LETTERS"),
+            (Self::LIFECYCLE, "LIFECYCLE"),
+            (Self::LINTS, "LINTS"),
+        ];
+        f.debug_set().entries(named.iter().filter(|(kind, _)| self.contains(*kind)).map(|(_, name)| name)).finish()
+    }
 }
 
 /// A message that was accepted and not handled.
@@ -73,61 +146,32 @@ pub enum DeadLetterReason {
 pub enum Lint {
     /// An ask with a timeout closes a cycle of asks: it can only time out.
     AskCycle(Vec<ActorPath>),
+    /// A bounded mailbox has come to hold more than 80 % of its capacity. Told once, and again only after it was seen below 50 %.
+    MailboxFilling {
+        /// Whose mailbox.
+        path: ActorPath,
+        /// How many messages wait in it.
+        queued: usize,
+        /// How many it takes.
+        capacity: usize,
+    },
+    /// A handler has been at one message for long, waiting included, and its actor takes no other meanwhile. Told once a message: as
+    /// soon as the threshold passes if the handler waits, else when it returns.
+    LongHandler {
+        /// Whose handler.
+        path: ActorPath,
+        /// The type of the message.
+        message: Cow<'static, str>,
+        /// For how long so far.
+        running_for: Duration,
+    },
 }
+
+/// How long a handler may be at one message before it is a [`Lint::LongHandler`], unless the system says otherwise.
+pub const LONG_HANDLER_DEFAULT: Duration = Duration::from_secs(1);
 
 impl fmt::Display for DeadLetter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "dead letter to {}: {} ({:?})", self.to, self.message, self.reason)
-    }
-}
-
-type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
-
-/// The listeners of one tree.
-#[derive(Default)]
-pub(crate) struct Events {
-    listening: AtomicBool,
-    failures: AtomicUsize,
-    listeners: Lock<Vec<Listener>>,
-}
-
-impl Default for Lock<Vec<Listener>> {
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
-impl Events {
-    pub(crate) fn listen(&self, listener: Listener) {
-        self.listeners.with(|listeners| listeners.push(listener));
-        self.listening.store(true, Ordering::Release);
-    }
-
-    /// Makes the event only if somebody listens. A listener that panics harms nobody: the panic is swallowed here, because telling
-    /// of it would be one more event.
-    #[inline]
-    pub(crate) fn emit(&self, make: impl FnOnce() -> Event) {
-        if self.listening.load(Ordering::Relaxed) {
-            self.tell(&make());
-        }
-    }
-
-    /// Puts a failure on record.
-    pub(crate) fn failure(&self, failure: &FailureInfo) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
-        self.emit(|| Event::Failed(failure.clone()));
-    }
-
-    /// How many failures there were so far.
-    pub(crate) fn failures(&self) -> usize {
-        self.failures.load(Ordering::Relaxed)
-    }
-
-    #[cold]
-    fn tell(&self, event: &Event) {
-        let listeners = self.listeners.with(|listeners| listeners.clone());
-        for listener in listeners {
-            drop(catch::catch(|| listener(event)));
-        }
     }
 }

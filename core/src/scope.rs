@@ -9,9 +9,7 @@ use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Bond, LaunchError, Outcome, Task};
 use crate::wakers::Key;
 use crate::world::World;
-use crate::{
-    Actor, ActorId, ActorPath, ActorRef, BoxFuture, CancelToken, Cause, Event, Exit, FailureInfo, Name, OneForOne, Props,
-};
+use crate::{Actor, ActorId, ActorPath, ActorRef, BoxFuture, CancelToken, Cause, Exit, FailureInfo, Name, OneForOne, Props};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -108,7 +106,7 @@ impl Member for ScopeMember {
     fn child_failed(self: Arc<Self>, failure: FailureInfo) {
         self.node.record_failure(&failure);
         match self.role {
-            Role::Top => self.node.events().emit(|| Event::Unhandled(failure)),
+            Role::Top => self.node.world().unhandled(failure),
             Role::IsolatedScope => {}
             Role::Scope => {
                 node::cancel(&self.as_member(), &Cause::Failed(failure.clone()));

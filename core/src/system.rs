@@ -3,12 +3,18 @@
 //! Under the root stand `/user`, where everything a user starts lives, and `/system`, which outlives it at shutdown.
 
 use crate::actor_ref::AnyRef;
+use crate::hub::{FailureEventHub, Listener, Listening};
 use crate::node::{self, Member, Running, WindDown};
 use crate::pool::PoolBuilder;
 use crate::scope::{self, Role, Scope, ScopeMember, Supervisor, WaitAll, WaitError, write_running};
 use crate::spawn::{self, Refusal, SpawnError};
+use crate::unhandled::{Escalations, RootHandler};
 use crate::world::{GRACE_DEFAULT, World};
-use crate::{Actor, ActorPath, ActorRef, Cause, Counts, Event, Name, NameError, OneForOne, Props, Runtime};
+use crate::{
+    Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, LONG_HANDLER_DEFAULT, Name, NameError,
+    OneForOne, Props, Reason, Runtime,
+};
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -28,6 +34,9 @@ pub struct SystemBuilder {
     name: String,
     runtime: Arc<dyn Runtime>,
     grace: Duration,
+    long_handler: Duration,
+    on_root_failure: Option<RootHandler>,
+    listeners: Vec<Listener>,
 }
 
 impl SystemBuilder {
@@ -37,16 +46,43 @@ impl SystemBuilder {
         self
     }
 
+    /// How long a handler may be at one message before [`Lint::LongHandler`](crate::Lint::LongHandler) tells of it. A second unless
+    /// given.
+    pub fn long_handler(mut self, threshold: Duration) -> Self {
+        self.long_handler = threshold;
+        self
+    }
+
+    /// Hears every event from the very first one on; see [`RootContext::on_event`]. Several may be given.
+    pub fn on_event(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.listeners.push(Arc::new(listener));
+        self
+    }
+
+    /// Given every failure that came up to the root unhandled, in the task in which it did: be quick. It may ask for a shutdown
+    /// ([`RootContext::begin_shutdown`], [`RootContext::kill`]). What it was given is handled, and
+    /// [`take_escalations`](System::take_escalations) does not have it, unless the handler panics: that is a failure on record.
+    pub fn on_root_failure(mut self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> Self {
+        self.on_root_failure = Some(Arc::new(handler));
+        self
+    }
+
     /// Makes the system.
     pub fn build(self) -> Result<System, NameError> {
         Name::new(&self.name)?;
-        let world = World::with_grace(self.runtime, self.grace);
+        let world = World::with(self.runtime, self.grace, self.long_handler);
+        for listener in self.listeners {
+            world.events.listen(EventKinds::ALL, listener);
+        }
         let root = ScopeMember::top(&world);
         let top: Arc<dyn Member> = Arc::clone(&root) as Arc<dyn Member>;
         let below = |name| ScopeMember::below(&top, Some(name), Role::Top);
         // The system guardian is started first and so ends last. A fresh root takes both.
         let guardians = below("system").and_then(|_| below("user"));
         let user = guardians.expect("a fresh root takes two children of different names");
+        if let Some(handler) = self.on_root_failure {
+            world.unhandled.handle_with(handler, &root, &user);
+        }
         Ok(System { name: self.name, root, user })
     }
 }
@@ -54,7 +90,14 @@ impl SystemBuilder {
 impl System {
     /// A system called `name` on `runtime`, to be set up further.
     pub fn builder(name: &str, runtime: Arc<dyn Runtime>) -> SystemBuilder {
-        SystemBuilder { name: name.to_string(), runtime, grace: GRACE_DEFAULT }
+        SystemBuilder {
+            name: name.to_string(),
+            runtime,
+            grace: GRACE_DEFAULT,
+            long_handler: LONG_HANDLER_DEFAULT,
+            on_root_failure: None,
+            listeners: Vec::new(),
+        }
     }
 
     /// The name it was given.
@@ -108,9 +151,24 @@ impl System {
         self.root().failures()
     }
 
+    /// How many failures came up to the root unhandled.
+    pub fn unhandled(&self) -> usize {
+        self.root().unhandled()
+    }
+
+    /// Takes the failures that nobody handled, not even a root handler; see [`RootContext::take_escalations`].
+    pub fn take_escalations(&self) -> Escalations {
+        self.root().take_escalations()
+    }
+
+    /// Where this system tells what happens in it.
+    pub fn hub(&self) -> FailureEventHub {
+        self.root().hub()
+    }
+
     /// Hears every event from now on; see [`RootContext::on_event`].
-    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
-        self.root().on_event(listener);
+    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
+        self.root().on_event(listener)
     }
 
     /// Shuts down: starts nothing more, lets every actor finish what is in its mailbox, youngest first, and cancels after `grace`
@@ -125,7 +183,7 @@ impl System {
         let runtime = Arc::clone(&self.root.node().world().runtime);
         if let Some(child) = inside {
             let (root, ended) = (self.root_member(), WaitAll::of(self.root_member(), Some(grace)));
-            runtime.spawn(alloc::boxed::Box::pin(async move {
+            runtime.spawn(Box::pin(async move {
                 if let Err(WaitError::StillRunning(_)) = ended.await {
                     node::cancel(&root, &Cause::DeadlineExceeded);
                 }
@@ -189,6 +247,10 @@ pub struct RootContext {
 }
 
 impl RootContext {
+    pub(crate) fn new(root: Arc<ScopeMember>, user: Arc<ScopeMember>) -> Self {
+        Self { root, user }
+    }
+
     /// Starts an actor at `/user/name`.
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
@@ -224,9 +286,30 @@ impl RootContext {
     }
 
     /// Hears every event from now on, in the thread in which it happens: be quick, or hand it on. A listener that panics harms
-    /// nobody.
-    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
-        self.root.node().events().listen(Arc::new(listener));
+    /// nobody. It listens until the handle is told to stop; dropping the handle changes nothing.
+    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
+        self.hub().listen(listener)
+    }
+
+    /// Where this system tells what happens in it: subscribe there to hear of it in a task of your own.
+    pub fn hub(&self) -> FailureEventHub {
+        FailureEventHub::of(self.root.node().world())
+    }
+
+    /// How many failures came up to the root unhandled.
+    pub fn unhandled(&self) -> usize {
+        self.root.node().world().unhandled.count()
+    }
+
+    /// Takes the failures that came up to the root and that no root handler took: the first 256 since the last time, and how many
+    /// more there were.
+    pub fn take_escalations(&self) -> Escalations {
+        self.root.node().world().unhandled.take()
+    }
+
+    /// A failure of the root itself.
+    pub(crate) fn failure(&self, reason: Reason) -> FailureInfo {
+        self.root.node().failure(0, reason)
     }
 
     /// Everything that runs, in start order.

@@ -1,8 +1,9 @@
 //! `World`: what every member of one tree has in common: its runtime, its ids and its events.
 
-use crate::events::Events;
+use crate::hub::Events;
 use crate::lock::Lock;
-use crate::{ActorId, Runtime, catch};
+use crate::unhandled::Unhandled;
+use crate::{ActorId, LONG_HANDLER_DEFAULT, Runtime, catch};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -12,18 +13,21 @@ pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) events: Events,
+    pub(crate) unhandled: Unhandled,
     pub(crate) grace: Duration,
+    pub(crate) long_handler: Duration,
     last_id: Lock<u64>,
 }
 
 impl World {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Arc<Self> {
-        Self::with_grace(runtime, GRACE_DEFAULT)
+        Self::with(runtime, GRACE_DEFAULT, LONG_HANDLER_DEFAULT)
     }
 
-    pub(crate) fn with_grace(runtime: Arc<dyn Runtime>, grace: Duration) -> Arc<Self> {
+    pub(crate) fn with(runtime: Arc<dyn Runtime>, grace: Duration, long_handler: Duration) -> Arc<Self> {
         catch::install();
-        Arc::new(Self { runtime, events: Events::default(), grace, last_id: Lock::new(0) })
+        let (events, unhandled) = (Events::new(), Unhandled::new());
+        Arc::new(Self { runtime, events, unhandled, grace, long_handler, last_id: Lock::new(0) })
     }
 
     /// An id that nothing in this tree ever had.

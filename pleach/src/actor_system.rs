@@ -3,7 +3,7 @@
 use crate::Error;
 #[cfg(feature = "tokio")]
 use crate::TokioRuntime;
-use pleach_core::{Runtime, System};
+use pleach_core::{Event, EventKinds, FailureInfo, RootContext, Runtime, System, SystemBuilder};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl ActorSystem {
 
     /// A system to be set up further.
     pub fn builder(name: &str) -> ActorSystemBuilder {
-        ActorSystemBuilder { name: name.into(), runtime: None, grace: pleach_core::GRACE_DEFAULT }
+        ActorSystemBuilder { name: name.into(), runtime: None, settings: Vec::new() }
     }
 }
 
@@ -40,8 +40,11 @@ impl Deref for ActorSystem {
 pub struct ActorSystemBuilder {
     name: String,
     runtime: Option<Arc<dyn Runtime>>,
-    grace: Duration,
+    settings: Vec<Setting>,
 }
+
+/// Something to be done to core's builder, which needs the runtime and so is made last.
+type Setting = Box<dyn FnOnce(SystemBuilder) -> SystemBuilder>;
 
 impl ActorSystemBuilder {
     /// Runs on this runtime in place of the current Tokio runtime.
@@ -51,18 +54,62 @@ impl ActorSystemBuilder {
     }
 
     /// How long a `stopped` hook may take. Five seconds unless given.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+    pub fn grace(self, grace: Duration) -> Self {
+        self.set(move |builder| builder.grace(grace))
+    }
+
+    /// How long a handler may be at one message before a lint tells of it. A second unless given.
+    pub fn long_handler(self, threshold: Duration) -> Self {
+        self.set(move |builder| builder.long_handler(threshold))
+    }
+
+    /// Hears every event from the very first one on. Several may be given. See [`RootContext::on_event`].
+    pub fn on_event(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.set(move |builder| builder.on_event(listener))
+    }
+
+    /// Given every failure that came up to the root unhandled, with a handle by which it may ask for a shutdown. See
+    /// [`SystemBuilder::on_root_failure`].
+    ///
+    /// ```
+    /// use pleach::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pleach::Error> {
+    /// let system = ActorSystem::builder("shop").on_root_failure(|_failure, root| root.begin_shutdown()).build()?;
+    /// let strict = system.supervisor("strict", OneForOne::new().intensity(0, Duration::from_secs(1)))?;
+    /// let till = strict.spawn("till", Props::from_fn(|| (), |_, (): ()| Err("no change left")))?;
+    /// till.tell(())?;
+    /// system.ended().await?; // the failure of the till ended everything, in an orderly way
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_root_failure(self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> Self {
+        self.set(move |builder| builder.on_root_failure(handler))
+    }
+
+    fn set(mut self, setting: impl FnOnce(SystemBuilder) -> SystemBuilder + 'static) -> Self {
+        self.settings.push(Box::new(setting));
         self
     }
 
-    /// Makes the system.
+    /// Makes the system. From here on a failure that nobody handles is an error in the log, by `tracing`.
     pub fn build(self) -> Result<ActorSystem, Error> {
         let runtime = match self.runtime {
             Some(runtime) => runtime,
             None => default_runtime()?,
         };
-        Ok(ActorSystem(System::builder(&self.name, runtime).grace(self.grace).build()?))
+        let builder = System::builder(&self.name, runtime);
+        let system = self.settings.into_iter().fold(builder, |builder, set| set(builder)).build()?;
+        system.hub().listen_to(EventKinds::UNHANDLED, log_unhandled);
+        Ok(ActorSystem(system))
+    }
+}
+
+fn log_unhandled(event: &Event) {
+    if let Event::Unhandled(failure) = event {
+        let (origin, path, incarnation) = (failure.origin(), failure.path(), failure.incarnation());
+        tracing::error!(%origin, %path, incarnation, reason = %failure.reason(), "a failure that nobody handled");
     }
 }
 

@@ -117,6 +117,8 @@
 #![warn(missing_docs)]
 
 mod actor_system;
+#[cfg(feature = "tokio")]
+pub mod broadcast;
 mod error;
 pub mod sim;
 #[cfg(feature = "tokio")]
@@ -143,9 +145,9 @@ pub fn scope() -> Result<Scope, NoRuntime> {
 /// What most programs need: `use pleach::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Actor, ActorPath, ActorRef, ActorSystem, AskError, CancelToken, Cause, Context, Counts, Event, Exit, FailureInfo,
-        Mailbox, OneForOne, Pool, Priority, PriorityEnvelope, Props, Reply, RootContext, Scope, SendError, Signal,
-        SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, Terminated, Topic,
+        Actor, ActorPath, ActorRef, ActorSystem, AskError, CancelToken, Cause, Context, Counts, Event, EventKinds, Exit,
+        FailureEventHub, FailureInfo, Mailbox, OneForOne, Pool, Priority, PriorityEnvelope, Props, Reply, RootContext, Scope,
+        SendError, Signal, SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, Terminated, Topic,
     };
     pub use std::time::Duration;
 }

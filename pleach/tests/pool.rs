@@ -8,7 +8,7 @@ use clerk::{Msg, clerks, key_of, shares};
 use common::{Doer, Gate, INJECTED, Job, Log, dead_letters, failures, poll_once, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{DeadLetterReason, POOL_SIZE_MAX, PoolError, Refusal};
+use pleach::{DeadLetterReason, Lint, POOL_SIZE_MAX, PoolError, Refusal};
 
 #[test]
 fn a13_round_robin_gives_each_worker_its_turn_by_every_verb() {
@@ -196,7 +196,7 @@ fn a13_an_ask_of_a_pool_that_closes_a_cycle_is_an_error() {
     let (system, log, lints) = (sim.system("s"), Log::new(), Log::new());
     let heard = lints.clone();
     system.on_event(move |event| {
-        if let Event::Lint(lint) = event {
+        if let Event::Lint(lint @ Lint::AskCycle(_)) = event {
             heard.note(format!("{lint:?}"));
         }
     });

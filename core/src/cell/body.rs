@@ -1,7 +1,7 @@
 //! `Body`: what an actor's task owns, and the single steps of its loop.
 
 use super::{Cell, MESSAGES_PER_POLL_MAX};
-use crate::events::Event;
+use crate::events::{Event, EventKinds};
 use crate::mailbox::{Refill, control};
 use crate::props::Parts;
 use crate::{Actor, AskError, BoxError, BoxFuture, BoxStream, Context, Exit, FailureInfo};
@@ -130,8 +130,22 @@ impl<A: Actor> Body<A> {
     }
 
     pub(super) fn say_started(&self, cell: &Cell<A::Msg>) {
-        let incarnation = self.cx.incarnation();
-        cell.node.events().emit(|| Event::Started { path: cell.node.path(), incarnation });
+        let (node, incarnation) = (&cell.node, self.cx.incarnation());
+        node.events().emit(EventKinds::LIFECYCLE, || match incarnation {
+            0 => Event::Started { path: node.path() },
+            _ => Event::Restarted { path: node.path(), incarnation },
+        });
+    }
+
+    fn set_suspended(&mut self, cell: &Cell<A::Msg>, suspended: bool) {
+        if core::mem::replace(&mut self.suspended, suspended) == suspended {
+            return;
+        }
+        let node = &cell.node;
+        node.events().emit(EventKinds::LIFECYCLE, || match suspended {
+            true => Event::Suspended { path: node.path() },
+            false => Event::Resumed { path: node.path() },
+        });
     }
 
     /// Does what the control word says; the end it orders, if it does.
@@ -139,6 +153,10 @@ impl<A: Actor> Body<A> {
     pub(super) fn obey(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<End> {
         if word & control::STASH != 0 {
             self.settle_stash(cell);
+        }
+        if word & control::TIMED != 0 {
+            let serves = !self.batch.is_empty() && !self.suspended && self.left > 0;
+            cell.time_next(serves && word & control::SIGNALS == 0);
         }
         if word & control::CANCEL != 0 {
             return Some(End::Cancelled);
@@ -161,7 +179,7 @@ impl<A: Actor> Body<A> {
             // What counts is the word as it was when the bits were cleared: a resume may have come since it was read.
             let word = cell.inbox.lower(control::SUSPEND | control::RESUME);
             if word & (control::SUSPEND | control::RESUME) != 0 {
-                self.suspended = word & control::RESUME == 0;
+                self.set_suspended(cell, word & control::RESUME == 0);
             }
         }
         if word & control::TIMERS != 0 {

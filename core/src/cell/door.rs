@@ -2,8 +2,8 @@
 
 use super::Cell;
 use crate::ask::{Edge, Unanswered};
-use crate::events::{DeadLetter, DeadLetterReason, Event};
-use crate::mailbox::{Inbox, Posture, control};
+use crate::events::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
+use crate::mailbox::{Filling, Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
 use crate::{Counts, Exit, FailureInfo, STASH_CAPACITY_DEFAULT, Signal, catch, current};
@@ -19,6 +19,22 @@ impl<M> Cell<M> {
 
     pub(crate) fn inbox(&self) -> &Inbox<M> {
         &self.inbox
+    }
+
+    /// Tells of a mailbox that is filling up. Nearly no push has anything to say.
+    #[inline]
+    pub(crate) fn mind(&self, filling: Option<Filling>) {
+        if let Some(filling) = filling {
+            self.say_filling(filling);
+        }
+    }
+
+    #[cold]
+    fn say_filling(&self, Filling { queued, capacity }: Filling) {
+        let (queued, capacity) = (queued as usize, capacity as usize);
+        self.node
+            .events()
+            .emit(EventKinds::LINTS, || Event::Lint(Lint::MailboxFilling { path: self.node.path(), queued, capacity }));
     }
 
     /// Passes `polled` on, and says that a pending one left a waker or a wake-up.
@@ -48,7 +64,7 @@ impl<M: Send + 'static> Cell<M> {
     /// Records a message that was accepted and will not be handled, and drops it. The inbox has counted it.
     #[cold]
     pub(crate) fn bury(&self, message: M, reason: DeadLetterReason) {
-        self.node.events().emit(|| {
+        self.node.events().emit(EventKinds::DEAD_LETTERS, || {
             let message = self.describe(&message);
             Event::DeadLetter(DeadLetter { to: self.node.path(), message, reason })
         });

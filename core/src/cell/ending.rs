@@ -31,7 +31,10 @@ impl<A: Actor> Body<A> {
     /// Settles the stage that has ended, and says which comes next.
     pub(super) fn next_stage(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
         match (self.stage, end) {
-            (Stage::Run, end) => self.after_run(cell, end),
+            (Stage::Run, end) => {
+                cell.handler_returned();
+                self.after_run(cell, end);
+            }
             (Stage::Restarting, end) => {
                 self.record_hook(cell, end);
                 self.end_children(cell, WindDown::Stop);

@@ -53,6 +53,7 @@ impl<M, F: Future> Future for Guarded<'_, M, F> {
                 Err(reason) => break Err(Cut::Panicked(reason)),
                 // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
                 Ok(_) if inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) => {
+                    this.cell.handler_waits(cx);
                     inbox.set_posture(Posture::Outside);
                     return Poll::Pending;
                 }

@@ -22,6 +22,7 @@ mod body;
 mod door;
 mod ending;
 mod guarded;
+mod timed;
 
 use crate::Actor;
 use crate::mailbox::{Inbox, Refill, control};
@@ -79,6 +80,7 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
             }
             body.say_started(cell);
         }
+        cell.begin_batch();
         let mut signals = 0;
         loop {
             let word = cell.inbox.word();
@@ -106,6 +108,7 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 if body.left > 0 {
                     continue;
                 }
+                cell.handler_returned();
             }
             let found = poll_fn(|cx| {
                 let found = body.find_work(cell, cx);
@@ -118,7 +121,7 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
             match found.await {
                 Refill::Ended => return End::Closed,
                 Refill::Control => signals = 0,
-                Refill::Messages => {}
+                Refill::Messages => cell.begin_batch(),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The control lane: a word of bits that the receiver loads before every message, and what the bits announce.
 
 use super::inbox::Inbox;
-use super::state::Parked;
+use super::state::{Parked, Stopwatch};
 use crate::ask::{Edge, Unanswered};
 use crate::sync::Ordering;
 use crate::timers::Timers;
@@ -35,6 +35,8 @@ pub(crate) const TIMERS: u32 = 1 << 10;
 pub(crate) const STASH: u32 = 1 << 11;
 /// Set by the actor itself while it ends: a cancel no longer cuts it off.
 pub(crate) const ENDING: u32 = 1 << 9;
+/// Set by the actor itself while its handlers are timed.
+pub(crate) const TIMED: u32 = 1 << 12;
 
 /// Where the receiver's task is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,6 +123,15 @@ impl<M> Inbox<M> {
     pub(crate) fn take_unanswered(&self) -> Vec<Arc<dyn Unanswered>> {
         self.lower(UNANSWERED);
         self.state.with(|state| state.cold.as_mut().map(|cold| core::mem::take(&mut cold.unanswered)).unwrap_or_default())
+    }
+
+    /// Keeps when the handler at work began, and what wakes it when that is too long ago; gives what was there.
+    pub(crate) fn set_stopwatch(&self, stopwatch: Option<Box<Stopwatch>>) -> Option<Box<Stopwatch>> {
+        self.state.with(|state| match (&mut state.cold, stopwatch) {
+            (None, None) => None,
+            (Some(cold), stopwatch) => core::mem::replace(&mut cold.stopwatch, stopwatch),
+            (None, stopwatch) => core::mem::replace(&mut state.cold().stopwatch, stopwatch),
+        })
     }
 
     /// The asks the actor awaits in its own task.

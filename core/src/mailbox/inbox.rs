@@ -15,8 +15,9 @@
 //!
 //! Invariants:
 //! 1. `accepted - removed - taken` messages are queued; no push takes that beyond the capacity, though an item from a feed or a message
-//!    tried again may, by one. `quick` is how many more can be pushed without
-//!    looking closer: within the capacity, within the chunk's memory, and 0 where a push is anything but that.
+//!    tried again may, by one. `quick` is how many more can be pushed without looking closer: within the capacity, within the chunk's
+//!    memory, up to the mark at 80 % of the capacity, and 0 where a push is anything but that. So the push that passes the mark is
+//!    always one that looks closer, and no other asks where the mark is.
 //! 2. The waker is present exactly while parked. Whoever needs the receiver takes it and wakes it outside the lock.
 //! 3. Control bits are set before the lock is taken to look at `parked`, and the receiver looks at them again under the lock before
 //!    it parks: a bit is never missed.
@@ -25,7 +26,7 @@
 //! 5. What only some mailboxes need lies in one box that is allocated when first needed.
 
 use super::control::{self, Posture};
-use super::state::{Parked, State};
+use super::state::{Filling, Parked, State};
 use super::{Mailbox, Overflow, Priority, SendError};
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -58,7 +59,10 @@ enum Found {
     Nothing,
 }
 
-/// How a push went: who to wake, and what was dropped for it.
+/// How a push went: whether the mailbox is filling up, or that the message was not accepted.
+pub(crate) type Pushed<M> = Result<Option<Filling>, SendError<M>>;
+
+/// How a push went under the lock: who to wake, and what was dropped for it.
 type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
 
 impl<M> Inbox<M> {
@@ -74,18 +78,18 @@ impl<M> Inbox<M> {
 
     /// Puts a message in, without waiting. A message dropped to make room is handed to `bury`, outside the lock.
     #[inline]
-    pub(crate) fn push(&self, message: M, bury: impl FnOnce(M, DeadLetterReason)) -> Result<(), SendError<M>> {
+    pub(crate) fn push(&self, message: M, bury: impl FnOnce(M, DeadLetterReason)) -> Pushed<M> {
         match self.push_quickly(message) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(None),
             Err(message) => self.push_slowly(message, Priority::NORMAL, true, bury),
         }
     }
 
     /// Puts a message in if there is room, whatever the overflow policy says.
     #[inline]
-    pub(crate) fn try_push(&self, message: M) -> Result<(), SendError<M>> {
+    pub(crate) fn try_push(&self, message: M) -> Pushed<M> {
         match self.push_quickly(message) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(None),
             Err(message) => self.push_slowly(message, Priority::NORMAL, false, |_, _| {}),
         }
     }
@@ -119,11 +123,13 @@ impl<M> Inbox<M> {
         priority: Priority,
         may_drop: bool,
         bury: impl FnOnce(M, DeadLetterReason),
-    ) -> Result<(), SendError<M>> {
-        let (pushed, admitted) = self.state.with(|state| {
+    ) -> Pushed<M> {
+        let (pushed, admitted, filling) = self.state.with(|state| {
             // Whoever waits goes first.
             let admitted = self.admit_locked(state);
-            (self.push_locked(state, message, priority, may_drop), admitted)
+            let pushed = self.push_locked(state, message, priority, may_drop);
+            let filling = if pushed.is_ok() { state.passed_mark(&self.taken) } else { None };
+            (pushed, admitted, filling)
         });
         admitted.into_iter().for_each(Waker::wake);
         let (waker, dropped) = pushed?;
@@ -131,7 +137,7 @@ impl<M> Inbox<M> {
         if let Some((message, reason)) = dropped {
             bury(message, reason);
         }
-        Ok(())
+        Ok(filling)
     }
 
     fn push_locked(&self, state: &mut State<M>, message: M, priority: Priority, may_drop: bool) -> PushResult<M> {

@@ -12,6 +12,7 @@ pub(crate) use control::Posture;
 pub(crate) use inbox::{Inbox, Refill};
 pub use send::{SendError, Sending};
 pub use stash::STASH_CAPACITY_DEFAULT;
+pub(crate) use state::{Filling, Stopwatch};
 
 use core::fmt;
 

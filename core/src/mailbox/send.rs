@@ -131,10 +131,15 @@ impl<M> Future for Sending<'_, M> {
         }
         match core::mem::replace(&mut this.place, Place::Done) {
             Place::Here(message, priority) => match this.to.inbox().push_now_or_wait(message, priority, cx.waker()) {
-                Ok(None) => Poll::Ready(Ok(())),
-                Ok(Some(key)) => {
-                    this.place = Place::Waiting(key);
-                    Poll::Pending
+                Ok((waiting, filling)) => {
+                    this.to.mind(filling);
+                    match waiting {
+                        None => Poll::Ready(Ok(())),
+                        Some(key) => {
+                            this.place = Place::Waiting(key);
+                            Poll::Pending
+                        }
+                    }
                 }
                 Err(error) => Poll::Ready(Err(error)),
             },

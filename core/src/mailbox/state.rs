@@ -6,6 +6,7 @@ use super::{Mailbox, Overflow, Priority};
 use crate::ask::{Edge, Unanswered};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::timers::Timers;
+use crate::{BoxFuture, Instant};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -35,12 +36,21 @@ pub(super) struct State<M> {
     pub(super) accepted: usize,
     pub(super) quick: u32,
     pub(super) capacity: u32,
-    pub(super) usual: u32,
+    pub(super) usual: u16,
     pub(super) parked: Parked,
     pub(super) closed: bool,
     pub(super) overflow: Overflow,
     pub(super) one_by_one: bool,
+    /// The mark at 80 % is passed, and has been told of.
+    pub(super) marked: bool,
     pub(super) cold: Option<Box<Cold<M>>>,
+}
+
+/// A bounded mailbox has come to hold more than 80 % of what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filling {
+    pub(crate) queued: u32,
+    pub(crate) capacity: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,6 +74,14 @@ pub(super) struct Cold<M> {
     pub(super) asking: Vec<Edge>,
     pub(super) timers: Option<Box<Timers<M>>>,
     pub(super) stash: Option<Box<Stash<M>>>,
+    pub(super) stopwatch: Option<Box<Stopwatch>>,
+}
+
+/// How long the handler at work has been at it, while somebody listens.
+pub(crate) struct Stopwatch {
+    pub(crate) begun: Instant,
+    /// Wakes a handler that waits when it has run for long.
+    pub(crate) alarm: Option<BoxFuture<'static, ()>>,
 }
 
 pub(super) struct Waiting<M> {
@@ -93,6 +111,8 @@ impl<M> State<M> {
             closed: false,
             overflow: kind.overflow,
             one_by_one,
+            // Nobody is told where each message takes the place of the one before.
+            marked: kind.overflow == Overflow::Conflate,
             cold: None,
         };
         if one_by_one {
@@ -117,6 +137,7 @@ impl<M> State<M> {
                 asking: Vec::new(),
                 timers: None,
                 stash: None,
+                stopwatch: None,
             })
         })
     }
@@ -135,13 +156,45 @@ impl<M> State<M> {
         self.capacity.saturating_sub(u32::try_from(self.queued(taken)).unwrap_or(u32::MAX))
     }
 
+    /// What may wait above the mark: a fifth of the capacity, rounded up, so that whatever is above the mark is more than 80 %.
+    fn above_mark(&self) -> u32 {
+        self.capacity.div_ceil(5)
+    }
+
+    /// After a push that looked closer: whether the mark is passed and nobody has been told.
+    pub(super) fn passed_mark(&mut self, taken: &AtomicUsize) -> Option<Filling> {
+        let room = self.room(taken);
+        if self.is_marked(room) || room == u32::MAX || room >= self.above_mark() {
+            return None;
+        }
+        self.marked = true;
+        Some(Filling { queued: self.capacity - room, capacity: self.capacity })
+    }
+
     /// Sets `quick` anew. What the receiver frees is counted only here, when `quick` is used up or the chunk has changed, so that the
     /// line with its counter does not travel between cores for every message. While senders wait nobody else gets in.
     #[inline]
     pub(super) fn measure(&mut self, taken: &AtomicUsize) {
         let place = self.chunk.capacity().min(chunk::<M>()).saturating_sub(self.chunk.len()) as u32;
         let simple = place > 0 && !self.one_by_one && !self.closed && self.nobody_waits();
-        self.quick = if simple { place.min(self.room(taken)) } else { 0 };
+        self.quick = if simple { place.min(self.unmarked_room(taken)) } else { 0 };
+    }
+
+    /// As `room`, up to the mark only as long as it is not passed: the push that passes it looks closer.
+    fn unmarked_room(&mut self, taken: &AtomicUsize) -> u32 {
+        let room = self.room(taken);
+        if room == u32::MAX {
+            return room;
+        }
+        if self.is_marked(room) { room } else { room.saturating_sub(self.above_mark()) }
+    }
+
+    /// Whether it has been told that the mark is passed, and less than half of the room was free ever since.
+    fn is_marked(&mut self, room: u32) -> bool {
+        if self.marked && room > self.capacity / 2 && self.overflow != Overflow::Conflate {
+            self.marked = false;
+        }
+        self.marked
     }
 
     pub(super) fn nobody_waits(&self) -> bool {
@@ -170,7 +223,7 @@ impl<M> State<M> {
         } else if self.chunk.len() == self.chunk.capacity() {
             // Room for one at first: that is all that most actors ever need at a time, and what an idle one keeps. Then for as
             // many as came the last time.
-            let more = if self.chunk.is_empty() { 1 } else { (self.chunk.len() * 3).max(self.usual as usize) };
+            let more = if self.chunk.is_empty() { 1 } else { (self.chunk.len() * 3).max(usize::from(self.usual)) };
             self.chunk.reserve_exact(more.min(chunk::<M>() - self.chunk.len()));
         }
         self.chunk.push(message);
@@ -204,7 +257,7 @@ impl<M> State<M> {
         if self.chunk.is_empty() {
             return false;
         }
-        self.usual = self.chunk.len() as u32;
+        self.usual = self.chunk.len() as u16;
         core::mem::swap(&mut self.chunk, batch);
         true
     }

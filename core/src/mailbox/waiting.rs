@@ -2,28 +2,31 @@
 
 use super::control;
 use super::inbox::Inbox;
-use super::state::{State, Waiting};
+use super::state::{Filling, State, Waiting};
 use super::{Priority, SendError};
 use crate::sync::Ordering;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
+/// The key of a send that waits, `None` if its message is in the queue, which may be filling up.
+type PushedOrWaiting<M> = Result<(Option<u64>, Option<Filling>), SendError<M>>;
+
 impl<M> Inbox<M> {
-    /// Puts a message into the queue, or into the waiting list if there is no room; the key there.
+    /// Puts a message into the queue, or into the waiting list if there is no room; the key there. Says if the mailbox is filling up.
     #[inline]
-    pub(crate) fn push_now_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Option<u64>, SendError<M>> {
+    pub(crate) fn push_now_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> PushedOrWaiting<M> {
         if priority != Priority::NORMAL {
             return self.push_or_wait(message, priority, waker);
         }
         match self.push_quickly(message) {
-            Ok(()) => Ok(None),
+            Ok(()) => Ok((None, None)),
             Err(message) => self.push_or_wait(message, priority, waker),
         }
     }
 
     #[cold]
-    fn push_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Option<u64>, SendError<M>> {
-        let (key, to_wake, admitted) = self.state.with(|state| {
+    fn push_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> PushedOrWaiting<M> {
+        let (key, filling, to_wake, admitted) = self.state.with(|state| {
             if state.closed {
                 return Err(SendError::Closed(message));
             }
@@ -33,8 +36,9 @@ impl<M> Inbox<M> {
             let admitted = self.admit_locked(state);
             if state.nobody_waits() && state.room(&self.taken) > 0 {
                 state.put(message, priority);
+                let filling = state.passed_mark(&self.taken);
                 state.measure(&self.taken);
-                return Ok((None, state.unpark_if_idle(), admitted));
+                return Ok((None, filling, state.unpark_if_idle(), admitted));
             }
             state.quick = 0;
             let cold = state.cold();
@@ -44,10 +48,10 @@ impl<M> Inbox<M> {
             // The receiver need not be woken: while it is parked it takes nothing, so no room appears, and before it parks it lets
             // in whoever waits.
             self.word.fetch_or(control::SENDERS, Ordering::Relaxed);
-            Ok((Some(key), None, admitted))
+            Ok((Some(key), state.passed_mark(&self.taken), None, admitted))
         })?;
         to_wake.into_iter().chain(admitted).for_each(Waker::wake);
-        Ok(key)
+        Ok((key, filling))
     }
 
     /// Looks after a waiting send: `Ready(Ok)` once its message is in the queue.

@@ -16,6 +16,7 @@ mod actor;
 mod cancel;
 mod departure;
 mod dispatcher;
+mod hub;
 mod mailbox;
 mod reply;
 mod scope;

@@ -3,7 +3,7 @@
 use super::watchers::Watchers;
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
-use crate::{CancelToken, Cause, Counts, Event, Exit, Signal};
+use crate::{CancelToken, Cause, Counts, Event, EventKinds, Exit, Signal};
 use alloc::sync::Arc;
 use alloc::vec;
 
@@ -98,7 +98,10 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
     let parent = node.parent();
     // A parent that is ending an incarnation ends its children itself; the next incarnation has nothing to do with them.
     let listening = parent.filter(|parent| parent.hears() && parent.node().takes_children());
-    node.events().emit(|| Event::Ended { path: node.path(), exit: exit.clone() });
+    node.events().emit(EventKinds::LIFECYCLE, || Event::Ended { path: node.path(), exit: exit.clone() });
+    if parent.is_none() {
+        end_events(node);
+    }
     let parent_exit = parent.and_then(|parent| let_go(parent, node, counts));
     // Whoever hears of the end may want the name for another: it is free by now.
     for watcher in listening.into_iter().chain(&watchers.living()) {
@@ -110,6 +113,14 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
     });
     wake_all(waiters);
     parent_exit.and_then(|exit| parent.map(|parent| (Arc::clone(parent), exit)))
+}
+
+/// With the root of a system its events end. A scope that hangs below a token of the system ends for itself alone.
+#[cold]
+fn end_events(top: &Node) {
+    if top.name.is_root() {
+        top.events().end();
+    }
 }
 
 /// Takes `child` out of `parent`'s table; the exit of `parent` if that was all it waited for and it has no task to notice.

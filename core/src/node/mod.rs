@@ -24,8 +24,8 @@ pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
 
 use crate::ask::{Edge, Unanswered};
-use crate::events::Events;
 use crate::guardian::Guardian;
+use crate::hub::Events;
 use crate::lock::Lock;
 use crate::sync::AtomicU32;
 use crate::wakers::{Key, Wakers};

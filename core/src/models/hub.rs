@@ -1,0 +1,56 @@
+//! The hub: events and the end of the tree against a subscriber that is about to sleep, and against one that leaves.
+//!
+//! Proves for these orders: E4 (what is seen and what is missed add up, nobody sleeps beside an event, nothing stays behind).
+//! Not with lints: their hint is a static of the process, which loom does not see, and models run side by side.
+
+use super::{ByHand, block_on, explore};
+use crate::world::World;
+use crate::{Event, EventKinds, FailureEventHub, SubscriptionOptions};
+use alloc::sync::Arc;
+use loom::thread;
+
+fn event() -> Event {
+    Event::Missed(0)
+}
+
+#[test]
+fn loom_e4_events_and_the_end_against_a_sleeping_subscriber() {
+    explore(|| {
+        let world = World::new(ByHand::new());
+        let options = SubscriptionOptions::new().capacity(1).kinds(EventKinds::DEAD_LETTERS);
+        let mut subscription = FailureEventHub::of(&world).subscribe_with(options);
+        let teller = Arc::clone(&world);
+        let telling = thread::spawn(move || {
+            (0..2).for_each(|_| teller.events.emit(EventKinds::DEAD_LETTERS, event));
+            teller.events.end();
+        });
+        let mut told = 0;
+        while let Some(event) = block_on(subscription.next()) {
+            told += match event {
+                Event::Missed(0) => 1,
+                Event::Missed(missed) => missed,
+                other => panic!("{other:?}"),
+            };
+        }
+        telling.join().unwrap();
+        assert_eq!(told, 2, "seen and missed");
+    });
+}
+
+#[test]
+fn loom_e4_a_subscriber_leaves_while_events_are_told() {
+    explore(|| {
+        let world = World::new(ByHand::new());
+        let hub = FailureEventHub::of(&world);
+        let options = SubscriptionOptions::new().kinds(EventKinds::DEAD_LETTERS);
+        let (leaves, mut stays) = (hub.subscribe_with(options), hub.subscribe_with(options));
+        let teller = Arc::clone(&world);
+        let telling = thread::spawn(move || teller.events.emit(EventKinds::DEAD_LETTERS, event));
+        drop(leaves);
+        telling.join().unwrap();
+        assert!(stays.try_next().is_some(), "whoever stays is told");
+        assert_eq!(hub.subscribers(), 1);
+        drop(stays);
+        assert!(!world.events.wants(EventKinds::ALL));
+    });
+}
