@@ -6,6 +6,7 @@ use common::{Doer, INJECTED, Job, Log, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{ESCALATIONS_KEPT_MAX, SubscriptionOptions, System};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// One that hands the first failure up.
@@ -13,8 +14,20 @@ fn strict() -> OneForOne {
     OneForOne::new().always(SupervisorDirective::Escalate)
 }
 
+/// What all tests of this process log. Set before the first of them logs anything: `tracing` remembers for each place in the code
+/// whether anybody wanted to hear of it.
+fn logged() -> &'static Log<String> {
+    static LOGGED: LazyLock<Log<String>> = LazyLock::new(|| {
+        let log = Log::new();
+        tracing::subscriber::set_global_default(Notes(log.clone())).unwrap();
+        log
+    });
+    &LOGGED
+}
+
 /// Has a fresh actor under its own supervisor fail, so that the failure comes up to the root.
 fn fail_at_root(system: &System, number: usize) {
+    logged();
     let crew = system.supervisor(&format!("crew{number}"), strict()).unwrap();
     let actor = crew.spawn("doer", Doer::props(&Log::new())).unwrap();
     actor.tell(Job::Fail("no")).unwrap();
@@ -55,19 +68,19 @@ impl tracing::Subscriber for Notes {
 
 #[test]
 fn e3_an_unhandled_failure_is_logged_counted_handed_over_and_told() {
-    let (sim, logged, handed) = (Sim::new(1), Log::new(), Log::new());
+    const NUMBER: usize = 9_999;
+    let (sim, handed) = (Sim::new(1), Log::new());
     let hands = handed.clone();
     let builder = ActorSystem::builder("s").runtime(sim.runtime());
     let system = builder.on_root_failure(move |failure, _| hands.push(failure.clone())).build().unwrap();
     let mut events = system.hub().subscribe_with(SubscriptionOptions::new().kinds(EventKinds::UNHANDLED));
     let bystander = system.spawn("bystander", Doer::props(&Log::new())).unwrap();
-    tracing::subscriber::with_default(Notes(logged.clone()), || {
-        fail_at_root(&system, 0);
-        sim.settle();
-    });
-    let logged = logged.take();
+    fail_at_root(&system, NUMBER);
+    sim.settle();
+    let mut logged = logged().take();
+    logged.retain(|line| line.contains(&NUMBER.to_string()));
     assert_eq!(logged.len(), 1, "{logged:?}");
-    for part in ["ERROR", "origin=/user/crew0/doer", "path=/user", "reason=no"] {
+    for part in ["ERROR", "origin=/user/crew9999/doer", "path=/user ", "reason=no"] {
         assert!(logged[0].contains(part), "{part} in {logged:?}");
     }
     assert_eq!((system.unhandled(), system.failures()), (1, 1));
@@ -75,7 +88,7 @@ fn e3_an_unhandled_failure_is_logged_counted_handed_over_and_told() {
     assert!(matches!(&told[..], [Event::Unhandled(failure)] if failure.origin() == handed[0].origin()));
     assert_eq!(handed.len(), 1);
     assert!(bystander.exit().is_none(), "the rest goes on");
-    let gone = system.root().lookup_any(&"/user/crew0".parse().unwrap());
+    let gone = system.root().lookup_any(&"/user/crew9999".parse().unwrap());
     assert!(gone.is_none(), "and what failed stays stopped");
 }
 
