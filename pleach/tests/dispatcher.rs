@@ -1,24 +1,15 @@
 //! The dispatcher, driven in every way it can be: D2.
 
+#[path = "common/counter.rs"]
+mod counter;
+
+use counter::{counter, system_on};
 use pleach::prelude::*;
-use pleach::{BoxError, Clock, Dispatcher, Instant, Runtime, block_on};
+use pleach::{Clock, Dispatcher, Instant, block_on};
 use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
-
-fn system_on(runtime: Arc<dyn Runtime>) -> ActorSystem {
-    ActorSystem::builder("d").runtime(runtime).build().unwrap()
-}
-
-fn counter(handled: &Arc<AtomicUsize>) -> Props<impl Actor<Msg = u32>> {
-    let handled = Arc::clone(handled);
-    let count = move |(): &mut (), _: u32| {
-        handled.fetch_add(1, Ordering::SeqCst);
-        Ok::<(), BoxError>(())
-    };
-    Props::from_fn(|| (), count)
-}
 
 /// Counts how often it is woken.
 #[derive(Default)]

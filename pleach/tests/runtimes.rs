@@ -1,24 +1,15 @@
 //! One program on every runtime, and what it costs to be idle: D1, A9.
 
+#[path = "common/counter.rs"]
+mod counter;
+
+use counter::{counter, system_on};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::{BoxError, BoxFuture, Dispatcher, Instant, Runtime, TokioRuntime, block_on};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-fn system_on(runtime: Arc<dyn Runtime>) -> ActorSystem {
-    ActorSystem::builder("d").runtime(runtime).build().unwrap()
-}
-
-fn counter(handled: &Arc<AtomicUsize>) -> Props<impl Actor<Msg = u32>> {
-    let handled = Arc::clone(handled);
-    let count = move |(): &mut (), _: u32| {
-        handled.fetch_add(1, Ordering::SeqCst);
-        Ok::<(), BoxError>(())
-    };
-    Props::from_fn(|| (), count)
-}
 
 /// A runtime that counts every poll of whatever is spawned on it.
 struct Counting {

@@ -212,7 +212,6 @@ impl<A: Actor> Body<A> {
             self.suspended = false;
         }
         if self.suspended {
-            cell.inbox.admit();
             return cell.inbox.poll_control(cx.waker()).map(|()| Refill::Control);
         }
         if !self.batch.is_empty() {

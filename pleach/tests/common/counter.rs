@@ -1,0 +1,19 @@
+//! A system on any runtime, and an actor that counts what it handles.
+
+use pleach::prelude::*;
+use pleach::{BoxError, Runtime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub fn system_on(runtime: Arc<dyn Runtime>) -> ActorSystem {
+    ActorSystem::builder("d").runtime(runtime).build().unwrap()
+}
+
+pub fn counter(handled: &Arc<AtomicUsize>) -> Props<impl Actor<Msg = u32>> {
+    let handled = Arc::clone(handled);
+    let count = move |(): &mut (), _: u32| {
+        handled.fetch_add(1, Ordering::SeqCst);
+        Ok::<(), BoxError>(())
+    };
+    Props::from_fn(|| (), count)
+}
