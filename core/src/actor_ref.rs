@@ -205,12 +205,12 @@ impl AnyRef {
 
     /// Ends it in an orderly way: an actor after the message in hand, a scope after its children.
     pub fn stop(&self) {
-        Arc::clone(&self.member).wind_down(WindDown::Stop);
+        Arc::clone(&self.member).asked_to_end(WindDown::Stop);
     }
 
     /// Ends its input: what it has is finished first.
     pub fn close(&self) {
-        Arc::clone(&self.member).wind_down(WindDown::Close);
+        Arc::clone(&self.member).asked_to_end(WindDown::Close);
     }
 
     /// Cuts it off with everything below it.

@@ -8,7 +8,10 @@ use crate::scope::Scope;
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Task};
 use crate::timers::Timers;
-use crate::{Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, Instant, Props, SystemMessage, TimerKey};
+use crate::{
+    Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, ChildError, Exited, Instant, Props, Supervisor,
+    SupervisorStrategy, SystemMessage, TimerKey, supervisor,
+};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -82,6 +85,21 @@ impl<A: Actor> Context<A> {
         props: impl Fn(usize) -> Props<C> + Send + Sync + 'static,
     ) -> PoolBuilder<C::Msg> {
         PoolBuilder::new(self.member(), name, size, props)
+    }
+
+    /// A supervisor among the children of this actor.
+    pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
+        Supervisor::below(&self.member(), name, strategy)
+    }
+
+    /// Stops a child for good, whatever its restart policy, and gives what to wait for.
+    pub fn stop_child(&self, name: &str) -> Result<Exited, ChildError> {
+        supervisor::stop_child(self.cell.node(), name)
+    }
+
+    /// Starts a child afresh: an actor after the message in hand, a supervisor with all its children. Counts as no failure.
+    pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
+        supervisor::restart_child(self.cell.node(), name)
     }
 
     /// A scope among the children of this actor. It is an owner: dropping it cancels what it holds.

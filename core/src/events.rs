@@ -1,6 +1,6 @@
 //! `Event`: what happens in a tree, in one type, and the kinds in which it is asked for. Who hears of it is in `hub`.
 
-use crate::{ActorPath, Exit, FailureInfo};
+use crate::{ActorPath, Exit, FailureInfo, SupervisorDirective};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
@@ -42,6 +42,13 @@ pub enum Event {
     },
     /// Something failed. There is one for every failure, whatever becomes of it.
     Failed(FailureInfo),
+    /// A supervisor has decided about a failure.
+    Decided {
+        /// Which, with the figures it was judged by.
+        failure: FailureInfo,
+        /// What was decided, after the child's restart policy and the intensity had their say.
+        directive: SupervisorDirective,
+    },
     /// A failure that came up to the top of the tree, where nobody supervises.
     Unhandled(FailureInfo),
     /// A message was accepted and will not be handled.
@@ -69,8 +76,10 @@ impl EventKinds {
     pub const LIFECYCLE: Self = Self(1 << 3);
     /// [`Event::Lint`]. While somebody wants these, handlers are timed.
     pub const LINTS: Self = Self(1 << 4);
+    /// [`Event::Decided`].
+    pub const DECISIONS: Self = Self(1 << 5);
     /// All of them.
-    pub const ALL: Self = Self((1 << 5) - 1);
+    pub const ALL: Self = Self((1 << 6) - 1);
 
     /// Whether every kind in `other` is among these.
     pub const fn contains(self, other: Self) -> bool {
@@ -104,6 +113,7 @@ impl fmt::Debug for EventKinds {
             (Self::DEAD_LETTERS, "DEAD_LETTERS"),
             (Self::LIFECYCLE, "LIFECYCLE"),
             (Self::LINTS, "LINTS"),
+            (Self::DECISIONS, "DECISIONS"),
         ];
         f.debug_set().entries(named.iter().filter(|(kind, _)| self.contains(*kind)).map(|(_, name)| name)).finish()
     }

@@ -1,11 +1,12 @@
 //! `FailureInfo`: one failure, with all that is known of it. The `Result` road and the panic road meet here.
 
-use crate::{ActorId, ActorPath, Instant};
+use crate::node::Member;
+use crate::{ActorId, ActorPath, Exit, Instant};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
@@ -32,6 +33,8 @@ struct Record {
     at: Instant,
     message: Option<Cow<'static, str>>,
     metadata: BTreeMap<String, String>,
+    /// The supervisor that answers for it since it was handed up.
+    carrier: Option<Weak<dyn Member>>,
 }
 
 /// Why it failed.
@@ -76,6 +79,7 @@ impl FailureInfo {
             at,
             message: None,
             metadata: BTreeMap::new(),
+            carrier: None,
         }))
     }
 
@@ -151,17 +155,23 @@ impl FailureInfo {
 
     /// The same failure as its parent sees it: id and path of the parent, one hop further, origin kept.
     #[must_use]
-    pub(crate) fn escalate_to_parent(&self, parent: ActorId, path: ActorPath) -> Self {
+    pub(crate) fn escalate_to_parent(&self, parent: &Arc<dyn Member>) -> Self {
         let hops = match self.0.stage {
             EscalationStage::Initial => 1,
             EscalationStage::Escalated { hops } => hops + 1,
         };
         let mut up = self.clone();
         let record = up.record_mut();
-        record.actor = parent;
-        record.path = path;
+        record.actor = parent.node().id;
+        record.path = parent.node().path();
+        record.carrier = Some(Arc::downgrade(parent));
         record.stage = EscalationStage::Escalated { hops };
         up
+    }
+
+    /// The supervisor that answers for it, if it was handed up and that one is still there.
+    pub(crate) fn carrier(&self) -> Option<Arc<dyn Member>> {
+        self.0.carrier.as_ref()?.upgrade()
     }
 
     pub(crate) fn with_message(mut self, message: Cow<'static, str>) -> Self {
@@ -184,6 +194,21 @@ impl FailureInfo {
         Arc::make_mut(&mut self.0)
     }
 }
+
+/// A [permanent](crate::RestartPolicy::Permanent) child ended although neither its supervisor nor a cancel had ordered it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedUnasked {
+    /// How it ended.
+    pub exit: Exit,
+}
+
+impl fmt::Display for EndedUnasked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a permanent child ended unasked ({}): end it through its supervisor, or make it transient", self.exit)
+    }
+}
+
+impl Error for EndedUnasked {}
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,27 +1,298 @@
 //! `Guardian`: the supervision state beside a parent. A child that fails gets its verdict here at once, in its own task, whatever the
 //! parent's own code is doing; the parent merely hears of it as a signal.
+//!
+//! The state is touched under the node's lock, briefly; a strategy, a sink and every command to a child run outside it. What to decide
+//! is in `supervise`, which is pure; this file asks, and acts:
+//!
+//! ```text
+//!   a child fails ─► judge ─► Resume / Restart / Stop          the child does it
+//!                      │  └─► Wait                             the child rests; advance brings its group down and up
+//!                      └────► Escalate ─► escalate ─► sink     no sink: the parent has failed, and its own parent judges
+//! ```
 
-use crate::node::Node;
-use crate::supervise::{self, OneForOne};
-use crate::{FailureInfo, Instant, Signal, SupervisorDirective};
-use alloc::collections::VecDeque;
+use crate::escalate::{self, EscalationSink};
+use crate::events::{Event, EventKinds};
+use crate::node::{Member, Node};
+use crate::supervise::backoff::Streak;
+use crate::supervise::regroup::{Regroup, Report, Step};
+use crate::supervise::{self, Reach, Restarts, SupervisorStrategy};
+use crate::task::{self, Bond};
+use crate::{ActorId, AnyRef, EscalationStage, FailureInfo, Instant, Signal, SupervisorDirective, catch};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use core::time::Duration;
 
-/// The strategy of one parent and the restarts it has counted.
+/// The strategy of one parent, the restarts it has counted, and the children that are restarting together.
 #[derive(Default)]
 pub(crate) struct Guardian {
-    pub(crate) strategy: OneForOne,
+    /// The system's default where there is none.
+    pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
+    /// Inherited from above where there is none.
+    pub(crate) sink: Option<Arc<dyn EscalationSink>>,
+    pub(crate) regroup: Option<Box<Regroup<Arc<dyn Member>>>>,
     recent: VecDeque<Instant>,
+    streaks: BTreeMap<ActorId, Streak>,
 }
 
 /// What a failed child does next.
-pub(crate) use crate::SupervisorDirective as Verdict;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Resume,
+    /// After this long.
+    Restart(Duration),
+    /// It ends its incarnation, waits this long, says that it has, and starts when it is told to.
+    Wait(Duration),
+    Stop,
+    /// `exceeded`: because its supervisor has restarted too often.
+    Escalate {
+        exceeded: bool,
+    },
+}
+
+/// What there is of a child that failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fallen {
+    /// An actor with its state.
+    Actor,
+    /// An actor that has no state yet: nothing to resume.
+    Stateless,
+    /// A supervisor: it has no task, and is told to halt.
+    Supervisor,
+}
+
+impl Guardian {
+    /// Begins anew, with the next incarnation of whoever it guards for.
+    pub(crate) fn forget_restarts(&mut self) {
+        self.recent.clear();
+        self.streaks.clear();
+    }
+
+    /// Notes that `child` is gone. True if others restart together and may go on.
+    pub(crate) fn note_gone(&mut self, child: ActorId) -> bool {
+        if !self.streaks.is_empty() {
+            self.streaks.remove(&child);
+        }
+        self.regroup.as_mut().map(|plan| plan.note(child, Report::Gone)).is_some()
+    }
+
+    pub(crate) fn awaits_halt_of(&self, child: ActorId) -> bool {
+        self.regroup.as_ref().is_some_and(|plan| plan.awaits_halt_of(child))
+    }
+}
 
 /// Judges a failure of `child` by its parent's strategy. The record comes back with the figures it was judged by.
-pub(crate) fn judge(child: &Node, failure: FailureInfo) -> (Verdict, FailureInfo) {
-    let Some(parent) = child.parent() else { return (SupervisorDirective::Stop, failure) };
+pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verdict, FailureInfo) {
+    let Some(parent) = child.parent() else { return (Verdict::Stop, failure) };
+    let above = parent.node();
+    if above.with_guardian(|guardian| guardian.awaits_halt_of(child.id)) {
+        // It was about to be halted; that it failed on its way changes nothing.
+        parent.hear(Signal::Failure(failure.clone()));
+        return (Verdict::Wait(Duration::ZERO), failure);
+    }
+    let strategy = strategy_of(above);
+    let rules = rules_of(strategy.as_deref(), child);
     let now = child.runtime().now();
-    let decision = parent.node().with_guardian(|guardian| supervise::decide(&guardian.strategy, &mut guardian.recent, now));
-    let failure = failure.with_restarts(decision.restarts, decision.window);
+    let restarts = above.with_guardian(|guardian| supervise::count_recent(&rules, &mut guardian.recent, now));
+    let failure = failure.with_restarts(restarts, rules.window);
+    let ordered = match &strategy {
+        // What was handed up to the top has been tried below: it stays stopped, unless the system has a strategy that says otherwise.
+        None if failure.stage() != EscalationStage::Initial && above.is_guardian() => SupervisorDirective::Escalate,
+        None => SupervisorDirective::Restart,
+        Some(strategy) => ask(&**strategy, child, &failure),
+    };
+    let ordered = match (ordered, fallen) {
+        (SupervisorDirective::Resume, Fallen::Stateless) => SupervisorDirective::Restart,
+        (ordered, _) => ordered,
+    };
+    let policy = child.policy();
+    let decision = above.with_guardian(|guardian| supervise::decide(ordered, policy, &rules, &mut guardian.recent, now));
+    let failure = failure.with_restarts(decision.restarts, rules.window);
+    let directive = decision.directive;
+    child.events().emit(EventKinds::DECISIONS, || Event::Decided { failure: failure.clone(), directive });
     parent.hear(Signal::Failure(failure.clone()));
-    (decision.directive, failure)
+    let verdict = match directive {
+        SupervisorDirective::Resume => Verdict::Resume,
+        SupervisorDirective::Stop => Verdict::Stop,
+        SupervisorDirective::Escalate => Verdict::Escalate { exceeded: decision.exceeded },
+        SupervisorDirective::Restart => restart(parent, child, fallen, &rules, now),
+    };
+    (verdict, failure)
+}
+
+/// Prepares the restart of `child`, and of all that restart with it.
+fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: Fallen, rules: &Restarts, now: Instant) -> Verdict {
+    let wait = rules.backoff.map_or(Duration::ZERO, |backoff| {
+        let random = child.runtime().random();
+        parent.node().with_guardian(|guardian| backoff.next(guardian.streaks.entry(child.id).or_default(), now, random))
+    });
+    if rules.reach == Reach::One && fallen != Fallen::Supervisor {
+        return Verdict::Restart(wait);
+    }
+    let concerned = parent.node().children().into_iter().filter(|other| match rules.reach {
+        Reach::One => other.node().id == child.id,
+        Reach::All => true,
+        Reach::Rest => other.node().id >= child.id,
+    });
+    let concerned = concerned.map(|member| (member.node().id, member));
+    let held = fallen == Fallen::Supervisor && !wait.is_zero();
+    let before = parent.node().with_guardian(|guardian| {
+        let mut plan = Regroup::new(concerned, guardian.regroup.as_deref());
+        if fallen != Fallen::Supervisor {
+            plan = plan.after_failure_of(child.id);
+        }
+        plan.hold(held);
+        guardian.regroup.replace(Box::new(plan))
+    });
+    drop(before);
+    if held {
+        release_after(parent, wait);
+    }
+    advance(parent);
+    Verdict::Wait(wait)
+}
+
+/// Lets the plan of `parent` start its members after `wait`. Only for a supervisor, which has no task that could wait itself.
+fn release_after(parent: &Arc<dyn Member>, wait: Duration) {
+    let (member, runtime) = (Arc::clone(parent), Arc::clone(&parent.node().world().runtime));
+    let release = async move {
+        runtime.sleep_until(runtime.now() + wait).await;
+        member.node().with_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.hold(false)));
+        advance(&member);
+    };
+    // A parent that takes no task is ending, and its plan with it.
+    drop(task::launch(parent, None, Bond::Pipe, release));
+}
+
+/// The strategy of a parent: its own, else the system's default.
+pub(crate) fn strategy_of(parent: &Node) -> Option<Arc<dyn SupervisorStrategy>> {
+    parent.known_guardian(|guardian| guardian.strategy.clone()).flatten().or_else(|| parent.world().strategy.clone())
+}
+
+fn rules_of(strategy: Option<&dyn SupervisorStrategy>, child: &Node) -> Restarts {
+    let Some(strategy) = strategy else { return Restarts::default() };
+    catch::catch(|| strategy.restarts()).unwrap_or_else(|reason| {
+        child.record(reason);
+        Restarts::default()
+    })
+}
+
+/// What the strategy says. One that panics hands the failure up, and its own is on record.
+fn ask(strategy: &dyn SupervisorStrategy, child: &Node, failure: &FailureInfo) -> SupervisorDirective {
+    catch::catch(|| strategy.decide(failure)).unwrap_or_else(|reason| {
+        child.record(reason);
+        SupervisorDirective::Escalate
+    })
+}
+
+/// Calls a hook of the parent's strategy about `child`, if it has a strategy of its own making.
+pub(crate) fn call_hook(child: &Arc<dyn Member>, hook: impl FnOnce(&dyn SupervisorStrategy, &AnyRef)) {
+    let Some(strategy) = child.node().parent().and_then(|parent| strategy_of(parent.node())) else { return };
+    let about = AnyRef { member: Arc::clone(child) };
+    if let Err(reason) = catch::catch(|| hook(&*strategy, &about)) {
+        child.node().record(reason);
+    }
+}
+
+/// Hands a failure of a child of `parent` up: to the sink there is, else to the parent itself, which has failed by that. Gives whoever
+/// is to hear of it next.
+pub(crate) fn escalate(
+    parent: &Arc<dyn Member>,
+    failure: &FailureInfo,
+    exceeded: bool,
+) -> Option<(Arc<dyn Member>, FailureInfo)> {
+    let up = failure.escalate_to_parent(parent);
+    let Some(sink) = escalate::sink_of(parent.node()) else { return Some((Arc::clone(parent), up)) };
+    if exceeded {
+        Arc::clone(parent).obey(Verdict::Stop, up.clone());
+    }
+    escalate::deliver(parent, sink, up);
+    None
+}
+
+/// Tells `member` that a failure below has become its own, and whoever that concerns further up: a loop, because a branch may be deep.
+pub(crate) fn tell_up(member: Arc<dyn Member>, failure: FailureInfo) {
+    let mut next = Some((member, failure));
+    while let Some((member, failure)) = next {
+        next = member.child_failed(failure);
+    }
+}
+
+/// A failure below has become `member`'s own: its parent's strategy decides about it, at once.
+pub(crate) fn settle(member: Arc<dyn Member>, fallen: Fallen, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+    let (verdict, failure) = judge(member.node(), fallen, failure);
+    Arc::clone(&member).obey(verdict, failure.clone());
+    match (verdict, member.node().parent()) {
+        (Verdict::Escalate { exceeded }, Some(parent)) => escalate(parent, &failure, exceeded),
+        _ => None,
+    }
+}
+
+/// Notes what `child` has to say to the plan it is part of, and goes on with that plan.
+pub(crate) fn report(child: &Node, report: Report) {
+    let Some(parent) = child.parent() else { return };
+    let planned = parent.node().known_guardian(|guardian| guardian.regroup.as_mut().map(|plan| plan.note(child.id, report)));
+    if planned.flatten().is_some() {
+        advance(parent);
+    }
+}
+
+/// Brings the children of a supervisor down, youngest first, to rest until [`start`]: its parent restarts it.
+pub(crate) fn halt(supervisor: &Arc<dyn Member>) {
+    let node = supervisor.node();
+    match node.with_guardian(|guardian| guardian.regroup.as_ref().and_then(|plan| plan.rests())) {
+        Some(true) => return report(node, Report::Halted),
+        Some(false) => return,
+        None => {}
+    }
+    let children = node.children().into_iter().map(|member| (member.node().id, member));
+    let before = node.with_guardian(|guardian| {
+        let plan = Regroup::new(children, guardian.regroup.as_deref()).ordered_from_above();
+        guardian.regroup.replace(Box::new(plan))
+    });
+    drop(before);
+    advance(supervisor);
+}
+
+/// Starts the children of a supervisor that rests, oldest first, with nothing counted against it.
+pub(crate) fn start(supervisor: &Arc<dyn Member>) {
+    let planned = supervisor.node().with_guardian(|guardian| {
+        guardian.forget_restarts();
+        guardian.regroup.as_mut().map(|plan| plan.start()).is_some()
+    });
+    if planned { advance(supervisor) } else { report(supervisor.node(), Report::Started) }
+}
+
+/// Restarts a supervisor because somebody asked for it.
+pub(crate) fn restart_supervisor(supervisor: &Arc<dyn Member>) {
+    let Some(parent) = supervisor.node().parent() else { return };
+    let alone = core::iter::once((supervisor.node().id, Arc::clone(supervisor)));
+    let before = parent.node().with_guardian(|guardian| {
+        let plan = Regroup::new(alone, guardian.regroup.as_deref());
+        guardian.regroup.replace(Box::new(plan))
+    });
+    drop(before);
+    advance(parent);
+}
+
+/// Takes the steps that can be taken in the plan of `parent`.
+pub(crate) fn advance(parent: &Arc<dyn Member>) {
+    let node = parent.node();
+    loop {
+        let step = node.known_guardian(|guardian| {
+            let step = guardian.regroup.as_mut()?.step();
+            let over = if matches!(step, Step::Done(_)) { guardian.regroup.take() } else { None };
+            Some((step, over))
+        });
+        let Some((step, over)) = step.flatten() else { return };
+        drop(over);
+        match step {
+            Step::Halt(child) => child.halt(),
+            Step::Start(child) => child.start_again(),
+            Step::Rested => return report(node, Report::Halted),
+            Step::Done(true) => return report(node, Report::Started),
+            Step::Done(false) | Step::Wait => return,
+        }
+        node.known_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.stepped()));
+    }
 }

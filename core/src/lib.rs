@@ -30,6 +30,7 @@ mod context;
 mod counts;
 mod current;
 mod dispatcher;
+mod escalate;
 mod events;
 mod failure;
 mod guardian;
@@ -49,6 +50,7 @@ mod snapshot;
 mod spawn;
 mod subscription;
 mod supervise;
+mod supervisor;
 mod sync;
 mod system;
 mod system_message;
@@ -73,8 +75,12 @@ pub use counts::Counts;
 #[cfg(feature = "std")]
 pub use dispatcher::StdClock;
 pub use dispatcher::{Clock, Dispatcher, Stalled, Step};
+pub use escalate::{
+    ATTEMPTS_MAX, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentGuardianSink, REFUSED_KEPT_MAX,
+    RootEscalationSink,
+};
 pub use events::{DeadLetter, DeadLetterReason, Event, EventKinds, LONG_HANDLER_DEFAULT, Lint};
-pub use failure::{BoxError, EscalationStage, FailureInfo, Reason};
+pub use failure::{BoxError, EndedUnasked, EscalationStage, FailureInfo, Reason};
 pub use hub::{FailureEventHub, Listening};
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, STASH_CAPACITY_DEFAULT, SendError, Sending};
 pub use node::Running;
@@ -83,10 +89,14 @@ pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError};
 pub use produce::{Produced, Producer, Unreceived};
 pub use props::{BoxStream, FnActor, Props};
 pub use runtime::{BoxFuture, Random, Runtime};
-pub use scope::{Launch, Scope, Supervisor, WaitAll, WaitError};
+pub use scope::{Launch, Scope, WaitAll, WaitError};
 pub use spawn::{Refusal, SpawnError};
 pub use subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
-pub use supervise::{INTENSITY_DEFAULT, OneForOne, SupervisorDirective};
+pub use supervise::{
+    All, AlwaysRestart, ExponentialBackoff, INTENSITY_DEFAULT, INTENSITY_MAX, One, OneForAll, OneForOne, Reach, Reaching, Rest,
+    RestForOne, RestartPolicy, RestartStrategy, Restarts, SupervisorDirective, SupervisorStrategy,
+};
+pub use supervisor::{ChildError, Guardian, Supervisor};
 pub use system::{LookupError, RootContext, ShutdownError, System, SystemBuilder};
 pub use system_message::{Signal, SystemMessage, Terminated};
 pub use task::{LaunchError, Outcome, Task};

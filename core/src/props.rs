@@ -1,6 +1,8 @@
 //! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
 
-use crate::{Actor, BoxError, Context, Mailbox, STASH_CAPACITY_DEFAULT};
+use crate::escalate::EscalationSink;
+use crate::node::Node;
+use crate::{Actor, BoxError, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -18,6 +20,9 @@ pub struct Props<A: Actor> {
     mailbox: Mailbox,
     feed: Option<BoxStream<A::Msg>>,
     extra: Option<Arc<Extra<A::Msg>>>,
+    policy: RestartPolicy,
+    strategy: Option<Arc<dyn SupervisorStrategy>>,
+    sink: Option<Arc<dyn EscalationSink>>,
 }
 
 /// What most actors do not ask for.
@@ -40,7 +45,15 @@ pub(crate) struct Parts<A: Actor> {
 impl<A: Actor> Props<A> {
     /// An actor made by `factory`, with the default mailbox.
     pub fn new(factory: impl FnMut() -> A + Send + 'static) -> Self {
-        Self { factory: Box::new(factory), mailbox: Mailbox::default(), feed: None, extra: None }
+        Self {
+            factory: Box::new(factory),
+            mailbox: Mailbox::default(),
+            feed: None,
+            extra: None,
+            policy: RestartPolicy::default(),
+            strategy: None,
+            sink: None,
+        }
     }
 
     /// Gives it another mailbox.
@@ -88,6 +101,27 @@ impl<A: Actor> Props<A> {
         self
     }
 
+    /// Which ends call for another start: a failure only (transient) unless given.
+    #[must_use]
+    pub fn restart(mut self, policy: RestartPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Supervises the children of this actor by `strategy`, in place of the system's default.
+    #[must_use]
+    pub fn supervise(mut self, strategy: impl SupervisorStrategy) -> Self {
+        self.strategy = Some(Arc::new(strategy));
+        self
+    }
+
+    /// Gives what this actor's supervision hands up to `sink`, and what is handed up below it too, unless another is given there.
+    #[must_use]
+    pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
+        self.sink = Some(Arc::new(sink));
+        self
+    }
+
     /// How many messages the actor may put aside with `Context::stash`: 1,024 unless given.
     #[must_use]
     pub fn stash_capacity(mut self, capacity: usize) -> Self {
@@ -106,6 +140,18 @@ impl<A: Actor> Props<A> {
             })
         });
         Arc::get_mut(extra).expect("props are not shared before they are spawned")
+    }
+
+    pub(crate) fn policy(&self) -> RestartPolicy {
+        self.policy
+    }
+
+    /// Sets up how `node` supervises its children, if the recipe says so.
+    pub(crate) fn equip(&self, node: &Node) {
+        if self.strategy.is_some() || self.sink.is_some() {
+            let (strategy, sink) = (self.strategy.clone(), self.sink.clone());
+            node.with_guardian(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));
+        }
     }
 
     pub(crate) fn mailbox_kind(&self) -> Mailbox {

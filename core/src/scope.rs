@@ -2,6 +2,7 @@
 
 use crate::actor_ref::{AnyRef, Exited};
 use crate::current;
+use crate::guardian::{self, Fallen, Verdict};
 use crate::node::{self, Above, Member, Node, Running, WindDown};
 use crate::pool::PoolBuilder;
 use crate::produce::{self, Produced, Producer};
@@ -9,7 +10,8 @@ use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Bond, LaunchError, Outcome, Task};
 use crate::wakers::Key;
 use crate::world::World;
-use crate::{Actor, ActorId, ActorPath, ActorRef, BoxFuture, CancelToken, Cause, Exit, FailureInfo, Name, OneForOne, Props};
+use crate::{Actor, ActorId, ActorPath, ActorRef, BoxFuture, CancelToken, Cause, Exit, FailureInfo, Name, Props};
+use crate::{Supervisor, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -103,29 +105,52 @@ impl Member for ScopeMember {
         self.node.noted_wind_down().map(WindDown::exit)
     }
 
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) {
-        self.node.record_failure(&failure);
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
         match self.role {
-            Role::Top => self.node.world().unhandled(failure),
-            Role::IsolatedScope => {}
-            Role::Scope => {
-                node::cancel(&self.as_member(), &Cause::Failed(failure.clone()));
-                self.hand_up(&failure);
+            Role::Top => {
+                self.node.record_failure(&failure);
+                self.node.world().unhandled(failure);
+                None
             }
-            Role::Supervisor => {
-                Arc::clone(&self).wind_down(WindDown::Stop);
-                self.hand_up(&failure);
+            Role::Supervisor => guardian::settle(self, Fallen::Supervisor, failure),
+            Role::Scope | Role::IsolatedScope => {
+                Arc::clone(&self).obey(Verdict::Stop, failure.clone());
+                // What failed in a scope cannot be started again by whoever is above: it is theirs to fail.
+                let above = self.node.parent().filter(|_| self.role == Role::Scope)?;
+                Some((Arc::clone(above), failure.escalate_to_parent(above)))
             }
         }
     }
-}
 
-impl ScopeMember {
-    fn hand_up(&self, failure: &FailureInfo) {
-        if let Some(parent) = self.node.parent() {
-            let node = parent.node();
-            Arc::clone(parent).child_failed(failure.escalate_to_parent(node.id, node.path()));
+    fn obey(self: Arc<Self>, verdict: Verdict, failure: FailureInfo) {
+        if !matches!(verdict, Verdict::Stop | Verdict::Escalate { .. }) {
+            return;
         }
+        self.node.record_failure(&failure);
+        match self.role {
+            Role::Top | Role::IsolatedScope => {}
+            Role::Scope => node::cancel(&self.as_member(), &Cause::Failed(failure)),
+            Role::Supervisor => self.wind_down(WindDown::Stop),
+        }
+    }
+
+    fn halt(self: Arc<Self>) {
+        match self.role {
+            Role::Supervisor => guardian::halt(&self.as_member()),
+            _ => self.wind_down(WindDown::Stop),
+        }
+    }
+
+    fn start_again(self: Arc<Self>) {
+        guardian::start(&self.as_member());
+    }
+
+    fn restart(self: Arc<Self>) -> bool {
+        let restarts = self.role == Role::Supervisor;
+        if restarts {
+            guardian::restart_supervisor(&self.as_member());
+        }
+        restarts
     }
 }
 
@@ -159,7 +184,7 @@ impl Scope {
     }
 
     /// A supervisor within this scope.
-    pub fn supervisor(&self, name: &str, strategy: OneForOne) -> Result<Supervisor, Refusal> {
+    pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
         Supervisor::below(&self.member.as_member(), name, strategy)
     }
 
@@ -317,67 +342,6 @@ impl<'a> Launch<'a> {
     {
         let bond = if self.isolated { Bond::Isolated } else { Bond::Sibling };
         task::launch(&self.scope.member.as_member(), self.name, bond, future)
-    }
-}
-
-/// A scope that restarts its actors from their props. Dropping this handle does nothing.
-#[derive(Clone)]
-pub struct Supervisor {
-    member: Arc<ScopeMember>,
-}
-
-impl Supervisor {
-    pub(crate) fn below(parent: &Arc<dyn Member>, name: &str, strategy: OneForOne) -> Result<Self, Refusal> {
-        let member = ScopeMember::below(parent, Some(name), Role::Supervisor)?;
-        member.node.with_guardian(|guardian| guardian.strategy = strategy);
-        Ok(Self { member })
-    }
-
-    /// Starts a child called `name`.
-    pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        spawn::actor(&self.member.as_member(), Some(name), props)
-    }
-
-    /// Starts a child that needs no name.
-    pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        spawn::actor(&self.member.as_member(), None, props)
-    }
-
-    /// A pool of `size` actors below this supervisor; `props` gives the recipe for each place.
-    /// [`build`](PoolBuilder::build) starts it.
-    pub fn pool<A: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
-    ) -> PoolBuilder<A::Msg> {
-        PoolBuilder::new(self.member.as_member(), name, size, props)
-    }
-
-    /// A supervisor below this one.
-    pub fn supervisor(&self, name: &str, strategy: OneForOne) -> Result<Supervisor, Refusal> {
-        Self::below(&self.member.as_member(), name, strategy)
-    }
-
-    /// The live children in start order.
-    pub fn children(&self) -> Vec<AnyRef> {
-        self.member.node.children().into_iter().map(|member| AnyRef { member }).collect()
-    }
-
-    /// The supervisor as something in the tree: to stop, close, cancel, watch or wait for.
-    pub fn any(&self) -> AnyRef {
-        AnyRef { member: self.member.as_member() }
-    }
-
-    /// Where it stands in the tree.
-    pub fn path(&self) -> ActorPath {
-        self.member.node.path()
-    }
-}
-
-impl fmt::Debug for Supervisor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Supervisor({})", self.path())
     }
 }
 

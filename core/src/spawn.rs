@@ -4,7 +4,7 @@ use crate::cell::{self, Cell};
 use crate::lock::Lock;
 use crate::mailbox::Inbox;
 use crate::node::{Above, Member, Node, Refused};
-use crate::{Actor, ActorPath, ActorRef, Name, NameError, Props};
+use crate::{Actor, ActorPath, ActorRef, Name, NameError, Props, guardian};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -103,9 +103,13 @@ fn prepare<A: Actor>(parent: &Arc<dyn Member>, name: Option<&str>, props: &Props
     if kind.capacity == 0 {
         return Err(Refusal::NoCapacity);
     }
-    let node = new_node(parent, name)?;
+    let node = new_node(parent, name)?.with_policy(props.policy());
+    props.equip(&node);
     let cell = Arc::new(Cell::new(node, Inbox::new(kind), props.shared_extra()));
-    adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)?;
+    let child: Arc<dyn Member> = Arc::clone(&cell) as Arc<dyn Member>;
+    if adopt(parent, Arc::clone(&child))? || parent.node().world().strategy.is_some() {
+        guardian::call_hook(&child, |strategy, child| strategy.before_start(child));
+    }
     Ok(cell)
 }
 
@@ -116,8 +120,8 @@ pub(crate) fn new_node(parent: &Arc<dyn Member>, name: Option<&str>) -> Result<N
     Ok(Node::new(Above::Parent(Arc::clone(parent)), id, given.unwrap_or(Name::made(id))))
 }
 
-/// Puts a member into its parent's table.
-pub(crate) fn adopt(parent: &Arc<dyn Member>, child: Arc<dyn Member>) -> Result<(), Refusal> {
+/// Puts a member into its parent's table. True if the parent has a strategy that may want to hear of it.
+pub(crate) fn adopt(parent: &Arc<dyn Member>, child: Arc<dyn Member>) -> Result<bool, Refusal> {
     parent.node().adopt(Arc::clone(&child)).map_err(|refused| {
         let parent = parent.node().path();
         match refused {

@@ -3,16 +3,17 @@
 //! Under the root stand `/user`, where everything a user starts lives, and `/system`, which outlives it at shutdown.
 
 use crate::actor_ref::AnyRef;
+use crate::escalate::EscalationSink;
 use crate::hub::{FailureEventHub, Listener, Listening};
 use crate::node::{self, Member, Running, WindDown};
 use crate::pool::PoolBuilder;
-use crate::scope::{self, Role, Scope, ScopeMember, Supervisor, WaitAll, WaitError, write_running};
+use crate::scope::{self, Role, Scope, ScopeMember, WaitAll, WaitError, write_running};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::unhandled::{Escalations, RootHandler};
-use crate::world::{GRACE_DEFAULT, World};
+use crate::world::{Choices, World};
 use crate::{
-    Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, LONG_HANDLER_DEFAULT, Name, NameError,
-    OneForOne, Props, Reason, Runtime,
+    Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, Guardian, Name, NameError, Props, Reason,
+    Runtime, Supervisor, SupervisorStrategy,
 };
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -26,6 +27,7 @@ pub struct System {
     name: String,
     root: Arc<ScopeMember>,
     user: Arc<ScopeMember>,
+    system: Arc<ScopeMember>,
 }
 
 /// How a system is set up; from [`System::builder`].
@@ -33,8 +35,8 @@ pub struct System {
 pub struct SystemBuilder {
     name: String,
     runtime: Arc<dyn Runtime>,
-    grace: Duration,
-    long_handler: Duration,
+    choices: Choices,
+    root_sink: Option<Arc<dyn EscalationSink>>,
     on_root_failure: Option<RootHandler>,
     listeners: Vec<Listener>,
 }
@@ -42,14 +44,34 @@ pub struct SystemBuilder {
 impl SystemBuilder {
     /// How long a `stopped` hook may take. Five seconds unless given.
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+        self.choices.grace = grace;
         self
     }
 
     /// How long a handler may be at one message before [`Lint::LongHandler`](crate::Lint::LongHandler) tells of it. A second unless
     /// given.
     pub fn long_handler(mut self, threshold: Duration) -> Self {
-        self.long_handler = threshold;
+        self.choices.long_handler = threshold;
+        self
+    }
+
+    /// Supervises the children of everything that has no strategy of its own, those at the top included. One-for-one, restart, three
+    /// times in five seconds, unless given.
+    pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
+        self.choices.strategy = Some(Arc::new(strategy));
+        self
+    }
+
+    /// Takes what supervisors hand up that neither have nor inherit a sink. Each one's own parent decides, unless given.
+    pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
+        self.choices.sink = Some(Arc::new(sink));
+        self
+    }
+
+    /// Takes every failure that came up to the root, before the root handler does. One that it refuses, or panics at, goes on to the
+    /// handler, else it is kept for [`take_escalations`](System::take_escalations).
+    pub fn root_sink(mut self, sink: impl EscalationSink) -> Self {
+        self.root_sink = Some(Arc::new(sink));
         self
     }
 
@@ -70,7 +92,7 @@ impl SystemBuilder {
     /// Makes the system.
     pub fn build(self) -> Result<System, NameError> {
         Name::new(&self.name)?;
-        let world = World::with(self.runtime, self.grace, self.long_handler);
+        let world = World::with(self.runtime, self.choices);
         for listener in self.listeners {
             world.events.listen(EventKinds::ALL, listener);
         }
@@ -78,12 +100,15 @@ impl SystemBuilder {
         let top: Arc<dyn Member> = Arc::clone(&root) as Arc<dyn Member>;
         let below = |name| ScopeMember::below(&top, Some(name), Role::Top);
         // The system guardian is started first and so ends last. A fresh root takes both.
-        let guardians = below("system").and_then(|_| below("user"));
-        let user = guardians.expect("a fresh root takes two children of different names");
+        let guardians = below("system").and_then(|system| Ok((system, below("user")?)));
+        let (system, user) = guardians.expect("a fresh root takes two children of different names");
+        if let Some(sink) = self.root_sink {
+            world.unhandled.give_to(sink);
+        }
         if let Some(handler) = self.on_root_failure {
             world.unhandled.handle_with(handler, &root, &user);
         }
-        Ok(System { name: self.name, root, user })
+        Ok(System { name: self.name, root, user, system })
     }
 }
 
@@ -93,8 +118,8 @@ impl System {
         SystemBuilder {
             name: name.to_string(),
             runtime,
-            grace: GRACE_DEFAULT,
-            long_handler: LONG_HANDLER_DEFAULT,
+            choices: Choices::default(),
+            root_sink: None,
             on_root_failure: None,
             listeners: Vec::new(),
         }
@@ -121,7 +146,7 @@ impl System {
     }
 
     /// A supervisor at `/user/name`.
-    pub fn supervisor(&self, name: &str, strategy: OneForOne) -> Result<Supervisor, Refusal> {
+    pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
         Supervisor::below(&self.user_member(), name, strategy)
     }
 
@@ -139,6 +164,16 @@ impl System {
     /// A scope at `/user/name`.
     pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
         Scope::below(&self.user_member(), Some(name))
+    }
+
+    /// The guardian of `/user`, where everything lives that is started through this handle.
+    pub fn user_guardian(&self) -> Guardian {
+        Supervisor::of(Arc::clone(&self.user))
+    }
+
+    /// The guardian of `/system`: what is started there outlives everything below `/user` at shutdown.
+    pub fn system_guardian(&self) -> Guardian {
+        Supervisor::of(Arc::clone(&self.system))
     }
 
     /// What became of every message there ever was.

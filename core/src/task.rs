@@ -9,7 +9,7 @@ use crate::lock::Lock;
 use crate::node::{self, Member, Node, WindDown};
 use crate::spawn::{self, Refusal};
 use crate::sync::{AtomicBool, Ordering};
-use crate::{ActorPath, BoxError, BoxFuture, Cause, Exit, FailureInfo, Reason, catch};
+use crate::{ActorPath, BoxError, BoxFuture, Cause, Exit, FailureInfo, Reason, catch, guardian};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -167,7 +167,13 @@ impl Member for TaskMember {
         None
     }
 
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) {}
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+        None
+    }
+
+    fn halt(self: Arc<Self>) {
+        self.wind_down(WindDown::Stop);
+    }
 
     fn in_poll(&self) -> bool {
         self.polling.load(Ordering::Relaxed)
@@ -189,7 +195,7 @@ impl TaskMember {
         let failure = self.node.failure(0, reason);
         self.node.events().failure(&failure);
         if let Some(parent) = self.node.parent().filter(|_| self.bond == Bond::Sibling) {
-            Arc::clone(parent).child_failed(failure.clone());
+            guardian::tell_up(Arc::clone(parent), failure.clone());
         }
         failure
     }

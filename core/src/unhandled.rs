@@ -1,11 +1,13 @@
-//! What becomes of a failure that nobody handled: it is counted, told on the hub, given to the root handler, or kept to be taken.
+//! What becomes of a failure that nobody handled: it is counted, told on the hub, given to the root's sink, else to its handler, else
+//! kept to be taken.
 //!
 //! Invariants:
 //! 1. Every failure that comes up to a top of the tree passes here once, in the task in which it came up and under no lock.
-//! 2. With no root handler, or if the handler panics, the failure is kept, up to [`ESCALATIONS_KEPT_MAX`]; past that it is counted. So
+//! 2. With no root sink or handler, or if the sink refuses and the handler panics, the failure is kept, up to [`ESCALATIONS_KEPT_MAX`]; past that it is counted. So
 //!    kept, dropped and handled add up to the count.
 //! 3. The handler is held by the world and holds no part of the tree: it is given a `RootContext` that is made for the call.
 
+use crate::escalate::{self, EscalationSink};
 use crate::events::{Event, EventKinds};
 use crate::lock::Lock;
 use crate::scope::ScopeMember;
@@ -41,6 +43,7 @@ pub(crate) struct Unhandled {
 #[derive(Default)]
 struct State {
     kept: Escalations,
+    sink: Option<Arc<dyn EscalationSink>>,
     handler: Option<Handler>,
 }
 
@@ -61,6 +64,12 @@ impl Unhandled {
     pub(crate) fn handle_with(&self, call: RootHandler, root: &Arc<ScopeMember>, user: &Arc<ScopeMember>) {
         let handler = Handler { call, root: Arc::downgrade(root), user: Arc::downgrade(user) };
         let replaced = self.state.with(|state| state.handler.replace(handler));
+        drop(replaced);
+    }
+
+    /// Sets the root sink, before anything runs.
+    pub(crate) fn give_to(&self, sink: Arc<dyn EscalationSink>) {
+        let replaced = self.state.with(|state| state.sink.replace(sink));
         drop(replaced);
     }
 
@@ -91,7 +100,14 @@ impl World {
     pub(crate) fn unhandled(&self, failure: FailureInfo) {
         self.unhandled.count.fetch_add(1, Ordering::Relaxed);
         self.events.emit(EventKinds::UNHANDLED, || Event::Unhandled(failure.clone()));
-        if !self.handled(&failure) {
+        let sink = self.unhandled.state.with(|state| state.sink.clone());
+        let refused = match sink {
+            Some(sink) => escalate::attempt(&*sink, failure).err(),
+            None => Some(failure),
+        };
+        if let Some(failure) = refused
+            && !self.handled(&failure)
+        {
             self.unhandled.keep(failure);
         }
     }

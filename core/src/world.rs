@@ -1,9 +1,10 @@
 //! `World`: what every member of one tree has in common: its runtime, its ids and its events.
 
+use crate::escalate::{EscalationSink, Refused};
 use crate::hub::Events;
 use crate::lock::Lock;
 use crate::unhandled::Unhandled;
-use crate::{ActorId, LONG_HANDLER_DEFAULT, Runtime, catch};
+use crate::{ActorId, LONG_HANDLER_DEFAULT, Runtime, SupervisorStrategy, catch};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -14,20 +15,41 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) events: Events,
     pub(crate) unhandled: Unhandled,
+    pub(crate) refused: Refused,
     pub(crate) grace: Duration,
     pub(crate) long_handler: Duration,
+    /// For every parent that has none of its own; one-for-one where there is none here either.
+    pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
+    /// For every supervisor that neither has nor inherits one.
+    pub(crate) sink: Option<Arc<dyn EscalationSink>>,
     last_id: Lock<u64>,
+}
+
+/// What a tree has that can be chosen.
+pub(crate) struct Choices {
+    pub(crate) grace: Duration,
+    pub(crate) long_handler: Duration,
+    pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
+    pub(crate) sink: Option<Arc<dyn EscalationSink>>,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self { grace: GRACE_DEFAULT, long_handler: LONG_HANDLER_DEFAULT, strategy: None, sink: None }
+    }
 }
 
 impl World {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Arc<Self> {
-        Self::with(runtime, GRACE_DEFAULT, LONG_HANDLER_DEFAULT)
+        Self::with(runtime, Choices::default())
     }
 
-    pub(crate) fn with(runtime: Arc<dyn Runtime>, grace: Duration, long_handler: Duration) -> Arc<Self> {
+    pub(crate) fn with(runtime: Arc<dyn Runtime>, choices: Choices) -> Arc<Self> {
         catch::install();
-        let (events, unhandled) = (Events::new(), Unhandled::new());
-        Arc::new(Self { runtime, events, unhandled, grace, long_handler, last_id: Lock::new(0) })
+        let Choices { grace, long_handler, strategy, sink } = choices;
+        let (events, unhandled, refused) = (Events::new(), Unhandled::new(), Refused::new());
+        let last_id = Lock::new(0);
+        Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, last_id })
     }
 
     /// An id that nothing in this tree ever had.

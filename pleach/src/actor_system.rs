@@ -3,7 +3,9 @@
 use crate::Error;
 #[cfg(feature = "tokio")]
 use crate::TokioRuntime;
-use pleach_core::{Event, EventKinds, FailureInfo, RootContext, Runtime, System, SystemBuilder};
+use pleach_core::{
+    EscalationSink, Event, EventKinds, FailureInfo, RootContext, Runtime, SupervisorStrategy, System, SystemBuilder,
+};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +65,21 @@ impl ActorSystemBuilder {
         self.set(move |builder| builder.long_handler(threshold))
     }
 
+    /// Supervises the children of everything that has no strategy of its own. See [`SystemBuilder::strategy`].
+    pub fn strategy(self, strategy: impl SupervisorStrategy) -> Self {
+        self.set(move |builder| builder.strategy(strategy))
+    }
+
+    /// Takes what supervisors hand up that neither have nor inherit a sink. See [`SystemBuilder::escalate_to`].
+    pub fn escalate_to(self, sink: impl EscalationSink) -> Self {
+        self.set(move |builder| builder.escalate_to(sink))
+    }
+
+    /// Takes every failure that came up to the root. See [`SystemBuilder::root_sink`].
+    pub fn root_sink(self, sink: impl EscalationSink) -> Self {
+        self.set(move |builder| builder.root_sink(sink))
+    }
+
     /// Hears every event from the very first one on. Several may be given. See [`RootContext::on_event`].
     pub fn on_event(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.set(move |builder| builder.on_event(listener))
@@ -76,9 +93,11 @@ impl ActorSystemBuilder {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), pleach::Error> {
-    /// let system = ActorSystem::builder("shop").on_root_failure(|_failure, root| root.begin_shutdown()).build()?;
-    /// let strict = system.supervisor("strict", OneForOne::new().intensity(0, Duration::from_secs(1)))?;
-    /// let till = strict.spawn("till", Props::from_fn(|| (), |_, (): ()| Err("no change left")))?;
+    /// let system = ActorSystem::builder("shop")
+    ///     .strategy(|_: &FailureInfo| SupervisorDirective::Escalate)
+    ///     .on_root_failure(|_failure, root| root.begin_shutdown())
+    ///     .build()?;
+    /// let till = system.spawn("till", Props::from_fn(|| (), |_, (): ()| Err("no change left")))?;
     /// till.tell(())?;
     /// system.ended().await?; // the failure of the till ended everything, in an orderly way
     /// # Ok(())

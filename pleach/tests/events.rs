@@ -45,7 +45,7 @@ fn e4_each_of_many_subscribers_sees_every_event() {
         }
         let all: Vec<_> = take_all(&mut all).iter().map(|event| format!("{event:?}")).collect();
         assert_eq!(all, heard.take(), "the same events in the same order, called or queued");
-        assert_eq!(all.len(), 2 + 10 + 10, "starts, failures, restarts");
+        assert_eq!(all.len(), 2 + 10 + 10 + 10, "starts, failures, decisions, restarts");
     });
 }
 
@@ -149,8 +149,11 @@ fn e4_a_panicking_listener_harms_nobody() {
     actor.tell(Job::Note(1)).unwrap();
     sim.settle();
     let seen = take_all(&mut after);
-    assert!(matches!(seen[..], [Event::Started { .. }, Event::Failed(_), Event::Restarted { .. }]), "{seen:?}");
-    assert_eq!(calls.load(Relaxed), 3, "it is called again all the same");
+    assert!(
+        matches!(seen[..], [Event::Started { .. }, Event::Failed(_), Event::Decided { .. }, Event::Restarted { .. }]),
+        "{seen:?}"
+    );
+    assert_eq!(calls.load(Relaxed), 4, "it is called again all the same");
     assert_eq!((log.take().pop(), system.failures()), (Some("1".to_string()), 1));
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Doer, Job, Log, dead_letters, failures, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, DeadLetterReason, EscalationStage, INTENSITY_DEFAULT};
+use pleach::{BoxError, DeadLetterReason, EscalationStage, INTENSITY_DEFAULT, Reach, Restarts, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -243,10 +243,9 @@ fn s1_each_directive_does_what_it_says() {
 #[test]
 fn s1_one_for_one_leaves_the_siblings_alone_and_is_the_default_everywhere() {
     assert_eq!(INTENSITY_DEFAULT, (3, Duration::from_secs(5)));
-    assert_eq!(
-        OneForOne::default(),
-        OneForOne::new().intensity(3, Duration::from_secs(5)).always(SupervisorDirective::Restart)
-    );
+    let default = OneForOne::default().restarts();
+    assert_eq!((default.reach, default.restarts_max, default.window), (Reach::One, 3, Duration::from_secs(5)));
+    assert_eq!((Restarts::default(), default.backoff), (default, None));
     explore(0..50, |sim| {
         let (system, log, calm) = (sim.system("s"), Log::new(), Log::new());
         let sibling = system.spawn("sibling", Doer::props(&calm)).unwrap();

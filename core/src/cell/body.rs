@@ -1,5 +1,6 @@
 //! `Body`: what an actor's task owns, and the single steps of its loop.
 
+use super::waiting::Pause;
 use super::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::events::{Event, EventKinds};
 use crate::mailbox::{Refill, control};
@@ -42,6 +43,7 @@ pub(super) struct Rare<M> {
     pub(super) description: Option<Cow<'static, str>>,
     pub(super) failure: Option<FailureInfo>,
     pub(super) exit: Option<Exit>,
+    pub(super) pause: Option<Pause>,
 }
 
 /// What the task is at.
@@ -51,6 +53,7 @@ pub(super) enum Stage {
     Restarting,
     EndChildren,
     Stopped,
+    Waiting,
     Bury,
     Gone,
 }
@@ -72,6 +75,7 @@ pub(super) enum End {
     Cancelled,
     Failed(BoxError),
     ChildFailed,
+    Halt,
     Restart,
 }
 
@@ -171,6 +175,9 @@ impl<A: Actor> Body<A> {
             cell.inbox.lower(control::CHILD_FAILED);
             return Some(End::ChildFailed);
         }
+        if word & control::HALT != 0 {
+            return Some(End::Halt);
+        }
         if word & control::RESTART != 0 {
             cell.inbox.lower(control::RESTART);
             return Some(End::Restart);
@@ -258,7 +265,7 @@ impl<A: Actor> Body<A> {
 
 impl<M> Default for Rare<M> {
     fn default() -> Self {
-        Self { feed: None, kept: None, attempts: 0, retrying: false, description: None, failure: None, exit: None }
+        Self { feed: None, kept: None, attempts: 0, retrying: false, description: None, failure: None, exit: None, pause: None }
     }
 }
 

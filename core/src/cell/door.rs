@@ -3,6 +3,7 @@
 use super::Cell;
 use crate::ask::{Edge, Unanswered};
 use crate::events::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
+use crate::guardian::{self, Fallen, Verdict};
 use crate::mailbox::{Filling, Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
@@ -131,6 +132,11 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
+        self.inbox.mark(control::FOR_GOOD);
+        self.asked_to_end(how);
+    }
+
+    fn asked_to_end(self: Arc<Self>, how: WindDown) {
         match how {
             WindDown::Stop => self.raise(control::STOP),
             WindDown::Close => self.close(),
@@ -146,10 +152,33 @@ impl<M: Send + 'static> Member for Cell<M> {
         None
     }
 
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) {
-        self.node.record_failure(&failure);
-        self.hear(Signal::Escalate(failure));
-        self.raise(control::CHILD_FAILED);
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+        // One that is ending this incarnation ends its children with it; one that has its verdict needs no second.
+        if !self.node.takes_children() || self.node.awaits_verdict() {
+            return None;
+        }
+        self.hear(Signal::Escalate(failure.clone()));
+        guardian::settle(self, Fallen::Actor, failure)
+    }
+
+    fn obey(self: Arc<Self>, verdict: Verdict, failure: FailureInfo) {
+        if verdict != Verdict::Resume {
+            self.node.keep_verdict(verdict, failure);
+            self.raise(control::CHILD_FAILED);
+        }
+    }
+
+    fn halt(self: Arc<Self>) {
+        self.halt_for_group();
+    }
+
+    fn start_again(self: Arc<Self>) {
+        self.start_with_group();
+    }
+
+    fn restart(self: Arc<Self>) -> bool {
+        self.raise(control::RESTART);
+        true
     }
 
     fn hears(&self) -> bool {

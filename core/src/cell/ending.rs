@@ -8,13 +8,14 @@ use super::Cell;
 use super::body::{Body, End, Leaving, Rare, Stage};
 use super::door::type_name;
 use super::guarded::Cut;
+use super::waiting::Pause;
 use crate::current;
 use crate::events::DeadLetterReason;
-use crate::guardian::{self, Verdict};
+use crate::guardian::{self, Fallen, Guardian, Verdict};
 use crate::mailbox::control;
 use crate::node::{self, Member, Node, WindDown};
 use crate::props::Extra;
-use crate::{Actor, AskError, BoxError, BoxFuture, Cause, Exit, FailureInfo, Reason, catch};
+use crate::{Actor, AskError, BoxError, BoxFuture, Cause, EndedUnasked, Exit, FailureInfo, Reason, RestartPolicy, catch};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -40,6 +41,8 @@ impl<A: Actor> Body<A> {
                 self.end_children(cell, WindDown::Stop);
             }
             (Stage::EndChildren, _) => self.after_children(cell),
+            (Stage::Waiting, Ok(end)) => self.after_wait(cell, end),
+            (Stage::Waiting, Err(_)) => self.leave_cancelled(cell),
             (Stage::Stopped, end) => {
                 self.record_hook(cell, end);
                 self.drop_state(cell);
@@ -53,18 +56,22 @@ impl<A: Actor> Body<A> {
 
     fn after_run(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
         let failure = match end {
-            Ok(End::Stopped) => return self.leave(cell, Leaving::Stop, Exit::Stopped),
-            Ok(End::Closed | End::Done) => return self.leave(cell, Leaving::Close, Exit::Closed),
+            Ok(End::Stopped) if self.ends_for_good(cell) => return self.leave(cell, Leaving::Stop, Exit::Stopped),
+            Ok(End::Closed | End::Done) if self.ends_for_good(cell) => return self.leave(cell, Leaving::Close, Exit::Closed),
+            Ok(End::Stopped) => self.ended_unasked(cell, Exit::Stopped),
+            Ok(End::Closed | End::Done) => self.ended_unasked(cell, Exit::Closed),
             Ok(End::Cancelled) => return self.cut_off(cell, None),
             Err(Cut::Cancelled(dropped)) => return self.cut_off(cell, dropped),
-            Ok(End::Restart) => {
+            Ok(End::Restart | End::Halt) => {
                 self.rare().exit = None;
                 return self.end_children(cell, WindDown::Stop);
             }
-            Ok(End::ChildFailed) => match cell.node.take_failure() {
-                Some(failure) => failure,
-                None => return,
-            },
+            Ok(End::ChildFailed) => {
+                if let Some((verdict, failure)) = cell.node.take_verdict() {
+                    self.obey_verdict(cell, verdict, failure);
+                }
+                return;
+            }
             Ok(End::Failed(error)) => self.record(cell, Reason::Error(error)),
             Err(Cut::Panicked(reason)) => self.record(cell, reason),
         };
@@ -72,26 +79,56 @@ impl<A: Actor> Body<A> {
     }
 
     fn after_failure(&mut self, cell: &Arc<Cell<A::Msg>>, failure: FailureInfo) {
-        let (verdict, failure) = guardian::judge(&cell.node, failure);
+        let fallen = if self.actor.is_some() { Fallen::Actor } else { Fallen::Stateless };
+        let (mut verdict, failure) = guardian::judge(&cell.node, fallen, failure);
+        if let (Verdict::Escalate { exceeded }, Some(parent)) = (verdict, cell.node.parent()) {
+            if let Some((member, failure)) = guardian::escalate(parent, &failure, exceeded) {
+                guardian::tell_up(member, failure);
+            }
+            // Whoever decided above may have this actor start again, with its supervisor.
+            if parent.node().known_guardian(|guardian| guardian.awaits_halt_of(cell.node.id)) == Some(true) {
+                verdict = Verdict::Wait(Duration::ZERO);
+            }
+        }
+        self.obey_verdict(cell, verdict, failure);
+    }
+
+    /// Does what was decided about a failure of this actor.
+    fn obey_verdict(&mut self, cell: &Arc<Cell<A::Msg>>, verdict: Verdict, failure: FailureInfo) {
         self.settle_in_hand(cell, true);
         cell.answer_lost(|| AskError::Failed(failure.clone()));
         match verdict {
-            Verdict::Resume if self.actor.is_some() => {}
-            Verdict::Resume | Verdict::Restart => {
+            Verdict::Resume => {}
+            Verdict::Restart(wait) | Verdict::Wait(wait) => {
                 let rare = self.rare();
+                rare.pause = Pause::of(wait, matches!(verdict, Verdict::Wait(_)));
                 rare.exit = Some(Exit::Failed(failure.clone()));
                 rare.failure = Some(failure);
                 if self.actor.is_some() { self.stage = Stage::Restarting } else { self.end_children(cell, WindDown::Stop) }
             }
-            Verdict::Stop => self.leave(cell, Leaving::Fail, Exit::Failed(failure)),
-            Verdict::Escalate => {
-                if let Some(parent) = cell.node.parent() {
-                    let node = parent.node();
-                    Arc::clone(parent).child_failed(failure.escalate_to_parent(node.id, node.path()));
-                }
-                self.leave(cell, Leaving::Fail, Exit::Failed(failure));
-            }
+            Verdict::Stop | Verdict::Escalate { .. } => self.leave(cell, Leaving::Fail, Exit::Failed(failure)),
         }
+    }
+
+    /// Whether no other incarnation follows a stop or the end of input.
+    fn ends_for_good(&self, cell: &Cell<A::Msg>) -> bool {
+        cell.node.policy() != RestartPolicy::Permanent || cell.inbox.word() & control::FOR_GOOD != 0
+    }
+
+    /// A permanent child ended, and its supervisor had not ordered it: that is a failure, and the mailbox takes messages again.
+    #[cold]
+    fn ended_unasked(&mut self, cell: &Cell<A::Msg>, exit: Exit) -> FailureInfo {
+        let ended_input = exit == Exit::Closed;
+        if ended_input {
+            cell.inbox.reopen();
+        } else {
+            cell.inbox.lower(control::STOP);
+        }
+        if cell.inbox.word() & control::FOR_GOOD != 0 {
+            // The supervisor's word has come meanwhile, and holds for the next incarnation.
+            if ended_input { drop(cell.inbox.close()) } else { cell.inbox.mark(control::STOP) }
+        }
+        self.record(cell, Reason::Error(Box::new(EndedUnasked { exit })))
     }
 
     /// The handler was cut off. A panic in what it left behind is on record, and not a matter for the supervisor: the actor ends.
@@ -108,7 +145,7 @@ impl<A: Actor> Body<A> {
         self.leave(cell, Leaving::Cancel, Exit::Cancelled(cause));
     }
 
-    fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving, exit: Exit) {
+    pub(super) fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving, exit: Exit) {
         self.leaving = Some(leaving);
         if matches!(leaving, Leaving::Cancel | Leaving::Fail) {
             self.rare().exit = Some(exit);
@@ -159,17 +196,26 @@ impl<A: Actor> Body<A> {
         if self.leaving.is_some() {
             let nothing_left = self.batch.is_empty() && cell.inbox.is_empty();
             self.stage = if nothing_left { Stage::Gone } else { Stage::Bury };
-        } else if cell.node.reopen() {
-            let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
-            cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));
-            // A failure of a child of this incarnation is not the next one's.
-            drop(cell.node.take_failure());
-            cell.inbox.lower(control::ENDING | control::CHILD_FAILED);
-            self.cx.next_incarnation();
-            self.suspended = false;
-            self.stage = Stage::Run;
         } else {
-            self.leave_cancelled(cell);
+            self.begin_again_or_wait(cell);
+        }
+    }
+
+    /// The next incarnation, unless the actor is to end after all.
+    pub(super) fn begin_again(&mut self, cell: &Cell<A::Msg>) {
+        match cell.node.take_verdict() {
+            // A failure of a child of the last incarnation is not the next one's; what was decided about it stands.
+            Some((Verdict::Stop | Verdict::Escalate { .. }, failure)) => self.leave(cell, Leaving::Fail, Exit::Failed(failure)),
+            _ if cell.node.reopen() => {
+                let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
+                cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));
+                cell.inbox.lower(control::ENDING | control::CHILD_FAILED | control::RESTART);
+                cell.node.known_guardian(Guardian::forget_restarts);
+                self.cx.next_incarnation();
+                self.suspended = false;
+                self.stage = Stage::Run;
+            }
+            _ => self.leave_cancelled(cell),
         }
     }
 
@@ -291,7 +337,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    fn rare(&mut self) -> &mut Rare<A::Msg> {
+    pub(super) fn rare(&mut self) -> &mut Rare<A::Msg> {
         self.rare.get_or_insert_default()
     }
 }

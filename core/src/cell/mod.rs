@@ -5,11 +5,11 @@
 //! first (one load of a word before every message), then a message, until something ends it; `ending` decides what stage comes next.
 //!
 //! ```text
-//!              ┌──────────────── restart ────────────────┐
-//!              ▼                                         │
-//!   Run ──► Restarting ──► EndChildren ──► Stopped ──────┤
+//!    ┌─────────────────────── restart ─────────────── (Waiting) ◄──┐
+//!    ▼                                                  │   backoff, or for the group
+//!   Run ──► Restarting ──► EndChildren ──► Stopped ─────┼──────────┘
 //!    │   (restarting hook)  (youngest first) (hook, then └─ leave ──► Bury ──► Gone
-//!    └─ stop, close, cancel ──►┘              drop state)         (dead letters)
+//!    └─ stop, close, cancel, halt ──►┘         drop state)         (dead letters)
 //! ```
 //!
 //! Invariants:
@@ -23,6 +23,7 @@ mod door;
 mod ending;
 mod guarded;
 mod timed;
+mod waiting;
 
 use crate::Actor;
 use crate::mailbox::{Inbox, Refill, control};
@@ -56,6 +57,7 @@ pub(crate) fn live<A: Actor>(cell: Arc<Cell<A::Msg>>, parts: Parts<A>) -> impl F
                 Stage::Restarting => Guarded::new(&cell, body.restarting(&cell)).await.map(End::of),
                 Stage::EndChildren => Guarded::new(&cell, Childless::of(&cell.node)).await.map(|()| End::Done),
                 Stage::Stopped => Guarded::new(&cell, body.stopped(&cell)).await.map(End::of),
+                Stage::Waiting => Guarded::new(&cell, poll_fn(|cx| body.poll_wait(&cell, cx))).await,
                 Stage::Bury => Guarded::new(&cell, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await.map(|()| End::Done),
             };
             body.next_stage(&cell, end);
@@ -78,7 +80,7 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
             if let Err(error) = actor.started(&mut body.cx).await {
                 return End::Failed(error.into());
             }
-            body.say_started(cell);
+            body.say_up(cell);
         }
         cell.begin_batch();
         let mut signals = 0;

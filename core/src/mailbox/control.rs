@@ -38,6 +38,18 @@ pub(crate) const ENDING: u32 = 1 << 9;
 /// Set by the actor itself while its handlers are timed.
 pub(crate) const TIMED: u32 = 1 << 12;
 
+/// End this incarnation, and wait to be told to start the next.
+pub(crate) const HALT: u32 = 1 << 13;
+/// Start the next incarnation.
+pub(crate) const GO: u32 = 1 << 14;
+/// Somebody waits to hear that the incarnation is up.
+pub(crate) const AWAITED: u32 = 1 << 15;
+/// Whoever ordered the end is the supervisor: no other incarnation follows.
+pub(crate) const FOR_GOOD: u32 = 1 << 16;
+
+/// What does not keep an idle receiver from parking.
+pub(super) const QUIET: u32 = SENDERS | AWAITED | FOR_GOOD;
+
 /// Where the receiver's task is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]

@@ -183,7 +183,7 @@ impl<M> Inbox<M> {
                 state.measure(&self.taken);
                 return Found::Some(Refill::Messages);
             }
-            if self.word() & !control::SENDERS != 0 {
+            if self.word() & !control::QUIET != 0 {
                 return Found::Some(Refill::Control);
             }
             if state.closed {
@@ -242,7 +242,7 @@ impl<M> Inbox<M> {
         let mut old = None;
         let mut admitted = Vec::new();
         let polled = self.state.with(|state| {
-            if state.closed || self.word() & !control::SENDERS != 0 {
+            if state.closed || self.word() & !control::QUIET != 0 {
                 return Poll::Ready(());
             }
             admitted = self.admit_locked(state);
@@ -253,6 +253,25 @@ impl<M> Inbox<M> {
         drop(old);
         admitted.into_iter().for_each(Waker::wake);
         polled
+    }
+
+    /// Parks a receiver that waits for a change of control alone, and leaves its waker. False if the word or the end of input is no
+    /// longer as it has seen it.
+    pub(crate) fn pause(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
+        let (parked, old) = self.state.with(|state| {
+            if self.word() != seen || state.closed != seen_closed {
+                return (false, None);
+            }
+            state.parked = Parked::Suspended;
+            (true, state.remember(waker))
+        });
+        drop(old);
+        parked
+    }
+
+    /// Takes messages again.
+    pub(crate) fn reopen(&self) {
+        self.state.with(|state| state.closed = false);
     }
 
     /// Takes no more messages. Waiting sends get theirs back. Gives the waker of a parked receiver.

@@ -128,7 +128,11 @@ impl Member for Ear {
         None
     }
 
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) {}
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+        None
+    }
+
+    fn halt(self: Arc<Self>) {}
 
     fn hears(&self) -> bool {
         true

@@ -3,7 +3,7 @@
 use super::watchers::Watchers;
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
-use crate::{CancelToken, Cause, Counts, Event, EventKinds, Exit, Signal};
+use crate::{CancelToken, Cause, Counts, Event, EventKinds, Exit, Signal, guardian};
 use alloc::sync::Arc;
 use alloc::vec;
 
@@ -125,7 +125,7 @@ fn end_events(top: &Node) {
 
 /// Takes `child` out of `parent`'s table; the exit of `parent` if that was all it waited for and it has no task to notice.
 fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit> {
-    let (released, in_turn, waiters, childless, orphaned) = parent.node().life.with(|life| {
+    let (released, in_turn, regrouping, waiters, childless, orphaned) = parent.node().life.with(|life| {
         let closing = life.phase == Phase::Closing || life.cancel().is_some();
         let family = life.family();
         let orphaned = family.reported;
@@ -134,9 +134,10 @@ fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit
         }
         let released = family.let_go(child);
         let in_turn = family.was_awaited(child.id);
+        let regrouping = family.guardian.note_gone(child.id);
         let childless = family.is_empty();
         let waiters = if childless { family.waiters.take() } else { None };
-        (released, in_turn, waiters, childless && closing, orphaned)
+        (released, in_turn, regrouping, waiters, childless && closing, orphaned)
     });
     drop(released);
     if orphaned {
@@ -145,6 +146,9 @@ fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit
     wake_all(waiters);
     if in_turn {
         parent.node().wind_down_next();
+    }
+    if regrouping {
+        guardian::advance(parent);
     }
     if childless { parent.childless() } else { None }
 }

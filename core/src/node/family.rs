@@ -1,7 +1,7 @@
 //! `Family`: the children of a node: their table, their names, the order in which they end, and who waits for the last of them.
 
 use super::{Member, Node, Phase, Running, WindDown};
-use crate::guardian::Guardian;
+use crate::guardian::{Guardian, Verdict};
 use crate::sync::Ordering;
 use crate::wakers::{Key, Wakers};
 use crate::{ActorId, Counts, FailureInfo, Name};
@@ -23,6 +23,8 @@ pub(super) struct Family {
     winding: Option<Winding>,
     wound_down: Option<WindDown>,
     first_failure: Option<FailureInfo>,
+    /// What was decided about this node itself, after a failure below became its own.
+    verdict: Option<(Verdict, FailureInfo)>,
     pub(super) guardian: Guardian,
     pub(super) ended: Counts,
     /// `ended` has been added to the parent's: what comes later is for a node further up. Never at the top, where all of it ends up.
@@ -124,8 +126,8 @@ impl Family {
 }
 
 impl Node {
-    /// Takes a child in, unless this node is ending or the name is taken.
-    pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<(), Refused> {
+    /// Takes a child in, unless this node is ending or the name is taken. True if there is a strategy that may want to hear of it.
+    pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<bool, Refused> {
         self.life.with(|life| {
             if life.phase != Phase::Open || life.cancel().is_some() {
                 return Err(Refused::ShuttingDown);
@@ -137,7 +139,7 @@ impl Node {
             }
             child.node().slot.store(slot as u32, Ordering::Relaxed);
             family.children.insert(child);
-            Ok(())
+            Ok(family.guardian.strategy.is_some())
         })
     }
 
@@ -160,7 +162,7 @@ impl Node {
         children
     }
 
-    pub(super) fn takes_children(&self) -> bool {
+    pub(crate) fn takes_children(&self) -> bool {
         self.life.with(|life| life.phase == Phase::Open)
     }
 
@@ -170,12 +172,16 @@ impl Node {
 
     /// Takes no more children from now on. True if there are some.
     pub(crate) fn refuse_children(&self) -> bool {
-        self.life.with(|life| {
+        let (some, plan) = self.life.with(|life| {
             if life.phase == Phase::Open {
                 life.phase = Phase::Closing;
             }
-            life.known_family().is_some_and(|family| !family.is_empty())
-        })
+            let Some(family) = life.known_family_mut() else { return (false, None) };
+            // Whoever ends starts none of its children again.
+            (!family.is_empty(), family.guardian.regroup.take())
+        });
+        drop(plan);
+        some
     }
 
     /// Takes children again, for the next incarnation. False if it was cancelled meanwhile.
@@ -227,8 +233,19 @@ impl Node {
         self.life.with(|life| life.known_family().and_then(|family| family.first_failure.clone()))
     }
 
-    pub(crate) fn take_failure(&self) -> Option<FailureInfo> {
-        self.life.with(|life| life.known_family_mut().and_then(|family| family.first_failure.take()))
+    /// Keeps what was decided about this node until its task comes to it. The first verdict stands.
+    pub(crate) fn keep_verdict(&self, verdict: Verdict, failure: FailureInfo) {
+        self.life.with(|life| {
+            life.family().verdict.get_or_insert((verdict, failure));
+        });
+    }
+
+    pub(crate) fn awaits_verdict(&self) -> bool {
+        self.life.with(|life| life.known_family().is_some_and(|family| family.verdict.is_some()))
+    }
+
+    pub(crate) fn take_verdict(&self) -> Option<(Verdict, FailureInfo)> {
+        self.life.with(|life| life.known_family_mut().and_then(|family| family.verdict.take()))
     }
 
     pub(crate) fn record_failure(&self, failure: &FailureInfo) {

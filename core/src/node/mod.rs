@@ -24,15 +24,15 @@ pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
 
 use crate::ask::{Edge, Unanswered};
-use crate::guardian::Guardian;
+use crate::guardian::{Guardian, Verdict};
 use crate::hub::Events;
 use crate::lock::Lock;
 use crate::sync::AtomicU32;
 use crate::wakers::{Key, Wakers};
 use crate::world::World;
 use crate::{
-    ActorId, ActorPath, CancelToken, Cause, Counts, Exit, FailureInfo, Instant, Name, Reason, Runtime, Signal, Terminated,
-    catch,
+    ActorId, ActorPath, CancelToken, Cause, Counts, Exit, FailureInfo, Instant, Name, Reason, RestartPolicy, Runtime, Signal,
+    Terminated, catch,
 };
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -58,8 +58,27 @@ pub(crate) trait Member: Any + Send + Sync {
     /// The last child is gone while the node refuses new ones. A member with no task of its own answers with its exit.
     fn childless(&self) -> Option<Exit>;
 
-    /// A failure that a child's supervision did not settle, as this member sees it.
-    fn child_failed(self: Arc<Self>, failure: FailureInfo);
+    /// A failure that a child's supervision did not settle, as this member sees it. Gives whoever is to hear of it next.
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)>;
+
+    /// What was decided about this member after a failure below became its own.
+    fn obey(self: Arc<Self>, _verdict: Verdict, _failure: FailureInfo) {}
+
+    /// Somebody who is not its supervisor wants it to end. A permanent child starts again after that.
+    fn asked_to_end(self: Arc<Self>, how: WindDown) {
+        self.wind_down(how);
+    }
+
+    /// End the incarnation, say so to the guardian above, and wait for `start_again`. What cannot start again ends for good.
+    fn halt(self: Arc<Self>);
+
+    /// Begin the next incarnation, and say so to the guardian above.
+    fn start_again(self: Arc<Self>) {}
+
+    /// Start afresh because somebody asked for it. False if this cannot.
+    fn restart(self: Arc<Self>) -> bool {
+        false
+    }
 
     /// Whether this member listens to signals.
     fn hears(&self) -> bool {
@@ -128,6 +147,7 @@ pub(crate) enum Above {
 struct Life {
     phase: Phase,
     exit: Option<ExitKind>,
+    policy: RestartPolicy,
     rare: Option<Box<Rare>>,
 }
 
@@ -240,7 +260,7 @@ impl Life {
 
 impl Node {
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
-        let life = Life { phase: Phase::Open, exit: None, rare: None };
+        let life = Life { phase: Phase::Open, exit: None, policy: RestartPolicy::Transient, rare: None };
         Self { id, name, above, slot: AtomicU32::new(0), life: Lock::new(life) }
     }
 
@@ -270,7 +290,7 @@ impl Node {
     }
 
     /// This node and all above it.
-    fn upwards(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn upwards(&self) -> impl Iterator<Item = &Node> {
         core::iter::successors(Some(self), |node| node.parent().map(|parent| parent.node()))
     }
 
@@ -281,6 +301,11 @@ impl Node {
         ActorPath::from_steps(steps.into())
     }
 
+    /// Whether this is a guardian at the top of a system: `/user`, `/system`.
+    pub(crate) fn is_guardian(&self) -> bool {
+        self.parent().is_some_and(|root| root.node().name.is_root())
+    }
+
     /// Whether `ancestor` is this node or lies above it.
     pub(crate) fn is_within(&self, ancestor: &Node) -> bool {
         self.upwards().any(|node| core::ptr::eq(node, ancestor))
@@ -288,6 +313,20 @@ impl Node {
 
     pub(crate) fn failure(&self, incarnation: u32, reason: Reason) -> FailureInfo {
         FailureInfo::new(self.id, self.path(), incarnation, reason, self.runtime().now())
+    }
+
+    /// Puts a failure of something that belongs to this node on record, and changes nothing else.
+    pub(crate) fn record(&self, reason: Reason) {
+        self.events().failure(&self.failure(0, reason));
+    }
+
+    pub(crate) fn with_policy(self, policy: RestartPolicy) -> Self {
+        self.life.with(|life| life.policy = policy);
+        self
+    }
+
+    pub(crate) fn policy(&self) -> RestartPolicy {
+        self.life.with(|life| life.policy)
     }
 
     pub(crate) fn cause(&self) -> Option<Cause> {
@@ -319,6 +358,11 @@ impl Node {
         self.life.with(|life| f(&mut life.family().guardian))
     }
 
+    /// As [`with_guardian`](Self::with_guardian), if there is one.
+    pub(crate) fn known_guardian<R>(&self, f: impl FnOnce(&mut Guardian) -> R) -> Option<R> {
+        self.life.with(|life| life.known_family_mut().map(|family| f(&mut family.guardian)))
+    }
+
     /// Runs `f` with the exit, once: when it comes, or here and now if it came.
     pub(crate) fn on_done(&self, f: OnDone) {
         let late = self.life.with(|life| match life.exit() {
@@ -336,7 +380,7 @@ impl Node {
     /// A panic in it is a failure on record, and does not stop the rest.
     fn run_on_done(&self, f: OnDone, exit: &Exit) {
         if let Err(reason) = catch::catch(|| f(exit)) {
-            self.events().failure(&self.failure(0, reason));
+            self.record(reason);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Pool;
 use super::routing::Routing;
 use crate::node::Member;
-use crate::{Actor, ActorRef, FailureInfo, OneForOne, Props, Refusal, Supervisor};
+use crate::{Actor, ActorRef, FailureInfo, Props, Refusal, Supervisor, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -34,7 +34,7 @@ pub struct PoolBuilder<M: Send + 'static> {
     pub(super) size: usize,
     pub(super) hire: Hire<M>,
     pub(super) routing: Routing<M>,
-    pub(super) strategy: OneForOne,
+    pub(super) strategy: Option<Arc<dyn SupervisorStrategy>>,
     pub(super) replacing: Option<(u32, Duration)>,
 }
 
@@ -57,7 +57,7 @@ impl<M: Send + 'static> PoolBuilder<M> {
             size,
             hire: Box::new(hire),
             routing: Routing::RoundRobin,
-            strategy: OneForOne::new(),
+            strategy: None,
             replacing: None,
         }
     }
@@ -86,8 +86,8 @@ impl<M: Send + 'static> PoolBuilder<M> {
 
     /// How the workers are supervised. Unless given: each restarts when it fails, and all together three times in five seconds; one
     /// failure more stops the pool and goes up.
-    pub fn strategy(mut self, strategy: OneForOne) -> Self {
-        self.strategy = strategy;
+    pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
+        self.strategy = Some(Arc::new(strategy));
         self
     }
 

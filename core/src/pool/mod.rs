@@ -92,7 +92,7 @@ impl<M: Send + 'static> Pool<M> {
     fn start(builder: PoolBuilder<M>) -> Result<Self, PoolError> {
         let PoolBuilder { parent, name, size, hire, routing, strategy, replacing } = builder;
         check_size(size)?;
-        let supervisor = Supervisor::below(&parent, &name, strategy)?;
+        let supervisor = Supervisor::with(&parent, &name, strategy)?;
         let inner = Inner {
             any: supervisor.any(),
             supervisor,

@@ -1,0 +1,134 @@
+//! The wait between two incarnations: for a backoff to pass, or for the guardian to bring the actor's group up again.
+
+use super::Cell;
+use super::body::{Body, End, Leaving, Stage};
+use crate::guardian;
+use crate::mailbox::control;
+use crate::node::Member;
+use crate::supervise::regroup::Report;
+use crate::{Actor, BoxFuture, Exit, RestartPolicy};
+use alloc::sync::Arc;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// Why an actor has not begun its next incarnation.
+#[derive(Default)]
+pub(super) struct Pause {
+    /// For so long; taken when the wait begins, which is when the incarnation before has ended.
+    pub(super) backoff: Duration,
+    sleep: Option<BoxFuture<'static, ()>>,
+    /// Until it is told to start.
+    pub(super) for_group: bool,
+    /// Its group waits to hear that it has halted.
+    pub(super) owes_report: bool,
+}
+
+impl<A: Actor> Body<A> {
+    /// The state is gone and another is to follow: at once, or after a wait.
+    pub(super) fn begin_again_or_wait(&mut self, cell: &Cell<A::Msg>) {
+        let paused = self.rare.as_ref().is_some_and(|rare| rare.pause.is_some());
+        if paused || cell.inbox.word() & control::HALT != 0 {
+            self.rare().pause.get_or_insert_default();
+            // A cancel reaches an actor that waits like one that runs.
+            cell.inbox.lower(control::ENDING);
+            self.stage = Stage::Waiting;
+        } else {
+            self.begin_again(cell);
+        }
+    }
+
+    /// The wait is over, or was cut short.
+    pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: End) {
+        self.rare().pause = None;
+        if matches!(end, End::Done) {
+            return self.begin_again(cell);
+        }
+        // Whoever failed and was not started again ends with that failure.
+        match self.rare().exit.take() {
+            Some(exit @ Exit::Failed(_)) => self.leave(cell, Leaving::Fail, exit),
+            _ => self.leave(cell, Leaving::Stop, Exit::Stopped),
+        }
+    }
+
+    /// Ready when the next incarnation may begin (`Done`), or the actor is to end without one (`Stopped`).
+    pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let (word, closed) = (cell.inbox.word(), cell.inbox.is_closed());
+            let for_good = word & control::FOR_GOOD != 0;
+            if word & control::STOP != 0 && (for_good || cell.node.policy() != RestartPolicy::Permanent) {
+                return Poll::Ready(End::Stopped);
+            }
+            // The supervisor ends its children's input: what is queued is to be handled, and nobody is going to say start.
+            if word & control::GO != 0 || (for_good && closed) {
+                cell.inbox.lower(if for_good { control::GO | control::HALT } else { control::GO });
+                return Poll::Ready(End::Done);
+            }
+            let pause = self.rare().pause.get_or_insert_default();
+            if word & control::HALT != 0 {
+                cell.inbox.lower(control::HALT);
+                (pause.for_group, pause.owes_report) = (true, true);
+            }
+            if pause.poll_backoff(cell, cx).is_ready() {
+                if !pause.for_group {
+                    return Poll::Ready(End::Done);
+                }
+                if core::mem::take(&mut pause.owes_report) {
+                    guardian::report(&cell.node, Report::Halted);
+                    continue;
+                }
+            }
+            if cell.inbox.pause(cx.waker(), word, closed) {
+                return cell.rest(Poll::Pending);
+            }
+        }
+    }
+
+    /// The incarnation is up. Whoever waited for that hears of it, and the strategy if there was one before.
+    pub(super) fn say_up(&self, cell: &Cell<A::Msg>) {
+        self.say_started(cell);
+        if self.cx.incarnation() > 0 {
+            let child = Arc::clone(self.cx.cell()) as Arc<dyn Member>;
+            guardian::call_hook(&child, |strategy, child| strategy.after_restart(child));
+        }
+        if cell.inbox.word() & control::AWAITED != 0 {
+            cell.inbox.lower(control::AWAITED);
+            guardian::report(&cell.node, Report::Started);
+        }
+    }
+}
+
+impl Pause {
+    pub(super) fn of(backoff: Duration, for_group: bool) -> Option<Self> {
+        (for_group || !backoff.is_zero()).then_some(Self { backoff, sleep: None, for_group, owes_report: for_group })
+    }
+
+    fn poll_backoff<M>(&mut self, cell: &Cell<M>, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.backoff.is_zero() {
+            let runtime = cell.node.runtime();
+            self.sleep = Some(runtime.sleep_until(runtime.now() + core::mem::take(&mut self.backoff)));
+        }
+        let Some(sleep) = &mut self.sleep else { return Poll::Ready(()) };
+        let polled = sleep.as_mut().poll(cx);
+        if polled.is_ready() {
+            self.sleep = None;
+        }
+        polled
+    }
+}
+
+/// What a supervisor does to an actor that is one of a group.
+impl<M: Send + 'static> Cell<M> {
+    /// Ends the incarnation, to start again when told; a temporary one ends for good.
+    pub(super) fn halt_for_group(self: Arc<Self>) {
+        if self.node.policy() == RestartPolicy::Temporary {
+            return self.wind_down(crate::node::WindDown::Stop);
+        }
+        self.inbox.lower(control::GO);
+        self.raise(control::HALT);
+    }
+
+    pub(super) fn start_with_group(&self) {
+        self.inbox.lower(control::HALT);
+        self.raise(control::GO | control::AWAITED);
+    }
+}
