@@ -48,33 +48,35 @@ mod place {
     use super::Member;
     use alloc::sync::Arc;
     use core::cell::Cell;
+    use core::mem::ManuallyDrop;
+
+    /// Not dropped with its thread, which spares every poll the question whether that has happened: a member is here only within a
+    /// poll, and a thread does not end within one.
+    type Kept = ManuallyDrop<Option<Arc<dyn Member>>>;
 
     #[cfg(loom)]
     loom::thread_local! {
-        static MEMBER: Cell<Option<Arc<dyn Member>>> = Cell::new(None);
+        static MEMBER: Cell<Kept> = Cell::new(Kept::new(None));
         static WAKER: Cell<usize> = Cell::new(0);
     }
     #[cfg(not(loom))]
     std::thread_local! {
-        static MEMBER: Cell<Option<Arc<dyn Member>>> = const { Cell::new(None) };
+        static MEMBER: Cell<Kept> = const { Cell::new(Kept::new(None)) };
         static WAKER: Cell<usize> = const { Cell::new(0) };
     }
 
     #[inline]
     pub(super) fn swap(member: Option<Arc<dyn Member>>, waker: usize) -> (Option<Arc<dyn Member>>, usize) {
-        // A thread that is ending has no place any more; nothing is polled on it.
-        let outer = MEMBER.try_with(|place| place.replace(member)).unwrap_or(None);
-        (outer, WAKER.with(|place| place.replace(waker)))
+        let outer = MEMBER.with(|place| place.replace(Kept::new(member)));
+        (Kept::into_inner(outer), WAKER.with(|place| place.replace(waker)))
     }
 
     pub(super) fn member() -> Option<Arc<dyn Member>> {
-        MEMBER
-            .try_with(|place| {
-                let member = place.take();
-                place.set(member.clone());
-                member
-            })
-            .unwrap_or(None)
+        MEMBER.with(|place| {
+            let member = place.replace(Kept::new(None));
+            place.set(member.clone());
+            Kept::into_inner(member)
+        })
     }
 
     #[inline]
