@@ -196,15 +196,13 @@ impl<T> Slot<T> {
 #[must_use = "an ask does nothing unless awaited"]
 pub struct Ask<'a, M: Send + 'static, T, Q> {
     to: &'a Arc<Cell<M>>,
-    stage: Stage<'a, M, T, Q>,
+    /// Until it is asked.
+    question: Option<Q>,
+    /// Once it is asked.
+    slot: Option<Arc<Slot<T>>>,
+    /// While it waits for room.
+    sending: Option<Box<Sending<'a, M>>>,
     rare: Option<Box<Rare>>,
-}
-
-enum Stage<'a, M, T, Q> {
-    Unasked(Q),
-    Sending(Sending<'a, M>, Arc<Slot<T>>),
-    Sent(Arc<Slot<T>>),
-    Done,
 }
 
 /// What an ask with a timeout, or one from inside an actor, needs besides.
@@ -223,7 +221,7 @@ where
 {
     #[inline]
     pub(crate) fn new(to: &'a Arc<Cell<M>>, question: Q) -> Self {
-        Self { to, stage: Stage::Unasked(question), rare: None }
+        Self { to, question: Some(question), slot: None, sending: None, rare: None }
     }
 
     /// Waits at most this long.
@@ -235,45 +233,45 @@ where
     /// Asks, if that has not been done, and looks for the answer.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
-        if let Stage::Sent(slot) = &self.stage {
-            return slot.poll(cx.waker());
+        if let Some(question) = self.question.take() {
+            return self.pose(question, cx);
         }
-        match core::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Unasked(question) => {
-                let slot = Slot::awaited_by(cx.waker());
-                leave_edge(&mut self.rare, self.to, &slot, cx.waker())?;
-                match self.to.inbox().try_push(question(Reply::to(&slot))) {
-                    Ok(filling) => {
-                        self.to.mind(filling);
-                        self.stage = Stage::Sent(slot);
-                        Poll::Pending
-                    }
-                    Err(SendError::Full(message)) => self.poll_sending(Sending::new(self.to, message), slot, cx),
-                    Err(_) => Poll::Ready(Err(self.closed())),
-                }
-            }
-            Stage::Sending(sending, slot) => self.poll_sending(sending, slot, cx),
-            Stage::Sent(_) | Stage::Done => Poll::Ready(Err(AskError::Dropped)),
+        if self.sending.is_some() {
+            return self.poll_sending(cx);
+        }
+        match &self.slot {
+            Some(slot) => slot.poll(cx.waker()),
+            None => Poll::Ready(Err(AskError::Dropped)),
         }
     }
 
-    fn poll_sending(
-        &mut self,
-        mut sending: Sending<'a, M>,
-        slot: Arc<Slot<T>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<T, AskError>> {
-        match Pin::new(&mut sending).poll(cx) {
-            Poll::Pending => {
-                self.stage = Stage::Sending(sending, slot);
+    #[inline]
+    fn pose(&mut self, question: Q, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
+        let slot = Slot::awaited_by(cx.waker());
+        leave_edge(&mut self.rare, self.to, &slot, cx.waker())?;
+        let message = question(Reply::to(&slot));
+        self.slot = Some(slot);
+        match self.to.inbox().try_push(message) {
+            Ok(filling) => {
+                self.to.mind(filling);
                 Poll::Pending
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(self.closed())),
-            Poll::Ready(Ok(())) => {
-                let polled = slot.poll(cx.waker());
-                self.stage = Stage::Sent(slot);
-                polled
+            Err(SendError::Full(message)) => {
+                self.sending = Some(Box::new(Sending::new(self.to, message)));
+                self.poll_sending(cx)
             }
+            Err(_) => Poll::Ready(Err(self.closed())),
+        }
+    }
+
+    #[cold]
+    fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
+        let Some(sending) = &mut self.sending else { return Poll::Pending };
+        let sent = core::task::ready!(Pin::new(&mut **sending).poll(cx));
+        self.sending = None;
+        match sent {
+            Ok(()) => self.poll_answer(cx),
+            Err(_) => Poll::Ready(Err(self.closed())),
         }
     }
 
@@ -284,21 +282,33 @@ where
 }
 
 /// Before a question goes out: if an actor asks in its own task, leaves the edge and looks for a circle.
+#[inline]
 fn leave_edge<M: Send + 'static, T: Send + 'static>(
     rare: &mut Option<Box<Rare>>,
     to: &Arc<Cell<M>>,
     slot: &Arc<Slot<T>>,
     waker: &Waker,
 ) -> Result<(), AskError> {
-    let Some(asker) = current::polled_with(waker) else { return Ok(()) };
+    match current::polled_with(waker) {
+        Some(asker) => leave_edge_from(&asker, rare, to, slot),
+        None => Ok(()),
+    }
+}
+
+fn leave_edge_from<M: Send + 'static, T: Send + 'static>(
+    asker: &Arc<dyn Member>,
+    rare: &mut Option<Box<Rare>>,
+    to: &Arc<Cell<M>>,
+    slot: &Arc<Slot<T>>,
+) -> Result<(), AskError> {
     let target: Arc<dyn Member> = Arc::clone(to) as Arc<dyn Member>;
     let slot: Arc<dyn Unanswered> = Arc::clone(slot) as Arc<dyn Unanswered>;
     let rare = rare.get_or_insert_default();
     rare.end_edge();
     asker.begin_asking(Edge { target: Arc::clone(&target), slot: Arc::clone(&slot) });
-    rare.edge = Some((Arc::clone(&asker), slot));
+    rare.edge = Some((Arc::clone(asker), slot));
     let timeout = rare.timeout;
-    let Some(paths) = cycle(&asker, target) else { return Ok(()) };
+    let Some(paths) = cycle(asker, target) else { return Ok(()) };
     if timeout.is_some() {
         to.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(paths)));
         return Ok(());
