@@ -32,6 +32,19 @@ pub(super) struct Body<A: Actor> {
     pub(super) in_hand: bool,
     pub(super) suspended: bool,
     pub(super) has_timers: bool,
+    pub(super) early: Early,
+}
+
+/// Whether the actor parks as it takes a lone message, rather than after it: that spares it a second look into its mailbox, and costs
+/// a wake-up if another message comes meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Early {
+    /// Others came while the last message was handled.
+    Unlikely,
+    /// The mailbox was empty after the last message.
+    Likely,
+    /// It has parked, and the message is in hand.
+    Parked,
 }
 
 /// What only some actors need: those that are fed, keep copies of their messages, or have failed.
@@ -99,6 +112,7 @@ impl<A: Actor> Body<A> {
             in_hand: false,
             suspended: false,
             has_timers: false,
+            early: Early::Unlikely,
         };
         if let Some(feed) = parts.feed {
             body.rare.get_or_insert_default().feed = Some(feed);
@@ -106,18 +120,36 @@ impl<A: Actor> Body<A> {
         body
     }
 
-    /// Begins the next message. The batch is not empty and there is an actor. (Not inlined into the loop, so that the future of the
-    /// handler is all that the loop keeps while it waits.)
+    /// Begins the next message of the batch, which is not empty.
     #[inline]
-    pub(super) fn take_up(&mut self, cell: &Cell<A::Msg>) -> impl Future<Output = Result<(), A::Error>> + Send {
+    pub(super) fn take_next(&mut self, cell: &Cell<A::Msg>) -> impl Future<Output = Result<(), A::Error>> + Send {
         let message = self.batch.pop().expect("the caller has seen a message");
+        cell.inbox.begin();
+        self.take_up(cell, message)
+    }
+
+    /// Hands a message that has begun to the actor, which there is. (Not inlined into the loop, so that the future of the handler is
+    /// all that the loop keeps while it waits.)
+    #[inline]
+    pub(super) fn take_up(
+        &mut self,
+        cell: &Cell<A::Msg>,
+        message: A::Msg,
+    ) -> impl Future<Output = Result<(), A::Error>> + Send {
         let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
         self.in_hand = true;
-        cell.inbox.begin();
+        self.left -= 1;
         if let Some(extra) = cell.extra.as_deref() {
             extra.note(cell, &mut self.rare, &message);
         }
         actor.handle(message, &mut self.cx)
+    }
+
+    /// The message in hand has been handled.
+    #[inline]
+    pub(super) fn put_down(&mut self, cell: &Cell<A::Msg>) {
+        cell.inbox.finish();
+        self.in_hand = false;
     }
 
     /// Hears the next signal, if it is still there. Signals are rare, so an idle actor keeps no room for this.
@@ -155,6 +187,7 @@ impl<A: Actor> Body<A> {
     /// Does what the control word says; the end it orders, if it does.
     #[cold]
     pub(super) fn obey(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<End> {
+        self.early = Early::Unlikely;
         if word & control::STASH != 0 {
             self.settle_stash(cell);
         }
@@ -209,8 +242,40 @@ impl<A: Actor> Body<A> {
         Poll::Pending
     }
 
-    /// More messages from the inbox, else from the stream that feeds this actor; else parks.
-    pub(super) fn find_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
+    /// More messages, from wherever they come; else parks. An actor that parked early and was left alone has nothing to look for.
+    #[inline]
+    pub(super) fn find_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
+        if self.early == Early::Parked && cell.inbox.is_undisturbed() && self.waits_for_messages_only() {
+            self.early = Early::Likely;
+            return Poll::Pending;
+        }
+        self.look_for_work(cell, cx)
+    }
+
+    /// Whether nothing but its mailbox and its control word has anything for this actor.
+    #[inline]
+    fn waits_for_messages_only(&self) -> bool {
+        !self.has_timers && self.rare.as_ref().is_none_or(|rare| rare.feed.is_none() && rare.kept.is_none())
+    }
+
+    /// The lone message of an actor that parks early, else what there is. Out of line, so that resting early stays short.
+    #[inline(never)]
+    fn look_for_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
+        if self.early == Early::Likely
+            && let Some(message) = cell.take_alone(cx.waker())
+        {
+            self.early = Early::Parked;
+            return Poll::Ready(Refill::Alone(message));
+        }
+        let found = self.look_everywhere(cell, cx);
+        let idle = found.is_pending() && self.batch.is_empty() && !self.suspended && self.waits_for_messages_only();
+        self.early = if idle { Early::Likely } else { Early::Unlikely };
+        found
+    }
+
+    /// More messages from the inbox, else from timers or the stream that feeds this actor; else parks.
+    #[inline(never)]
+    fn look_everywhere(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
         if self.step_aside(cx).is_pending() {
             return Poll::Pending;
         }
@@ -251,7 +316,7 @@ impl<A: Actor> Body<A> {
 
 impl<A: Actor> Body<A> {
     /// Delivers what timers have become due: each message is accepted here and taken next.
-    fn poll_timers(&mut self, cell: &Cell<A::Msg>, quiet: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
+    fn poll_timers(&mut self, cell: &Cell<A::Msg>, quiet: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
         let queued = self.batch.len();
         let (polled, none_left) = cell.inbox.with_timers(|timers| {
             let polled = timers.poll(cell.node.runtime(), cell.inbox.taken(), quiet, &mut self.batch, cx);
@@ -270,7 +335,12 @@ impl<M> Default for Rare<M> {
 }
 
 impl<M: Send + 'static> Rare<M> {
-    pub(super) fn poll_feed(&mut self, cell: &Cell<M>, batch: &mut Vec<M>, cx: &mut core::task::Context<'_>) -> Poll<Refill> {
+    pub(super) fn poll_feed(
+        &mut self,
+        cell: &Cell<M>,
+        batch: &mut Vec<M>,
+        cx: &mut core::task::Context<'_>,
+    ) -> Poll<Refill<M>> {
         let Some(feed) = &mut self.feed else { return Poll::Pending };
         match feed.as_mut().poll_next(cx) {
             Poll::Pending => Poll::Pending,

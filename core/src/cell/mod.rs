@@ -30,7 +30,7 @@ use crate::mailbox::{Inbox, Refill, control};
 use crate::node::{Childless, Node};
 use crate::props::{Extra, Parts};
 use alloc::sync::Arc;
-use body::{Body, End, Stage};
+use body::{Body, Early, End, Stage};
 use core::future::{Future, poll_fn};
 use guarded::Guarded;
 
@@ -83,6 +83,7 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
             body.say_up(cell);
         }
         cell.begin_batch();
+        body.early = Early::Unlikely;
         let mut signals = 0;
         loop {
             let word = cell.inbox.word();
@@ -101,16 +102,11 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
             }
             if !body.batch.is_empty() && !body.suspended && body.left > 0 {
                 signals = 0;
-                body.left -= 1;
-                if let Err(error) = body.take_up(cell).await {
+                if let Err(error) = body.take_next(cell).await {
                     return End::Failed(error.into());
                 }
-                cell.inbox.finish();
-                body.in_hand = false;
-                if body.left > 0 {
-                    continue;
-                }
-                cell.handler_returned();
+                body.put_down(cell);
+                continue;
             }
             let found = poll_fn(|cx| {
                 let found = body.find_work(cell, cx);
@@ -120,11 +116,23 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 }
                 cell.rest(found)
             });
-            match found.await {
+            let handling = match found.await {
+                Refill::Alone(message) => body.take_up(cell, message),
                 Refill::Ended => return End::Closed,
-                Refill::Control => signals = 0,
-                Refill::Messages => cell.begin_batch(),
+                Refill::Control => {
+                    signals = 0;
+                    continue;
+                }
+                Refill::Messages => {
+                    cell.begin_batch();
+                    continue;
+                }
+            };
+            signals = 0;
+            if let Err(error) = handling.await {
+                return End::Failed(error.into());
             }
+            body.put_down(cell);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::events::{Event, EventKinds, Lint};
 use crate::hub;
 use crate::mailbox::{Stopwatch, control};
 use alloc::boxed::Box;
-use core::task::Context;
+use core::task::{Context, Waker};
 use core::time::Duration;
 
 impl<M> Cell<M> {
@@ -25,6 +25,12 @@ impl<M> Cell<M> {
         if hub::somebody_times() {
             self.inbox.mark(control::TIMED);
         }
+    }
+
+    /// As [`Inbox::take_alone`](crate::mailbox::Inbox::take_alone), unless somebody may want to know how long its handler takes.
+    #[inline]
+    pub(super) fn take_alone(&self, waker: &Waker) -> Option<M> {
+        if hub::somebody_times() { None } else { self.inbox.take_alone(waker) }
     }
 
     /// Between two messages: the handler before is over, and another one begins if `handles_next`.

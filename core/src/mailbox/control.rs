@@ -52,7 +52,7 @@ pub(super) const QUIET: u32 = SENDERS | AWAITED | FOR_GOOD;
 
 /// Where the receiver's task is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub(crate) enum Posture {
     Outside,
     Polling,
@@ -87,7 +87,7 @@ impl<M> Inbox<M> {
 
     #[inline]
     pub(crate) fn set_posture(&self, posture: Posture) {
-        self.posture.store(posture as u32, Ordering::Relaxed);
+        self.posture.store(posture as u8, Ordering::Relaxed);
     }
 
     /// Sets control bits and gives back the waker of a receiver that must look at them now.

@@ -9,6 +9,7 @@
 //!
 //! ```text
 //!  parked:   Running ──refill finds nothing──► Idle ──push or control──► Running
+//!               ├───────take_alone, early────► Idle
 //!               ├───────handler is pending───► InHandler ──cancel──────► Running   (a push does not wake it)
 //!               └───────suspended────────────► Suspended ──any control─► Running   (a push does not wake it)
 //! ```
@@ -23,29 +24,35 @@
 //!    it parks: a bit is never missed.
 //! 4. A waiting send keeps its message in the waiting list. The receiver, or a later push that finds room, moves it to the queue, in
 //!    order and before anything newer, so a `tell` never overtakes it and dropping the send leaks no slot.
-//! 5. What only some mailboxes need lies in one box that is allocated when first needed.
+//! 5. A receiver may park early: as it takes the only message there is, before it handles it. Whatever comes meanwhile wakes its task,
+//!    which is then polled once more, so it may rest after its handler without another look.
+//! 6. What only some mailboxes need lies in one box that is allocated when first needed.
 
 use super::control::{self, Posture};
 use super::state::{Filling, Parked, State};
 use super::{Mailbox, Overflow, Priority, SendError};
 use crate::lock::Lock;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::{Counts, DeadLetterReason};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
 pub(crate) struct Inbox<M> {
     pub(super) word: AtomicU32,
-    pub(super) posture: AtomicU32,
+    pub(super) posture: AtomicU8,
+    /// The receiver has parked early and no message has come since; a hint, except that it is false once a handler has waited.
+    undisturbed: AtomicBool,
     pub(super) taken: AtomicUsize,
     handled: AtomicUsize,
     pub(super) state: Lock<State<M>>,
 }
 
 /// What the receiver found.
-pub(crate) enum Refill {
+pub(crate) enum Refill<M> {
     /// The batch has messages.
     Messages,
+    /// The only message there was; its handling has begun, and the receiver is parked.
+    Alone(M),
     /// Control has something to say.
     Control,
     /// The end of input, and nothing is left.
@@ -53,8 +60,8 @@ pub(crate) enum Refill {
 }
 
 /// What there was under the lock.
-enum Found {
-    Some(Refill),
+enum Found<M> {
+    Some(Refill<M>),
     Senders,
     Nothing,
 }
@@ -69,7 +76,8 @@ impl<M> Inbox<M> {
     pub(crate) fn new(kind: Mailbox) -> Self {
         Self {
             word: AtomicU32::new(0),
-            posture: AtomicU32::new(Posture::Outside as u32),
+            posture: AtomicU8::new(Posture::Outside as u8),
+            undisturbed: AtomicBool::new(false),
             taken: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),
             state: Lock::new(State::new(kind)),
@@ -110,6 +118,7 @@ impl<M> Inbox<M> {
             None
         });
         if let Some(waker) = waker {
+            self.undisturbed.store(false, Ordering::Relaxed);
             waker.wake();
         }
         message.map_or(Ok(()), Err)
@@ -175,8 +184,34 @@ impl<M> Inbox<M> {
         self.state.with(|state| state.accepted = state.accepted.wrapping_add(1));
     }
 
+    /// Takes the only message there is, begins it, and parks the receiver. `None` if there are more or none, or something to look at.
+    #[inline]
+    pub(crate) fn take_alone(&self, waker: &Waker) -> Option<M> {
+        let mut replaced = None;
+        let message = self.state.with(|state| {
+            if state.closed || self.word() != 0 {
+                return None;
+            }
+            let message = state.take_alone()?;
+            self.begin();
+            state.measure(&self.taken);
+            state.parked = Parked::Idle;
+            replaced = state.remember(waker);
+            Some(message)
+        });
+        drop(replaced);
+        self.undisturbed.store(message.is_some(), Ordering::Relaxed);
+        message
+    }
+
+    /// Whether the receiver that parked early may rest now. If not, it may go on at once with what has come.
+    #[inline]
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.undisturbed.load(Ordering::Relaxed)
+    }
+
     /// Fills `batch`, or parks the receiver if it may. `batch` must be empty.
-    pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill> {
+    pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill<M>> {
         let mut replaced = None;
         let found = self.state.with(|state| {
             if state.take_some(batch) {
@@ -226,6 +261,7 @@ impl<M> Inbox<M> {
 
     /// Leaves the waker for a handler that is pending, so that a cancel reaches it. False if a cancel came first.
     pub(crate) fn park_in_handler(&self, waker: &Waker) -> bool {
+        self.undisturbed.store(false, Ordering::Relaxed);
         let mut old = None;
         let admitted = self.state.with(|state| {
             state.parked = Parked::InHandler;

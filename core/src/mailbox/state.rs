@@ -221,9 +221,8 @@ impl<M> State<M> {
             let full = core::mem::replace(&mut self.chunk, Vec::with_capacity(chunk::<M>()));
             self.cold().backlog.push_back(full);
         } else if self.chunk.len() == self.chunk.capacity() {
-            // Room for one at first: that is all that most actors ever need at a time, and what an idle one keeps. Then for as
-            // many as came the last time.
-            let more = if self.chunk.is_empty() { 1 } else { (self.chunk.len() * 3).max(usize::from(self.usual)) };
+            // Room for as many as came the last time, which for most actors is one, and what an idle one keeps.
+            let more = (self.chunk.len() * 3).max(usize::from(self.usual)).max(1);
             self.chunk.reserve_exact(more.min(chunk::<M>() - self.chunk.len()));
         }
         self.chunk.push(message);
@@ -260,6 +259,19 @@ impl<M> State<M> {
         self.usual = self.chunk.len() as u16;
         core::mem::swap(&mut self.chunk, batch);
         true
+    }
+
+    /// The only message, out of a chunk that an idle actor may keep. `None` where it is not so simple.
+    #[inline]
+    pub(super) fn take_alone(&mut self) -> Option<M> {
+        if self.chunk.len() != 1 || self.chunk.capacity() * size_of::<M>() > KEEP_BYTES {
+            return None;
+        }
+        if self.cold.as_ref().is_some_and(|cold| !cold.backlog.is_empty() || !cold.waiting.is_empty()) {
+            return None;
+        }
+        self.usual = 1;
+        self.chunk.pop()
     }
 
     /// From the lanes, or from the backlog, which is older than the chunk.

@@ -134,3 +134,88 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         assert!(cell.inbox().counts().is_settled());
     });
 }
+
+/// A receiver that parks as it takes the only message there is: whatever comes while it handles that one is found.
+#[test]
+fn loom_a9_two_senders_against_a_receiver_that_parks_early() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        let senders = [1, 2].map(|message| {
+            let to = Arc::clone(&cell);
+            thread::spawn(move || assert!(to.inbox().try_push(message).is_ok()))
+        });
+        let mut receiver = Receiver::early(&cell);
+        assert_eq!(receiver.run(2), Met::Message);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+
+        assert_eq!(receiver.handled.iter().sum::<u32>(), 3);
+        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+    });
+}
+
+#[test]
+fn loom_a7_stop_against_a_receiver_that_parks_early() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let to = Arc::clone(&cell);
+        let stopper = thread::spawn(move || to.raise(control::STOP));
+        let mut receiver = Receiver::early(&cell);
+        assert_eq!(receiver.drain(), Met::Stop);
+        receiver.leave();
+        let sent = sender.join().unwrap();
+        stopper.join().unwrap();
+
+        assert_eq!(receiver.handled.len() + receiver.buried.len(), usize::from(sent.is_ok()));
+        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+    });
+}
+
+#[test]
+fn loom_a7_close_against_a_receiver_that_parks_early() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let to = Arc::clone(&cell);
+        let closer = thread::spawn(move || to.close());
+        let mut receiver = Receiver::early(&cell);
+        assert_eq!(receiver.drain(), Met::End);
+        let sent = sender.join().unwrap();
+        closer.join().unwrap();
+
+        assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()));
+        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+    });
+}
+
+/// The handler of a message that was taken early has to wait: from then on the receiver is not parked for the next message, and looks
+/// for it when the handler is done.
+#[test]
+fn loom_a9_a_handler_that_waits_after_parking_early() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        assert!(cell.inbox().try_push(1).is_ok());
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || assert!(to.inbox().try_push(2).is_ok()));
+        let mut receiver = Receiver::early(&cell);
+        let mut waited = false;
+        block_on(poll_fn(|cx| {
+            while receiver.handled.len() < 2 {
+                if receiver.poll_next(cx.waker()).is_pending() {
+                    return Poll::Pending;
+                }
+                if !core::mem::replace(&mut waited, true) {
+                    assert!(cell.inbox().park_in_handler(cx.waker()));
+                    // What the handler waits for has come.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
+            Poll::Ready(())
+        }));
+        sender.join().unwrap();
+        assert_eq!(receiver.handled, [1, 2]);
+    });
+}

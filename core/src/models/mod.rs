@@ -143,6 +143,9 @@ struct Receiver<M> {
     batch: Vec<M>,
     handled: Vec<M>,
     buried: Vec<M>,
+    /// Parks as it takes a lone message, and has done so.
+    early: bool,
+    parked: bool,
 }
 
 /// What a receiver came upon.
@@ -155,14 +158,33 @@ enum Met {
 
 impl<M: Send + 'static> Receiver<M> {
     fn of(cell: &Arc<Cell<M>>) -> Self {
-        Self { cell: Arc::clone(cell), batch: Vec::new(), handled: Vec::new(), buried: Vec::new() }
+        let cell = Arc::clone(cell);
+        Self { cell, batch: Vec::new(), handled: Vec::new(), buried: Vec::new(), early: false, parked: false }
+    }
+
+    /// One that parks as it takes a lone message, and rests after it if nothing has come meanwhile.
+    fn early(cell: &Arc<Cell<M>>) -> Self {
+        Self { early: true, ..Self::of(cell) }
     }
 
     fn poll_next(&mut self, waker: &Waker) -> Poll<Met> {
         let inbox = self.cell.inbox();
         loop {
+            let parked = core::mem::take(&mut self.parked);
             if inbox.word() & control::STOP != 0 {
                 return Poll::Ready(Met::Stop);
+            }
+            if parked && inbox.is_undisturbed() {
+                return Poll::Pending;
+            }
+            if self.early
+                && self.batch.is_empty()
+                && let Some(message) = inbox.take_alone(waker)
+            {
+                self.parked = true;
+                self.handled.push(message);
+                inbox.finish();
+                return Poll::Ready(Met::Message);
             }
             if let Some(message) = self.batch.pop() {
                 inbox.begin();
@@ -173,7 +195,7 @@ impl<M: Send + 'static> Receiver<M> {
             match inbox.refill(&mut self.batch, true, waker) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Refill::Ended) => return Poll::Ready(Met::End),
-                Poll::Ready(Refill::Messages | Refill::Control) => {}
+                Poll::Ready(_) => {}
             }
         }
     }
@@ -185,12 +207,19 @@ impl<M: Send + 'static> Receiver<M> {
 
     /// Handles messages until something else comes.
     fn drain(&mut self) -> Met {
-        loop {
-            match self.next() {
-                Met::Message => {}
-                end => return end,
+        self.run(usize::MAX)
+    }
+
+    /// Handles messages as one task, until there are `enough` or something else comes.
+    fn run(&mut self, enough: usize) -> Met {
+        block_on(poll_fn(|cx| {
+            loop {
+                match self.poll_next(cx.waker()) {
+                    Poll::Ready(Met::Message) if self.handled.len() < enough => {}
+                    polled => return polled,
+                }
             }
-        }
+        }))
     }
 
     /// The end of an actor: takes no more, and makes dead letters of what is left.

@@ -36,6 +36,21 @@ fn loom_a4_waiting_send_against_the_receiver_making_room() {
     });
 }
 
+/// A receiver that parks as it takes its message makes room in the same moment, and leaves nobody waiting beside an empty queue.
+#[test]
+fn loom_a4_waiting_send_against_a_receiver_that_parks_early() {
+    explore(|| {
+        let cell = full();
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
+        let mut receiver = Receiver::early(&cell);
+        assert_eq!(receiver.run(2), Met::Message);
+        assert_eq!(sender.join().unwrap(), Ok(()));
+        assert_eq!(receiver.handled, [1, 2]);
+        assert!(cell.inbox().counts().is_settled());
+    });
+}
+
 /// Two wait; the one that waited first gets in first, and nobody is forgotten.
 #[test]
 fn loom_a4_two_waiting_sends_share_one_place() {
