@@ -38,6 +38,17 @@ pub const NAME_LEN_MAX: usize = 128;
 
 const INLINE_LEN_MAX: usize = 22;
 
+/// The bytes of which most names are made, and which stand in any place of one: letters, digits, `-` and `_`.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        plain[byte] = (byte as u8).is_ascii_alphanumeric() || byte == b'-' as usize || byte == b'_' as usize;
+        byte += 1;
+    }
+    plain
+};
+
 /// One step of a path: a name given by a user, or one made from the id of whatever was not named.
 #[derive(Clone)]
 pub struct Name(Text);
@@ -55,8 +66,7 @@ impl Name {
     pub fn new(text: &str) -> Result<Self, NameError> {
         let fault = |why| Err(NameError { name: shorten(text), why });
         // Nearly every name is of this kind, and is checked in one pass over its bytes.
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if !text.is_empty() && text.len() <= NAME_LEN_MAX && text.bytes().all(plain) {
+        if !text.is_empty() && text.len() <= NAME_LEN_MAX && text.bytes().all(|byte| PLAIN[usize::from(byte)]) {
             return Ok(Self::unchecked(text));
         }
         if text.trim().is_empty() {
@@ -107,10 +117,15 @@ impl Name {
 
     /// The text of a name a user chose, `None` for one made from an id.
     pub(crate) fn given(&self) -> Option<&str> {
+        self.given_bytes().and_then(|bytes| core::str::from_utf8(bytes).ok())
+    }
+
+    /// As [`given`](Self::given), for whoever only compares: reading the bytes as text takes a pass over them.
+    pub(crate) fn given_bytes(&self) -> Option<&[u8]> {
         match &self.0 {
             Text::Made(_) => None,
-            Text::Short { len, bytes } => core::str::from_utf8(&bytes[..usize::from(*len)]).ok(),
-            Text::Long(text) => Some(text),
+            Text::Short { len, bytes } => Some(&bytes[..usize::from(*len)]),
+            Text::Long(text) => Some(text.as_bytes()),
         }
     }
 
@@ -144,7 +159,7 @@ impl fmt::Debug for Name {
 
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
-        self.made_from() == other.made_from() && self.given() == other.given()
+        self.made_from() == other.made_from() && self.given_bytes() == other.given_bytes()
     }
 }
 
@@ -154,7 +169,7 @@ impl Eq for Name {}
 impl Ord for Name {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         let key = |name: &Self| name.made_from().map_or((1, ActorId(0)), |id| (0, id));
-        key(self).cmp(&key(other)).then_with(|| self.given().cmp(&other.given()))
+        key(self).cmp(&key(other)).then_with(|| self.given_bytes().cmp(&other.given_bytes()))
     }
 }
 
@@ -179,7 +194,7 @@ impl PartialEq<&str> for Name {
 impl Hash for Name {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.made_from().hash(state);
-        self.given().hash(state);
+        self.given_bytes().hash(state);
     }
 }
 

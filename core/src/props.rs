@@ -142,12 +142,11 @@ impl<A: Actor> Props<A> {
         Arc::get_mut(extra).expect("props are not shared before they are spawned")
     }
 
-    pub(crate) fn policy(&self) -> RestartPolicy {
-        self.policy
-    }
-
-    /// Sets up how `node` supervises its children, if the recipe says so.
+    /// Sets up how `node` is supervised and supervises its children, where the recipe says so.
     pub(crate) fn equip(&self, node: &Node) {
+        if self.policy != RestartPolicy::default() {
+            node.set_policy(self.policy);
+        }
         if self.strategy.is_some() || self.sink.is_some() {
             let (strategy, sink) = (self.strategy.clone(), self.sink.clone());
             node.with_guardian(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));

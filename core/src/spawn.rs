@@ -103,26 +103,33 @@ fn prepare<A: Actor>(parent: &Arc<dyn Member>, name: Option<&str>, props: &Props
     if kind.capacity == 0 {
         return Err(Refusal::NoCapacity);
     }
-    let node = new_node(parent, name)?.with_policy(props.policy());
+    let node = new_node(parent, name)?;
     props.equip(&node);
     let cell = Arc::new(Cell::new(node, Inbox::new(kind), props.shared_extra()));
-    let child: Arc<dyn Member> = Arc::clone(&cell) as Arc<dyn Member>;
-    if adopt(parent, Arc::clone(&child))? || parent.node().world().strategy.is_some() {
+    if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || parent.node().world().strategy.is_some() {
+        let child = Arc::clone(&cell) as Arc<dyn Member>;
         guardian::call_hook(&child, |strategy, child| strategy.before_start(child));
     }
     Ok(cell)
 }
 
 /// A node below `parent`, not yet in its table.
+#[inline]
 pub(crate) fn new_node(parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
-    let given = name.map(Name::new).transpose()?;
-    let id = parent.node().world().next_id();
-    Ok(Node::new(Above::Parent(Arc::clone(parent)), id, given.unwrap_or(Name::made(id))))
+    let next_id = || parent.node().world().next_id();
+    let node = |id, name| Node::new(Above::Parent(Arc::clone(parent)), id, name);
+    match name {
+        Some(name) => Name::new(name).map(|name| node(next_id(), name)).map_err(Refusal::Name),
+        None => {
+            let id = next_id();
+            Ok(node(id, Name::made(id)))
+        }
+    }
 }
 
 /// Puts a member into its parent's table. True if the parent has a strategy that may want to hear of it.
 pub(crate) fn adopt(parent: &Arc<dyn Member>, child: Arc<dyn Member>) -> Result<bool, Refusal> {
-    parent.node().adopt(Arc::clone(&child)).map_err(|refused| {
+    parent.node().adopt(child).map_err(|(refused, child)| {
         let parent = parent.node().path();
         match refused {
             Refused::ShuttingDown => Refusal::ShuttingDown { parent },

@@ -12,6 +12,7 @@ use core::future::Future;
 use core::hash::BuildHasher;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
@@ -63,26 +64,28 @@ impl Family {
         self.children.iter().map(|(_, child)| child)
     }
 
-    fn find(&self, name: &str) -> Option<usize> {
+    fn find(&self, name: &[u8]) -> Option<usize> {
         let hash = self.hasher.hash_one(name);
-        let is_it = |slot: &u32| self.children[*slot as usize].node().name.given() == Some(name);
+        let is_it = |slot: &u32| self.children[*slot as usize].node().name.given_bytes() == Some(name);
         self.names.find(hash, is_it).map(|slot| *slot as usize)
     }
 
-    fn claim_name(&mut self, name: &str, slot: usize) -> Result<(), Refused> {
-        if self.find(name).is_some() {
-            return Err(Refused::NameTaken);
-        }
+    fn claim_name(&mut self, name: &[u8], slot: usize) -> Result<(), Refused> {
         let Self { names, children, hasher, .. } = self;
-        let rehash = |slot: &u32| hasher.hash_one(children[*slot as usize].node().name.given().unwrap_or_default());
-        names.insert_unique(hasher.hash_one(name), slot as u32, rehash);
-        Ok(())
+        let given = |slot: &u32| children[*slot as usize].node().name.given_bytes().unwrap_or_default();
+        match names.entry(hasher.hash_one(name), |slot| given(slot) == name, |slot| hasher.hash_one(given(slot))) {
+            Entry::Occupied(_) => Err(Refused::NameTaken),
+            Entry::Vacant(free) => {
+                free.insert(slot as u32);
+                Ok(())
+            }
+        }
     }
 
     /// Takes a child out of the table, for the caller to drop outside the lock.
     pub(super) fn let_go(&mut self, node: &Node) -> Option<Arc<dyn Member>> {
         let slot = node.slot.load(Ordering::Relaxed);
-        if let Some(name) = node.name.given() {
+        if let Some(name) = node.name.given_bytes() {
             let hash = self.hasher.hash_one(name);
             if let Ok(entry) = self.names.find_entry(hash, |at| *at == slot) {
                 entry.remove();
@@ -126,16 +129,19 @@ impl Family {
 }
 
 impl Node {
-    /// Takes a child in, unless this node is ending or the name is taken. True if there is a strategy that may want to hear of it.
-    pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<bool, Refused> {
+    /// Takes a child in, unless this node is ending or the name is taken: then it comes back. True if there is a strategy that may
+    /// want to hear of it.
+    pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<bool, (Refused, Arc<dyn Member>)> {
         self.life.with(|life| {
             if life.phase != Phase::Open || life.cancel().is_some() {
-                return Err(Refused::ShuttingDown);
+                return Err((Refused::ShuttingDown, child));
             }
             let family = life.family();
             let slot = family.children.vacant_key();
-            if let Some(name) = child.node().name.given() {
-                family.claim_name(name, slot)?;
+            if let Some(name) = child.node().name.given_bytes()
+                && let Err(refused) = family.claim_name(name, slot)
+            {
+                return Err((refused, child));
             }
             child.node().slot.store(slot as u32, Ordering::Relaxed);
             family.children.insert(child);
@@ -147,7 +153,7 @@ impl Node {
     pub(crate) fn child(&self, name: &Name) -> Option<Arc<dyn Member>> {
         self.life.with(|life| {
             let family = life.known_family()?;
-            match name.given() {
+            match name.given_bytes() {
                 Some(name) => family.find(name).map(|slot| Arc::clone(&family.children[slot])),
                 None => family.members().find(|child| child.node().name == *name).cloned(),
             }

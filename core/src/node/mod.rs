@@ -320,9 +320,8 @@ impl Node {
         self.events().failure(&self.failure(0, reason));
     }
 
-    pub(crate) fn with_policy(self, policy: RestartPolicy) -> Self {
+    pub(crate) fn set_policy(&self, policy: RestartPolicy) {
         self.life.with(|life| life.policy = policy);
-        self
     }
 
     pub(crate) fn policy(&self) -> RestartPolicy {
