@@ -1,6 +1,7 @@
 //! `Wakers`: the tasks that wait for one thing. A waiter that is dropped leaves nothing behind, and a single one costs no allocation.
 
 use crate::catch;
+use alloc::boxed::Box;
 use core::task::Waker;
 use slab::Slab;
 
@@ -10,7 +11,8 @@ use slab::Slab;
 #[derive(Default)]
 pub(crate) struct Wakers {
     first: Option<Waker>,
-    rest: Slab<Waker>,
+    /// Boxed, because most things have one waiter at most.
+    rest: Option<Box<Slab<Waker>>>,
     generation: u32,
 }
 
@@ -33,7 +35,7 @@ impl Wakers {
             Some(known) => Some(core::mem::replace(known, waker.clone())),
             None => {
                 let at = match &mut self.first {
-                    Some(_) => Some(self.rest.insert(waker.clone()) as u32),
+                    Some(_) => Some(self.rest.get_or_insert_default().insert(waker.clone()) as u32),
                     none => {
                         *none = Some(waker.clone());
                         None
@@ -49,7 +51,7 @@ impl Wakers {
         match place.at {
             _ if place.generation != self.generation => None,
             None => self.first.as_mut(),
-            Some(at) => self.rest.get_mut(at as usize),
+            Some(at) => self.rest.as_mut()?.get_mut(at as usize),
         }
     }
 
@@ -58,35 +60,46 @@ impl Wakers {
         match key.take()? {
             place if place.generation != self.generation => None,
             Place { at: None, .. } => self.first.take(),
-            Place { at: Some(at), .. } => self.rest.try_remove(at as usize),
+            Place { at: Some(at), .. } => self.rest.as_mut()?.try_remove(at as usize),
         }
     }
 
     /// Takes all waiters, for the caller to wake outside its lock.
     #[inline]
     pub(crate) fn take(&mut self) -> Taken {
-        if self.first.is_none() && self.rest.is_empty() {
+        if self.first.is_none() && self.rest.is_none() {
             return None;
         }
         self.generation = self.generation.wrapping_add(1);
-        Some((self.first.take(), core::mem::take(&mut self.rest)))
+        Some((self.first.take(), self.rest.take()))
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.rest.len() + usize::from(self.first.is_some())
+        self.rest.as_ref().map_or(0, |rest| rest.len()) + usize::from(self.first.is_some())
     }
 }
 
 /// Those that were waiting, if there were any.
-pub(crate) type Taken = Option<(Option<Waker>, Slab<Waker>)>;
+pub(crate) type Taken = Option<Waiters>;
+
+/// The first, and the others.
+pub(crate) type Waiters = (Option<Waker>, Option<Box<Slab<Waker>>>);
 
 /// Wakes all of them. One that panics harms nobody else.
 #[inline]
 pub(crate) fn wake_all(waiting: Taken) {
-    if let Some((first, rest)) = waiting {
-        let all = first.into_iter().chain(rest.into_iter().map(|(_, waker)| waker));
-        all.for_each(|waker| drop(catch::catch(|| waker.wake())));
+    if let Some(waiters) = waiting {
+        wake_each(waiters);
+    }
+}
+
+#[inline(never)]
+fn wake_each((first, rest): Waiters) {
+    let wake = |waker: Waker| drop(catch::catch(|| waker.wake()));
+    first.into_iter().for_each(wake);
+    if let Some(rest) = rest {
+        rest.into_iter().for_each(|(_, waker)| wake(waker));
     }
 }
 

@@ -4,6 +4,7 @@ use super::watchers::Watchers;
 use super::{Cancel, Member, Node, Phase};
 use crate::wakers::wake_all;
 use crate::{CancelToken, Cause, Counts, Event, EventKinds, Exit, Signal, guardian};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 
@@ -59,7 +60,7 @@ impl Node {
 
     /// Sets the exit and runs every `on_done`, once. Gives the counts of all children it had and who watches, or `None` if it has taken
     /// its leave before.
-    fn take_leave(&self, exit: &Exit) -> Option<(Counts, Watchers)> {
+    fn take_leave(&self, exit: &Exit) -> Option<(Counts, Option<Box<Watchers>>)> {
         let (listeners, ended) = self.life.with(|life| {
             if life.exit.is_some() {
                 return None;
@@ -67,13 +68,11 @@ impl Node {
             life.phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
             let ended = life.known_family_mut().map(|family| family.report(self.parent().is_none())).unwrap_or_default();
-            let listeners = life
-                .rare
-                .as_mut()
-                .map(|rare| (core::mem::take(&mut rare.on_done), core::mem::take(&mut rare.watchers), rare.above.take()));
+            let listeners =
+                life.rare.as_mut().map(|rare| (core::mem::take(&mut rare.on_done), rare.watchers.take(), rare.above.take()));
             Some((listeners, ended))
         })?;
-        let Some((on_done, watchers, above)) = listeners else { return Some((ended, Watchers::default())) };
+        let Some((on_done, watchers, above)) = listeners else { return Some((ended, None)) };
         if let Some((token, place)) = above {
             token.forget(place);
         }
@@ -104,7 +103,8 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
     }
     let parent_exit = parent.and_then(|parent| let_go(parent, node, counts));
     // Whoever hears of the end may want the name for another: it is free by now.
-    for watcher in listening.into_iter().chain(&watchers.living()) {
+    let watchers = watchers.map(|watchers| watchers.living()).unwrap_or_default();
+    for watcher in listening.into_iter().chain(&watchers) {
         watcher.hear(Signal::Terminated(node.terminated(exit.clone())));
     }
     let waiters = node.life.with(|life| {

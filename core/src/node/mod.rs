@@ -173,7 +173,7 @@ struct Rare {
     cancel: Option<Cancel>,
     failure: Option<FailureInfo>,
     on_done: Vec<OnDone>,
-    watchers: Watchers,
+    watchers: Option<Box<Watchers>>,
     exit_waiters: Wakers,
     token: Option<CancelToken>,
     above: Option<(CancelToken, usize)>,
@@ -259,6 +259,7 @@ impl Life {
 }
 
 impl Node {
+    #[inline]
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
         let life = Life { phase: Phase::Open, exit: None, policy: RestartPolicy::Transient, rare: None };
         Self { id, name, above, slot: AtomicU32::new(0), life: Lock::new(life) }
@@ -388,7 +389,7 @@ impl Node {
         let ended = self.life.with(|life| match life.exit() {
             Some(exit) => Some(exit),
             None => {
-                life.rare().watchers.add(watcher);
+                life.rare().watchers.get_or_insert_default().add(watcher);
                 None
             }
         });
@@ -398,11 +399,15 @@ impl Node {
     }
 
     pub(crate) fn unwatch(&self, watcher: ActorId) {
-        self.life.with(|life| life.rare.iter_mut().for_each(|rare| rare.watchers.remove(watcher)));
+        self.life.with(|life| {
+            if let Some(watchers) = life.rare.as_mut().and_then(|rare| rare.watchers.as_mut()) {
+                watchers.remove(watcher);
+            }
+        });
     }
 
     pub(crate) fn watchers(&self) -> Vec<Arc<dyn Member>> {
-        self.life.with(|life| life.rare.as_ref().map(|rare| rare.watchers.living()).unwrap_or_default())
+        self.life.with(|life| life.rare.as_ref()?.watchers.as_ref().map(|watchers| watchers.living())).unwrap_or_default()
     }
 
     fn terminated(&self, exit: Exit) -> Terminated {
@@ -415,6 +420,10 @@ impl Node {
             (Phase::Gone, Some(exit)) => (Poll::Ready(exit), None),
             _ => (Poll::Pending, life.rare().exit_waiters.register(key, waker)),
         });
+        if polled.is_ready() {
+            // Whoever waited was taken out before it was woken.
+            *key = None;
+        }
         drop(replaced);
         polled
     }
