@@ -28,7 +28,9 @@ pub(crate) struct Inside<'a> {
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        (*self.home, _) = place::swap(self.outer.0.take(), self.outer.1);
+        let (member, _) = place::swap(self.outer.0.take(), self.outer.1);
+        // Home is empty since `enter`, so there is nothing to drop.
+        core::mem::forget(core::mem::replace(self.home, member));
     }
 }
 

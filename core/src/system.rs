@@ -137,7 +137,7 @@ impl System {
 
     /// Starts an actor at `/user/name`.
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        self.root().spawn(name, props)
+        spawn::actor(&self.user_member(), Some(name), props)
     }
 
     /// Starts an actor that needs no name.

@@ -49,6 +49,7 @@ impl<M> Cell<M> {
 }
 
 impl<M: Send + 'static> Cell<M> {
+    #[inline]
     pub(crate) fn new(node: Node, inbox: Inbox<M>, extra: Option<Arc<Extra<M>>>) -> Self {
         Self { node, inbox, extra }
     }

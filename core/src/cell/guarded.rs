@@ -25,13 +25,14 @@ pin_project! {
         #[pin]
         inner: Option<F>,
         cell: &'a Cell<M>,
-        member: Option<Arc<dyn Member>>,
+        member: &'a mut Option<Arc<dyn Member>>,
     }
 }
 
-impl<'a, M: Send + 'static, F: Future> Guarded<'a, M, F> {
-    pub(super) fn new(cell: &'a Arc<Cell<M>>, inner: F) -> Self {
-        Self { inner: Some(inner), cell, member: Some(Arc::clone(cell) as Arc<dyn Member>) }
+impl<'a, M, F: Future> Guarded<'a, M, F> {
+    /// `member` is the cell once more, lent to whoever asks who is being polled.
+    pub(super) fn new(cell: &'a Cell<M>, member: &'a mut Option<Arc<dyn Member>>, inner: F) -> Self {
+        Self { inner: Some(inner), cell, member }
     }
 }
 

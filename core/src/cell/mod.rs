@@ -27,7 +27,7 @@ mod waiting;
 
 use crate::Actor;
 use crate::mailbox::{Inbox, Refill, control};
-use crate::node::{Childless, Node};
+use crate::node::{Childless, Member, Node};
 use crate::props::{Extra, Parts};
 use alloc::sync::Arc;
 use body::{Body, Early, End, Stage};
@@ -48,17 +48,20 @@ pub(crate) struct Cell<M> {
 /// The whole life of an actor, as one task.
 pub(crate) fn live<A: Actor>(cell: Arc<Cell<A::Msg>>, parts: Parts<A>) -> impl Future<Output = ()> + Send {
     let mut body = Body::new(Arc::clone(&cell), parts);
+    let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
     // Blocks and not `async fn`s, here and below: an `async fn` stores its arguments twice.
     async move {
         while body.stage != Stage::Gone {
             // The stages share their memory: an idle actor keeps room for the largest and not for each.
             let end = match body.stage {
-                Stage::Run | Stage::Gone => Guarded::new(&cell, drain(&cell, &mut body)).await,
-                Stage::Restarting => Guarded::new(&cell, body.restarting(&cell)).await.map(End::of),
-                Stage::EndChildren => Guarded::new(&cell, Childless::of(&cell.node)).await.map(|()| End::Done),
-                Stage::Stopped => Guarded::new(&cell, body.stopped(&cell)).await.map(End::of),
-                Stage::Waiting => Guarded::new(&cell, poll_fn(|cx| body.poll_wait(&cell, cx))).await,
-                Stage::Bury => Guarded::new(&cell, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await.map(|()| End::Done),
+                Stage::Run | Stage::Gone => Guarded::new(&cell, &mut member, drain(&cell, &mut body)).await,
+                Stage::Restarting => Guarded::new(&cell, &mut member, body.restarting(&cell)).await.map(End::of),
+                Stage::EndChildren => Guarded::new(&cell, &mut member, Childless::of(&cell.node)).await.map(|()| End::Done),
+                Stage::Stopped => Guarded::new(&cell, &mut member, body.stopped(&cell)).await.map(End::of),
+                Stage::Waiting => Guarded::new(&cell, &mut member, poll_fn(|cx| body.poll_wait(&cell, cx))).await,
+                Stage::Bury => {
+                    Guarded::new(&cell, &mut member, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await.map(|()| End::Done)
+                }
             };
             body.next_stage(&cell, end);
         }

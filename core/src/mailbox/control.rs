@@ -169,6 +169,7 @@ impl<M> Inbox<M> {
         let mut timers = self.state.with(|state| state.cold().timers.take()).unwrap_or_default();
         let answer = f(&mut timers);
         if !timers.is_empty() {
+            self.keeps_more.store(true, Ordering::Relaxed);
             self.state.with(|state| state.cold().timers = Some(timers));
         }
         answer
@@ -176,6 +177,9 @@ impl<M> Inbox<M> {
 
     /// Takes all timers out, for the caller to drop.
     pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
+        if !self.keeps_more.load(Ordering::Relaxed) {
+            return None;
+        }
         self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.timers.take()))
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Inbox<M> {
     pub(super) posture: AtomicU8,
     /// The receiver has parked early and no message has come since; a hint, except that it is false once a handler has waited.
     undisturbed: AtomicBool,
+    /// The actor has set a timer or put a message aside. Only its own task does, and only its own task asks.
+    pub(super) keeps_more: AtomicBool,
     pub(super) taken: AtomicUsize,
     handled: AtomicUsize,
     pub(super) state: Lock<State<M>>,
@@ -73,11 +75,13 @@ pub(crate) type Pushed<M> = Result<Option<Filling>, SendError<M>>;
 type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
 
 impl<M> Inbox<M> {
+    #[inline]
     pub(crate) fn new(kind: Mailbox) -> Self {
         Self {
             word: AtomicU32::new(0),
             posture: AtomicU8::new(Posture::Outside as u8),
             undisturbed: AtomicBool::new(false),
+            keeps_more: AtomicBool::new(false),
             taken: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),
             state: Lock::new(State::new(kind)),

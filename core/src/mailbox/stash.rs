@@ -29,6 +29,7 @@ impl<M> Default for Stash<M> {
 impl<M> Inbox<M> {
     /// Puts a message aside, or gives it back if `capacity` are.
     pub(crate) fn stash(&self, message: M, capacity: usize) -> Result<(), M> {
+        self.keeps_more.store(true, Ordering::Relaxed);
         self.state.with(|state| {
             let stash = state.cold().stash.get_or_insert_default();
             if stash.aside.len() >= capacity {
@@ -44,6 +45,9 @@ impl<M> Inbox<M> {
 
     /// Brings back all that was put aside.
     pub(crate) fn unstash(&self) {
+        if !self.keeps_more.load(Ordering::Relaxed) {
+            return;
+        }
         let any = self.state.with(|state| {
             let stash = state.cold.as_mut().and_then(|cold| cold.stash.as_mut());
             stash.is_some_and(|stash| {
