@@ -6,7 +6,7 @@
 //! Invariants:
 //! 1. A sink runs under no lock, in the task in which the failure came up, or in the one that tries again.
 //! 2. A failure that a sink refused is tried again in the order in which failures came, [`ATTEMPTS_MAX`] times in all, with growing
-//!    pauses; then, or if more than [`REFUSED_KEPT_MAX`] wait, it goes to the root as undeliverable. It never goes nowhere.
+//!    pauses; what waits behind a refused one is as good as refused, and is tried for itself the last time; then, or if more than [`REFUSED_KEPT_MAX`] wait, it goes to the root as undeliverable. It never goes nowhere.
 //! 3. One task per tree tries again, a child of the topmost guardian, and only while something waits. When it is cut off, at shutdown,
 //!    what waits goes to the root.
 
@@ -244,18 +244,20 @@ impl Drop for Tending {
     }
 }
 
-/// Tries each once, in order, but nobody who has refused in this round. False if nothing is left, and the task may end.
+/// Tries each once, in order, but no sink that has refused in this round. False if nothing is left, and the task may end.
 fn try_again(world: &World) -> bool {
     // They stay in the queue meanwhile, so that whatever comes for the same sink waits behind them.
     let round = world.refused.waiting.with(|waiting| waiting.queue.clone());
     let tried = round.len();
     let mut left: VecDeque<Undelivered> = VecDeque::new();
     for mut one in round {
-        if left.iter().any(|other| Arc::ptr_eq(&other.sink, &one.sink)) {
+        one.attempts += 1;
+        let behind = left.iter().any(|other| Arc::ptr_eq(&other.sink, &one.sink));
+        if behind && one.attempts < ATTEMPTS_MAX {
+            // Its sink has refused in this round: that counts for all that wait for it.
             left.push_back(one);
             continue;
         }
-        one.attempts += 1;
         match attempt(&*one.sink, one.failure.clone()) {
             Ok(()) => {}
             Err(_) if one.attempts >= ATTEMPTS_MAX => give_up(world, one),
