@@ -142,7 +142,7 @@ pub enum DeadLetterReason {
     Failed,
     /// The mailbox was full and drops the newest.
     Newest,
-    /// The mailbox was full and drops the oldest.
+    /// The mailbox was full and drops the oldest; with priorities, the oldest of the lowest.
     Oldest,
     /// A newer message took its place in a conflated mailbox.
     Conflated,

@@ -366,6 +366,32 @@ fn a6_priorities_go_from_0_to_7_and_need_a_mailbox_that_has_them() {
 }
 
 #[test]
+fn a6_drop_oldest_never_drops_a_message_for_a_less_urgent_one() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let letters = dead_letters(&system);
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).prioritised().drop_oldest());
+    let tell = |n, priority| actor.tell_envelope(PriorityEnvelope::new(note(n), Priority::new(priority).unwrap())).unwrap();
+    let buried =
+        || letters.take().into_iter().map(|(text, reason)| (text, reason == DeadLetterReason::Oldest)).collect::<Vec<_>>();
+    let oldest = |n: u32| vec![(n.to_string(), true)];
+    tell(1, 7);
+    tell(2, 5);
+    tell(3, 4);
+    assert_eq!(buried(), oldest(3), "it is the lowest itself");
+    tell(4, 5);
+    assert_eq!(buried(), oldest(2), "the older of two equals");
+    tell(5, 6);
+    assert_eq!(buried(), oldest(4), "the lowest, though it is the newest");
+    actor.tell(note(6)).unwrap();
+    assert_eq!(buried(), oldest(6), "a plain one stands in the middle");
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take(), texts([1_000, 1, 5]));
+    assert_eq!(actor.counts(), Counts { accepted: 7, handled: 3, failed: 0, dead_lettered: 4 });
+}
+
+#[test]
 fn a6_a_waiting_send_keeps_its_priority() {
     let sim = Sim::new(0);
     let system = sim.system("s");

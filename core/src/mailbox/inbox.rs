@@ -168,10 +168,9 @@ impl<M> Inbox<M> {
         let overflow = if may_drop { state.overflow } else { Overflow::Fail };
         let (reason, victim) = match overflow {
             Overflow::Fail => return Err(SendError::Full(message)),
-            Overflow::DropNewest => {
-                state.accepted = state.accepted.wrapping_add(1);
-                state.count_removed();
-                return Ok((None, Some((message, DeadLetterReason::Newest))));
+            Overflow::DropNewest => return Ok((None, Some((state.turn_away(message), DeadLetterReason::Newest)))),
+            Overflow::DropOldest if state.is_below_all(priority) => {
+                return Ok((None, Some((state.turn_away(message), DeadLetterReason::Oldest))));
             }
             Overflow::DropOldest => (DeadLetterReason::Oldest, state.pop_oldest()),
             Overflow::Conflate => (DeadLetterReason::Conflated, state.pop_oldest()),

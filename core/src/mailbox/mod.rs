@@ -63,7 +63,8 @@ impl Mailbox {
         self
     }
 
-    /// A `tell` to the full mailbox is accepted, and the oldest message not yet taken becomes a dead letter.
+    /// A `tell` to the full mailbox is accepted, and the oldest message not yet taken becomes a dead letter. With priorities it is the
+    /// oldest of the lowest there is, which is the one that comes if all that wait are more urgent.
     #[must_use]
     pub const fn drop_oldest(mut self) -> Self {
         self.overflow = Overflow::DropOldest;

@@ -289,6 +289,23 @@ impl<M> State<M> {
         self.cold().lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 
+    /// Whether all that waits has a higher priority than this.
+    pub(super) fn is_below_all(&self, priority: Priority) -> bool {
+        let lowest = self
+            .cold
+            .as_ref()
+            .filter(|_| self.has_priorities())
+            .and_then(|cold| cold.lanes.iter().position(|lane| !lane.is_empty()));
+        lowest.is_some_and(|lowest| lowest > usize::from(priority.get()))
+    }
+
+    /// A message is accepted and is a dead letter at once; it comes back to be buried.
+    pub(super) fn turn_away(&mut self, message: M) -> M {
+        self.accepted = self.accepted.wrapping_add(1);
+        self.count_removed();
+        message
+    }
+
     /// The oldest part of what is queued: a chunk or a lane.
     pub(super) fn take_oldest(&mut self) -> Option<(Vec<M>, VecDeque<M>)> {
         if let Some(cold) = self.cold.as_mut() {
