@@ -34,6 +34,10 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::command("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
         Step::command("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),
         Step::command("build-no-std", &mut cargo(&["build", "--package", "pleach-core", "--no-default-features"])),
+        Step::command(
+            "test-no-std",
+            &mut cargo(&["test", "--package", "pleach-core", "--no-default-features", "--test", "result_road"]),
+        ),
         Step::command("test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
         Step::command(
