@@ -6,7 +6,7 @@ use crate::mailbox::{PriorityEnvelope, SendError, Sending, control};
 use crate::node::{self, Member, WindDown};
 use crate::scope;
 use crate::wakers::Key;
-use crate::{ActorId, ActorPath, Cause, Counts, Exit, Signal, SystemMessage};
+use crate::{ActorId, ActorPath, Cause, Counts, Exit, Recipient, Signal, SystemMessage};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -62,6 +62,12 @@ impl<M: Send + 'static> ActorRef<M> {
         Q: FnOnce(Reply<T>) -> M,
     {
         Ask::new(&self.cell, question)
+    }
+
+    /// The same actor for code that speaks of `N`s: each is made into a message of this actor by `adapt`, after its mailbox has taken
+    /// it. See [`Recipient`].
+    pub fn map<N: Send + 'static>(&self, adapt: impl Fn(N) -> M + Send + Sync + 'static) -> Recipient<N> {
+        Recipient::from(self.clone()).map(adapt)
     }
 
     /// Puts something into the control lane, which is never full. `Err` gives it back once the actor has ended.

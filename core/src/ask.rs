@@ -9,7 +9,7 @@ use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
-use crate::{ActorPath, ActorRef, BoxFuture, Cause, Event, EventKinds, Exit, FailureInfo, Lint, Runtime};
+use crate::{ActorPath, BoxFuture, Cause, Event, EventKinds, Exit, FailureInfo, Lint, Runtime};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -290,27 +290,27 @@ fn leave_edge<M: Send + 'static, T: Send + 'static>(
     waker: &Waker,
 ) -> Result<(), AskError> {
     match current::polled_with(waker) {
-        Some(asker) => leave_edge_from(&asker, rare, to, slot),
+        Some(asker) => {
+            leave_edge_from(&asker, rare, Arc::clone(to) as Arc<dyn Member>, Arc::clone(slot) as Arc<dyn Unanswered>)
+        }
         None => Ok(()),
     }
 }
 
-fn leave_edge_from<M: Send + 'static, T: Send + 'static>(
+fn leave_edge_from(
     asker: &Arc<dyn Member>,
     rare: &mut Option<Box<Rare>>,
-    to: &Arc<Cell<M>>,
-    slot: &Arc<Slot<T>>,
+    target: Arc<dyn Member>,
+    slot: Arc<dyn Unanswered>,
 ) -> Result<(), AskError> {
-    let target: Arc<dyn Member> = Arc::clone(to) as Arc<dyn Member>;
-    let slot: Arc<dyn Unanswered> = Arc::clone(slot) as Arc<dyn Unanswered>;
     let rare = rare.get_or_insert_default();
     rare.end_edge();
     asker.begin_asking(Edge { target: Arc::clone(&target), slot: Arc::clone(&slot) });
     rare.edge = Some((Arc::clone(asker), slot));
     let timeout = rare.timeout;
-    let Some(paths) = cycle(asker, target) else { return Ok(()) };
+    let Some(paths) = cycle(asker, Arc::clone(&target)) else { return Ok(()) };
     if timeout.is_some() {
-        to.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(paths)));
+        target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(paths)));
         return Ok(());
     }
     Err(AskError::Cycle(paths))
@@ -333,8 +333,9 @@ impl<T: Send + 'static> Posed<T> {
     }
 
     /// It is about to be sent to `to`, and to nobody else.
-    pub(crate) fn goes_to<M: Send + 'static>(&mut self, to: &ActorRef<M>, waker: &Waker) -> Result<(), AskError> {
-        leave_edge(&mut self.rare, to.cell(), &self.slot, waker)
+    pub(crate) fn goes_to(&mut self, to: &Arc<dyn Member>, waker: &Waker) -> Result<(), AskError> {
+        let Some(asker) = current::polled_with(waker) else { return Ok(()) };
+        leave_edge_from(&asker, &mut self.rare, Arc::clone(to), Arc::clone(&self.slot) as Arc<dyn Unanswered>)
     }
 
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<T, AskError>> {

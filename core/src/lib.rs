@@ -44,6 +44,7 @@ mod path;
 mod pool;
 mod produce;
 mod props;
+mod recipient;
 mod runtime;
 mod scope;
 mod snapshot;
@@ -88,6 +89,7 @@ pub use path::{ActorId, ActorPath, NAME_LEN_MAX, Name, NameError, NameFault, Pat
 pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError};
 pub use produce::{Produced, Producer, Unreceived};
 pub use props::{BoxStream, FnActor, Props};
+pub use recipient::{Recipient, RecipientAsk, RecipientSend};
 pub use runtime::{BoxFuture, Random, Runtime};
 pub use scope::{Launch, Scope, WaitAll, WaitError};
 pub use spawn::{Refusal, SpawnError};

@@ -146,8 +146,9 @@ pub fn scope() -> Result<Scope, NoRuntime> {
 pub mod prelude {
     pub use crate::{
         Actor, ActorPath, ActorRef, ActorSystem, AskError, CancelToken, Cause, Context, Counts, Event, EventKinds, Exit,
-        FailureEventHub, FailureInfo, Mailbox, OneForOne, Pool, Priority, PriorityEnvelope, Props, Reply, RootContext, Scope,
-        SendError, Signal, SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, Terminated, Topic,
+        FailureEventHub, FailureInfo, Mailbox, OneForOne, Pool, Priority, PriorityEnvelope, Props, Recipient, Reply,
+        RootContext, Scope, SendError, Signal, SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, Terminated,
+        Topic,
     };
     pub use std::time::Duration;
 }

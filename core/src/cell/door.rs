@@ -83,7 +83,7 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     /// Drops a message. A panic in that is a failure on record, and changes nothing else.
-    pub(super) fn discard(&self, message: M) {
+    pub(crate) fn discard(&self, message: M) {
         if let Err(reason) = catch::catch(|| drop(message)) {
             self.node.events().failure(&self.node.failure(0, reason));
         }
@@ -119,7 +119,7 @@ impl<M: Send + 'static> Cell<M> {
     }
 }
 
-pub(super) fn type_name<M>() -> Cow<'static, str> {
+pub(crate) fn type_name<M>() -> Cow<'static, str> {
     Cow::Borrowed(core::any::type_name::<M>())
 }
 

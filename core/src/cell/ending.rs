@@ -274,9 +274,10 @@ impl<A: Actor> Body<A> {
         };
         for _ in 0..BURIALS_PER_POLL_MAX {
             if self.batch.is_empty() {
-                match cell.inbox.take_left_over() {
-                    Some(left) => self.batch = left,
-                    None => return Poll::Ready(()),
+                match cell.inbox.poll_left_over(waker) {
+                    Poll::Ready(Some(left)) => self.batch = left,
+                    Poll::Ready(None) => return Poll::Ready(()),
+                    Poll::Pending => return cell.rest(Poll::Pending),
                 }
             }
             if let Some(message) = self.batch.pop() {
@@ -399,6 +400,7 @@ impl<A: Actor> Drop for Body<A> {
         }
         let cell = &Arc::clone(self.cx.cell());
         cell.inbox.close();
+        cell.inbox.forsake();
         self.settle_in_hand(cell, false);
         cell.inbox.unstash();
         self.settle_stash(cell);

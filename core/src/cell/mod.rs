@@ -32,6 +32,7 @@ use crate::props::{Extra, Parts};
 use alloc::sync::Arc;
 use body::{Body, Early, End, Stage};
 use core::future::{Future, poll_fn};
+pub(crate) use door::type_name;
 use guarded::Guarded;
 
 /// After this many messages in one poll an actor lets others run.

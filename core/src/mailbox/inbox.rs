@@ -1,6 +1,7 @@
 //! `Inbox`: the queue of one actor, with its control word. Many senders, one receiver.
 //!
-//! What is under its lock is in `state`, sends that wait for room are in `waiting`, the control lane in `control`.
+//! What is under its lock is in `state`, sends that wait for room are in `waiting`, pushes in two steps in `slots`, the
+//! control lane in `control`.
 //!
 //! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an empty one, turns it round so that it can
 //! pop from the end, and works through it without the lock; beyond 1,024 messages a full chunk goes to a backlog, so that no
@@ -26,11 +27,13 @@
 //!    order and before anything newer, so a `tell` never overtakes it and dropping the send leaks no slot.
 //! 5. A receiver may park early: as it takes the only message there is, before it handles it. Whatever comes meanwhile wakes its task,
 //!    which is then polled once more, so it may rest after its handler without another look.
-//! 6. What only some mailboxes need lies in one box that is allocated when first needed.
+//! 6. A push in two steps (`slots`) holds its place and is accepted before its message is there. The receiver neither ends nor leaves
+//!    before that message has come.
+//! 7. What only some mailboxes need lies in one box that is allocated when first needed.
 
 use super::control::{self, Posture};
-use super::state::{Filling, Parked, State};
-use super::{Mailbox, Overflow, Priority, SendError};
+use super::state::{Filling, MadeRoom, Parked, State};
+use super::{Mailbox, Priority, SendError};
 use crate::lock::Lock;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::{Counts, DeadLetterReason};
@@ -165,21 +168,21 @@ impl<M> Inbox<M> {
             state.measure(&self.taken);
             return Ok((state.unpark_if_idle(), None));
         }
-        let overflow = if may_drop { state.overflow } else { Overflow::Fail };
-        let (reason, victim) = match overflow {
-            Overflow::Fail => return Err(SendError::Full(message)),
-            Overflow::DropNewest => return Ok((None, Some((state.turn_away(message), DeadLetterReason::Newest)))),
-            Overflow::DropOldest if state.is_below_all(priority) => {
-                return Ok((None, Some((state.turn_away(message), DeadLetterReason::Oldest))));
-            }
-            Overflow::DropOldest => (DeadLetterReason::Oldest, state.pop_oldest()),
-            Overflow::Conflate => (DeadLetterReason::Conflated, state.pop_oldest()),
-        };
-        if victim.is_some() {
-            state.count_removed();
+        if !may_drop {
+            return Err(SendError::Full(message));
         }
-        state.put(message, priority);
-        Ok((state.unpark_if_idle(), victim.map(|victim| (victim, reason))))
+        match state.make_room(priority) {
+            MadeRoom::Made(dropped) => {
+                state.put(message, priority);
+                Ok((state.unpark_if_idle(), dropped))
+            }
+            MadeRoom::TurnAway(reason) => {
+                state.accepted = state.accepted.wrapping_add(1);
+                state.count_removed();
+                Ok((None, Some((message, reason))))
+            }
+            MadeRoom::No => Err(SendError::Full(message)),
+        }
     }
 
     /// One more item from a source beside the queue: it is accepted and taken at once.
@@ -224,12 +227,12 @@ impl<M> Inbox<M> {
             if self.word() & !control::QUIET != 0 {
                 return Found::Some(Refill::Control);
             }
-            if state.closed {
+            if state.closed && state.none_held() {
                 return Found::Some(Refill::Ended);
             }
             // The list is looked at under the lock and not the bit before it: a send that has just come to wait may not have seen
             // the room that the receiver has made, and would be left waiting beside an empty queue.
-            if state.cold.is_some() && !state.nobody_waits() {
+            if state.cold.is_some() && !state.nobody_waits() && !state.closed && state.room(&self.taken) > 0 {
                 return Found::Senders;
             }
             if may_park {
@@ -333,14 +336,6 @@ impl<M> Inbox<M> {
         self.state.with(|state| state.closed)
     }
 
-    /// The next part of what is left over after the end, the oldest last.
-    pub(crate) fn take_left_over(&self) -> Option<Vec<M>> {
-        let (chunk, lane) = self.state.with(State::take_oldest)?;
-        let mut left = if lane.is_empty() { chunk } else { lane.into() };
-        left.reverse();
-        Some(left)
-    }
-
     /// The handling of one message begins. Only the receiver calls this, so a plain store is enough.
     #[inline]
     pub(crate) fn begin(&self) {
@@ -402,6 +397,7 @@ impl<M> Inbox<M> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.with(|state| state.chunk.is_empty() && state.cold.as_ref().is_none_or(|cold| cold.is_empty()))
+        self.state
+            .with(|state| state.chunk.is_empty() && state.cold.as_ref().is_none_or(|cold| cold.is_empty() && cold.held == 0))
     }
 }

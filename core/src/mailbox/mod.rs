@@ -4,6 +4,7 @@ pub(crate) mod control;
 mod inbox;
 mod send;
 mod signals;
+mod slots;
 mod stash;
 mod state;
 mod waiting;
@@ -11,6 +12,7 @@ mod waiting;
 pub(crate) use control::Posture;
 pub(crate) use inbox::{Inbox, Refill};
 pub use send::{SendError, Sending};
+pub(crate) use slots::{Held, Hold};
 pub use stash::STASH_CAPACITY_DEFAULT;
 pub(crate) use state::{Filling, Stopwatch};
 

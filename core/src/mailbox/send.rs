@@ -43,6 +43,18 @@ impl<M> SendError<M> {
     }
 }
 
+impl SendError<()> {
+    /// The same error with what was refused.
+    pub(crate) fn with_message<M>(self, message: M) -> SendError<M> {
+        match self {
+            Self::Full(()) => SendError::Full(message),
+            Self::Closed(()) => SendError::Closed(message),
+            Self::Cancelled((), cause) => SendError::Cancelled(message, cause),
+            Self::NoPriorities(()) => SendError::NoPriorities(message),
+        }
+    }
+}
+
 impl<M> fmt::Display for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,9 +6,9 @@ use super::{Mailbox, Overflow, Priority};
 use crate::ask::{Edge, Unanswered};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::timers::Timers;
-use crate::{BoxFuture, Instant};
+use crate::{BoxFuture, DeadLetterReason, Instant};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
@@ -66,6 +66,12 @@ pub(super) struct Cold<M> {
     pub(super) lanes: Vec<VecDeque<M>>,
     pub(super) waiting: BTreeMap<u64, Waiting<M>>,
     pub(super) next_key: u64,
+    /// Waiting sends that were given room and have not come for it yet.
+    pub(super) granted: BTreeSet<u64>,
+    /// Messages that were accepted and are still being made.
+    pub(super) held: usize,
+    /// Nobody will take what comes.
+    pub(super) forsaken: bool,
     pub(super) removed: usize,
     pub(super) failed: u64,
     pub(super) dead_lettered: u64,
@@ -84,8 +90,19 @@ pub(crate) struct Stopwatch {
     pub(crate) alarm: Option<BoxFuture<'static, ()>>,
 }
 
+/// A full mailbox has done what its policy says.
+pub(super) enum MadeRoom<M> {
+    /// There is room now, for what was dropped.
+    Made(Option<(M, DeadLetterReason)>),
+    /// What comes is accepted and is a dead letter at once.
+    TurnAway(DeadLetterReason),
+    /// There is none.
+    No,
+}
+
 pub(super) struct Waiting<M> {
-    pub(super) message: M,
+    /// `None` if only room is wanted: the sender has the message.
+    pub(super) message: Option<M>,
     pub(super) priority: Priority,
     pub(super) waker: Waker,
 }
@@ -129,6 +146,9 @@ impl<M> State<M> {
                 lanes: Vec::new(),
                 waiting: BTreeMap::new(),
                 next_key: 0,
+                granted: BTreeSet::new(),
+                held: 0,
+                forsaken: false,
                 removed: 0,
                 failed: 0,
                 dead_lettered: 0,
@@ -153,7 +173,8 @@ impl<M> State<M> {
         if self.capacity == u32::MAX {
             return u32::MAX;
         }
-        self.capacity.saturating_sub(u32::try_from(self.queued(taken)).unwrap_or(u32::MAX))
+        let granted = self.cold.as_ref().map_or(0, |cold| cold.granted.len());
+        self.capacity.saturating_sub(u32::try_from(self.queued(taken) + granted).unwrap_or(u32::MAX))
     }
 
     /// What may wait above the mark: a fifth of the capacity, rounded up, so that whatever is above the mark is more than 80 %.
@@ -211,6 +232,11 @@ impl<M> State<M> {
 
     pub(super) fn put(&mut self, message: M, priority: Priority) {
         self.accepted = self.accepted.wrapping_add(1);
+        self.put_accepted(message, priority);
+    }
+
+    /// Puts in a message that has been counted.
+    pub(super) fn put_accepted(&mut self, message: M, priority: Priority) {
         if self.one_by_one {
             let lanes = &mut self.cold().lanes;
             let lane = usize::from(priority.get()).min(lanes.len() - 1);
@@ -289,21 +315,27 @@ impl<M> State<M> {
         self.cold().lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 
-    /// Whether all that waits has a higher priority than this.
-    pub(super) fn is_below_all(&self, priority: Priority) -> bool {
-        let lowest = self
-            .cold
-            .as_ref()
-            .filter(|_| self.has_priorities())
-            .and_then(|cold| cold.lanes.iter().position(|lane| !lane.is_empty()));
-        lowest.is_some_and(|lowest| lowest > usize::from(priority.get()))
+    /// Does what the overflow policy says about a message that comes when there is no room.
+    pub(super) fn make_room(&mut self, priority: Priority) -> MadeRoom<M> {
+        let reason = match self.overflow {
+            Overflow::Fail => return MadeRoom::No,
+            Overflow::DropNewest => return MadeRoom::TurnAway(DeadLetterReason::Newest),
+            Overflow::DropOldest if self.is_below_all(priority) => return MadeRoom::TurnAway(DeadLetterReason::Oldest),
+            Overflow::DropOldest => DeadLetterReason::Oldest,
+            Overflow::Conflate => DeadLetterReason::Conflated,
+        };
+        let victim = self.pop_oldest();
+        if victim.is_some() {
+            self.count_removed();
+        }
+        MadeRoom::Made(victim.map(|victim| (victim, reason)))
     }
 
-    /// A message is accepted and is a dead letter at once; it comes back to be buried.
-    pub(super) fn turn_away(&mut self, message: M) -> M {
-        self.accepted = self.accepted.wrapping_add(1);
-        self.count_removed();
-        message
+    /// Whether all that waits has a higher priority than this.
+    fn is_below_all(&self, priority: Priority) -> bool {
+        let lanes = self.cold.as_ref().filter(|cold| cold.lanes.len() > 1).map(|cold| &cold.lanes);
+        let lowest = lanes.and_then(|lanes| lanes.iter().position(|lane| !lane.is_empty()));
+        lowest.is_some_and(|lowest| lowest > usize::from(priority.get()))
     }
 
     /// The oldest part of what is queued: a chunk or a lane.

@@ -44,7 +44,7 @@ impl<M> Inbox<M> {
             let cold = state.cold();
             cold.next_key += 1;
             let key = cold.next_key;
-            cold.waiting.insert(key, Waiting { message, priority, waker: waker.clone() });
+            cold.waiting.insert(key, Waiting { message: Some(message), priority, waker: waker.clone() });
             // The receiver need not be woken: while it is parked it takes nothing, so no room appears, and before it parks it lets
             // in whoever waits.
             self.word.fetch_or(control::SENDERS, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl<M> Inbox<M> {
             let closed = state.closed;
             let Some(cold) = state.cold.as_mut() else { return (Poll::Ready(Ok(())), None) };
             if closed {
-                let given_back = cold.waiting.remove(&key).map(|waiting| waiting.message);
+                let given_back = cold.waiting.remove(&key).and_then(|waiting| waiting.message);
                 return (Poll::Ready(given_back.map_or(Ok(()), |message| Err(SendError::Closed(message)))), None);
             }
             match cold.waiting.get_mut(&key) {
@@ -83,7 +83,7 @@ impl<M> Inbox<M> {
             }
             withdrawn
         });
-        withdrawn.map(|waiting| waiting.message)
+        withdrawn.and_then(|waiting| waiting.message)
     }
 
     /// Moves waiting sends into the queue as far as there is room.
@@ -100,10 +100,15 @@ impl<M> Inbox<M> {
         }
         let mut room = state.room(&self.taken);
         while room > 0
-            && let Some((_, next)) = state.cold().waiting.pop_first()
+            && let Some((key, next)) = state.cold().waiting.pop_first()
         {
             room -= 1;
-            state.put(next.message, next.priority);
+            match next.message {
+                Some(message) => state.put(message, next.priority),
+                None => {
+                    state.cold().granted.insert(key);
+                }
+            }
             admitted.push(next.waker);
         }
         state.measure(&self.taken);

@@ -21,6 +21,7 @@ mod mailbox;
 mod reply;
 mod scope;
 mod sending;
+mod slots;
 
 use crate::cell::Cell;
 use crate::mailbox::{Inbox, Refill, control};
@@ -231,7 +232,7 @@ impl<M: Send + 'static> Receiver<M> {
                 inbox.count_removed();
                 self.buried.push(message);
             }
-            match inbox.take_left_over() {
+            match block_on(poll_fn(|cx| inbox.poll_left_over(cx.waker()))) {
                 Some(left) => self.batch = left,
                 None => return,
             }

@@ -77,7 +77,7 @@ async fn pose<M: Send + 'static, T: Send + 'static>(
         let Some(worker) = pool.choose(&message) else {
             return Err(pool.any().exit().map_or(AskError::Closed, AskError::from));
         };
-        poll_fn(|cx| Poll::Ready(posed.goes_to(&worker, cx.waker()))).await?;
+        poll_fn(|cx| Poll::Ready(posed.goes_to(&worker.any().member, cx.waker()))).await?;
         match worker.send(message).await {
             Ok(()) => break,
             Err(error) => message = error.into_message(),

@@ -1,0 +1,132 @@
+//! Pushes in two steps, through `Recipient`: a place is held, a message made, the place filled; against the receiver, against the end of
+//! input, against sends that wait for the same place, and against being dropped.
+//!
+//! Proves for these orders: A2 (what was accepted has its end, and the receiver does not leave before it is there), A3 (what is refused
+//! comes back, a dropped send leaks no place), A4 (a waiting send gets in once there is room).
+
+use super::{Met, Receiver, block_on, cell, explore, poll_once};
+use crate::cell::Cell;
+use crate::mailbox::{Sending, control};
+use crate::{ActorRef, Mailbox, Recipient, SendError};
+use alloc::sync::Arc;
+use loom::thread;
+
+/// The cell for those who speak of bytes.
+fn bytes(cell: &Arc<Cell<u32>>) -> Recipient<u8> {
+    ActorRef::new(Arc::clone(cell)).map(u32::from)
+}
+
+/// A cell whose mailbox is full with message 1.
+fn full() -> Arc<Cell<u32>> {
+    let cell = cell(Mailbox::bounded(1));
+    assert!(cell.inbox().try_push(1).is_ok());
+    cell
+}
+
+/// Whether a message is there when the input ends or not: it is handled if it was accepted.
+#[test]
+fn loom_a2_mapped_tell_against_close() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(2));
+        let to = bytes(&cell);
+        let sender = thread::spawn(move || to.tell(7));
+        let to = Arc::clone(&cell);
+        let closer = thread::spawn(move || to.close());
+        let mut receiver = Receiver::of(&cell);
+        assert_eq!(receiver.drain(), Met::End);
+        let sent = sender.join().unwrap();
+        closer.join().unwrap();
+
+        match sent {
+            Ok(()) => assert_eq!(receiver.handled, [7]),
+            error => assert_eq!((error, receiver.handled.len()), (Err(SendError::Closed(7)), 0)),
+        }
+        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+    });
+}
+
+/// As above with a stop: what is accepted and not handled is buried, and not forgotten.
+#[test]
+fn loom_a2_mapped_tell_against_the_end() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(2));
+        let to = bytes(&cell);
+        let sender = thread::spawn(move || to.tell(7));
+        let to = Arc::clone(&cell);
+        let stopper = thread::spawn(move || to.raise(control::STOP));
+        let mut receiver = Receiver::of(&cell);
+        assert_eq!(receiver.drain(), Met::Stop);
+        receiver.leave();
+        let accepted = usize::from(sender.join().unwrap().is_ok());
+        stopper.join().unwrap();
+
+        assert_eq!(receiver.handled.len() + receiver.buried.len(), accepted);
+        let counts = cell.inbox().counts();
+        assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
+    });
+}
+
+/// A mapped send and a plain one wait for one place: both get in.
+#[test]
+fn loom_a4_mapped_and_plain_sends_share_one_place() {
+    explore(|| {
+        let cell = full();
+        let to = bytes(&cell);
+        let mapped = thread::spawn(move || assert_eq!(block_on(to.send(2)), Ok(())));
+        let to = Arc::clone(&cell);
+        let plain = thread::spawn(move || assert_eq!(block_on(Sending::new(&to, 3)), Ok(())));
+        let mut receiver = Receiver::of(&cell);
+        (0..3).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        mapped.join().unwrap();
+        plain.join().unwrap();
+
+        assert_eq!(receiver.handled[0], 1);
+        assert_eq!(receiver.handled.iter().sum::<u32>(), 6);
+        assert!(cell.inbox().counts().is_settled());
+    });
+}
+
+/// A mapped send is dropped, perhaps after it was given the place: whoever waits behind it gets in.
+#[test]
+fn loom_a3_dropped_mapped_send_against_one_that_waits_behind_it() {
+    explore(|| {
+        let cell = full();
+        let to = bytes(&cell);
+        let mut dropped = to.send(2);
+        assert!(poll_once(&mut dropped).is_pending());
+        let behind = Arc::clone(&cell);
+        let sender = thread::spawn(move || block_on(Sending::new(&behind, 3)));
+        let mut receiver = Receiver::of(&cell);
+        let receiving = thread::spawn(move || {
+            (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+            receiver.handled
+        });
+        drop(dropped);
+        assert_eq!(sender.join().unwrap(), Ok(()));
+        assert_eq!(receiving.join().unwrap(), [1, 3]);
+        let counts = cell.inbox().counts();
+        assert!(counts.is_settled() && counts.accepted == 2, "{counts}");
+    });
+}
+
+/// The end of input takes back a place that was given: the message comes back, or it is handled.
+#[test]
+fn loom_a3_waiting_mapped_send_against_close() {
+    explore(|| {
+        let cell = full();
+        let to = bytes(&cell);
+        let sender = thread::spawn(move || block_on(to.send(2)));
+        let to = Arc::clone(&cell);
+        let closer = thread::spawn(move || to.close());
+        let mut receiver = Receiver::of(&cell);
+        assert_eq!(receiver.drain(), Met::End);
+        let sent = sender.join().unwrap();
+        closer.join().unwrap();
+
+        match sent {
+            Ok(()) => assert_eq!(receiver.handled, [1, 2]),
+            error => assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..])),
+        }
+        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+    });
+}
