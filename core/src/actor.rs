@@ -60,7 +60,8 @@ pub trait Actor: Sized + Send + 'static {
         core::future::ready(Ok(()))
     }
 
-    /// Hears what happens around the actor: ends of what it watches, failures of its children. Ignored by default.
+    /// Hears what happens around the actor: ends of what it watches, failures of its children. Ignored by default. To hear of it
+    /// in `handle`, as messages, see [`Props::map_system`](crate::Props::map_system).
     fn signal(&mut self, signal: Signal, cx: &mut Context<Self>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = (signal, cx);
         core::future::ready(Ok(()))

@@ -2,7 +2,7 @@
 
 use crate::escalate::EscalationSink;
 use crate::node::Node;
-use crate::{Actor, BoxError, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, SupervisorStrategy};
+use crate::{Actor, BoxError, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, Signal, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -32,7 +32,10 @@ pub(crate) struct Extra<M> {
     pub(crate) retries_max: u32,
     pub(crate) bury_failed: bool,
     pub(crate) stash_capacity: usize,
+    pub(crate) map_system: Option<MapSystem<M>>,
 }
+
+type MapSystem<M> = Box<dyn Fn(&Signal) -> Option<M> + Send + Sync>;
 
 type Describe<M> = Box<dyn Fn(&M) -> String + Send + Sync>;
 
@@ -129,6 +132,46 @@ impl<A: Actor> Props<A> {
         self
     }
 
+    /// Makes messages of the actor's own type out of what it would hear as a [`signal`](Actor::signal): the ends of what it watches and of
+    /// its children, their failures, and what was handed up from below. They come to `handle`, at the moment the signal would have come
+    /// to `signal`; where `map` gives `None`, it does.
+    ///
+    /// Such a message is before all others, since signals are, and also comes to an actor that is suspended. It counts as accepted when it
+    /// is made, takes no room in the mailbox, and is from then on like any other: handled, failed or a dead letter. A panic in `map`
+    /// is a failure of the actor, as one in `signal` is.
+    ///
+    /// ```
+    /// use pleach_core::{Actor, Context, FailureInfo, Props, Signal};
+    ///
+    /// enum Msg { Work(u32), ChildFailed(FailureInfo) }
+    ///
+    /// struct Boss;
+    ///
+    /// impl Actor for Boss {
+    ///     type Msg = Msg;
+    ///     type Error = core::convert::Infallible;
+    ///
+    ///     async fn handle(&mut self, msg: Msg, _cx: &mut Context<Self>) -> Result<(), Self::Error> {
+    ///         match msg {
+    ///             Msg::Work(_) => {}
+    ///             Msg::ChildFailed(failure) => assert!(failure.incarnation() < 3),
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let props = Props::new(|| Boss).map_system(|signal| match signal {
+    ///     Signal::Failure(failure) | Signal::Escalate(failure) => Some(Msg::ChildFailed(failure.clone())),
+    ///     _ => None,
+    /// });
+    /// # drop((props, Msg::Work(1)));
+    /// ```
+    #[must_use]
+    pub fn map_system(mut self, map: impl Fn(&Signal) -> Option<A::Msg> + Send + Sync + 'static) -> Self {
+        self.extra().map_system = Some(Box::new(map));
+        self
+    }
+
     fn extra(&mut self) -> &mut Extra<A::Msg> {
         let extra = self.extra.get_or_insert_with(|| {
             Arc::new(Extra {
@@ -137,6 +180,7 @@ impl<A: Actor> Props<A> {
                 retries_max: 0,
                 bury_failed: false,
                 stash_capacity: STASH_CAPACITY_DEFAULT,
+                map_system: None,
             })
         });
         Arc::get_mut(extra).expect("props are not shared before they are spawned")

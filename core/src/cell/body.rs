@@ -152,11 +152,29 @@ impl<A: Actor> Body<A> {
         self.in_hand = false;
     }
 
-    /// Hears the next signal, if it is still there. Signals are rare, so an idle actor keeps no room for this.
-    pub(super) fn hear(&mut self, cell: &Cell<A::Msg>) -> BoxFuture<'_, Result<(), A::Error>> {
-        match (cell.inbox.pop_signal(), self.actor.as_mut()) {
-            (Some(signal), Some(actor)) => Box::pin(actor.signal(signal, &mut self.cx)),
-            _ => Box::pin(core::future::ready(Ok(()))),
+    /// Hears the next signal, if it is still there: as a message of its own if `Props::map_system` makes it one. Signals are rare, so an
+    /// idle actor keeps no room for this.
+    pub(super) fn hear<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> BoxFuture<'a, Result<(), A::Error>> {
+        let Some(signal) = cell.inbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
+        let map_system = cell.extra.as_ref().and_then(|extra| extra.map_system.as_ref());
+        match map_system.and_then(|map| map(&signal)) {
+            Some(message) => {
+                cell.inbox.accept_from_feed();
+                cell.inbox.begin();
+                Box::pin(self.take_up(cell, message))
+            }
+            None => {
+                self.left -= 1;
+                let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
+                Box::pin(actor.signal(signal, &mut self.cx))
+            }
+        }
+    }
+
+    /// A signal has been heard; if it was a message, that was handled.
+    pub(super) fn settle_heard(&mut self, cell: &Cell<A::Msg>) {
+        if self.in_hand {
+            self.put_down(cell);
         }
     }
 

@@ -97,10 +97,10 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 }
                 if word & control::SIGNALS != 0 && signals < SIGNALS_IN_A_ROW_MAX && body.left > 0 {
                     signals += 1;
-                    body.left -= 1;
                     if let Err(error) = body.hear(cell).await {
                         return End::Failed(error.into());
                     }
+                    body.settle_heard(cell);
                     continue;
                 }
             }
