@@ -9,7 +9,7 @@ use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Task};
 use crate::timers::Timers;
 use crate::{
-    Actor, ActorId, ActorPath, ActorRef, AnyRef, CancelToken, ChildError, Exited, Instant, Props, Supervisor,
+    Actor, ActorId, ActorPath, ActorRef, AnyRef, BoxFuture, CancelToken, ChildError, Exited, Instant, Props, Supervisor,
     SupervisorStrategy, SystemMessage, TimerKey, supervisor,
 };
 use alloc::boxed::Box;
@@ -162,6 +162,65 @@ impl<A: Actor> Context<A> {
         self.cell.inbox().stashed()
     }
 
+    /// Lets `behaviour` handle the messages from the next one on, in place of [`Actor::handle`] or of what was given here before. It lasts
+    /// until [`unbecome`](Self::unbecome), or until this incarnation ends: after a restart an actor is at its first behaviour.
+    ///
+    /// Together with [`stash`](Self::stash) it makes an actor that waits for something before it goes on. Each message costs an allocation
+    /// meanwhile. Where the behaviours are few and the messages many, a `match` on the state is cheaper and as plain; an actor made
+    /// by [`Props::from_fn`] does it that way.
+    ///
+    /// ```
+    /// use pleach_core::{Actor, BoxError, Context};
+    ///
+    /// enum Msg { Opened, Line(String) }
+    ///
+    /// #[derive(Default)]
+    /// struct File { written: Vec<String> }
+    ///
+    /// impl Actor for File {
+    ///     type Msg = Msg;
+    ///     type Error = BoxError;
+    ///
+    ///     async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         match msg {
+    ///             Msg::Opened => {
+    ///                 cx.become_with(|file, msg, cx| Box::pin(file.open(msg, cx)));
+    ///                 cx.unstash_all();
+    ///             }
+    ///             line => cx.stash(line)?,
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// impl File {
+    ///     async fn open(&mut self, msg: Msg, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         if let Msg::Line(line) = msg {
+    ///             self.written.push(line);
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # drop((Msg::Line(String::new()), File::default()));
+    /// ```
+    #[doc(alias = "become")]
+    pub fn become_with<F>(&self, behaviour: F)
+    where
+        F: for<'a> Fn(&'a mut A, A::Msg, &'a mut Self) -> BoxFuture<'a, Result<(), A::Error>> + Send + Sync + 'static,
+    {
+        drop(self.cell.inbox().set_behaviour(Some(Arc::new(Behaviour::<A>(Box::new(behaviour))))));
+    }
+
+    /// Goes back to the first behaviour, [`Actor::handle`], from the next message on.
+    pub fn unbecome(&self) {
+        drop(self.cell.inbox().set_behaviour(None));
+    }
+
+    /// What handles messages in place of [`Actor::handle`].
+    pub(crate) fn behaviour(&self) -> Option<Arc<Behaviour<A>>> {
+        self.cell.inbox().behaviour().and_then(|behaviour| behaviour.downcast().ok())
+    }
+
     /// Runs `future` beside this actor, as a child task, and tells the actor what `message` makes of its output. Dropped when this
     /// incarnation ends. A panic in it is on record and does not fail the actor.
     pub fn pipe_to_self<F>(
@@ -224,6 +283,24 @@ impl<A: Actor> Context<A> {
     /// From here on tokens are fresh: a cancel that ended the incarnation does not reach its last hook.
     pub(crate) fn begin_ending(&mut self) {
         self.ending = true;
+    }
+}
+
+/// What an actor does with a message, as a value.
+pub(crate) struct Behaviour<A: Actor>(Box<Handle<A>>);
+
+type Handle<A> = dyn for<'a> Fn(&'a mut A, <A as Actor>::Msg, &'a mut Context<A>) -> BoxFuture<'a, Result<(), <A as Actor>::Error>>
+    + Send
+    + Sync;
+
+impl<A: Actor> Behaviour<A> {
+    pub(crate) fn handle<'a>(
+        &self,
+        actor: &'a mut A,
+        message: A::Msg,
+        cx: &'a mut Context<A>,
+    ) -> BoxFuture<'a, Result<(), A::Error>> {
+        (self.0)(actor, message, cx)
     }
 }
 

@@ -228,6 +228,23 @@ where
     /// });
     /// # drop(props);
     /// ```
+    ///
+    /// Such an actor changes its behaviour with its state, and is at the first one again after a restart. The state may be the behaviour:
+    ///
+    /// ```
+    /// use pleach_core::{Props, BoxError};
+    ///
+    /// struct Light(fn(&mut Light));
+    ///
+    /// fn red(light: &mut Light) { light.0 = green }
+    /// fn green(light: &mut Light) { light.0 = red }
+    ///
+    /// let props = Props::from_fn(|| Light(red), |light, (): ()| -> Result<(), BoxError> {
+    ///     (light.0)(light);
+    ///     Ok(())
+    /// });
+    /// # drop(props);
+    /// ```
     pub fn from_fn(mut state: impl FnMut() -> S + Send + 'static, handle: F) -> Self {
         Self::new(move || FnActor { state: state(), handle: handle.clone(), types: PhantomData })
     }

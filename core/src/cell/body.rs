@@ -5,7 +5,7 @@ use super::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::events::{Event, EventKinds};
 use crate::mailbox::{Refill, control};
 use crate::props::Parts;
-use crate::{Actor, AskError, BoxError, BoxFuture, BoxStream, Context, Exit, FailureInfo};
+use crate::{Actor, AskError, BoxError, BoxStream, Context, Exit, FailureInfo};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -136,13 +136,23 @@ impl<A: Actor> Body<A> {
         cell: &Cell<A::Msg>,
         message: A::Msg,
     ) -> impl Future<Output = Result<(), A::Error>> + Send {
+        self.take_up_with(cell, message, A::handle)
+    }
+
+    #[inline]
+    pub(super) fn take_up_with<'a, F>(
+        &'a mut self,
+        cell: &Cell<A::Msg>,
+        message: A::Msg,
+        handle: impl FnOnce(&'a mut A, A::Msg, &'a mut Context<A>) -> F,
+    ) -> F {
         let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
         self.in_hand = true;
         self.left -= 1;
         if let Some(extra) = cell.extra.as_deref() {
             extra.note(cell, &mut self.rare, &message);
         }
-        actor.handle(message, &mut self.cx)
+        handle(actor, message, &mut self.cx)
     }
 
     /// The message in hand has been handled.
@@ -150,32 +160,6 @@ impl<A: Actor> Body<A> {
     pub(super) fn put_down(&mut self, cell: &Cell<A::Msg>) {
         cell.inbox.finish();
         self.in_hand = false;
-    }
-
-    /// Hears the next signal, if it is still there: as a message of its own if `Props::map_system` makes it one. Signals are rare, so an
-    /// idle actor keeps no room for this.
-    pub(super) fn hear<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> BoxFuture<'a, Result<(), A::Error>> {
-        let Some(signal) = cell.inbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
-        let map_system = cell.extra.as_ref().and_then(|extra| extra.map_system.as_ref());
-        match map_system.and_then(|map| map(&signal)) {
-            Some(message) => {
-                cell.inbox.accept_from_feed();
-                cell.inbox.begin();
-                Box::pin(self.take_up(cell, message))
-            }
-            None => {
-                self.left -= 1;
-                let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
-                Box::pin(actor.signal(signal, &mut self.cx))
-            }
-        }
-    }
-
-    /// A signal has been heard; if it was a message, that was handled.
-    pub(super) fn settle_heard(&mut self, cell: &Cell<A::Msg>) {
-        if self.in_hand {
-            self.put_down(cell);
-        }
     }
 
     /// Settles what the last handler put aside or brought back.

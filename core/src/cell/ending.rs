@@ -182,6 +182,7 @@ impl<A: Actor> Body<A> {
         {
             self.record(cell, reason);
         }
+        self.drop_behaviour(cell);
         let actor = self.actor.take();
         if core::mem::needs_drop::<A>() {
             // Replies in the state are held like those of a handler, and answered with what ended it.
@@ -216,6 +217,15 @@ impl<A: Actor> Body<A> {
                 self.stage = Stage::Run;
             }
             _ => self.leave_cancelled(cell),
+        }
+    }
+
+    /// Each incarnation begins with the first behaviour.
+    fn drop_behaviour(&self, cell: &Cell<A::Msg>) {
+        if cell.inbox.word() & control::BEHAVIOUR != 0
+            && let Err(reason) = catch::catch(|| drop(cell.inbox.set_behaviour(None)))
+        {
+            self.record(cell, reason);
         }
     }
 
@@ -402,6 +412,7 @@ impl<A: Actor> Drop for Body<A> {
         cell.inbox.close();
         cell.inbox.forsake();
         self.settle_in_hand(cell, false);
+        self.drop_behaviour(cell);
         cell.inbox.unstash();
         self.settle_stash(cell);
         let left_over = core::iter::from_fn(|| cell.inbox.take_left_over()).flat_map(|left| left.into_iter().rev());

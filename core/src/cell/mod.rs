@@ -18,6 +18,7 @@
 //! 2. User code runs inside [`Guarded`] only, and its future is dropped before anything else happens to the state it borrows.
 //! 3. A parked actor has left its waker and looked at control once more since.
 
+mod aside;
 mod body;
 mod door;
 mod ending;
@@ -95,12 +96,11 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
                 if let Some(end) = body.obey(cell, word) {
                     return end;
                 }
-                if word & control::SIGNALS != 0 && signals < SIGNALS_IN_A_ROW_MAX && body.left > 0 {
-                    signals += 1;
-                    if let Err(error) = body.hear(cell).await {
+                if let Some(aside) = body.next_aside(word, &mut signals) {
+                    if let Err(error) = body.begin_aside(cell, aside).await {
                         return End::Failed(error.into());
                     }
-                    body.settle_heard(cell);
+                    body.settle_aside(cell);
                     continue;
                 }
             }

@@ -9,6 +9,7 @@ use crate::{ActorId, Signal};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::task::Waker;
 
 /// Cut off at the next await.
@@ -37,7 +38,6 @@ pub(crate) const STASH: u32 = 1 << 11;
 pub(crate) const ENDING: u32 = 1 << 9;
 /// Set by the actor itself while its handlers are timed.
 pub(crate) const TIMED: u32 = 1 << 12;
-
 /// End this incarnation, and wait to be told to start the next.
 pub(crate) const HALT: u32 = 1 << 13;
 /// Start the next incarnation.
@@ -46,9 +46,11 @@ pub(crate) const GO: u32 = 1 << 14;
 pub(crate) const AWAITED: u32 = 1 << 15;
 /// Whoever ordered the end is the supervisor: no other incarnation follows.
 pub(crate) const FOR_GOOD: u32 = 1 << 16;
+/// Set by the actor itself while another behaviour than its first handles its messages.
+pub(crate) const BEHAVIOUR: u32 = 1 << 17;
 
 /// What does not keep an idle receiver from parking.
-pub(super) const QUIET: u32 = SENDERS | AWAITED | FOR_GOOD;
+pub(super) const QUIET: u32 = SENDERS | AWAITED | FOR_GOOD | BEHAVIOUR;
 
 /// Where the receiver's task is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,6 +146,20 @@ impl<M> Inbox<M> {
             (Some(cold), stopwatch) => core::mem::replace(&mut cold.stopwatch, stopwatch),
             (None, stopwatch) => core::mem::replace(&mut state.cold().stopwatch, stopwatch),
         })
+    }
+
+    /// What handles the actor's messages in place of its first behaviour; only the actor's own task looks at it.
+    pub(crate) fn behaviour(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.state.with(|state| state.cold.as_ref().and_then(|cold| cold.behaviour.clone()))
+    }
+
+    /// Sets or clears that; gives what was there, for the caller to drop.
+    pub(crate) fn set_behaviour(&self, behaviour: Option<Arc<dyn Any + Send + Sync>>) -> Option<Arc<dyn Any + Send + Sync>> {
+        match behaviour {
+            Some(_) => self.mark(BEHAVIOUR),
+            None => drop(self.lower(BEHAVIOUR)),
+        }
+        self.state.with(|state| core::mem::replace(&mut state.cold().behaviour, behaviour))
     }
 
     /// The asks the actor awaits in its own task.

@@ -11,6 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::task::Waker;
 
 /// Most messages in one chunk, and most bytes: what a push may have to allocate or copy at once.
@@ -81,6 +82,8 @@ pub(super) struct Cold<M> {
     pub(super) timers: Option<Box<Timers<M>>>,
     pub(super) stash: Option<Box<Stash<M>>>,
     pub(super) stopwatch: Option<Box<Stopwatch>>,
+    /// A `Behaviour` of the actor, whose type is not known here.
+    pub(super) behaviour: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// How long the handler at work has been at it, while somebody listens.
@@ -158,6 +161,7 @@ impl<M> State<M> {
                 timers: None,
                 stash: None,
                 stopwatch: None,
+                behaviour: None,
             })
         })
     }
