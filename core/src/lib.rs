@@ -86,7 +86,7 @@ pub use hub::{FailureEventHub, Listening};
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, STASH_CAPACITY_DEFAULT, SendError, Sending};
 pub use node::Running;
 pub use path::{ActorId, ActorPath, NAME_LEN_MAX, Name, NameError, NameFault, PathError};
-pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError};
+pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError, PoolSend};
 pub use produce::{Produced, Producer, Unreceived};
 pub use props::{BoxStream, FnActor, Props};
 pub use recipient::{Recipient, RecipientAsk, RecipientSend};

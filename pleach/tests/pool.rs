@@ -263,3 +263,52 @@ fn a13_a_stopped_pool_buries_what_is_queued() {
     assert!(buried.iter().all(|(_, reason)| *reason == DeadLetterReason::Stopped));
     assert_eq!((log.len() + buried.len(), pool.counts().is_settled()), (10, true));
 }
+
+#[test]
+fn a3_a_send_to_a_pool_that_waits_can_be_cancelled_and_has_a_priority() {
+    let (sim, log, gate) = (Sim::new(0), Log::new(), Gate::new());
+    let system = sim.system("s");
+    let props = clerks(&log);
+    let pool = system.pool("pool", 1, move |place| props(place).mailbox(Mailbox::bounded(1).prioritised())).build().unwrap();
+    pool.tell(Msg::Pass(gate.clone())).unwrap();
+    sim.settle();
+    pool.tell(Msg::Note(1)).unwrap();
+    let token = sim.token();
+    let mut cancelled = pool.send(Msg::Note(2)).or_cancel(&token);
+    let mut plain = pool.send(Msg::Note(3));
+    assert!(poll_once(&mut cancelled).is_pending() && poll_once(&mut plain).is_pending());
+    assert!(poll_once(&mut pool.send(Msg::Note(4))).is_pending(), "and dropped, which takes it back");
+    token.cancel("impatience");
+    match sim.run(cancelled) {
+        Err(SendError::Cancelled(Msg::Note(2), cause)) => assert_eq!(cause, Cause::from("impatience")),
+        sent => panic!("not given back: {sent:?}"),
+    }
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take(), [(0, 1), (0, 3)]);
+    assert_eq!(sim.run(plain).ok(), Some(()));
+
+    assert_eq!(pool.counts(), Counts { accepted: 3, handled: 3, failed: 0, dead_lettered: 0 });
+}
+
+#[test]
+fn a6_priorities_reach_the_mailboxes_of_a_pool() {
+    let (sim, log, gate) = (Sim::new(0), Log::new(), Gate::new());
+    let system = sim.system("s");
+    let props = clerks(&log);
+    let pool = system.pool("pool", 1, move |place| props(place).mailbox(Mailbox::bounded(9).prioritised())).build().unwrap();
+    pool.tell(Msg::Pass(gate.clone())).unwrap();
+    sim.settle();
+    pool.tell(Msg::Note(1)).unwrap();
+    sim.run(pool.send(Msg::Note(2)).priority(Priority::HIGHEST)).unwrap();
+    pool.tell_envelope(PriorityEnvelope::new(Msg::Note(3), Priority::LOWEST)).unwrap();
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take().into_iter().map(|(_, n)| n).collect::<Vec<_>>(), [2, 1, 3]);
+
+    let plain = system.pool("plain", 1, clerks(&log)).build().unwrap();
+    let refused = sim.run(plain.send(Msg::Note(4)).priority(Priority::HIGHEST));
+    assert!(matches!(refused, Err(SendError::NoPriorities(Msg::Note(4)))));
+    let refused = plain.tell_envelope(PriorityEnvelope::new(Msg::Note(5), Priority::HIGHEST));
+    assert!(matches!(refused, Err(SendError::NoPriorities(Msg::Note(5)))));
+}

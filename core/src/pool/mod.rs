@@ -2,7 +2,7 @@
 //!
 //! A pool is a supervisor node with the workers as its children, and a roster of their addresses. Sending is choosing a worker and doing
 //! what the same verb of [`ActorRef`] does there; nothing stands in between, no task and no second mailbox, so conservation, order
-//! and back pressure are those of the worker. `routing` chooses, `roster` is who there is, `ask` is the verb that waits for an answer.
+//! and back pressure are those of the worker. `routing` chooses, `roster` is who there is, `send` and `ask` are the verbs that wait.
 //!
 //! ```text
 //!   place:  vacant ──hire (build, resize, replace)──► worker ──restart: same address──► worker
@@ -20,16 +20,18 @@ mod ask;
 mod builder;
 mod roster;
 mod routing;
+mod send;
 
 pub use ask::PoolAsk;
 pub use builder::{POOL_SIZE_MAX, PoolBuilder, PoolError};
+pub use send::PoolSend;
 
 use crate::actor_ref::AnyRef;
 use crate::lock::Lock;
 use crate::node::Node;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{ActorPath, ActorRef, Counts, Instant, Reply, SendError, Supervisor, catch};
+use crate::{ActorPath, ActorRef, Counts, Instant, PriorityEnvelope, Reply, SendError, Supervisor, catch};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
@@ -123,6 +125,12 @@ impl<M: Send + 'static> Pool<M> {
         self.pass_on(message, |worker, message| worker.tell(message))
     }
 
+    /// As [`tell`](Self::tell), for workers whose mailboxes have priorities.
+    pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
+        let PriorityEnvelope { message, priority } = envelope;
+        self.pass_on(message, |worker, message| worker.tell_envelope(PriorityEnvelope { message, priority }))
+    }
+
     /// Puts a message into the mailbox of the worker whose it is, if there is room.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
         self.pass_on(message, |worker, message| worker.try_send(message))
@@ -130,15 +138,8 @@ impl<M: Send + 'static> Pool<M> {
 
     /// Puts a message into the mailbox of the worker whose it is, waiting for room there. Should that worker end meanwhile, the
     /// message goes to another. Dropping the future before it is done takes the message back out.
-    pub async fn send(&self, mut message: M) -> Result<(), SendError<M>> {
-        loop {
-            let Some(worker) = self.choose(&message) else { return Err(SendError::Closed(message)) };
-            match worker.send(message).await {
-                Err(SendError::Closed(back)) => message = back,
-                sent => return sent,
-            }
-            self.let_go(&worker);
-        }
+    pub fn send(&self, message: M) -> PoolSend<'_, M> {
+        PoolSend::new(self, message)
     }
 
     /// Asks a worker and waits for the answer: `pool.ask(Msg::Left).await?`. As [`ActorRef::ask`], and the question goes to another
