@@ -144,20 +144,21 @@ async fn a4_a_send_never_waits_while_there_is_room() {
         let senders: Vec<_> = (0..2)
             .map(|_| {
                 let to = actor.clone();
+                let (done, ended) = tokio::sync::oneshot::channel();
                 std::thread::spawn(move || {
                     pleach::block_on(async move {
                         for n in 0..30_000 {
                             to.send(n).await.unwrap();
                         }
                     });
-                })
+                    done.send(()).unwrap();
+                });
+                ended
             })
             .collect();
-        let mut left = 30 * 100;
-        while senders.iter().any(|sender| !sender.is_finished()) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            left -= 1;
-            assert!(left > 0, "a sender waits for ever: {} {kind:?}", actor.counts());
+        for sender in senders {
+            let ended = tokio::time::timeout(Duration::from_secs(30), sender).await;
+            assert!(matches!(ended, Ok(Ok(()))), "a sender waits for ever: {} {kind:?}", actor.counts());
         }
         system.shutdown(Duration::from_secs(30)).await.unwrap();
         assert_eq!(system.counts(), Counts { accepted: 60_000, handled: 60_000, failed: 0, dead_lettered: 0 });

@@ -170,16 +170,20 @@ fn d2_the_blocking_loop_parks_and_never_spins() {
     let (runtime, finish) = (dispatcher.runtime(), Arc::new(AtomicBool::new(false)));
     let finished = Arc::clone(&finish);
     let sleeps = async move {
-        runtime.sleep_until(runtime.now() + Duration::from_millis(300)).await;
+        runtime.sleep_until(runtime.now() + Duration::from_millis(50)).await;
         finished.store(true, Ordering::SeqCst);
     };
     scope.launch(sleeps).unwrap();
     let sender = actor.clone();
     let began = std::time::Instant::now();
+    // Each message finds the loop at rest, or nearly.
+    let heard = Arc::clone(&handled);
     let tells = std::thread::spawn(move || {
         for n in 0..5 {
-            std::thread::sleep(Duration::from_millis(20));
             sender.tell(n).unwrap();
+            while heard.load(Ordering::SeqCst) <= n as usize {
+                std::thread::yield_now();
+            }
         }
     });
     let mut looks = 0;
@@ -187,26 +191,33 @@ fn d2_the_blocking_loop_parks_and_never_spins() {
         looks += 1;
         finish.load(Ordering::SeqCst)
     });
-    assert!(began.elapsed() >= Duration::from_millis(300));
+    assert!(began.elapsed() >= Duration::from_millis(50));
     tells.join().unwrap();
     assert_eq!(handled.load(Ordering::SeqCst), 5);
     // Two first polls, five messages, one timer, and for each a look before and after: nothing near a spin.
     assert!(dispatcher.polls() <= 8, "{} polls", dispatcher.polls());
-    assert!(looks <= 40, "looked {looks} times in 300 ms");
+    assert!(looks <= 40, "looked {looks} times in 50 ms");
 
     // And with no timer at all to wait for.
-    let runtime = dispatcher.runtime();
+    let (runtime, looks) = (dispatcher.runtime(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&looks);
     let rings = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(200));
+        // It rings when the loop has come to rest. One that spins looks ever more often meanwhile.
+        let mut before = 0;
+        while before == 0 || seen.load(Ordering::SeqCst) != before {
+            before = seen.load(Ordering::SeqCst);
+            (0..1_000).for_each(|_| std::thread::yield_now());
+        }
         runtime.spawn(Box::pin(async {}));
     });
-    let (polls, mut looks) = (dispatcher.polls(), 0);
+    let polls = dispatcher.polls();
     dispatcher.blocking_dispatch_loop(|| {
-        looks += 1;
+        looks.fetch_add(1, Ordering::SeqCst);
         dispatcher.polls() > polls
     });
     rings.join().unwrap();
-    assert!(looks <= 10, "looked {looks} times in 200 ms");
+    let looks = looks.load(Ordering::SeqCst);
+    assert!(looks <= 10, "looked {looks} times while there was nothing to do");
 }
 
 #[test]

@@ -159,24 +159,50 @@ fn e5_a_handler_that_waits_for_long_is_told_of_while_it_does() {
     });
 }
 
-#[tokio::test]
-async fn e5_a_handler_that_blocks_for_long_is_told_of_when_it_returns() {
+/// A runtime whose clock goes forward while somebody blocks its thread.
+struct Blocked(Arc<dyn Runtime>, Arc<AtomicUsize>);
+
+impl Runtime for Blocked {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        self.0.spawn(task);
+    }
+
+    fn now(&self) -> Instant {
+        self.0.now() + Duration::from_millis(self.1.load(Relaxed) as u64)
+    }
+
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        self.0.sleep_until(at)
+    }
+
+    fn random(&self) -> u64 {
+        self.0.random()
+    }
+}
+
+#[test]
+fn e5_a_handler_that_blocks_for_long_is_told_of_when_it_returns() {
+    let (sim, blocked) = (Sim::new(1), Arc::new(AtomicUsize::new(0)));
     let threshold = Duration::from_millis(20);
-    let system = ActorSystem::builder("s").long_handler(threshold).build().unwrap();
+    let runtime = Arc::new(Blocked(sim.runtime(), Arc::clone(&blocked)));
+    let system = ActorSystem::builder("s").runtime(runtime).long_handler(threshold).build().unwrap();
     let mut lints = system.hub().subscribe_with(only(EventKinds::LINTS));
     let actor = system.supervisor("crew", patient()).unwrap().spawn("a", Doer::props(&Log::new())).unwrap();
-    actor.tell(Job::act(move |_| std::thread::sleep(threshold))).unwrap();
-    actor
-        .tell(Job::work(move |_| async move {
-            std::thread::sleep(threshold);
-            Err("no".into())
-        }))
-        .unwrap();
+    let block = move |ms| {
+        blocked.fetch_add(ms, Relaxed);
+    };
+    let (first, second, third) = (block.clone(), block.clone(), block);
+    actor.tell(Job::act(move |_| first(20))).unwrap();
+    actor.tell(Job::act(move |_| second(19))).unwrap();
+    let fails = Job::work(move |_| async move {
+        third(21);
+        Err("no".into())
+    });
+    actor.tell(fails).unwrap();
     actor.close();
-    actor.exited().await;
-    let told = long(&mut lints);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().all(|(path, took)| path == "/user/crew/a" && *took >= threshold), "{told:?}");
+    sim.run(actor.exited());
+    let path = || "/user/crew/a".to_string();
+    assert_eq!(long(&mut lints), [(path(), threshold), (path(), Duration::from_millis(21))]);
 }
 
 /// A runtime that counts how often it is asked for the time.
