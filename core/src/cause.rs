@@ -119,6 +119,15 @@ impl Exit {
             _ => None,
         }
     }
+
+    /// Why whatever hangs below its token is cancelled with it.
+    pub(crate) fn cause(&self) -> Cause {
+        match self {
+            Self::Stopped | Self::Closed => Cause::Cancelled,
+            Self::Cancelled(cause) => cause.clone(),
+            Self::Failed(failure) => Cause::Failed(failure.clone()),
+        }
+    }
 }
 
 impl fmt::Display for Exit {

@@ -56,7 +56,8 @@ impl<A: Actor> Context<A> {
         self.cell.node().runtime().now()
     }
 
-    /// The token of this actor, cancelled with it and the other way round; within `stopped`, a fresh one that lasts for the grace period.
+    /// The token of this actor: cancelled with it or when it has ended, and the other way round. Within `stopped`, a fresh one that
+    /// lasts for the grace period.
     pub fn token(&self) -> CancelToken {
         let node = self.cell.node();
         if self.ending {

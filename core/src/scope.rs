@@ -229,7 +229,7 @@ impl Scope {
         PoolBuilder::new(self.member.as_member(), name, size, props)
     }
 
-    /// The token of this scope: cancelled with it, and the other way round.
+    /// The token of this scope: cancelled with it or when it has ended, and the other way round.
     pub fn token(&self) -> CancelToken {
         node::token(&self.member.as_member())
     }

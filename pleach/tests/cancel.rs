@@ -160,6 +160,72 @@ fn t2_every_kind_of_cause() {
     assert_eq!(sim.run(task.exited()), Exit::Cancelled(Cause::Dropped));
 }
 
+#[test]
+fn t2_the_token_of_what_has_ended_is_cancelled() {
+    let sim = Sim::new(2);
+    let system = sim.system("ends");
+    for end in [Scope::close, Scope::stop] {
+        let scope = system.scope("scope").unwrap();
+        let (token, below) = (scope.token(), Scope::under(&scope.token()));
+        let helper = below.launch(pending::<()>()).unwrap();
+        let (heard, at_end) = (token.clone(), Arc::new(Mutex::new(None)));
+        let tells = Arc::clone(&at_end);
+        scope.on_done(move |_| *tells.lock().unwrap() = heard.cause());
+        assert_eq!(token.cause(), None);
+        end(&scope);
+        assert!(sim.run(scope.exited()).is_clean());
+        assert_eq!(at_end.lock().unwrap().take(), Some(Cause::Cancelled), "whoever hears of the end finds it cancelled");
+        assert_eq!((token.cause(), scope.token().cause()), (Some(Cause::Cancelled), Some(Cause::Cancelled)));
+        assert_eq!(sim.run(helper.exited()), Exit::Cancelled(Cause::Cancelled));
+
+        let early = system.scope("early").unwrap();
+        end(&early);
+        sim.run(early.exited());
+        assert_eq!(early.token().cause(), Some(Cause::Cancelled), "also one that is asked for afterwards");
+    }
+}
+
+/// Fails on every message, and shows the token of its first incarnation.
+struct ShowsItsToken(Arc<Mutex<Option<CancelToken>>>);
+
+impl Actor for ShowsItsToken {
+    type Msg = ();
+    type Error = BoxError;
+
+    async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.0.lock().unwrap().get_or_insert_with(|| cx.token());
+        Ok(())
+    }
+
+    async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        Err("no luck".into())
+    }
+}
+
+#[test]
+fn t2_the_token_of_an_actor_outlives_restarts_and_is_cancelled_at_its_end() {
+    for failing in [false, true] {
+        let sim = Sim::new(2);
+        let system = sim.system("ends");
+        let shown = Arc::new(Mutex::new(None));
+        let shows = Arc::clone(&shown);
+        let actor = system.spawn("actor", Props::new(move || ShowsItsToken(Arc::clone(&shows)))).unwrap();
+        (0..3).for_each(|_| actor.tell(()).unwrap());
+        sim.settle();
+        let token: CancelToken = shown.lock().unwrap().take().expect("it has started");
+        assert_eq!((token.cause(), actor.counts().failed), (None, 3), "three restarts leave it alone");
+        if failing {
+            actor.tell(()).unwrap();
+        } else {
+            actor.stop();
+        }
+        match sim.run(actor.exited()) {
+            Exit::Failed(failure) => assert_eq!(token.cause(), Some(Cause::Failed(failure))),
+            exit => assert_eq!((exit, token.cause()), (Exit::Stopped, Some(Cause::Cancelled))),
+        }
+    }
+}
+
 /// Counts how often it is woken; its references tell who still holds it.
 #[derive(Default)]
 struct Woken(AtomicUsize);

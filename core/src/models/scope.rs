@@ -164,3 +164,16 @@ fn loom_t7_token_of_a_scope_against_cancel() {
         assert_eq!(above.listening(), (0, 0));
     });
 }
+
+/// The token of a scope that ends meanwhile: whoever asks for it gets one that is cancelled then.
+#[test]
+fn loom_t2_token_of_a_scope_against_its_end() {
+    explore(|| {
+        let (_runtime, scope) = scope();
+        let asks = Arc::clone(&scope);
+        let asker = thread::spawn(move || block_on(asks.token().cancelled()));
+        scope.close();
+        assert_eq!(block_on(scope.exited()), Exit::Closed);
+        assert_eq!(asker.join().unwrap(), Cause::Cancelled);
+    });
+}

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 
-/// The token of a member: cancelled with it, and the other way round. Made when first asked for.
+/// The token of a member: cancelled with it, at the latest when it has ended, and the other way round. Made when first asked for.
 pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
     let node = member.node();
     let known = node.life.with(|life| life.rare.as_ref().and_then(|rare| rare.token.clone()));
@@ -20,7 +20,7 @@ pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
     drop(made.attach(member));
     let (token, cause) = node.life.with(|life| {
         let token = life.rare().token.get_or_insert(made).clone();
-        (token, life.cancel().map(|cancel| cancel.cause.clone()))
+        (token, life.cancel().map(|cancel| cancel.cause.clone()).or_else(|| life.exit().map(|exit| exit.cause())))
     });
     if let Some(cause) = cause {
         token.cancel(cause);
@@ -68,13 +68,18 @@ impl Node {
             life.phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
             let ended = life.known_family_mut().map(|family| family.report(self.parent().is_none())).unwrap_or_default();
-            let listeners =
-                life.rare.as_mut().map(|rare| (core::mem::take(&mut rare.on_done), rare.watchers.take(), rare.above.take()));
+            let listeners = life
+                .rare
+                .as_mut()
+                .map(|rare| (core::mem::take(&mut rare.on_done), rare.watchers.take(), rare.above.take(), rare.token.clone()));
             Some((listeners, ended))
         })?;
-        let Some((on_done, watchers, above)) = listeners else { return Some((ended, None)) };
+        let Some((on_done, watchers, above, token)) = listeners else { return Some((ended, None)) };
         if let Some((token, place)) = above {
             token.forget(place);
+        }
+        if let Some(token) = token {
+            token.cancel(exit.cause());
         }
         on_done.into_iter().for_each(|f| self.run_on_done(f, exit));
         Some((ended, watchers))
