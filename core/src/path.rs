@@ -130,7 +130,9 @@ impl Name {
     }
 
     fn parse(text: &str) -> Result<Self, NameError> {
-        match text.strip_prefix('$').map(str::parse) {
+        // Only as it is written: a number in another form is no id, and no name either.
+        let written = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && (*id == "0" || !id.starts_with('0'));
+        match text.strip_prefix('$').filter(written).map(str::parse) {
             Some(Ok(id)) => Ok(Self::made(ActorId(id))),
             _ => Self::new(text),
         }
@@ -387,6 +389,11 @@ mod tests {
             assert_eq!(path(text).to_string(), text);
             assert_eq!(path(&path(text).to_string()), path(text));
         }
+        for text in ["/$+5", "/$007", "/$00", "/$-1", "/$ 5", "/$", "/$99999999999999999999"] {
+            let refused = text.parse::<ActorPath>();
+            assert!(matches!(&refused, Err(PathError::Step(error)) if error.why == NameFault::Reserved), "{text}: {refused:?}");
+        }
+        assert_eq!(path("/$0").to_string(), "/$0");
         let long = "x".repeat(NAME_LEN_MAX);
         assert_eq!(path(&format!("/{long}")).last().unwrap().to_string(), long);
     }
