@@ -125,15 +125,18 @@ fn a4_drop_oldest_buries_the_oldest_not_yet_taken() {
 
 #[test]
 fn a4_a_conflated_mailbox_keeps_the_latest() {
-    let sim = Sim::new(0);
-    let system = sim.system("s");
-    let letters = dead_letters(&system);
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::conflated());
-    (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
-    gate.open();
-    sim.settle();
-    assert_eq!(log.take(), texts([1_000, 4]));
-    assert_eq!(letters.take(), [1, 2, 3].map(|n| (n.to_string(), DeadLetterReason::Conflated)));
+    // An overflow policy besides changes nothing: it does not overflow.
+    for mailbox in [Mailbox::conflated(), Mailbox::conflated().drop_newest(), Mailbox::conflated().drop_oldest()] {
+        let sim = Sim::new(0);
+        let system = sim.system("s");
+        let letters = dead_letters(&system);
+        let (actor, log, gate) = busy(&sim, &system, mailbox);
+        (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
+        gate.open();
+        sim.settle();
+        assert_eq!(log.take(), texts([1_000, 4]));
+        assert_eq!(letters.take(), [1, 2, 3].map(|n| (n.to_string(), DeadLetterReason::Conflated)));
+    }
 }
 
 #[test]

@@ -58,18 +58,25 @@ impl Mailbox {
         Self { capacity: 1, overflow: Overflow::Conflate, prioritised: false }
     }
 
-    /// A `tell` to the full mailbox is accepted, and its message becomes a dead letter at once.
+    /// A `tell` to the full mailbox is accepted, and its message becomes a dead letter at once. A [`conflated`](Self::conflated)
+    /// mailbox stays as it is: there each message takes the place of the one before, and none is too many.
     #[must_use]
-    pub const fn drop_newest(mut self) -> Self {
-        self.overflow = Overflow::DropNewest;
-        self
+    pub const fn drop_newest(self) -> Self {
+        self.when_full(Overflow::DropNewest)
     }
 
     /// A `tell` to the full mailbox is accepted, and the oldest message not yet taken becomes a dead letter. With priorities it is the
-    /// oldest of the lowest there is, which is the one that comes if all that wait are more urgent.
+    /// oldest of the lowest there is, which is the one that comes if all that wait are more urgent. A
+    /// [`conflated`](Self::conflated) mailbox stays as it is.
     #[must_use]
-    pub const fn drop_oldest(mut self) -> Self {
-        self.overflow = Overflow::DropOldest;
+    pub const fn drop_oldest(self) -> Self {
+        self.when_full(Overflow::DropOldest)
+    }
+
+    const fn when_full(mut self, overflow: Overflow) -> Self {
+        if !matches!(self.overflow, Overflow::Conflate) {
+            self.overflow = overflow;
+        }
         self
     }
 
