@@ -6,6 +6,7 @@ use common::{Doer, Gate, Job, Log, dead_letters, poll_once};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, DeadLetterReason, MAILBOX_CAPACITY_DEFAULT, Random, Refusal};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
 /// An actor with this mailbox that has just begun a message it waits in, so that whatever comes next is queued.
@@ -251,6 +252,32 @@ fn a3_a_send_that_is_not_accepted_gives_its_message_back() {
         assert_eq!(sim.run(actor.exited()), Exit::Closed);
         assert_eq!(system.counts(), Counts { accepted: 2, handled: 2, failed: 0, dead_lettered: 0 });
     });
+}
+
+#[test]
+fn a3_a_send_that_is_polled_again_says_nothing_new() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (actor, _log, gate) = busy(&sim, &system, Mailbox::bounded(1));
+    let token = sim.token();
+    let mut accepted = actor.send(note(1)).or_cancel(&token);
+    assert!(matches!(poll_once(&mut accepted), Poll::Ready(Ok(()))));
+    let mut cancelled = actor.send(note(2)).or_cancel(&token);
+    let mut closed = actor.send(note(3));
+    assert!(poll_once(&mut cancelled).is_pending() && poll_once(&mut closed).is_pending());
+    token.cancel(());
+    actor.close();
+    assert!(matches!(poll_once(&mut accepted), Poll::Ready(Ok(()))), "accepted is accepted");
+    assert!(matches!(poll_once(&mut cancelled), Poll::Ready(Err(SendError::Cancelled(..)))));
+    assert!(matches!(poll_once(&mut closed), Poll::Ready(Err(SendError::Closed(_)))));
+    // Its message is back with whoever sent it: this one must not say that the actor has it.
+    for sending in [&mut cancelled, &mut closed] {
+        let again = catch_unwind(AssertUnwindSafe(|| drop(poll_once(sending))));
+        assert!(again.unwrap_err().downcast_ref::<&str>().unwrap().contains("given its message back"));
+    }
+    gate.open();
+    sim.settle();
+    assert_eq!(actor.counts().accepted, 2);
 }
 
 #[test]

@@ -81,6 +81,9 @@ impl<M> fmt::Debug for SendError<M> {
 impl<M> core::error::Error for SendError<M> {}
 
 /// A send that waits for room; from `ActorRef::send`. Dropping it before it is done takes the message back out.
+///
+/// # Panics
+/// When polled again after it has given the message back: there is nothing left to send.
 #[must_use = "a send does nothing unless awaited"]
 pub struct Sending<'a, M> {
     to: &'a Arc<Cell<M>>,
@@ -91,7 +94,8 @@ pub struct Sending<'a, M> {
 enum Place<M> {
     Here(M, Priority),
     Waiting(u64),
-    Done,
+    Accepted,
+    GivenBack,
 }
 
 impl<'a, M> Sending<'a, M> {
@@ -116,12 +120,22 @@ impl<'a, M> Sending<'a, M> {
 
     /// Takes the message back, wherever it is; `None` if it has been accepted.
     fn take_back(&mut self) -> Option<M> {
-        match core::mem::replace(&mut self.place, Place::Done) {
+        let message = match core::mem::replace(&mut self.place, Place::GivenBack) {
             Place::Here(message, _) => Some(message),
             Place::Waiting(key) => self.to.inbox().withdraw(key),
-            Place::Done => None,
+            Place::Accepted => None,
+            Place::GivenBack => given_back(),
+        };
+        if message.is_none() {
+            self.place = Place::Accepted;
         }
+        message
     }
+}
+
+#[cold]
+fn given_back() -> ! {
+    panic!("a send was polled again after it had given its message back");
 }
 
 // The message is moved in and out and never pinned.
@@ -141,17 +155,15 @@ impl<M> Future for Sending<'_, M> {
                 None => Ok(()),
             });
         }
-        match core::mem::replace(&mut this.place, Place::Done) {
+        let polled = match core::mem::replace(&mut this.place, Place::GivenBack) {
             Place::Here(message, priority) => match this.to.inbox().push_now_or_wait(message, priority, cx.waker()) {
                 Ok((waiting, filling)) => {
                     this.to.mind(filling);
-                    match waiting {
-                        None => Poll::Ready(Ok(())),
-                        Some(key) => {
-                            this.place = Place::Waiting(key);
-                            Poll::Pending
-                        }
+                    if let Some(key) = waiting {
+                        this.place = Place::Waiting(key);
+                        return Poll::Pending;
                     }
+                    Poll::Ready(Ok(()))
                 }
                 Err(error) => Poll::Ready(Err(error)),
             },
@@ -162,8 +174,13 @@ impl<M> Future for Sending<'_, M> {
                 }
                 polled
             }
-            Place::Done => Poll::Ready(Ok(())),
+            Place::Accepted => Poll::Ready(Ok(())),
+            Place::GivenBack => given_back(),
+        };
+        if let Poll::Ready(Ok(())) = polled {
+            this.place = Place::Accepted;
         }
+        polled
     }
 }
 
