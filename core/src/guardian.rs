@@ -92,7 +92,8 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
     }
     let strategy = strategy_of(above);
     let rules = rules_of(strategy.as_deref(), child);
-    let now = child.runtime().now();
+    // A failure that has just been recorded here has the time, and a clock is not free to read.
+    let now = if failure.stage() == EscalationStage::Initial { failure.at() } else { child.runtime().now() };
     let restarts = above.with_guardian(|guardian| supervise::count_recent(&rules, &mut guardian.recent, now));
     let failure = failure.with_restarts(restarts, rules.window);
     let ordered = match &strategy {

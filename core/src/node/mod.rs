@@ -43,6 +43,9 @@ use core::time::Duration;
 use family::Family;
 use watchers::Watchers;
 
+/// The path of a node with at most this many steps is put together with a single allocation.
+const NEAR_MAX: usize = 8;
+
 /// Something that stands in the tree.
 pub(crate) trait Member: Any + Send + Sync {
     fn node(&self) -> &Node;
@@ -297,9 +300,20 @@ impl Node {
 
     pub(crate) fn path(&self) -> ActorPath {
         // A root has an empty name and is no step of any path.
-        let mut steps: Vec<Name> = self.upwards().filter(|node| !node.name.is_root()).map(|node| node.name.clone()).collect();
-        steps.reverse();
-        ActorPath::from_steps(steps.into())
+        let names = || self.upwards().map(|node| &node.name).filter(|name| !name.is_root());
+        let depth = names().count();
+        let mut near = [&self.name; NEAR_MAX];
+        match near.get_mut(..depth) {
+            Some(near) => {
+                near.iter_mut().zip(names()).for_each(|(place, name)| *place = name);
+                ActorPath::from_steps(near.iter().rev().copied().cloned().collect())
+            }
+            None => {
+                let mut steps: Vec<Name> = names().cloned().collect();
+                steps.reverse();
+                ActorPath::from_steps(steps.into())
+            }
+        }
     }
 
     /// Whether this is a guardian at the top of a system: `/user`, `/system`.
