@@ -19,6 +19,13 @@ const CHUNK_MAX: usize = 1024;
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes of an empty chunk that an idle actor keeps, so that a lone message now and then allocates nothing.
 const KEEP_BYTES: usize = 32;
+/// The same where the chunk has room for one message only, and messages are large.
+const KEEP_ONE_BYTES: usize = 256;
+
+/// Whether an idle actor keeps a chunk with room for so many.
+const fn is_kept<M>(capacity: usize) -> bool {
+    capacity * size_of::<M>() <= if capacity == 1 { KEEP_ONE_BYTES } else { KEEP_BYTES }
+}
 
 const fn chunk<M>() -> usize {
     let fitting = CHUNK_BYTES_MAX / (size_of::<M>() + 1);
@@ -294,7 +301,7 @@ impl<M> State<M> {
     /// The only message, out of a chunk that an idle actor may keep. `None` where it is not so simple.
     #[inline]
     pub(super) fn take_alone(&mut self) -> Option<M> {
-        if self.chunk.len() != 1 || self.chunk.capacity() * size_of::<M>() > KEEP_BYTES {
+        if self.chunk.len() != 1 || !is_kept::<M>(self.chunk.capacity()) {
             return None;
         }
         if self.cold.as_ref().is_some_and(|cold| !cold.backlog.is_empty() || !cold.waiting.is_empty()) {
@@ -358,12 +365,46 @@ impl<M> State<M> {
     /// On going idle one small chunk stays, so that a lone message allocates nothing. What is left in `batch` is for the caller to
     /// drop outside the lock.
     pub(super) fn keep_one_small_chunk(&mut self, batch: &mut Vec<M>) {
-        if self.chunk.capacity() * size_of::<M>() > KEEP_BYTES || self.chunk.capacity() == 0 {
+        if !is_kept::<M>(self.chunk.capacity()) || self.chunk.capacity() == 0 {
             core::mem::swap(&mut self.chunk, batch);
         }
-        if self.chunk.capacity() * size_of::<M>() > KEEP_BYTES {
+        if !is_kept::<M>(self.chunk.capacity()) {
             // Both were large. One is dropped here under the lock, which is a free of an empty buffer and no user's value.
             self.chunk = Vec::new();
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::mailbox::Inbox;
+
+    fn goes_idle<M>(inbox: &Inbox<M>, batch: &mut Vec<M>) {
+        while inbox.refill(batch, true, Waker::noop()).is_ready() {
+            batch.clear();
+        }
+    }
+
+    /// The place of the last lone message is there for the next, and what a burst took is given back.
+    #[test]
+    fn a14_an_idle_actor_keeps_the_place_of_one_message() {
+        fn kept<M: Copy>(message: M) -> usize {
+            let (inbox, mut batch) = (Inbox::new(Mailbox::unbounded()), Vec::new());
+            for burst in [1, 200, 1] {
+                (0..burst).for_each(|_| assert!(inbox.try_push(message).is_ok()));
+                goes_idle(&inbox, &mut batch);
+                assert_eq!(batch.capacity(), 0);
+                if burst > 1 {
+                    assert_eq!(inbox.state.with(|state| state.chunk.capacity()), 0);
+                }
+            }
+            // After a burst there is room for another one; after that for one message again.
+            assert!(inbox.try_push(message).is_ok());
+            goes_idle(&inbox, &mut batch);
+            inbox.state.with(|state| state.chunk.capacity())
+        }
+        assert_eq!((kept([0u8; 16]), kept([0u8; 100]), kept([0u8; 256])), (1, 1, 1));
+        assert_eq!(kept([0u8; 257]), 0);
     }
 }
