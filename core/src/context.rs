@@ -1,6 +1,7 @@
 //! `Context`: what an actor knows of its surroundings while it handles a message.
 
 use crate::cell::Cell;
+use crate::group::GroupBuilder;
 use crate::mailbox::control;
 use crate::node::{self, Member};
 use crate::pool::PoolBuilder;
@@ -101,6 +102,12 @@ impl<A: Actor> Context<A> {
     /// Starts a child afresh: an actor after the message in hand, a supervisor with all its children. Counts as no failure.
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         supervisor::restart_child(self.cell.node(), name)
+    }
+
+    /// A group among the children of this actor; [`build`](GroupBuilder::build) makes it. It is an owner, and it is cancelled when this
+    /// incarnation ends.
+    pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
+        GroupBuilder::below(self.member(), name)
     }
 
     /// A scope among the children of this actor. It is an owner: dropping it cancels what it holds.

@@ -33,6 +33,7 @@ mod dispatcher;
 mod escalate;
 mod events;
 mod failure;
+mod group;
 mod guardian;
 mod hub;
 mod lock;
@@ -82,6 +83,10 @@ pub use escalate::{
 };
 pub use events::{DeadLetter, DeadLetterReason, Event, EventKinds, LONG_HANDLER_DEFAULT, Lint};
 pub use failure::{BoxError, EndedUnasked, EscalationStage, FailureInfo, Reason};
+pub use group::{
+    Drained, ERRORS_KEPT_DEFAULT, Elapsed, Errors, GoError, Group, GroupBuilder, GroupClosed, GroupError, InPlace, MapError,
+    NewTask, NextOr, NotTaken, PanicPolicy, RaceError, TaskError, TaskOutput,
+};
 pub use hub::{FailureEventHub, Listening};
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, STASH_CAPACITY_DEFAULT, SendError, Sending};
 pub use node::Running;

@@ -2,6 +2,7 @@
 
 use crate::actor_ref::{AnyRef, Exited};
 use crate::current;
+use crate::group::GroupBuilder;
 use crate::guardian::{self, Fallen, Verdict};
 use crate::node::{self, Above, Member, Node, Running, WindDown};
 use crate::pool::PoolBuilder;
@@ -227,6 +228,12 @@ impl Scope {
         props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
     ) -> PoolBuilder<A::Msg> {
         PoolBuilder::new(self.member.as_member(), name, size, props)
+    }
+
+    /// A group called `name` within this scope; [`build`](GroupBuilder::build) makes it. Its failures are its readers' and do not cancel the
+    /// scope.
+    pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
+        GroupBuilder::below(self.member.as_member(), name)
     }
 
     /// The token of this scope: cancelled with it or when it has ended, and the other way round.

@@ -4,6 +4,7 @@
 
 use crate::actor_ref::AnyRef;
 use crate::escalate::EscalationSink;
+use crate::group::GroupBuilder;
 use crate::hub::{FailureEventHub, Listener, Listening};
 use crate::node::{self, Member, Running, WindDown};
 use crate::pool::PoolBuilder;
@@ -159,6 +160,11 @@ impl System {
         props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
     ) -> PoolBuilder<A::Msg> {
         PoolBuilder::new(self.user_member(), name, size, props)
+    }
+
+    /// A group at `/user/name`; [`build`](GroupBuilder::build) makes it.
+    pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
+        GroupBuilder::below(self.user_member(), name)
     }
 
     /// A scope at `/user/name`.

@@ -167,14 +167,6 @@ impl Member for TaskMember {
         None
     }
 
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
-        None
-    }
-
-    fn halt(self: Arc<Self>) {
-        self.wind_down(WindDown::Stop);
-    }
-
     fn in_poll(&self) -> bool {
         self.polling.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
 
 use pleach_core::{
-    Actor, AskError, Cause, FailureInfo, LaunchError, LookupError, NameError, PathError, PoolError, Refusal, SendError,
-    ShutdownError, SpawnError, WaitError,
+    Actor, AskError, Cause, FailureInfo, GoError, GroupClosed, GroupError, LaunchError, LookupError, MapError, NameError,
+    PathError, PoolError, RaceError, Refusal, SendError, ShutdownError, SpawnError, TaskError, WaitError,
 };
 use std::fmt;
 
@@ -13,6 +13,16 @@ pub enum Error {
     Refused(Refusal),
     /// A pool was not made, or not resized.
     Pool(PoolError),
+    /// A group was not made.
+    Group(GroupError),
+    /// A task was not taken by a group.
+    Go(GoError<()>),
+    /// A task of a group gave no value.
+    Task(TaskError),
+    /// Not all items were mapped.
+    Map(MapError),
+    /// Nobody won a race.
+    Race(RaceError),
     /// A message was not accepted.
     Send(SendError<()>),
     /// An ask got no answer.
@@ -38,6 +48,11 @@ impl fmt::Display for Error {
         match self {
             Self::Refused(error) => write!(f, "{error}"),
             Self::Pool(error) => write!(f, "{error}"),
+            Self::Group(error) => write!(f, "{error}"),
+            Self::Go(error) => write!(f, "{error}"),
+            Self::Task(error) => write!(f, "{error}"),
+            Self::Map(error) => write!(f, "{error}"),
+            Self::Race(error) => write!(f, "{error}"),
             Self::Send(error) => write!(f, "{error}"),
             Self::Ask(error) => write!(f, "{error}"),
             Self::Wait(error) => write!(f, "{error}"),
@@ -63,6 +78,11 @@ impl std::error::Error for Error {
         match self {
             Self::Refused(error) => Some(error),
             Self::Pool(error) => Some(error),
+            Self::Group(error) => Some(error),
+            Self::Go(error) => Some(error),
+            Self::Task(error) => Some(error),
+            Self::Map(error) => Some(error),
+            Self::Race(error) => Some(error),
             Self::Send(error) => Some(error),
             Self::Ask(error) => Some(error),
             Self::Wait(error) => Some(error),
@@ -89,6 +109,10 @@ macro_rules! from {
 from!(
     Refusal => Refused,
     PoolError => Pool,
+    GroupError => Group,
+    TaskError => Task,
+    MapError => Map,
+    RaceError => Race,
     AskError => Ask,
     WaitError => Wait,
     ShutdownError => Shutdown,
@@ -119,6 +143,18 @@ impl<A: Actor> From<SpawnError<A>> for Error {
 impl<F> From<LaunchError<F>> for Error {
     fn from(error: LaunchError<F>) -> Self {
         Self::Refused(error.why)
+    }
+}
+
+impl<F> From<GroupClosed<F>> for Error {
+    fn from(closed: GroupClosed<F>) -> Self {
+        Self::from(GoError::from(closed))
+    }
+}
+
+impl<F> From<GoError<F>> for Error {
+    fn from(error: GoError<F>) -> Self {
+        Self::Go(error.without_task())
     }
 }
 

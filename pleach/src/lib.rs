@@ -91,6 +91,31 @@
 //! # }
 //! ```
 //!
+//! # A group
+//!
+//! A [`Group`] runs tasks and gives their results in the order they come. `go` waits for a slot, `close` ends the input, `next` reads until
+//! all is read; the first task that fails cancels the rest unless told otherwise. It stands in a system ([`System::group`]), in a scope,
+//! in an actor, or alone ([`group()`]).
+//!
+//! ```
+//! # use pleach::prelude::*;
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), pleach::Error> {
+//! # let system = ActorSystem::new("shop")?;
+//! let lengths = system.group::<usize>("lengths").limit(8).build()?;
+//! for word in ["actors", "scopes", "graphs"] {
+//!     lengths.go(async move { word.len() }).await?;
+//! }
+//! lengths.close();
+//! let mut sum = 0;
+//! while let Some(length) = lengths.next().await {
+//!     sum += length?;
+//! }
+//! assert_eq!(sum, 18);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # A simulation
 //!
 //! In [`sim`] the same program runs in virtual time, under a schedule that a seed fixes. [`explore`](sim::explore) tries many, and names
@@ -142,13 +167,19 @@ pub fn scope() -> Result<Scope, NoRuntime> {
     Ok(Scope::under(&token()?))
 }
 
+/// A group that stands alone, with no system, on the Tokio runtime this code runs in. `GroupBuilder::under(&token()?)` sets more.
+#[cfg(feature = "tokio")]
+pub fn group<T: Send + 'static>() -> Result<Group<T>, NoRuntime> {
+    Ok(Group::under(&token()?))
+}
+
 /// What most programs need: `use pleach::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         Actor, ActorPath, ActorRef, ActorSystem, AskError, CancelToken, Cause, Context, Counts, Event, EventKinds, Exit,
-        FailureEventHub, FailureInfo, Mailbox, OneForOne, Pool, Priority, PriorityEnvelope, Props, Recipient, Reply,
-        RootContext, Scope, SendError, Signal, SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, Terminated,
-        Topic,
+        FailureEventHub, FailureInfo, Group, GroupBuilder, GroupClosed, Mailbox, NextOr, OneForAll, OneForOne, Pool, Priority,
+        PriorityEnvelope, Props, Recipient, Reply, RestForOne, RestartPolicy, RootContext, Scope, SendError, Signal,
+        SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, TaskError, Terminated, Topic,
     };
     pub use std::time::Duration;
 }

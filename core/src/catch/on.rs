@@ -20,6 +20,30 @@ pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
     catch_unwind(AssertUnwindSafe(f)).map_err(describe)
 }
 
+/// What a panic carried, to be thrown again.
+pub(crate) struct Payload(std::boxed::Box<dyn Any + Send>);
+
+impl Payload {
+    /// What a panic may have carried that is known by its reason alone.
+    pub(crate) fn of(reason: &Reason) -> Option<Self> {
+        match reason {
+            Reason::Panic { message, .. } => Some(Self(std::boxed::Box::new(message.clone()))),
+            Reason::Error(_) => None,
+        }
+    }
+}
+
+/// As [`catch`], keeping what the panic carried.
+#[inline]
+pub(crate) fn catch_whole<R>(f: impl FnOnce() -> R) -> Result<R, (Reason, Payload)> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| (reason(&*payload), Payload(payload)))
+}
+
+/// Goes on with a panic that was caught. The panic hook does not run again.
+pub(crate) fn resume(payload: Payload) -> ! {
+    std::panic::resume_unwind(payload.0)
+}
+
 /// Lets panics tell their place: `catch_unwind` alone gives the payload only. Called when a tree is made, done once a process; the
 /// hook that was there before still runs.
 pub(crate) fn install() {
@@ -35,12 +59,18 @@ pub(crate) fn install() {
 
 #[cold]
 fn describe(payload: std::boxed::Box<dyn Any + Send>) -> Reason {
+    let reason = reason(&*payload);
+    // A payload is a user's value as well: one that panics in its own drop must not take the caller with it.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(payload))));
+    reason
+}
+
+#[cold]
+fn reason(payload: &(dyn Any + Send)) -> Reason {
     let message = match payload.downcast_ref::<&str>() {
         Some(text) => (*text).to_string(),
         None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic with no text".to_string()),
     };
-    // A payload is a user's value as well: one that panics in its own drop must not take the caller with it.
-    drop(catch_unwind(AssertUnwindSafe(|| drop(payload))));
     Reason::Panic { message, location: LOCATION.take() }
 }
 

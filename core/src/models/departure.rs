@@ -6,7 +6,7 @@
 use super::{ByHand, Mark, Times, block_on, explore};
 use crate::node::{Above, Member, Node, WindDown};
 use crate::world::World;
-use crate::{ActorId, AnyRef, Exit, FailureInfo, Name, Scope, Signal};
+use crate::{ActorId, AnyRef, Exit, Name, Scope, Signal};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use loom::thread;
@@ -127,12 +127,6 @@ impl Member for Ear {
     fn childless(&self) -> Option<Exit> {
         None
     }
-
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
-        None
-    }
-
-    fn halt(self: Arc<Self>) {}
 
     fn hears(&self) -> bool {
         true

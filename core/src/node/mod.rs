@@ -62,7 +62,9 @@ pub(crate) trait Member: Any + Send + Sync {
     fn childless(&self) -> Option<Exit>;
 
     /// A failure that a child's supervision did not settle, as this member sees it. Gives whoever is to hear of it next.
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)>;
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+        None
+    }
 
     /// What was decided about this member after a failure below became its own.
     fn obey(self: Arc<Self>, _verdict: Verdict, _failure: FailureInfo) {}
@@ -73,7 +75,9 @@ pub(crate) trait Member: Any + Send + Sync {
     }
 
     /// End the incarnation, say so to the guardian above, and wait for `start_again`. What cannot start again ends for good.
-    fn halt(self: Arc<Self>);
+    fn halt(self: Arc<Self>) {
+        self.wind_down(WindDown::Stop);
+    }
 
     /// Begin the next incarnation, and say so to the guardian above.
     fn start_again(self: Arc<Self>) {}

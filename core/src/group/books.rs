@@ -1,0 +1,347 @@
+//! `Books`: the coordination state of one group, and the only place that changes it. No task runs here and nobody is woken here.
+//!
+//! ```text
+//!            admit                     complete                    read
+//!   (caller) ─────► in flight, counted ────────► unread result ────────► (reader)
+//!                                                  │   ▲ a reader that leaves gives back what it was served
+//!                                                  └───┘
+//! ```
+//!
+//! Invariants, asserted in debug builds:
+//! 1. `in_flight` is raised once for a task, in `admit`, before it runs, and lowered once, in `complete`; it is never negative.
+//! 2. `accepted == completed + in_flight`.
+//! 3. Results are read in the order of completion: while somebody waits for one, none is queued.
+//! 4. The first error never changes, nor does the cause, nor that the group is closed. Tasks that were cut off are no errors.
+//! 5. The group is drained exactly when it is closed, nothing is in flight, and nothing is unread or served and not yet fetched.
+
+use super::error::{Errors, TaskError};
+use super::line::{Line, Place, Wakes};
+use crate::catch::Payload;
+use crate::{Cause, Exit};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::task::{Poll, Waker};
+use slab::Slab;
+
+/// Queues that grew beyond this are given back when the group has nothing in flight.
+const KEPT_CAPACITY: usize = 1_024;
+
+/// What a group is told when it is made.
+#[derive(Clone, Copy)]
+pub(super) struct Settings {
+    pub(super) limit: usize,
+    pub(super) buffer: usize,
+    pub(super) errors_kept: usize,
+    pub(super) fail_fast: bool,
+    pub(super) resume_panics: bool,
+}
+
+/// A task's result.
+pub(super) type Ended<T> = Result<T, TaskError>;
+
+pub(super) struct Books<T> {
+    pub(super) settings: Settings,
+    closed: bool,
+    cause: Option<Cause>,
+    in_flight: usize,
+    accepted: u64,
+    completed: u64,
+    left: bool,
+    unread: VecDeque<Ended<T>>,
+    readers: Line<Ended<T>>,
+    entrants: Line<()>,
+    waiters: Slab<Waiter>,
+    errors: Errors,
+    first_error: Option<TaskError>,
+    payloads: Vec<(TaskError, Payload)>,
+}
+
+/// Somebody in `wait`, and the answer once there is one.
+struct Waiter {
+    waker: Waker,
+    answer: Option<Result<(), TaskError>>,
+}
+
+/// How a task asks to be taken.
+pub(super) enum Entry<'a> {
+    /// Now or not at all.
+    Now,
+    /// In line; with a waker it joins.
+    Waiting(&'a mut Place, Option<&'a Waker>),
+}
+
+/// What becomes of it.
+pub(super) enum Admission {
+    /// It is in flight, as the n-th task of the group.
+    In(u64),
+    Full,
+    /// It stands in line. The waker is for the caller to drop.
+    Waiting(Option<Waker>),
+    Closed(Option<Cause>),
+}
+
+/// What a reader gets.
+pub(super) enum Read<T> {
+    Item(Ended<T>),
+    End,
+    /// It stands in line. The waker is for the caller to drop.
+    Waiting(Option<Waker>),
+}
+
+impl<T> Books<T> {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            closed: false,
+            cause: None,
+            in_flight: 0,
+            accepted: 0,
+            completed: 0,
+            left: false,
+            unread: VecDeque::new(),
+            readers: Line::new(),
+            entrants: Line::new(),
+            waiters: Slab::new(),
+            errors: Errors::default(),
+            first_error: None,
+            payloads: Vec::new(),
+        }
+    }
+
+    pub(super) fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref()
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    pub(super) fn unread(&self) -> usize {
+        self.unread.len() + self.readers.served()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether it takes nothing more and all that it took has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.closed && self.in_flight == 0
+    }
+
+    /// The exit, once: when the group has ended.
+    pub(super) fn take_exit(&mut self) -> Option<Exit> {
+        if self.left || !self.has_ended() {
+            return None;
+        }
+        self.left = true;
+        Some(self.cause.clone().map_or(Exit::Closed, Exit::Cancelled))
+    }
+
+    fn is_drained(&self) -> bool {
+        self.has_ended() && self.unread() == 0
+    }
+
+    /// Whether there is a slot that is promised to nobody. Somebody in `wait` reads nothing, so the bound on unread results is off then.
+    fn has_room(&self) -> bool {
+        let taken = self.in_flight + self.entrants.served();
+        taken < self.settings.limit
+            && (self.settings.buffer == usize::MAX || taken + self.unread() < self.settings.buffer || !self.waiters.is_empty())
+    }
+
+    /// Takes a task, or says why not.
+    pub(super) fn admit(&mut self, entry: Entry<'_>) -> Admission {
+        if self.closed {
+            if let Entry::Waiting(place, _) = entry {
+                // Those in line were dismissed, so there is no waker left to drop.
+                drop(self.entrants.leave(place));
+            }
+            return Admission::Closed(self.cause.clone());
+        }
+        match entry {
+            Entry::Waiting(place @ Some(_), waker) => match self.entrants.take(place) {
+                Some(()) => self.enter(),
+                None => Admission::Waiting(waker.and_then(|waker| self.entrants.join(place, waker))),
+            },
+            _ if self.entrants.is_empty() && self.has_room() => self.enter(),
+            Entry::Waiting(place, waker) => Admission::Waiting(waker.and_then(|waker| self.entrants.join(place, waker))),
+            Entry::Now => Admission::Full,
+        }
+    }
+
+    fn enter(&mut self) -> Admission {
+        self.in_flight += 1;
+        self.accepted += 1;
+        debug_assert!(self.in_flight <= self.settings.limit);
+        Admission::In(self.accepted)
+    }
+
+    /// Somebody no longer waits for a slot. The waker is for the caller to drop.
+    pub(super) fn stop_entering(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<Waker> {
+        let (_, waker) = self.entrants.leave(place);
+        self.let_in(wakes);
+        waker
+    }
+
+    /// Promises free slots to those who wait for one.
+    fn let_in(&mut self, wakes: &mut Wakes) {
+        while !self.entrants.is_empty() && self.has_room() {
+            if let Ok(waker) = self.entrants.serve(()) {
+                wakes.push(waker);
+            }
+        }
+    }
+
+    /// Notes an error before its result can be seen, and gives the first error there was. A panic's payload is kept if it is to be
+    /// resumed.
+    pub(super) fn note_error(&mut self, error: &TaskError, payload: Option<Payload>) -> TaskError {
+        if self.errors.errors.len() < self.settings.errors_kept {
+            self.errors.errors.push(error.clone());
+        } else {
+            self.errors.dropped += 1;
+        }
+        if let Some(payload) = payload {
+            self.payloads.push((error.clone(), payload));
+        }
+        self.first_error.get_or_insert_with(|| error.clone()).clone()
+    }
+
+    /// Enters the result of a task: for the first reader in line, else for whoever reads next.
+    pub(super) fn complete(&mut self, ended: Ended<T>, wakes: &mut Wakes) {
+        debug_assert!(self.in_flight > 0, "a task completes once, after it was taken");
+        self.in_flight -= 1;
+        self.completed += 1;
+        debug_assert_eq!(self.accepted, self.completed + self.in_flight as u64);
+        match self.readers.serve(ended) {
+            Ok(waker) => wakes.push(waker),
+            Err(ended) => self.unread.push_back(ended),
+        }
+        self.let_in(wakes);
+        if self.in_flight == 0 {
+            self.answer_waiters(wakes);
+        }
+    }
+
+    /// A queued result; else the end; else, with a waker, a place in line.
+    pub(super) fn read(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) -> Read<T> {
+        let item = match place {
+            Some(_) => self.readers.take(place),
+            None => self.unread.pop_front(),
+        };
+        debug_assert!(self.readers.is_empty() || self.unread.is_empty());
+        match item {
+            Some(item) => {
+                self.let_in(wakes);
+                if self.is_drained() {
+                    self.readers.dismiss(wakes);
+                }
+                if self.unread.is_empty() && self.unread.capacity() > KEPT_CAPACITY {
+                    self.unread = VecDeque::new();
+                }
+                Read::Item(item)
+            }
+            None if self.is_drained() => {
+                *place = None;
+                Read::End
+            }
+            None => Read::Waiting(waker.and_then(|waker| self.readers.join(place, waker))),
+        }
+    }
+
+    /// A reader leaves: what it was served is for the next, in its old order. The waker is for the caller to drop.
+    pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<Waker> {
+        let (item, waker) = self.readers.leave(place);
+        if let Some(item) = item {
+            match self.readers.serve(item) {
+                Ok(next) => wakes.push(next),
+                Err(item) => self.unread.push_front(item),
+            }
+        }
+        waker
+    }
+
+    /// The answer for `wait` once nothing is in flight. The waker is for the caller to drop.
+    pub(super) fn poll_wait(
+        &mut self,
+        key: &mut Option<usize>,
+        waker: Option<&Waker>,
+        wakes: &mut Wakes,
+    ) -> (Poll<Result<(), TaskError>>, Option<Waker>) {
+        if let Some(at) = *key {
+            let waiter = &mut self.waiters[at];
+            return match (waiter.answer.take(), waker) {
+                (Some(answer), _) => (Poll::Ready(answer), self.stop_waiting(key)),
+                (None, Some(waker)) if !waiter.waker.will_wake(waker) => {
+                    (Poll::Pending, Some(core::mem::replace(&mut waiter.waker, waker.clone())))
+                }
+                (None, _) => (Poll::Pending, None),
+            };
+        }
+        if self.in_flight == 0 {
+            return (Poll::Ready(self.answer()), None);
+        }
+        if let Some(waker) = waker {
+            *key = Some(self.waiters.insert(Waiter { waker: waker.clone(), answer: None }));
+            self.let_in(wakes);
+        }
+        (Poll::Pending, None)
+    }
+
+    /// The waker is for the caller to drop.
+    pub(super) fn stop_waiting(&mut self, key: &mut Option<usize>) -> Option<Waker> {
+        key.take().map(|key| self.waiters.remove(key).waker)
+    }
+
+    fn answer(&self) -> Result<(), TaskError> {
+        let cancelled = || self.cause.clone().map(TaskError::Cancelled);
+        self.first_error.clone().or_else(cancelled).map_or(Ok(()), Err)
+    }
+
+    /// All who wait now get one answer, whatever happens before they come for it.
+    fn answer_waiters(&mut self, wakes: &mut Wakes) {
+        if self.waiters.is_empty() {
+            return;
+        }
+        let answer = self.answer();
+        for (_, waiter) in self.waiters.iter_mut().filter(|(_, waiter)| waiter.answer.is_none()) {
+            waiter.answer = Some(answer.clone());
+            wakes.push(waiter.waker.clone());
+        }
+    }
+
+    /// Wakes all who wait for anything, because there is something new to poll and they are the ones to do it.
+    pub(super) fn wake_everybody(&self, wakes: &mut Wakes) {
+        let waiters = self.waiters.iter().map(|(_, waiter)| &waiter.waker);
+        self.readers.waiting().chain(self.entrants.waiting()).chain(waiters).for_each(|waker| wakes.push(waker.clone()));
+    }
+
+    /// Takes nothing more.
+    pub(super) fn close(&mut self, wakes: &mut Wakes) {
+        self.closed = true;
+        self.entrants.dismiss(wakes);
+        if self.is_drained() {
+            self.readers.dismiss(wakes);
+        }
+    }
+
+    /// Closes for a cause; the first one stays.
+    pub(super) fn cancel(&mut self, cause: &Cause, wakes: &mut Wakes) {
+        self.cause.get_or_insert_with(|| cause.clone());
+        self.close(wakes);
+    }
+
+    pub(super) fn errors(&self) -> Errors {
+        self.errors.clone()
+    }
+
+    /// The payload of a panic that is to be resumed, for the first who asks.
+    pub(super) fn take_payload(&mut self, error: &TaskError) -> Option<Payload> {
+        let at = self.payloads.iter().position(|(known, _)| known == error)?;
+        Some(self.payloads.swap_remove(at).1)
+    }
+
+    /// Everything of the user's that is left, for the caller to drop.
+    pub(super) fn take_leftovers(&mut self) -> (VecDeque<Ended<T>>, Vec<(TaskError, Payload)>) {
+        (core::mem::take(&mut self.unread), core::mem::take(&mut self.payloads))
+    }
+}

@@ -1,0 +1,161 @@
+//! `GroupBuilder`: how a group is set up, and where it stands.
+
+use super::Group;
+use super::books::Settings;
+use super::crew::Crew;
+use super::driving::Spot;
+use super::error::GroupError;
+use super::in_place::InPlace;
+use crate::node::{self, Above, Member, Node};
+use crate::spawn;
+use crate::{CancelToken, Name};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::fmt;
+use core::marker::PhantomData;
+
+/// How many errors a group keeps to be collected, unless it is told otherwise.
+pub const ERRORS_KEPT_DEFAULT: usize = 1_024;
+
+/// What becomes of a panic in a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PanicPolicy {
+    /// It is a [`TaskError::Panicked`](super::TaskError::Panicked) like any other error.
+    #[default]
+    Error,
+    /// It goes on in whoever reads that result with `next`, and in whoever is told of it as the first error by `wait`. The first of
+    /// them gets what the panic carried, any other its text.
+    Resume,
+}
+
+/// How a group is set up; from `system.group(name)`, `scope.group(name)`, `cx.group(name)` or [`GroupBuilder::under`].
+#[must_use = "a group is made by `build`"]
+pub struct GroupBuilder<T> {
+    place: Place,
+    settings: Settings,
+    of: PhantomData<fn() -> T>,
+}
+
+/// Where the group will stand.
+enum Place {
+    Below(Arc<dyn Member>, String),
+    Under(CancelToken),
+}
+
+impl<T> GroupBuilder<T> {
+    /// A group at the top of a tree of its own, cancelled with `token`.
+    pub fn under(token: &CancelToken) -> Self {
+        Self::at(Place::Under(token.clone()))
+    }
+
+    pub(crate) fn below(parent: Arc<dyn Member>, name: &str) -> Self {
+        Self::at(Place::Below(parent, name.to_string()))
+    }
+
+    fn at(place: Place) -> Self {
+        let settings = Settings {
+            limit: usize::MAX,
+            buffer: usize::MAX,
+            errors_kept: ERRORS_KEPT_DEFAULT,
+            fail_fast: true,
+            resume_panics: false,
+        };
+        Self { place, settings, of: PhantomData }
+    }
+
+    /// At most `limit` tasks are in flight at once; `go` waits for a slot. No limit unless given.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.settings.limit = limit;
+        self
+    }
+
+    /// At most `buffer` results are unread at once: a task is taken only when there will be room for its result, so `go` waits for
+    /// readers too. While somebody is in `wait` this does not hold. No bound unless given.
+    pub fn buffer(mut self, buffer: usize) -> Self {
+        self.settings.buffer = buffer;
+        self
+    }
+
+    /// Whether the first task that fails cancels the group. It does unless told otherwise.
+    pub fn fail_fast(mut self, fail_fast: bool) -> Self {
+        self.settings.fail_fast = fail_fast;
+        self
+    }
+
+    /// What becomes of a panic in a task.
+    pub fn panic_policy(mut self, policy: PanicPolicy) -> Self {
+        self.settings.resume_panics = policy == PanicPolicy::Resume;
+        self
+    }
+
+    /// How many errors are kept for `errors()`: the first 1,024 unless given. All of them can be read with `next`.
+    pub fn errors_kept(mut self, kept: usize) -> Self {
+        self.settings.errors_kept = kept;
+        self
+    }
+
+    /// The same group for tasks of another type.
+    pub(super) fn of<U>(self) -> GroupBuilder<U> {
+        GroupBuilder { place: self.place, settings: self.settings, of: PhantomData }
+    }
+
+    fn check(&self) -> Result<(), GroupError> {
+        match (self.settings.limit, self.settings.buffer) {
+            (0, _) => Err(GroupError::NoLimit),
+            (_, 0) => Err(GroupError::NoBuffer),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a group whose tasks are polled by whoever polls the group: nothing is spawned, and tasks may borrow from the caller.
+    pub fn in_place<'env>(self) -> Result<InPlace<'env, T>, GroupError> {
+        self.check()?;
+        let settings = self.settings;
+        self.place.take(|node| Arc::new(Spot::new(node))).map(|member| InPlace::new(member, settings))
+    }
+}
+
+impl<T: Send + 'static> GroupBuilder<T> {
+    /// Makes the group. Its tasks run on the runtime.
+    pub fn build(self) -> Result<Group<T>, GroupError> {
+        self.check()?;
+        let settings = self.settings;
+        self.place.take(|node| Arc::new(Crew::new(node, settings))).map(Group::new)
+    }
+}
+
+impl Place {
+    /// Puts a member there.
+    fn take<M: Member>(self, member: impl FnOnce(Node) -> Arc<M>) -> Result<Arc<M>, GroupError> {
+        let dynamic = |member: &Arc<M>| Arc::clone(member) as Arc<dyn Member>;
+        match self {
+            Self::Below(parent, name) => {
+                let member = member(spawn::new_node(&parent, Some(&name))?);
+                spawn::adopt(&parent, dynamic(&member))?;
+                Ok(member)
+            }
+            Self::Under(token) => {
+                let world = token.world();
+                let id = world.next_id();
+                let member = member(Node::new(Above::Nothing(Arc::clone(world)), id, Name::made(id)));
+                match token.attach(&dynamic(&member)) {
+                    Ok(place) => member.node().hang_below(token.clone(), place),
+                    Err(cause) => node::cancel(&dynamic(&member), &cause),
+                }
+                Ok(member)
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for GroupBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut builder = f.debug_struct("GroupBuilder");
+        match &self.place {
+            Place::Below(parent, name) => builder.field("parent", &parent.node().path()).field("name", name),
+            Place::Under(token) => builder.field("token", token),
+        };
+        builder.field("limit", &self.settings.limit).field("buffer", &self.settings.buffer).finish_non_exhaustive()
+    }
+}

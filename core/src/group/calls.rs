@@ -1,0 +1,298 @@
+//! The calls that wait: `go`, `next`, `next_or`, `wait`, the same for every engine.
+//!
+//! Each is a future that stands in a line of the books while it waits, and leaves it when it is dropped: a slot it was promised or a
+//! result it was served goes to the next in line.
+
+use super::books::{Admission, Entry, Read};
+use super::engine::{Engine, POLLS_IN_A_ROW_MAX, resume_if_asked};
+use super::error::{NotTaken, TaskError};
+use super::job::Task;
+use super::line::Place;
+use crate::cancel::Cancelled;
+use crate::wakers::Key;
+use crate::{ActorPath, CancelToken, Cause, scope};
+use alloc::boxed::Box;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use futures_core::Stream;
+
+/// What `next_or` gives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NextOr<T> {
+    /// The next result.
+    Item(Result<T, TaskError>),
+    /// The group is drained: closed, with nothing in flight and nothing unread.
+    End,
+    /// The token was cancelled, and there was neither a result nor the end.
+    Cancelled(Cause),
+}
+
+/// How an engine takes a task in, and how a task that it does not take is given back.
+pub(super) struct Terms<E: Engine, F, R> {
+    pub(super) into_work: fn(Box<Task<F>>) -> E::Work,
+    pub(super) refuse: fn(ActorPath, NotTaken, F) -> R,
+}
+
+/// Puts a task into a free slot, or gives it back.
+pub(super) fn try_go<E: Engine, F, R>(engine: &E, task: Box<Task<F>>, terms: &Terms<E, F, R>) -> Result<(), R> {
+    let mut task = Some(task);
+    let why = match admit(engine, Entry::Now, &mut task, terms.into_work) {
+        Admission::In(_) => return Ok(()),
+        Admission::Closed(cause) => NotTaken::Closed(cause),
+        Admission::Full | Admission::Waiting(_) => NotTaken::Full,
+    };
+    refuse(engine, task, why, terms.refuse)
+}
+
+fn admit<E: Engine, F>(
+    engine: &E,
+    entry: Entry<'_>,
+    task: &mut Option<Box<Task<F>>>,
+    into_work: fn(Box<Task<F>>) -> E::Work,
+) -> Admission {
+    engine.admit(entry, || into_work(task.take().expect("a task is taken once")))
+}
+
+fn refuse<E: Engine, F, R>(
+    engine: &E,
+    task: Option<Box<Task<F>>>,
+    why: NotTaken,
+    refuse: fn(ActorPath, NotTaken, F) -> R,
+) -> Result<(), R> {
+    match task {
+        Some(task) => Err(refuse(engine.member().node().path(), why, task.into_future())),
+        None => Ok(()),
+    }
+}
+
+/// Attempts until there is an answer. Where tasks are polled by whoever waits, they are polled in between, and only with nothing left to
+/// poll is a place in line taken: `attempt` is given the waker then.
+#[inline]
+fn attempt<E: Engine, R>(
+    engine: &E,
+    cx: &mut Context<'_>,
+    key: &mut Key,
+    mut attempt: impl FnMut(Option<&Waker>) -> Poll<R>,
+) -> Poll<R> {
+    let (mut driving, mut left) = (E::DRIVES, POLLS_IN_A_ROW_MAX);
+    loop {
+        let polled = attempt((!driving).then_some(cx.waker()));
+        if polled.is_ready() || !driving {
+            return polled;
+        }
+        driving = engine.drive(cx, &mut left, key);
+    }
+}
+
+/// Waits for a slot and puts a task in it. Until then it holds the task.
+pub(super) struct Go<'a, E: Engine, F, R> {
+    engine: &'a E,
+    task: Option<Box<Task<F>>>,
+    terms: Terms<E, F, R>,
+    place: Place,
+    key: Key,
+    token: Option<Cancelled>,
+}
+
+impl<'a, E: Engine, F, R> Go<'a, E, F, R> {
+    pub(super) fn new(engine: &'a E, task: Box<Task<F>>, token: Option<&CancelToken>, terms: Terms<E, F, R>) -> Self {
+        Self { engine, task: Some(task), terms, place: None, key: None, token: token.map(CancelToken::cancelled) }
+    }
+
+    /// Leaves the line, and passes on a slot that it was promised.
+    fn leave(&mut self) {
+        let Self { engine, place, key, .. } = self;
+        if place.is_some() {
+            drop(engine.with_books(|books, wakes| books.stop_entering(place, wakes)));
+        }
+        engine.stop_driving(key);
+    }
+}
+
+// The task is in a box, and is pinned only once it is taken.
+impl<E: Engine, F, R> Unpin for Go<'_, E, F, R> {}
+
+impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
+    type Output = Result<(), R>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Self { engine, task, terms, place, key, token } = this;
+        if task.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        let polled =
+            attempt(*engine, cx, key, |waker| match admit(*engine, Entry::Waiting(place, waker), task, terms.into_work) {
+                Admission::In(_) => Poll::Ready(None),
+                Admission::Closed(cause) => Poll::Ready(Some(NotTaken::Closed(cause))),
+                Admission::Waiting(replaced) => {
+                    drop(replaced);
+                    Poll::Pending
+                }
+                Admission::Full => Poll::Pending,
+            });
+        let why = match polled {
+            Poll::Ready(None) => return Poll::Ready(Ok(())),
+            Poll::Ready(Some(why)) => why,
+            // A slot is preferred to the token, as `next_or` prefers an item.
+            Poll::Pending => match poll_token(token, cx) {
+                Poll::Ready(cause) => NotTaken::Cancelled(cause),
+                Poll::Pending => return Poll::Pending,
+            },
+        };
+        this.leave();
+        Poll::Ready(refuse(this.engine, this.task.take(), why, this.terms.refuse))
+    }
+}
+
+impl<E: Engine, F, R> Drop for Go<'_, E, F, R> {
+    #[inline]
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+fn poll_token(token: &mut Option<Cancelled>, cx: &mut Context<'_>) -> Poll<Cause> {
+    token.as_mut().map_or(Poll::Pending, |token| Pin::new(token).poll(cx))
+}
+
+/// Somebody who reads, and where it stands in line.
+#[derive(Default)]
+pub(super) struct Reader {
+    place: Place,
+    key: Key,
+}
+
+impl Reader {
+    #[inline]
+    pub(super) fn poll<E: Engine>(&mut self, engine: &E, cx: &mut Context<'_>) -> Poll<Option<Result<E::Value, TaskError>>> {
+        let Self { place, key } = self;
+        let polled =
+            attempt(engine, cx, key, |waker| match engine.with_books(|books, wakes| books.read(place, waker, wakes)) {
+                Read::Item(item) => Poll::Ready(Some(item)),
+                Read::End => Poll::Ready(None),
+                Read::Waiting(replaced) => {
+                    drop(replaced);
+                    Poll::Pending
+                }
+            });
+        polled.map(|item| item.map(|item| resume_if_asked(engine, item)))
+    }
+
+    /// Leaves the line, and passes on a result that it was served.
+    #[inline]
+    pub(super) fn leave<E: Engine>(&mut self, engine: &E) {
+        let Self { place, key } = self;
+        if place.is_some() {
+            drop(engine.with_books(|books, wakes| books.stop_reading(place, wakes)));
+        }
+        engine.stop_driving(key);
+    }
+}
+
+/// Waits for the next result, or the end.
+pub(super) struct Reading<'a, E: Engine> {
+    engine: &'a E,
+    reader: Reader,
+}
+
+impl<'a, E: Engine> Reading<'a, E> {
+    pub(super) fn new(engine: &'a E) -> Self {
+        Self { engine, reader: Reader::default() }
+    }
+}
+
+impl<E: Engine> Future for Reading<'_, E> {
+    type Output = Option<Result<E::Value, TaskError>>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { engine, reader } = self.get_mut();
+        reader.poll(*engine, cx)
+    }
+}
+
+impl<E: Engine> Stream for Reading<'_, E> {
+    type Item = Result<E::Value, TaskError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(cx)
+    }
+}
+
+impl<E: Engine> Drop for Reading<'_, E> {
+    #[inline]
+    fn drop(&mut self) {
+        self.reader.leave(self.engine);
+    }
+}
+
+/// Waits for the next result, or the end, or the token, in this order.
+pub(super) struct ReadingOr<'a, E: Engine> {
+    reading: Reading<'a, E>,
+    token: Option<Cancelled>,
+}
+
+impl<'a, E: Engine> ReadingOr<'a, E> {
+    pub(super) fn new(engine: &'a E, token: &CancelToken) -> Self {
+        Self { reading: Reading::new(engine), token: Some(token.cancelled()) }
+    }
+}
+
+impl<E: Engine> Future for ReadingOr<'_, E> {
+    type Output = NextOr<E::Value>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { reading, token } = self.get_mut();
+        match Pin::new(reading).poll(cx) {
+            Poll::Ready(Some(item)) => Poll::Ready(NextOr::Item(item)),
+            Poll::Ready(None) => Poll::Ready(NextOr::End),
+            Poll::Pending => poll_token(token, cx).map(NextOr::Cancelled),
+        }
+    }
+}
+
+/// Waits until nothing is in flight.
+pub(super) struct Waiting<'a, E: Engine> {
+    engine: &'a E,
+    waiter: Option<usize>,
+    key: Key,
+}
+
+impl<'a, E: Engine> Waiting<'a, E> {
+    pub(super) fn new(engine: &'a E) -> Self {
+        Self { engine, waiter: None, key: None }
+    }
+}
+
+impl<E: Engine> Future for Waiting<'_, E> {
+    type Output = Result<(), TaskError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { engine, waiter, key } = self.get_mut();
+        let polled = attempt(*engine, cx, key, |waker| {
+            let (polled, replaced) = engine.with_books(|books, wakes| books.poll_wait(waiter, waker, wakes));
+            drop(replaced);
+            polled
+        });
+        if polled.is_pending()
+            && let Some(group) = scope::inside(engine.member().node())
+        {
+            // A bug in the program that could only hang; as a panic it is a failure of that task, with its place.
+            panic!("a task of {group} waits for all tasks of it, and so for itself: wait from outside");
+        }
+        polled.map(|answer| resume_if_asked(*engine, answer))
+    }
+}
+
+impl<E: Engine> Drop for Waiting<'_, E> {
+    fn drop(&mut self) {
+        let Self { engine, waiter, key } = self;
+        if waiter.is_some() {
+            drop(engine.with_books(|books, _| books.stop_waiting(waiter)));
+        }
+        engine.stop_driving(key);
+    }
+}

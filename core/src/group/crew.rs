@@ -1,0 +1,400 @@
+//! `Crew`: a group whose tasks run on the runtime. It stands in the tree, and runners work through its queue.
+//!
+//! Owned here, behind one lock: the books, the queue of tasks that are to be polled, the tasks that wait to be woken, and how many
+//! runners there are to do it. A task:
+//!
+//! ```text
+//!   admit                begin, settle           settle                    wake                 (sweep, after a cancel)
+//!  ───────► ready: Fresh ────────────► in hand ────────► slot: Parked ────────► slot: Queued, ready: Woken ──► in hand …
+//!                                        │ settle, with its result
+//!                                        └────────► books
+//! ```
+//!
+//! Invariants:
+//! 1. A task is in exactly one place: in `ready` (its first poll is to come), in a slot, or in the hand of one runner.
+//! 2. While a task is ready there is a runner on its way to it that is not inside another task's poll; two, if there are two tasks.
+//!    So a task that blocks its thread holds up nobody else.
+//! 3. Ending one task and taking the next is one holding of the lock. Under it nothing of a user's is called, woken or dropped.
+//! 4. After a cancel `ready` is empty: what had not begun was dropped by whoever cancelled, and all slots are swept by runners.
+
+use super::bell::{Bound, Ringing};
+use super::books::{Admission, Books, Ended, Entry, Settings};
+use super::engine::{self, Engine};
+use super::job::Work;
+use super::line::Wakes;
+use super::runner::Runner;
+use crate::lock::Lock;
+use crate::node::{self, Member, Node, WindDown};
+use crate::{Cause, Exit, catch};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::task::Waker;
+use slab::Slab;
+
+/// Runners that are on their way while there is work. One alone could sit behind a task that does not yield, where nobody may steal
+/// it: Tokio keeps the last task that was woken in a slot of the worker.
+const CALLED_MAX: usize = 2;
+
+/// Queues that grew beyond this are given back when they are empty.
+const KEPT_CAPACITY: usize = 1_024;
+
+pub(super) struct Crew<T> {
+    node: Node,
+    settings: Settings,
+    state: Lock<State<T>>,
+}
+
+struct State<T> {
+    books: Books<T>,
+    ready: VecDeque<Ready<T>>,
+    slots: Slab<Slot<T>>,
+    /// How many tasks are in slots, and up to which slot a sweep has come.
+    in_slots: usize,
+    swept: usize,
+    in_hand: usize,
+    /// How many runners are on their way, and the one that sleeps.
+    called: usize,
+    idle: Option<Waker>,
+}
+
+/// A task to be polled.
+enum Ready<T> {
+    Fresh(Work<'static, T>, u64),
+    Woken(usize),
+}
+
+/// The place of a task that has had its first poll.
+enum Slot<T> {
+    Parked(InHand<T>),
+    Queued(InHand<T>),
+    /// A runner has it.
+    Away,
+}
+
+/// A task with a runner.
+pub(super) struct InHand<T> {
+    pub(super) work: Work<'static, T>,
+    pub(super) number: u64,
+    /// How it is woken; `None` before its first poll.
+    pub(super) bound: Option<Bound<Crew<T>>>,
+}
+
+/// What a runner brings back.
+pub(super) enum Settled<T> {
+    Ended(Ended<T>, Option<Bound<Crew<T>>>),
+    Pending(InHand<T>),
+}
+
+/// What a runner does next.
+pub(super) enum Next<T> {
+    Poll(InHand<T>),
+    Cut(InHand<T>, Cause),
+    /// Lets others run, and comes back.
+    Again,
+    /// Sleeps until there is work.
+    Park,
+    End,
+}
+
+/// What is to be done once the lock is released.
+#[derive(Default)]
+#[must_use]
+struct Afterwards {
+    wakes: Wakes,
+    idle: Option<Waker>,
+    new_runners: usize,
+    exit: Option<Exit>,
+}
+
+impl<T: Send + 'static> Crew<T> {
+    pub(super) fn new(node: Node, settings: Settings) -> Self {
+        let state = State {
+            books: Books::new(settings),
+            ready: VecDeque::new(),
+            slots: Slab::new(),
+            in_slots: 0,
+            swept: 0,
+            in_hand: 0,
+            called: 0,
+            idle: None,
+        };
+        Self { node, settings, state: Lock::new(state) }
+    }
+
+    fn as_member(self: &Arc<Self>) -> Arc<dyn Member> {
+        Arc::clone(self) as Arc<dyn Member>
+    }
+
+    /// Runs `f` under the lock, and does outside it what that led to.
+    #[inline]
+    fn with<R>(self: &Arc<Self>, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
+        let (answer, afterwards) = self.state.with(|state| {
+            let mut wakes = Wakes::default();
+            let answer = f(state, &mut wakes);
+            (answer, state.afterwards(wakes))
+        });
+        self.follow_up(afterwards);
+        answer
+    }
+
+    #[inline]
+    fn follow_up(self: &Arc<Self>, afterwards: Afterwards) {
+        let Afterwards { wakes, idle, new_runners, exit } = afterwards;
+        for _ in 0..new_runners {
+            self.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(self))));
+        }
+        if let Some(idle) = idle {
+            idle.wake();
+        }
+        if let Some(exit) = exit {
+            node::leave(self.as_member(), exit);
+        }
+        wakes.wake();
+    }
+
+    /// A runner begins.
+    pub(super) fn begin(self: &Arc<Self>, waker: &Waker) -> Next<T> {
+        self.with(|state, _| {
+            if state.idle.as_ref().is_some_and(|idle| idle.will_wake(waker)) {
+                // Nobody called it, but here it is.
+                state.idle = None;
+            } else {
+                state.called = state.called.saturating_sub(1);
+            }
+            state.take(false, waker)
+        })
+    }
+
+    /// A runner brings a task back and takes the next, unless this was its `last` for now.
+    pub(super) fn settle(self: &Arc<Self>, settled: Settled<T>, last: bool, waker: &Waker) -> Next<T> {
+        self.with(|state, wakes| {
+            match settled {
+                Settled::Ended(ended, bound) => state.end(ended, bound, wakes),
+                Settled::Pending(task) => {
+                    if let Some(cause) = state.books.cause() {
+                        return Next::Cut(task, cause.clone());
+                    }
+                    state.put_down(task);
+                }
+            }
+            state.take(last, waker)
+        })
+    }
+
+    /// The runtime dropped a runner: it runs nothing any more, so what is left ends here.
+    pub(super) fn abandon(self: &Arc<Self>) {
+        node::cancel(&self.as_member(), &Cause::Dropped);
+        while let Some((task, cause)) = self.state.with(State::take_swept) {
+            let ended = engine::cut(self, task.work, task.number, cause);
+            self.with(|state, wakes| state.end(ended, task.bound, wakes));
+        }
+    }
+
+    /// Drops what nobody will read any more.
+    pub(super) fn forget_results(&self) {
+        let (unread, payloads) = self.state.with(|state| state.books.take_leftovers());
+        unread.into_iter().for_each(|ended| drop(catch::catch(|| drop(ended))));
+        payloads.into_iter().for_each(|payload| drop(catch::catch(|| drop(payload))));
+    }
+}
+
+impl<T> State<T> {
+    /// How many tasks a runner could take now.
+    fn backlog(&self) -> usize {
+        if self.books.cause().is_some() { self.in_slots } else { self.ready.len() }
+    }
+
+    /// Calls runners if there is work for more than are on their way, and the idle one if it is to end.
+    #[inline]
+    fn afterwards(&mut self, wakes: Wakes) -> Afterwards {
+        let wanted = self.backlog().min(CALLED_MAX).saturating_sub(self.called);
+        let exit = self.books.take_exit();
+        if wanted == 0 && exit.is_none() {
+            return Afterwards { wakes, ..Afterwards::default() };
+        }
+        let idle = self.idle.take();
+        let new_runners = wanted - usize::from(idle.is_some()).min(wanted);
+        self.called += new_runners + usize::from(idle.is_some());
+        Afterwards { wakes, idle, new_runners, exit }
+    }
+
+    /// The next task for a runner, or what it does without.
+    #[inline]
+    fn take(&mut self, last: bool, waker: &Waker) -> Next<T> {
+        if !last {
+            if let Some(ready) = self.ready.pop_front() {
+                self.in_hand += 1;
+                return Next::Poll(self.pick_up(ready));
+            }
+            if let Some((task, cause)) = self.take_swept() {
+                return Next::Cut(task, cause);
+            }
+        }
+        if self.backlog() > 0 {
+            self.called += 1;
+            return Next::Again;
+        }
+        if self.ready.capacity() > KEPT_CAPACITY {
+            self.ready = VecDeque::new();
+        }
+        if self.slots.is_empty() && self.slots.capacity() > KEPT_CAPACITY {
+            self.slots = Slab::new();
+        }
+        if self.books.has_ended() || self.idle.is_some() {
+            return Next::End;
+        }
+        self.idle = Some(waker.clone());
+        Next::Park
+    }
+
+    fn pick_up(&mut self, ready: Ready<T>) -> InHand<T> {
+        let slot = match ready {
+            Ready::Fresh(work, number) => return InHand { work, number, bound: None },
+            Ready::Woken(slot) => slot,
+        };
+        self.in_slots -= 1;
+        match core::mem::replace(&mut self.slots[slot], Slot::Away) {
+            Slot::Queued(task) | Slot::Parked(task) => {
+                task.bound.iter().for_each(Bound::clear);
+                task
+            }
+            Slot::Away => unreachable!("a slot is queued once, while its task is in it"),
+        }
+    }
+
+    /// Puts a task that waits into its slot; back into the queue if it was woken meanwhile.
+    fn put_down(&mut self, task: InHand<T>) {
+        self.in_hand -= 1;
+        let Some(bound) = &task.bound else { unreachable!("a task is bound to its waker by its first poll") };
+        let known = bound.slot();
+        let slot = known.unwrap_or_else(|| self.slots.vacant_key());
+        let woken = bound.settle_in(slot);
+        let place = if woken { Slot::Queued(task) } else { Slot::Parked(task) };
+        match known {
+            Some(slot) => self.slots[slot] = place,
+            None => drop(self.slots.insert(place)),
+        }
+        self.in_slots += 1;
+        if woken {
+            self.ready.push_back(Ready::Woken(slot));
+        }
+    }
+
+    /// Puts a parked task into the queue. After a cancel the sweep comes for it.
+    fn queue(&mut self, slot: usize) {
+        if self.books.cause().is_some() {
+            return;
+        }
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        match core::mem::replace(place, Slot::Away) {
+            Slot::Parked(task) => {
+                *place = Slot::Queued(task);
+                self.ready.push_back(Ready::Woken(slot));
+            }
+            other => *place = other,
+        }
+    }
+
+    /// A task that is in a slot although the group is cancelled.
+    fn take_swept(&mut self) -> Option<(InHand<T>, Cause)> {
+        let cause = self.books.cause()?.clone();
+        while self.swept < self.slots.capacity() {
+            let place = self.slots.get_mut(self.swept);
+            self.swept += 1;
+            if let Some(Slot::Parked(task) | Slot::Queued(task)) = place.map(|place| core::mem::replace(place, Slot::Away)) {
+                self.in_slots -= 1;
+                self.in_hand += 1;
+                return Some((task, cause));
+            }
+        }
+        None
+    }
+
+    fn end(&mut self, ended: Ended<T>, bound: Option<Bound<Crew<T>>>, wakes: &mut Wakes) {
+        self.in_hand -= 1;
+        if let Some(bound) = bound {
+            if let Some(slot) = bound.slot() {
+                self.slots.remove(slot);
+            }
+            bound.retire();
+            // Others may hold the waker too; the group itself is held by whoever called this.
+            drop(bound);
+        }
+        self.books.complete(ended, wakes);
+    }
+}
+
+impl<T: Send + 'static> Ringing for Crew<T> {
+    fn ring(self: &Arc<Self>, slot: usize) {
+        self.with(|state, _| state.queue(slot));
+    }
+}
+
+impl<T: Send + 'static> Engine for Arc<Crew<T>> {
+    type Value = T;
+    type Work = Work<'static, T>;
+
+    fn member(&self) -> Arc<dyn Member> {
+        self.as_member()
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    #[inline]
+    fn with_books<R>(&self, f: impl FnOnce(&mut Books<T>, &mut Wakes) -> R) -> R {
+        self.with(|state, wakes| f(&mut state.books, wakes))
+    }
+
+    #[inline]
+    fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'static, T>) -> Admission {
+        self.with(|state, _| {
+            let admission = state.books.admit(entry);
+            if let Admission::In(number) = admission {
+                state.ready.push_back(Ready::Fresh(work(), number));
+            }
+            admission
+        })
+    }
+}
+
+impl<T: Send + 'static> Member for Crew<T> {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// Closing waits for the tasks; as a task by itself they know no other orderly end, so stopping cancels them.
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        match how {
+            WindDown::Close => self.with_books(Books::close),
+            WindDown::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
+        }
+    }
+
+    fn cut_off(self: Arc<Self>) {
+        let cause = self.node.cause().unwrap_or(Cause::Cancelled);
+        let unstarted = self.with(|state, wakes| {
+            state.books.cancel(&cause, wakes);
+            core::mem::take(&mut state.ready)
+        });
+        for ready in unstarted {
+            let Ready::Fresh(work, number) = ready else { continue };
+            let ended = engine::cut(&self, work, number, cause.clone());
+            self.with(|state, wakes| state.books.complete(ended, wakes));
+        }
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        None
+    }
+
+    fn in_poll(&self) -> bool {
+        self.state.with(|state| state.in_hand > 0)
+    }
+}

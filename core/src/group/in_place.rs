@@ -1,0 +1,184 @@
+//! `InPlace`: a group whose tasks are polled by whoever polls the group. Nothing is spawned, and tasks may borrow from the caller.
+
+use super::books::Settings;
+use super::calls::{self, Go, NextOr, Reading, ReadingOr, Terms, Waiting};
+use super::driving::{Spot, State};
+use super::engine::Engine;
+use super::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
+use super::handle::closed;
+use super::job::{Task, TaskOutput};
+use super::new_task::NewTask;
+use crate::actor_ref::AnyRef;
+use crate::lock::Lock;
+use crate::node::{self, Member};
+use crate::{ActorPath, CancelToken, Cause};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use futures_core::Stream;
+
+/// A group whose tasks are polled where its results are awaited; from [`GroupBuilder::in_place`](super::GroupBuilder::in_place).
+///
+/// It has the calls of a [`Group`](super::Group) and keeps its promises, in one task and without a spawn: tasks make progress while
+/// somebody awaits `next`, `wait` or a `go` that waits for a slot. A cancel cuts them off there too, or when the group is dropped; in the
+/// tree the group has ended by then.
+///
+/// ```
+/// # use pleach_core::{Dispatcher, CancelToken, GroupBuilder};
+/// # let sim = Dispatcher::seeded(1);
+/// # let token = CancelToken::root(sim.runtime());
+/// # sim.simulate(async {
+/// let words = ["a".to_string(), "bcd".to_string()];
+/// let group = GroupBuilder::under(&token).in_place()?;
+/// for word in &words {
+///     group.go(async move { word.len() }).await?; // borrows `words`
+/// }
+/// group.close();
+/// assert_eq!(group.next().await, Some(Ok(1)));
+/// assert_eq!(group.next().await, Some(Ok(3)));
+/// assert_eq!(group.next().await, None);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// # }).unwrap().unwrap();
+/// ```
+pub struct InPlace<'env, T> {
+    pub(super) spot: Arc<Spot>,
+    pub(super) settings: Settings,
+    pub(super) state: Lock<State<'env, T>>,
+}
+
+/// How this group takes a task.
+pub(super) fn terms<'env, T, F, R>(refuse: fn(ActorPath, NotTaken, F) -> R) -> Terms<InPlace<'env, T>, F, R>
+where
+    F: Future<Output: TaskOutput<T>> + Send + 'env,
+{
+    Terms { into_work: |task: Box<Task<F>>| Box::into_pin(task), refuse }
+}
+
+impl<'env, T> InPlace<'env, T> {
+    pub(super) fn new(spot: Arc<Spot>, settings: Settings) -> Self {
+        Self { spot, settings, state: Lock::new(State::new(settings)) }
+    }
+
+    /// Takes a task, once there is a slot for it, polling the others meanwhile. A group that is closed or cancelled gives it back.
+    pub fn go<F>(&self, task: F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'env,
+    {
+        Go::new(self, Task::boxed(task, None), None, terms(closed))
+    }
+
+    /// As [`go`](Self::go), but stops waiting for a slot when `token` is cancelled, and then gives the task back.
+    pub fn go_or<F>(&self, token: &CancelToken, task: F) -> impl Future<Output = Result<(), GoError<F>>> + Unpin
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'env,
+    {
+        Go::new(self, Task::boxed(task, None), Some(token), terms(GoError::new))
+    }
+
+    /// As [`go`](Self::go), for a task that is to know of a cancel itself: it is given the group's token.
+    pub fn go_with<F>(&self, task: impl FnOnce(CancelToken) -> F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'env,
+    {
+        self.go(task(self.token()))
+    }
+
+    /// Takes a task if there is a slot for it now, else gives it back.
+    pub fn try_go<F>(&self, task: F) -> Result<(), GoError<F>>
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'env,
+    {
+        calls::try_go(self, Task::boxed(task, None), &terms(GoError::new))
+    }
+
+    /// A task to be given a name or a deadline before it goes.
+    pub fn task(&self) -> NewTask<'_, Self> {
+        NewTask::of(self)
+    }
+
+    /// Takes no more tasks. Nothing is cancelled; closing twice changes nothing.
+    pub fn close(&self) {
+        self.with_books(|books, wakes| books.close(wakes));
+    }
+
+    /// The next result, in the order in which tasks end; `None` once the group is drained.
+    pub fn next(&self) -> impl Future<Output = Option<Result<T, TaskError>>> + Unpin {
+        Reading::new(self)
+    }
+
+    /// As [`next`](Self::next), but also ready when `token` is cancelled. A result is preferred to the end, and both to the token.
+    pub fn next_or(&self, token: &CancelToken) -> impl Future<Output = NextOr<T>> + Unpin {
+        ReadingOr::new(self, token)
+    }
+
+    /// The results as a stream that borrows the group.
+    pub fn results(&self) -> impl Stream<Item = Result<T, TaskError>> + Unpin {
+        Reading::new(self)
+    }
+
+    /// Polls every task taken so far to its end: `Err` with the first error there was, else with the cause if the group was cancelled. It
+    /// reads no results and does not close the group.
+    pub fn wait(&self) -> impl Future<Output = Result<(), TaskError>> + Unpin {
+        Waiting::new(self)
+    }
+
+    /// Cancels the group: it takes nothing more and polls nothing more. Each task that had not ended ends with
+    /// [`TaskError::Cancelled`]. The first cause wins.
+    pub fn cancel(&self, cause: impl Into<Cause>) {
+        node::cancel(&self.member(), &cause.into());
+    }
+
+    /// Why it was cancelled, `None` while it is not.
+    pub fn cause(&self) -> Option<Cause> {
+        self.with_books(|books, _| books.cause().cloned())
+    }
+
+    /// The errors so far, the first one first. They stay; tasks that were cut off are not among them.
+    pub fn errors(&self) -> Errors {
+        self.with_books(|books, _| books.errors())
+    }
+
+    /// How many tasks were taken and have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.with_books(|books, _| books.in_flight())
+    }
+
+    /// How many results have not been read.
+    pub fn unread(&self) -> usize {
+        self.with_books(|books, _| books.unread())
+    }
+
+    /// Whether it takes no more tasks.
+    pub fn is_closed(&self) -> bool {
+        self.with_books(|books, _| books.is_closed())
+    }
+
+    /// The token of this group: cancelled with it, and the other way round.
+    pub fn token(&self) -> CancelToken {
+        node::token(&self.member())
+    }
+
+    /// Where it stands in the tree.
+    pub fn path(&self) -> ActorPath {
+        self.spot.node().path()
+    }
+
+    /// The group as something in the tree.
+    pub fn any_ref(&self) -> AnyRef {
+        AnyRef { member: self.member() }
+    }
+}
+
+/// Dropping the owner drops its tasks.
+impl<T> Drop for InPlace<'_, T> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl<T> fmt::Debug for InPlace<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InPlace({})", self.path())
+    }
+}

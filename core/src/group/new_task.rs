@@ -1,0 +1,99 @@
+//! `NewTask`: a task that is given a name or a deadline before it goes.
+
+use super::Group;
+use super::calls::{self, Go};
+use super::engine::Engine;
+use super::error::{GoError, NotTaken};
+use super::handle;
+use super::in_place::{self, InPlace};
+use super::job::{Deadline, Extra, Task, TaskOutput};
+use crate::Name;
+use crate::node::Member;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::future::Future;
+use core::time::Duration;
+
+/// A task about to go; from `task()` of a group.
+#[must_use = "a task is started by `go` or `try_go`"]
+pub struct NewTask<'a, G> {
+    group: &'a G,
+    name: Option<&'a str>,
+    within: Option<Duration>,
+}
+
+impl<'a, G> NewTask<'a, G> {
+    pub(super) fn of(group: &'a G) -> Self {
+        Self { group, name: None, within: None }
+    }
+
+    /// Gives the task a name, which is the last step of the path of its failure. Several tasks may have the same.
+    pub fn named(mut self, name: &'a str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Gives the task this long, from its first poll: after that it is dropped and fails with [`Elapsed`](super::Elapsed).
+    pub fn within(mut self, within: Duration) -> Self {
+        self.within = Some(within);
+        self
+    }
+
+    fn extra(&self, member: &dyn Member) -> Result<Option<Box<Extra>>, NotTaken> {
+        let name = self.name.map(Name::new).transpose().map_err(NotTaken::Name)?;
+        let runtime = || Arc::clone(&member.node().world().runtime);
+        let deadline = self.within.map(|within| Deadline { within, runtime: runtime(), sleep: None });
+        let plain = name.is_none() && deadline.is_none();
+        Ok((!plain).then(|| Box::new(Extra { name, deadline })))
+    }
+}
+
+impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
+    /// Runs it, once there is a slot for it.
+    pub async fn go<F>(self, task: F) -> Result<(), GoError<F>>
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'static,
+    {
+        let crew = self.group.crew();
+        match self.extra(&**crew) {
+            Ok(extra) => Go::new(crew, Task::boxed(task, extra), None, handle::terms(GoError::new)).await,
+            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+        }
+    }
+
+    /// Runs it if there is a slot for it now.
+    pub fn try_go<F>(self, task: F) -> Result<(), GoError<F>>
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'static,
+    {
+        let crew = self.group.crew();
+        match self.extra(&**crew) {
+            Ok(extra) => calls::try_go(crew, Task::boxed(task, extra), &handle::terms(GoError::new)),
+            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+        }
+    }
+}
+
+impl<'a, 'env, T> NewTask<'a, InPlace<'env, T>> {
+    /// Runs it, once there is a slot for it.
+    pub async fn go<F>(self, task: F) -> Result<(), GoError<F>>
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'env,
+    {
+        match self.extra(&*self.group.member()) {
+            Ok(extra) => Go::new(self.group, Task::boxed(task, extra), None, in_place::terms(GoError::new)).await,
+            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+        }
+    }
+
+    /// Takes it if there is a slot for it now.
+    pub fn try_go<F>(self, task: F) -> Result<(), GoError<F>>
+    where
+        F: Future<Output: TaskOutput<T>> + Send + 'env,
+    {
+        match self.extra(&*self.group.member()) {
+            Ok(extra) => calls::try_go(self.group, Task::boxed(task, extra), &in_place::terms(GoError::new)),
+            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+        }
+    }
+}

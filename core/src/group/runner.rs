@@ -1,0 +1,89 @@
+//! `Runner`: a task of the runtime that polls the tasks of a group, one after the other.
+//!
+//! Any runner polls any task: a task that is woken goes back into the group's queue. So a group needs as many tasks of the runtime as
+//! there are workers for it, and none for each of its own.
+
+use super::bell::Bound;
+use super::crew::{Crew, InHand, Next, Settled};
+use super::engine::{self, POLLS_IN_A_ROW_MAX};
+use crate::current;
+use crate::node::Member;
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// How long a runner goes on before it lets others run. Looked at after its 1st, 2nd, 4th, 8th … poll: a clock is not free.
+const TIME_IN_A_ROW_MAX: Duration = Duration::from_micros(200);
+
+pub(super) struct Runner<T: Send + 'static> {
+    crew: Option<Arc<Crew<T>>>,
+    current: Option<Arc<dyn Member>>,
+    spare: Option<Bound<Crew<T>>>,
+}
+
+impl<T: Send + 'static> Runner<T> {
+    pub(super) fn new(crew: Arc<Crew<T>>) -> Self {
+        let current = Some(Arc::clone(&crew) as Arc<dyn Member>);
+        Self { crew: Some(crew), current, spare: None }
+    }
+}
+
+/// Polls a task once, for the first time with the spare bell.
+#[inline]
+fn run<T: Send + 'static>(crew: &Arc<Crew<T>>, spare: &mut Option<Bound<Crew<T>>>, task: InHand<T>) -> Settled<T> {
+    let InHand { work, number, bound } = task;
+    let is_first = bound.is_none();
+    let bound = bound.or_else(|| spare.take()).unwrap_or_else(|| Bound::new(crew));
+    match engine::poll_task(crew, work, number, &mut Context::from_waker(bound.waker())) {
+        Err(work) => Settled::Pending(InHand { work, number, bound: Some(bound) }),
+        Ok(ended) if is_first => {
+            *spare = bound.returned();
+            Settled::Ended(ended, None)
+        }
+        Ok(ended) => Settled::Ended(ended, Some(bound)),
+    }
+}
+
+impl<T: Send + 'static> Future for Runner<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { crew, current, spare } = &mut *self;
+        let Some(group) = &*crew else { return Poll::Ready(()) };
+        let inside = current::enter(current, cx.waker());
+        let runtime = group.node().runtime();
+        let (began, mut polls) = (runtime.now(), 0_u32);
+        let mut next = group.begin(cx.waker());
+        let polled = loop {
+            let settled = match next {
+                Next::Poll(task) => run(group, spare, task),
+                Next::Cut(task, cause) => Settled::Ended(engine::cut(group, task.work, task.number, cause), task.bound),
+                Next::Again => {
+                    cx.waker().wake_by_ref();
+                    break Poll::Pending;
+                }
+                Next::Park => break Poll::Pending,
+                Next::End => break Poll::Ready(()),
+            };
+            polls += 1;
+            let late = polls.is_power_of_two() && runtime.now().since(began) > TIME_IN_A_ROW_MAX;
+            next = group.settle(settled, late || polls >= POLLS_IN_A_ROW_MAX, cx.waker());
+        };
+        drop(inside);
+        if polled.is_ready() {
+            *crew = None;
+        }
+        polled
+    }
+}
+
+/// A runner that is dropped before its end was dropped by a runtime that goes away.
+impl<T: Send + 'static> Drop for Runner<T> {
+    fn drop(&mut self) {
+        if let Some(crew) = self.crew.take() {
+            crew.abandon();
+        }
+    }
+}
