@@ -8,6 +8,7 @@ use std::io;
 use std::process::Command;
 
 use crate::ground::Place;
+use crate::groups::{Shape, Work};
 use crate::peers::{PEERS, Peer};
 
 /// A counted operation.
@@ -44,10 +45,37 @@ pub const OPERATIONS: &[Operation] = &[
             Some(())
         },
     },
+    Operation {
+        workload: "group.instr_task",
+        name: "task",
+        run: |peer, ops| {
+            peer.group?(Place::Current, Shape::tiny(GROUP), ops);
+            Some(())
+        },
+    },
+    Operation {
+        workload: "group.instr_pends_once",
+        name: "pends_once",
+        run: |peer, ops| {
+            peer.group?(Place::Current, Shape::tiny(GROUP).work(Work::PendsOnce), ops);
+            Some(())
+        },
+    },
+    Operation {
+        workload: "group.instr_in_place",
+        name: "in_place",
+        run: |peer, ops| {
+            peer.group_in_place?(Place::Current, Shape::tiny(GROUP), ops);
+            Some(())
+        },
+    },
 ];
 
 /// Messages told between two waits for the receiver.
 const BATCH: u64 = 100;
+
+/// Tasks of a group. Both numbers of operations below are multiples of it.
+const GROUP: u64 = 125;
 
 const FEW: u64 = 2_000;
 const MANY: u64 = 12_000;

@@ -5,6 +5,7 @@
 
 use crate::counting;
 use crate::ground::Place;
+use crate::groups::Shape;
 use crate::peers::Peer;
 use crate::report::Figure;
 
@@ -34,6 +35,16 @@ pub const WORKLOADS: &[Counted] = &[
             let ask = peer.ask?;
             Some(allocations_per_op(|ops| {
                 ask(Place::Current, ops);
+            }))
+        },
+    },
+    Counted {
+        name: "group.allocs_task",
+        has_floor: true,
+        run: |peer| {
+            let group = peer.group?;
+            Some(allocations_per_op(|ops| {
+                group(Place::Current, Shape::tiny(125), ops);
             }))
         },
     },

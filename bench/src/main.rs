@@ -1,12 +1,13 @@
 //! `pleach-bench [--only PREFIX] [--json FILE] [--passes N] [--peer NAME] [--all-instr]`: pleach and its peers side by side.
 //!
-//! The modules in reading order: `peers` (who can run what), `ground` (what all of them stand on), `timed`, `counted` and
+//! The modules in reading order: `peers` (who can run what), `ground` (what all of them stand on), `groups`, `timed`, `counted` and
 //! `callgrind` (the three ways to measure), `report`.
 
 mod callgrind;
 mod counted;
 mod counting;
 mod ground;
+mod groups;
 mod peers;
 mod report;
 mod timed;

@@ -60,7 +60,7 @@ fn header(peers: &[&str]) -> Vec<String> {
 }
 
 fn unit(workload: &str) -> &'static str {
-    match workload.strip_prefix("actor.").unwrap_or(workload) {
+    match workload.split_once('.').map_or(workload, |(_, name)| name) {
         name if name.starts_with("memory") => "bytes",
         name if name.starts_with("allocs") => "allocations",
         name if name.starts_with("instr") => "instructions",

@@ -5,6 +5,7 @@ use std::panic;
 use std::time::Duration;
 
 use crate::ground::{Place, Senders};
+use crate::groups::{Shape, Work};
 use crate::peers::Peer;
 use crate::report::Figure;
 
@@ -47,7 +48,37 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "actor.spawn_named", ops: 5_000, run: |peer, ops| Some(peer.spawn_named?(ops)) },
     Timed { name: "actor.restart_error", ops: 10_000, run: |peer, ops| Some(peer.restart_error?(ops)) },
     Timed { name: "actor.restart_panic", ops: 5_000, run: |peer, ops| quietly(|| Some(peer.restart_panic?(ops))) },
+    Timed { name: "group.128", ops: 25_600, run: |peer, ops| group(peer, TINY_128, ops) },
+    Timed { name: "group.128_max4", ops: 12_800, run: |peer, ops| group(peer, TINY_128.limit(4), ops) },
+    Timed { name: "group.128_max64", ops: 25_600, run: |peer, ops| group(peer, TINY_128.limit(64), ops) },
+    Timed { name: "group.10k", ops: 50_000, run: |peer, ops| group(peer, TINY_10K, ops) },
+    Timed { name: "group.10k_max4", ops: 20_000, run: |peer, ops| group(peer, TINY_10K.limit(4), ops) },
+    Timed { name: "group.10k_max64", ops: 50_000, run: |peer, ops| group(peer, TINY_10K.limit(64), ops) },
+    Timed { name: "group.pends_once", ops: 25_600, run: |peer, ops| group(peer, TINY_128.work(Work::PendsOnce), ops) },
+    Timed { name: "group.cpu", ops: 128, run: |peer, ops| group(peer, Shape::tiny(64).work(Work::Cpu), ops) },
+    Timed { name: "group.256_max32_short", ops: 25_600, run: |peer, ops| group(peer, TINY_256, ops) },
+    Timed { name: "group.256_max32_short_fail_fast", ops: 25_600, run: |peer, ops| group(peer, TINY_256.fail_fast(), ops) },
+    Timed { name: "group.256_max32_mixed", ops: 2_560, run: |peer, ops| group(peer, TINY_256.work(Work::Mixed), ops) },
+    Timed {
+        name: "group.256_max32_mixed_fail_fast",
+        ops: 25_600,
+        run: |peer, ops| group(peer, TINY_256.work(Work::Mixed).fail_fast(), ops),
+    },
+    Timed { name: "group.in_place", ops: 51_200, run: |peer, ops| Some(peer.group_in_place?(Place::Workers, TINY_128, ops)) },
+    Timed {
+        name: "group.in_place_pends_once",
+        ops: 51_200,
+        run: |peer, ops| Some(peer.group_in_place?(Place::Workers, TINY_128.work(Work::PendsOnce), ops)),
+    },
 ];
+
+const TINY_128: Shape = Shape::tiny(128);
+const TINY_256: Shape = Shape::tiny(256).limit(32);
+const TINY_10K: Shape = Shape::tiny(10_000);
+
+fn group(peer: &Peer, shape: Shape, ops: u64) -> Option<Duration> {
+    Some(peer.group?(Place::Workers, shape, ops))
+}
 
 /// A peer's samples of one workload: the ns per operation and its ratio to the floor of the same round.
 #[derive(Default)]

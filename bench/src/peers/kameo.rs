@@ -26,6 +26,7 @@ pub const PEER: Peer = Peer {
     restart_panic: Some(restart_panic),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
+    ..Peer::named("kameo")
 };
 
 struct Counter(Tally);

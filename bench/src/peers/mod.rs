@@ -13,9 +13,19 @@ mod tokio;
 use std::time::Duration;
 
 use crate::ground::{Place, Senders};
+use crate::groups::{self, Shape};
 
 /// All peers, the floor first.
-pub const PEERS: &[Peer] = &[tokio::PEER, pleach::PEER, kanal::PEER, ractor::PEER, kameo::PEER, actix::PEER];
+pub const PEERS: &[Peer] = &[
+    tokio::PEER,
+    pleach::PEER,
+    kanal::PEER,
+    ractor::PEER,
+    kameo::PEER,
+    actix::PEER,
+    groups::futures::PEER,
+    groups::tracker::PEER,
+];
 
 /// A peer's workloads. `u64` is the number of operations, the `Duration` the time all of them took.
 pub struct Peer {
@@ -42,11 +52,15 @@ pub struct Peer {
     pub worst_push: Option<fn(u64) -> Vec<u64>>,
     /// The live heap by [`heap_of_idle`](crate::ground::heap_of_idle) of so many actors after so many messages each.
     pub idle_heap: Option<fn(u64, u64) -> i64>,
+    /// Runs so many tasks, in groups of a shape, and reads every result.
+    pub group: Option<fn(Place, Shape, u64) -> Duration>,
+    /// The same with the tasks polled by their reader.
+    pub group_in_place: Option<fn(Place, Shape, u64) -> Duration>,
 }
 
 impl Peer {
     /// A peer that runs nothing yet.
-    const fn named(name: &'static str) -> Peer {
+    pub const fn named(name: &'static str) -> Peer {
         Peer {
             name,
             tell_unbounded: None,
@@ -60,6 +74,8 @@ impl Peer {
             restart_panic: None,
             worst_push: None,
             idle_heap: None,
+            group: None,
+            group_in_place: None,
         }
     }
 }

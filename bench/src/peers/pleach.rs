@@ -10,6 +10,7 @@ use super::Peer;
 use crate::ground::{
     CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
 };
+use crate::groups;
 
 pub const PEER: Peer = Peer {
     name: "pleach",
@@ -24,6 +25,8 @@ pub const PEER: Peer = Peer {
     restart_panic: Some(restart_panic),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
+    group: Some(groups::pleach::run),
+    group_in_place: Some(groups::pleach::in_place),
 };
 
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use super::Peer;
 use crate::ground::{
     CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
 };
+use crate::groups;
 
 pub const PEER: Peer = Peer {
     name: "tokio",
@@ -29,6 +30,8 @@ pub const PEER: Peer = Peer {
     restart_panic: Some(restart_panic),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
+    group: Some(groups::joinset::run),
+    group_in_place: Some(groups::joinset::in_place),
 };
 
 fn tell_unbounded(ops: u64, senders: Senders) -> Duration {

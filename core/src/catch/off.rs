@@ -15,6 +15,10 @@ impl Payload {
     pub(crate) fn of(_reason: &Reason) -> Option<Self> {
         None
     }
+
+    pub(crate) fn discard(self) {
+        match self.0 {}
+    }
 }
 
 /// As [`catch`].

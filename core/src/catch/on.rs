@@ -31,6 +31,11 @@ impl Payload {
             Reason::Error(_) => None,
         }
     }
+
+    /// Drops it. It is a user's value: one that panics in its own drop must not take the caller with it.
+    pub(crate) fn discard(self) {
+        drop(catch_unwind(AssertUnwindSafe(|| drop(self.0))));
+    }
 }
 
 /// As [`catch`], keeping what the panic carried.
@@ -60,8 +65,7 @@ pub(crate) fn install() {
 #[cold]
 fn describe(payload: std::boxed::Box<dyn Any + Send>) -> Reason {
     let reason = reason(&*payload);
-    // A payload is a user's value as well: one that panics in its own drop must not take the caller with it.
-    drop(catch_unwind(AssertUnwindSafe(|| drop(payload))));
+    Payload(payload).discard();
     reason
 }
 

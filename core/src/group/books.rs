@@ -75,17 +75,9 @@ pub(super) enum Admission {
     /// It is in flight, as the n-th task of the group.
     In(u64),
     Full,
-    /// It stands in line. The waker is for the caller to drop.
-    Waiting(Option<Waker>),
+    /// It stands in line.
+    Waiting,
     Closed(Option<Cause>),
-}
-
-/// What a reader gets.
-pub(super) enum Read<T> {
-    Item(Ended<T>),
-    End,
-    /// It stands in line. The waker is for the caller to drop.
-    Waiting(Option<Waker>),
 }
 
 impl<T> Books<T> {
@@ -125,17 +117,22 @@ impl<T> Books<T> {
     }
 
     /// Whether it takes nothing more and all that it took has ended.
+    #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.closed && self.in_flight == 0
     }
 
-    /// The exit, once: when the group has ended.
-    pub(super) fn take_exit(&mut self) -> Option<Exit> {
-        if self.left || !self.has_ended() {
-            return None;
-        }
+    /// Whether it is time to leave the tree.
+    #[inline]
+    pub(super) fn is_leaving(&self) -> bool {
+        self.closed && self.in_flight == 0 && !self.left
+    }
+
+    /// The exit, for whoever sees to it that the group leaves the tree.
+    pub(super) fn leave(&mut self) -> Exit {
+        debug_assert!(self.is_leaving());
         self.left = true;
-        Some(self.cause.clone().map_or(Exit::Closed, Exit::Cancelled))
+        self.cause.clone().map_or(Exit::Closed, Exit::Cancelled)
     }
 
     fn is_drained(&self) -> bool {
@@ -150,21 +147,26 @@ impl<T> Books<T> {
     }
 
     /// Takes a task, or says why not.
-    pub(super) fn admit(&mut self, entry: Entry<'_>) -> Admission {
+    pub(super) fn admit(&mut self, entry: Entry<'_>, wakes: &mut Wakes) -> Admission {
         if self.closed {
             if let Entry::Waiting(place, _) = entry {
-                // Those in line were dismissed, so there is no waker left to drop.
-                drop(self.entrants.leave(place));
+                self.entrants.leave(place, wakes);
             }
             return Admission::Closed(self.cause.clone());
         }
         match entry {
-            Entry::Waiting(place @ Some(_), waker) => match self.entrants.take(place) {
-                Some(()) => self.enter(),
-                None => Admission::Waiting(waker.and_then(|waker| self.entrants.join(place, waker))),
-            },
+            Entry::Waiting(place @ Some(_), waker) => {
+                if self.entrants.take(place).is_some() {
+                    return self.enter();
+                }
+                self.entrants.join(place, waker, wakes);
+                Admission::Waiting
+            }
             _ if self.entrants.is_empty() && self.has_room() => self.enter(),
-            Entry::Waiting(place, waker) => Admission::Waiting(waker.and_then(|waker| self.entrants.join(place, waker))),
+            Entry::Waiting(place, waker) => {
+                self.entrants.join(place, waker, wakes);
+                Admission::Waiting
+            }
             Entry::Now => Admission::Full,
         }
     }
@@ -176,15 +178,31 @@ impl<T> Books<T> {
         Admission::In(self.accepted)
     }
 
-    /// Somebody no longer waits for a slot. The waker is for the caller to drop.
-    pub(super) fn stop_entering(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<Waker> {
-        let (_, waker) = self.entrants.leave(place);
+    /// Whether a task that stands at `place`, or in no line yet, would be let in or refused now; with a waker it joins the line.
+    pub(super) fn poll_entry(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) -> Poll<()> {
+        let is_promised = self.entrants.is_served(*place);
+        if self.closed || is_promised || (place.is_none() && self.entrants.is_empty() && self.has_room()) {
+            return Poll::Ready(());
+        }
+        self.entrants.join(place, waker, wakes);
+        Poll::Pending
+    }
+
+    /// Somebody no longer waits for a slot.
+    pub(super) fn stop_entering(&mut self, place: &mut Place, wakes: &mut Wakes) {
+        self.entrants.leave(place, wakes);
         self.let_in(wakes);
-        waker
     }
 
     /// Promises free slots to those who wait for one.
+    #[inline]
     fn let_in(&mut self, wakes: &mut Wakes) {
+        if !self.entrants.is_empty() {
+            self.promise_slots(wakes);
+        }
+    }
+
+    fn promise_slots(&mut self, wakes: &mut Wakes) {
         while !self.entrants.is_empty() && self.has_room() {
             if let Ok(waker) = self.entrants.serve(()) {
                 wakes.push(waker);
@@ -207,6 +225,7 @@ impl<T> Books<T> {
     }
 
     /// Enters the result of a task: for the first reader in line, else for whoever reads next.
+    #[inline]
     pub(super) fn complete(&mut self, ended: Ended<T>, wakes: &mut Wakes) {
         debug_assert!(self.in_flight > 0, "a task completes once, after it was taken");
         self.in_flight -= 1;
@@ -222,74 +241,90 @@ impl<T> Books<T> {
         }
     }
 
+    /// Whether nobody waits for anything and nothing is unread.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.unread.is_empty() && self.readers.is_empty() && self.entrants.is_empty() && self.waiters.is_empty()
+    }
+
+    /// Completes a task whose result goes straight to the one who reads, if nobody else is concerned and it is not the last in flight.
+    #[inline]
+    pub(super) fn complete_quietly(&mut self) -> bool {
+        let can = self.in_flight > 1 && self.is_quiet();
+        if can {
+            self.in_flight -= 1;
+            self.completed += 1;
+        }
+        can
+    }
+
     /// A queued result; else the end; else, with a waker, a place in line.
-    pub(super) fn read(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) -> Read<T> {
+    #[inline]
+    pub(super) fn read(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) -> Poll<Option<Ended<T>>> {
         let item = match place {
             Some(_) => self.readers.take(place),
             None => self.unread.pop_front(),
         };
         debug_assert!(self.readers.is_empty() || self.unread.is_empty());
-        match item {
-            Some(item) => {
-                self.let_in(wakes);
-                if self.is_drained() {
-                    self.readers.dismiss(wakes);
-                }
-                if self.unread.is_empty() && self.unread.capacity() > KEPT_CAPACITY {
-                    self.unread = VecDeque::new();
-                }
-                Read::Item(item)
+        if item.is_some() {
+            self.let_in(wakes);
+            if self.is_drained() {
+                self.readers.dismiss(wakes);
             }
-            None if self.is_drained() => {
-                *place = None;
-                Read::End
+            if self.unread.is_empty() && self.unread.capacity() > KEPT_CAPACITY {
+                self.unread = VecDeque::new();
             }
-            None => Read::Waiting(waker.and_then(|waker| self.readers.join(place, waker))),
+            return Poll::Ready(item);
+        }
+        if self.is_drained() {
+            *place = None;
+            return Poll::Ready(None);
+        }
+        self.readers.join(place, waker, wakes);
+        Poll::Pending
+    }
+
+    /// A reader leaves: what it was served is for the next, in its old order.
+    pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) {
+        let Some(item) = self.readers.leave(place, wakes) else { return };
+        match self.readers.serve(item) {
+            Ok(next) => wakes.push(next),
+            Err(item) => self.unread.push_front(item),
         }
     }
 
-    /// A reader leaves: what it was served is for the next, in its old order. The waker is for the caller to drop.
-    pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<Waker> {
-        let (item, waker) = self.readers.leave(place);
-        if let Some(item) = item {
-            match self.readers.serve(item) {
-                Ok(next) => wakes.push(next),
-                Err(item) => self.unread.push_front(item),
-            }
-        }
-        waker
-    }
-
-    /// The answer for `wait` once nothing is in flight. The waker is for the caller to drop.
+    /// The answer for `wait` once nothing is in flight.
     pub(super) fn poll_wait(
         &mut self,
         key: &mut Option<usize>,
         waker: Option<&Waker>,
         wakes: &mut Wakes,
-    ) -> (Poll<Result<(), TaskError>>, Option<Waker>) {
+    ) -> Poll<Result<(), TaskError>> {
         if let Some(at) = *key {
             let waiter = &mut self.waiters[at];
-            return match (waiter.answer.take(), waker) {
-                (Some(answer), _) => (Poll::Ready(answer), self.stop_waiting(key)),
-                (None, Some(waker)) if !waiter.waker.will_wake(waker) => {
-                    (Poll::Pending, Some(core::mem::replace(&mut waiter.waker, waker.clone())))
-                }
-                (None, _) => (Poll::Pending, None),
-            };
+            if let Some(answer) = waiter.answer.take() {
+                self.stop_waiting(key, wakes);
+                return Poll::Ready(answer);
+            }
+            if let Some(waker) = waker {
+                wakes.renew(&mut waiter.waker, waker);
+            }
+            return Poll::Pending;
         }
         if self.in_flight == 0 {
-            return (Poll::Ready(self.answer()), None);
+            return Poll::Ready(self.answer());
         }
         if let Some(waker) = waker {
             *key = Some(self.waiters.insert(Waiter { waker: waker.clone(), answer: None }));
             self.let_in(wakes);
         }
-        (Poll::Pending, None)
+        Poll::Pending
     }
 
-    /// The waker is for the caller to drop.
-    pub(super) fn stop_waiting(&mut self, key: &mut Option<usize>) -> Option<Waker> {
-        key.take().map(|key| self.waiters.remove(key).waker)
+    pub(super) fn stop_waiting(&mut self, key: &mut Option<usize>, wakes: &mut Wakes) {
+        if let Some(key) = key.take() {
+            wakes.discard(self.waiters.remove(key).waker);
+        }
     }
 
     fn answer(&self) -> Result<(), TaskError> {
@@ -310,7 +345,14 @@ impl<T> Books<T> {
     }
 
     /// Wakes all who wait for anything, because there is something new to poll and they are the ones to do it.
+    #[inline]
     pub(super) fn wake_everybody(&self, wakes: &mut Wakes) {
+        if !(self.readers.is_empty() && self.entrants.is_empty() && self.waiters.is_empty()) {
+            self.wake_all_lines(wakes);
+        }
+    }
+
+    fn wake_all_lines(&self, wakes: &mut Wakes) {
         let waiters = self.waiters.iter().map(|(_, waiter)| &waiter.waker);
         self.readers.waiting().chain(self.entrants.waiting()).chain(waiters).for_each(|waker| wakes.push(waker.clone()));
     }

@@ -3,9 +3,9 @@
 use super::Group;
 use super::books::Settings;
 use super::crew::Crew;
-use super::driving::Spot;
 use super::error::GroupError;
 use super::in_place::InPlace;
+use super::spot::Spot;
 use crate::node::{self, Above, Member, Node};
 use crate::spawn;
 use crate::{CancelToken, Name};

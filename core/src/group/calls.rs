@@ -3,8 +3,8 @@
 //! Each is a future that stands in a line of the books while it waits, and leaves it when it is dropped: a slot it was promised or a
 //! result it was served goes to the next in line.
 
-use super::books::{Admission, Entry, Read};
-use super::engine::{Engine, POLLS_IN_A_ROW_MAX, resume_if_asked};
+use super::books::{Admission, Entry};
+use super::engine::{Engine, resume_if_asked};
 use super::error::{NotTaken, TaskError};
 use super::job::Task;
 use super::line::Place;
@@ -14,7 +14,7 @@ use crate::{ActorPath, CancelToken, Cause, scope};
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use futures_core::Stream;
 
 /// What `next_or` gives.
@@ -40,7 +40,7 @@ pub(super) fn try_go<E: Engine, F, R>(engine: &E, task: Box<Task<F>>, terms: &Te
     let why = match admit(engine, Entry::Now, &mut task, terms.into_work) {
         Admission::In(_) => return Ok(()),
         Admission::Closed(cause) => NotTaken::Closed(cause),
-        Admission::Full | Admission::Waiting(_) => NotTaken::Full,
+        Admission::Full | Admission::Waiting => NotTaken::Full,
     };
     refuse(engine, task, why, terms.refuse)
 }
@@ -66,25 +66,6 @@ fn refuse<E: Engine, F, R>(
     }
 }
 
-/// Attempts until there is an answer. Where tasks are polled by whoever waits, they are polled in between, and only with nothing left to
-/// poll is a place in line taken: `attempt` is given the waker then.
-#[inline]
-fn attempt<E: Engine, R>(
-    engine: &E,
-    cx: &mut Context<'_>,
-    key: &mut Key,
-    mut attempt: impl FnMut(Option<&Waker>) -> Poll<R>,
-) -> Poll<R> {
-    let (mut driving, mut left) = (E::DRIVES, POLLS_IN_A_ROW_MAX);
-    loop {
-        let polled = attempt((!driving).then_some(cx.waker()));
-        if polled.is_ready() || !driving {
-            return polled;
-        }
-        driving = engine.drive(cx, &mut left, key);
-    }
-}
-
 /// Waits for a slot and puts a task in it. Until then it holds the task.
 pub(super) struct Go<'a, E: Engine, F, R> {
     engine: &'a E,
@@ -104,7 +85,7 @@ impl<'a, E: Engine, F, R> Go<'a, E, F, R> {
     fn leave(&mut self) {
         let Self { engine, place, key, .. } = self;
         if place.is_some() {
-            drop(engine.with_books(|books, wakes| books.stop_entering(place, wakes)));
+            engine.with_books(|books, wakes| books.stop_entering(place, wakes));
         }
         engine.stop_driving(key);
     }
@@ -123,24 +104,21 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
         if task.is_none() {
             return Poll::Ready(Ok(()));
         }
-        let polled =
-            attempt(*engine, cx, key, |waker| match admit(*engine, Entry::Waiting(place, waker), task, terms.into_work) {
-                Admission::In(_) => Poll::Ready(None),
-                Admission::Closed(cause) => Poll::Ready(Some(NotTaken::Closed(cause))),
-                Admission::Waiting(replaced) => {
-                    drop(replaced);
-                    Poll::Pending
-                }
-                Admission::Full => Poll::Pending,
-            });
-        let why = match polled {
-            Poll::Ready(None) => return Poll::Ready(Ok(())),
-            Poll::Ready(Some(why)) => why,
+        let why = loop {
+            let waker = (!E::DRIVES).then_some(cx.waker());
+            match admit(*engine, Entry::Waiting(place, waker), task, terms.into_work) {
+                Admission::In(_) => return Poll::Ready(Ok(())),
+                Admission::Closed(cause) => break NotTaken::Closed(cause),
+                Admission::Waiting | Admission::Full => {}
+            }
+            if E::DRIVES && engine.attempt(cx, key, |books, waker, wakes| books.poll_entry(place, waker, wakes)).is_ready() {
+                continue;
+            }
             // A slot is preferred to the token, as `next_or` prefers an item.
-            Poll::Pending => match poll_token(token, cx) {
-                Poll::Ready(cause) => NotTaken::Cancelled(cause),
+            match poll_token(token, cx) {
+                Poll::Ready(cause) => break NotTaken::Cancelled(cause),
                 Poll::Pending => return Poll::Pending,
-            },
+            }
         };
         this.leave();
         Poll::Ready(refuse(this.engine, this.task.take(), why, this.terms.refuse))
@@ -169,15 +147,12 @@ impl Reader {
     #[inline]
     pub(super) fn poll<E: Engine>(&mut self, engine: &E, cx: &mut Context<'_>) -> Poll<Option<Result<E::Value, TaskError>>> {
         let Self { place, key } = self;
-        let polled =
-            attempt(engine, cx, key, |waker| match engine.with_books(|books, wakes| books.read(place, waker, wakes)) {
-                Read::Item(item) => Poll::Ready(Some(item)),
-                Read::End => Poll::Ready(None),
-                Read::Waiting(replaced) => {
-                    drop(replaced);
-                    Poll::Pending
-                }
-            });
+        if place.is_none()
+            && let Some(item) = engine.read_quickly()
+        {
+            return Poll::Ready(Some(resume_if_asked(engine, item)));
+        }
+        let polled = engine.attempt(cx, key, |books, waker, wakes| books.read(place, waker, wakes));
         polled.map(|item| item.map(|item| resume_if_asked(engine, item)))
     }
 
@@ -186,7 +161,7 @@ impl Reader {
     pub(super) fn leave<E: Engine>(&mut self, engine: &E) {
         let Self { place, key } = self;
         if place.is_some() {
-            drop(engine.with_books(|books, wakes| books.stop_reading(place, wakes)));
+            engine.with_books(|books, wakes| books.stop_reading(place, wakes));
         }
         engine.stop_driving(key);
     }
@@ -272,11 +247,7 @@ impl<E: Engine> Future for Waiting<'_, E> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { engine, waiter, key } = self.get_mut();
-        let polled = attempt(*engine, cx, key, |waker| {
-            let (polled, replaced) = engine.with_books(|books, wakes| books.poll_wait(waiter, waker, wakes));
-            drop(replaced);
-            polled
-        });
+        let polled = engine.attempt(cx, key, |books, waker, wakes| books.poll_wait(waiter, waker, wakes));
         if polled.is_pending()
             && let Some(group) = scope::inside(engine.member().node())
         {
@@ -291,7 +262,7 @@ impl<E: Engine> Drop for Waiting<'_, E> {
     fn drop(&mut self) {
         let Self { engine, waiter, key } = self;
         if waiter.is_some() {
-            drop(engine.with_books(|books, _| books.stop_waiting(waiter)));
+            engine.with_books(|books, wakes| books.stop_waiting(waiter, wakes));
         }
         engine.stop_driving(key);
     }

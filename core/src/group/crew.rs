@@ -97,16 +97,6 @@ pub(super) enum Next<T> {
     End,
 }
 
-/// What is to be done once the lock is released.
-#[derive(Default)]
-#[must_use]
-struct Afterwards {
-    wakes: Wakes,
-    idle: Option<Waker>,
-    new_runners: usize,
-    exit: Option<Exit>,
-}
-
 impl<T: Send + 'static> Crew<T> {
     pub(super) fn new(node: Node, settings: Settings) -> Self {
         let state = State {
@@ -129,18 +119,19 @@ impl<T: Send + 'static> Crew<T> {
     /// Runs `f` under the lock, and does outside it what that led to.
     #[inline]
     fn with<R>(self: &Arc<Self>, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
-        let (answer, afterwards) = self.state.with(|state| {
-            let mut wakes = Wakes::default();
-            let answer = f(state, &mut wakes);
-            (answer, state.afterwards(wakes))
-        });
-        self.follow_up(afterwards);
+        let mut wakes = Wakes::default();
+        let (answer, is_more) = self.state.with(|state| (f(state, &mut wakes), state.has_afterwards()));
+        if is_more {
+            self.follow_up();
+        }
+        wakes.wake();
         answer
     }
 
-    #[inline]
-    fn follow_up(self: &Arc<Self>, afterwards: Afterwards) {
-        let Afterwards { wakes, idle, new_runners, exit } = afterwards;
+    /// Calls runners if there is work for more than are on their way, and the idle one if it is to end; leaves the tree in the end.
+    #[cold]
+    fn follow_up(self: &Arc<Self>) {
+        let (idle, new_runners, exit) = self.state.with(State::take_afterwards);
         for _ in 0..new_runners {
             self.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(self))));
         }
@@ -150,7 +141,6 @@ impl<T: Send + 'static> Crew<T> {
         if let Some(exit) = exit {
             node::leave(self.as_member(), exit);
         }
-        wakes.wake();
     }
 
     /// A runner begins.
@@ -195,7 +185,7 @@ impl<T: Send + 'static> Crew<T> {
     pub(super) fn forget_results(&self) {
         let (unread, payloads) = self.state.with(|state| state.books.take_leftovers());
         unread.into_iter().for_each(|ended| drop(catch::catch(|| drop(ended))));
-        payloads.into_iter().for_each(|payload| drop(catch::catch(|| drop(payload))));
+        payloads.into_iter().for_each(|(_, payload)| payload.discard());
     }
 }
 
@@ -205,18 +195,25 @@ impl<T> State<T> {
         if self.books.cause().is_some() { self.in_slots } else { self.ready.len() }
     }
 
-    /// Calls runners if there is work for more than are on their way, and the idle one if it is to end.
+    /// Runners to be called so that there are enough on their way.
     #[inline]
-    fn afterwards(&mut self, wakes: Wakes) -> Afterwards {
-        let wanted = self.backlog().min(CALLED_MAX).saturating_sub(self.called);
-        let exit = self.books.take_exit();
-        if wanted == 0 && exit.is_none() {
-            return Afterwards { wakes, ..Afterwards::default() };
-        }
-        let idle = self.idle.take();
-        let new_runners = wanted - usize::from(idle.is_some()).min(wanted);
+    fn wanted(&self) -> usize {
+        self.backlog().min(CALLED_MAX).saturating_sub(self.called)
+    }
+
+    #[inline]
+    fn has_afterwards(&self) -> bool {
+        self.wanted() > 0 || self.books.is_leaving()
+    }
+
+    /// The idle runner if it is to be called, how many new ones, and the exit if there is nothing more to come.
+    fn take_afterwards(&mut self) -> (Option<Waker>, usize, Option<Exit>) {
+        let wanted = self.wanted();
+        let exit = self.books.is_leaving().then(|| self.books.leave());
+        let idle = if wanted > 0 || exit.is_some() { self.idle.take() } else { None };
+        let new_runners = wanted.saturating_sub(usize::from(idle.is_some()));
         self.called += new_runners + usize::from(idle.is_some());
-        Afterwards { wakes, idle, new_runners, exit }
+        (idle, new_runners, exit)
     }
 
     /// The next task for a runner, or what it does without.
@@ -350,8 +347,8 @@ impl<T: Send + 'static> Engine for Arc<Crew<T>> {
 
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'static, T>) -> Admission {
-        self.with(|state, _| {
-            let admission = state.books.admit(entry);
+        self.with(|state, wakes| {
+            let admission = state.books.admit(entry, wakes);
             if let Admission::In(number) = admission {
                 state.ready.push_back(Ready::Fresh(work(), number));
             }

@@ -1,38 +1,28 @@
-//! What drives a group whose tasks are polled in place: the tasks, the `Spot` that stands in the tree, and the polls.
-//!
-//! The tasks and the books live in the handle, since they may borrow. What must live as long as any waker, the [`Spot`], knows slots by
-//! number only: it stands in the tree, and remembers which tasks were woken and who drives the group.
+//! How a group whose tasks are polled in place is driven: its tasks, and the polls that whoever waits gives them.
 //!
 //! Invariants:
 //! 1. A task is in exactly one place: `fresh`, its slot, or the hand of one driver.
-//! 2. Whoever waits for anything of the group has polled all that was ready, and left a waker with the `Spot`; a task that comes later
+//! 2. Whoever waits for anything of the group has polled all that was ready, and left a waker with the [`Spot`]; a task that comes later
 //!    wakes those in line.
-//! 3. What the tree tells the group is marked on the `Spot`, and the handle acts on it when it is next used or dropped. A cancelled group
-//!    leaves the tree at once: its tasks are inert, and a part of whoever holds the handle.
 
-use super::bell::{Bound, Ringing};
-use super::books::{Admission, Books, Entry, Settings};
-use super::engine::{self, Engine};
-use super::error::TaskError;
+use super::bell::Bound;
+use super::books::{Admission, Books, Ended, Entry, Settings};
+use super::engine::{self, Ask, Engine, POLLS_IN_A_ROW_MAX};
 use super::in_place::InPlace;
 use super::job::Work;
 use super::line::Wakes;
-use crate::lock::Lock;
-use crate::node::{self, Member, Node, WindDown};
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
-use crate::wakers::{Key, Wakers, wake_all};
-use crate::{Cause, Exit, catch};
+use super::spot::{CANCEL, Spot};
+use crate::node::{self, Member};
+use crate::wakers::Key;
+use crate::{Cause, catch};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::task::{Context, Waker};
+use core::task::{Context, Poll, Waker};
 use slab::Slab;
-
-const CLOSE: u32 = 1;
-const CANCEL: u32 = 2;
 
 pub(super) struct State<'env, T> {
     books: Books<T>,
-    fresh: VecDeque<Seated<'env, T>>,
+    fresh: VecDeque<(Work<'env, T>, u64)>,
     /// `None` while a driver has the task.
     slots: Slab<Option<Seated<'env, T>>>,
     spare: Option<Bound<Spot>>,
@@ -44,131 +34,65 @@ pub(super) struct State<'env, T> {
 struct Seated<'env, T> {
     work: Work<'env, T>,
     number: u64,
+    /// `None` before its first poll, unless it was lent the spare.
     bound: Option<Bound<Spot>>,
 }
 
-/// The group as the tree and the wakers know it.
-pub(super) struct Spot {
-    node: Node,
-    /// What the tree told it: `CLOSE`, `CANCEL`.
-    told: AtomicU32,
-    /// Whether a task is in flight.
-    busy: AtomicBool,
-    rung: Lock<Rung>,
+/// What a driver brings back.
+enum Settled<'env, T> {
+    Nothing,
+    /// A result, and the bell of its task, unless it is retired.
+    Ended(Ended<T>, Option<Bound<Spot>>),
+    Pending(Seated<'env, T>),
 }
 
-#[derive(Default)]
-struct Rung {
-    slots: VecDeque<usize>,
-    drivers: Wakers,
-}
-
-impl Spot {
-    pub(super) fn new(node: Node) -> Self {
-        Self { node, told: AtomicU32::new(0), busy: AtomicBool::new(false), rung: Lock::new(Rung::default()) }
-    }
-}
-
-impl Spot {
-    /// Marks what the tree wants, and wakes whoever drives the group to see to it.
-    fn tell(&self, what: u32) {
-        self.told.fetch_or(what, Ordering::SeqCst);
-        wake_all(self.rung.with(|rung| rung.drivers.take()));
-    }
-
-    /// Leaves the waker of a driver that found nothing to poll. False if there is something by now, or the tree said more than `told`.
-    fn park(&self, told: u32, key: &mut Key, waker: &Waker) -> bool {
-        let (parked, replaced) = self.rung.with(|rung| {
-            if !rung.slots.is_empty() || self.told.load(Ordering::SeqCst) != told {
-                return (false, None);
-            }
-            (true, rung.drivers.register(key, waker))
-        });
-        drop(replaced);
-        parked
-    }
-}
-
-impl Ringing for Spot {
-    fn ring(self: &Arc<Self>, slot: usize) {
-        let drivers = self.rung.with(|rung| {
-            rung.slots.push_back(slot);
-            rung.drivers.take()
-        });
-        wake_all(drivers);
-    }
-}
-
-impl Member for Spot {
-    fn node(&self) -> &Node {
-        &self.node
-    }
-
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
-    /// Closing waits for the tasks, if there are any; stopping cancels them.
-    fn wind_down(self: Arc<Self>, how: WindDown) {
-        if how == WindDown::Stop {
-            return node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
-        }
-        self.tell(CLOSE);
-        if !self.busy.load(Ordering::SeqCst) {
-            node::leave(self, Exit::Closed);
-        }
-    }
-
-    fn cut_off(self: Arc<Self>) {
-        self.tell(CANCEL);
-        let cause = self.node.cause().unwrap_or(Cause::Cancelled);
-        node::leave(self, Exit::Cancelled(cause));
-    }
-
-    fn childless(&self) -> Option<Exit> {
-        None
-    }
+/// What a driver does next.
+enum Next<'env, T, R> {
+    Answer(R),
+    Poll(Seated<'env, T>),
+    /// It is the turn of those that were woken.
+    Woken,
 }
 
 impl<'env, T> InPlace<'env, T> {
     /// Runs `f` under the lock, after what the tree has told the group, and does outside it what that led to.
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut State<'env, T>, &mut Wakes) -> R) -> R {
-        let told = self.spot.told.load(Ordering::SeqCst);
-        let cause = if told & CANCEL == 0 { None } else { self.spot.node.cause() };
-        let (answer, wakes, exit) = self.state.with(|state| {
-            let mut wakes = Wakes::default();
-            match &cause {
-                Some(cause) => state.books.cancel(cause, &mut wakes),
-                None if told & CLOSE != 0 => state.books.close(&mut wakes),
-                None => {}
-            }
-            let was_busy = state.books.in_flight() > 0;
-            let answer = f(state, &mut wakes);
-            let is_busy = state.books.in_flight() > 0;
-            if was_busy != is_busy {
-                self.spot.busy.store(is_busy, Ordering::SeqCst);
-            }
-            (answer, wakes, state.books.take_exit())
-        });
-        if let Some(exit) = exit {
-            node::leave(self.member(), exit);
+        if self.spot.told() != 0 {
+            self.heed();
+        }
+        let mut wakes = Wakes::default();
+        let (answer, is_leaving) = self.state.with(|state| (f(state, &mut wakes), state.books.is_leaving()));
+        if is_leaving {
+            self.leave();
         }
         wakes.wake();
         answer
     }
 
-    /// A task to be polled: a fresh one or one that was woken, by turns.
-    fn take(&self) -> Option<Seated<'env, T>> {
-        let fresh = self.state.with(|state| {
-            state.fresh_first = !state.fresh_first;
-            if state.fresh_first { None } else { state.fresh.pop_front() }
-        });
-        fresh.or_else(|| self.take_woken()).or_else(|| self.state.with(|state| state.fresh.pop_front()))
+    #[cold]
+    fn leave(&self) {
+        let exit = self.state.with(|state| state.books.is_leaving().then(|| state.books.leave()));
+        if let Some(exit) = exit {
+            node::leave(self.member(), exit);
+        }
     }
 
+    /// Enters in the books what the tree has told the group.
+    #[cold]
+    fn heed(&self) {
+        let mut wakes = Wakes::default();
+        let cause = self.spot.node().cause();
+        self.state.with(|state| match &cause {
+            Some(cause) => state.books.cancel(cause, &mut wakes),
+            None => state.books.close(&mut wakes),
+        });
+        wakes.wake();
+    }
+
+    /// The task that was woken first, if there is one.
     fn take_woken(&self) -> Option<Seated<'env, T>> {
-        while let Some(slot) = self.spot.rung.with(|rung| rung.slots.pop_front()) {
+        while let Some(slot) = self.spot.take_woken() {
             let task = self.state.with(|state| state.slots.get_mut(slot)?.take());
             if let Some(task) = task {
                 task.bound.iter().for_each(Bound::clear);
@@ -178,52 +102,71 @@ impl<'env, T> InPlace<'env, T> {
         None
     }
 
+    /// Polls a task once.
+    #[inline]
+    fn run(&self, task: Seated<'env, T>) -> Settled<'env, T> {
+        let Seated { work, number, bound } = task;
+        let bound = bound.unwrap_or_else(|| Bound::new(&self.spot));
+        match engine::poll_task(self, work, number, &mut Context::from_waker(bound.waker())) {
+            Err(work) => Settled::Pending(Seated { work, number, bound: Some(bound) }),
+            Ok(ended) if bound.slot().is_none() => Settled::Ended(ended, bound.returned()),
+            Ok(ended) => Settled::Ended(ended, Some(bound)),
+        }
+    }
+
+    /// Brings back a task that was polled, asks, and if there is no answer takes a fresh task, all under one lock.
+    #[inline]
+    fn settle<R>(&self, settled: Settled<'env, T>, ask: &mut impl Ask<T, R>) -> Next<'env, T, R> {
+        let mut woken = None;
+        let next = self.with(|state, wakes| {
+            match settled {
+                Settled::Nothing => {}
+                Settled::Ended(ended, bound) => self.end(state, ended, bound, wakes),
+                Settled::Pending(task) => woken = state.put_down(task),
+            }
+            match ask(&mut state.books, None, wakes) {
+                Poll::Ready(answer) => Next::Answer(answer),
+                Poll::Pending => state.take_in_turn(),
+            }
+        });
+        if let Some(slot) = woken {
+            self.spot.put_woken(slot);
+        }
+        next
+    }
+
+    /// Enters a result. A bell that has no slot can be lent again.
+    #[inline]
+    fn end(&self, state: &mut State<'env, T>, ended: Ended<T>, bound: Option<Bound<Spot>>, wakes: &mut Wakes) {
+        match bound.as_ref().and_then(Bound::slot) {
+            Some(slot) => {
+                state.slots.remove(slot);
+                bound.iter().for_each(Bound::retire);
+            }
+            // Bells are ours: one that is dropped here takes nothing of a user's with it.
+            None => state.spare = bound,
+        }
+        state.books.complete(ended, wakes);
+        if state.books.in_flight() == 0 {
+            self.spot.set_busy(false);
+        }
+    }
+
     /// Any task at all, after a cancel.
     fn take_any(&self) -> Option<Seated<'env, T>> {
         self.state.with(|state| {
             let parked = |state: &mut State<'env, T>| state.slots.iter_mut().find_map(|(_, place)| place.take());
-            state.fresh.pop_front().or_else(|| parked(state))
+            state.take_fresh().or_else(|| parked(state))
         })
-    }
-
-    /// Polls a task once. True if it has ended.
-    #[inline]
-    fn run(&self, task: Seated<'env, T>) -> bool {
-        let Seated { work, number, bound } = task;
-        let is_first = bound.is_none();
-        let bound = bound.or_else(|| self.state.with(|state| state.spare.take())).unwrap_or_else(|| Bound::new(&self.spot));
-        match engine::poll_task(self, work, number, &mut Context::from_waker(bound.waker())) {
-            Err(work) => {
-                let woken = self.state.with(|state| {
-                    let known = bound.slot();
-                    let slot = known.unwrap_or_else(|| state.slots.insert(None));
-                    let woken = bound.settle_in(slot);
-                    state.slots[slot] = Some(Seated { work, number, bound: Some(bound) });
-                    woken.then_some(slot)
-                });
-                if let Some(slot) = woken {
-                    self.spot.rung.with(|rung| rung.slots.push_back(slot));
-                }
-                false
-            }
-            Ok(ended) => {
-                let (spare, bound) = if is_first { (bound.returned(), None) } else { (None, Some(bound)) };
-                self.with(|state, wakes| {
-                    state.spare = spare.or(state.spare.take());
-                    state.end(ended, bound, wakes);
-                });
-                true
-            }
-        }
     }
 
     /// Drops every task that is not in somebody's hand. True if there was one.
     fn cut_all(&self) -> bool {
         let mut any = false;
         while let Some(task) = self.take_any() {
-            let cause = self.spot.node.cause().unwrap_or(Cause::Cancelled);
+            let cause = self.spot.node().cause().unwrap_or(Cause::Cancelled);
             let ended = engine::cut(self, task.work, task.number, cause);
-            self.with(|state, wakes| state.end(ended, task.bound, wakes));
+            self.with(|state, wakes| self.end(state, ended, task.bound, wakes));
             any = true;
         }
         any
@@ -235,7 +178,7 @@ impl<'env, T> InPlace<'env, T> {
         self.cut_all();
         let (unread, payloads) = self.with_books(|books, _| books.take_leftovers());
         unread.into_iter().for_each(|ended| drop(catch::catch(|| drop(ended))));
-        payloads.into_iter().for_each(|payload| drop(catch::catch(|| drop(payload))));
+        payloads.into_iter().for_each(|(_, payload)| payload.discard());
     }
 }
 
@@ -245,14 +188,30 @@ impl<'env, T> State<'env, T> {
         Self { books, fresh: VecDeque::new(), slots: Slab::new(), spare: None, fresh_first: true }
     }
 
-    fn end(&mut self, ended: Result<T, TaskError>, bound: Option<Bound<Spot>>, wakes: &mut Wakes) {
-        if let Some(bound) = bound {
-            if let Some(slot) = bound.slot() {
-                self.slots.remove(slot);
-            }
-            bound.retire();
+    /// A task that has not been polled, with the spare bell if there is one.
+    #[inline]
+    fn take_fresh(&mut self) -> Option<Seated<'env, T>> {
+        let (work, number) = self.fresh.pop_front()?;
+        Some(Seated { work, number, bound: self.spare.take() })
+    }
+
+    /// Fresh tasks and woken ones take turns.
+    #[inline]
+    fn take_in_turn<R>(&mut self) -> Next<'env, T, R> {
+        self.fresh_first = !self.fresh_first;
+        match self.fresh_first.then(|| self.take_fresh()).flatten() {
+            Some(task) => Next::Poll(task),
+            None => Next::Woken,
         }
-        self.books.complete(ended, wakes);
+    }
+
+    /// Puts a task that waits into its slot. Gives the slot if it was woken meanwhile.
+    fn put_down(&mut self, task: Seated<'env, T>) -> Option<usize> {
+        let Some(bound) = &task.bound else { unreachable!("a task is bound to its waker by its first poll") };
+        let slot = bound.slot().unwrap_or_else(|| self.slots.insert(None));
+        let woken = bound.settle_in(slot);
+        self.slots[slot] = Some(task);
+        woken.then_some(slot)
     }
 }
 
@@ -278,41 +237,79 @@ impl<'env, T> Engine for InPlace<'env, T> {
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'env, T>) -> Admission {
         self.with(|state, wakes| {
-            let admission = state.books.admit(entry);
+            let admission = state.books.admit(entry, wakes);
             if let Admission::In(number) = admission {
-                state.fresh.push_back(Seated { work: work(), number, bound: None });
+                if state.books.in_flight() == 1 {
+                    self.spot.set_busy(true);
+                }
+                state.fresh.push_back((work(), number));
                 state.books.wake_everybody(wakes);
             }
             admission
         })
     }
 
-    fn drive(&self, cx: &mut Context<'_>, left: &mut u32, key: &mut Key) -> bool {
-        loop {
-            let told = self.spot.told.load(Ordering::SeqCst);
-            if told & CANCEL != 0 && self.cut_all() {
-                return true;
+    fn attempt<R>(&self, cx: &mut Context<'_>, key: &mut Key, mut ask: impl Ask<T, R>) -> Poll<R> {
+        let (mut settled, mut left) = (Settled::Nothing, POLLS_IN_A_ROW_MAX);
+        while left > 0 {
+            let told = self.spot.told();
+            if told & CANCEL != 0 {
+                self.cut_all();
             }
-            if *left == 0 {
-                cx.waker().wake_by_ref();
-                return false;
-            }
-            match self.take() {
-                Some(task) => {
-                    *left -= 1;
-                    if self.run(task) {
-                        return true;
-                    }
-                }
-                None if self.spot.park(told, key, cx.waker()) => return false,
+            let task = match self.settle(core::mem::replace(&mut settled, Settled::Nothing), &mut ask) {
+                Next::Answer(answer) => return Poll::Ready(answer),
+                Next::Poll(task) => Some(task),
+                Next::Woken => self.take_woken().or_else(|| self.state.with(State::take_fresh)),
+            };
+            match task {
+                Some(task) => settled = self.run(task),
+                None if self.spot.park(told, key, cx.waker()) => break,
                 None => {}
+            }
+            left -= 1;
+        }
+        if left == 0 {
+            cx.waker().wake_by_ref();
+        }
+        // Nothing is left to poll, or others are to run first: whoever asks gets in line.
+        let mut answer = Poll::Pending;
+        let asked = self.settle(settled, &mut |books: &mut Books<T>, _: Option<&Waker>, wakes: &mut Wakes| {
+            answer = ask(books, Some(cx.waker()), wakes);
+            Poll::Ready(())
+        });
+        drop(asked);
+        answer
+    }
+
+    /// The usual case in one go: nobody else waits for anything, and a fresh task is ready at its first poll. Its result enters no queue.
+    #[inline]
+    fn read_quickly(&self) -> Option<Ended<T>> {
+        if self.spot.told() != 0 || self.spot.has_woken() {
+            return None;
+        }
+        let task = self.state.with(|state| if state.books.is_quiet() { state.take_fresh() } else { None })?;
+        match self.run(task) {
+            Settled::Ended(ended, bound) => {
+                let mut ended = Some(ended);
+                let is_done = self.state.with(|state| {
+                    state.spare = bound;
+                    state.books.complete_quietly()
+                });
+                if !is_done && let Some(ended) = ended.take() {
+                    self.with(|state, wakes| self.end(state, ended, None, wakes));
+                }
+                ended
+            }
+            pending => {
+                drop(self.settle(pending, &mut |_: &mut Books<T>, _: Option<&Waker>, _: &mut Wakes| Poll::Ready(())));
+                None
             }
         }
     }
 
     fn stop_driving(&self, key: &mut Key) {
         if key.is_some() {
-            drop(self.spot.rung.with(|rung| rung.drivers.remove(key)));
+            self.spot.unpark(key);
         }
     }
 }

@@ -11,10 +11,15 @@ use crate::node::{self, Member};
 use crate::wakers::Key;
 use crate::{ActorId, BoxError, Cause, FailureInfo, Name, Reason};
 use alloc::sync::Arc;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 /// Polls that one task of the runtime gives to tasks of a group before it lets others run.
 pub(super) const POLLS_IN_A_ROW_MAX: u32 = 64;
+
+/// A question to the books, with the waker of whoever asks if it is to join a line.
+pub(super) trait Ask<T, R>: FnMut(&mut Books<T>, Option<&Waker>, &mut Wakes) -> Poll<R> {}
+
+impl<T, R, F: FnMut(&mut Books<T>, Option<&Waker>, &mut Wakes) -> Poll<R>> Ask<T, R> for F {}
 
 /// What runs the tasks of a group.
 pub(super) trait Engine {
@@ -34,13 +39,20 @@ pub(super) trait Engine {
     /// Takes the task if the books let it in, and sees to it that it runs.
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Self::Work) -> Admission;
 
-    /// Whether tasks are polled by [`drive`](Self::drive) alone.
+    /// Whether tasks are polled by whoever waits for something of the group, in [`attempt`](Self::attempt).
     const DRIVES: bool = false;
 
-    /// Called by whoever waits for something of this group: polls tasks until one has ended, true then. Else it has left the waker, under
-    /// `key`. `left` is how many polls it may yet give before it lets others run.
-    fn drive(&self, _cx: &mut Context<'_>, _left: &mut u32, _key: &mut Key) -> bool {
-        false
+    /// Asks `ask` of the books until it has an answer. An engine that drives polls tasks in between, and gives `ask` a waker to join a line
+    /// with only when there is nothing left to poll; its own waker is left under `key`.
+    #[inline]
+    fn attempt<R>(&self, cx: &mut Context<'_>, _key: &mut Key, mut ask: impl Ask<Self::Value, R>) -> Poll<R> {
+        self.with_books(|books, wakes| ask(books, Some(cx.waker()), wakes))
+    }
+
+    /// A result that can be had without waiting in line and without entering the books twice. An engine that drives may have one.
+    #[inline]
+    fn read_quickly(&self) -> Option<Ended<Self::Value>> {
+        None
     }
 
     /// Whoever waited waits no more.
@@ -54,28 +66,54 @@ enum Fault {
 }
 
 /// Polls a task once. If it has ended it is dropped, and its failure is on record; else it comes back.
+#[inline]
 pub(super) fn poll_task<'env, T>(
     engine: &impl Engine<Value = T>,
-    mut work: Work<'env, T>,
+    work: Work<'env, T>,
     number: u64,
     cx: &mut Context<'_>,
 ) -> Result<Ended<T>, Work<'env, T>> {
-    let ended = match catch::catch_whole(|| work.as_mut().poll(cx)) {
-        Ok(Poll::Pending) => return Err(work),
-        Ok(Poll::Ready(result)) => result.map_err(Fault::Error),
-        Err((reason, payload)) => Err(Fault::Panic(reason, payload)),
-    };
-    let name = work.name().cloned();
-    let ended = match (ended, catch::catch_whole(|| drop(work))) {
-        (Ok(value), Ok(())) => return Ok(Ok(value)),
-        (Err(fault), _) => fault,
-        // Its value is not to be trusted: something it owned did not come to its end.
-        (Ok(value), Err((reason, payload))) => {
-            drop(catch::catch(|| drop(value)));
-            Fault::Panic(reason, payload)
+    let (mut work, mut value) = (Some(work), None);
+    // What is ready is dropped inside the same `catch`; whatever else happens, the task is still there afterwards.
+    let polled = catch::catch_whole(|| {
+        let polled = work.as_mut().map_or(Poll::Pending, |work| work.as_mut().poll(cx));
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(ready)) => {
+                value = Some(ready);
+                drop(work.take());
+                Poll::Ready(Ok(()))
+            }
         }
+    });
+    match (polled, value, work) {
+        (Ok(Poll::Ready(Ok(()))), Some(value), _) => Ok(Ok(value)),
+        (Ok(Poll::Pending), _, Some(work)) => Err(work),
+        (polled, value, work) => Ok(Err(end_badly(engine, number, polled, value, work))),
+    }
+}
+
+/// The error of a task that did not end well, after all that is left of it was dropped.
+#[cold]
+fn end_badly<T>(
+    engine: &impl Engine<Value = T>,
+    number: u64,
+    polled: Result<Poll<Result<(), BoxError>>, (Reason, Payload)>,
+    value: Option<T>,
+    work: Option<Work<'_, T>>,
+) -> TaskError {
+    let name = work.as_ref().and_then(|work| work.name().cloned());
+    // With a value there was a panic in the drop of the task: the value is not to be trusted, since something that the task owned did not
+    // come to its end.
+    drop(catch::catch(|| drop(value)));
+    drop(catch::catch(|| drop(work)));
+    let fault = match polled {
+        Ok(Poll::Ready(Err(error))) => Fault::Error(error),
+        Err((reason, payload)) => Fault::Panic(reason, payload),
+        Ok(Poll::Pending | Poll::Ready(Ok(()))) => unreachable!("a task that waits or is done has not failed"),
     };
-    Ok(Err(fail(engine, name, number, ended)))
+    fail(engine, name, number, fault)
 }
 
 /// Drops a task that was cut off.
@@ -96,8 +134,7 @@ fn fail<T>(engine: &impl Engine<Value = T>, name: Option<Name>, number: u64, fau
         Fault::Panic(reason, payload) => (TaskError::Panicked(failure(&*member, name, number, reason)), Some(payload)),
     };
     let (kept, unwanted) = if settings.resume_panics { (payload, None) } else { (None, payload) };
-    // What a panic carried is a user's value as well.
-    drop(catch::catch(|| drop(unwanted)));
+    unwanted.into_iter().for_each(Payload::discard);
     let first = engine.with_books(|books, _| books.note_error(&error, kept));
     if let Some(failure) = first.failure().filter(|_| settings.fail_fast) {
         node::cancel(&member, &Cause::Failed(failure.clone()));
@@ -114,8 +151,17 @@ fn failure(member: &dyn Member, name: Option<Name>, number: u64, reason: Reason)
 }
 
 /// Hands on a result, unless it is a panic that is to go on here.
+#[inline]
 pub(super) fn resume_if_asked<V>(engine: &impl Engine, result: Result<V, TaskError>) -> Result<V, TaskError> {
-    if let Err(error @ TaskError::Panicked(failure)) = &result
+    if let Err(error) = &result {
+        resume_panic(engine, error);
+    }
+    result
+}
+
+#[cold]
+fn resume_panic(engine: &impl Engine, error: &TaskError) {
+    if let TaskError::Panicked(failure) = error
         && engine.settings().resume_panics
     {
         let payload = engine.with_books(|books, _| books.take_payload(error));
@@ -124,5 +170,4 @@ pub(super) fn resume_if_asked<V>(engine: &impl Engine, result: Result<V, TaskErr
             catch::resume(payload);
         }
     }
-    result
 }

@@ -2,12 +2,13 @@
 
 use super::books::Settings;
 use super::calls::{self, Go, NextOr, Reading, ReadingOr, Terms, Waiting};
-use super::driving::{Spot, State};
+use super::driving::State;
 use super::engine::Engine;
 use super::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
 use super::handle::closed;
 use super::job::{Task, TaskOutput};
 use super::new_task::NewTask;
+use super::spot::Spot;
 use crate::actor_ref::AnyRef;
 use crate::lock::Lock;
 use crate::node::{self, Member};

@@ -1,6 +1,7 @@
 //! `Line` and `Wakes`: who waits for their turn, in the order they came, and whom to wake once the lock is released.
 
 use crate::catch;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::Waker;
@@ -26,22 +27,25 @@ impl<G> Line<G> {
         self.waiting.is_empty()
     }
 
+    pub(super) fn is_served(&self, place: Place) -> bool {
+        place.is_some_and(|place| self.served.binary_search_by_key(&place, |(served, _)| *served).is_ok())
+    }
+
     /// How many were served and have not come yet.
     pub(super) fn served(&self) -> usize {
         self.served.len()
     }
 
-    /// Joins at the end, or stays where it stands. Gives back the waker it replaced, for the caller to drop outside its lock.
-    pub(super) fn join(&mut self, place: &mut Place, waker: &Waker) -> Option<Waker> {
+    /// Joins at the end, or stays where it stands, if there is a waker to join with.
+    pub(super) fn join(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) {
+        let Some(waker) = waker else { return };
         let known = place.and_then(|place| self.waiting.binary_search_by_key(&place, |(known, _)| *known).ok());
-        match known.map(|at| &mut self.waiting[at].1) {
-            Some(known) if known.will_wake(waker) => None,
-            Some(known) => Some(core::mem::replace(known, waker.clone())),
+        match known {
+            Some(at) => wakes.renew(&mut self.waiting[at].1, waker),
             None => {
                 self.last += 1;
                 *place = Some(self.last);
                 self.waiting.push_back((self.last, waker.clone()));
-                None
             }
         }
     }
@@ -60,12 +64,15 @@ impl<G> Line<G> {
         self.served.remove(at).map(|(_, gift)| gift)
     }
 
-    /// Gives up a place: what was served there, and the waker, for the caller to drop outside its lock.
-    pub(super) fn leave(&mut self, place: &mut Place) -> (Option<G>, Option<Waker>) {
+    /// Gives up a place, and gives what was served there.
+    pub(super) fn leave(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<G> {
         let gift = self.take(place);
-        let Some(place) = place.take() else { return (gift, None) };
-        let at = self.waiting.binary_search_by_key(&place, |(known, _)| *known);
-        (gift, at.ok().and_then(|at| self.waiting.remove(at)).map(|(_, waker)| waker))
+        if let Some(place) = place.take()
+            && let Ok(at) = self.waiting.binary_search_by_key(&place, |(known, _)| *known)
+        {
+            self.waiting.remove(at).into_iter().for_each(|(_, waker)| wakes.discard(waker));
+        }
+        gift
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Waker> {
@@ -78,29 +85,54 @@ impl<G> Line<G> {
     }
 }
 
-/// Whom to wake outside the lock. Two need no allocation, and there are seldom more.
+/// Whom to wake once the lock is released, and which wakers are to be dropped there. One needs no allocation, and there are seldom more.
 #[derive(Default)]
 #[must_use = "whoever is not woken sleeps for good"]
 pub(super) struct Wakes {
     first: Option<Waker>,
-    second: Option<Waker>,
-    rest: Vec<Waker>,
+    /// Boxed, because this is made and dropped at every holding of the lock, and mostly empty.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
+    wakers: Vec<Waker>,
+    discarded: Vec<Waker>,
 }
 
 impl Wakes {
+    #[inline]
     pub(super) fn push(&mut self, waker: Waker) {
-        match (&self.first, &self.second) {
-            (None, _) => self.first = Some(waker),
-            (_, None) => self.second = Some(waker),
-            _ => self.rest.push(waker),
+        if self.first.is_none() {
+            self.first = Some(waker);
+        } else {
+            self.more.get_or_insert_default().wakers.push(waker);
+        }
+    }
+
+    /// A waker that is needed no more.
+    pub(super) fn discard(&mut self, waker: Waker) {
+        self.more.get_or_insert_default().discarded.push(waker);
+    }
+
+    /// Puts `waker` in the place of one that would wake somebody else.
+    pub(super) fn renew(&mut self, known: &mut Waker, waker: &Waker) {
+        if !known.will_wake(waker) {
+            self.discard(core::mem::replace(known, waker.clone()));
         }
     }
 
     /// Wakes all of them. One that panics harms nobody else.
     #[inline]
     pub(super) fn wake(self) {
-        let all = self.first.into_iter().chain(self.second).chain(self.rest);
-        all.for_each(|waker| drop(catch::catch(|| waker.wake())));
+        if self.first.is_some() || self.more.is_some() {
+            self.wake_all();
+        }
+    }
+
+    fn wake_all(self) {
+        let more = self.more.map(|more| more.wakers).into_iter().flatten();
+        self.first.into_iter().chain(more).for_each(|waker| drop(catch::catch(|| waker.wake())));
     }
 }
 
@@ -110,26 +142,26 @@ mod tests {
 
     #[test]
     fn the_first_is_served_first_and_one_who_leaves_gives_back() {
-        let mut line = Line::new();
+        let (mut line, mut wakes, waker) = (Line::new(), Wakes::default(), Some(Waker::noop()));
         let (mut a, mut b) = (None, None);
-        line.join(&mut a, Waker::noop());
-        line.join(&mut b, Waker::noop());
+        line.join(&mut a, waker, &mut wakes);
+        line.join(&mut b, waker, &mut wakes);
         assert!(line.serve('x').is_ok() && line.serve('y').is_ok());
         assert_eq!(line.serve('z').err(), Some('z'));
         assert_eq!(line.take(&mut b), Some('y'));
-        assert_eq!(line.leave(&mut a).0, Some('x'));
+        assert_eq!(line.leave(&mut a, &mut wakes), Some('x'));
         assert_eq!((line.served(), line.is_empty(), a, b), (0, true, None, None));
     }
 
     #[test]
     fn a_place_is_kept_until_it_is_left() {
-        let mut line = Line::<()>::new();
+        let (mut line, mut wakes, waker) = (Line::<()>::new(), Wakes::default(), Some(Waker::noop()));
         let (mut a, mut b) = (None, None);
-        line.join(&mut a, Waker::noop());
-        line.join(&mut b, Waker::noop());
-        line.join(&mut a, Waker::noop());
+        line.join(&mut a, waker, &mut wakes);
+        line.join(&mut b, waker, &mut wakes);
+        line.join(&mut a, waker, &mut wakes);
         assert_eq!((a, b), (Some(1), Some(2)));
-        assert!(line.leave(&mut a).1.is_some());
+        assert!(line.leave(&mut a, &mut wakes).is_none() && wakes.more.is_some_and(|more| more.discarded.len() == 1));
         assert!(line.serve(()).is_ok() && line.serve(()).is_err());
         assert!(line.take(&mut b).is_some());
     }

@@ -1,0 +1,141 @@
+//! `Spot`: a group in place as the tree and the wakers know it.
+//!
+//! The tasks and the books of such a group live in its handle, since they may borrow. What must live as long as any waker is here, and knows
+//! slots by number only: which tasks were woken, who drives the group, and what the tree has told it.
+//!
+//! Invariants:
+//! 1. What the tree tells the group is marked first, then its drivers are woken. The handle acts on it when it is next used or dropped.
+//! 2. A cancelled group leaves the tree at once: its tasks are inert, and a part of whoever holds the handle.
+
+use super::bell::Ringing;
+use crate::lock::Lock;
+use crate::node::{self, Member, Node, WindDown};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::wakers::{Key, Wakers, wake_all};
+use crate::{Cause, Exit};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::task::Waker;
+
+const CLOSE: u32 = 1;
+pub(super) const CANCEL: u32 = 2;
+
+pub(super) struct Spot {
+    node: Node,
+    /// What the tree told it: `CLOSE`, `CANCEL`.
+    told: AtomicU32,
+    /// Whether a task is in flight.
+    busy: AtomicBool,
+    /// Whether there may be a slot in `rung`.
+    woken: AtomicBool,
+    rung: Lock<Rung>,
+}
+
+#[derive(Default)]
+struct Rung {
+    slots: VecDeque<usize>,
+    drivers: Wakers,
+}
+
+impl Spot {
+    pub(super) fn new(node: Node) -> Self {
+        let (busy, woken) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { node, told: AtomicU32::new(0), busy, woken, rung: Lock::new(Rung::default()) }
+    }
+
+    /// What the tree has told it so far.
+    #[inline]
+    pub(super) fn told(&self) -> u32 {
+        self.told.load(Ordering::SeqCst)
+    }
+
+    fn tell(&self, what: u32) {
+        self.told.fetch_or(what, Ordering::SeqCst);
+        wake_all(self.rung.with(|rung| rung.drivers.take()));
+    }
+
+    pub(super) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::SeqCst);
+    }
+
+    /// Whether a task may have been woken. A hint: whoever finds none looks under the lock before it parks.
+    #[inline]
+    pub(super) fn has_woken(&self) -> bool {
+        self.woken.load(Ordering::Relaxed)
+    }
+
+    /// The slot of the task that was woken first.
+    pub(super) fn take_woken(&self) -> Option<usize> {
+        self.rung.with(|rung| {
+            let slot = rung.slots.pop_front();
+            if rung.slots.is_empty() {
+                self.woken.store(false, Ordering::Relaxed);
+            }
+            slot
+        })
+    }
+
+    /// The task in this slot was woken while it was polled, by whoever calls this.
+    pub(super) fn put_woken(&self, slot: usize) {
+        self.rung.with(|rung| {
+            rung.slots.push_back(slot);
+            self.woken.store(true, Ordering::Relaxed);
+        });
+    }
+
+    /// Leaves the waker of a driver that found nothing to poll. False if there is something by now, or the tree said more than `told`.
+    pub(super) fn park(&self, told: u32, key: &mut Key, waker: &Waker) -> bool {
+        let (parked, replaced) = self.rung.with(|rung| {
+            if !rung.slots.is_empty() || self.told() != told {
+                return (false, None);
+            }
+            (true, rung.drivers.register(key, waker))
+        });
+        drop(replaced);
+        parked
+    }
+
+    /// A driver waits no more.
+    pub(super) fn unpark(&self, key: &mut Key) {
+        let waker = self.rung.with(|rung| rung.drivers.remove(key));
+        drop(waker);
+    }
+}
+
+impl Ringing for Spot {
+    fn ring(self: &Arc<Self>, slot: usize) {
+        self.put_woken(slot);
+        wake_all(self.rung.with(|rung| rung.drivers.take()));
+    }
+}
+
+impl Member for Spot {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// Closing waits for the tasks, if there are any; stopping cancels them.
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        if how == WindDown::Stop {
+            return node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
+        }
+        self.tell(CLOSE);
+        if !self.busy.load(Ordering::SeqCst) {
+            node::leave(self, Exit::Closed);
+        }
+    }
+
+    fn cut_off(self: Arc<Self>) {
+        self.tell(CANCEL);
+        let cause = self.node.cause().unwrap_or(Cause::Cancelled);
+        node::leave(self, Exit::Cancelled(cause));
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        None
+    }
+}
