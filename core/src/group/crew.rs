@@ -156,8 +156,8 @@ impl<T: Send + 'static> Crew<T> {
         })
     }
 
-    /// A runner brings a task back and takes the next, unless this was its `last` for now.
-    pub(super) fn settle(self: &Arc<Self>, settled: Settled<T>, last: bool, waker: &Waker) -> Next<T> {
+    /// A runner brings a task back and takes the next, if it has polls `left` for now.
+    pub(super) fn settle(self: &Arc<Self>, settled: Settled<T>, left: &mut u32, waker: &Waker) -> Next<T> {
         self.with(|state, wakes| {
             match settled {
                 Settled::Ended(ended, bound) => state.end(ended, bound, wakes),
@@ -165,10 +165,13 @@ impl<T: Send + 'static> Crew<T> {
                     if let Some(cause) = state.books.cause() {
                         return Next::Cut(task, cause.clone());
                     }
-                    state.put_down(task);
+                    if state.put_down(task) {
+                        // It stepped aside: whoever is before it in the queue has its turn, and then the rest of the runtime.
+                        *left = (*left).min(state.ready.len() as u32 - 1);
+                    }
                 }
             }
-            state.take(last, waker)
+            state.take(*left == 0, waker)
         })
     }
 
@@ -260,8 +263,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Puts a task that waits into its slot; back into the queue if it was woken meanwhile.
-    fn put_down(&mut self, task: InHand<T>) {
+    /// Puts a task that waits into its slot; back into the queue if it was woken meanwhile: true then.
+    fn put_down(&mut self, task: InHand<T>) -> bool {
         self.in_hand -= 1;
         let Some(bound) = &task.bound else { unreachable!("a task is bound to its waker by its first poll") };
         let known = bound.slot();
@@ -276,6 +279,7 @@ impl<T> State<T> {
         if woken {
             self.ready.push_back(Ready::Woken(slot));
         }
+        woken
     }
 
     /// Puts a parked task into the queue. After a cancel the sweep comes for it.

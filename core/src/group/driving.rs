@@ -116,13 +116,19 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Brings back a task that was polled, asks, and if there is no answer takes a fresh task, all under one lock.
     #[inline]
-    fn settle<R>(&self, settled: Settled<'env, T>, ask: &mut impl Ask<T, R>) -> Next<'env, T, R> {
+    fn settle<R>(&self, settled: Settled<'env, T>, left: &mut u32, ask: &mut impl Ask<T, R>) -> Next<'env, T, R> {
         let mut woken = None;
         let next = self.with(|state, wakes| {
             match settled {
                 Settled::Nothing => {}
                 Settled::Ended(ended, bound) => self.end(state, ended, bound, wakes),
-                Settled::Pending(task) => woken = state.put_down(task),
+                Settled::Pending(task) => {
+                    woken = state.put_down(task);
+                    if woken.is_some() {
+                        // It stepped aside: the others have their turn, and then whatever else runs in this task.
+                        *left = (*left).min(state.books.in_flight() as u32 - 1);
+                    }
+                }
             }
             match ask(&mut state.books, None, wakes) {
                 Poll::Ready(answer) => Next::Answer(answer),
@@ -256,7 +262,7 @@ impl<'env, T> Engine for InPlace<'env, T> {
             if told & CANCEL != 0 {
                 self.cut_all();
             }
-            let task = match self.settle(core::mem::replace(&mut settled, Settled::Nothing), &mut ask) {
+            let task = match self.settle(core::mem::replace(&mut settled, Settled::Nothing), &mut left, &mut ask) {
                 Next::Answer(answer) => return Poll::Ready(answer),
                 Next::Poll(task) => Some(task),
                 Next::Woken => self.take_woken().or_else(|| self.state.with(State::take_fresh)),
@@ -266,14 +272,14 @@ impl<'env, T> Engine for InPlace<'env, T> {
                 None if self.spot.park(told, key, cx.waker()) => break,
                 None => {}
             }
-            left -= 1;
+            left = left.saturating_sub(1);
         }
         if left == 0 {
             cx.waker().wake_by_ref();
         }
         // Nothing is left to poll, or others are to run first: whoever asks gets in line.
         let mut answer = Poll::Pending;
-        let asked = self.settle(settled, &mut |books: &mut Books<T>, _: Option<&Waker>, wakes: &mut Wakes| {
+        let asked = self.settle(settled, &mut left, &mut |books: &mut Books<T>, _: Option<&Waker>, wakes: &mut Wakes| {
             answer = ask(books, Some(cx.waker()), wakes);
             Poll::Ready(())
         });
@@ -301,7 +307,7 @@ impl<'env, T> Engine for InPlace<'env, T> {
                 ended
             }
             pending => {
-                drop(self.settle(pending, &mut |_: &mut Books<T>, _: Option<&Waker>, _: &mut Wakes| Poll::Ready(())));
+                drop(self.settle(pending, &mut 1, &mut |_: &mut Books<T>, _: Option<&Waker>, _: &mut Wakes| Poll::Ready(())));
                 None
             }
         }

@@ -54,7 +54,7 @@ impl<T: Send + 'static> Future for Runner<T> {
         let Some(group) = &*crew else { return Poll::Ready(()) };
         let inside = current::enter(current, cx.waker());
         let runtime = group.node().runtime();
-        let (began, mut polls) = (runtime.now(), 0_u32);
+        let (began, mut polls, mut left) = (runtime.now(), 0_u32, POLLS_IN_A_ROW_MAX);
         let mut next = group.begin(cx.waker());
         let polled = loop {
             let settled = match next {
@@ -68,8 +68,11 @@ impl<T: Send + 'static> Future for Runner<T> {
                 Next::End => break Poll::Ready(()),
             };
             polls += 1;
-            let late = polls.is_power_of_two() && runtime.now().since(began) > TIME_IN_A_ROW_MAX;
-            next = group.settle(settled, late || polls >= POLLS_IN_A_ROW_MAX, cx.waker());
+            left = left.saturating_sub(1);
+            if polls.is_power_of_two() && runtime.now().since(began) > TIME_IN_A_ROW_MAX {
+                left = 0;
+            }
+            next = group.settle(settled, &mut left, cx.waker());
         };
         drop(inside);
         if polled.is_ready() {
