@@ -12,8 +12,8 @@
 //!
 //! Invariants:
 //! 1. A task is in exactly one place: in `ready` (its first poll is to come), in a slot, or in the hand of one runner.
-//! 2. While a task is ready there is a runner on its way to it that is not inside another task's poll; two, if there are two tasks.
-//!    So a task that blocks its thread holds up nobody else.
+//! 2. While a task is ready there is a runner on its way to it that is not inside another task's poll (`roster`). So a task that blocks its
+//!    thread holds up nobody else.
 //! 3. Ending one task and taking the next is one holding of the lock. Under it nothing of a user's is called, woken or dropped.
 //! 4. After a cancel `ready` is empty: what had not begun was dropped by whoever cancelled, and all slots are swept by runners.
 
@@ -22,6 +22,7 @@ use super::books::{Admission, Books, Ended, Entry, Settings};
 use super::engine::{self, Engine};
 use super::job::Work;
 use super::line::Wakes;
+use super::roster::{Call, Roster};
 use super::runner::Runner;
 use crate::lock::Lock;
 use crate::node::{self, Member, Node, WindDown};
@@ -31,10 +32,6 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::task::Waker;
 use slab::Slab;
-
-/// Runners that are on their way while there is work. One alone could sit behind a task that does not yield, where nobody may steal
-/// it: Tokio keeps the last task that was woken in a slot of the worker.
-const CALLED_MAX: usize = 2;
 
 /// Queues that grew beyond this are given back when they are empty.
 const KEPT_CAPACITY: usize = 1_024;
@@ -53,9 +50,7 @@ struct State<T> {
     in_slots: usize,
     swept: usize,
     in_hand: usize,
-    /// How many runners are on their way, and the one that sleeps.
-    called: usize,
-    idle: Option<Waker>,
+    roster: Roster,
 }
 
 /// A task to be polled.
@@ -106,8 +101,7 @@ impl<T: Send + 'static> Crew<T> {
             in_slots: 0,
             swept: 0,
             in_hand: 0,
-            called: 0,
-            idle: None,
+            roster: Roster::default(),
         };
         Self { node, settings, state: Lock::new(state) }
     }
@@ -116,41 +110,49 @@ impl<T: Send + 'static> Crew<T> {
         Arc::clone(self) as Arc<dyn Member>
     }
 
-    /// Runs `f` under the lock, and does outside it what that led to.
+    /// Runs `f` under the lock, and does outside it what that led to. A runner is `busy` if it is about to poll a task.
     #[inline]
-    fn with<R>(self: &Arc<Self>, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
+    fn with<R>(self: &Arc<Self>, busy: bool, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
-        let (answer, is_more) = self.state.with(|state| (f(state, &mut wakes), state.has_afterwards()));
+        let (answer, is_more) = self.state.with(|state| (f(state, &mut wakes), state.has_afterwards(busy)));
         if is_more {
-            self.follow_up();
+            self.follow_up(busy);
         }
         wakes.wake();
         answer
     }
 
-    /// Calls runners if there is work for more than are on their way, and the idle one if it is to end; leaves the tree in the end.
+    /// Calls runners if too few are on their way, and the idle one if it is to end; leaves the tree in the end.
     #[cold]
-    fn follow_up(self: &Arc<Self>) {
-        let (idle, new_runners, exit) = self.state.with(State::take_afterwards);
-        for _ in 0..new_runners {
-            self.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(self))));
+    fn follow_up(self: &Arc<Self>, busy: bool) {
+        let (call, exit, dismissed) = self.state.with(|state| {
+            let call = state.roster.call(state.backlog(), busy);
+            let exit = state.books.is_leaving().then(|| state.books.leave());
+            let dismissed = exit.as_ref().and_then(|_| state.roster.dismiss());
+            (call, exit, dismissed)
+        });
+        let Call { idle, new, reserve } = call;
+        idle.into_iter().chain(dismissed).for_each(Waker::wake);
+        if new {
+            self.spawn_runner(false);
         }
-        if let Some(idle) = idle {
-            idle.wake();
+        if reserve {
+            self.spawn_runner(true);
         }
         if let Some(exit) = exit {
             node::leave(self.as_member(), exit);
         }
     }
 
+    fn spawn_runner(self: &Arc<Self>, is_reserve: bool) {
+        self.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(self), is_reserve)));
+    }
+
     /// A runner begins.
-    pub(super) fn begin(self: &Arc<Self>, waker: &Waker) -> Next<T> {
-        self.with(|state, _| {
-            if state.idle.as_ref().is_some_and(|idle| idle.will_wake(waker)) {
-                // Nobody called it, but here it is.
-                state.idle = None;
-            } else {
-                state.called = state.called.saturating_sub(1);
+    pub(super) fn begin(self: &Arc<Self>, is_reserve: bool, waker: &Waker) -> Next<T> {
+        self.with(true, |state, _| {
+            if !is_reserve {
+                state.roster.begin(waker);
             }
             state.take(false, waker)
         })
@@ -158,7 +160,7 @@ impl<T: Send + 'static> Crew<T> {
 
     /// A runner brings a task back and takes the next, if it has polls `left` for now.
     pub(super) fn settle(self: &Arc<Self>, settled: Settled<T>, left: &mut u32, waker: &Waker) -> Next<T> {
-        self.with(|state, wakes| {
+        self.with(true, |state, wakes| {
             match settled {
                 Settled::Ended(ended, bound) => state.end(ended, bound, wakes),
                 Settled::Pending(task) => {
@@ -180,7 +182,7 @@ impl<T: Send + 'static> Crew<T> {
         node::cancel(&self.as_member(), &Cause::Dropped);
         while let Some((task, cause)) = self.state.with(State::take_swept) {
             let ended = engine::cut(self, task.work, task.number, cause);
-            self.with(|state, wakes| state.end(ended, task.bound, wakes));
+            self.with(false, |state, wakes| state.end(ended, task.bound, wakes));
         }
     }
 
@@ -198,25 +200,9 @@ impl<T> State<T> {
         if self.books.cause().is_some() { self.in_slots } else { self.ready.len() }
     }
 
-    /// Runners to be called so that there are enough on their way.
     #[inline]
-    fn wanted(&self) -> usize {
-        self.backlog().min(CALLED_MAX).saturating_sub(self.called)
-    }
-
-    #[inline]
-    fn has_afterwards(&self) -> bool {
-        self.wanted() > 0 || self.books.is_leaving()
-    }
-
-    /// The idle runner if it is to be called, how many new ones, and the exit if there is nothing more to come.
-    fn take_afterwards(&mut self) -> (Option<Waker>, usize, Option<Exit>) {
-        let wanted = self.wanted();
-        let exit = self.books.is_leaving().then(|| self.books.leave());
-        let idle = if wanted > 0 || exit.is_some() { self.idle.take() } else { None };
-        let new_runners = wanted.saturating_sub(usize::from(idle.is_some()));
-        self.called += new_runners + usize::from(idle.is_some());
-        (idle, new_runners, exit)
+    fn has_afterwards(&self, busy: bool) -> bool {
+        self.roster.is_short(self.backlog(), busy) || self.books.is_leaving()
     }
 
     /// The next task for a runner, or what it does without.
@@ -232,7 +218,7 @@ impl<T> State<T> {
             }
         }
         if self.backlog() > 0 {
-            self.called += 1;
+            self.roster.comes_back();
             return Next::Again;
         }
         if self.ready.capacity() > KEPT_CAPACITY {
@@ -241,11 +227,7 @@ impl<T> State<T> {
         if self.slots.is_empty() && self.slots.capacity() > KEPT_CAPACITY {
             self.slots = Slab::new();
         }
-        if self.books.has_ended() || self.idle.is_some() {
-            return Next::End;
-        }
-        self.idle = Some(waker.clone());
-        Next::Park
+        if self.books.has_ended() || !self.roster.park(waker) { Next::End } else { Next::Park }
     }
 
     fn pick_up(&mut self, ready: Ready<T>) -> InHand<T> {
@@ -328,7 +310,7 @@ impl<T> State<T> {
 
 impl<T: Send + 'static> Ringing for Crew<T> {
     fn ring(self: &Arc<Self>, slot: usize) {
-        self.with(|state, _| state.queue(slot));
+        self.with(false, |state, _| state.queue(slot));
     }
 }
 
@@ -346,12 +328,12 @@ impl<T: Send + 'static> Engine for Arc<Crew<T>> {
 
     #[inline]
     fn with_books<R>(&self, f: impl FnOnce(&mut Books<T>, &mut Wakes) -> R) -> R {
-        self.with(|state, wakes| f(&mut state.books, wakes))
+        self.with(false, |state, wakes| f(&mut state.books, wakes))
     }
 
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'static, T>) -> Admission {
-        self.with(|state, wakes| {
+        self.with(false, |state, wakes| {
             let admission = state.books.admit(entry, wakes);
             if let Admission::In(number) = admission {
                 state.ready.push_back(Ready::Fresh(work(), number));
@@ -380,14 +362,14 @@ impl<T: Send + 'static> Member for Crew<T> {
 
     fn cut_off(self: Arc<Self>) {
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
-        let unstarted = self.with(|state, wakes| {
+        let unstarted = self.with(false, |state, wakes| {
             state.books.cancel(&cause, wakes);
             core::mem::take(&mut state.ready)
         });
         for ready in unstarted {
             let Ready::Fresh(work, number) = ready else { continue };
             let ended = engine::cut(&self, work, number, cause.clone());
-            self.with(|state, wakes| state.books.complete(ended, wakes));
+            self.with(false, |state, wakes| state.books.complete(ended, wakes));
         }
     }
 

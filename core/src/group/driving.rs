@@ -132,6 +132,7 @@ impl<'env, T> InPlace<'env, T> {
             }
             match ask(&mut state.books, None, wakes) {
                 Poll::Ready(answer) => Next::Answer(answer),
+                Poll::Pending if *left == 0 => Next::Woken,
                 Poll::Pending => state.take_in_turn(),
             }
         });
@@ -265,6 +266,7 @@ impl<'env, T> Engine for InPlace<'env, T> {
             let task = match self.settle(core::mem::replace(&mut settled, Settled::Nothing), &mut left, &mut ask) {
                 Next::Answer(answer) => return Poll::Ready(answer),
                 Next::Poll(task) => Some(task),
+                Next::Woken if left == 0 => break,
                 Next::Woken => self.take_woken().or_else(|| self.state.with(State::take_fresh)),
             };
             match task {

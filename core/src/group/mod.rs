@@ -8,7 +8,7 @@
 //!
 //! One owner of the coordination state, [`books::Books`], says who may go, who reads what, and when the group is drained; it runs nothing.
 //! Two engines run the tasks: `crew` with `runner`, and `driving` with `spot`. What waits (`calls`) is the same for both. The order to read in:
-//! `books`, `crew`, `runner`, `bell`, `calls`, `handle`; then `driving` and `in_place`.
+//! `books`, `crew`, `roster`, `runner`, `bell`, `calls`, `handle`; then `driving` and `in_place`.
 //!
 //! There is no manager task and no command queue: each call takes the lock of its group for a few dozen instructions. What must hold is
 //! said in `books` (the counts) and `crew` (the tasks).
@@ -27,6 +27,7 @@ mod in_place;
 mod job;
 mod line;
 mod new_task;
+mod roster;
 mod runner;
 mod spot;
 

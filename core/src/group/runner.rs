@@ -21,12 +21,14 @@ pub(super) struct Runner<T: Send + 'static> {
     crew: Option<Arc<Crew<T>>>,
     current: Option<Arc<dyn Member>>,
     spare: Option<Bound<Crew<T>>>,
+    /// It comes uncalled, for the first time.
+    is_reserve: bool,
 }
 
 impl<T: Send + 'static> Runner<T> {
-    pub(super) fn new(crew: Arc<Crew<T>>) -> Self {
+    pub(super) fn new(crew: Arc<Crew<T>>, is_reserve: bool) -> Self {
         let current = Some(Arc::clone(&crew) as Arc<dyn Member>);
-        Self { crew: Some(crew), current, spare: None }
+        Self { crew: Some(crew), current, spare: None, is_reserve }
     }
 }
 
@@ -50,12 +52,12 @@ impl<T: Send + 'static> Future for Runner<T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { crew, current, spare } = &mut *self;
+        let Self { crew, current, spare, is_reserve } = &mut *self;
         let Some(group) = &*crew else { return Poll::Ready(()) };
         let inside = current::enter(current, cx.waker());
         let runtime = group.node().runtime();
         let (began, mut polls, mut left) = (runtime.now(), 0_u32, POLLS_IN_A_ROW_MAX);
-        let mut next = group.begin(cx.waker());
+        let mut next = group.begin(core::mem::take(is_reserve), cx.waker());
         let polled = loop {
             let settled = match next {
                 Next::Poll(task) => run(group, spare, task),
