@@ -183,6 +183,11 @@ impl CancelToken {
         Cancelled { token: self.clone(), key: None }
     }
 
+    /// The runtime its deadlines run on.
+    pub fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.0.world.runtime
+    }
+
     pub(crate) fn world(&self) -> &Arc<World> {
         &self.0.world
     }

@@ -1,9 +1,11 @@
 //! Which member of the tree is being polled right here, right now.
 //!
-//! Three promises need it: an ask that closes a cycle is an error, waiting for a scope from inside it is an error, and a reply lost in
-//! a failing handler is answered with that failure. It is set for the length of one poll, moved in and out without counting
-//! references, and restored when polls nest. Nothing else in pleach is ambient.
+//! Four things need it: an ask that closes a cycle is an error, waiting for a scope from inside it is an error, a reply lost in
+//! a failing handler is answered with that failure, and what is started there with no runtime given runs on its member's. It is set
+//! for the length of one poll, moved in and out without counting references, and restored when polls nest. Nothing else in pleach is
+//! ambient.
 
+use crate::Runtime;
 use crate::node::Member;
 use alloc::sync::Arc;
 use core::task::Waker;
@@ -37,6 +39,11 @@ impl Drop for Inside<'_> {
 /// The member being polled.
 pub(crate) fn member() -> Option<Arc<dyn Member>> {
     place::member()
+}
+
+/// The runtime of the member that is being polled here and now: an actor, or a task of a scope. `None` outside of any tree.
+pub fn runtime() -> Option<Arc<dyn Runtime>> {
+    member().map(|member| Arc::clone(&member.node().world().runtime))
 }
 
 /// The member being polled, if `waker` is the very one it was polled with: `None` inside combinators that bring their own.

@@ -70,10 +70,12 @@ pub use ask::{Ask, AskError, Reply};
 #[cfg(feature = "std")]
 pub use blocking::block_on;
 pub use cancel::{CancelToken, Cancelled};
+pub use catch::{catch as catch_panic, install as note_panic_places};
 pub use cause::{Cause, Exit};
 pub use cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
 pub use context::{Context, StashFull};
 pub use counts::Counts;
+pub use current::runtime as current_runtime;
 #[cfg(feature = "std")]
 pub use dispatcher::StdClock;
 pub use dispatcher::{Clock, Dispatcher, Stalled, Step};

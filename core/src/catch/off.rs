@@ -4,7 +4,7 @@ use crate::Reason;
 
 /// Runs user code. A panic ends the program, as the platform's panic handler says.
 #[inline]
-pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
+pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
     Ok(f())
 }
 
@@ -33,4 +33,4 @@ pub(crate) fn resume(payload: Payload) -> ! {
 }
 
 /// There is no hook to install.
-pub(crate) fn install() {}
+pub fn install() {}

@@ -11,12 +11,13 @@ std::thread_local! {
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs user code. A panic comes back as the reason of a failure, with the place it came from.
+/// Runs user code. A panic comes back as the reason of a failure, with the place it came from once `note_panic_places` was called.
 ///
-/// `AssertUnwindSafe` is right here because everything the code could have left half-done is thrown away or handed to the user's
+/// For those who build further parts on this crate. What the code may have left half-done must be thrown away, or handed to code that
+/// expects it. `AssertUnwindSafe` is right within this crate because everything the code could have left half-done is thrown away or handed to the user's
 /// own hooks: the handler's future is dropped, and the actor's state is replaced unless its supervisor says Resume.
 #[inline]
-pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
+pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
     catch_unwind(AssertUnwindSafe(f)).map_err(describe)
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn resume(payload: Payload) -> ! {
 
 /// Lets panics tell their place: `catch_unwind` alone gives the payload only. Called when a tree is made, done once a process; the
 /// hook that was there before still runs.
-pub(crate) fn install() {
+pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let previous = std::panic::take_hook();
