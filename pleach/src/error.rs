@@ -39,6 +39,12 @@ pub enum Error {
     Failed(FailureInfo),
     /// Something was cancelled.
     Cancelled(Cause),
+    /// A graph did not compile.
+    #[cfg(feature = "graph")]
+    Compile(pleach_graph::CompileError),
+    /// A run of a graph did not come to its end.
+    #[cfg(feature = "graph")]
+    Run(pleach_graph::RunFault),
     /// There is no runtime to run on: call this inside Tokio, or give the builder a runtime.
     NoRuntime,
 }
@@ -61,6 +67,10 @@ impl fmt::Display for Error {
             Self::Path(error) => write!(f, "{error}"),
             Self::Failed(error) => write!(f, "{error}"),
             Self::Cancelled(error) => write!(f, "{error}"),
+            #[cfg(feature = "graph")]
+            Self::Compile(error) => write!(f, "{error}"),
+            #[cfg(feature = "graph")]
+            Self::Run(error) => write!(f, "{error}"),
             Self::NoRuntime => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
         }
     }
@@ -91,6 +101,10 @@ impl std::error::Error for Error {
             Self::Path(error) => Some(error),
             Self::Failed(error) => Some(error),
             Self::Cancelled(error) => Some(error),
+            #[cfg(feature = "graph")]
+            Self::Compile(error) => Some(error),
+            #[cfg(feature = "graph")]
+            Self::Run(error) => Some(error),
             Self::NoRuntime => None,
         }
     }
@@ -155,6 +169,20 @@ impl<F> From<GroupClosed<F>> for Error {
 impl<F> From<GoError<F>> for Error {
     fn from(error: GoError<F>) -> Self {
         Self::Go(error.without_task())
+    }
+}
+
+#[cfg(feature = "graph")]
+impl From<pleach_graph::CompileError> for Error {
+    fn from(error: pleach_graph::CompileError) -> Self {
+        Self::Compile(error)
+    }
+}
+
+#[cfg(feature = "graph")]
+impl<S> From<pleach_graph::RunError<S>> for Error {
+    fn from(error: pleach_graph::RunError<S>) -> Self {
+        Self::Run(error.into_fault())
     }
 }
 

@@ -152,6 +152,8 @@ mod tokio_runtime;
 pub use actor_system::{ActorSystem, ActorSystemBuilder};
 pub use error::Error;
 pub use pleach_core::*;
+#[cfg(feature = "graph")]
+pub use pleach_graph::*;
 #[cfg(feature = "tokio")]
 pub use tokio_runtime::{NoRuntime, TokioRuntime};
 
@@ -181,6 +183,8 @@ pub mod prelude {
         PriorityEnvelope, Props, Recipient, Reply, RestForOne, RestartPolicy, RootContext, Scope, SendError, Signal,
         SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, TaskError, Terminated, Topic,
     };
+    #[cfg(feature = "graph")]
+    pub use crate::{CompiledGraph, END, FanOut, Graph, Hooks, NodeContext, NodeError, Policy, Retry, RunError, RunFault};
     pub use std::time::Duration;
 }
 

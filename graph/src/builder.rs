@@ -1,0 +1,209 @@
+//! `Graph`: a state graph as it is written down. Nothing is checked before `compile`, which then reports everything.
+
+use crate::CompiledGraph;
+use crate::compile;
+use crate::context::NodeContext;
+use crate::engine::subgraph;
+use crate::fan_out::FanOut;
+use crate::fault::CompileError;
+use crate::node::{Call, IntoNode, IntoRouter, Route, Undo};
+use crate::plan::Items;
+use crate::policy::Policy;
+use pleach_core::BoxError;
+use std::fmt;
+use std::future::Future;
+
+/// A graph of steps over one state: nodes change the state, edges say what follows.
+///
+/// ```
+/// use pleach_graph::{END, Graph};
+///
+/// #[derive(Default)]
+/// struct Essay { text: String, score: u32 }
+///
+/// async fn write(mut essay: Essay) -> Result<Essay, String> {
+///     essay.text += "words ";
+///     Ok(essay)
+/// }
+///
+/// let graph = Graph::<Essay>::new("essay")
+///     .add_node("write", write)
+///     .add_node("judge", |mut essay: Essay| async move {
+///         essay.score = essay.text.len() as u32 * 10;
+///         Ok::<_, String>(essay)
+///     })
+///     .add_edge("write", "judge")
+///     .add_conditional_edge("judge", ["write", END], |essay: &Essay| if essay.score >= 80 { END } else { "write" })
+///     .set_entry("write")
+///     .compile()?;
+/// # Ok::<(), pleach_graph::CompileError>(())
+/// ```
+#[must_use = "a graph is made by `compile`"]
+pub struct Graph<S> {
+    pub(crate) name: String,
+    pub(crate) nodes: Vec<Draft<S>>,
+    pub(crate) edges: Vec<Edge<S>>,
+    pub(crate) policies: Vec<(String, Policy<S>)>,
+    pub(crate) undos: Vec<(String, Undo)>,
+    pub(crate) entry: Option<String>,
+    pub(crate) deny_warnings: bool,
+}
+
+/// A node as it was added.
+pub(crate) struct Draft<S> {
+    pub(crate) id: String,
+    pub(crate) call: Call<S>,
+    pub(crate) subgraph: Option<Inside>,
+}
+
+/// What a node that is a graph brings along.
+pub(crate) struct Inside {
+    pub(crate) fingerprint: String,
+    pub(crate) needs: crate::plan::Needs,
+}
+
+/// An edge as it was added.
+pub(crate) struct Edge<S> {
+    pub(crate) from: String,
+    pub(crate) kind: EdgeKind<S>,
+}
+
+pub(crate) enum EdgeKind<S> {
+    Plain(String),
+    Choice { targets: Vec<String>, route: Route<S> },
+    Parallel { heads: Vec<String>, join: String, clone: fn(&S) -> S, options: FanOut<S> },
+    Map { head: String, join: String, items: Items<S>, options: FanOut<S> },
+}
+
+impl<S: Send + 'static> Graph<S> {
+    /// An empty graph. Its name stands in errors, and later in stored runs.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            policies: Vec::new(),
+            undos: Vec::new(),
+            entry: None,
+            deny_warnings: false,
+        }
+    }
+
+    /// Adds a step: an async function from the state, or from a [`NodeContext`] and the state, to a `Result` with the new state.
+    pub fn add_node<Shape>(mut self, id: impl Into<String>, node: impl IntoNode<S, Shape>) -> Self {
+        self.nodes.push(Draft { id: id.into(), call: node.into_node().0, subgraph: None });
+        self
+    }
+
+    /// Adds a step that is a graph with a state of its own: `project` makes that state, `merge` takes the result back.
+    ///
+    /// It counts its visits against the limit of the run, and is cancelled with it.
+    pub fn add_subgraph<T: Send + 'static>(
+        mut self,
+        id: impl Into<String>,
+        graph: CompiledGraph<T>,
+        project: impl Fn(&S) -> T + Send + Sync + 'static,
+        merge: impl Fn(S, T) -> S + Send + Sync + 'static,
+    ) -> Self {
+        let inside = Inside { fingerprint: graph.fingerprint().to_string(), needs: graph.plan.needs };
+        let call = subgraph::call(graph, project, merge);
+        self.nodes.push(Draft { id: id.into(), call, subgraph: Some(inside) });
+        self
+    }
+
+    /// After `from` comes `to`, or the end if it is [`END`](crate::END).
+    pub fn add_edge(self, from: impl Into<String>, to: impl Into<String>) -> Self {
+        self.edge(from, EdgeKind::Plain(to.into()))
+    }
+
+    /// After `from` comes what the router answers, which must be one of `targets`. The router sees the state, or a
+    /// [`NodeContext`] and the state, as the node left it.
+    pub fn add_conditional_edge<Shape, T: Into<String>>(
+        self,
+        from: impl Into<String>,
+        targets: impl IntoIterator<Item = T>,
+        router: impl IntoRouter<S, Shape>,
+    ) -> Self {
+        let targets = targets.into_iter().map(Into::into).collect();
+        self.edge(from, EdgeKind::Choice { targets, route: router.into_router().0 })
+    }
+
+    /// After `from` come all of `heads` at once, each with a clone of the state. Their branches end at `join`, where `fan_out` makes
+    /// one state of theirs.
+    pub fn add_parallel_edge<T: Into<String>>(
+        self,
+        from: impl Into<String>,
+        heads: impl IntoIterator<Item = T>,
+        join: impl Into<String>,
+        fan_out: impl Into<FanOut<S>>,
+    ) -> Self
+    where
+        S: Clone,
+    {
+        let heads = heads.into_iter().map(Into::into).collect();
+        let (join, options) = (join.into(), fan_out.into());
+        self.edge(from, EdgeKind::Parallel { heads, join, clone: S::clone, options })
+    }
+
+    /// After `from` comes `head` as often as `items` gives states, all at once. Otherwise as
+    /// [`add_parallel_edge`](Self::add_parallel_edge); with no items the merge gets an empty list.
+    pub fn map(
+        self,
+        from: impl Into<String>,
+        items: impl Fn(&S) -> Vec<S> + Send + Sync + 'static,
+        head: impl Into<String>,
+        join: impl Into<String>,
+        fan_out: impl Into<FanOut<S>>,
+    ) -> Self {
+        let (head, join, options) = (head.into(), join.into(), fan_out.into());
+        self.edge(from, EdgeKind::Map { head, join, items: Box::new(items), options })
+    }
+
+    fn edge(mut self, from: impl Into<String>, kind: EdgeKind<S>) -> Self {
+        self.edges.push(Edge { from: from.into(), kind });
+        self
+    }
+
+    /// Where a run starts.
+    pub fn set_entry(mut self, node: impl Into<String>) -> Self {
+        self.entry = Some(node.into());
+        self
+    }
+
+    /// What becomes of `node` when it fails or takes long. Given twice, the last counts.
+    pub fn policy(mut self, node: impl Into<String>, policy: Policy<S>) -> Self {
+        self.policies.push((node.into(), policy));
+        self
+    }
+
+    /// How `node` is undone if the run fails after it: `undo` is given what the node [recorded](NodeContext::record_undo), on a token of its
+    /// own. A visit that recorded nothing is not undone. Given twice, the last counts.
+    pub fn compensate<P, F, Fut, E>(mut self, node: impl Into<String>, undo: F) -> Self
+    where
+        P: Send + 'static,
+        F: Fn(NodeContext, P) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        self.undos.push((node.into(), Undo::new(undo)));
+        self
+    }
+
+    /// Makes faults of warnings: of nodes that no way leads to.
+    pub fn deny_warnings(mut self) -> Self {
+        self.deny_warnings = true;
+        self
+    }
+
+    /// Checks all of it, in time linear in nodes and edges. The error lists every fault there is.
+    pub fn compile(self) -> Result<CompiledGraph<S>, CompileError> {
+        compile::compile(self)
+    }
+}
+
+impl<S> fmt::Debug for Graph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, nodes, edges, .. } = self;
+        write!(f, "Graph({name:?}, {} nodes, {} edges)", nodes.len(), edges.len())
+    }
+}

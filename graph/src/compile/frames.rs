@@ -1,0 +1,129 @@
+//! Which fan-out a node belongs to: one pass over the edges from the entry, linear in nodes and edges.
+//!
+//! A *frame* is the inside of one fan-out, and the root frame is the whole run. The entry has the root frame. A fork gives its heads a new
+//! frame and its join its own. An edge to the join of its frame is an arrival and labels nothing. A node that would get two
+//! labels is where a branch is left, or entered, by a way that no join sees.
+
+use crate::GraphFault;
+use crate::shape::{Exit, Shape, Target};
+
+/// The inside of a fan-out, or, at index 0, the whole run.
+pub(crate) struct Frame {
+    /// The frame the fan-out stands in; the root stands in itself.
+    parent: usize,
+    /// The node the fan-out starts from.
+    fork: u32,
+    join: Target,
+}
+
+/// The frame of each node that control can reach, as an index into the frames.
+pub(crate) struct Frames {
+    pub(crate) of: Vec<Option<usize>>,
+    frames: Vec<Frame>,
+}
+
+impl Frames {
+    /// The node that `node`'s innermost fan-out starts from; `None` in the root frame and for what cannot be reached.
+    pub(crate) fn fan_out(&self, node: u32) -> Option<u32> {
+        self.of[node as usize].filter(|frame| *frame != 0).map(|frame| self.frames[frame].fork)
+    }
+
+    /// Labels all that can be reached, and reports what does not fit.
+    pub(crate) fn label(shape: &Shape, faults: &mut Vec<GraphFault>) -> Self {
+        let root = Frame { parent: 0, fork: shape.entry, join: Target::End };
+        let mut labelling = Labelling {
+            shape,
+            faults,
+            result: Self { of: vec![None; shape.ids.len()], frames: vec![root] },
+            to_visit: vec![shape.entry],
+        };
+        labelling.result.of[shape.entry as usize] = Some(0);
+        while let Some(node) = labelling.to_visit.pop() {
+            labelling.leave(node);
+        }
+        labelling.result
+    }
+}
+
+struct Labelling<'a> {
+    shape: &'a Shape,
+    faults: &'a mut Vec<GraphFault>,
+    result: Frames,
+    to_visit: Vec<u32>,
+}
+
+impl Labelling<'_> {
+    fn leave(&mut self, node: u32) {
+        let shape = self.shape;
+        let frame = self.result.of[node as usize].unwrap_or(0);
+        match &shape.exits[node as usize] {
+            Exit::None | Exit::Faulty => {}
+            Exit::Plain(to) => self.go(node, *to, frame),
+            Exit::Choice(targets) => targets.iter().for_each(|to| self.go(node, *to, frame)),
+            Exit::Fork { heads, join, .. } => self.fork(node, heads, *join, frame),
+        }
+        if let Some(to) = shape.fallbacks[node as usize] {
+            self.go(node, to, frame);
+        }
+    }
+
+    fn go(&mut self, node: u32, to: Target, frame: usize) {
+        if to == self.result.frames[frame].join {
+            return;
+        }
+        let Target::Node(next) = to else { return self.escapes(node, to, frame) };
+        match self.result.of[next as usize] {
+            None => self.place(next, frame),
+            Some(known) if known == frame => {}
+            Some(known) if self.encloses(known, frame) => self.escapes(node, to, frame),
+            Some(_) => self.faults.push(GraphFault::CrossesBranch { node: self.shape.id(node), to: self.shape.name(to) }),
+        }
+    }
+
+    fn fork(&mut self, node: u32, heads: &[Target], join: Target, frame: usize) {
+        let inside = self.result.frames.len();
+        self.result.frames.push(Frame { parent: frame, fork: node, join });
+        for head in heads {
+            if *head == join {
+                let (fan_out, join) = (self.shape.id(node), self.shape.name(join));
+                self.faults.push(GraphFault::EmptyBranch { fan_out, join });
+            } else {
+                self.go(node, *head, inside);
+            }
+        }
+        if join == self.result.frames[frame].join {
+            return;
+        }
+        let known = match join {
+            Target::Node(next) => self.result.of[next as usize],
+            Target::End => Some(0),
+        };
+        match (known, join) {
+            (None, Target::Node(next)) => self.place(next, frame),
+            (Some(known), _) if known == frame => {}
+            _ => self.faults.push(GraphFault::JoinsCross { fan_out: self.shape.id(node), join: self.shape.name(join) }),
+        }
+    }
+
+    fn place(&mut self, node: u32, frame: usize) {
+        self.result.of[node as usize] = Some(frame);
+        self.to_visit.push(node);
+    }
+
+    fn encloses(&self, outer: usize, mut inner: usize) -> bool {
+        while inner != 0 {
+            inner = self.result.frames[inner].parent;
+            if inner == outer {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn escapes(&mut self, node: u32, to: Target, frame: usize) {
+        let Frame { fork, join, .. } = self.result.frames[frame];
+        let (node, to) = (self.shape.id(node), self.shape.name(to));
+        let (fan_out, join) = (self.shape.id(fork), self.shape.name(join));
+        self.faults.push(GraphFault::BranchEscapes { node, to, fan_out, join });
+    }
+}

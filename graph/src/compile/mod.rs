@@ -1,0 +1,128 @@
+//! Compile: from what a builder collected to a graph that can run, or to all that is wrong with it.
+//!
+//! In order: `names` makes numbers of ids, `frames` finds the fan-out of every node, `reach` that every node has a way to the end. Each
+//! is one pass, linear in nodes and edges, and each goes on past what it finds.
+
+mod frames;
+#[cfg(test)]
+mod model;
+mod names;
+mod reach;
+
+use crate::builder::{Draft, Edge, Graph};
+use crate::compiled::CompiledGraph;
+use crate::fault::{CompileError, GraphFault, NamedBy};
+use crate::inspect;
+use crate::node::Call;
+use crate::plan::{Care, Needs, Plan, Stop, Way};
+use crate::policy::{Policy, Retry};
+use crate::shape::{Shape, Target};
+use frames::Frames;
+use names::Names;
+use std::sync::Arc;
+
+pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, CompileError> {
+    let mut names = Names::of(&graph);
+    let count = names.ids.len();
+    let cares = cares(&mut graph, &mut names);
+    let edges = edges_by_node(&mut graph, &mut names);
+    let entry = names.entry(graph.entry.as_deref());
+
+    let (mut exits, mut ways) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for (node, edges) in edges.into_iter().enumerate() {
+        let id = Arc::clone(&names.ids[node]);
+        let (exit, way) = names.exit(&id, edges);
+        exits.push(exit);
+        ways.push(way);
+    }
+    let Names { ids, mut faults, .. } = names;
+    let fallbacks = cares.iter().map(|care| care.as_ref().and_then(|care| care.fallback)).collect();
+    let shape = Shape { ids, exits, fallbacks, entry: entry.unwrap_or(0) };
+
+    let (mut fan_outs, mut reached) = (vec![None; count], vec![false; count]);
+    let mut warnings = Vec::new();
+    if entry.is_some() {
+        let frames = Frames::label(&shape, &mut faults);
+        reach::check(&shape, &frames, &mut faults);
+        let nodes = 0..count as u32;
+        fan_outs = nodes.clone().map(|node| frames.fan_out(node)).collect();
+        reached = frames.of.iter().map(Option::is_some).collect();
+        let unreached = nodes.filter(|node| !reached[*node as usize]);
+        warnings.extend(unreached.map(|node| GraphFault::Unreachable { node: shape.id(node) }));
+    }
+    if graph.deny_warnings {
+        faults.append(&mut warnings);
+    }
+    if !faults.is_empty() {
+        return Err(CompileError { graph: graph.name, faults });
+    }
+    let mut needs = Needs::default();
+    for inside in graph.nodes.iter().filter_map(|draft| draft.subgraph.as_ref()) {
+        needs.runtime |= inside.needs.runtime;
+        needs.threads |= inside.needs.threads;
+    }
+    let drafts = graph.nodes.into_iter().zip(ways).zip(cares);
+    // What is sound has a way out of every node that can be reached; the others are never entered.
+    let stop = |((draft, way), care): ((Draft<S>, Option<Way<S>>), _)| Stop {
+        call: draft.call,
+        way: way.unwrap_or(Way::To(Target::End)),
+        care,
+    };
+    let stops: Box<[Stop<S>]> = drafts.map(stop).collect();
+    stops.iter().for_each(|stop| needs.add(stop));
+    let fingerprint = inspect::fingerprint(&shape, &stops);
+    let names = shape.ids.iter().cloned().collect();
+    Ok(CompiledGraph::new(Plan { name: graph.name, shape, names, stops, fan_outs, reached, needs, fingerprint }, warnings))
+}
+
+/// The edges of each node.
+fn edges_by_node<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Vec<Edge<S>>> {
+    let mut by_node: Vec<Vec<Edge<S>>> = names.ids.iter().map(|_| Vec::new()).collect();
+    for edge in std::mem::take(&mut graph.edges) {
+        match names.node(&edge.from, || NamedBy::EdgeFrom) {
+            Some(node) => by_node[node as usize].push(edge),
+            // Where it leads is looked at all the same.
+            None => drop(names.exit(&edge.from.clone(), vec![edge])),
+        }
+    }
+    by_node
+}
+
+/// What is to be taken care of at each node: policies, undos, subgraphs.
+fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<Care<S>>>> {
+    let blank = || Box::new(Care { policy: Policy::new(), fallback: None, undo: None, subgraph: None });
+    let mut cares: Vec<Option<Box<Care<S>>>> = names.ids.iter().map(|_| None).collect();
+    for (draft, care) in graph.nodes.iter().zip(&mut cares) {
+        if let Some(inside) = &draft.subgraph {
+            care.get_or_insert_with(blank).subgraph = Some(inside.fingerprint.clone());
+        }
+    }
+    for (id, policy) in std::mem::take(&mut graph.policies) {
+        let fallback = policy.fallback.as_ref().and_then(|to| names.target(to, || NamedBy::FallbackOf(id.clone())));
+        if let Some(node) = names.node(&id, || NamedBy::Policy) {
+            let care = cares[node as usize].get_or_insert_with(blank);
+            (care.policy, care.fallback) = (policy, fallback);
+        }
+    }
+    for (id, undo) in std::mem::take(&mut graph.undos) {
+        let Some(node) = names.node(&id, || NamedBy::Undo) else { continue };
+        if matches!(graph.nodes[node as usize].call, Call::State(_)) || graph.nodes[node as usize].subgraph.is_some() {
+            names.faults.push(GraphFault::UndoWithoutContext { node: id });
+        }
+        cares[node as usize].get_or_insert_with(blank).undo = Some(Arc::new(undo));
+    }
+    cares
+}
+
+impl Needs {
+    fn add<S>(&mut self, stop: &Stop<S>) {
+        if let Some(care) = &stop.care {
+            let waits = care.policy.retry.as_ref().is_some_and(Retry::waits);
+            self.runtime |= waits || care.policy.timeout.is_some();
+        }
+        if let Way::Fork(fork) = &stop.way {
+            self.runtime |= fork.options.spawned || fork.options.timeout.is_some();
+            self.threads |= fork.options.spawned;
+        }
+    }
+}

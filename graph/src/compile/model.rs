@@ -1,0 +1,131 @@
+//! A brute-force explorer of tokens, as slow and plain as can be, that must agree with the real thing on random graphs.
+
+use super::frames::Frames;
+use super::reach;
+use crate::shape::{Exit, Shape, Target};
+use pleach_core::Random;
+use std::collections::{HashMap, HashSet};
+
+/// Whether every token that can ever exist behaves: it leaves a fan-out through its join only, no node is entered inside two different
+/// fan-outs, and from every node it can come to the end of its fan-out by edges that are no fallbacks.
+fn is_sound(shape: &Shape) -> bool {
+    let mut stack_of: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut tokens = vec![(shape.entry, Vec::new())];
+    while let Some((node, stack)) = tokens.pop() {
+        match stack_of.get(&node) {
+            Some(known) if *known == stack => continue,
+            Some(_) => return false,
+            None => stack_of.insert(node, stack.clone()),
+        };
+        let mut goals: Vec<(Target, Vec<u32>)> = Vec::new();
+        match &shape.exits[node as usize] {
+            Exit::None | Exit::Faulty => return false,
+            Exit::Plain(to) => goals.push((*to, stack.clone())),
+            Exit::Choice(targets) => goals.extend(targets.iter().map(|to| (*to, stack.clone()))),
+            Exit::Fork { heads, join, .. } => {
+                let inside: Vec<u32> = stack.iter().copied().chain([node]).collect();
+                for head in heads {
+                    if head == join {
+                        return false;
+                    }
+                    goals.push((*head, inside.clone()));
+                }
+                goals.push((*join, stack.clone()));
+            }
+        }
+        goals.extend(shape.fallbacks[node as usize].map(|to| (to, stack.clone())));
+        for (to, stack) in goals {
+            match to {
+                to if to == join_of(shape, &stack) => {}
+                Target::End => return false,
+                Target::Node(next) => tokens.push((next, stack)),
+            }
+        }
+    }
+    stack_of.iter().all(|(node, stack)| can_end(shape, *node, join_of(shape, stack)))
+}
+
+fn join_of(shape: &Shape, stack: &[u32]) -> Target {
+    match stack.last().map(|fork| &shape.exits[*fork as usize]) {
+        Some(Exit::Fork { join, .. }) => *join,
+        _ => Target::End,
+    }
+}
+
+/// Whether a token at `node` can come to `goal`, passing fan-outs from fork to join.
+fn can_end(shape: &Shape, node: u32, goal: Target) -> bool {
+    let mut seen = HashSet::from([node]);
+    let mut to_visit = vec![node];
+    while let Some(node) = to_visit.pop() {
+        let targets = match &shape.exits[node as usize] {
+            Exit::None | Exit::Faulty => Vec::new(),
+            Exit::Plain(to) | Exit::Fork { join: to, .. } => vec![*to],
+            Exit::Choice(targets) => targets.clone(),
+        };
+        for to in targets {
+            match to {
+                to if to == goal => return true,
+                Target::Node(next) if seen.insert(next) => to_visit.push(next),
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
+/// A small random graph. If it is `wild`, its edges lead anywhere.
+pub(crate) fn random_shape(random: &mut Random, wild: bool) -> Shape {
+    let count = 1 + random.below(8) as u32;
+    let mut exits = Vec::new();
+    for node in 0..count {
+        // Tame edges lead a short way forward, and joins a little further than heads: many of those graphs are sound.
+        let towards = |random: &mut Random, least: u32| {
+            let strays = wild || random.below(12) == 0;
+            match if strays { random.below(count as usize + 1) as u32 } else { node + least + random.below(2) as u32 } {
+                next if next >= count => Target::End,
+                next => Target::Node(next),
+            }
+        };
+        let some = |random: &mut Random| unique((0..1 + random.below(3)).map(|_| towards(random, 1)).collect());
+        exits.push(match random.below(24) {
+            0 => Exit::None,
+            1..=10 => Exit::Plain(towards(random, 1)),
+            11..=15 => Exit::Choice(some(random)),
+            16..=18 => Exit::Fork { heads: vec![towards(random, 1)], join: towards(random, 2), is_map: true },
+            _ => Exit::Fork { heads: some(random), join: towards(random, 3), is_map: false },
+        });
+    }
+    let mut fallback = |node: u32| match random.below(12) {
+        0 => Some(Target::End),
+        1 if node + 1 < count => Some(Target::Node(node + 1)),
+        _ => None,
+    };
+    let fallbacks = (0..count).map(&mut fallback).collect();
+    let ids = (0..count).map(|node| format!("n{node}").into()).collect();
+    Shape { ids, exits, fallbacks, entry: 0 }
+}
+
+fn unique(mut targets: Vec<Target>) -> Vec<Target> {
+    let mut seen = HashSet::new();
+    targets.retain(|target| seen.insert(*target));
+    targets
+}
+
+#[test]
+fn f1_compile_agrees_with_a_brute_force_explorer_on_random_graphs() {
+    let mut random = Random::seeded(1);
+    let mut sound = 0;
+    let mut forked = 0;
+    for round in 0..100_000 {
+        let shape = random_shape(&mut random, round % 4 == 0);
+        let mut faults = Vec::new();
+        let frames = Frames::label(&shape, &mut faults);
+        reach::check(&shape, &frames, &mut faults);
+        let is_sound = is_sound(&shape);
+        assert_eq!(faults.is_empty(), is_sound, "{shape:?}\n{faults:?}");
+        sound += u32::from(is_sound);
+        forked += u32::from(is_sound && (0..shape.ids.len() as u32).any(|node| frames.fan_out(node).is_some()));
+    }
+    // Both answers were given often, also where there are fan-outs.
+    assert!(sound > 10_000 && sound < 90_000 && forked > 2_000, "{sound} sound, {forked} of them with branches");
+}

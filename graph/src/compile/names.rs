@@ -1,0 +1,163 @@
+//! From ids to numbers: every name is looked up, and what leaves a node becomes one thing.
+
+use crate::builder::{Edge, EdgeKind, Graph};
+use crate::fault::{GraphFault, NamedBy, nearest};
+use crate::node::Declared;
+use crate::plan::{Fork, Heads, Way};
+use crate::shape::{END, Exit, Target};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// How many faults get a suggestion: each looks at every id.
+const SUGGESTIONS_MAX: usize = 16;
+
+/// The nodes by id, and the faults that looking them up has found.
+pub(crate) struct Names {
+    pub(crate) ids: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+    pub(crate) faults: Vec<GraphFault>,
+    suggestions: usize,
+}
+
+impl Names {
+    pub(crate) fn of<S>(graph: &Graph<S>) -> Self {
+        let mut names = Self { ids: Vec::new(), numbers: HashMap::new(), faults: Vec::new(), suggestions: 0 };
+        for draft in &graph.nodes {
+            let id: Arc<str> = draft.id.as_str().into();
+            let number = names.ids.len() as u32;
+            names.ids.push(Arc::clone(&id));
+            if id.trim().is_empty() {
+                names.faults.push(GraphFault::BlankId);
+            } else if *id == *END || id.contains('/') {
+                names.faults.push(GraphFault::ReservedId { node: id.to_string() });
+            } else if names.numbers.contains_key(&id) {
+                names.faults.push(GraphFault::DuplicateNode { node: id.to_string() });
+                continue;
+            }
+            names.numbers.insert(id, number);
+        }
+        names
+    }
+
+    /// The node of that id, or a fault.
+    pub(crate) fn node(&mut self, id: &str, named_by: impl FnOnce() -> NamedBy) -> Option<u32> {
+        let found = self.numbers.get(id).copied();
+        if found.is_none() {
+            let (node, named_by, did_you_mean) = (id.to_string(), named_by(), self.suggest(id));
+            self.faults.push(GraphFault::UnknownNode { node, named_by, did_you_mean });
+        }
+        found
+    }
+
+    pub(crate) fn target(&mut self, id: &str, named_by: impl FnOnce() -> NamedBy) -> Option<Target> {
+        if id == END {
+            return Some(Target::End);
+        }
+        self.node(id, named_by).map(Target::Node)
+    }
+
+    pub(crate) fn entry(&mut self, entry: Option<&str>) -> Option<u32> {
+        let Some(entry) = entry else {
+            self.faults.push(GraphFault::NoEntry);
+            return None;
+        };
+        let found = self.numbers.get(entry).copied();
+        if found.is_none() {
+            let did_you_mean = self.suggest(entry);
+            self.faults.push(GraphFault::UnknownEntry { entry: entry.to_string(), did_you_mean });
+        }
+        found
+    }
+
+    fn suggest(&mut self, id: &str) -> Option<String> {
+        self.suggestions += 1;
+        if self.suggestions > SUGGESTIONS_MAX {
+            return None;
+        }
+        nearest(id, self.ids.iter().map(|id| &**id).filter(|id| !id.trim().is_empty()))
+    }
+
+    /// What leaves the node called `from`, out of all edges that do.
+    pub(crate) fn exit<S>(&mut self, from: &str, mut edges: Vec<Edge<S>>) -> (Exit, Option<Way<S>>) {
+        let Some(edge) = edges.pop() else { return (Exit::None, None) };
+        if edges.is_empty() {
+            return self.one_exit(from, edge.kind).unwrap_or((Exit::Faulty, None));
+        }
+        edges.push(edge);
+        let plain = |edge: &Edge<S>| match &edge.kind {
+            EdgeKind::Plain(to) => Some(to.clone()),
+            _ => None,
+        };
+        let node = from.to_string();
+        self.faults.push(match edges.iter().map(plain).collect() {
+            Some(targets) => GraphFault::SeveralEdges { node, targets },
+            None => GraphFault::MixedEdges { node },
+        });
+        // Their other ends are looked at all the same: every fault is found at once.
+        edges.into_iter().for_each(|edge| drop(self.one_exit(from, edge.kind)));
+        (Exit::Faulty, None)
+    }
+
+    fn one_exit<S>(&mut self, from: &str, kind: EdgeKind<S>) -> Option<(Exit, Option<Way<S>>)> {
+        let of = || NamedBy::EdgeOf(from.to_string());
+        let join_of = || NamedBy::JoinOf(from.to_string());
+        match kind {
+            EdgeKind::Plain(to) => {
+                let to = self.target(&to, of)?;
+                Some((Exit::Plain(to), Some(Way::To(to))))
+            }
+            EdgeKind::Choice { targets, route } => {
+                let found: Vec<_> = targets.into_iter().map(|id| (self.target(&id, of), id)).collect();
+                if found.is_empty() {
+                    self.faults.push(GraphFault::NoTargets { node: from.to_string() });
+                }
+                let declare = |(to, name): (Option<Target>, String)| Some(Declared { name: name.into(), to: to? });
+                let declared: Box<[Declared]> = found.into_iter().map(declare).collect::<Option<_>>()?;
+                let mut seen = HashSet::new();
+                let targets: Vec<Target> = declared.iter().map(|one| one.to).filter(|to| seen.insert(*to)).collect();
+                (!targets.is_empty()).then(|| (Exit::Choice(targets), Some(Way::Choice { route, declared })))
+            }
+            EdgeKind::Parallel { heads, join, clone, options } => {
+                let found: Vec<_> = heads.iter().map(|id| self.target(id, of)).collect();
+                let join = self.target(&join, join_of);
+                self.check_fan_out(from, &heads, options.limit);
+                let (heads, join): (Vec<Target>, _) = (found.into_iter().collect::<Option<_>>()?, join?);
+                let nodes = heads.iter().filter_map(|head| match head {
+                    Target::Node(node) => Some(*node),
+                    Target::End => None,
+                });
+                let fork = Fork { heads: Heads::Each(nodes.collect(), clone), join, options };
+                let exit = Exit::Fork { heads, join, is_map: false };
+                Some((exit, Some(Way::Fork(Box::new(fork)))))
+            }
+            EdgeKind::Map { head, join, items, options } => {
+                let found = self.target(&head, of);
+                let join = self.target(&join, join_of);
+                self.check_fan_out(from, &[head], options.limit);
+                let (head, join) = (found?, join?);
+                let way = match head {
+                    Target::Node(node) => Some(Way::Fork(Box::new(Fork { heads: Heads::Map(node, items), join, options }))),
+                    Target::End => None,
+                };
+                Some((Exit::Fork { heads: vec![head], join, is_map: true }, way))
+            }
+        }
+    }
+
+    fn check_fan_out(&mut self, from: &str, heads: &[String], limit: Option<usize>) {
+        let fan_out = from.to_string();
+        if heads.is_empty() {
+            self.faults.push(GraphFault::NoBranches { fan_out: fan_out.clone() });
+        }
+        if limit == Some(0) {
+            self.faults.push(GraphFault::ZeroLimit { fan_out: fan_out.clone() });
+        }
+        let mut seen = HashSet::new();
+        let mut reported = HashSet::new();
+        for head in heads {
+            if !seen.insert(head) && reported.insert(head) {
+                self.faults.push(GraphFault::DuplicateBranch { fan_out: fan_out.clone(), branch: head.clone() });
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `NodeContext`: what a node knows of the run it is part of, and may say to it.
+
+use crate::events::{Emission, Visit};
+use crate::node::Payload;
+use crate::shared::{Aside, Shared};
+use crate::token::{BranchPath, TokenId};
+use pleach_core::{CancelToken, Instant};
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a node is given besides the state, if it asks for it. It is owned, so that a node may keep it across awaits.
+pub struct NodeContext {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: u32,
+    pub(crate) attempt: u32,
+    pub(crate) iteration: u64,
+    pub(crate) token: TokenId,
+    pub(crate) branch: BranchPath,
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What few nodes have.
+#[derive(Default)]
+pub(crate) struct Rare {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) undo: Option<Arc<UndoSlot>>,
+    /// In place of the run's, for code that runs after the run was ended.
+    pub(crate) fresh: Option<CancelToken>,
+    pub(crate) is_undo: bool,
+}
+
+/// Where a node leaves what its undo will be given.
+#[derive(Default)]
+pub(crate) struct UndoSlot(Mutex<Option<(Payload, &'static str)>>);
+
+impl UndoSlot {
+    pub(crate) fn take(&self) -> Option<(Payload, &'static str)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl NodeContext {
+    /// The id of the run: the one it was given, else one made up for it.
+    pub fn run_id(&self) -> &str {
+        self.shared.run().id()
+    }
+
+    /// The id of this node; in a subgraph, `subgraph/node`.
+    pub fn node(&self) -> Arc<str> {
+        self.shared.name(self.node)
+    }
+
+    /// Which attempt at this visit it is, from 1 on.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// How many nodes the run has visited, this one included.
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    /// In which branch of which fan-out this node runs.
+    pub fn branch(&self) -> &BranchPath {
+        &self.branch
+    }
+
+    /// A key for what the node does outside: the same for every attempt at this visit, and for no other visit of any run. The undo of a
+    /// visit has another one.
+    pub fn idempotency_key(&self) -> String {
+        let is_undo = self.rare.as_ref().is_some_and(|rare| rare.is_undo);
+        self.token.key(self.run_id(), is_undo)
+    }
+
+    /// The token of the run, to hand on to what the node starts. The node itself is dropped at its await when it is cancelled.
+    ///
+    /// # Panics
+    /// If the run has no runtime to make one on; see [`RunFault::NoRuntime`](crate::RunFault::NoRuntime).
+    pub fn token(&self) -> CancelToken {
+        if let Some(fresh) = self.rare.as_ref().and_then(|rare| rare.fresh.as_ref()) {
+            return fresh.clone();
+        }
+        match self.shared.run().token() {
+            Ok(token) => token.clone(),
+            Err(fault) => panic!("no token for the run: {fault}"),
+        }
+    }
+
+    /// When the node will be cut off: by its own timeout, or by the deadline of the run.
+    pub fn deadline(&self) -> Option<Instant> {
+        let own = self.rare.as_ref().and_then(|rare| rare.deadline);
+        own.into_iter().chain(self.shared.run().deadline()).min()
+    }
+
+    /// What the run was [given](crate::RunOptions::extension) of this type: a client, an address of an actor.
+    pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.shared.run().extensions.iter().rev().find_map(|one| one.downcast_ref())
+    }
+
+    /// Says something to whoever listens to the run: progress, a word of an answer. It costs next to nothing if nobody does.
+    pub fn emit(&self, value: impl Any + Send + Sync) {
+        if let Some(listener) = &self.shared.run().listener {
+            listener(self.visit(), Aside::Emitted(Emission::new(value)));
+        }
+    }
+
+    /// Records what the undo of this node will be given, if the run fails after this node was committed. The last one counts.
+    ///
+    /// A node without an undo records nothing.
+    pub fn record_undo<P: Any + Send>(&self, payload: P) {
+        if let Some(slot) = self.rare.as_ref().and_then(|rare| rare.undo.as_ref()) {
+            let recorded: (Payload, _) = (Box::new(payload), std::any::type_name::<P>());
+            let before = slot.0.lock().unwrap_or_else(PoisonError::into_inner).replace(recorded);
+            drop(before);
+        }
+    }
+
+    pub(crate) fn visit(&self) -> Visit {
+        let (attempt, iteration) = (self.attempt, self.iteration);
+        Visit { node: self.node(), attempt, iteration, branch: self.branch.clone() }
+    }
+}
+
+impl fmt::Debug for NodeContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attempt, iteration, branch, .. } = self;
+        f.debug_struct("NodeContext")
+            .field("node", &self.node())
+            .field("attempt", attempt)
+            .field("iteration", iteration)
+            .field("branch", branch)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,119 @@
+//! A run within a scope: a scope of its own, in which one task drives the engine and a handle waits for the outcome.
+
+use crate::engine::{Engine, Outcome};
+use crate::error::RunError;
+use pleach_core::{Cause, Exited, Scope};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The handle. Dropping it cancels the run.
+pub(crate) struct Elsewhere<S> {
+    scope: Arc<Scope>,
+    slot: Arc<Slot<S>>,
+    /// The outcome is told after the run has left the tree.
+    exited: Option<(Outcome<S>, Exited)>,
+}
+
+/// The task.
+struct Driven<S: Send + 'static> {
+    engine: Option<Engine<S>>,
+    scope: Arc<Scope>,
+    slot: Arc<Slot<S>>,
+}
+
+struct Slot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
+
+pub(crate) fn launch<S: Send + 'static>(scope: Arc<Scope>, engine: Engine<S>) -> Elsewhere<S> {
+    let slot = Arc::new(Slot(Mutex::new((None, None))));
+    let driven = Driven { engine: Some(engine), scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
+    // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
+    drop(scope.task().named("driver").isolated().launch(driven).map_err(|error| error.into_future()));
+    Elsewhere { scope, slot, exited: None }
+}
+
+impl<S: Send + 'static> Elsewhere<S> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        if self.exited.is_none() {
+            let mut slot = self.slot.lock();
+            let Some(outcome) = slot.0.take() else {
+                slot.1 = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            self.exited = Some((outcome, self.scope.exited()));
+        }
+        if let Some((_, exited)) = &mut self.exited {
+            std::task::ready!(Pin::new(exited).poll(cx));
+        }
+        Poll::Ready(self.exited.take().expect("polled after its end").0)
+    }
+}
+
+impl<S> Drop for Elsewhere<S> {
+    fn drop(&mut self) {
+        self.scope.cancel(Cause::Dropped);
+    }
+}
+
+impl<S> Slot<S> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (Option<Outcome<S>>, Option<Waker>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Send + 'static> Driven<S> {
+    fn tell(&self, outcome: Outcome<S>) {
+        let waker = {
+            let mut slot = self.slot.lock();
+            slot.0 = Some(outcome);
+            slot.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<S: Send + 'static> Unpin for Driven<S> {}
+
+impl<S: Send + 'static> Future for Driven<S> {
+    type Output = Result<(), RunFailed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Some(engine) = &mut this.engine else { return Poll::Ready(Ok(())) };
+        let outcome = std::task::ready!(Pin::new(engine).poll(cx));
+        this.engine = None;
+        let failed = outcome.as_ref().err().map(|error| RunFailed(error.to_string()));
+        if let Some(failed) = failed.clone().filter(|_| outcome.as_ref().is_err_and(RunError::escalates)) {
+            // A task that fails fails its scope, and so the scope above.
+            drop(this.scope.launch(async move { Err(failed) }));
+        }
+        this.scope.close();
+        this.tell(outcome);
+        Poll::Ready(failed.map_or(Ok(()), Err))
+    }
+}
+
+/// The tree has cut the run off.
+impl<S: Send + 'static> Drop for Driven<S> {
+    fn drop(&mut self) {
+        if let Some(mut engine) = self.engine.take() {
+            let cause = self.scope.token().cause().unwrap_or(Cause::Dropped);
+            let error = engine.cut_off(cause);
+            self.tell(Err(error));
+        }
+    }
+}
+
+/// What the tree hears of a run that failed.
+#[derive(Clone, Debug)]
+struct RunFailed(String);
+
+impl fmt::Display for RunFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the run failed: {}", self.0)
+    }
+}
+
+impl std::error::Error for RunFailed {}

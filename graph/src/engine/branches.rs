@@ -1,0 +1,162 @@
+//! `Branches`: the lanes of all open fan-outs, the fan-outs themselves, and which lanes can go on.
+//!
+//! While there are few lanes, all that wait are polled whenever the run is. Once there are many, each has a waker of its own. Which of the two it
+//! is is settled at the beginning of a poll and holds for all of it, so that no lane is left with a waker that nobody looks at.
+
+use super::Outcome;
+use super::lane::{Lane, Phase};
+use super::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
+use crate::error::RunError;
+use pleach_core::BoxFuture;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::vec;
+
+/// All lanes but the root, which is number 0, and the fan-outs they are branches of.
+pub(super) struct Branches<S> {
+    lanes: Vec<Option<Lane<S>>>,
+    free: Vec<usize>,
+    open: Vec<Option<Open<S>>>,
+    free_open: Vec<usize>,
+    /// The lanes that can go on now.
+    pub(super) queue: VecDeque<usize>,
+    /// There once there were many lanes.
+    wide: Option<Wide>,
+    is_wide: bool,
+}
+
+struct Wide {
+    wakeups: Arc<Wakeups>,
+    wakers: Vec<Option<(Arc<LaneWaker>, Waker)>>,
+}
+
+/// A fan-out whose branches have not all ended.
+pub(super) struct Open<S> {
+    /// The node it starts from.
+    pub(super) node: u32,
+    /// The lane that forked.
+    pub(super) parent: usize,
+    /// The commit that opened it.
+    pub(super) sequence: u64,
+    /// The state before it.
+    pub(super) before: S,
+    /// The states of branches of a `map` that have not started.
+    pub(super) items: Option<vec::IntoIter<S>>,
+    pub(super) total: usize,
+    pub(super) started: usize,
+    pub(super) running: usize,
+    /// How the branches ended, in the order in which they were declared.
+    pub(super) ended: Vec<Option<Outcome<S>>>,
+    pub(super) first_error: Option<RunError<S>>,
+    pub(super) timer: Option<BoxFuture<'static, ()>>,
+}
+
+impl<S> Branches<S> {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self {
+            lanes: Vec::new(),
+            free: Vec::new(),
+            open: Vec::new(),
+            free_open: Vec::new(),
+            queue: VecDeque::new(),
+            wide: None,
+            is_wide: false,
+        })
+    }
+
+    pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane<S>> {
+        self.lanes.iter().flatten()
+    }
+
+    /// Adds a lane, which can go on at once.
+    pub(super) fn add(&mut self, lane: Lane<S>) {
+        let place = self.free.pop().unwrap_or(self.lanes.len());
+        if place == self.lanes.len() {
+            self.lanes.push(Some(lane));
+        } else {
+            self.lanes[place] = Some(lane);
+        }
+        self.queue.push_back(place + 1);
+    }
+
+    pub(super) fn lane(&mut self, number: usize) -> Option<&mut Lane<S>> {
+        self.lanes.get_mut(number - 1)?.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
+        let lane = self.lanes.get_mut(number - 1)?.take()?;
+        self.free.push(number - 1);
+        Some(lane)
+    }
+
+    /// Takes out all lanes of one fan-out.
+    pub(super) fn remove_all(&mut self, place: usize) -> Vec<Lane<S>> {
+        let is_of_it = |lane: &Option<Lane<S>>| matches!(lane, Some(Lane { home: Some((home, _)), .. }) if *home == place);
+        let numbers: Vec<usize> = (1..=self.lanes.len()).filter(|number| is_of_it(&self.lanes[number - 1])).collect();
+        numbers.into_iter().filter_map(|number| self.remove(number)).collect()
+    }
+
+    pub(super) fn open(&mut self, open: Open<S>) -> usize {
+        let place = self.free_open.pop().unwrap_or(self.open.len());
+        if place == self.open.len() {
+            self.open.push(Some(open));
+        } else {
+            self.open[place] = Some(open);
+        }
+        place
+    }
+
+    pub(super) fn opened(&mut self, place: usize) -> Option<&mut Open<S>> {
+        self.open.get_mut(place)?.as_mut()
+    }
+
+    /// How many places for open fan-outs there are.
+    pub(super) fn places(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn close(&mut self, place: usize) -> Option<Open<S>> {
+        let open = self.open.get_mut(place)?.take()?;
+        self.free_open.push(place);
+        Some(open)
+    }
+
+    /// At the beginning of a poll: whoever may have been woken can go on.
+    pub(super) fn queue_what_waits(&mut self, task: &Waker) {
+        let was_wide = std::mem::replace(&mut self.is_wide, self.lanes.len() - self.free.len() > POLLED_ALL_MAX);
+        if self.is_wide && self.wide.is_none() {
+            self.wide = Some(Wide { wakeups: Arc::default(), wakers: Vec::new() });
+        }
+        let woken = self.wide.as_ref().map(|wide| wide.wakeups.take(task));
+        match woken {
+            Some(woken) if was_wide && self.is_wide => self.queue.extend(woken),
+            _ => {
+                let waits = |lane: &Option<Lane<S>>| matches!(lane, Some(lane) if !matches!(lane.phase, Phase::Forked(_)));
+                self.queue.clear();
+                self.queue.extend((1..=self.lanes.len()).filter(|number| waits(&self.lanes[number - 1])));
+            }
+        }
+    }
+
+    /// The next lane that can go on, with the waker that it is to be polled with.
+    pub(super) fn next<'a>(&'a mut self, cx: &'a Context<'_>) -> Option<(usize, &'a mut Lane<S>, &'a Waker)> {
+        let number = loop {
+            let number = self.queue.pop_front()?;
+            if self.lanes[number - 1].is_some() {
+                break number;
+            }
+        };
+        let lane = self.lanes[number - 1].as_mut()?;
+        let Some(wide) = self.wide.as_mut().filter(|_| self.is_wide) else { return Some((number, lane, cx.waker())) };
+        if wide.wakers.len() < number {
+            wide.wakers.resize_with(number, || None);
+        }
+        let (lane_waker, waker) = wide.wakers[number - 1].get_or_insert_with(|| {
+            let lane_waker = LaneWaker::new(number, &wide.wakeups);
+            (Arc::clone(&lane_waker), lane_waker.into())
+        });
+        lane_waker.arm();
+        Some((number, lane, waker))
+    }
+}

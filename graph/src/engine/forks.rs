@@ -1,0 +1,326 @@
+//! Fan-out and fan-in: how a lane forks, and what follows when one of its branches ends.
+//!
+//! A lane that forks waits; its state lies in the fan-out. Branches start in order, as many as the limit allows. Whatever order they end
+//! in, the merge sees them as they were declared. A fault rises from branch to fan-out to the lane that forked, until one
+//! collects it or the run has failed.
+
+use super::branches::{Branches, Open};
+use super::lane::{Lane, Phase};
+use super::step::Turn;
+use super::{Engine, Outcome, ROOT};
+use crate::error::{During, MergeError, NodeError, RunError, RunFault};
+use crate::events::{self, RunEvent};
+use crate::fan_out::Merge;
+use crate::plan::{Fork, Heads, Plan, Way};
+use crate::policy::Elapsed;
+use crate::token::TokenId;
+use pleach_core::{Cause, Reason, catch_panic};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What follows an end.
+enum Rise<S> {
+    /// Nothing for now.
+    Stay,
+    /// This lane has ended as well, so.
+    To(usize, Result<(), RunError<S>>),
+    /// The run has ended.
+    Over(Outcome<S>),
+}
+
+fn fork_of<S>(plan: &Plan<S>, node: u32) -> &Fork<S> {
+    match &plan.stops[node as usize].way {
+        Way::Fork(fork) => fork,
+        _ => unreachable!("only a node with a fan-out forks"),
+    }
+}
+
+impl<S: Send + 'static> Engine<S> {
+    pub(super) fn is_forked(&self) -> bool {
+        matches!(self.root.phase, Phase::Forked(_))
+    }
+
+    /// Takes every lane that can go on as far as it goes. Ready when the root lane goes on, or the run has ended.
+    pub(super) fn poll_branches(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+        let plan = &*Arc::clone(&self.plan);
+        if let Some(outcome) = self.poll_timers(plan, cx) {
+            return Poll::Ready(Some(outcome));
+        }
+        while self.is_forked() {
+            let Some(branches) = &mut self.branches else { break };
+            let Some((number, lane, waker)) = branches.next(cx) else { return Poll::Pending };
+            let ended = match self.driver.advance(plan, lane, &mut Context::from_waker(waker)) {
+                Turn::Waits => continue,
+                Turn::Spent => {
+                    branches.queue.push_back(number);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Turn::Forks(sequence) => {
+                    let rise = self.fork_from(plan, number, sequence);
+                    self.climb(plan, rise)
+                }
+                Turn::Arrived => self.climb(plan, Rise::To(number, Ok(()))),
+                Turn::Failed(error) => self.climb(plan, Rise::To(number, Err(error))),
+            };
+            if ended.is_some() {
+                return Poll::Ready(ended);
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// The root lane forks. `Some` if that ended the run.
+    pub(super) fn fork(&mut self, sequence: u64) -> Option<Outcome<S>> {
+        let plan = &*Arc::clone(&self.plan);
+        let rise = self.fork_from(plan, ROOT, sequence);
+        self.climb(plan, rise)
+    }
+
+    fn lane(&mut self, number: usize) -> &mut Lane<S> {
+        if number == ROOT {
+            return &mut self.root;
+        }
+        let lane = self.branches.as_mut().and_then(|branches| branches.lane(number));
+        lane.expect("a lane lives until it has ended")
+    }
+
+    fn opened(&mut self, place: usize) -> &mut Open<S> {
+        let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
+        open.expect("a fan-out is open until all its branches have ended")
+    }
+
+    /// Fans out from a lane whose node is done.
+    fn fork_from(&mut self, plan: &Plan<S>, parent: usize, sequence: u64) -> Rise<S> {
+        let lane = self.lane(parent);
+        let node = lane.at;
+        let before = lane.state.take().expect("a lane that forks has its state");
+        let Fork { heads, options, .. } = fork_of(plan, node);
+        let (total, items) = match heads {
+            Heads::Each(heads, _) => (heads.len(), None),
+            Heads::Map(_, items) => match catch_panic(|| items(&before)) {
+                Ok(items) => (items.len(), Some(items.into_iter())),
+                Err(reason) => return Rise::To(parent, Err(self.panicked(node, During::Split, &reason, Some(before)))),
+            },
+        };
+        let timer = match options.timeout.map(|timeout| (timeout, self.driver.shared.run().runtime())) {
+            None => None,
+            Some((timeout, Ok(runtime))) => Some(runtime.sleep_until(runtime.now() + timeout)),
+            Some((_, Err(fault))) => return Rise::To(parent, Err(RunError::new(fault, Some(before)))),
+        };
+        if let Some(hooks) = &self.driver.hooks {
+            let node = self.driver.shared.name(node);
+            hooks.call(&RunEvent::Forked { node, branches: total, state: &before });
+        }
+        let ended = (0..total).map(|_| None).collect();
+        let (started, running, first_error) = (0, 0, None);
+        let open = Open { node, parent, sequence, before, items, total, started, running, ended, first_error, timer };
+        let place = self.branches.get_or_insert_with(Branches::new).open(open);
+        self.lane(parent).phase = Phase::Forked(place);
+        for _ in 0..options.limit.unwrap_or(total).min(total) {
+            if let Err(error) = self.start_branch(plan, place) {
+                return self.fail_fan_out(place, error);
+            }
+        }
+        if total == 0 { self.join(plan, place) } else { Rise::Stay }
+    }
+
+    /// Starts the next branch of a fan-out.
+    fn start_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<(), RunError<S>> {
+        let parent = self.opened(place).parent;
+        let (path, is_spawned) = {
+            let lane = self.lane(parent);
+            (lane.path.clone(), lane.spawned)
+        };
+        let open = self.opened(place);
+        let (node, sequence, branch) = (open.node, open.sequence, open.started);
+        let Fork { heads, join, options } = fork_of(plan, node);
+        let (head, state) = match heads {
+            Heads::Each(heads, clone) => (heads[branch], catch_panic(|| clone(&open.before))),
+            Heads::Map(head, _) => {
+                let next = open.items.as_mut().and_then(Iterator::next);
+                (*head, Ok(next.expect("there is an item for each branch")))
+            }
+        };
+        let state = match state {
+            Ok(state) => state,
+            Err(reason) => return Err(self.panicked(node, During::Split, &reason, None)),
+        };
+        open.started += 1;
+        open.running += 1;
+        let branch = branch as u32;
+        let mut lane = Lane::new(head, state, TokenId { sequence, branch }, path.push(sequence, branch), *join);
+        lane.home = Some((place, branch));
+        lane.spawned = is_spawned || options.spawned;
+        self.branches.get_or_insert_with(Branches::new).add(lane);
+        Ok(())
+    }
+
+    /// Goes up from an end until nothing more follows. `Some` if the run has ended.
+    fn climb(&mut self, plan: &Plan<S>, mut rise: Rise<S>) -> Option<Outcome<S>> {
+        loop {
+            rise = match rise {
+                Rise::Stay => return None,
+                Rise::Over(outcome) => return Some(outcome),
+                Rise::To(number, ended) => self.rise(plan, number, ended),
+            };
+        }
+    }
+
+    /// A lane has ended: its fan-out hears of it.
+    fn rise(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> Rise<S> {
+        let ended = match ended {
+            Err(error) if number == ROOT || error.fault().ends_run() => return Rise::Over(Err(error)),
+            Ok(()) if number == ROOT => {
+                return Rise::Over(Ok(self.root.state.take().expect("a lane that arrived has its state")));
+            }
+            ended => ended,
+        };
+        let lane = self.branches.as_mut().and_then(|branches| branches.remove(number));
+        let (place, branch, state) = match lane {
+            Some(Lane { home: Some((place, branch)), state, .. }) => (place, branch as usize, state),
+            _ => unreachable!("a lane that is not the root belongs to a fan-out"),
+        };
+        let node = self.opened(place).node;
+        let options = &fork_of(plan, node).options;
+        let ended = match ended {
+            Ok(()) => {
+                // The commit of its arrival.
+                self.driver.shared.run().next_sequence();
+                Ok(state.expect("a lane that arrived has its state"))
+            }
+            Err(mut error) => {
+                if let Some(hooks) = &self.driver.hooks {
+                    events::branch_failed(hooks, &self.driver.shared.name(node), branch, &mut error);
+                }
+                if options.fail_fast && matches!(options.merge, Merge::States(_)) {
+                    return self.fail_fan_out(place, error);
+                }
+                Err(error)
+            }
+        };
+        let open = self.opened(place);
+        open.running -= 1;
+        match (ended, &options.merge) {
+            (Err(error), Merge::States(_)) => {
+                open.first_error.get_or_insert(error);
+            }
+            (ended, _) => open.ended[branch] = Some(ended),
+        }
+        match (open.started < open.total, open.running) {
+            (true, _) => self.start_branch(plan, place).map_or_else(|error| self.fail_fan_out(place, error), |()| Rise::Stay),
+            (false, 0) => self.join(plan, place),
+            (false, _) => Rise::Stay,
+        }
+    }
+
+    /// All branches have ended: one state is made of theirs, and the lane that forked goes on.
+    fn join(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+        let open = self.branches.as_mut().and_then(|branches| branches.close(place));
+        let Open { parent, node, before, ended, first_error, .. } = open.expect("a fan-out is joined once");
+        if let Some(error) = first_error {
+            self.drop_values(node, || drop((before, ended)));
+            return Rise::To(parent, Err(error));
+        }
+        let Fork { options, join, .. } = fork_of(plan, node);
+        let merged = catch_panic(|| match &options.merge {
+            Merge::States(merge) => merge(before, ended.into_iter().flatten().filter_map(Result::ok).collect()),
+            Merge::Results(merge) => merge(before, ended.into_iter().flatten().collect()),
+        });
+        let merged = match merged {
+            Ok(Ok(merged)) => merged,
+            Ok(Err(error)) => {
+                let node = self.driver.shared.name(node).to_string();
+                let fault = RunFault::Merge(MergeError { node, reason: Reason::Error(error) });
+                return Rise::To(parent, Err(RunError::new(fault, None)));
+            }
+            Err(reason) => return Rise::To(parent, Err(self.panicked(node, During::Merge, &reason, None))),
+        };
+        if let Some(hooks) = &self.driver.hooks {
+            hooks.call(&RunEvent::Joined { node: self.driver.shared.name(node), state: &merged });
+        }
+        let sequence = self.driver.shared.run().next_sequence();
+        let lane = self.lane(parent);
+        lane.state = Some(merged);
+        if lane.place(*join, sequence) {
+            return Rise::To(parent, Ok(()));
+        }
+        if let Some(branches) = self.branches.as_mut().filter(|_| parent != ROOT) {
+            branches.queue.push_back(parent);
+        }
+        Rise::Stay
+    }
+
+    fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
+        let (parent, node) = (self.opened(place).parent, self.opened(place).node);
+        let before = self.close(place, &Cause::Because("another branch failed".into()));
+        self.drop_values(node, || drop(before));
+        Rise::To(parent, Err(error))
+    }
+
+    /// Cuts off the branches whose time is up.
+    fn poll_timers(&mut self, plan: &Plan<S>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
+        for place in 0..self.branches.as_ref().map_or(0, |branches| branches.places()) {
+            let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
+            let Some(timer) = open.and_then(|open| open.timer.as_mut()) else { continue };
+            if timer.as_mut().poll(cx).is_ready() {
+                let rise = self.time_out(plan, place);
+                let ended = self.climb(plan, rise);
+                if ended.is_some() {
+                    return ended;
+                }
+            }
+        }
+        None
+    }
+
+    fn time_out(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+        let node = self.opened(place).node;
+        let options = &fork_of(plan, node).options;
+        let name = self.driver.shared.name(node).to_string();
+        let timeout = options.timeout.unwrap_or_default();
+        let elapsed = || {
+            let reason = Arc::new(Reason::Error(Elapsed { timeout }.into()));
+            RunError::new(RunFault::Node(NodeError { node: name.clone(), attempt: 1, reason }), None)
+        };
+        if matches!(options.merge, Merge::States(_)) {
+            return self.fail_fan_out(place, elapsed());
+        }
+        self.close_lanes(place, &Cause::DeadlineExceeded);
+        let open = self.opened(place);
+        open.ended.iter_mut().filter(|ended| ended.is_none()).for_each(|ended| *ended = Some(Err(elapsed())));
+        let unstarted = open.items.take();
+        self.drop_values(node, || drop(unstarted));
+        self.join(plan, place)
+    }
+
+    /// Ends a fan-out with all that is below it, and gives the state before it.
+    pub(super) fn close(&mut self, place: usize, cause: &Cause) -> Option<S> {
+        self.close_lanes(place, cause);
+        let Open { before, items, ended, first_error, node, .. } = self.branches.as_mut()?.close(place)?;
+        self.drop_values(node, || drop((items, ended, first_error)));
+        Some(before)
+    }
+
+    /// Ends the branches of a fan-out, and the fan-outs below it.
+    fn close_lanes(&mut self, place: usize, cause: &Cause) {
+        let mut to_close = vec![place];
+        while let Some(closing) = to_close.pop() {
+            for lane in self.branches.as_mut().map(|branches| branches.remove_all(closing)).unwrap_or_default() {
+                if let Phase::Forked(below) = lane.phase {
+                    to_close.push(below);
+                }
+                self.drop_lane(lane, cause);
+            }
+            if closing != place
+                && let Some(open) = self.branches.as_mut().and_then(|branches| branches.close(closing))
+            {
+                self.drop_values(open.node, || drop(open));
+            }
+        }
+    }
+
+    fn panicked(&self, node: u32, during: During, reason: &Reason, state: Option<S>) -> RunError<S> {
+        RunError::new(RunFault::panic(self.driver.shared.name(node).to_string(), during, reason), state)
+    }
+}

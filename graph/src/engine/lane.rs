@@ -1,0 +1,133 @@
+//! `Lane`: one token on its way: where it is, what it holds, and the attempt at a node that it waits for.
+
+use super::spawned::Spawned;
+use crate::context::{NodeContext, UndoSlot};
+use crate::node::{Call, NodeFuture};
+use crate::policy::Elapsed;
+use crate::shape::Target;
+use crate::token::{BranchPath, TokenId};
+use pleach_core::{BoxFuture, Reason, catch_panic};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// One line of control.
+pub(super) struct Lane<S> {
+    pub(super) phase: Phase<S>,
+    /// The node it is at.
+    pub(super) at: u32,
+    /// The state, while no node has it.
+    pub(super) state: Option<S>,
+    /// The state before the node, where somebody wants it kept.
+    pub(super) kept: Option<S>,
+    pub(super) attempt: u32,
+    pub(super) iteration: u64,
+    pub(super) token: TokenId,
+    pub(super) path: BranchPath,
+    /// Where it ends: the join of its fan-out.
+    pub(super) join: Target,
+    /// Its fan-out among the open ones, and its branch there.
+    pub(super) home: Option<(usize, u32)>,
+    /// Its nodes run as tasks of their own.
+    pub(super) spawned: bool,
+}
+
+pub(super) enum Phase<S> {
+    /// Before a node.
+    Start,
+    /// Before an attempt at it.
+    Attempt,
+    Running(Box<Running<S>>),
+    /// Until the next attempt.
+    Waiting(BoxFuture<'static, ()>),
+    /// Until its fan-out is joined.
+    Forked(usize),
+}
+
+/// An attempt that has not ended at once.
+pub(super) struct Running<S> {
+    pub(super) work: Work<S>,
+    pub(super) timer: Option<(BoxFuture<'static, ()>, Duration)>,
+    pub(super) undo: Option<Arc<UndoSlot>>,
+}
+
+pub(super) enum Work<S> {
+    Here(NodeFuture<S>),
+    Elsewhere(Spawned<S>),
+}
+
+/// How an attempt ended.
+pub(super) type Ended<S> = Result<S, Reason>;
+
+impl<S: Send + 'static> Lane<S> {
+    pub(super) fn new(at: u32, state: S, token: TokenId, path: BranchPath, join: Target) -> Self {
+        Self {
+            phase: Phase::Start,
+            at,
+            state: Some(state),
+            kept: None,
+            attempt: 1,
+            iteration: 0,
+            token,
+            path,
+            join,
+            home: None,
+            spawned: false,
+        }
+    }
+
+    /// Goes on at `to`, where `sequence` placed it. Whether it has arrived.
+    pub(super) fn place(&mut self, to: Target, sequence: u64) -> bool {
+        self.token.sequence = sequence;
+        self.phase = Phase::Start;
+        match to {
+            Target::Node(node) if to != self.join => {
+                self.at = node;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    pub(super) fn is_executing(&self) -> bool {
+        matches!(self.phase, Phase::Running(_))
+    }
+
+    /// Drops what is left of an attempt, as a part of it: a panic in that drop is a panic of the node.
+    pub(super) fn put_down(&mut self) -> (Option<Arc<UndoSlot>>, Result<(), Reason>) {
+        match std::mem::replace(&mut self.phase, Phase::Start) {
+            Phase::Running(running) => {
+                let Running { work, timer, undo } = *running;
+                (undo, catch_panic(|| drop((work, timer))))
+            }
+            _ => (None, Ok(())),
+        }
+    }
+}
+
+#[inline]
+pub(super) fn call<S>(call: &Call<S>, context: Option<NodeContext>, state: S) -> NodeFuture<S> {
+    match (call, context) {
+        (Call::State(call), _) => call(state),
+        (Call::Context(call), Some(context)) => call(context, state),
+        (Call::Context(_), None) => Box::pin(async { Err("a node that takes a context was called without one".into()) }),
+    }
+}
+
+impl<S: Send + 'static> Running<S> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended<S>> {
+        let polled = match &mut self.work {
+            Work::Here(work) => match catch_panic(|| work.as_mut().poll(cx)) {
+                Ok(polled) => polled.map_err(Reason::Error),
+                Err(reason) => Poll::Ready(Err(reason)),
+            },
+            Work::Elsewhere(spawned) => spawned.poll(cx),
+        };
+        if let (Poll::Pending, Some((timer, timeout))) = (&polled, &mut self.timer)
+            && timer.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(Reason::Error(Elapsed { timeout: *timeout }.into())));
+        }
+        polled
+    }
+}

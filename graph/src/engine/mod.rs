@@ -1,0 +1,254 @@
+//! `Engine`: a run, as one future. It owns the frontier (the lanes) and the open fan-outs, and polls what is ready.
+//!
+//! Invariants:
+//! 1. A state is in exactly one place: with a lane, with its node, or with the fan-out that it was split for.
+//! 2. While a fan-out is open, the lane that forked waits for it, and so does every lane above; so the root lane runs only when there
+//!    is none.
+//! 3. A step is committed before anything follows it.
+//! 4. User code is called, polled and dropped inside `catch_panic`.
+//! 5. When the engine waits, every lane has left a waker, and the token of the run has one too.
+
+mod branches;
+mod forks;
+mod lane;
+mod spawned;
+mod step;
+pub(crate) mod subgraph;
+mod undo;
+mod wakeups;
+
+use crate::error::{During, PanicError, RunError, RunFault};
+use crate::events::{Hooks, RunEvent};
+use crate::plan::Plan;
+use crate::shape::Target;
+use crate::shared::{Aside, Shared};
+use crate::token::{BranchPath, TokenId};
+use branches::Branches;
+use lane::{Lane, Phase};
+use pleach_core::{Cancelled, Cause, Reason, catch_panic};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use step::{Driver, Turn};
+use undo::Undoing;
+
+/// How many nodes a run visits before it lets others run, if none of them waits.
+pub const STEPS_PER_POLL_MAX: u32 = 256;
+
+/// How many panics are kept besides the fault of the run.
+const PANICS_KEPT_MAX: usize = 16;
+
+/// The number of the lane in which a run begins; those of branches follow.
+const ROOT: usize = 0;
+
+pub(crate) struct Engine<S> {
+    plan: Arc<Plan<S>>,
+    driver: Driver<S>,
+    root: Lane<S>,
+    /// There is something in it once the run has fanned out.
+    branches: Option<Box<Branches<S>>>,
+    cancelled: Option<Cancelled>,
+    undoing: Option<Box<Undoing<S>>>,
+    steps_per_poll: u32,
+    panics: Vec<PanicError>,
+}
+
+/// How a run ended.
+pub(crate) type Outcome<S> = Result<S, RunError<S>>;
+
+/// What the options of a run leave to the engine.
+pub(crate) struct Setup<S> {
+    pub(crate) start: u32,
+    pub(crate) hooks: Option<Hooks<S>>,
+    pub(crate) keep: Option<fn(&S) -> S>,
+    pub(crate) steps_per_poll: u32,
+}
+
+impl<S: Send + 'static> Engine<S> {
+    pub(crate) fn new(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: S) -> Self {
+        let sequence = shared.run().next_sequence();
+        let root = Lane::new(setup.start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End);
+        let driver = Driver { shared: Arc::new(shared), hooks: setup.hooks, keep: setup.keep, share: 0 };
+        Self {
+            plan,
+            driver,
+            root,
+            branches: None,
+            cancelled: None,
+            undoing: None,
+            steps_per_poll: setup.steps_per_poll,
+            panics: Vec::new(),
+        }
+    }
+
+    pub(crate) fn of_subgraph(plan: Arc<Plan<S>>, shared: Shared, branch: &BranchPath, state: S) -> Self {
+        let setup = Setup { start: plan.shape.entry, hooks: None, keep: None, steps_per_poll: STEPS_PER_POLL_MAX };
+        let mut engine = Self::new(plan, shared, setup, state);
+        engine.root.path = branch.push(engine.root.token.sequence, 0);
+        engine
+    }
+
+    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        if let Some(cancelled) = &mut self.cancelled
+            && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
+        {
+            return Poll::Ready(Err(self.cut_off(cause)));
+        }
+        self.driver.share = self.steps_per_poll;
+        if let Some(branches) = self.branches.as_mut().filter(|_| matches!(self.root.phase, Phase::Forked(_))) {
+            branches.queue_what_waits(cx.waker());
+        }
+        loop {
+            let ended = if self.is_forked() {
+                match self.poll_branches(cx) {
+                    Poll::Ready(ended) => ended,
+                    Poll::Pending => break,
+                }
+            } else {
+                match self.driver.advance(&self.plan, &mut self.root, cx) {
+                    Turn::Arrived => {
+                        return Poll::Ready(Ok(self.root.state.take().expect("a lane that arrived has its state")));
+                    }
+                    Turn::Failed(error) => return Poll::Ready(Err(error)),
+                    Turn::Forks(sequence) => self.fork(sequence),
+                    Turn::Waits => break,
+                    Turn::Spent => {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                }
+            };
+            if let Some(outcome) = ended {
+                return Poll::Ready(outcome);
+            }
+        }
+        self.wait_for_cancel(cx)
+    }
+
+    /// Before the run waits: whoever cancels it must wake it. A subgraph is cut off with the node that it is.
+    fn wait_for_cancel(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        if self.driver.shared.is_subgraph() {
+            return Poll::Pending;
+        }
+        let Some(token) = self.driver.shared.run().token.get() else { return Poll::Pending };
+        let cancelled = self.cancelled.get_or_insert_with(|| token.cancelled());
+        match Pin::new(cancelled).poll(cx) {
+            Poll::Ready(cause) => Poll::Ready(Err(self.cut_off(cause))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Ends the run where it is.
+    pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+        let lane = self.foremost();
+        let (node, was_executing) = (self.driver.shared.name(lane.at).to_string(), lane.is_executing());
+        let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing }, None);
+        let (state, kept) = (self.root.state.take(), self.root.kept.take());
+        let before = self.close_all(&cause);
+        error.set_state_if_none(|| state.or(kept).or(before));
+        error
+    }
+
+    /// The first lane that is executing a node, else the first that is at one.
+    fn foremost(&self) -> &Lane<S> {
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        let mut at_a_node = below.filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
+        let first = at_a_node.peek().copied();
+        at_a_node.find(|lane| lane.is_executing()).or(first).unwrap_or(&self.root)
+    }
+
+    /// Ends all that is left of the run, and gives the state before its outermost fan-out.
+    fn close_all(&mut self, cause: &Cause) -> Option<S> {
+        let before = match self.root.phase {
+            Phase::Forked(place) => self.close(place, cause),
+            _ => None,
+        };
+        if let Err(reason) = self.driver.abandon(&mut self.root, cause) {
+            self.note_panic(self.root.at, During::Node, &reason);
+        }
+        before
+    }
+
+    /// Drops a lane that is not at its end.
+    fn drop_lane(&mut self, mut lane: Lane<S>, cause: &Cause) {
+        let at = lane.at;
+        if let Err(reason) = self.driver.abandon(&mut lane, cause) {
+            self.note_panic(at, During::Node, &reason);
+        }
+        self.drop_values(at, || drop(lane));
+    }
+
+    fn drop_values(&mut self, at: u32, values: impl FnOnce()) {
+        if let Err(reason) = catch_panic(values) {
+            self.note_panic(at, During::Node, &reason);
+        }
+    }
+
+    fn note_panic(&mut self, at: u32, during: During, reason: &Reason) {
+        if self.panics.len() < PANICS_KEPT_MAX {
+            self.panics.push(PanicError::new(self.driver.shared.name(at).to_string(), during, reason));
+        }
+    }
+
+    /// The run has ended: what is left of it is dropped, and undone if that is due.
+    fn end(&mut self, outcome: Outcome<S>) -> Poll<Outcome<S>> {
+        match outcome {
+            Ok(state) => Poll::Ready(Ok(state)),
+            Err(mut error) => {
+                let cause = Cause::Because("the run failed".into());
+                let before = self.close_all(&cause);
+                self.drop_values(self.root.at, || drop(before));
+                error.add_panics(&mut self.panics);
+                if self.driver.shared.is_subgraph() {
+                    return Poll::Ready(Err(error));
+                }
+                match Undoing::begin(&self.driver.shared, error) {
+                    Ok(undoing) => {
+                        self.undoing = Some(undoing);
+                        Poll::Pending
+                    }
+                    Err(error) => Poll::Ready(Err(error)),
+                }
+            }
+        }
+    }
+}
+
+/// Nothing in it is pinned in place: the futures of nodes have boxes of their own.
+impl<S> Unpin for Engine<S> {}
+
+impl<S: Send + 'static> Future for Engine<S> {
+    type Output = Outcome<S>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        let this = self.get_mut();
+        if this.undoing.is_none() {
+            let outcome = std::task::ready!(this.poll_run(cx));
+            if let Poll::Ready(outcome) = this.end(outcome) {
+                return Poll::Ready(outcome);
+            }
+        }
+        match &mut this.undoing {
+            Some(undoing) => undoing.poll(cx).map(Err),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<S: Send + 'static> Driver<S> {
+    /// Takes the attempt away from a lane, and tells that it ended.
+    fn abandon(&self, lane: &mut Lane<S>, cause: &Cause) -> Result<(), Reason> {
+        let was_executing = lane.is_executing();
+        let (_, dropped) = lane.put_down();
+        if was_executing {
+            let reason = || Arc::new(Reason::Error(Box::new(cause.clone())));
+            self.tell(
+                lane,
+                |visit| RunEvent::NodeFinished { visit, outcome: Err(reason()) },
+                || Aside::Finished(Some(reason())),
+            );
+        }
+        dropped
+    }
+}

@@ -1,0 +1,384 @@
+//! `Driver`: the steps of a lane.
+//!
+//! One step, in this order: is the run spent, is it cancelled, the node, the router on the new state, the commit, and only then the
+//! next node. While nothing waits, all of it happens within one poll, with no box but the node's own future.
+//!
+//! ```text
+//!             ┌───────────────────────── next node ──────────────────────┐
+//!             ▼                                                          │
+//!          Start ──► Attempt ──► Running ──► (policy) ──► leave ─────────┴──► arrived, or forked
+//!                       ▲                        │
+//!                       └────── Waiting ◄────────┘ try again
+//! ```
+
+use super::lane::{Ended, Lane, Phase, Running, Work, call};
+use super::spawned::Spawned;
+use super::subgraph;
+use crate::context::{NodeContext, Rare, UndoSlot};
+use crate::error::{During, RouterError, RunError, RunFault};
+use crate::events::{Hooks, RunEvent, Visit};
+use crate::node::{Call, Route};
+use crate::plan::{Care, Plan, Stop, Way};
+use crate::policy::{FailedAttempt, Verdict};
+use crate::shape::Target;
+use crate::shared::{Aside, Shared, Undoable};
+use pleach_core::{BoxError, Reason, catch_panic};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Why a lane goes no further for now.
+pub(super) enum Turn<S> {
+    /// It waits for something, and has left its waker there.
+    Waits,
+    /// It has had its share of this poll.
+    Spent,
+    /// It fans out, and the commit of that was this one.
+    Forks(u64),
+    /// It is where it ends.
+    Arrived,
+    Failed(RunError<S>),
+}
+
+/// What a lane needs of its engine while it goes on.
+pub(super) struct Driver<S> {
+    pub(super) shared: Arc<Shared>,
+    pub(super) hooks: Option<Hooks<S>>,
+    /// For `keep_state`: how.
+    pub(super) keep: Option<fn(&S) -> S>,
+    /// How many more nodes may be visited in this poll.
+    pub(super) share: u32,
+}
+
+impl<S: Send + 'static> Driver<S> {
+    /// Takes a lane as far as it goes.
+    pub(super) fn advance(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Turn<S> {
+        loop {
+            let stop = &plan.stops[lane.at as usize];
+            let ended = match &mut lane.phase {
+                Phase::Start => {
+                    if self.share == 0 {
+                        return Turn::Spent;
+                    }
+                    if let Err(error) = self.enter(lane) {
+                        return Turn::Failed(error);
+                    }
+                    lane.phase = Phase::Attempt;
+                    continue;
+                }
+                Phase::Attempt => self.begin(stop, lane, cx),
+                Phase::Running(running) => running.poll(cx).map(Ok),
+                Phase::Waiting(wait) => {
+                    if wait.as_mut().poll(cx).is_pending() {
+                        return Turn::Waits;
+                    }
+                    lane.phase = Phase::Attempt;
+                    continue;
+                }
+                Phase::Forked(_) => return Turn::Waits,
+            };
+            let turn = match ended {
+                Poll::Pending => return Turn::Waits,
+                Poll::Ready(Ok(ended)) => self.settle(stop, lane, ended),
+                Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.kept.take())),
+            };
+            match turn {
+                Ok(None) => {}
+                Ok(Some(turn)) => return turn,
+                Err(error) => return Turn::Failed(error),
+            }
+        }
+    }
+
+    /// The checks before a node.
+    #[inline]
+    fn enter(&mut self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
+        let run = self.shared.run();
+        let spent = |lane: &mut Lane<S>| {
+            let (limit, next) = (run.visits_max, self.shared.name(lane.at).to_string());
+            RunError::new(RunFault::MaxIterations { limit, next }, lane.state.take())
+        };
+        if run.is_spent() {
+            return Err(spent(lane));
+        }
+        if let Some(cause) = run.cause() {
+            let node = self.shared.name(lane.at).to_string();
+            let fault = RunFault::Cancelled { node, cause, was_executing: false };
+            return Err(RunError::new(fault, lane.state.take()));
+        }
+        let Some(iteration) = run.count_visit() else { return Err(spent(lane)) };
+        lane.iteration = iteration;
+        lane.attempt = 1;
+        self.share -= 1;
+        Ok(())
+    }
+
+    /// Calls the node and polls it for the first time.
+    #[inline]
+    fn begin(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Poll<Result<Ended<S>, RunFault>> {
+        let state = lane.state.take().expect("a lane before a node has its state");
+        if stop.care.is_some() || self.hooks.is_some() || self.keep.is_some() || lane.spawned || self.shared.is_subgraph() {
+            return self.begin_with_care(stop, lane, state, cx);
+        }
+        let context = match stop.call {
+            Call::State(_) => None,
+            Call::Context(_) => Some(self.context(lane, None)),
+        };
+        // The future of a node that does not wait is never moved out of here.
+        let called = catch_panic(|| {
+            let mut work = call(&stop.call, context, state);
+            match work.as_mut().poll(cx) {
+                Poll::Ready(result) => Ok(result),
+                Poll::Pending => Err(work),
+            }
+        });
+        match called {
+            Ok(Ok(result)) => Poll::Ready(Ok(result.map_err(Reason::Error))),
+            Ok(Err(work)) => {
+                lane.phase = Phase::Running(Box::new(Running { work: Work::Here(work), timer: None, undo: None }));
+                Poll::Pending
+            }
+            Err(reason) => Poll::Ready(Ok(Err(reason))),
+        }
+    }
+
+    /// The same where a policy, an undo, a hook or a thread is in play.
+    fn begin_with_care(
+        &mut self,
+        stop: &Stop<S>,
+        lane: &mut Lane<S>,
+        state: S,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Ended<S>, RunFault>> {
+        let care = stop.care.as_deref();
+        if let Some(keep) = care.and_then(|care| care.policy.keep).or(self.keep)
+            && lane.kept.is_none()
+        {
+            match catch_panic(|| keep(&state)) {
+                Ok(kept) => lane.kept = Some(kept),
+                Err(reason) => return Poll::Ready(Err(self.panicked(lane, During::Split, &reason))),
+            }
+        }
+        self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || Aside::Started);
+
+        let mut timer = None;
+        let mut rare = Rare::default();
+        if let Some(timeout) = care.and_then(|care| care.policy.timeout) {
+            let runtime = match self.shared.run().runtime() {
+                Ok(runtime) => runtime,
+                Err(fault) => return Poll::Ready(Err(fault)),
+            };
+            let deadline = runtime.now() + timeout;
+            timer = Some((runtime.sleep_until(deadline), timeout));
+            rare.deadline = Some(deadline);
+        }
+        let undo = care.and_then(|care| care.undo.as_ref()).map(|_| Arc::new(UndoSlot::default()));
+        rare.undo.clone_from(&undo);
+        let context = match stop.call {
+            Call::State(_) => None,
+            Call::Context(_) => Some(self.context(lane, Some(rare))),
+        };
+        let work = match catch_panic(|| call(&stop.call, context, state)) {
+            Ok(work) => work,
+            Err(reason) => return Poll::Ready(Ok(Err(reason))),
+        };
+        let work = if lane.spawned {
+            match self.shared.run().scope().map(|scope| Spawned::launch(scope, work)) {
+                Ok(Ok(spawned)) => Work::Elsewhere(spawned),
+                Ok(Err(refusal)) => return Poll::Ready(Err(RunFault::Refused(refusal))),
+                Err(fault) => return Poll::Ready(Err(fault)),
+            }
+        } else {
+            Work::Here(work)
+        };
+        let mut running = Box::new(Running { work, timer, undo });
+        let polled = running.poll(cx);
+        lane.phase = Phase::Running(running);
+        polled.map(Ok)
+    }
+
+    fn context(&self, lane: &Lane<S>, rare: Option<Rare>) -> NodeContext {
+        let rare = rare.filter(|rare| rare.deadline.is_some() || rare.undo.is_some());
+        NodeContext {
+            shared: Arc::clone(&self.shared),
+            node: lane.at,
+            attempt: lane.attempt,
+            iteration: lane.iteration,
+            token: lane.token,
+            branch: lane.path.clone(),
+            rare: rare.map(Box::new),
+        }
+    }
+
+    /// After an attempt: on to the next node, or whatever the policy says about its failure.
+    #[inline]
+    fn settle(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, ended: Ended<S>) -> Result<Option<Turn<S>>, RunError<S>> {
+        let (undo, dropped) = lane.put_down();
+        match dropped.and(ended) {
+            Ok(state) => {
+                self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || Aside::Finished(None));
+                lane.state = Some(state);
+                self.leave(stop, lane, undo)
+            }
+            Err(reason) => self.failed(stop, lane, reason),
+        }
+    }
+
+    fn failed(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, reason: Reason) -> Result<Option<Turn<S>>, RunError<S>> {
+        let reason = match subgraph::halted(reason) {
+            Ok(fault) => return Err(RunError::new(fault, lane.kept.take())),
+            Err(reason) => Arc::new(reason),
+        };
+        let outcome = || Err(Arc::clone(&reason));
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
+        let name = self.shared.name(lane.at);
+        let verdict = match &stop.care {
+            None => Verdict::Fail { escalate: false },
+            Some(care) => {
+                let failed = FailedAttempt { node: &name, attempt: lane.attempt, reason: &reason };
+                let random = || self.shared.run().runtime().map_or(0, |runtime| runtime.random());
+                match catch_panic(|| care.policy.verdict(&failed, random)) {
+                    Ok(verdict) => verdict,
+                    Err(reason) => {
+                        let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
+                        return Err(RunError::new(fault, lane.kept.take()));
+                    }
+                }
+            }
+        };
+        match (verdict, stop.care.as_deref()) {
+            (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait).map(|()| None),
+            (Verdict::Skip, _) => {
+                lane.state = lane.kept.take();
+                self.leave(stop, lane, None)
+            }
+            (Verdict::FallBack, Some(Care { fallback: Some(to), .. })) => {
+                lane.state = lane.kept.take();
+                let sequence = self.commit(stop, lane, None)?;
+                Ok(lane.place(*to, sequence).then_some(Turn::Arrived))
+            }
+            (verdict, _) => {
+                let escalate = verdict == Verdict::Fail { escalate: true };
+                let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
+                Err(RunError::new(fault, lane.kept.take()).escalated(escalate))
+            }
+        }
+    }
+
+    fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration) -> Result<(), RunError<S>> {
+        self.tell_only(lane, |visit| RunEvent::NodeRetried { visit, wait });
+        if let (Some(keep), Some(kept)) = (care.policy.keep, &lane.kept) {
+            match catch_panic(|| keep(kept)) {
+                Ok(state) => lane.state = Some(state),
+                Err(reason) => {
+                    let fault = self.panicked(lane, During::Split, &reason);
+                    return Err(RunError::new(fault, lane.kept.take()));
+                }
+            }
+        }
+        lane.attempt += 1;
+        lane.phase = Phase::Attempt;
+        if !wait.is_zero() {
+            let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.kept.take()))?;
+            lane.phase = Phase::Waiting(runtime.sleep_until(runtime.now() + wait));
+        }
+        Ok(())
+    }
+
+    /// From a node that is done: router, commit, and on.
+    #[inline]
+    fn leave(
+        &mut self,
+        stop: &Stop<S>,
+        lane: &mut Lane<S>,
+        undo: Option<Arc<UndoSlot>>,
+    ) -> Result<Option<Turn<S>>, RunError<S>> {
+        let to = match &stop.way {
+            Way::To(to) => Ok(Some(*to)),
+            Way::Choice { .. } => self.route(stop, lane).map(Some),
+            Way::Fork(_) => Ok(None),
+        };
+        // What the node did is kept before a failing router is looked at: only the router would run again.
+        let sequence = self.commit(stop, lane, undo)?;
+        match to {
+            Ok(Some(to)) => Ok(lane.place(to, sequence).then_some(Turn::Arrived)),
+            Ok(None) => Ok(Some(Turn::Forks(sequence))),
+            Err(fault) => Err(RunError::new(fault, lane.state.take())),
+        }
+    }
+
+    fn route(&self, stop: &Stop<S>, lane: &Lane<S>) -> Result<Target, RunFault> {
+        let (Way::Choice { route, declared }, Some(state)) = (&stop.way, &lane.state) else { return Ok(Target::End) };
+        let answer = catch_panic(|| match route {
+            Route::State(route) => route(state, declared),
+            Route::Context(route) => route(&self.context(lane, None), state, declared),
+        });
+        match answer {
+            Ok(Ok(to)) => Ok(to),
+            Ok(Err(answer)) => {
+                let declared = declared.iter().map(|one| one.name.to_string()).collect();
+                Err(RunFault::Router(RouterError { node: self.shared.name(lane.at).to_string(), answer, declared }))
+            }
+            Err(reason) => Err(self.panicked(lane, During::Router, &reason)),
+        }
+    }
+
+    /// Commits a step, before anything follows it: what can be undone is remembered, and the step gets its sequence.
+    ///
+    /// A stored run will write its row here.
+    #[inline]
+    fn commit(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, undo: Option<Arc<UndoSlot>>) -> Result<u64, RunError<S>> {
+        lane.kept = None;
+        if let (Some(slot), Some(care)) = (undo, &stop.care)
+            && let (Some((payload, given)), Some(undo)) = (slot.take(), &care.undo)
+        {
+            if (*payload).type_id() != undo.payload {
+                let node = self.shared.name(lane.at).to_string();
+                let reason = Reason::Error(wrong_payload(undo.payload_name, given));
+                let fault = RunFault::of_attempt(node, lane.attempt, &Arc::new(reason));
+                return Err(RunError::new(fault, lane.state.take()));
+            }
+            let (shared, undo) = (Arc::clone(&self.shared), Arc::clone(undo));
+            let Lane { at: node, token, iteration, .. } = *lane;
+            self.shared.run().remember_undo(Undoable { shared, node, undo, payload, token, iteration });
+        }
+        Ok(self.shared.run().next_sequence())
+    }
+
+    fn panicked(&self, lane: &Lane<S>, during: During, reason: &Reason) -> RunFault {
+        RunFault::panic(self.shared.name(lane.at).to_string(), during, reason)
+    }
+
+    /// Tells hooks of something, or, in a subgraph, whoever listens to the whole run.
+    #[inline]
+    pub(super) fn tell<'a>(&self, lane: &Lane<S>, event: impl FnOnce(Visit) -> RunEvent<&'a S>, aside: impl FnOnce() -> Aside)
+    where
+        S: 'a,
+    {
+        if self.hooks.is_some() {
+            self.tell_only(lane, event);
+        } else if self.shared.is_subgraph()
+            && let Some(listener) = &self.shared.run().listener
+        {
+            listener(self.visit(lane), aside());
+        }
+    }
+
+    fn tell_only<'a>(&self, lane: &Lane<S>, event: impl FnOnce(Visit) -> RunEvent<&'a S>)
+    where
+        S: 'a,
+    {
+        if let Some(hooks) = &self.hooks {
+            hooks.call(&event(self.visit(lane)));
+        }
+    }
+
+    fn visit(&self, lane: &Lane<S>) -> Visit {
+        let Lane { attempt, iteration, .. } = *lane;
+        Visit { node: self.shared.name(lane.at), attempt, iteration, branch: lane.path.clone() }
+    }
+}
+
+fn wrong_payload(expected: &str, given: &str) -> BoxError {
+    format!("it recorded a {given} to be undone by, and its undo takes a {expected}").into()
+}

@@ -1,0 +1,82 @@
+//! Compensation: after a run has failed, what its committed nodes recorded is undone, the last first, on a token that nobody has cancelled.
+
+use crate::context::{NodeContext, Rare};
+use crate::error::{Compensation, RunError};
+use crate::shared::{Shared, Undoable};
+use crate::token::BranchPath;
+use pleach_core::{BoxError, BoxFuture, CancelToken, Reason, catch_panic};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The undos of a failed run.
+pub(super) struct Undoing<S> {
+    error: Option<RunError<S>>,
+    /// What is left to be undone, in the order in which it was committed.
+    left: Vec<Undoable>,
+    undone: Vec<String>,
+    current: Option<(String, BoxFuture<'static, Result<(), BoxError>>)>,
+    fresh: Option<CancelToken>,
+}
+
+impl<S> Undoing<S> {
+    /// Begins, unless there is nothing to undo, or the run was merely cut short: it could be gone on with as it is.
+    pub(super) fn begin(shared: &Shared, error: RunError<S>) -> Result<Box<Self>, RunError<S>> {
+        if error.fault().ends_run() {
+            return Err(error);
+        }
+        let left = shared.run().take_undos();
+        if left.is_empty() {
+            return Err(error);
+        }
+        let fresh = shared.run().runtime().ok().map(|runtime| CancelToken::root(Arc::clone(runtime)));
+        Ok(Box::new(Self { error: Some(error), left, undone: Vec::new(), current: None, fresh }))
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
+        loop {
+            let Some((node, undo)) = &mut self.current else {
+                let Some(next) = self.left.pop() else {
+                    let undone = std::mem::take(&mut self.undone);
+                    return Poll::Ready(self.end(Compensation::Compensated { undone }));
+                };
+                let node = next.shared.name(next.node).to_string();
+                let fresh = self.fresh.clone();
+                match catch_panic(|| start(next, fresh)) {
+                    Ok(undo) => self.current = Some((node, undo)),
+                    Err(reason) => return Poll::Ready(self.fail(node, &reason)),
+                }
+                continue;
+            };
+            let ended = match catch_panic(|| undo.as_mut().poll(cx)) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(ended)) => ended.map_err(Reason::Error),
+                Err(reason) => Err(reason),
+            };
+            let node = std::mem::take(node);
+            let current = self.current.take();
+            match catch_panic(|| drop(current)).and(ended) {
+                Ok(()) => self.undone.push(node),
+                Err(reason) => return Poll::Ready(self.fail(node, &reason)),
+            }
+        }
+    }
+
+    fn fail(&mut self, node: String, reason: &Reason) -> RunError<S> {
+        let left = self.left.iter().rev().map(|one| one.shared.name(one.node).to_string()).collect();
+        let (undone, reason) = (std::mem::take(&mut self.undone), reason.to_string());
+        self.end(Compensation::CompensationFailed { undone, node, reason, left })
+    }
+
+    fn end(&mut self, compensation: Compensation) -> RunError<S> {
+        let mut error = self.error.take().expect("a run is undone once");
+        error.set_compensation(compensation);
+        error
+    }
+}
+
+fn start(next: Undoable, fresh: Option<CancelToken>) -> BoxFuture<'static, Result<(), BoxError>> {
+    let Undoable { shared, node, undo, payload, token, iteration } = next;
+    let rare = Some(Box::new(Rare { fresh, is_undo: true, ..Rare::default() }));
+    let context = NodeContext { shared, node, attempt: 1, iteration, token, branch: BranchPath::default(), rare };
+    (undo.call)(context, payload)
+}

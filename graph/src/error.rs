@@ -1,0 +1,399 @@
+//! `RunError`: why a run did not come to its end, with the state wherever the engine still holds it.
+
+use pleach_core::{Cause, Reason, Refusal};
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A run that did not come to its end: [`fault`](Self::fault) says why, [`into_state`](Self::into_state) gives back the last good state.
+///
+/// The state is there where the engine holds it: at the iteration limit, after a failing router, at a cancel between two
+/// nodes or inside a fan-out, and when a run does not start. A node that fails has taken it along, unless the node retries or the run was told to
+/// [`keep_state`](crate::RunOptions::keep_state).
+pub struct RunError<S>(Box<Inner<S>>);
+
+struct Inner<S> {
+    fault: RunFault,
+    // Behind a mutex, so that the error can be shared between threads although a state need not be.
+    state: Mutex<Option<S>>,
+    compensation: Option<Compensation>,
+    panics: Vec<PanicError>,
+    escalate: bool,
+}
+
+/// Why a run did not come to its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunFault {
+    /// A node failed, past its retries.
+    Node(NodeError),
+    /// A node, a router, a merge or other code of the graph panicked.
+    Panic(PanicError),
+    /// A router gave an answer that its edge does not declare.
+    Router(RouterError),
+    /// A merge failed.
+    Merge(MergeError),
+    /// The run was cancelled, or its deadline passed.
+    Cancelled {
+        /// The node that was running, or would have been next.
+        node: String,
+        /// Why.
+        cause: Cause,
+        /// Whether the node was running, and was dropped at its await.
+        was_executing: bool,
+    },
+    /// The run has visited as many nodes as it may.
+    MaxIterations {
+        /// How many it may visit.
+        limit: u64,
+        /// The node that would have been next.
+        next: String,
+    },
+    /// The run was to start at a node that it cannot start at.
+    Start(StartError),
+    /// The scope that the run was to stand in did not take it.
+    Refused(Refusal),
+    /// Something needs a clock, or tasks, and there is no runtime: run it inside Tokio, or give it a token, a scope or a runtime.
+    NoRuntime,
+}
+
+/// A node failed.
+#[derive(Clone, Debug)]
+pub struct NodeError {
+    /// Which node; the nodes of a subgraph are `subgraph/node`.
+    pub node: String,
+    /// Its last attempt, from 1 on.
+    pub attempt: u32,
+    /// What it returned, or [`Elapsed`](crate::Elapsed). It is the `source()` of this error.
+    pub reason: Arc<Reason>,
+}
+
+/// Code of the graph panicked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PanicError {
+    /// Which node it belongs to.
+    pub node: String,
+    /// What it was.
+    pub during: During,
+    /// What the panic said, if it said it as text.
+    pub payload: String,
+    /// Where, as `file:line:column`.
+    pub location: Option<String>,
+}
+
+/// Code that a graph is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum During {
+    /// The node itself, or the drop of its future.
+    Node,
+    /// The router behind it.
+    Router,
+    /// The items of a `map`, or the clones of the state for branches, retries and fallbacks.
+    Split,
+    /// The merge of its fan-out.
+    Merge,
+    /// The policy's classifier or decision.
+    Policy,
+    /// A hook.
+    Hook,
+}
+
+/// A router gave an answer that its edge does not declare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterError {
+    /// The node behind which it stands.
+    pub node: String,
+    /// What it answered.
+    pub answer: String,
+    /// What it may answer.
+    pub declared: Vec<String>,
+}
+
+/// The merge of a fan-out failed.
+#[derive(Debug)]
+pub struct MergeError {
+    /// The node the fan-out starts from.
+    pub node: String,
+    /// What the merge returned.
+    pub reason: Reason,
+}
+
+/// A run cannot start there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// There is no such node.
+    Unknown {
+        /// What was given.
+        node: String,
+        /// A node whose id looks like it.
+        did_you_mean: Option<String>,
+    },
+    /// No way leads to the node from the entry, so nothing was proved about it.
+    Unreachable {
+        /// What was given.
+        node: String,
+    },
+    /// The node is part of a branch, and there would be nobody to join.
+    InBranch {
+        /// What was given.
+        node: String,
+        /// The node whose fan-out it is part of.
+        fan_out: String,
+    },
+}
+
+/// What became of the undos after a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compensation {
+    /// All of them ran.
+    Compensated {
+        /// The nodes that were undone, in the order in which they were.
+        undone: Vec<String>,
+    },
+    /// One failed, and those before it in the run were left alone.
+    CompensationFailed {
+        /// The nodes that were undone before.
+        undone: Vec<String>,
+        /// The node whose undo failed.
+        node: String,
+        /// Why, in words.
+        reason: String,
+        /// The nodes whose undos did not run.
+        left: Vec<String>,
+    },
+}
+
+impl<S> RunError<S> {
+    pub(crate) fn new(fault: RunFault, state: Option<S>) -> Self {
+        Self(Box::new(Inner { fault, state: Mutex::new(state), compensation: None, panics: Vec::new(), escalate: false }))
+    }
+
+    /// Why.
+    pub fn fault(&self) -> &RunFault {
+        &self.0.fault
+    }
+
+    /// Why, by value.
+    pub fn into_fault(self) -> RunFault {
+        self.0.fault
+    }
+
+    /// The last good state, if the engine holds it.
+    pub fn into_state(self) -> Option<S> {
+        self.0.state.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last good state, if the engine holds it, to look at.
+    pub fn state(&mut self) -> Option<&S> {
+        self.0.state.get_mut().unwrap_or_else(PoisonError::into_inner).as_ref()
+    }
+
+    /// What became of the undos; `None` if there was nothing to undo, or the run was merely cut short.
+    pub fn compensation(&self) -> Option<&Compensation> {
+        self.0.compensation.as_ref()
+    }
+
+    /// Further panics that were caught while the run ended: in hooks, and in what was dropped.
+    pub fn panics(&self) -> &[PanicError] {
+        &self.0.panics
+    }
+
+    pub(crate) fn escalates(&self) -> bool {
+        self.0.escalate
+    }
+
+    pub(crate) fn escalated(mut self, escalate: bool) -> Self {
+        self.0.escalate = escalate;
+        self
+    }
+
+    pub(crate) fn set_compensation(&mut self, compensation: Compensation) {
+        self.0.compensation = Some(compensation);
+    }
+
+    pub(crate) fn add_panics(&mut self, panics: &mut Vec<PanicError>) {
+        self.0.panics.append(panics);
+    }
+
+    pub(crate) fn set_state_if_none(&mut self, state: impl FnOnce() -> Option<S>) {
+        let held = self.0.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if held.is_none() {
+            *held = state();
+        }
+    }
+}
+
+impl RunFault {
+    /// Whether it ends the whole run, whatever a fan-out says about its branches.
+    pub(crate) fn ends_run(&self) -> bool {
+        !matches!(self, Self::Node(_) | Self::Panic(_) | Self::Router(_) | Self::Merge(_))
+    }
+
+    pub(crate) fn of_attempt(node: String, attempt: u32, reason: &Arc<Reason>) -> Self {
+        match &**reason {
+            Reason::Panic { .. } => Self::panic(node, During::Node, reason),
+            _ => Self::Node(NodeError { node, attempt, reason: Arc::clone(reason) }),
+        }
+    }
+
+    pub(crate) fn panic(node: String, during: During, reason: &Reason) -> Self {
+        Self::Panic(PanicError::new(node, during, reason))
+    }
+}
+
+impl PanicError {
+    pub(crate) fn new(node: String, during: During, reason: &Reason) -> Self {
+        match reason {
+            Reason::Panic { message, location } => Self { node, during, payload: message.clone(), location: location.clone() },
+            other => Self { node, during, payload: other.to_string(), location: None },
+        }
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, attempt, reason } = self;
+        write!(f, "node {node:?} failed at attempt {attempt}: {reason}")
+    }
+}
+
+impl Error for NodeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        error_of(&self.reason)
+    }
+}
+
+fn error_of(reason: &Reason) -> Option<&(dyn Error + 'static)> {
+    match reason {
+        Reason::Error(error) => Some(error.as_ref()),
+        _ => None,
+    }
+}
+
+impl fmt::Display for PanicError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, during, payload, location } = self;
+        let what = match during {
+            During::Node => "node",
+            During::Router => "the router behind node",
+            During::Split => "the split behind node",
+            During::Merge => "the merge of the fan-out of node",
+            During::Policy => "the policy of node",
+            During::Hook => "a hook at node",
+        };
+        write!(f, "{what} {node:?} panicked")?;
+        location.as_ref().map_or(Ok(()), |location| write!(f, " at {location}"))?;
+        write!(f, ": {payload}")
+    }
+}
+
+impl Error for PanicError {}
+
+impl fmt::Display for RouterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, answer, declared } = self;
+        write!(
+            f,
+            "the router behind node {node:?} answered {answer:?}, which its edge does not declare; it declares {declared:?}"
+        )
+    }
+}
+
+impl Error for RouterError {}
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the merge of the fan-out of node {:?} failed: {}", self.node, self.reason)
+    }
+}
+
+impl Error for MergeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        error_of(&self.reason)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { node, did_you_mean } => {
+                write!(f, "a run cannot start at {node:?}: there is no such node")?;
+                did_you_mean.as_ref().map_or(Ok(()), |id| write!(f, "; did you mean {id:?}?"))
+            }
+            Self::Unreachable { node } => {
+                write!(
+                    f,
+                    "a run cannot start at {node:?}: no way leads there from the entry, so what follows it was not checked"
+                )
+            }
+            Self::InBranch { node, fan_out } => {
+                write!(f, "a run cannot start at {node:?}, inside the fan-out of {fan_out:?}: start at {fan_out:?}")
+            }
+        }
+    }
+}
+
+impl Error for StartError {}
+
+impl fmt::Display for RunFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(error) => write!(f, "{error}"),
+            Self::Panic(error) => write!(f, "{error}"),
+            Self::Router(error) => write!(f, "{error}"),
+            Self::Merge(error) => write!(f, "{error}"),
+            Self::Cancelled { node, cause, was_executing: true } => write!(f, "cancelled inside node {node:?}: {cause}"),
+            Self::Cancelled { node, cause, .. } => write!(f, "cancelled before node {node:?}: {cause}"),
+            Self::MaxIterations { limit, next } => {
+                write!(f, "{limit} nodes were visited, as many as allowed, and {next:?} would be next: raise `max_iterations`, or look for a loop")
+            }
+            Self::Start(error) => write!(f, "{error}"),
+            Self::Refused(refusal) => write!(f, "the run was not started: {refusal}"),
+            Self::NoRuntime => {
+                f.write_str("there is no runtime here, and a timeout, a wait, a token or a spawned branch needs one: run it inside Tokio, or give it one by `on`, `token` or `within`")
+            }
+        }
+    }
+}
+
+impl Error for RunFault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Node(error) => error.source(),
+            Self::Merge(error) => error.source(),
+            Self::Cancelled { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+impl<S> fmt::Display for RunError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.fault())?;
+        match self.compensation() {
+            None => Ok(()),
+            Some(Compensation::Compensated { undone }) => write!(f, "; undone: {}", undone.join(", ")),
+            Some(Compensation::CompensationFailed { node, reason, left, .. }) => {
+                write!(f, "; the undo of {node:?} failed as well: {reason}; not undone: {left:?}")
+            }
+        }
+    }
+}
+
+impl<S> fmt::Debug for RunError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunError")
+            .field("fault", self.fault())
+            .field("compensation", &self.compensation())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Error for RunError<S> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.fault().source()
+    }
+}

@@ -1,0 +1,60 @@
+//! State graphs: steps over a state of your own type, checked once when compiled, run step by step in the task that awaits them.
+//!
+//! [`Graph`] is where one is written down, [`CompiledGraph`] what was proved sound, [`RunOptions`] a run of it. Applications add
+//! `pleach`, which has all of this under its roof.
+//!
+//! ```
+//! use pleach_graph::{END, Graph};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let graph = Graph::<u32>::new("halving")
+//!     .add_node("halve", |n: u32| async move { if n == 0 { Err("nothing to halve") } else { Ok(n / 2) } })
+//!     .add_conditional_edge("halve", ["halve", END], |n: &u32| if *n > 1 { "halve" } else { END })
+//!     .set_entry("halve")
+//!     .compile()?;
+//!
+//! assert_eq!(pleach_core::block_on(async { graph.run(40).await })?, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Read in this order: `builder`, `compile` (with `shape`), `engine::step` (one step of a run), `engine::forks`.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod builder;
+mod compile;
+mod compiled;
+mod context;
+mod driven;
+mod engine;
+mod error;
+mod events;
+mod fan_out;
+mod fault;
+mod inspect;
+mod node;
+mod plan;
+mod policy;
+mod run;
+mod runtime;
+mod shape;
+mod shared;
+mod stream;
+mod token;
+
+pub use builder::Graph;
+pub use compiled::CompiledGraph;
+pub use context::NodeContext;
+pub use engine::STEPS_PER_POLL_MAX;
+pub use error::{Compensation, During, MergeError, NodeError, PanicError, RouterError, RunError, RunFault, StartError};
+pub use events::{Emission, Hooks, RunEvent, Visit};
+pub use fan_out::FanOut;
+pub use fault::{CompileError, GraphFault, NamedBy};
+pub use inspect::{Inspection, LeadsTo, NodeInfo};
+pub use node::{IntoNode, IntoRouter};
+pub use policy::{Elapsed, FailedAttempt, Policy, Retry};
+pub use run::{MAX_ITERATIONS_DEFAULT, RunFuture, RunOptions};
+pub use shape::END;
+pub use stream::{RunStream, RunUpdate, STREAM_CAPACITY};
+pub use token::BranchPath;

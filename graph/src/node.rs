@@ -1,0 +1,156 @@
+//! What a user writes for a graph: nodes, routers, undos. Each is a plain function or closure, boxed once, when it is added.
+//!
+//! A node takes the state, or a context and the state, and so does a router. With two shapes to choose from a closure must name the
+//! type of its parameter: `|essay: Essay| async move { .. }`.
+
+use crate::context::NodeContext;
+use crate::shape::Target;
+use pleach_core::{BoxError, BoxFuture};
+use std::any::{Any, TypeId, type_name};
+use std::future::Future;
+
+/// A step on its way: the only box that running a node costs.
+pub(crate) type NodeFuture<S> = BoxFuture<'static, Result<S, BoxError>>;
+
+/// The code of a node.
+pub(crate) enum Call<S> {
+    State(Box<dyn Fn(S) -> NodeFuture<S> + Send + Sync>),
+    Context(Box<dyn Fn(NodeContext, S) -> NodeFuture<S> + Send + Sync>),
+}
+
+/// Whatever can be a node: an `async fn(S) -> Result<S, E>`, or an `async fn(NodeContext, S) -> Result<S, E>`.
+///
+/// `Shape` tells the two apart and is never named.
+#[diagnostic::on_unimplemented(
+    message = "this is no node for a state of type `{S}`",
+    note = "a node is an async function or closure from `{S}`, or from `NodeContext` and `{S}`, to `Result<{S}, impl Into<BoxError>>`; a closure must name the type of its parameter"
+)]
+pub trait IntoNode<S, Shape> {
+    #[doc(hidden)]
+    fn into_node(self) -> Node<S>;
+}
+
+/// A node ready to be added.
+#[doc(hidden)]
+pub struct Node<S>(pub(crate) Call<S>);
+
+impl<S, F, Fut, E> IntoNode<S, fn(S)> for F
+where
+    S: 'static,
+    F: Fn(S) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<S, E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    fn into_node(self) -> Node<S> {
+        Node(Call::State(Box::new(move |state| {
+            let future = self(state);
+            Box::pin(async move { future.await.map_err(Into::into) })
+        })))
+    }
+}
+
+impl<S, F, Fut, E> IntoNode<S, fn(NodeContext, S)> for F
+where
+    S: 'static,
+    F: Fn(NodeContext, S) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<S, E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    fn into_node(self) -> Node<S> {
+        Node(Call::Context(Box::new(move |cx, state| {
+            let future = self(cx, state);
+            Box::pin(async move { future.await.map_err(Into::into) })
+        })))
+    }
+}
+
+/// A target that a conditional edge declares.
+pub(crate) struct Declared {
+    pub(crate) name: Box<str>,
+    pub(crate) to: Target,
+}
+
+/// The target that was answered, or the answer, if it was not declared.
+pub(crate) type Answer = Result<Target, String>;
+
+type RouteByState<S> = dyn Fn(&S, &[Declared]) -> Answer + Send + Sync;
+type RouteByContext<S> = dyn Fn(&NodeContext, &S, &[Declared]) -> Answer + Send + Sync;
+
+/// The code of a conditional edge.
+pub(crate) enum Route<S> {
+    State(Box<RouteByState<S>>),
+    Context(Box<RouteByContext<S>>),
+}
+
+/// Whatever can be a router: a function from `&S`, or from `&NodeContext` and `&S`, to the id of the next node.
+///
+/// `Shape` tells the two apart and is never named.
+#[diagnostic::on_unimplemented(
+    message = "this is no router for a state of type `{S}`",
+    note = "a router is a function or closure from `&{S}`, or from `&NodeContext` and `&{S}`, to a text; a closure must name the type of its parameter"
+)]
+pub trait IntoRouter<S, Shape> {
+    #[doc(hidden)]
+    fn into_router(self) -> Router<S>;
+}
+
+/// A router ready to be added.
+#[doc(hidden)]
+pub struct Router<S>(pub(crate) Route<S>);
+
+impl<S, F, A> IntoRouter<S, fn(&S)> for F
+where
+    F: Fn(&S) -> A + Send + Sync + 'static,
+    A: AsRef<str>,
+{
+    fn into_router(self) -> Router<S> {
+        Router(Route::State(Box::new(move |state, declared| look_up(self(state).as_ref(), declared))))
+    }
+}
+
+impl<S, F, A> IntoRouter<S, fn(&NodeContext, &S)> for F
+where
+    F: Fn(&NodeContext, &S) -> A + Send + Sync + 'static,
+    A: AsRef<str>,
+{
+    fn into_router(self) -> Router<S> {
+        Router(Route::Context(Box::new(move |cx, state, declared| look_up(self(cx, state).as_ref(), declared))))
+    }
+}
+
+fn look_up(answer: &str, declared: &[Declared]) -> Answer {
+    declared.iter().find(|one| *one.name == *answer).map(|one| one.to).ok_or_else(|| answer.to_string())
+}
+
+/// What a node recorded to be undone by.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+type UndoCall = dyn Fn(NodeContext, Payload) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
+
+/// The undo of a node, for payloads of one type.
+pub(crate) struct Undo {
+    pub(crate) payload: TypeId,
+    pub(crate) payload_name: &'static str,
+    pub(crate) call: Box<UndoCall>,
+}
+
+impl Undo {
+    pub(crate) fn new<P, F, Fut, E>(undo: F) -> Self
+    where
+        P: Send + 'static,
+        F: Fn(NodeContext, P) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let call = move |cx, payload: Payload| -> BoxFuture<'static, Result<(), BoxError>> {
+            match payload.downcast::<P>() {
+                Ok(payload) => {
+                    let future = undo(cx, *payload);
+                    Box::pin(async move { future.await.map_err(Into::into) })
+                }
+                Err(_) => Box::pin(async { Err("the payload is of another type than the undo takes".into()) }),
+            }
+        };
+        Self { payload: TypeId::of::<P>(), payload_name: type_name::<P>(), call: Box::new(call) }
+    }
+}

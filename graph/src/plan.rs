@@ -1,0 +1,69 @@
+//! `Plan`: a compiled graph as the engine reads it. Ids are numbers, and everything has its place.
+
+use crate::FanOut;
+use crate::node::{Call, Declared, Route, Undo};
+use crate::policy::Policy;
+use crate::shape::{Shape, Target};
+use std::sync::Arc;
+
+/// A compiled graph.
+pub(crate) struct Plan<S> {
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    pub(crate) names: Arc<[Arc<str>]>,
+    pub(crate) stops: Box<[Stop<S>]>,
+    /// The node whose innermost fan-out a node is part of.
+    pub(crate) fan_outs: Vec<Option<u32>>,
+    /// Whether a way leads to a node from the entry.
+    pub(crate) reached: Vec<bool>,
+    pub(crate) needs: Needs,
+    pub(crate) fingerprint: String,
+}
+
+/// What running the graph takes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Needs {
+    /// Something sleeps, or is spawned.
+    pub(crate) runtime: bool,
+    /// Nodes run on several threads.
+    pub(crate) threads: bool,
+}
+
+/// A node: its code, what leaves it, and what becomes of its failures.
+pub(crate) struct Stop<S> {
+    pub(crate) call: Call<S>,
+    pub(crate) way: Way<S>,
+    /// What most nodes have nothing of.
+    pub(crate) care: Option<Box<Care<S>>>,
+}
+
+pub(crate) struct Care<S> {
+    pub(crate) policy: Policy<S>,
+    pub(crate) fallback: Option<Target>,
+    pub(crate) undo: Option<Arc<Undo>>,
+    /// The fingerprint of the graph that is run as this node.
+    pub(crate) subgraph: Option<String>,
+}
+
+/// What leaves a node.
+pub(crate) enum Way<S> {
+    To(Target),
+    Choice { route: Route<S>, declared: Box<[Declared]> },
+    Fork(Box<Fork<S>>),
+}
+
+pub(crate) struct Fork<S> {
+    pub(crate) heads: Heads<S>,
+    pub(crate) join: Target,
+    pub(crate) options: FanOut<S>,
+}
+
+/// Where the branches begin, and with what.
+pub(crate) enum Heads<S> {
+    /// One at each node, with a clone of the state.
+    Each(Box<[u32]>, fn(&S) -> S),
+    /// All at one node, with these states.
+    Map(u32, Items<S>),
+}
+
+pub(crate) type Items<S> = Box<dyn Fn(&S) -> Vec<S> + Send + Sync>;

@@ -1,0 +1,287 @@
+//! `RunOptions`: a run before it starts. Awaiting it runs it, in the task that awaits, or within a scope.
+
+use crate::CompiledGraph;
+use crate::driven::{self, Elsewhere};
+use crate::engine::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
+use crate::error::{RunError, RunFault, StartError};
+use crate::events::{Hooks, RunEvent};
+use crate::fault::nearest;
+use crate::shared::{Aside, Listener, RunWide, Shared};
+use crate::stream::RunStream;
+use pleach_core::{CancelToken, Runtime, Scope};
+use std::any::Any;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How many nodes a run may visit unless it is told otherwise.
+pub const MAX_ITERATIONS_DEFAULT: u64 = 1_000;
+
+/// A run that has not started, and how it is to be: from [`CompiledGraph::run`]. Await it, or take its [`stream`](Self::stream).
+#[must_use = "a run starts when it is awaited"]
+pub struct RunOptions<'a, S> {
+    graph: CompiledGraph<S>,
+    state: S,
+    id: Option<Arc<str>>,
+    visits_max: u64,
+    timeout: Option<Duration>,
+    token: Option<CancelToken>,
+    runtime: Option<Arc<dyn Runtime>>,
+    scope: Option<&'a Scope>,
+    from: Option<String>,
+    hooks: Option<Hooks<S>>,
+    keep: Option<fn(&S) -> S>,
+    extensions: Vec<Arc<dyn Any + Send + Sync>>,
+    steps_per_poll: u32,
+}
+
+impl<'a, S: Send + 'static> RunOptions<'a, S> {
+    pub(crate) fn new(graph: CompiledGraph<S>, state: S) -> Self {
+        Self {
+            graph,
+            state,
+            id: None,
+            visits_max: MAX_ITERATIONS_DEFAULT,
+            timeout: None,
+            token: None,
+            runtime: None,
+            scope: None,
+            from: None,
+            hooks: None,
+            keep: None,
+            extensions: Vec::new(),
+            steps_per_poll: STEPS_PER_POLL_MAX,
+        }
+    }
+
+    /// The id of the run. Without one it gets a random one.
+    pub fn id(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// How many nodes may be visited, those of branches and subgraphs included, retries not counted. 1,000 unless told.
+    pub fn max_iterations(mut self, visits: u64) -> Self {
+        self.visits_max = visits;
+        self
+    }
+
+    /// Cancels the run with `Cause::DeadlineExceeded` so long after its start.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Cancels the run when `token` is cancelled.
+    pub fn token(mut self, token: &CancelToken) -> Self {
+        self.token = Some(token.clone());
+        self
+    }
+
+    /// Takes clock, tasks and chance from this runtime. Without it, from the scope or token, else from the actor or task that awaits the
+    /// run, else from the current Tokio runtime.
+    pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Runs as a child of `scope`, under its id: seen in the tree, waited for and cancelled with it. It runs in a task of its own, which
+    /// dropping the run cancels. A run that fails does not fail the scope, unless a policy says Escalate.
+    pub fn within<'b>(self, scope: &'b Scope) -> RunOptions<'b, S>
+    where
+        'a: 'b,
+    {
+        RunOptions { scope: Some(scope), ..self }
+    }
+
+    /// Starts at this node in place of the entry. It must not be inside a fan-out.
+    pub fn from(mut self, node: impl Into<String>) -> Self {
+        self.from = Some(node.into());
+        self
+    }
+
+    /// Calls `hooks` as the run goes on; given twice, both.
+    pub fn hooks(mut self, hooks: Hooks<S>) -> Self {
+        self.hooks = Some(match self.hooks.take() {
+            None => hooks,
+            Some(first) => first.and(hooks),
+        });
+        self
+    }
+
+    /// Lets nodes find `value` by its type: [`NodeContext::extension`](crate::NodeContext::extension).
+    pub fn extension(mut self, value: impl Any + Send + Sync) -> Self {
+        self.extensions.push(Arc::new(value));
+        self
+    }
+
+    /// Keeps a clone of the state before every node, so that the error of a failing node has it.
+    pub fn keep_state(mut self) -> Self
+    where
+        S: Clone,
+    {
+        self.keep = Some(S::clone);
+        self
+    }
+
+    /// Runs as a stream of what happens, whose last item is how the run ended. The run goes on as far as the stream is read.
+    pub fn stream(mut self) -> RunStream<S>
+    where
+        S: Clone + Sync,
+    {
+        // So that what happened is read before more happens.
+        self.steps_per_poll = 1;
+        RunStream::of(self)
+    }
+
+    fn start(self) -> Result<RunFuture<S>, RunError<S>> {
+        let plan = &self.graph.plan;
+        let start = match self.start_node() {
+            Ok(start) => start,
+            Err(error) => return Err(RunError::new(RunFault::Start(error), Some(self.state))),
+        };
+        let run = RunWide {
+            id: self.id.map_or_else(OnceLock::new, OnceLock::from),
+            visits_max: self.visits_max,
+            many_threads: plan.needs.threads,
+            extensions: self.extensions,
+            listener: self.hooks.clone().map(listener),
+            ..RunWide::default()
+        };
+        let tokens = Anchors { runtime: self.runtime, token: self.token, scope: self.scope, timeout: self.timeout };
+        let scope = match tokens.tie(&run, plan.needs.runtime) {
+            Ok(scope) => scope,
+            Err(fault) => return Err(RunError::new(fault, Some(self.state))),
+        };
+        let shared = Shared::of_run(Arc::clone(&plan.names), run);
+        let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll };
+        let engine = Engine::new(Arc::clone(plan), shared, setup, self.state);
+        Ok(match scope {
+            None => RunFuture(Place::Here(engine)),
+            Some(scope) => RunFuture(Place::Elsewhere(driven::launch(scope, engine))),
+        })
+    }
+
+    fn start_node(&self) -> Result<u32, StartError> {
+        let plan = &self.graph.plan;
+        let Some(from) = &self.from else { return Ok(plan.shape.entry) };
+        let node = from.clone();
+        let Some(start) = plan.names.iter().position(|name| **name == **from) else {
+            let did_you_mean = nearest(from, plan.names.iter().map(|name| &**name));
+            return Err(StartError::Unknown { node, did_you_mean });
+        };
+        if !plan.reached[start] {
+            return Err(StartError::Unreachable { node });
+        }
+        match plan.fan_outs[start] {
+            Some(fork) => Err(StartError::InBranch { node, fan_out: plan.shape.id(fork) }),
+            None => Ok(start as u32),
+        }
+    }
+}
+
+/// Where a run hangs: what gives it time, and what cancels it.
+struct Anchors<'a> {
+    runtime: Option<Arc<dyn Runtime>>,
+    token: Option<CancelToken>,
+    scope: Option<&'a Scope>,
+    timeout: Option<Duration>,
+}
+
+impl Anchors<'_> {
+    /// Gives the run its runtime and its token, as far as it needs them, and its scope, if it is to run in one.
+    fn tie(self, run: &RunWide, needs_runtime: bool) -> Result<Option<Arc<Scope>>, RunFault> {
+        let scope = match self.scope.map(|scope| (scope, scope.token())) {
+            None => None,
+            Some((scope, token)) => {
+                run.runtime.get_or_init(|| Arc::clone(token.runtime()));
+                Some(Arc::new(scope.scope(run.id()).map_err(RunFault::Refused)?))
+            }
+        };
+        let above = self.token.or_else(|| scope.as_ref().map(|scope| scope.token()));
+        if let Some(runtime) = self.runtime.or_else(|| above.as_ref().map(|token| Arc::clone(token.runtime()))) {
+            run.runtime.get_or_init(|| runtime);
+        }
+        if needs_runtime || self.timeout.is_some() {
+            run.runtime()?;
+        }
+        let token = match (above, self.timeout) {
+            (None, None) => None,
+            (Some(above), None) => Some(above.child()),
+            (above, Some(timeout)) => {
+                let runtime = run.runtime()?;
+                let above = above.unwrap_or_else(|| CancelToken::root(Arc::clone(runtime)));
+                Some(above.child_for(timeout))
+            }
+        };
+        token.into_iter().for_each(|token| drop(run.token.set(token)));
+        scope.iter().for_each(|scope| drop(run.scope.set(Arc::clone(scope))));
+        Ok(scope)
+    }
+}
+
+/// Brings to the hooks what happens where the state is of another type.
+fn listener<S: 'static>(hooks: Hooks<S>) -> Listener {
+    Box::new(move |visit, aside| {
+        hooks.call(&match aside {
+            Aside::Emitted(value) => RunEvent::Emitted { visit, value },
+            Aside::Started => RunEvent::InnerStarted { visit },
+            Aside::Finished(failed) => RunEvent::InnerFinished { visit, failed },
+        });
+    })
+}
+
+impl<S: Send + 'static> IntoFuture for RunOptions<'_, S> {
+    type Output = Outcome<S>;
+    type IntoFuture = RunFuture<S>;
+
+    fn into_future(self) -> RunFuture<S> {
+        self.start().unwrap_or_else(|error| RunFuture(Place::NotStarted(Some(error))))
+    }
+}
+
+impl<S> fmt::Debug for RunOptions<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { graph, id, visits_max, timeout, .. } = self;
+        f.debug_struct("RunOptions")
+            .field("graph", graph)
+            .field("id", id)
+            .field("max_iterations", visits_max)
+            .field("timeout", timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A run on its way: ready with the last state, or with why there is none. Dropping it ends it.
+#[must_use = "futures do nothing unless awaited"]
+pub struct RunFuture<S>(Place<S>);
+
+enum Place<S> {
+    Here(Engine<S>),
+    Elsewhere(Elsewhere<S>),
+    NotStarted(Option<RunError<S>>),
+}
+
+impl<S> Unpin for RunFuture<S> {}
+
+impl<S: Send + 'static> Future for RunFuture<S> {
+    type Output = Outcome<S>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        match &mut self.get_mut().0 {
+            Place::Here(engine) => Pin::new(engine).poll(cx),
+            Place::Elsewhere(elsewhere) => elsewhere.poll(cx),
+            Place::NotStarted(error) => Poll::Ready(Err(error.take().expect("polled after its end"))),
+        }
+    }
+}
+
+impl<S> fmt::Debug for RunFuture<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RunFuture(..)")
+    }
+}

@@ -1,0 +1,60 @@
+//! Which runtime a run stands on when nobody says: that of the actor or task it is polled in, else the current Tokio runtime.
+
+use pleach_core::{Runtime, current_runtime};
+use std::sync::Arc;
+
+pub(crate) fn find() -> Option<Arc<dyn Runtime>> {
+    current_runtime().or_else(on_tokio::current)
+}
+
+#[cfg(feature = "tokio")]
+mod on_tokio {
+    use pleach_core::{BoxFuture, Instant, Random, Runtime};
+    use std::sync::{Arc, Mutex, PoisonError};
+    use tokio::runtime::Handle;
+
+    /// The least of a runtime that a run alone needs. Whoever has a system or a scope has its runtime.
+    struct OnTokio {
+        handle: Handle,
+        start: tokio::time::Instant,
+        random: Mutex<Random>,
+    }
+
+    pub(super) fn current() -> Option<Arc<dyn Runtime>> {
+        let handle = Handle::try_current().ok()?;
+        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+        Some(Arc::new(OnTokio { handle, start: tokio::time::Instant::now(), random: Mutex::new(Random::seeded(seed)) }))
+    }
+
+    impl Runtime for OnTokio {
+        fn spawn(&self, task: BoxFuture<'static, ()>) {
+            drop(self.handle.spawn(task));
+        }
+
+        fn now(&self) -> Instant {
+            Instant::after_start(self.start.elapsed())
+        }
+
+        fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+            let _guard = self.handle.enter();
+            match self.start.checked_add(at.since_start()) {
+                Some(at) => Box::pin(tokio::time::sleep_until(at)),
+                None => Box::pin(std::future::pending()),
+            }
+        }
+
+        fn random(&self) -> u64 {
+            self.random.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
+        }
+    }
+}
+
+#[cfg(not(feature = "tokio"))]
+mod on_tokio {
+    use pleach_core::Runtime;
+    use std::sync::Arc;
+
+    pub(super) fn current() -> Option<Arc<dyn Runtime>> {
+        None
+    }
+}

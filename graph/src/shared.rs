@@ -1,0 +1,188 @@
+//! `Shared`: what all parts of one run have in common: its id, counts, token, runtime, extensions and undo log.
+//!
+//! There is one for the run and one for each subgraph that is being run in it, which leads to the run's. The counts are stepped without an atomic
+//! read-modify-write unless nodes of the graph run on several threads: all else that runs is polled by one task.
+
+use crate::error::RunFault;
+use crate::events::{Emission, Visit};
+use crate::node::{Payload, Undo};
+use crate::runtime;
+use crate::token::TokenId;
+use pleach_core::{CancelToken, Cause, Instant, Reason, Runtime, Scope};
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What is the same for every node that one engine runs.
+pub(crate) struct Shared {
+    /// The ids of the graph's nodes.
+    names: Arc<[Arc<str>]>,
+    /// For a subgraph: the run it is part of, and what its nodes' ids begin with.
+    outer: Option<(Arc<Shared>, Box<str>)>,
+    run: RunWide,
+}
+
+/// What belongs to the whole run. In a subgraph it is left empty.
+#[derive(Default)]
+pub(crate) struct RunWide {
+    pub(crate) id: OnceLock<Arc<str>>,
+    pub(crate) visits_max: u64,
+    pub(crate) many_threads: bool,
+    pub(crate) extensions: Vec<Arc<dyn Any + Send + Sync>>,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
+    pub(crate) token: OnceLock<CancelToken>,
+    pub(crate) scope: OnceLock<Arc<Scope>>,
+    pub(crate) visits: AtomicU64,
+    pub(crate) sequence: AtomicU64,
+    pub(crate) undos: Mutex<Vec<Undoable>>,
+}
+
+/// Hears what happens where the state is of another type, or there is none.
+pub(crate) type Listener = Box<dyn Fn(Visit, Aside) + Send + Sync>;
+
+pub(crate) enum Aside {
+    Emitted(Emission),
+    Started,
+    Finished(Option<Arc<Reason>>),
+}
+
+/// A committed node that can be undone.
+pub(crate) struct Undoable {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: u32,
+    pub(crate) undo: Arc<Undo>,
+    pub(crate) payload: Payload,
+    pub(crate) token: TokenId,
+    pub(crate) iteration: u64,
+}
+
+impl Shared {
+    pub(crate) fn of_run(names: Arc<[Arc<str>]>, run: RunWide) -> Self {
+        Self { names, outer: None, run }
+    }
+
+    /// For the subgraph that runs as `node` of `outer`.
+    pub(crate) fn of_subgraph(names: Arc<[Arc<str>]>, outer: &Arc<Self>, node: u32) -> Self {
+        let prefix = format!("{}/", outer.name(node));
+        Self { names, outer: Some((Arc::clone(outer), prefix.into())), run: RunWide::default() }
+    }
+
+    pub(crate) fn run(&self) -> &RunWide {
+        let mut at = self;
+        while let Some((outer, _)) = &at.outer {
+            at = outer;
+        }
+        &at.run
+    }
+
+    pub(crate) fn is_subgraph(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// The id of a node as the whole run knows it.
+    pub(crate) fn name(&self, node: u32) -> Arc<str> {
+        let name = &self.names[node as usize];
+        match &self.outer {
+            None => Arc::clone(name),
+            Some((_, prefix)) => format!("{prefix}{name}").into(),
+        }
+    }
+}
+
+impl RunWide {
+    pub(crate) fn id(&self) -> &str {
+        self.id.get_or_init(|| {
+            let random = match self.runtime() {
+                Ok(runtime) => runtime.random(),
+                // With no runtime there is nothing to replay either.
+                Err(_) => std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0),
+            };
+            format!("run-{random:016x}").into()
+        })
+    }
+
+    /// Whether no further node may be visited.
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.visits.load(Relaxed) >= self.visits_max
+    }
+
+    /// Counts one more visit, and says the how-manieth it is; `None` if the limit is reached.
+    #[inline]
+    pub(crate) fn count_visit(&self) -> Option<u64> {
+        if self.many_threads {
+            let within = |visits: u64| (visits < self.visits_max).then(|| visits + 1);
+            return self.visits.fetch_update(Relaxed, Relaxed, within).ok().map(|before| before + 1);
+        }
+        let visits = self.visits.load(Relaxed) + 1;
+        if visits > self.visits_max {
+            return None;
+        }
+        self.visits.store(visits, Relaxed);
+        Some(visits)
+    }
+
+    /// The sequence of one more commit.
+    #[inline]
+    pub(crate) fn next_sequence(&self) -> u64 {
+        if self.many_threads {
+            return self.sequence.fetch_add(1, Relaxed) + 1;
+        }
+        let sequence = self.sequence.load(Relaxed) + 1;
+        self.sequence.store(sequence, Relaxed);
+        sequence
+    }
+
+    /// Why the run is cancelled, if it is. A deadline counts once it has passed, even if no timer could fire yet.
+    #[inline]
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        let token = self.token.get()?;
+        if let Some(deadline) = token.deadline()
+            && token.runtime().now() >= deadline
+        {
+            token.cancel(Cause::DeadlineExceeded);
+        }
+        token.cause()
+    }
+
+    /// The runtime that was given, else the one that is found here.
+    pub(crate) fn runtime(&self) -> Result<&Arc<dyn Runtime>, RunFault> {
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
+        }
+        let found = runtime::find().ok_or(RunFault::NoRuntime)?;
+        Ok(self.runtime.get_or_init(|| found))
+    }
+
+    /// The token of the run; made now if nobody gave or needed one before.
+    pub(crate) fn token(&self) -> Result<&CancelToken, RunFault> {
+        if let Some(token) = self.token.get() {
+            return Ok(token);
+        }
+        let runtime = Arc::clone(self.runtime()?);
+        Ok(self.token.get_or_init(|| CancelToken::root(runtime)))
+    }
+
+    /// The scope in which tasks of this run are.
+    pub(crate) fn scope(&self) -> Result<&Arc<Scope>, RunFault> {
+        if let Some(scope) = self.scope.get() {
+            return Ok(scope);
+        }
+        let token = self.token()?;
+        Ok(self.scope.get_or_init(|| Arc::new(Scope::under(token))))
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.token.get().and_then(CancelToken::deadline)
+    }
+
+    pub(crate) fn remember_undo(&self, undoable: Undoable) {
+        self.undos.lock().unwrap_or_else(PoisonError::into_inner).push(undoable);
+    }
+
+    /// All that can be undone, in the order in which it was committed.
+    pub(crate) fn take_undos(&self) -> Vec<Undoable> {
+        std::mem::take(&mut self.undos.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
