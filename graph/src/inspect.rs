@@ -97,23 +97,43 @@ impl<S> Stop<S> {
 
 /// A hash of what a run depends on. Nodes and the targets of a choice are sorted, since their order says nothing; branches are not,
 /// since theirs is the order of the merge.
+///
+/// Stored runs are compared by it, so what is written here must never change: a letter for each kind of thing, and texts with their length.
 pub(crate) fn fingerprint<S>(shape: &Shape, stops: &[Stop<S>]) -> String {
-    let mut lines: Vec<String> = Vec::with_capacity(stops.len() + 1);
-    for (node, stop) in stops.iter().enumerate() {
-        let mut to = leads_to(shape, node as u32);
-        if let LeadsTo::OneOf(targets) = &mut to {
-            targets.sort_unstable();
+    fn text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
+        bytes.push(kind);
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    let of_node = |(node, stop): (usize, &Stop<S>)| {
+        let mut bytes = Vec::new();
+        text(&mut bytes, b'n', &shape.ids[node]);
+        match leads_to(shape, node as u32) {
+            LeadsTo::Nowhere => {}
+            LeadsTo::Next(to) => text(&mut bytes, b't', &to),
+            LeadsTo::OneOf(mut targets) => {
+                targets.sort_unstable();
+                targets.iter().for_each(|to| text(&mut bytes, b'o', to));
+            }
+            LeadsTo::AllOf { heads, join } => {
+                heads.iter().for_each(|to| text(&mut bytes, b'a', to));
+                text(&mut bytes, b'j', &join);
+            }
+            LeadsTo::Each { head, join } => {
+                text(&mut bytes, b'e', &head);
+                text(&mut bytes, b'j', &join);
+            }
         }
-        let fallback = shape.fallbacks[node].map(|to| shape.name(to));
-        lines.push(format!("{:?} {to:?} {fallback:?} {:?}", shape.ids[node], stop.subgraph()));
-    }
-    lines.sort_unstable();
-    lines.push(format!("entry {:?}", shape.id(shape.entry)));
+        shape.fallbacks[node].iter().for_each(|to| text(&mut bytes, b'f', &shape.name(*to)));
+        stop.subgraph().iter().for_each(|inner| text(&mut bytes, b's', inner));
+        bytes
+    };
+    let mut nodes: Vec<Vec<u8>> = stops.iter().enumerate().map(of_node).collect();
+    nodes.sort_unstable();
+    let mut entry = Vec::new();
+    text(&mut entry, b'b', &shape.id(shape.entry));
     let mut hash = Fnv::new();
-    for line in lines {
-        hash.write(line.as_bytes());
-        hash.write(b"\n");
-    }
+    nodes.iter().chain([&entry]).for_each(|bytes| hash.write(bytes));
     hash.text()
 }
 
