@@ -1,0 +1,223 @@
+//! F4 to F6 and F9 against a model: random graphs, run by the engine and by an interpreter of a few lines that follows tokens one at a
+//! time. Same visits, same final state, same error.
+#![cfg(feature = "graph")]
+
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::{Random, RunUpdate};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// What follows a node. Ids are numbers, and the first number that is no node is the end.
+#[derive(Clone, Debug)]
+enum Next {
+    To(usize),
+    /// By the length of the trail.
+    Choice(Vec<usize>),
+    Fork {
+        heads: Vec<usize>,
+        join: usize,
+    },
+    Map {
+        head: usize,
+        items: usize,
+        join: usize,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Model {
+    nodes: Vec<Next>,
+    /// The nodes that fail, and from which length of the trail on.
+    failing: BTreeMap<usize, usize>,
+    fallbacks: BTreeMap<usize, usize>,
+    limit: u64,
+}
+
+/// Where a token has been.
+type Trail = Vec<u32>;
+
+fn merged(before: Trail, branches: Vec<Trail>) -> Trail {
+    branches.into_iter().fold(before.clone(), |mut all, branch| {
+        all.extend(&branch[before.len()..]);
+        all.push(1_000);
+        all
+    })
+}
+
+/// The interpreter: one token from `at` until it is at `until`. `Err` is the node that failed, or `None` at the limit.
+fn follow(model: &Model, visits: &mut u64, mut at: usize, until: usize, mut trail: Trail) -> Result<Trail, Option<usize>> {
+    while at != until {
+        if *visits == model.limit {
+            return Err(None);
+        }
+        *visits += 1;
+        if model.failing.get(&at).is_some_and(|from| trail.len() >= *from) {
+            at = *model.fallbacks.get(&at).ok_or(Some(at))?;
+            continue;
+        }
+        trail.push(at as u32);
+        at = match &model.nodes[at] {
+            Next::To(to) => *to,
+            Next::Choice(targets) => targets[trail.len() % targets.len()],
+            Next::Fork { heads, join } => {
+                let ends: Result<Vec<Trail>, _> =
+                    heads.iter().map(|head| follow(model, visits, *head, *join, trail.clone())).collect();
+                trail = merged(trail, ends?);
+                *join
+            }
+            Next::Map { head, items, join } => {
+                let starts = (0..*items).map(|item| trail.iter().copied().chain([item as u32]).collect());
+                let ends: Result<Vec<Trail>, _> = starts.map(|start| follow(model, visits, *head, *join, start)).collect();
+                trail = merged(trail, ends?);
+                *join
+            }
+        };
+    }
+    Ok(trail)
+}
+
+/// A random graph. Not all of them compile.
+fn random_model(random: &mut Random) -> Model {
+    let count = 1 + random.below(9);
+    let mut nodes = Vec::new();
+    for node in 0..count {
+        let near = |random: &mut Random, least: usize| match random.below(10) {
+            0 => random.below(count + 1),
+            _ => (node + least + random.below(2)).min(count),
+        };
+        let some = |random: &mut Random| {
+            let mut targets: Vec<usize> = (0..1 + random.below(3)).map(|_| near(random, 1)).collect();
+            targets.sort_unstable();
+            targets.dedup();
+            targets
+        };
+        nodes.push(match random.below(10) {
+            0..=3 => Next::To(near(random, 1)),
+            4..=6 => Next::Choice(some(random)),
+            7 => Next::Map { head: near(random, 1), items: random.below(4), join: near(random, 2) },
+            _ => Next::Fork { heads: some(random), join: near(random, 3) },
+        });
+    }
+    let mut chosen = |share: usize, below: usize| -> BTreeMap<usize, usize> {
+        (0..count).filter_map(|node| (random.below(share) == 0).then(|| (node, random.below(below)))).collect()
+    };
+    let failing = chosen(8, 6);
+    let mut fallbacks = chosen(4, 2);
+    fallbacks.iter_mut().for_each(|(node, to)| *to = (node + 1 + *to).min(count));
+    Model { nodes, failing, fallbacks, limit: if random.below(4) == 0 { random.below(12) as u64 } else { 200 } }
+}
+
+fn graph_of(model: &Model, sim: &Sim, waits: bool, spawned: bool) -> Option<CompiledGraph<Trail>> {
+    let count = model.nodes.len();
+    let name = move |node: usize| if node == count { END.to_string() } else { format!("n{node}") };
+    let fan_out = || {
+        let fan_out = FanOut::merge(merged);
+        if spawned { fan_out.spawned() } else { fan_out }
+    };
+    let mut graph = Graph::<Trail>::new("random").set_entry("n0");
+    for (node, next) in model.nodes.iter().enumerate() {
+        let (failing, runtime) = (model.failing.get(&node).copied(), sim.runtime());
+        graph = graph.add_node(name(node), move |mut trail: Trail| {
+            let runtime = Arc::clone(&runtime);
+            async move {
+                if waits && runtime.random() % 2 == 0 {
+                    runtime.sleep_until(runtime.now() + Duration::from_millis(runtime.random() % 5)).await;
+                }
+                if failing.is_some_and(|from| trail.len() >= from) {
+                    return Err("fails");
+                }
+                trail.push(node as u32);
+                Ok(trail)
+            }
+        });
+        graph = match next.clone() {
+            Next::To(to) => graph.add_edge(name(node), name(to)),
+            Next::Choice(targets) => {
+                let names: Vec<String> = targets.into_iter().map(name).collect();
+                let answers = names.clone();
+                graph.add_conditional_edge(name(node), names, move |trail: &Trail| answers[trail.len() % answers.len()].clone())
+            }
+            Next::Fork { heads, join } => {
+                graph.add_parallel_edge(name(node), heads.into_iter().map(name), name(join), fan_out())
+            }
+            Next::Map { head, items, join } => {
+                let starts = move |trail: &Trail| (0..items as u32).map(|item| [&trail[..], &[item]].concat()).collect();
+                graph.map(name(node), starts, name(head), name(join), fan_out())
+            }
+        };
+        if let Some(to) = model.fallbacks.get(&node) {
+            graph = graph.policy(name(node), Policy::new().fallback(name(*to)));
+        }
+    }
+    graph.compile().ok()
+}
+
+#[test]
+fn f4_random_graphs_run_as_a_small_interpreter_says() {
+    let mut random = Random::seeded(11);
+    let (mut sound, mut ended, mut failed, mut limited, mut forked) = (0, 0, 0, 0, 0);
+    for round in 0..30_000 {
+        let model = random_model(&mut random);
+        let sim = Sim::new(round);
+        let (waits, spawned) = (round % 2 == 1, round % 5 == 4);
+        let Some(graph) = graph_of(&model, &sim, waits, spawned) else { continue };
+        sound += 1;
+        let mut visits = 0;
+        let expected = follow(&model, &mut visits, 0, model.nodes.len(), Vec::new());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&seen);
+        let hooks = Hooks::around_nodes(move |visit, _: &Trail| noted.lock().unwrap().push(visit.node.to_string()), |_, _| {});
+        let run = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit).hooks(hooks).into_future();
+        let outcome = sim.run(run);
+        let started = seen.lock().unwrap().len() as u64;
+        let has_branches = model.nodes.iter().any(|next| !matches!(next, Next::To(_) | Next::Choice(_)));
+        forked += u32::from(has_branches && expected.is_ok());
+        assert!(started <= model.limit, "{model:?}");
+        match (outcome, expected) {
+            (Ok(trail), Ok(expected)) => {
+                assert_eq!((trail, started), (expected, visits), "{model:?}");
+                ended += 1;
+            }
+            // With branches side by side, which of several faults comes first is open.
+            (Err(error), Err(expected)) => {
+                let found = match error.fault() {
+                    RunFault::Node(failure) => Some(failure.node[1..].parse().unwrap()),
+                    RunFault::MaxIterations { .. } => None,
+                    other => panic!("{other} in {model:?}"),
+                };
+                assert!(found == expected || has_branches, "{error} and not {expected:?} in {model:?}");
+                failed += u32::from(found.is_some());
+                limited += u32::from(found.is_none());
+            }
+            (outcome, expected) => panic!("{outcome:?} and not {expected:?} in {model:?}"),
+        }
+        sim.settle();
+        assert_eq!(sim.tasks_alive(), 0, "nothing is left running");
+    }
+    let enough = sound > 5_000 && ended > 2_000 && failed > 500 && limited > 300 && forked > 500;
+    assert!(enough, "{sound} sound, {ended} ended, {failed} failed, {limited} limited, {forked} with branches");
+}
+
+#[test]
+fn f8_a_stream_ends_as_the_run_does() {
+    let mut random = Random::seeded(5);
+    for round in 0..2_000 {
+        let model = random_model(&mut random);
+        let sim = Sim::new(round);
+        let Some(graph) = graph_of(&model, &sim, true, false) else { continue };
+        let mut stream = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit).stream();
+        let streamed = sim.run(async {
+            let mut last = None;
+            while let Some(update) = stream.next().await {
+                last = Some(update);
+            }
+            last
+        });
+        let again = Sim::new(round);
+        let graph = graph_of(&model, &again, true, false).unwrap();
+        let run = again.run(graph.run(Vec::new()).on(again.runtime()).max_iterations(model.limit).into_future());
+        let Some(RunUpdate::Ended(streamed)) = streamed else { panic!("{streamed:?}") };
+        assert_eq!(streamed.ok(), run.ok(), "{model:?}");
+    }
+}
