@@ -10,13 +10,12 @@ use std::sync::Arc;
 /// A graph that can run, any number of times and at the same time. A clone is the same graph.
 pub struct CompiledGraph<S> {
     pub(crate) plan: Arc<Plan<S>>,
-    warnings: Arc<[GraphFault]>,
 }
 
 impl<S: Send + 'static> CompiledGraph<S> {
-    pub(crate) fn new(plan: Plan<S>, warnings: Vec<GraphFault>) -> Self {
+    pub(crate) fn new(plan: Plan<S>) -> Self {
         pleach_core::note_panic_places();
-        Self { plan: Arc::new(plan), warnings: warnings.into() }
+        Self { plan: Arc::new(plan) }
     }
 
     /// A run from `state`, to be set up further and awaited: `graph.run(state).max_iterations(32).await?`.
@@ -35,7 +34,7 @@ impl<S> CompiledGraph<S> {
 
     /// What was found strange and is no fault: nodes that no way leads to.
     pub fn warnings(&self) -> &[GraphFault] {
-        &self.warnings
+        &self.plan.warnings
     }
 
     /// A hash of nodes, edges, targets, joins, fallbacks and subgraphs: the same in every process, and the same whatever order they were
@@ -62,7 +61,7 @@ impl<S> CompiledGraph<S> {
 
 impl<S> Clone for CompiledGraph<S> {
     fn clone(&self) -> Self {
-        Self { plan: Arc::clone(&self.plan), warnings: Arc::clone(&self.warnings) }
+        Self { plan: Arc::clone(&self.plan) }
     }
 }
 

@@ -95,12 +95,12 @@ impl NodeContext {
 
     /// What the run was [given](crate::RunOptions::extension) of this type: a client, an address of an actor.
     pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.shared.run().extensions.iter().rev().find_map(|one| one.downcast_ref())
+        self.shared.run().extension()
     }
 
     /// Says something to whoever listens to the run: progress, a word of an answer. It costs next to nothing if nobody does.
     pub fn emit(&self, value: impl Any + Send + Sync) {
-        if let Some(listener) = &self.shared.run().listener {
+        if let Some(listener) = self.shared.run().listener() {
             listener(self.visit(), Aside::Emitted(Emission::new(value)));
         }
     }

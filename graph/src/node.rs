@@ -5,9 +5,12 @@
 
 use crate::context::NodeContext;
 use crate::shape::Target;
+use pin_project_lite::pin_project;
 use pleach_core::{BoxError, BoxFuture};
 use std::any::{Any, TypeId, type_name};
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// A step on its way: the only box that running a node costs.
 pub(crate) type NodeFuture<S> = BoxFuture<'static, Result<S, BoxError>>;
@@ -42,10 +45,7 @@ where
     E: Into<BoxError>,
 {
     fn into_node(self) -> Node<S> {
-        Node(Call::State(Box::new(move |state| {
-            let future = self(state);
-            Box::pin(async move { future.await.map_err(Into::into) })
-        })))
+        Node(Call::State(Box::new(move |state| Box::pin(Converted { future: self(state) }))))
     }
 }
 
@@ -57,10 +57,24 @@ where
     E: Into<BoxError>,
 {
     fn into_node(self) -> Node<S> {
-        Node(Call::Context(Box::new(move |cx, state| {
-            let future = self(cx, state);
-            Box::pin(async move { future.await.map_err(Into::into) })
-        })))
+        Node(Call::Context(Box::new(move |cx, state| Box::pin(Converted { future: self(cx, state) }))))
+    }
+}
+
+pin_project! {
+    /// A user's future with the error that the engine knows. An async block around it would hold it twice.
+    struct Converted<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+impl<T, E: Into<BoxError>, F: Future<Output = Result<T, E>>> Future for Converted<F> {
+    type Output = Result<T, BoxError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().future.poll(cx).map_err(Into::into)
     }
 }
 
@@ -144,10 +158,7 @@ impl Undo {
     {
         let call = move |cx, payload: Payload| -> BoxFuture<'static, Result<(), BoxError>> {
             match payload.downcast::<P>() {
-                Ok(payload) => {
-                    let future = undo(cx, *payload);
-                    Box::pin(async move { future.await.map_err(Into::into) })
-                }
+                Ok(payload) => Box::pin(Converted { future: undo(cx, *payload) }),
                 Err(_) => Box::pin(async { Err("the payload is of another type than the undo takes".into()) }),
             }
         };

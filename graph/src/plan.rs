@@ -1,9 +1,9 @@
 //! `Plan`: a compiled graph as the engine reads it. Ids are numbers, and everything has its place.
 
-use crate::FanOut;
 use crate::node::{Call, Declared, Route, Undo};
 use crate::policy::Policy;
 use crate::shape::{Shape, Target};
+use crate::{FanOut, GraphFault};
 use std::sync::Arc;
 
 /// A compiled graph.
@@ -18,6 +18,7 @@ pub(crate) struct Plan<S> {
     pub(crate) reached: Vec<bool>,
     pub(crate) needs: Needs,
     pub(crate) fingerprint: String,
+    pub(crate) warnings: Vec<GraphFault>,
 }
 
 /// What running the graph takes.

@@ -6,7 +6,8 @@ use crate::engine::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
 use crate::error::{RunError, RunFault, StartError};
 use crate::events::{Hooks, RunEvent};
 use crate::fault::nearest;
-use crate::shared::{Aside, Listener, RunWide, Shared};
+use crate::plan::Plan;
+use crate::shared::{Aside, Listener, More, RunWide, Shared};
 use crate::stream::RunStream;
 use pleach_core::{CancelToken, Runtime, Scope};
 use std::any::Any;
@@ -25,41 +26,40 @@ pub const MAX_ITERATIONS_DEFAULT: u64 = 1_000;
 pub struct RunOptions<'a, S> {
     graph: CompiledGraph<S>,
     state: S,
-    id: Option<Arc<str>>,
     visits_max: u64,
+    steps_per_poll: u32,
+    keep: Option<fn(&S) -> S>,
+    hooks: Option<Hooks<S>>,
+    anchors: Option<Box<Anchors<'a>>>,
+    more: Option<Box<More>>,
+}
+
+/// Where a run begins, and where it hangs: what gives it time, and what cancels it.
+#[derive(Default)]
+struct Anchors<'a> {
+    from: Option<String>,
     timeout: Option<Duration>,
     token: Option<CancelToken>,
-    runtime: Option<Arc<dyn Runtime>>,
     scope: Option<&'a Scope>,
-    from: Option<String>,
-    hooks: Option<Hooks<S>>,
-    keep: Option<fn(&S) -> S>,
-    extensions: Vec<Arc<dyn Any + Send + Sync>>,
-    steps_per_poll: u32,
 }
 
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
     pub(crate) fn new(graph: CompiledGraph<S>, state: S) -> Self {
-        Self {
-            graph,
-            state,
-            id: None,
-            visits_max: MAX_ITERATIONS_DEFAULT,
-            timeout: None,
-            token: None,
-            runtime: None,
-            scope: None,
-            from: None,
-            hooks: None,
-            keep: None,
-            extensions: Vec::new(),
-            steps_per_poll: STEPS_PER_POLL_MAX,
-        }
+        let (visits_max, steps_per_poll) = (MAX_ITERATIONS_DEFAULT, STEPS_PER_POLL_MAX);
+        Self { graph, state, visits_max, steps_per_poll, keep: None, hooks: None, anchors: None, more: None }
+    }
+
+    fn anchors(&mut self) -> &mut Anchors<'a> {
+        self.anchors.get_or_insert_default()
+    }
+
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
     }
 
     /// The id of the run. Without one it gets a random one.
     pub fn id(mut self, id: impl Into<Arc<str>>) -> Self {
-        self.id = Some(id.into());
+        self.more().id = OnceLock::from(id.into());
         self
     }
 
@@ -71,20 +71,20 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 
     /// Cancels the run with `Cause::DeadlineExceeded` so long after its start.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.anchors().timeout = Some(timeout);
         self
     }
 
     /// Cancels the run when `token` is cancelled.
     pub fn token(mut self, token: &CancelToken) -> Self {
-        self.token = Some(token.clone());
+        self.anchors().token = Some(token.clone());
         self
     }
 
     /// Takes clock, tasks and chance from this runtime. Without it, from the scope or token, else from the actor or task that awaits the
     /// run, else from the current Tokio runtime.
     pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.runtime = Some(runtime);
+        self.more().runtime = OnceLock::from(runtime);
         self
     }
 
@@ -94,12 +94,14 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     where
         'a: 'b,
     {
-        RunOptions { scope: Some(scope), ..self }
+        let mut run: RunOptions<'b, S> = self;
+        run.anchors().scope = Some(scope);
+        run
     }
 
     /// Starts at this node in place of the entry. It must not be inside a fan-out.
     pub fn from(mut self, node: impl Into<String>) -> Self {
-        self.from = Some(node.into());
+        self.anchors().from = Some(node.into());
         self
     }
 
@@ -114,7 +116,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 
     /// Lets nodes find `value` by its type: [`NodeContext::extension`](crate::NodeContext::extension).
     pub fn extension(mut self, value: impl Any + Send + Sync) -> Self {
-        self.extensions.push(Arc::new(value));
+        self.more().extensions.push(Arc::new(value));
         self
     }
 
@@ -137,89 +139,85 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         RunStream::of(self)
     }
 
-    fn start(self) -> Result<RunFuture<S>, RunError<S>> {
+    #[inline]
+    fn start(mut self) -> RunFuture<S> {
         let plan = &self.graph.plan;
-        let start = match self.start_node() {
-            Ok(start) => start,
-            Err(error) => return Err(RunError::new(RunFault::Start(error), Some(self.state))),
-        };
+        if let Some(hooks) = &self.hooks {
+            let hooks = hooks.clone();
+            self.more.get_or_insert_default().listener = Some(listener(hooks));
+        }
         let run = RunWide {
-            id: self.id.map_or_else(OnceLock::new, OnceLock::from),
             visits_max: self.visits_max,
             many_threads: plan.needs.threads,
-            extensions: self.extensions,
-            listener: self.hooks.clone().map(listener),
+            more: self.more.map_or_else(OnceLock::new, OnceLock::from),
             ..RunWide::default()
         };
-        let tokens = Anchors { runtime: self.runtime, token: self.token, scope: self.scope, timeout: self.timeout };
-        let scope = match tokens.tie(&run, plan.needs.runtime) {
-            Ok(scope) => scope,
-            Err(fault) => return Err(RunError::new(fault, Some(self.state))),
-        };
+        let (mut start, mut scope) = (plan.shape.entry, None);
+        if self.anchors.is_some() || plan.needs.runtime {
+            match tie(plan, &run, *self.anchors.unwrap_or_default()) {
+                Ok((at, within)) => (start, scope) = (at, within),
+                Err(fault) => return RunFuture(Place::NotStarted(Some(RunError::new(fault, Some(self.state))))),
+            }
+        }
         let shared = Shared::of_run(Arc::clone(&plan.names), run);
         let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll };
-        let engine = Engine::new(Arc::clone(plan), shared, setup, self.state);
-        Ok(match scope {
-            None => RunFuture(Place::Here(engine)),
-            Some(scope) => RunFuture(Place::Elsewhere(driven::launch(scope, engine))),
+        let engine = Engine::new(self.graph.plan, shared, setup, self.state);
+        RunFuture(match scope {
+            None => Place::Here(engine),
+            Some(scope) => Place::Elsewhere(driven::launch(scope, engine)),
         })
     }
+}
 
-    fn start_node(&self) -> Result<u32, StartError> {
-        let plan = &self.graph.plan;
-        let Some(from) = &self.from else { return Ok(plan.shape.entry) };
-        let node = from.clone();
-        let Some(start) = plan.names.iter().position(|name| **name == **from) else {
-            let did_you_mean = nearest(from, plan.names.iter().map(|name| &**name));
+/// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to run in
+/// one.
+fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
+    let Anchors { from, timeout, token, scope } = anchors;
+    let start = match from {
+        None => plan.shape.entry,
+        Some(from) => plan.start_at(from).map_err(RunFault::Start)?,
+    };
+    let scope = match scope.map(|scope| (scope, scope.token())) {
+        None => None,
+        Some((scope, token)) => {
+            run.more().runtime.get_or_init(|| Arc::clone(token.runtime()));
+            Some(Arc::new(scope.scope(run.id()).map_err(RunFault::Refused)?))
+        }
+    };
+    let above = token.or_else(|| scope.as_ref().map(|scope| scope.token()));
+    if let Some(above) = &above {
+        run.more().runtime.get_or_init(|| Arc::clone(above.runtime()));
+    }
+    if plan.needs.runtime || timeout.is_some() {
+        run.runtime()?;
+    }
+    let token = match (above, timeout) {
+        (None, None) => None,
+        (Some(above), None) => Some(above.child()),
+        (above, Some(timeout)) => {
+            let runtime = run.runtime()?;
+            let above = above.unwrap_or_else(|| CancelToken::root(Arc::clone(runtime)));
+            Some(above.child_for(timeout))
+        }
+    };
+    token.into_iter().for_each(|token| drop(run.token.set(token)));
+    scope.iter().for_each(|scope| drop(run.more().scope.set(Arc::clone(scope))));
+    Ok((start, scope))
+}
+
+impl<S> Plan<S> {
+    fn start_at(&self, node: String) -> Result<u32, StartError> {
+        let Some(start) = self.names.iter().position(|name| **name == *node) else {
+            let did_you_mean = nearest(&node, self.names.iter().map(|name| &**name));
             return Err(StartError::Unknown { node, did_you_mean });
         };
-        if !plan.reached[start] {
+        if !self.reached[start] {
             return Err(StartError::Unreachable { node });
         }
-        match plan.fan_outs[start] {
-            Some(fork) => Err(StartError::InBranch { node, fan_out: plan.shape.id(fork) }),
+        match self.fan_outs[start] {
+            Some(fork) => Err(StartError::InBranch { node, fan_out: self.shape.id(fork) }),
             None => Ok(start as u32),
         }
-    }
-}
-
-/// Where a run hangs: what gives it time, and what cancels it.
-struct Anchors<'a> {
-    runtime: Option<Arc<dyn Runtime>>,
-    token: Option<CancelToken>,
-    scope: Option<&'a Scope>,
-    timeout: Option<Duration>,
-}
-
-impl Anchors<'_> {
-    /// Gives the run its runtime and its token, as far as it needs them, and its scope, if it is to run in one.
-    fn tie(self, run: &RunWide, needs_runtime: bool) -> Result<Option<Arc<Scope>>, RunFault> {
-        let scope = match self.scope.map(|scope| (scope, scope.token())) {
-            None => None,
-            Some((scope, token)) => {
-                run.runtime.get_or_init(|| Arc::clone(token.runtime()));
-                Some(Arc::new(scope.scope(run.id()).map_err(RunFault::Refused)?))
-            }
-        };
-        let above = self.token.or_else(|| scope.as_ref().map(|scope| scope.token()));
-        if let Some(runtime) = self.runtime.or_else(|| above.as_ref().map(|token| Arc::clone(token.runtime()))) {
-            run.runtime.get_or_init(|| runtime);
-        }
-        if needs_runtime || self.timeout.is_some() {
-            run.runtime()?;
-        }
-        let token = match (above, self.timeout) {
-            (None, None) => None,
-            (Some(above), None) => Some(above.child()),
-            (above, Some(timeout)) => {
-                let runtime = run.runtime()?;
-                let above = above.unwrap_or_else(|| CancelToken::root(Arc::clone(runtime)));
-                Some(above.child_for(timeout))
-            }
-        };
-        token.into_iter().for_each(|token| drop(run.token.set(token)));
-        scope.iter().for_each(|scope| drop(run.scope.set(Arc::clone(scope))));
-        Ok(scope)
     }
 }
 
@@ -239,19 +237,14 @@ impl<S: Send + 'static> IntoFuture for RunOptions<'_, S> {
     type IntoFuture = RunFuture<S>;
 
     fn into_future(self) -> RunFuture<S> {
-        self.start().unwrap_or_else(|error| RunFuture(Place::NotStarted(Some(error))))
+        self.start()
     }
 }
 
 impl<S> fmt::Debug for RunOptions<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { graph, id, visits_max, timeout, .. } = self;
-        f.debug_struct("RunOptions")
-            .field("graph", graph)
-            .field("id", id)
-            .field("max_iterations", visits_max)
-            .field("timeout", timeout)
-            .finish_non_exhaustive()
+        let Self { graph, visits_max, .. } = self;
+        f.debug_struct("RunOptions").field("graph", graph).field("max_iterations", visits_max).finish_non_exhaustive()
     }
 }
 

@@ -25,17 +25,23 @@ pub(crate) struct Shared {
 /// What belongs to the whole run. In a subgraph it is left empty.
 #[derive(Default)]
 pub(crate) struct RunWide {
-    pub(crate) id: OnceLock<Arc<str>>,
     pub(crate) visits_max: u64,
     pub(crate) many_threads: bool,
+    pub(crate) visits: AtomicU64,
+    pub(crate) sequence: AtomicU64,
+    pub(crate) token: OnceLock<CancelToken>,
+    pub(crate) more: OnceLock<Box<More>>,
+}
+
+/// What many runs have nothing of.
+#[derive(Default)]
+pub(crate) struct More {
+    pub(crate) id: OnceLock<Arc<str>>,
     pub(crate) extensions: Vec<Arc<dyn Any + Send + Sync>>,
     pub(crate) listener: Option<Listener>,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
-    pub(crate) token: OnceLock<CancelToken>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
-    pub(crate) visits: AtomicU64,
-    pub(crate) sequence: AtomicU64,
-    pub(crate) undos: Mutex<Vec<Undoable>>,
+    undos: Mutex<Vec<Undoable>>,
 }
 
 /// Hears what happens where the state is of another type, or there is none.
@@ -91,8 +97,21 @@ impl Shared {
 }
 
 impl RunWide {
+    pub(crate) fn more(&self) -> &More {
+        self.more.get_or_init(Box::default)
+    }
+
+    #[inline]
+    pub(crate) fn listener(&self) -> Option<&Listener> {
+        self.more.get()?.listener.as_ref()
+    }
+
+    pub(crate) fn extension<T: Any>(&self) -> Option<&T> {
+        self.more.get()?.extensions.iter().rev().find_map(|one| one.downcast_ref())
+    }
+
     pub(crate) fn id(&self) -> &str {
-        self.id.get_or_init(|| {
+        self.more().id.get_or_init(|| {
             let random = match self.runtime() {
                 Ok(runtime) => runtime.random(),
                 // With no runtime there is nothing to replay either.
@@ -134,8 +153,13 @@ impl RunWide {
         sequence
     }
 
-    /// Why the run is cancelled, if it is. A deadline counts once it has passed, even if no timer could fire yet.
+    /// Whether the run is cancelled.
     #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.token.get().is_some() && self.cause().is_some()
+    }
+
+    /// Why the run is cancelled, if it is. A deadline counts once it has passed, even if no timer could fire yet.
     pub(crate) fn cause(&self) -> Option<Cause> {
         let token = self.token.get()?;
         if let Some(deadline) = token.deadline()
@@ -148,11 +172,12 @@ impl RunWide {
 
     /// The runtime that was given, else the one that is found here.
     pub(crate) fn runtime(&self) -> Result<&Arc<dyn Runtime>, RunFault> {
-        if let Some(runtime) = self.runtime.get() {
+        let place = &self.more().runtime;
+        if let Some(runtime) = place.get() {
             return Ok(runtime);
         }
         let found = runtime::find().ok_or(RunFault::NoRuntime)?;
-        Ok(self.runtime.get_or_init(|| found))
+        Ok(place.get_or_init(|| found))
     }
 
     /// The token of the run; made now if nobody gave or needed one before.
@@ -166,11 +191,12 @@ impl RunWide {
 
     /// The scope in which tasks of this run are.
     pub(crate) fn scope(&self) -> Result<&Arc<Scope>, RunFault> {
-        if let Some(scope) = self.scope.get() {
+        let place = &self.more().scope;
+        if let Some(scope) = place.get() {
             return Ok(scope);
         }
         let token = self.token()?;
-        Ok(self.scope.get_or_init(|| Arc::new(Scope::under(token))))
+        Ok(place.get_or_init(|| Arc::new(Scope::under(token))))
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -178,11 +204,12 @@ impl RunWide {
     }
 
     pub(crate) fn remember_undo(&self, undoable: Undoable) {
-        self.undos.lock().unwrap_or_else(PoisonError::into_inner).push(undoable);
+        self.more().undos.lock().unwrap_or_else(PoisonError::into_inner).push(undoable);
     }
 
     /// All that can be undone, in the order in which it was committed.
     pub(crate) fn take_undos(&self) -> Vec<Undoable> {
-        std::mem::take(&mut self.undos.lock().unwrap_or_else(PoisonError::into_inner))
+        let Some(more) = self.more.get() else { return Vec::new() };
+        std::mem::take(&mut more.undos.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -27,26 +27,34 @@ impl TokenId {
 
 /// Where a token stands among the branches of the fan-outs around it: the outermost first, nothing outside of any.
 #[derive(Clone, Default)]
-pub struct BranchPath(Option<Arc<Step>>);
-
-struct Step {
-    outer: BranchPath,
-    fork: u64,
+pub struct BranchPath {
+    fan_out: Option<Arc<FanOutAt>>,
     branch: u32,
 }
 
+/// One fan-out of a run: where it stands, and the commit that opened it. Its branches share it.
+pub(crate) struct FanOutAt {
+    outer: BranchPath,
+    fork: u64,
+}
+
 impl BranchPath {
-    pub(crate) fn push(&self, fork: u64, branch: u32) -> Self {
-        Self(Some(Arc::new(Step { outer: self.clone(), fork, branch })))
+    /// The fan-out that the commit `fork` opened at this path.
+    pub(crate) fn fan_out(&self, fork: u64) -> Arc<FanOutAt> {
+        Arc::new(FanOutAt { outer: self.clone(), fork })
+    }
+
+    pub(crate) fn branch_of(fan_out: &Arc<FanOutAt>, branch: u32) -> Self {
+        Self { fan_out: Some(Arc::clone(fan_out)), branch }
     }
 
     /// The numbers of the branches, the outermost first; empty outside of any fan-out.
     pub fn branches(&self) -> Vec<usize> {
         let mut branches = Vec::new();
         let mut at = self;
-        while let Some(step) = &at.0 {
-            branches.push(step.branch as usize);
-            at = &step.outer;
+        while let Some(fan_out) = &at.fan_out {
+            branches.push(at.branch as usize);
+            at = &fan_out.outer;
         }
         branches.reverse();
         branches
@@ -57,24 +65,24 @@ impl BranchPath {
 impl PartialEq for BranchPath {
     fn eq(&self, other: &Self) -> bool {
         let (mut a, mut b) = (self, other);
-        while let (Some(one), Some(two)) = (&a.0, &b.0) {
-            if (one.fork, one.branch) != (two.fork, two.branch) {
+        while let (Some(one), Some(two)) = (&a.fan_out, &b.fan_out) {
+            if (one.fork, a.branch) != (two.fork, b.branch) {
                 return false;
             }
             (a, b) = (&one.outer, &two.outer);
         }
-        a.0.is_none() && b.0.is_none()
+        a.fan_out.is_none() && b.fan_out.is_none()
     }
 }
 
 impl Eq for BranchPath {}
 
 /// A loop and not recursion: fan-outs may be nested deeply.
-impl Drop for BranchPath {
+impl Drop for FanOutAt {
     fn drop(&mut self) {
-        let mut step = self.0.take();
-        while let Some(mut last) = step.and_then(Arc::into_inner) {
-            step = last.outer.0.take();
+        let mut fan_out = self.outer.fan_out.take();
+        while let Some(mut last) = fan_out.and_then(Arc::into_inner) {
+            fan_out = last.outer.fan_out.take();
         }
     }
 }
@@ -131,7 +139,11 @@ mod tests {
 
     #[test]
     fn a_path_lists_branches_from_the_outside() {
-        assert_eq!(BranchPath::default().push(3, 1).push(7, 4).branches(), [1, 4]);
+        let inside = |path: &BranchPath, fork, branch| BranchPath::branch_of(&path.fan_out(fork), branch);
+        let root = BranchPath::default();
+        let deep = inside(&inside(&root, 3, 1), 7, 4);
+        assert_eq!(deep.branches(), [1, 4]);
+        assert!(deep == inside(&inside(&root, 3, 1), 7, 4) && deep != inside(&inside(&root, 4, 1), 7, 4) && deep != root);
         assert!(BranchPath::default().branches().is_empty());
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<Compiled
     stops.iter().for_each(|stop| needs.add(stop));
     let fingerprint = inspect::fingerprint(&shape, &stops);
     let names = shape.ids.iter().cloned().collect();
-    Ok(CompiledGraph::new(Plan { name: graph.name, shape, names, stops, fan_outs, reached, needs, fingerprint }, warnings))
+    Ok(CompiledGraph::new(Plan { name: graph.name, shape, names, stops, fan_outs, reached, needs, fingerprint, warnings }))
 }
 
 /// The edges of each node.

@@ -7,6 +7,7 @@ use super::Outcome;
 use super::lane::{Lane, Phase};
 use super::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
 use crate::error::RunError;
+use crate::token::FanOutAt;
 use pleach_core::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +40,10 @@ pub(super) struct Open<S> {
     pub(super) parent: usize,
     /// The commit that opened it.
     pub(super) sequence: u64,
+    /// Where its branches stand.
+    pub(super) path: Arc<FanOutAt>,
+    /// Whether their nodes run as tasks.
+    pub(super) spawned: bool,
     /// The state before it.
     pub(super) before: S,
     /// The states of branches of a `map` that have not started.
@@ -69,6 +74,13 @@ impl<S> Branches<S> {
         self.lanes.iter().flatten()
     }
 
+    /// Makes room for so many more lanes.
+    pub(super) fn reserve(&mut self, lanes: usize) {
+        self.lanes.reserve(lanes.saturating_sub(self.free.len()));
+        self.queue.reserve(lanes);
+        self.free.reserve(lanes);
+    }
+
     /// Adds a lane, which can go on at once.
     pub(super) fn add(&mut self, lane: Lane<S>) {
         let place = self.free.pop().unwrap_or(self.lanes.len());
@@ -84,7 +96,17 @@ impl<S> Branches<S> {
         self.lanes.get_mut(number - 1)?.as_mut()
     }
 
-    pub(super) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
+    /// Lets go of a lane that has ended, and gives its place and branch, and its state.
+    pub(super) fn end(&mut self, number: usize) -> Option<((u32, u32), Option<S>)> {
+        let slot = self.lanes.get_mut(number - 1)?;
+        let lane = slot.as_mut()?;
+        let ended = (lane.home?, lane.state.take());
+        *slot = None;
+        self.free.push(number - 1);
+        Some(ended)
+    }
+
+    fn remove(&mut self, number: usize) -> Option<Lane<S>> {
         let lane = self.lanes.get_mut(number - 1)?.take()?;
         self.free.push(number - 1);
         Some(lane)
@@ -92,7 +114,8 @@ impl<S> Branches<S> {
 
     /// Takes out all lanes of one fan-out.
     pub(super) fn remove_all(&mut self, place: usize) -> Vec<Lane<S>> {
-        let is_of_it = |lane: &Option<Lane<S>>| matches!(lane, Some(Lane { home: Some((home, _)), .. }) if *home == place);
+        let is_of_it =
+            |lane: &Option<Lane<S>>| matches!(lane, Some(Lane { home: Some((home, _)), .. }) if *home as usize == place);
         let numbers: Vec<usize> = (1..=self.lanes.len()).filter(|number| is_of_it(&self.lanes[number - 1])).collect();
         numbers.into_iter().filter_map(|number| self.remove(number)).collect()
     }

@@ -13,7 +13,7 @@ use crate::events::{self, RunEvent};
 use crate::fan_out::Merge;
 use crate::plan::{Fork, Heads, Plan, Way};
 use crate::policy::Elapsed;
-use crate::token::TokenId;
+use crate::token::{BranchPath, TokenId};
 use pleach_core::{Cause, Reason, catch_panic};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -93,9 +93,10 @@ impl<S: Send + 'static> Engine<S> {
     /// Fans out from a lane whose node is done.
     fn fork_from(&mut self, plan: &Plan<S>, parent: usize, sequence: u64) -> Rise<S> {
         let lane = self.lane(parent);
-        let node = lane.at;
+        let (node, path) = (lane.at, lane.path.fan_out(sequence));
         let before = lane.state.take().expect("a lane that forks has its state");
         let Fork { heads, options, .. } = fork_of(plan, node);
+        let spawned = lane.spawned || options.spawned;
         let (total, items) = match heads {
             Heads::Each(heads, _) => (heads.len(), None),
             Heads::Map(_, items) => match catch_panic(|| items(&before)) {
@@ -113,11 +114,27 @@ impl<S: Send + 'static> Engine<S> {
             hooks.call(&RunEvent::Forked { node, branches: total, state: &before });
         }
         let ended = (0..total).map(|_| None).collect();
-        let (started, running, first_error) = (0, 0, None);
-        let open = Open { node, parent, sequence, before, items, total, started, running, ended, first_error, timer };
-        let place = self.branches.get_or_insert_with(Branches::new).open(open);
+        let open = Open {
+            node,
+            parent,
+            sequence,
+            path,
+            spawned,
+            before,
+            items,
+            total,
+            started: 0,
+            running: 0,
+            ended,
+            first_error: None,
+            timer,
+        };
+        let at_once = options.limit.unwrap_or(total).min(total);
+        let branches = self.branches.get_or_insert_with(Branches::new);
+        branches.reserve(at_once);
+        let place = branches.open(open);
         self.lane(parent).phase = Phase::Forked(place);
-        for _ in 0..options.limit.unwrap_or(total).min(total) {
+        for _ in 0..at_once {
             if let Err(error) = self.start_branch(plan, place) {
                 return self.fail_fan_out(place, error);
             }
@@ -127,14 +144,9 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Starts the next branch of a fan-out.
     fn start_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<(), RunError<S>> {
-        let parent = self.opened(place).parent;
-        let (path, is_spawned) = {
-            let lane = self.lane(parent);
-            (lane.path.clone(), lane.spawned)
-        };
         let open = self.opened(place);
         let (node, sequence, branch) = (open.node, open.sequence, open.started);
-        let Fork { heads, join, options } = fork_of(plan, node);
+        let Fork { heads, join, .. } = fork_of(plan, node);
         let (head, state) = match heads {
             Heads::Each(heads, clone) => (heads[branch], catch_panic(|| clone(&open.before))),
             Heads::Map(head, _) => {
@@ -149,9 +161,10 @@ impl<S: Send + 'static> Engine<S> {
         open.started += 1;
         open.running += 1;
         let branch = branch as u32;
-        let mut lane = Lane::new(head, state, TokenId { sequence, branch }, path.push(sequence, branch), *join);
-        lane.home = Some((place, branch));
-        lane.spawned = is_spawned || options.spawned;
+        let path = BranchPath::branch_of(&open.path, branch);
+        let mut lane = Lane::new(head, state, TokenId { sequence, branch }, path, *join);
+        lane.home = Some((place as u32, branch));
+        lane.spawned = open.spawned;
         self.branches.get_or_insert_with(Branches::new).add(lane);
         Ok(())
     }
@@ -176,11 +189,9 @@ impl<S: Send + 'static> Engine<S> {
             }
             ended => ended,
         };
-        let lane = self.branches.as_mut().and_then(|branches| branches.remove(number));
-        let (place, branch, state) = match lane {
-            Some(Lane { home: Some((place, branch)), state, .. }) => (place, branch as usize, state),
-            _ => unreachable!("a lane that is not the root belongs to a fan-out"),
-        };
+        let lane = self.branches.as_mut().and_then(|branches| branches.end(number));
+        let ((place, branch), state) = lane.expect("a lane that is not the root belongs to a fan-out");
+        let (place, branch) = (place as usize, branch as usize);
         let node = self.opened(place).node;
         let options = &fork_of(plan, node).options;
         let ended = match ended {

@@ -1,8 +1,8 @@
 //! `Lane`: one token on its way: where it is, what it holds, and the attempt at a node that it waits for.
 
 use super::spawned::Spawned;
-use crate::context::{NodeContext, UndoSlot};
-use crate::node::{Call, NodeFuture};
+use crate::context::UndoSlot;
+use crate::node::NodeFuture;
 use crate::policy::Elapsed;
 use crate::shape::Target;
 use crate::token::{BranchPath, TokenId};
@@ -27,7 +27,7 @@ pub(super) struct Lane<S> {
     /// Where it ends: the join of its fan-out.
     pub(super) join: Target,
     /// Its fan-out among the open ones, and its branch there.
-    pub(super) home: Option<(usize, u32)>,
+    pub(super) home: Option<(u32, u32)>,
     /// Its nodes run as tasks of their own.
     pub(super) spawned: bool,
 }
@@ -37,7 +37,7 @@ pub(super) enum Phase<S> {
     Start,
     /// Before an attempt at it.
     Attempt,
-    Running(Box<Running<S>>),
+    Running(Running<S>),
     /// Until the next attempt.
     Waiting(BoxFuture<'static, ()>),
     /// Until its fan-out is joined.
@@ -47,7 +47,8 @@ pub(super) enum Phase<S> {
 /// An attempt that has not ended at once.
 pub(super) struct Running<S> {
     pub(super) work: Work<S>,
-    pub(super) timer: Option<(BoxFuture<'static, ()>, Duration)>,
+    /// For a node with a timeout.
+    pub(super) timer: Option<Box<(BoxFuture<'static, ()>, Duration)>>,
     pub(super) undo: Option<Arc<UndoSlot>>,
 }
 
@@ -97,20 +98,11 @@ impl<S: Send + 'static> Lane<S> {
     pub(super) fn put_down(&mut self) -> (Option<Arc<UndoSlot>>, Result<(), Reason>) {
         match std::mem::replace(&mut self.phase, Phase::Start) {
             Phase::Running(running) => {
-                let Running { work, timer, undo } = *running;
+                let Running { work, timer, undo } = running;
                 (undo, catch_panic(|| drop((work, timer))))
             }
             _ => (None, Ok(())),
         }
-    }
-}
-
-#[inline]
-pub(super) fn call<S>(call: &Call<S>, context: Option<NodeContext>, state: S) -> NodeFuture<S> {
-    match (call, context) {
-        (Call::State(call), _) => call(state),
-        (Call::Context(call), Some(context)) => call(context, state),
-        (Call::Context(_), None) => Box::pin(async { Err("a node that takes a context was called without one".into()) }),
     }
 }
 
@@ -123,7 +115,7 @@ impl<S: Send + 'static> Running<S> {
             },
             Work::Elsewhere(spawned) => spawned.poll(cx),
         };
-        if let (Poll::Pending, Some((timer, timeout))) = (&polled, &mut self.timer)
+        if let (Poll::Pending, Some((timer, timeout))) = (&polled, self.timer.as_deref_mut())
             && timer.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Err(Reason::Error(Elapsed { timeout: *timeout }.into())));

@@ -12,6 +12,7 @@ mod branches;
 mod forks;
 mod lane;
 mod spawned;
+mod sprint;
 mod step;
 pub(crate) mod subgraph;
 mod undo;
@@ -66,6 +67,8 @@ pub(crate) struct Setup<S> {
 }
 
 impl<S: Send + 'static> Engine<S> {
+    // Built where it will lie, rather than moved there.
+    #[inline(always)]
     pub(crate) fn new(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: S) -> Self {
         let sequence = shared.run().next_sequence();
         let root = Lane::new(setup.start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End);
@@ -85,7 +88,7 @@ impl<S: Send + 'static> Engine<S> {
     pub(crate) fn of_subgraph(plan: Arc<Plan<S>>, shared: Shared, branch: &BranchPath, state: S) -> Self {
         let setup = Setup { start: plan.shape.entry, hooks: None, keep: None, steps_per_poll: STEPS_PER_POLL_MAX };
         let mut engine = Self::new(plan, shared, setup, state);
-        engine.root.path = branch.push(engine.root.token.sequence, 0);
+        engine.root.path = BranchPath::branch_of(&branch.fan_out(engine.root.token.sequence), 0);
         engine
     }
 

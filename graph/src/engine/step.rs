@@ -11,13 +11,13 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use super::lane::{Ended, Lane, Phase, Running, Work, call};
+use super::lane::{Ended, Lane, Phase, Running, Work};
 use super::spawned::Spawned;
 use super::subgraph;
 use crate::context::{NodeContext, Rare, UndoSlot};
 use crate::error::{During, RouterError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent, Visit};
-use crate::node::{Call, Route};
+use crate::node::{Call, Declared, Route};
 use crate::plan::{Care, Plan, Stop, Way};
 use crate::policy::{FailedAttempt, Verdict};
 use crate::shape::Target;
@@ -60,6 +60,12 @@ impl<S: Send + 'static> Driver<S> {
                     if self.share == 0 {
                         return Turn::Spent;
                     }
+                    if self.is_plain(stop, lane) {
+                        match self.sprint(plan, lane, cx) {
+                            Some(turn) => return turn,
+                            None => continue,
+                        }
+                    }
                     if let Err(error) = self.enter(lane) {
                         return Turn::Failed(error);
                     }
@@ -91,8 +97,7 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// The checks before a node.
-    #[inline]
-    fn enter(&mut self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
+    pub(super) fn enter(&mut self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
         let run = self.shared.run();
         let spent = |lane: &mut Lane<S>| {
             let (limit, next) = (run.visits_max, self.shared.name(lane.at).to_string());
@@ -114,42 +119,8 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// Calls the node and polls it for the first time.
-    #[inline]
     fn begin(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Poll<Result<Ended<S>, RunFault>> {
         let state = lane.state.take().expect("a lane before a node has its state");
-        if stop.care.is_some() || self.hooks.is_some() || self.keep.is_some() || lane.spawned || self.shared.is_subgraph() {
-            return self.begin_with_care(stop, lane, state, cx);
-        }
-        let context = match stop.call {
-            Call::State(_) => None,
-            Call::Context(_) => Some(self.context(lane, None)),
-        };
-        // The future of a node that does not wait is never moved out of here.
-        let called = catch_panic(|| {
-            let mut work = call(&stop.call, context, state);
-            match work.as_mut().poll(cx) {
-                Poll::Ready(result) => Ok(result),
-                Poll::Pending => Err(work),
-            }
-        });
-        match called {
-            Ok(Ok(result)) => Poll::Ready(Ok(result.map_err(Reason::Error))),
-            Ok(Err(work)) => {
-                lane.phase = Phase::Running(Box::new(Running { work: Work::Here(work), timer: None, undo: None }));
-                Poll::Pending
-            }
-            Err(reason) => Poll::Ready(Ok(Err(reason))),
-        }
-    }
-
-    /// The same where a policy, an undo, a hook or a thread is in play.
-    fn begin_with_care(
-        &mut self,
-        stop: &Stop<S>,
-        lane: &mut Lane<S>,
-        state: S,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Ended<S>, RunFault>> {
         let care = stop.care.as_deref();
         if let Some(keep) = care.and_then(|care| care.policy.keep).or(self.keep)
             && lane.kept.is_none()
@@ -169,16 +140,19 @@ impl<S: Send + 'static> Driver<S> {
                 Err(fault) => return Poll::Ready(Err(fault)),
             };
             let deadline = runtime.now() + timeout;
-            timer = Some((runtime.sleep_until(deadline), timeout));
+            timer = Some(Box::new((runtime.sleep_until(deadline), timeout)));
             rare.deadline = Some(deadline);
         }
         let undo = care.and_then(|care| care.undo.as_ref()).map(|_| Arc::new(UndoSlot::default()));
         rare.undo.clone_from(&undo);
-        let context = match stop.call {
-            Call::State(_) => None,
-            Call::Context(_) => Some(self.context(lane, Some(rare))),
+        let work = match &stop.call {
+            Call::State(call) => catch_panic(|| call(state)),
+            Call::Context(call) => {
+                let context = self.context(lane, Some(rare));
+                catch_panic(|| call(context, state))
+            }
         };
-        let work = match catch_panic(|| call(&stop.call, context, state)) {
+        let work = match work {
             Ok(work) => work,
             Err(reason) => return Poll::Ready(Ok(Err(reason))),
         };
@@ -191,13 +165,13 @@ impl<S: Send + 'static> Driver<S> {
         } else {
             Work::Here(work)
         };
-        let mut running = Box::new(Running { work, timer, undo });
+        let mut running = Running { work, timer, undo };
         let polled = running.poll(cx);
         lane.phase = Phase::Running(running);
         polled.map(Ok)
     }
 
-    fn context(&self, lane: &Lane<S>, rare: Option<Rare>) -> NodeContext {
+    pub(super) fn context(&self, lane: &Lane<S>, rare: Option<Rare>) -> NodeContext {
         let rare = rare.filter(|rare| rare.deadline.is_some() || rare.undo.is_some());
         NodeContext {
             shared: Arc::clone(&self.shared),
@@ -211,7 +185,6 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// After an attempt: on to the next node, or whatever the policy says about its failure.
-    #[inline]
     fn settle(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, ended: Ended<S>) -> Result<Option<Turn<S>>, RunError<S>> {
         let (undo, dropped) = lane.put_down();
         match dropped.and(ended) {
@@ -224,7 +197,12 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    fn failed(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, reason: Reason) -> Result<Option<Turn<S>>, RunError<S>> {
+    pub(super) fn failed(
+        &mut self,
+        stop: &Stop<S>,
+        lane: &mut Lane<S>,
+        reason: Reason,
+    ) -> Result<Option<Turn<S>>, RunError<S>> {
         let reason = match subgraph::halted(reason) {
             Ok(fault) => return Err(RunError::new(fault, lane.kept.take())),
             Err(reason) => Arc::new(reason),
@@ -286,17 +264,16 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// From a node that is done: router, commit, and on.
-    #[inline]
     fn leave(
         &mut self,
         stop: &Stop<S>,
         lane: &mut Lane<S>,
         undo: Option<Arc<UndoSlot>>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
-        let to = match &stop.way {
-            Way::To(to) => Ok(Some(*to)),
-            Way::Choice { .. } => self.route(stop, lane).map(Some),
-            Way::Fork(_) => Ok(None),
+        let to = match (&stop.way, &lane.state) {
+            (Way::Choice { route, declared }, Some(state)) => self.route(route, declared, lane, state).map(Some),
+            (Way::To(to), _) => Ok(Some(*to)),
+            _ => Ok(None),
         };
         // What the node did is kept before a failing router is looked at: only the router would run again.
         let sequence = self.commit(stop, lane, undo)?;
@@ -307,8 +284,7 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    fn route(&self, stop: &Stop<S>, lane: &Lane<S>) -> Result<Target, RunFault> {
-        let (Way::Choice { route, declared }, Some(state)) = (&stop.way, &lane.state) else { return Ok(Target::End) };
+    pub(super) fn route(&self, route: &Route<S>, declared: &[Declared], lane: &Lane<S>, state: &S) -> Result<Target, RunFault> {
         let answer = catch_panic(|| match route {
             Route::State(route) => route(state, declared),
             Route::Context(route) => route(&self.context(lane, None), state, declared),
@@ -326,7 +302,6 @@ impl<S: Send + 'static> Driver<S> {
     /// Commits a step, before anything follows it: what can be undone is remembered, and the step gets its sequence.
     ///
     /// A stored run will write its row here.
-    #[inline]
     fn commit(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, undo: Option<Arc<UndoSlot>>) -> Result<u64, RunError<S>> {
         lane.kept = None;
         if let (Some(slot), Some(care)) = (undo, &stop.care)
@@ -358,7 +333,7 @@ impl<S: Send + 'static> Driver<S> {
         if self.hooks.is_some() {
             self.tell_only(lane, event);
         } else if self.shared.is_subgraph()
-            && let Some(listener) = &self.shared.run().listener
+            && let Some(listener) = self.shared.run().listener()
         {
             listener(self.visit(lane), aside());
         }
