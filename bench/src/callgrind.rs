@@ -7,6 +7,7 @@ use std::env;
 use std::io;
 use std::process::Command;
 
+use crate::graphs;
 use crate::ground::Place;
 use crate::groups::{Shape, Work};
 use crate::peers::{PEERS, Peer};
@@ -68,6 +69,21 @@ pub const OPERATIONS: &[Operation] = &[
             peer.group_in_place?(Place::Current, Shape::tiny(GROUP), ops);
             Some(())
         },
+    },
+    Operation {
+        workload: "graph.instr_linear10",
+        name: "linear10",
+        run: |peer, ops| peer.graph?(Place::Current, graphs::Shape::Line(10), ops / 10).map(drop),
+    },
+    Operation {
+        workload: "graph.instr_linear10_context",
+        name: "linear10_context",
+        run: |peer, ops| peer.graph?(Place::Current, graphs::Shape::LineWithContext(10), ops / 10).map(drop),
+    },
+    Operation {
+        workload: "graph.instr_fanout8",
+        name: "fanout8",
+        run: |peer, ops| peer.graph?(Place::Current, graphs::Shape::FanOut8, ops / 10).map(drop),
     },
 ];
 

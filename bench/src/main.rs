@@ -6,6 +6,7 @@
 mod callgrind;
 mod counted;
 mod counting;
+mod graphs;
 mod ground;
 mod groups;
 mod peers;
@@ -81,7 +82,8 @@ fn run(options: &Options) -> Result<(), String> {
     if figures.is_empty() {
         return Err(format!("nothing was measured for \"{}\"", options.only));
     }
-    println!("{}", report::table(&figures));
+    figures.sort_by_key(|figure| figure.workload.split('.').next());
+    println!("{}", report::tables(&figures));
     let lines = report::json_lines(&figures);
     match &options.json {
         Some(file) => fs::write(file, lines).map_err(|error| format!("cannot write {file}: {error}")),

@@ -28,9 +28,19 @@ pub fn json_lines(figures: &[Figure]) -> String {
     lines
 }
 
+/// The kind of a workload: what its name begins with, up to the dot.
+fn kind(figure: &Figure) -> &str {
+    figure.workload.split('.').next().unwrap_or_default()
+}
+
+/// A table for each kind of workload, since actors and graphs have other peers.
+pub fn tables(figures: &[Figure]) -> String {
+    figures.chunk_by(|a, b| kind(a) == kind(b)).map(table).collect::<Vec<_>>().join("\n")
+}
+
 /// A Markdown table with a row per workload and a column per peer; a cell is the value, the ratio after an ×, and a `~`
 /// where the samples were unsteady.
-pub fn table(figures: &[Figure]) -> String {
+fn table(figures: &[Figure]) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     let mut peers: Vec<&str> = Vec::new();
     for figure in figures {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic;
 use std::time::Duration;
 
+use crate::graphs;
 use crate::ground::{Place, Senders};
 use crate::groups::{Shape, Work};
 use crate::peers::Peer;
@@ -70,6 +71,28 @@ pub const WORKLOADS: &[Timed] = &[
         ops: 51_200,
         run: |peer, ops| Some(peer.group_in_place?(Place::Workers, TINY_128.work(Work::PendsOnce), ops)),
     },
+    Timed {
+        name: "graph.linear10",
+        ops: 200_000,
+        run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::Line(10), ops / 10),
+    },
+    Timed {
+        name: "graph.linear10_context",
+        ops: 200_000,
+        run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::LineWithContext(10), ops / 10),
+    },
+    Timed {
+        name: "graph.linear100",
+        ops: 200_000,
+        run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::Line(100), ops / 100),
+    },
+    Timed {
+        name: "graph.loop10k",
+        ops: 200_000,
+        run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::Loop(10_000), ops / 10_000),
+    },
+    Timed { name: "graph.fanout8", ops: 20_000, run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::FanOut8, ops) },
+    Timed { name: "graph.compile1000", ops: 20, run: |peer, ops| Some(peer.compile?(1_000, ops)) },
 ];
 
 const TINY_128: Shape = Shape::tiny(128);
@@ -102,12 +125,12 @@ impl<'a> Bench<'a> {
     pub fn pass(&mut self, workload: &Timed) {
         for round in 0..ROUNDS {
             let ns = self.round(workload, round);
-            let floor = ns[0].expect("the floor runs every workload");
+            let floor = ns[0];
             for (peer, ns) in self.peers.iter().zip(ns) {
                 if let Some(ns) = ns {
                     let samples = self.samples.entry((workload.name, peer.name)).or_default();
                     samples.ns.push(ns);
-                    samples.ratios.push(ns / floor);
+                    samples.ratios.extend(floor.map(|floor| ns / floor));
                 }
             }
         }
@@ -132,7 +155,7 @@ impl<'a> Bench<'a> {
                 workload: workload.name,
                 peer: peer.name,
                 value: median(&samples.ns),
-                ratio: Some(median(&samples.ratios)),
+                ratio: (!samples.ratios.is_empty()).then(|| median(&samples.ratios)),
                 is_unsteady: is_unsteady(&samples.ns),
             })
         };

@@ -63,7 +63,7 @@ impl<S> FanOut<S> {
         self
     }
 
-    /// Cuts off the branches that are not done by then. The run fails with [`Elapsed`](crate::Elapsed), or
+    /// Cuts off the branches that are not done by then. The run fails with [`Elapsed`](pleach_core::Elapsed), or
     /// [`collect`](Self::collect) hears of it.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {

@@ -53,7 +53,7 @@ pub use fan_out::FanOut;
 pub use fault::{CompileError, GraphFault, NamedBy};
 pub use inspect::{Inspection, LeadsTo, NodeInfo};
 pub use node::{IntoNode, IntoRouter};
-pub use policy::{Elapsed, FailedAttempt, Policy, Retry};
+pub use policy::{FailedAttempt, Policy, Retry};
 pub use run::{MAX_ITERATIONS_DEFAULT, RunFuture, RunOptions};
 pub use shape::END;
 pub use stream::{RunStream, RunUpdate, STREAM_CAPACITY};

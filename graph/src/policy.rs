@@ -26,7 +26,7 @@ pub struct FailedAttempt<'a> {
     pub node: &'a str,
     /// Which attempt, from 1 on.
     pub attempt: u32,
-    /// Why: an error of the node, [`Elapsed`] at its timeout, or a panic.
+    /// Why: an error of the node, [`Elapsed`](pleach_core::Elapsed) at its timeout, or a panic.
     pub reason: &'a Reason,
 }
 
@@ -36,7 +36,7 @@ impl<S> Policy<S> {
         Self { retry: None, timeout: None, fallback: None, decide: None, keep: None }
     }
 
-    /// An attempt that takes longer is cut off and fails with [`Elapsed`], which may be retried.
+    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach_core::Elapsed), which may be retried.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -201,21 +201,6 @@ impl<S> Policy<S> {
         }
     }
 }
-
-/// It took longer than it was allowed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elapsed {
-    /// How long it was allowed to take.
-    pub timeout: Duration,
-}
-
-impl fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not done after {:?}", self.timeout)
-    }
-}
-
-impl std::error::Error for Elapsed {}
 
 #[cfg(test)]
 mod tests {

@@ -357,7 +357,7 @@ fn f7_the_deadline_of_the_run_is_a_cancel_and_a_nodes_timeout_an_error() {
     // The shorter wins.
     let (error, took) = timed(secs(2), secs(3));
     assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "slow"));
-    assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&Elapsed { timeout: secs(2) }));
+    assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&Elapsed(secs(2))));
     assert_eq!(took, secs(2));
     let (error, took) = timed(secs(3), secs(2));
     assert!(matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. }));

@@ -12,10 +12,11 @@ mod tokio;
 
 use std::time::Duration;
 
+use crate::graphs;
 use crate::ground::{Place, Senders};
 use crate::groups::{self, Shape};
 
-/// All peers, the floor first.
+/// All peers, the floor first. The last ones have graphs only, and so no file here.
 pub const PEERS: &[Peer] = &[
     tokio::PEER,
     pleach::PEER,
@@ -25,7 +26,14 @@ pub const PEERS: &[Peer] = &[
     actix::PEER,
     groups::futures::PEER,
     groups::tracker::PEER,
+    Peer { graph: Some(graphs::plain::run), ..Peer::named("plain calls") },
+    Peer { graph: Some(graphs::graph_flow::run), ..Peer::named("graph-flow") },
+    Peer { graph: Some(graphs::langgraph::run), ..Peer::named("rust-langgraph") },
+    Peer { graph: Some(graphs::dagrs::run), ..Peer::named("dagrs") },
 ];
+
+/// Runs a graph; `None` for a shape that the peer has no means for.
+pub type Running = fn(Place, graphs::Shape, u64) -> Option<Duration>;
 
 /// A peer's workloads. `u64` is the number of operations, the `Duration` the time all of them took.
 pub struct Peer {
@@ -56,6 +64,10 @@ pub struct Peer {
     pub group: Option<fn(Place, Shape, u64) -> Duration>,
     /// The same with the tasks polled by their reader.
     pub group_in_place: Option<fn(Place, Shape, u64) -> Duration>,
+    /// Runs a graph of that shape so many times, one run after the other.
+    pub graph: Option<Running>,
+    /// Compiles a graph of so many nodes, so many times.
+    pub compile: Option<fn(usize, u64) -> Duration>,
 }
 
 impl Peer {
@@ -76,6 +88,8 @@ impl Peer {
             idle_heap: None,
             group: None,
             group_in_place: None,
+            graph: None,
+            compile: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pleach::{Actor, ActorRef, ActorSystem, Context, Mailbox, OneForOne, Props, Reply, block_on};
 
 use super::Peer;
+use crate::graphs;
 use crate::ground::{
     CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
 };
@@ -27,6 +28,8 @@ pub const PEER: Peer = Peer {
     idle_heap: Some(idle_heap),
     group: Some(groups::pleach::run),
     group_in_place: Some(groups::pleach::in_place),
+    graph: Some(graphs::pleach::run),
+    compile: Some(graphs::pleach::compile),
 };
 
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Peer;
+use crate::graphs;
 use crate::ground::{
     CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
 };
@@ -32,6 +33,8 @@ pub const PEER: Peer = Peer {
     idle_heap: Some(idle_heap),
     group: Some(groups::joinset::run),
     group_in_place: Some(groups::joinset::in_place),
+    graph: Some(graphs::boxed::run),
+    compile: None,
 };
 
 fn tell_unbounded(ops: u64, senders: Senders) -> Duration {

@@ -12,9 +12,8 @@ use crate::error::{During, MergeError, NodeError, RunError, RunFault};
 use crate::events::{self, RunEvent};
 use crate::fan_out::Merge;
 use crate::plan::{Fork, Heads, Plan, Way};
-use crate::policy::Elapsed;
 use crate::token::{BranchPath, TokenId};
-use pleach_core::{Cause, Reason, catch_panic};
+use pleach_core::{Cause, Elapsed, Reason, catch_panic};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -291,7 +290,7 @@ impl<S: Send + 'static> Engine<S> {
         let name = self.driver.shared.name(node).to_string();
         let timeout = options.timeout.unwrap_or_default();
         let elapsed = || {
-            let reason = Arc::new(Reason::Error(Elapsed { timeout }.into()));
+            let reason = Arc::new(Reason::Error(Elapsed(timeout).into()));
             RunError::new(RunFault::Node(NodeError { node: name.clone(), attempt: 1, reason }), None)
         };
         if matches!(options.merge, Merge::States(_)) {

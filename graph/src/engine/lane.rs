@@ -3,10 +3,9 @@
 use super::spawned::Spawned;
 use crate::context::UndoSlot;
 use crate::node::NodeFuture;
-use crate::policy::Elapsed;
 use crate::shape::Target;
 use crate::token::{BranchPath, TokenId};
-use pleach_core::{BoxFuture, Reason, catch_panic};
+use pleach_core::{BoxFuture, Elapsed, Reason, catch_panic};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -118,7 +117,7 @@ impl<S: Send + 'static> Running<S> {
         if let (Poll::Pending, Some((timer, timeout))) = (&polled, self.timer.as_deref_mut())
             && timer.as_mut().poll(cx).is_ready()
         {
-            return Poll::Ready(Err(Reason::Error(Elapsed { timeout: *timeout }.into())));
+            return Poll::Ready(Err(Reason::Error(Elapsed(*timeout).into())));
         }
         polled
     }

@@ -1,0 +1,89 @@
+//! Pleach's graphs.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use pleach::{CompiledGraph, END, Graph, NodeContext};
+
+use super::{Shape, State, step};
+use crate::ground::{Place, timed};
+
+async fn node(state: State) -> Result<State, Infallible> {
+    Ok(step(state))
+}
+
+async fn node_with_context(cx: NodeContext, state: State) -> Result<State, Infallible> {
+    black_box(cx.attempt());
+    Ok(step(state))
+}
+
+fn id(node: usize, of: usize) -> String {
+    if node < of { format!("node-{node}") } else { END.to_string() }
+}
+
+fn line(nodes: usize, with_context: bool) -> Graph<State> {
+    let mut graph = Graph::new("line").set_entry(id(0, nodes));
+    for at in 0..nodes {
+        graph =
+            if with_context { graph.add_node(id(at, nodes), node_with_context) } else { graph.add_node(id(at, nodes), node) };
+        graph = graph.add_edge(id(at, nodes), id(at + 1, nodes));
+    }
+    graph
+}
+
+fn sum(_before: State, branches: Vec<State>) -> State {
+    [branches.into_iter().map(|state| state[0]).sum(), 0]
+}
+
+fn fan_out8() -> Graph<State> {
+    let heads: Vec<String> = (0..8).map(|branch| format!("branch-{branch}")).collect();
+    let mut graph = Graph::new("fan-out").add_node("split", node).add_node("join", node).set_entry("split");
+    for head in &heads {
+        graph = graph.add_node(head, node).add_edge(head, "join");
+    }
+    graph.add_parallel_edge("split", heads, "join", sum).add_edge("join", END)
+}
+
+fn graph(shape: Shape) -> CompiledGraph<State> {
+    let graph = match shape {
+        Shape::Line(nodes) => line(nodes, false),
+        Shape::LineWithContext(nodes) => line(nodes, true),
+        Shape::Loop(turns) => Graph::new("loop")
+            .add_node("turn", node)
+            .add_conditional_edge("turn", ["turn", END], move |state: &State| if state[0] < turns { "turn" } else { END })
+            .set_entry("turn"),
+        Shape::FanOut8 => fan_out8(),
+    };
+    graph.compile().expect("the graph is sound")
+}
+
+pub fn run(place: Place, shape: Shape, runs: u64) -> Option<Duration> {
+    let graph = graph(shape);
+    Some(place.run(timed(async move {
+        for _ in 0..runs {
+            black_box(graph.run([0, 0]).max_iterations(1_000_000).await.expect("no node fails"));
+        }
+    })))
+}
+
+/// Compiles graphs of so many nodes, each with a choice of three.
+pub fn compile(nodes: usize, times: u64) -> Duration {
+    let draft = || {
+        let mut graph = Graph::<State>::new("large").set_entry(id(0, nodes));
+        for at in 0..nodes {
+            let targets = [1, 2, 7].map(|by| id(at + by, nodes));
+            graph = graph.add_node(id(at, nodes), node).add_conditional_edge(id(at, nodes), targets, |_: &State| END);
+        }
+        graph
+    };
+    let mut took = Duration::ZERO;
+    for _ in 0..times {
+        let draft = draft();
+        let start = Instant::now();
+        let graph = draft.compile().expect("the graph is sound");
+        took += start.elapsed();
+        black_box(graph);
+    }
+    took
+}
