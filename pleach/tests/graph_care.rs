@@ -203,7 +203,7 @@ fn f11_a_timeout_may_be_retried_and_a_panic_too() {
     let graph = one(node, policy).compile().unwrap();
     assert_eq!(sim.run(async { graph.run(1).on(sim.runtime()).hooks(hooks).await }).unwrap(), 2);
     let reasons = reasons.take();
-    assert_eq!(reasons[0], format!("Err({:?})", Elapsed { timeout: Duration::from_secs(3) }.to_string()));
+    assert_eq!(reasons[0], format!("Err({:?})", Elapsed(Duration::from_secs(3)).to_string()));
     assert!(reasons[1].contains(INJECTED) && reasons[2] == "Ok(2)");
 }
 
