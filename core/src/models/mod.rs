@@ -16,6 +16,7 @@ mod actor;
 mod cancel;
 mod departure;
 mod dispatcher;
+mod group;
 mod hub;
 mod mailbox;
 mod reply;
