@@ -179,10 +179,14 @@ impl FailureInfo {
         self
     }
 
-    pub(crate) fn with_restarts(mut self, restarts: u32, window: Duration) -> Self {
+    pub(crate) fn set_restarts(&mut self, restarts: u32, window: Duration) {
         let record = self.record_mut();
         record.restarts = restarts;
         record.window = window;
+    }
+
+    pub(crate) fn with_restarts(mut self, restarts: u32, window: Duration) -> Self {
+        self.set_restarts(restarts, window);
         self
     }
 

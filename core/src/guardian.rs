@@ -85,22 +85,21 @@ impl Guardian {
 pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verdict, FailureInfo) {
     let Some(parent) = child.parent() else { return (Verdict::Stop, failure) };
     let above = parent.node();
-    if above.with_guardian(|guardian| guardian.awaits_halt_of(child.id)) {
+    let (awaited, own) = above.with_guardian(|guardian| (guardian.awaits_halt_of(child.id), guardian.strategy.clone()));
+    if awaited {
         // It was about to be halted; that it failed on its way changes nothing.
         parent.hear(Signal::Failure(failure.clone()));
         return (Verdict::Wait(Duration::ZERO), failure);
     }
-    let strategy = strategy_of(above);
-    let rules = rules_of(strategy.as_deref(), child);
     // A failure that has just been recorded here has the time, and a clock is not free to read.
     let now = if failure.stage() == EscalationStage::Initial { failure.at() } else { child.runtime().now() };
-    let restarts = above.with_guardian(|guardian| supervise::count_recent(&rules, &mut guardian.recent, now));
-    let failure = failure.with_restarts(restarts, rules.window);
-    let ordered = match &strategy {
+    let (rules, ordered, failure) = match own.or_else(|| above.world().strategy.clone()) {
+        Some(strategy) => consult(&*strategy, child, above, now, failure),
         // What was handed up to the top has been tried below: it stays stopped, unless the system has a strategy that says otherwise.
-        None if failure.stage() != EscalationStage::Initial && above.is_guardian() => SupervisorDirective::Escalate,
-        None => SupervisorDirective::Restart,
-        Some(strategy) => ask(&**strategy, child, &failure),
+        None if failure.stage() != EscalationStage::Initial && above.is_guardian() => {
+            (Restarts::default(), SupervisorDirective::Escalate, failure)
+        }
+        None => (Restarts::default(), SupervisorDirective::Restart, failure),
     };
     let ordered = match (ordered, fallen) {
         (SupervisorDirective::Resume, Fallen::Stateless) => SupervisorDirective::Restart,
@@ -111,7 +110,9 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
     let failure = failure.with_restarts(decision.restarts, rules.window);
     let directive = decision.directive;
     child.events().emit(EventKinds::DECISIONS, || Event::Decided { failure: failure.clone(), directive });
-    parent.hear(Signal::Failure(failure.clone()));
+    if parent.hears() {
+        parent.hear(Signal::Failure(failure.clone()));
+    }
     let verdict = match directive {
         SupervisorDirective::Resume => Verdict::Resume,
         SupervisorDirective::Stop => Verdict::Stop,
@@ -170,20 +171,25 @@ pub(crate) fn strategy_of(parent: &Node) -> Option<Arc<dyn SupervisorStrategy>> 
     parent.known_guardian(|guardian| guardian.strategy.clone()).flatten().or_else(|| parent.world().strategy.clone())
 }
 
-fn rules_of(strategy: Option<&dyn SupervisorStrategy>, child: &Node) -> Restarts {
-    let Some(strategy) = strategy else { return Restarts::default() };
-    catch::catch(|| strategy.restarts()).unwrap_or_else(|reason| {
+/// Asks the strategy, which sees how many restarts have been counted. One that panics hands the failure up, and its own is on record.
+fn consult(
+    strategy: &dyn SupervisorStrategy,
+    child: &Node,
+    above: &Node,
+    now: Instant,
+    mut failure: FailureInfo,
+) -> (Restarts, SupervisorDirective, FailureInfo) {
+    let answer = catch::catch(|| {
+        let rules = strategy.restarts();
+        let restarts = above.with_guardian(|guardian| supervise::count_recent(&rules, &mut guardian.recent, now));
+        failure.set_restarts(restarts, rules.window);
+        (rules, strategy.decide(&failure))
+    });
+    let (rules, ordered) = answer.unwrap_or_else(|reason| {
         child.record(reason);
-        Restarts::default()
-    })
-}
-
-/// What the strategy says. One that panics hands the failure up, and its own is on record.
-fn ask(strategy: &dyn SupervisorStrategy, child: &Node, failure: &FailureInfo) -> SupervisorDirective {
-    catch::catch(|| strategy.decide(failure)).unwrap_or_else(|reason| {
-        child.record(reason);
-        SupervisorDirective::Escalate
-    })
+        (Restarts::default(), SupervisorDirective::Escalate)
+    });
+    (rules, ordered, failure)
 }
 
 /// Calls a hook of the parent's strategy about `child`, if it has a strategy of its own making.
