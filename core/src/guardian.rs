@@ -17,10 +17,11 @@ use crate::supervise::backoff::Streak;
 use crate::supervise::regroup::{Regroup, Report, Step};
 use crate::supervise::{self, Reach, Restarts, SupervisorStrategy};
 use crate::task::{self, Bond};
-use crate::{ActorId, AnyRef, EscalationStage, FailureInfo, Instant, Signal, SupervisorDirective, catch};
+use crate::{ActorId, AnyRef, EscalationStage, FailureInfo, Instant, RestartPolicy, Signal, SupervisorDirective, catch};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// The strategy of one parent, the restarts it has counted, and the children that are restarting together.
@@ -76,8 +77,13 @@ impl Guardian {
         self.regroup.as_mut().map(|plan| plan.note(child, Report::Gone)).is_some()
     }
 
-    pub(crate) fn awaits_halt_of(&self, child: ActorId) -> bool {
+    fn awaits_halt_of(&self, child: ActorId) -> bool {
         self.regroup.as_ref().is_some_and(|plan| plan.awaits_halt_of(child))
+    }
+
+    /// Whether its parent has ordered it to halt, and not to start yet.
+    fn is_halted_from_above(&self) -> bool {
+        self.regroup.as_ref().is_some_and(|plan| plan.rests().is_some())
     }
 }
 
@@ -89,7 +95,8 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
     if awaited {
         // It was about to be halted; that it failed on its way changes nothing.
         parent.hear(Signal::Failure(failure.clone()));
-        return (Verdict::Wait(Duration::ZERO), failure);
+        let for_good = child.policy() == RestartPolicy::Temporary;
+        return (if for_good { Verdict::Stop } else { Verdict::Wait(Duration::ZERO) }, failure);
     }
     // A failure that has just been recorded here has the time, and a clock is not free to read.
     let now = if failure.stage() == EscalationStage::Initial { failure.at() } else { child.runtime().now() };
@@ -128,38 +135,47 @@ fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: Fallen, rules: &Resta
         let random = child.runtime().random();
         parent.node().with_guardian(|guardian| backoff.next(guardian.streaks.entry(child.id).or_default(), now, random))
     });
-    if rules.reach == Reach::One && fallen != Fallen::Supervisor {
+    if rules.reach == Reach::One {
         return Verdict::Restart(wait);
     }
-    let concerned = parent.node().children().into_iter().filter(|other| match rules.reach {
-        Reach::One => other.node().id == child.id,
-        Reach::All => true,
-        Reach::Rest => other.node().id >= child.id,
-    });
-    let concerned = concerned.map(|member| (member.node().id, member));
-    let held = fallen == Fallen::Supervisor && !wait.is_zero();
-    let before = parent.node().with_guardian(|guardian| {
-        let mut plan = Regroup::new(concerned, guardian.regroup.as_deref());
-        if fallen != Fallen::Supervisor {
-            plan = plan.after_failure_of(child.id);
-        }
-        plan.hold(held);
-        guardian.regroup.replace(Box::new(plan))
-    });
-    drop(before);
-    if held {
-        release_after(parent, wait);
+    let mut concerned = parent.node().children();
+    concerned.retain(|other| rules.reach == Reach::All || other.node().id >= child.id);
+    if fallen == Fallen::Supervisor {
+        // It has no task that could wait itself.
+        regroup(parent, concerned, None, wait);
+    } else {
+        regroup(parent, concerned, Some(child.id), Duration::ZERO);
     }
-    advance(parent);
     Verdict::Wait(wait)
 }
 
-/// Lets the plan of `parent` start its members after `wait`. Only for a supervisor, which has no task that could wait itself.
-fn release_after(parent: &Arc<dyn Member>, wait: Duration) {
+/// Restarts `members` of `parent` together, not before `wait` has passed. `failed` halts by itself.
+fn regroup(parent: &Arc<dyn Member>, members: Vec<Arc<dyn Member>>, failed: Option<ActorId>, wait: Duration) {
+    let until = (!wait.is_zero()).then(|| parent.node().runtime().now() + wait);
+    let (before, held) = parent.node().with_guardian(|guardian| {
+        let members = members.into_iter().map(|member| (member.node().id, member));
+        let mut plan = Regroup::new(members, guardian.regroup.as_deref());
+        if let Some(failed) = failed {
+            plan = plan.after_failure_of(failed);
+        }
+        until.into_iter().for_each(|until| plan.hold_until(until));
+        let held = plan.held_until();
+        (guardian.regroup.replace(Box::new(plan)), held)
+    });
+    drop(before);
+    if let Some(until) = held {
+        release_at(parent, until);
+    }
+    advance(parent);
+}
+
+/// Lets the plan of `parent` start its members at `until`. The task is a child like any other: a later plan may halt it, and has its own.
+fn release_at(parent: &Arc<dyn Member>, until: Instant) {
     let (member, runtime) = (Arc::clone(parent), Arc::clone(&parent.node().world().runtime));
     let release = async move {
-        runtime.sleep_until(runtime.now() + wait).await;
-        member.node().with_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.hold(false)));
+        runtime.sleep_until(until).await;
+        let now = runtime.now().max(until);
+        member.node().with_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.release(now)));
         advance(&member);
     };
     // A parent that takes no task is ending, and its plan with it.
@@ -217,22 +233,62 @@ pub(crate) fn escalate(
     None
 }
 
+/// How far a failure has come with one member.
+#[derive(Default)]
+pub(crate) struct Risen {
+    /// Whoever is to hear of it next.
+    pub(crate) next: Option<(Arc<dyn Member>, FailureInfo)>,
+    /// The member hands it up, as its own in these words: what becomes of it is decided above.
+    pub(crate) handed_up: Option<FailureInfo>,
+}
+
 /// Tells `member` that a failure below has become its own, and whoever that concerns further up: a loop, because a branch may be deep.
 pub(crate) fn tell_up(member: Arc<dyn Member>, failure: FailureInfo) {
+    let mut undecided = Vec::new();
     let mut next = Some((member, failure));
     while let Some((member, failure)) = next {
-        next = member.child_failed(failure);
+        let risen = Arc::clone(&member).child_failed(failure);
+        undecided.extend(risen.handed_up.map(|failure| (member, failure)));
+        next = risen.next;
+    }
+    // Whoever handed it up ends, unless it starts again with a supervisor above.
+    while let Some((member, failure)) = undecided.pop() {
+        let starts_again = is_to_restart(member.node());
+        member.obey(if starts_again { Verdict::Wait(Duration::ZERO) } else { Verdict::Stop }, failure);
     }
 }
 
 /// A failure below has become `member`'s own: its parent's strategy decides about it, at once.
-pub(crate) fn settle(member: Arc<dyn Member>, fallen: Fallen, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+pub(crate) fn settle(member: Arc<dyn Member>, fallen: Fallen, failure: FailureInfo) -> Risen {
     let (verdict, failure) = judge(member.node(), fallen, failure);
-    Arc::clone(&member).obey(verdict, failure.clone());
     match (verdict, member.node().parent()) {
-        (Verdict::Escalate { exceeded }, Some(parent)) => escalate(parent, &failure, exceeded),
-        _ => None,
+        (Verdict::Escalate { exceeded }, Some(parent)) => {
+            Risen { next: escalate(parent, &failure, exceeded), handed_up: Some(failure) }
+        }
+        _ => {
+            member.obey(verdict, failure);
+            Risen::default()
+        }
     }
+}
+
+/// Whether `child` is to halt and start again by a plan that there is: its parent's, or one further up that will reach its parent.
+pub(crate) fn is_to_restart(child: &Node) -> bool {
+    if child.policy() == RestartPolicy::Temporary {
+        return false;
+    }
+    for node in child.upwards() {
+        let Some(parent) = node.parent() else { return false };
+        let (awaited, told) = parent
+            .node()
+            .known_guardian(|guardian| (guardian.awaits_halt_of(node.id), guardian.is_halted_from_above()))
+            .unwrap_or_default();
+        // A parent that has been told to halt has named all it takes along; one that starts nobody again takes nobody along.
+        if awaited || told || !parent.revives() {
+            return awaited;
+        }
+    }
+    false
 }
 
 /// Notes what `child` has to say to the plan it is part of, and goes on with that plan.
@@ -270,16 +326,18 @@ pub(crate) fn start(supervisor: &Arc<dyn Member>) {
     if planned { advance(supervisor) } else { report(supervisor.node(), Report::Started) }
 }
 
-/// Restarts a supervisor because somebody asked for it.
-pub(crate) fn restart_supervisor(supervisor: &Arc<dyn Member>) {
-    let Some(parent) = supervisor.node().parent() else { return };
-    let alone = core::iter::once((supervisor.node().id, Arc::clone(supervisor)));
-    let before = parent.node().with_guardian(|guardian| {
-        let plan = Regroup::new(alone, guardian.regroup.as_deref());
-        guardian.regroup.replace(Box::new(plan))
+/// Restarts a supervisor alone, not before `wait` has passed: its children go down and up by a plan of its own, so that supervisors
+/// beside it are not held up.
+pub(crate) fn restart_supervisor(supervisor: &Arc<dyn Member>, wait: Duration) {
+    let node = supervisor.node();
+    let rests = node.with_guardian(|guardian| {
+        guardian.forget_restarts();
+        guardian.is_halted_from_above()
     });
-    drop(before);
-    advance(parent);
+    // Whoever has it rest starts it again; whoever ends it does not.
+    if !rests && node.takes_children() {
+        regroup(supervisor, node.children(), None, wait);
+    }
 }
 
 /// Takes the steps that can be taken in the plan of `parent`.

@@ -3,7 +3,7 @@
 use crate::actor_ref::{AnyRef, Exited};
 use crate::current;
 use crate::group::GroupBuilder;
-use crate::guardian::{self, Fallen, Verdict};
+use crate::guardian::{self, Fallen, Risen, Verdict};
 use crate::node::{self, Above, Member, Node, Running, WindDown};
 use crate::pool::PoolBuilder;
 use crate::produce::{self, Produced, Producer};
@@ -106,26 +106,29 @@ impl Member for ScopeMember {
         self.node.noted_wind_down().map(WindDown::exit)
     }
 
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Risen {
         match self.role {
             Role::Top => {
                 self.node.record_failure(&failure);
                 self.node.world().unhandled(failure);
-                None
+                Risen::default()
             }
             Role::Supervisor => guardian::settle(self, Fallen::Supervisor, failure),
             Role::Scope | Role::IsolatedScope => {
                 Arc::clone(&self).obey(Verdict::Stop, failure.clone());
                 // What failed in a scope cannot be started again by whoever is above: it is theirs to fail.
-                let above = self.node.parent().filter(|_| self.role == Role::Scope)?;
-                Some((Arc::clone(above), failure.escalate_to_parent(above)))
+                let above = self.node.parent().filter(|_| self.role == Role::Scope);
+                let next = above.map(|above| (Arc::clone(above), failure.escalate_to_parent(above)));
+                Risen { next, handed_up: None }
             }
         }
     }
 
     fn obey(self: Arc<Self>, verdict: Verdict, failure: FailureInfo) {
-        if !matches!(verdict, Verdict::Stop | Verdict::Escalate { .. }) {
-            return;
+        match verdict {
+            Verdict::Stop | Verdict::Escalate { .. } => {}
+            Verdict::Restart(wait) => return guardian::restart_supervisor(&self.as_member(), wait),
+            Verdict::Resume | Verdict::Wait(_) => return,
         }
         self.node.record_failure(&failure);
         match self.role {
@@ -146,10 +149,14 @@ impl Member for ScopeMember {
         guardian::start(&self.as_member());
     }
 
+    fn revives(&self) -> bool {
+        self.role == Role::Supervisor
+    }
+
     fn restart(self: Arc<Self>) -> bool {
         let restarts = self.role == Role::Supervisor;
         if restarts {
-            guardian::restart_supervisor(&self.as_member());
+            guardian::restart_supervisor(&self.as_member(), Duration::ZERO);
         }
         restarts
     }

@@ -3,7 +3,7 @@
 use super::Cell;
 use crate::ask::{Edge, Unanswered};
 use crate::events::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
-use crate::guardian::{self, Fallen, Verdict};
+use crate::guardian::{self, Fallen, Risen, Verdict};
 use crate::mailbox::{Filling, Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
@@ -153,10 +153,10 @@ impl<M: Send + 'static> Member for Cell<M> {
         None
     }
 
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Risen {
         // One that is ending this incarnation ends its children with it; one that has its verdict needs no second.
         if !self.node.takes_children() || self.node.awaits_verdict() {
-            return None;
+            return Risen::default();
         }
         self.hear(Signal::Escalate(failure.clone()));
         guardian::settle(self, Fallen::Actor, failure)

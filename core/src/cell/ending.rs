@@ -86,7 +86,7 @@ impl<A: Actor> Body<A> {
                 guardian::tell_up(member, failure);
             }
             // Whoever decided above may have this actor start again, with its supervisor.
-            if parent.node().known_guardian(|guardian| guardian.awaits_halt_of(cell.node.id)) == Some(true) {
+            if guardian::is_to_restart(&cell.node) {
                 verdict = Verdict::Wait(Duration::ZERO);
             }
         }

@@ -24,7 +24,7 @@ pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
 
 use crate::ask::{Edge, Unanswered};
-use crate::guardian::{Guardian, Verdict};
+use crate::guardian::{Guardian, Risen, Verdict};
 use crate::hub::Events;
 use crate::lock::Lock;
 use crate::sync::AtomicU32;
@@ -61,9 +61,9 @@ pub(crate) trait Member: Any + Send + Sync {
     /// The last child is gone while the node refuses new ones. A member with no task of its own answers with its exit.
     fn childless(&self) -> Option<Exit>;
 
-    /// A failure that a child's supervision did not settle, as this member sees it. Gives whoever is to hear of it next.
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
-        None
+    /// A failure that a child's supervision did not settle, as this member sees it.
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Risen {
+        Risen::default()
     }
 
     /// What was decided about this member after a failure below became its own.
@@ -81,6 +81,11 @@ pub(crate) trait Member: Any + Send + Sync {
 
     /// Begin the next incarnation, and say so to the guardian above.
     fn start_again(self: Arc<Self>) {}
+
+    /// Whether its children start again when it does.
+    fn revives(&self) -> bool {
+        false
+    }
 
     /// Start afresh because somebody asked for it. False if this cannot.
     fn restart(self: Arc<Self>) -> bool {

@@ -14,7 +14,7 @@
 //! 2. A member is told to start only when every member has halted or is gone.
 //! 3. Steps are carried out by one at a time (`driven`): a member that answers at once, from inside the step, does not lead to recursion.
 
-use crate::ActorId;
+use crate::{ActorId, Instant};
 use alloc::vec::Vec;
 
 /// Children on their way down and up again. `T` is what stands for a child: its member in the tree, or nothing in tests.
@@ -29,8 +29,8 @@ pub(crate) struct Regroup<T> {
     rest: bool,
     /// Say so above when all are up.
     tell: bool,
-    /// Nobody starts before this is taken back.
-    held: bool,
+    /// Nobody starts before then.
+    held: Option<Instant>,
     driven: bool,
 }
 
@@ -80,14 +80,20 @@ pub(crate) enum Report {
 }
 
 impl<T: Clone> Regroup<T> {
-    /// Restarts `children`, given oldest first. What a plan before this one has brought down and not up again belongs to this one too.
+    /// Restarts `children`, given oldest first. What a plan before this one was to bring down, and has not brought up again, belongs to
+    /// this one too, and a wait that it had begun.
     pub(crate) fn new(children: impl Iterator<Item = (ActorId, T)>, before: Option<&Self>) -> Self {
         let entry = |(id, child)| Entry { id, child, state: before.map_or(State::Up, |plan| plan.carried_over(id)) };
         let mut members: Vec<Entry<T>> = children.map(entry).collect();
         let concerned = members.len();
         for old in before.into_iter().flat_map(|plan| &plan.members) {
-            let down = matches!(old.state, State::Halting | State::Halted | State::Starting);
-            if down && members[..concerned].binary_search_by_key(&old.id, |member| member.id).is_err() {
+            let pending = match old.state {
+                State::Halting | State::Halted | State::Starting => true,
+                // Its turn to halt has not come yet, or it is up again.
+                State::Up => before.is_some_and(|plan| plan.phase == Phase::Halting),
+                State::Gone => false,
+            };
+            if pending && members[..concerned].binary_search_by_key(&old.id, |member| member.id).is_err() {
                 members.push(entry((old.id, old.child.clone())));
             }
         }
@@ -96,7 +102,8 @@ impl<T: Clone> Regroup<T> {
         let (rest, tell) = before.map_or((false, false), |plan| (plan.rest && plan.phase != Phase::Starting, plan.tell));
         // Whoever carries out a step of the old plan has not come back yet, and goes on with this one.
         let driven = before.is_some_and(|plan| plan.driven);
-        Self { members, phase: Phase::Halting, halted_from, started_to: 0, rest, tell, held: false, driven }
+        let held = before.and_then(|plan| plan.held);
+        Self { members, phase: Phase::Halting, halted_from, started_to: 0, rest, tell, held, driven }
     }
 
     /// The same plan, in which `failed` halts by itself.
@@ -107,10 +114,11 @@ impl<T: Clone> Regroup<T> {
         self
     }
 
-    /// The same plan, ordered from above: it rests when all have halted, and says when all are up.
+    /// The same plan, ordered from above: it rests when all have halted, starts when it is told to, and says when all are up.
     pub(crate) fn ordered_from_above(mut self) -> Self {
         self.rest = true;
         self.tell = true;
+        self.held = None;
         self
     }
 
@@ -138,9 +146,18 @@ impl<T: Clone> Regroup<T> {
         (self.rest && self.phase != Phase::Starting).then_some(self.phase == Phase::Resting)
     }
 
-    /// Keeps the members from starting, or lets them.
-    pub(crate) fn hold(&mut self, held: bool) {
-        self.held = held;
+    /// Keeps the members from starting until then.
+    pub(crate) fn hold_until(&mut self, at: Instant) {
+        self.held = self.held.max(Some(at));
+    }
+
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        self.held
+    }
+
+    /// Lets the members start if it is time.
+    pub(crate) fn release(&mut self, now: Instant) {
+        self.held = self.held.filter(|until| *until > now);
     }
 
     /// Lets a plan that rests go on.
@@ -196,7 +213,7 @@ impl<T: Clone> Regroup<T> {
             self.phase = Phase::Resting;
             return Step::Rested;
         }
-        if self.held {
+        if self.held.is_some() {
             return Step::Wait;
         }
         self.phase = Phase::Starting;
