@@ -56,7 +56,7 @@ pub(crate) enum Verdict {
 pub(crate) enum Fallen {
     /// An actor with its state.
     Actor,
-    /// An actor that has no state yet: nothing to resume.
+    /// An actor that has no state, or one that did not start: nothing to resume.
     Stateless,
     /// A supervisor: it has no task, and is told to halt.
     Supervisor,

@@ -344,3 +344,41 @@ fn s8_n_failures_injected_anywhere_give_n_records() {
         assert!(system.counts().is_settled());
     });
 }
+
+/// Its second incarnation does not start.
+struct StartsTwice(Arc<AtomicU32>);
+
+impl Actor for StartsTwice {
+    type Msg = Reply<u32>;
+    type Error = BoxError;
+
+    async fn started(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 1 { Err("not yet".into()) } else { Ok(()) }
+    }
+
+    async fn handle(&mut self, reply: Reply<u32>, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        reply.send(cx.incarnation());
+        Ok(())
+    }
+}
+
+#[test]
+fn a17_s1_an_actor_that_did_not_start_is_restarted_where_others_would_be_resumed() {
+    explore(0..50, |sim| {
+        let system = sim.system("s");
+        let resume = |failure: &FailureInfo| match failure.to_string().contains("not yet") {
+            true => SupervisorDirective::Resume,
+            false => SupervisorDirective::Restart,
+        };
+        let crew = system.supervisor("crew", pleach::OneForAll::new().deciding(resume)).unwrap();
+        let starts = Arc::new(AtomicU32::new(0));
+        let begun = Arc::clone(&starts);
+        let actor = crew.spawn("twice", Props::new(move || StartsTwice(Arc::clone(&begun)))).unwrap();
+        let sibling = crew.spawn("sibling", Doer::props(&Log::new())).unwrap();
+        sim.settle();
+        sibling.tell(Job::Fail("no")).unwrap();
+        sim.settle();
+        assert_eq!((sim.run(actor.ask(|reply| reply)).unwrap(), starts.load(Ordering::Relaxed)), (2, 3));
+        assert_eq!(sim.run(sibling.ask(|reply| Job::Answer(reply, 7))).unwrap(), 7, "its group has come up");
+    });
+}

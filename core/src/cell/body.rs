@@ -39,6 +39,8 @@ pub(super) struct Body<A: Actor> {
 /// a wake-up if another message comes meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Early {
+    /// The state has not started.
+    NotUp,
     /// Others came while the last message was handled.
     Unlikely,
     /// The mailbox was empty after the last message.
@@ -112,7 +114,7 @@ impl<A: Actor> Body<A> {
             in_hand: false,
             suspended: false,
             has_timers: false,
-            early: Early::Unlikely,
+            early: Early::NotUp,
         };
         if let Some(feed) = parts.feed {
             body.rare.get_or_insert_default().feed = Some(feed);

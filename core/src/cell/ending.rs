@@ -5,7 +5,7 @@
 //! the tree lets go. All of it is plain code between two stages; what must be awaited is a stage.
 
 use super::Cell;
-use super::body::{Body, End, Leaving, Rare, Stage};
+use super::body::{Body, Early, End, Leaving, Rare, Stage};
 use super::door::type_name;
 use super::guarded::Cut;
 use super::waiting::Pause;
@@ -79,7 +79,7 @@ impl<A: Actor> Body<A> {
     }
 
     fn after_failure(&mut self, cell: &Arc<Cell<A::Msg>>, failure: FailureInfo) {
-        let fallen = if self.actor.is_some() { Fallen::Actor } else { Fallen::Stateless };
+        let fallen = if self.early == Early::NotUp { Fallen::Stateless } else { Fallen::Actor };
         let (mut verdict, failure) = guardian::judge(&cell.node, fallen, failure);
         if let (Verdict::Escalate { exceeded }, Some(parent)) = (verdict, cell.node.parent()) {
             if let Some((member, failure)) = guardian::escalate(parent, &failure, exceeded) {
@@ -183,6 +183,7 @@ impl<A: Actor> Body<A> {
             self.record(cell, reason);
         }
         self.drop_behaviour(cell);
+        self.early = Early::NotUp;
         let actor = self.actor.take();
         if core::mem::needs_drop::<A>() {
             // Replies in the state are held like those of a handler, and answered with what ended it.

@@ -85,6 +85,7 @@ fn drain<A: Actor>(cell: &Cell<A::Msg>, body: &mut Body<A>) -> impl Future<Outpu
             if let Err(error) = actor.started(&mut body.cx).await {
                 return End::Failed(error.into());
             }
+            body.early = Early::Unlikely;
             body.say_up(cell);
         }
         cell.begin_batch();
