@@ -35,6 +35,12 @@ const OWED_MAX: usize = 256;
 pub trait EscalationSink: Send + Sync + 'static {
     /// Takes the failure, or gives it back. Be quick: a task of the tree waits.
     fn handle(&self, failure: FailureInfo) -> Result<(), FailureInfo>;
+
+    /// Whether the supervisor's own parent gets the failure among others, and decides about the supervisor. Unless it does, one that
+    /// restarted its children too often ends.
+    fn leads_to_parent(&self) -> bool {
+        false
+    }
 }
 
 /// To the supervisor itself, as its own failure: the strategy of its parent decides. This is what happens unless a sink is given; naming
@@ -47,6 +53,10 @@ impl EscalationSink for ParentGuardianSink {
         let Some(supervisor) = failure.carrier() else { return Err(failure) };
         guardian::tell_up(supervisor, failure);
         Ok(())
+    }
+
+    fn leads_to_parent(&self) -> bool {
+        true
     }
 }
 
@@ -124,6 +134,10 @@ impl EscalationSink for CompositeEscalationSink {
         drop(forgotten);
         Err(failure)
     }
+
+    fn leads_to_parent(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.leads_to_parent())
+    }
 }
 
 /// Gives `failure` to `sink`. One that panics has refused it, and its panic is a failure on record.
@@ -145,7 +159,15 @@ pub(crate) fn sink_of(node: &Node) -> Option<Arc<dyn EscalationSink>> {
     for node in node.upwards() {
         let (own, strategy) =
             node.known_guardian(|guardian| (guardian.sink.clone(), guardian.strategy.clone())).unwrap_or_default();
-        let target = || strategy.and_then(|strategy| catch::catch(|| strategy.escalation_target()).ok().flatten());
+        let target = || {
+            let asked = strategy.map(|strategy| catch::catch(|| strategy.escalation_target()));
+            asked.and_then(|target| {
+                target.unwrap_or_else(|reason| {
+                    node.record(reason);
+                    None
+                })
+            })
+        };
         if let Some(sink) = own.or_else(target) {
             return Some(sink);
         }

@@ -226,7 +226,13 @@ pub(crate) fn escalate(
 ) -> Option<(Arc<dyn Member>, FailureInfo)> {
     let up = failure.escalate_to_parent(parent);
     let Some(sink) = escalate::sink_of(parent.node()) else { return Some((Arc::clone(parent), up)) };
-    if exceeded {
+    let decides_above = || {
+        catch::catch(|| sink.leads_to_parent()).unwrap_or_else(|reason| {
+            parent.node().record(reason);
+            false
+        })
+    };
+    if exceeded && !decides_above() {
         Arc::clone(parent).obey(Verdict::Stop, up.clone());
     }
     escalate::deliver(parent, sink, up);

@@ -209,6 +209,51 @@ fn e2_s3_a_supervisor_that_restarted_too_often_ends_although_its_sink_took_the_f
 }
 
 #[test]
+fn e2_e3_naming_the_parents_guardian_is_what_happens_without_a_sink() {
+    explore(0..20, |sim| {
+        let log = Log::new();
+        let builder = ActorSystem::builder("s").runtime(sim.runtime());
+        let system = builder.escalate_to(CustomEscalationSink::new(|_| panic!("not this way"))).build().unwrap();
+        let outer = system.supervisor("outer", OneForOne::new()).unwrap();
+        let strict = || OneForOne::new().intensity(0, Duration::from_secs(1));
+        let both = CompositeEscalationSink::new().and(taker(&log)).and(ParentGuardianSink);
+        let named = outer.supervisor("named", strict().escalate_to(ParentGuardianSink)).unwrap();
+        let among = outer.supervisor("among", strict().escalate_to(both)).unwrap();
+        for crew in [&named, &among] {
+            let child = fail(sim, crew);
+            assert_eq!(
+                (crew.any().exit(), child.exit()),
+                (None, None),
+                "its parent had it restart, though it did so too often"
+            );
+        }
+        assert_eq!((log.len(), system.failures(), system.unhandled()), (1, 2, 0));
+    });
+}
+
+struct NoTarget;
+
+impl pleach::SupervisorStrategy for NoTarget {
+    fn decide(&self, _failure: &FailureInfo) -> SupervisorDirective {
+        SupervisorDirective::Escalate
+    }
+
+    fn escalation_target(&self) -> Option<Arc<dyn EscalationSink>> {
+        std::panic::panic_any(INJECTED)
+    }
+}
+
+#[test]
+fn s8_a_panic_in_naming_a_target_is_on_record_and_the_failure_goes_the_way_to_the_parent() {
+    quiet();
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let crew = system.supervisor("crew", NoTarget).unwrap();
+    fail(&sim, &crew);
+    assert_eq!((system.failures(), system.unhandled()), (2, 1));
+}
+
+#[test]
 fn e2_a_composite_gives_to_all_and_again_only_to_those_that_refused() {
     quiet();
     let (sim, first, last, tries) = (Sim::new(1), Log::new(), Log::new(), Arc::new(AtomicUsize::new(0)));
