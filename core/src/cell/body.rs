@@ -226,6 +226,10 @@ impl<A: Actor> Body<A> {
                 self.set_suspended(cell, word & control::RESUME == 0);
             }
         }
+        if word & control::GO != 0 {
+            // It was told to start by a plan that has been given up, after it had started to hand in what it has.
+            cell.inbox.lower(control::GO);
+        }
         if word & control::TIMERS != 0 {
             cell.inbox.lower(control::TIMERS);
             self.has_timers = true;

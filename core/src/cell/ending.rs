@@ -204,10 +204,16 @@ impl<A: Actor> Body<A> {
     }
 
     /// The next incarnation, unless the actor is to end after all.
-    pub(super) fn begin_again(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn begin_again(&mut self, cell: &Cell<A::Msg>, waited: bool) {
         match cell.node.take_verdict() {
             // A failure of a child of the last incarnation is not the next one's; what was decided about it stands.
             Some((Verdict::Stop | Verdict::Escalate { .. }, failure)) => self.leave(cell, Leaving::Fail, Exit::Failed(failure)),
+            // Its group counts on it to halt by itself.
+            Some((Verdict::Wait(wait), failure)) if !waited => {
+                let rare = self.rare();
+                (rare.pause, rare.exit) = (Pause::of(wait, true), Some(Exit::Failed(failure)));
+                self.wait(cell);
+            }
             _ if cell.node.reopen() => {
                 let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
                 cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));

@@ -28,20 +28,24 @@ impl<A: Actor> Body<A> {
     pub(super) fn begin_again_or_wait(&mut self, cell: &Cell<A::Msg>) {
         let paused = self.rare.as_ref().is_some_and(|rare| rare.pause.is_some());
         if paused || cell.inbox.word() & control::HALT != 0 {
-            self.rare().pause.get_or_insert_default();
-            // A cancel reaches an actor that waits like one that runs.
-            cell.inbox.lower(control::ENDING);
-            self.stage = Stage::Waiting;
+            self.wait(cell);
         } else {
-            self.begin_again(cell);
+            self.begin_again(cell, false);
         }
+    }
+
+    pub(super) fn wait(&mut self, cell: &Cell<A::Msg>) {
+        self.rare().pause.get_or_insert_default();
+        // A cancel reaches an actor that waits like one that runs.
+        cell.inbox.lower(control::ENDING);
+        self.stage = Stage::Waiting;
     }
 
     /// The wait is over, or was cut short.
     pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: End) {
         self.rare().pause = None;
         if matches!(end, End::Done) {
-            return self.begin_again(cell);
+            return self.begin_again(cell, true);
         }
         // Whoever failed and was not started again ends with that failure.
         match self.rare().exit.take() {
@@ -130,5 +134,55 @@ impl<M: Send + 'static> Cell<M> {
     pub(super) fn start_with_group(&self) {
         self.inbox.lower(control::HALT);
         self.raise(control::GO | control::AWAITED);
+    }
+}
+
+/// Orders that come at moments which only threads can find; the simulator would never.
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::guardian::Verdict;
+    use crate::supervise::regroup::Regroup;
+    use crate::{ActorRef, BoxError, Dispatcher, OneForAll, Props, Reason, Scope, Supervisor};
+
+    fn crew_of_one(sim: &Dispatcher) -> (Scope, Supervisor, ActorRef<()>) {
+        let scope = Scope::under(&crate::CancelToken::root(sim.runtime()));
+        let crew = scope.supervisor("crew", OneForAll::new()).unwrap();
+        let actor = crew.spawn("one", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
+        sim.drain_ready();
+        (scope, crew, actor)
+    }
+
+    /// A plan says start, its supervisor closes, the actor starts to hand in what it has, and only then looks at the plan's word.
+    #[test]
+    fn s13_a_late_word_to_start_does_not_keep_an_actor_busy() {
+        let sim = Dispatcher::seeded(1);
+        let (_scope, _crew, actor) = crew_of_one(&sim);
+        let cell = actor.cell();
+        cell.raise(control::GO | control::AWAITED);
+        sim.drain_ready();
+        assert_eq!(cell.inbox.word() & control::GO, 0);
+        actor.tell(()).unwrap();
+        sim.drain_ready();
+        assert_eq!(actor.counts().handled, 1);
+    }
+
+    /// A failure below becomes the actor's own, so that its group goes down, while the actor is about to restart for another reason.
+    #[test]
+    fn s13_a_group_hears_that_an_actor_has_halted_although_it_restarts_for_another_reason() {
+        let sim = Dispatcher::seeded(1);
+        let (_scope, crew, actor) = crew_of_one(&sim);
+        let (cell, parent) = (actor.cell(), crew.any().member);
+        let members = core::iter::once((cell.node.id, Arc::clone(cell) as Arc<dyn Member>));
+        let plan = Regroup::new(members, None).after_failure_of(cell.node.id);
+        parent.node().with_guardian(|guardian| guardian.regroup = Some(alloc::boxed::Box::new(plan)));
+        let failure = cell.node.failure(0, Reason::Error("below".into()));
+        cell.node.keep_verdict(Verdict::Wait(Duration::ZERO), failure);
+        cell.raise(control::RESTART);
+        sim.drain_ready();
+        assert!(parent.node().with_guardian(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        actor.tell(()).unwrap();
+        sim.drain_ready();
+        assert_eq!((actor.counts().handled, actor.exit()), (1, None));
     }
 }
