@@ -100,7 +100,8 @@ fn random_model(random: &mut Random) -> Model {
         });
     }
     let mut chosen = |share: usize, below: usize| -> BTreeMap<usize, usize> {
-        (0..count).filter_map(|node| (random.below(share) == 0).then(|| (node, random.below(below)))).collect()
+        let picked: Vec<usize> = (0..count).filter(|_| random.below(share) == 0).collect();
+        picked.into_iter().map(|node| (node, random.below(below))).collect()
     };
     let failing = chosen(8, 6);
     let mut fallbacks = chosen(4, 2);
