@@ -116,6 +116,30 @@
 //! # }
 //! ```
 //!
+//! # A graph
+//!
+//! A [`Graph`] is steps over a state of your own type. It is checked once, by `compile`, which reports all that is wrong with it; a
+//! [run](CompiledGraph::run) goes step by step in the task that awaits it, and can be cancelled inside a step.
+//!
+//! ```
+//! # use pleach::prelude::*;
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), pleach::Error> {
+//! let graph = Graph::<Vec<u32>>::new("collatz")
+//!     .add_node("step", |mut seen: Vec<u32>| async move {
+//!         let n = seen.last().copied().ok_or("nothing to begin with")?;
+//!         seen.push(if n % 2 == 0 { n / 2 } else { 3 * n + 1 });
+//!         Ok::<_, pleach::BoxError>(seen)
+//!     })
+//!     .add_conditional_edge("step", ["step", END], |seen: &Vec<u32>| if seen.last() == Some(&1) { END } else { "step" })
+//!     .set_entry("step")
+//!     .compile()?;
+//!
+//! assert_eq!(graph.run(vec![6]).max_iterations(100).await?, [6, 3, 10, 5, 16, 8, 4, 2, 1]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # A simulation
 //!
 //! In [`sim`] the same program runs in virtual time, under a schedule that a seed fixes. [`explore`](sim::explore) tries many, and names

@@ -165,6 +165,33 @@ fn f11_a_node_is_retried_with_the_state_it_was_first_given() {
 }
 
 #[test]
+fn f11_all_attempts_at_one_visit_have_one_key_and_its_undo_another() {
+    let keys = Log::new();
+    let (tried, undone) = (keys.clone(), keys.clone());
+    let graph = Graph::<u32>::new("keys")
+        .add_node("node", move |cx: NodeContext, n: u32| {
+            tried.note(cx.idempotency_key());
+            cx.record_undo(n);
+            async move { if cx.attempt() < 3 { Err("again") } else { Ok(n + 1) } }
+        })
+        .compensate("node", move |cx: NodeContext, _: u32| {
+            undone.note(cx.idempotency_key());
+            async { Ok::<(), String>(()) }
+        })
+        .policy("node", Policy::new().retry(Retry::times(3)))
+        .add_conditional_edge("node", ["node", END], |n: &u32| if *n < 2 { "node" } else { "nowhere" })
+        .set_entry("node")
+        .compile()
+        .unwrap();
+    block_on(async { graph.run(0).await }).unwrap_err();
+    let keys = keys.take();
+    assert!(keys[..3].iter().all(|key| *key == keys[0]) && keys[3..6].iter().all(|key| *key == keys[3]));
+    let mut different = [&keys[0], &keys[3], &keys[6], &keys[7]];
+    different.sort_unstable();
+    assert!(different.windows(2).all(|pair| pair[0] != pair[1]), "{keys:?}");
+}
+
+#[test]
 fn f11_the_classifier_and_jitter() {
     let log = Log::new();
     let passing = |reason: &Reason| !reason.to_string().contains('2');

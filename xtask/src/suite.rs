@@ -33,6 +33,10 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::command("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
         Step::command("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
         Step::command("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),
+        Step::command(
+            "lint-graph-alone",
+            with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features", "--features", "graph"])),
+        ),
         Step::command("build-no-std", &mut cargo(&["build", "--package", "pleach-core", "--no-default-features"])),
         Step::command(
             "test-no-std",
