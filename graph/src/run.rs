@@ -161,11 +161,11 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         }
         let shared = Shared::of_run(Arc::clone(&plan.names), run);
         let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll };
-        let engine = Engine::new(self.graph.plan, shared, setup, self.state);
-        RunFuture(match scope {
-            None => Place::Here(engine),
-            Some(scope) => Place::Elsewhere(driven::launch(scope, engine)),
-        })
+        // Two ways and not one `match`, so that the usual engine is built where it will lie.
+        if let Some(scope) = scope {
+            return RunFuture(Place::Elsewhere(driven::launch(scope, Engine::new(self.graph.plan, shared, setup, self.state))));
+        }
+        RunFuture(Place::Here(Engine::new(self.graph.plan, shared, setup, self.state)))
     }
 }
 

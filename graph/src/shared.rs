@@ -134,12 +134,12 @@ impl RunWide {
             let within = |visits: u64| (visits < self.visits_max).then(|| visits + 1);
             return self.visits.fetch_update(Relaxed, Relaxed, within).ok().map(|before| before + 1);
         }
-        let visits = self.visits.load(Relaxed) + 1;
-        if visits > self.visits_max {
+        let visits = self.visits.load(Relaxed);
+        if visits >= self.visits_max {
             return None;
         }
-        self.visits.store(visits, Relaxed);
-        Some(visits)
+        self.visits.store(visits + 1, Relaxed);
+        Some(visits + 1)
     }
 
     /// The sequence of one more commit.
