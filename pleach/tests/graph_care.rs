@@ -427,6 +427,34 @@ fn f12_branches_and_subgraphs_are_undone_with_the_run_even_past_its_deadline() {
 }
 
 #[test]
+fn f12_an_undo_that_is_cut_off_with_its_scope_is_told_as_failed() {
+    let sim = Sim::new(1);
+    let graph = Graph::<u32>::new("slow undo")
+        .add_node("do", |cx: NodeContext, n: u32| async move {
+            cx.record_undo(());
+            Ok::<_, String>(n)
+        })
+        .add_node("fail", |_: u32| async { Err::<u32, _>("no") })
+        .compensate("do", |_: NodeContext, (): ()| async {
+            pending::<()>().await;
+            Ok::<(), String>(())
+        })
+        .add_edge("do", "fail")
+        .add_edge("fail", END)
+        .set_entry("do")
+        .compile()
+        .unwrap();
+    let scope = sim.scope();
+    let run = graph.run(1).within(&scope).into_future();
+    sim.settle();
+    scope.cancel("everything ends");
+    let error = sim.run(run).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "fail"), "the fault stays what it was");
+    let Some(Compensation::CompensationFailed { node, reason, .. }) = error.compensation() else { panic!("{error}") };
+    assert_eq!((node.as_str(), reason.as_str()), ("do", "everything ends"));
+}
+
+#[test]
 fn f12_a_payload_of_another_type_is_an_error_of_the_node() {
     let graph = Graph::<u32>::new("typed")
         .add_node("node", |cx: NodeContext, n: u32| async move {

@@ -124,6 +124,9 @@ fn f1_fan_outs_that_do_not_come_together() {
     let back = forked().add_conditional_edge("left", ["fork", "join"], |_: &u32| "join");
     assert_eq!(faults(back), [escapes("fork")]);
 
+    let ends = three().add_parallel_edge("fork", ["left", END], "join", first).add_edge("left", "join");
+    assert!(matches!(&faults(ends)[..], [GraphFault::BranchEscapes { node, to, .. }] if node == "fork" && to == END));
+
     let empty = three().add_parallel_edge("fork", ["left", "join"], "join", first).add_edge("left", "join");
     assert_eq!(faults(empty), [GraphFault::EmptyBranch { fan_out: text("fork"), join: text("join") }]);
     let twice = three().add_parallel_edge("fork", ["left", "left"], "join", first).add_edge("left", "join");

@@ -311,6 +311,26 @@ fn f7_a_cancel_wakes_a_run_that_waits() {
 }
 
 #[test]
+fn f7_a_node_may_cancel_its_own_run() {
+    let sim = Sim::new(1);
+    let graph = Graph::<u32>::new("own")
+        .add_node("stop", |cx: NodeContext, n: u32| async move {
+            cx.token().cancel("I have seen enough");
+            pending::<()>().await;
+            Ok::<_, String>(n)
+        })
+        .add_edge("stop", END)
+        .set_entry("stop")
+        .compile()
+        .unwrap();
+    let error = sim.run(graph.run(1).on(sim.runtime()).into_future()).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Cancelled { cause: Cause::Because(_), was_executing: true, .. }));
+    // With nothing to make a token on, asking for one is a panic of the node that says so.
+    let error = block_on(graph.run(1).into_future()).unwrap_err();
+    assert!(error.to_string().contains("there is no runtime here"), "{error}");
+}
+
+#[test]
 fn f7_a_cancel_between_nodes_gives_back_the_state() {
     let sim = Sim::new(1);
     let token = sim.token();

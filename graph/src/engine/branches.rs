@@ -29,7 +29,7 @@ pub(super) struct Branches<S> {
 
 struct Wide {
     wakeups: Arc<Wakeups>,
-    wakers: Vec<Option<(Arc<LaneWaker>, Waker)>>,
+    wakers: Vec<Option<Waker>>,
 }
 
 /// A fan-out whose branches have not all ended.
@@ -175,11 +175,7 @@ impl<S> Branches<S> {
         if wide.wakers.len() < number {
             wide.wakers.resize_with(number, || None);
         }
-        let (lane_waker, waker) = wide.wakers[number - 1].get_or_insert_with(|| {
-            let lane_waker = LaneWaker::new(number, &wide.wakeups);
-            (Arc::clone(&lane_waker), lane_waker.into())
-        });
-        lane_waker.arm();
+        let waker = wide.wakers[number - 1].get_or_insert_with(|| LaneWaker::waker(number, &wide.wakeups));
         Some((number, lane, waker))
     }
 }

@@ -144,6 +144,9 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Ends the run where it is.
     pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+        if let Some(undoing) = &mut self.undoing {
+            return undoing.cut_off(cause);
+        }
         let lane = self.foremost();
         let (node, was_executing) = (self.driver.shared.name(lane.at).to_string(), lane.is_executing());
         let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing }, None);

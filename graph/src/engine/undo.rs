@@ -4,7 +4,7 @@ use crate::context::{NodeContext, Rare};
 use crate::error::{Compensation, RunError};
 use crate::shared::{Shared, Undoable};
 use crate::token::BranchPath;
-use pleach_core::{BoxError, BoxFuture, CancelToken, Reason, catch_panic};
+use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -59,6 +59,17 @@ impl<S> Undoing<S> {
                 Err(reason) => return Poll::Ready(self.fail(node, &reason)),
             }
         }
+    }
+
+    /// Ends it where it is: the undo that is running, or would be next, has failed for this cause.
+    pub(super) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+        let current = self.current.take().map(|(node, undo)| {
+            drop(catch_panic(|| drop(undo)));
+            node
+        });
+        let next = || self.left.pop().map(|next| next.shared.name(next.node).to_string());
+        let node = current.or_else(next).unwrap_or_default();
+        self.fail(node, &Reason::Error(Box::new(cause)))
     }
 
     fn fail(&mut self, node: String, reason: &Reason) -> RunError<S> {

@@ -1,19 +1,19 @@
 //! Who is woken when many branches wait: with a few, all of them are polled; with many, each has a waker that puts it on a list.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
 /// Up to this many lanes are all polled when the run is; polling one that is not ready is cheaper than a waker for each.
 pub(super) const POLLED_ALL_MAX: usize = 32;
 
-/// The lanes that were woken, and the task of the run.
+/// The lanes that were woken, and the task of the run. All of it lies under one short lock.
 #[derive(Default)]
 pub(super) struct Wakeups(Mutex<Woken>);
 
 #[derive(Default)]
 struct Woken {
     lanes: Vec<usize>,
+    is_listed: Vec<bool>,
     task: Option<Waker>,
 }
 
@@ -25,26 +25,33 @@ impl Wakeups {
             Some(known) => known.clone_from(task),
             none => *none = Some(task.clone()),
         }
+        woken.is_listed.clear();
         std::mem::take(&mut woken.lanes)
+    }
+
+    /// Puts a lane on the list. The task, if it was not there.
+    fn list(&self, lane: usize) -> Option<Waker> {
+        let mut woken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if woken.is_listed.len() <= lane {
+            woken.is_listed.resize(lane + 1, false);
+        }
+        if std::mem::replace(&mut woken.is_listed[lane], true) {
+            return None;
+        }
+        woken.lanes.push(lane);
+        woken.task.clone()
     }
 }
 
 /// The waker of one lane.
 pub(super) struct LaneWaker {
     lane: usize,
-    is_listed: AtomicBool,
     wakeups: Arc<Wakeups>,
 }
 
 impl LaneWaker {
-    pub(super) fn new(lane: usize, wakeups: &Arc<Wakeups>) -> Arc<Self> {
-        Arc::new(Self { lane, is_listed: AtomicBool::new(false), wakeups: Arc::clone(wakeups) })
-    }
-
-    /// Before the lane is polled: what wakes it from here on counts.
-    pub(super) fn arm(&self) {
-        // A swap, since it must see all that was written before a wake that found the lane listed already.
-        self.is_listed.swap(false, Ordering::AcqRel);
+    pub(super) fn waker(lane: usize, wakeups: &Arc<Wakeups>) -> Waker {
+        Arc::new(Self { lane, wakeups: Arc::clone(wakeups) }).into()
     }
 }
 
@@ -54,14 +61,7 @@ impl Wake for LaneWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.is_listed.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let task = {
-            let mut woken = self.wakeups.0.lock().unwrap_or_else(PoisonError::into_inner);
-            woken.lanes.push(self.lane);
-            woken.task.clone()
-        };
+        let task = self.wakeups.list(self.lane);
         task.into_iter().for_each(Waker::wake);
     }
 }
