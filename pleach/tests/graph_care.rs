@@ -49,8 +49,15 @@ fn f10_the_limit_of_the_run_counts_the_nodes_of_subgraphs() {
     let graph = around(doubling().compile().unwrap()).compile().unwrap();
     // `before`, `inner` and three times `inner/double`.
     assert_eq!(block_on(async { graph.run(0).max_iterations(5).await }).unwrap(), 108);
-    let error = block_on(async { graph.run(0).max_iterations(4).await }).unwrap_err();
+    let log = Log::new();
+    let seen = log.clone();
+    let hooks = Hooks::around_nodes(
+        |_, _| {},
+        move |visit, result: Result<&u32, _>| seen.note(format!("{} {}", visit.node, result.is_ok())),
+    );
+    let error = block_on(async { graph.run(0).max_iterations(4).hooks(hooks).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::MaxIterations { limit: 4, next } if next == "inner/double"), "{error}");
+    assert_eq!(log.take(), ["before true", "inner false"], "what was started is finished");
 }
 
 #[test]

@@ -353,6 +353,32 @@ fn f9_the_time_of_a_fan_out_is_bounded() {
 }
 
 #[test]
+fn f9_the_time_of_a_nested_fan_out_is_bounded_too() {
+    let sim = Sim::new(3);
+    let inner = FanOut::collect(|before: Notes, results: Vec<Result<Notes, RunError<Notes>>>| {
+        Ok::<_, BoxError>(before.into_iter().chain(results.iter().map(|result| result.is_ok().to_string())).collect())
+    });
+    let graph = Graph::<Notes>::new("nested")
+        .add_node("outer", same)
+        .add_node("inner", same)
+        .add_node("wait", |notes: Notes| async move {
+            pending::<()>().await;
+            Ok::<_, String>(notes)
+        })
+        .add_node("between", same)
+        .add_parallel_edge("outer", ["inner"], END, appended)
+        .add_parallel_edge("inner", ["wait"], "between", inner.timeout(Duration::from_secs(7)))
+        .add_edge("wait", "between")
+        .add_edge("between", END)
+        .set_entry("outer")
+        .compile()
+        .unwrap();
+    // Nothing but the timer of the inner one can wake the run.
+    assert_eq!(sim.run(graph.run(vec![]).on(sim.runtime()).into_future()).unwrap(), ["false"]);
+    assert_eq!(sim.now().since_start(), Duration::from_secs(7));
+}
+
+#[test]
 fn f9_panics_in_branches_merges_and_items_are_errors() {
     quiet();
     let panic_of = |graph: CompiledGraph<u32>| {

@@ -10,6 +10,7 @@ use crate::error::RunError;
 use crate::token::FanOutAt;
 use pleach_core::BoxFuture;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::vec;
@@ -20,6 +21,8 @@ pub(super) struct Branches<S> {
     free: Vec<usize>,
     open: Vec<Option<Open<S>>>,
     free_open: Vec<usize>,
+    /// How many of the open ones have a timer.
+    timed: usize,
     /// The lanes that can go on now.
     pub(super) queue: VecDeque<usize>,
     /// There once there were many lanes.
@@ -64,6 +67,7 @@ impl<S> Branches<S> {
             free: Vec::new(),
             open: Vec::new(),
             free_open: Vec::new(),
+            timed: 0,
             queue: VecDeque::new(),
             wide: None,
             is_wide: false,
@@ -121,6 +125,7 @@ impl<S> Branches<S> {
     }
 
     pub(super) fn open(&mut self, open: Open<S>) -> usize {
+        self.timed += usize::from(open.timer.is_some());
         let place = self.free_open.pop().unwrap_or(self.open.len());
         if place == self.open.len() {
             self.open.push(Some(open));
@@ -134,14 +139,15 @@ impl<S> Branches<S> {
         self.open.get_mut(place)?.as_mut()
     }
 
-    /// How many places for open fan-outs there are.
-    pub(super) fn places(&self) -> usize {
-        self.open.len()
+    /// The places where an open fan-out with a timer may be.
+    pub(super) fn timed_places(&self) -> Range<usize> {
+        if self.timed > 0 { 0..self.open.len() } else { 0..0 }
     }
 
     pub(super) fn close(&mut self, place: usize) -> Option<Open<S>> {
         let open = self.open.get_mut(place)?.take()?;
         self.free_open.push(place);
+        self.timed -= usize::from(open.timer.is_some());
         Some(open)
     }
 

@@ -47,7 +47,20 @@ impl<S: Send + 'static> Engine<S> {
         }
         while self.is_forked() {
             let Some(branches) = &mut self.branches else { break };
-            let Some((number, lane, waker)) = branches.next(cx) else { return Poll::Pending };
+            let Some((number, lane, waker)) = branches.next(cx) else {
+                // Those that were opened just now have left no waker with their timers yet.
+                let ended = self.poll_timers(plan, cx);
+                if ended.is_none()
+                    && self.branches.as_ref().is_some_and(|branches| branches.queue.is_empty())
+                    && self.is_forked()
+                {
+                    return Poll::Pending;
+                }
+                if ended.is_some() {
+                    return Poll::Ready(ended);
+                }
+                continue;
+            };
             let ended = match self.driver.advance(plan, lane, &mut Context::from_waker(waker)) {
                 Turn::Waits => continue,
                 Turn::Spent => {
@@ -270,7 +283,7 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Cuts off the branches whose time is up.
     fn poll_timers(&mut self, plan: &Plan<S>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
-        for place in 0..self.branches.as_ref().map_or(0, |branches| branches.places()) {
+        for place in self.branches.as_ref().map_or(0..0, |branches| branches.timed_places()) {
             let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
             let Some(timer) = open.and_then(|open| open.timer.as_mut()) else { continue };
             if timer.as_mut().poll(cx).is_ready() {

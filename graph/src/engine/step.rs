@@ -203,12 +203,15 @@ impl<S: Send + 'static> Driver<S> {
         lane: &mut Lane<S>,
         reason: Reason,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
-        let reason = match subgraph::halted(reason) {
-            Ok(fault) => return Err(RunError::new(fault, lane.kept.take())),
-            Err(reason) => Arc::new(reason),
+        let (halted, reason) = match subgraph::halted(reason) {
+            Ok(fault) => (Some(fault), Arc::new(Reason::Error("the run has ended inside it".into()))),
+            Err(reason) => (None, Arc::new(reason)),
         };
         let outcome = || Err(Arc::clone(&reason));
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
+        if let Some(fault) = halted {
+            return Err(RunError::new(fault, lane.kept.take()));
+        }
         let name = self.shared.name(lane.at);
         let verdict = match &stop.care {
             None => Verdict::Fail { escalate: false },
