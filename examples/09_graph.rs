@@ -1,6 +1,6 @@
 //! A state graph: steps in a line, a branch, and a loop with a limit, one of whose steps fails now and then and is tried again.
 //!
-//! Run it with `cargo run --package pleach --example 07_graph`.
+//! Run it with `cargo run --package pleach --example 09_graph`.
 
 use pleach::prelude::*;
 

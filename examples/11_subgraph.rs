@@ -1,6 +1,6 @@
 //! A graph within a graph, with a state of its own; and what was done is undone when a later step fails.
 //!
-//! Run it with `cargo run --package pleach --example 09_subgraph`.
+//! Run it with `cargo run --package pleach --example 11_subgraph`.
 
 use pleach::{Compensation, RunEvent, RunUpdate, prelude::*};
 

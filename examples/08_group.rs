@@ -1,6 +1,6 @@
 //! A group fetches pages, four at a time, and gives each as it comes: a page that fails stops nobody, and a slow one is given up.
 //!
-//! Run it with `cargo run --package pleach --example 10_group`. It needs no network: the server is made up.
+//! Run it with `cargo run --package pleach --example 08_group`. It needs no network: the server is made up.
 
 use pleach::prelude::*;
 use pleach::{CancelToken, Elapsed};

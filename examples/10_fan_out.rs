@@ -1,6 +1,6 @@
 //! Fan-out and fan-in: branches side by side, each with its own clone of the state, merged in the order in which they were declared.
 //!
-//! Run it with `cargo run --package pleach --example 08_fan_out`.
+//! Run it with `cargo run --package pleach --example 10_fan_out`.
 
 use pleach::prelude::*;
 
