@@ -1,7 +1,7 @@
 //! The demo: a supervised crew under load, and what became of every message.
 
 use crate::crew::{Character, PLANNED_PANIC};
-use crate::table::{Fate, Report};
+use crate::table::{Decision, Fate, Report};
 use pleach::prelude::*;
 use std::collections::HashMap;
 use std::panic;
@@ -12,7 +12,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Default)]
 struct Heard {
     restarts: HashMap<ActorPath, u32>,
+    /// What was decided, of whose failures, how often, and the last of them.
+    decisions: Vec<Decision>,
     unhandled: Option<FailureInfo>,
+}
+
+impl Heard {
+    fn note_decision(&mut self, failure: &FailureInfo, directive: SupervisorDirective) {
+        let known = self.decisions.iter_mut().find(|known| known.is_like(failure, directive));
+        match known {
+            Some(known) => known.add(failure),
+            None => self.decisions.push(Decision::first(failure, directive)),
+        }
+    }
 }
 
 /// A worker, and the messages that came back to whoever sent them.
@@ -52,10 +64,11 @@ async fn run_crew() -> Result<Report, pleach::Error> {
     load.wait_all().await?;
     system.shutdown(Duration::from_secs(5)).await?;
 
-    let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
     let fates = hired.iter().map(|hired| hired.fate(&heard)).collect();
     let top = heard.unhandled.as_ref().map(ToString::to_string);
-    Ok(Report { fates, total: system.counts(), failures: system.failures(), top })
+    let decisions = std::mem::take(&mut heard.decisions);
+    Ok(Report { fates, total: system.counts(), failures: system.failures() as u64, decisions, top })
 }
 
 /// Offers a worker all its jobs, and does half-way or at the end what its character asks for.
@@ -101,6 +114,9 @@ fn listen(system: &ActorSystem) -> Arc<Mutex<Heard>> {
     system.on_event(move |event| match event {
         Event::Restarted { path, incarnation } => {
             notes.lock().unwrap_or_else(PoisonError::into_inner).restarts.insert(path.clone(), *incarnation);
+        }
+        Event::Decided { failure, directive } => {
+            notes.lock().unwrap_or_else(PoisonError::into_inner).note_decision(failure, *directive);
         }
         Event::Unhandled(failure) => {
             notes.lock().unwrap_or_else(PoisonError::into_inner).unhandled = Some(failure.clone());

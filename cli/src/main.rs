@@ -8,7 +8,7 @@ use std::env;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-pleach demo       a supervised crew under load, and what became of every message
+pleach demo       a supervised crew under load: what became of every message, and what was decided about every failure
 pleach --version  the version
 pleach help       this text";
 
