@@ -370,7 +370,7 @@ fn a17_s1_an_actor_that_did_not_start_is_restarted_where_others_would_be_resumed
             true => SupervisorDirective::Resume,
             false => SupervisorDirective::Restart,
         };
-        let crew = system.supervisor("crew", pleach::OneForAll::new().deciding(resume)).unwrap();
+        let crew = system.supervisor("crew", OneForAll::new().deciding(resume)).unwrap();
         let starts = Arc::new(AtomicU32::new(0));
         let begun = Arc::clone(&starts);
         let actor = crew.spawn("twice", Props::new(move || StartsTwice(Arc::clone(&begun)))).unwrap();
