@@ -172,18 +172,25 @@ fn g8_wait_resumes_a_panic_too() {
     assert_eq!(sim.run(group.next()), None);
 }
 
-/// Ready at its `polls`-th poll, and panics when it is dropped.
+/// Ends at its `polls`-th poll, and panics when it is dropped.
 struct Trap {
     polls: u32,
+    ends: fn() -> Result<u32, &'static str>,
     bomb: Option<Bomb>,
 }
 
-impl Future for Trap {
-    type Output = u32;
+impl Trap {
+    fn new(polls: u32, ends: fn() -> Result<u32, &'static str>) -> Self {
+        Self { polls, ends, bomb: Some(Bomb) }
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<u32> {
+impl Future for Trap {
+    type Output = Result<u32, &'static str>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         if self.polls == 0 {
-            return Poll::Ready(1);
+            return Poll::Ready((self.ends)());
         }
         self.polls -= 1;
         cx.waker().wake_by_ref();
@@ -203,9 +210,11 @@ fn g8_a_panic_in_the_drop_of_a_task_is_its_error_and_harms_nobody() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let group = system.group::<u32>("g").fail_fast(false).build().unwrap();
-        // Dropped after it gave its value; cut off while it waits; dropped before it began.
-        group.try_go(Trap { polls: 0, bomb: Some(Bomb) }).unwrap();
-        group.try_go(Trap { polls: 1, bomb: Some(Bomb) }).unwrap();
+        // Dropped after it gave its value, failed or panicked; cut off while it waits; dropped before it began.
+        group.try_go(Trap::new(0, || Ok(1))).unwrap();
+        group.try_go(Trap::new(1, || Ok(1))).unwrap();
+        group.try_go(Trap::new(1, || Err("broken"))).unwrap();
+        group.try_go(Trap::new(1, || panic!("{INJECTED}"))).unwrap();
         group.try_go(after(3, 5)).unwrap();
         sim.settle();
         group.try_go(forever(Bomb)).unwrap();
@@ -216,8 +225,8 @@ fn g8_a_panic_in_the_drop_of_a_task_is_its_error_and_harms_nobody() {
         let all = sim.run(group.drain());
         assert_eq!(all.values, [5]);
         let panicked = all.errors.iter().filter(|error| matches!(error, TaskError::Panicked(_))).count();
-        assert_eq!((panicked, all.errors.len()), (4, 5));
-        assert_eq!(system.failures(), 4, "each is on record");
+        assert_eq!((panicked, all.errors.len()), (5, 7));
+        assert_eq!(system.failures(), 6, "each is on record");
     });
 }
 

@@ -11,8 +11,8 @@ use pleach::sim::{Sim, explore};
 use pleach::{InPlace, NotTaken, PanicPolicy};
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use tasks::{Living, after, forever, numbers};
 
@@ -182,6 +182,29 @@ fn g12_consumers_beside_each_other_are_served_in_order_and_share_the_work() {
 }
 
 #[test]
+fn g12_a_task_that_comes_later_is_polled_by_a_reader_in_another_task() {
+    explore(0..50, |sim| {
+        let group: Arc<InPlace<'static, u32>> = Arc::new(in_place(sim));
+        let (reads, seen) = (Arc::clone(&group), Log::new());
+        let log = seen.clone();
+        sim.runtime().spawn(Box::pin(async move {
+            while let Some(result) = reads.next().await {
+                log.push(result.unwrap());
+            }
+        }));
+        sim.settle();
+        for n in 0..3 {
+            group.try_go(after(n, n)).unwrap();
+            sim.settle();
+            assert_eq!(seen.take(), [n]);
+        }
+        group.close();
+        sim.settle();
+        assert_eq!(sim.tasks_alive(), 0);
+    });
+}
+
+#[test]
 fn g12_a_dropped_next_consumes_nothing_and_the_next_one_goes_on() {
     let sim = Sim::new(1);
     let (group, gate) = (in_place(&sim), Gate::new());
@@ -252,6 +275,19 @@ fn g6_in_place_a_cancel_from_anywhere_cuts_the_tasks_off() {
         assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("over".into())));
         assert!(group.try_go(after(0, 1)).is_err());
     });
+}
+
+#[test]
+fn g10_in_place_a_cancelled_group_does_not_hold_up_its_scope() {
+    let sim = Sim::new(1);
+    let scope = sim.scope();
+    let group = scope.group::<u32>("g").in_place().unwrap();
+    group.try_go(pending::<u32>()).unwrap();
+    scope.cancel("over");
+    // Nobody polls the group, and the scope has ended all the same.
+    sim.run(scope.wait_all()).unwrap();
+    assert_eq!(sim.run(scope.exited()), Exit::Cancelled("over".into()));
+    assert_eq!(sim.run(group.next()), Some(Err(TaskError::Cancelled("over".into()))));
 }
 
 #[test]

@@ -36,6 +36,8 @@ fn t4_a_group_is_entered_once_and_leaves_once_on_its_end() {
         assert_eq!(names().len(), 1, "open, though idle");
         group.close();
         assert!(names().is_empty(), "closed, and nothing in flight");
+        sim.settle();
+        assert_eq!(sim.tasks_alive(), 0, "its runners have ended with it");
         assert_eq!(ended.take(), [("/user/s/g".to_string(), Exit::Closed)]);
         // The results are still there, and the name is free.
         assert_eq!(sim.run(group.drain()).values.len(), 5);

@@ -182,7 +182,7 @@ fn loom_g1_a_wake_up_against_the_second_poll() {
     });
 }
 
-/// A task is woken while its group is dropped: it is dropped once, and nothing is left to run.
+/// A task is woken while its group is dropped, with two workers: it is dropped once, by either, and nothing is left to run.
 #[test]
 fn loom_g10_drop_against_a_wake_up() {
     explore(|| {
@@ -196,9 +196,11 @@ fn loom_g10_drop_against_a_wake_up() {
         };
         group.try_go(task).unwrap();
         let any = group.any_ref();
-        let worker = thread::spawn(move || runtime.run_spawned());
+        let works = Arc::clone(&runtime);
+        let worker = thread::spawn(move || works.run_spawned());
         let opener = thread::spawn(move || door.open());
         drop(group);
+        runtime.run_spawned();
         block_on(any.exited());
         assert_eq!(gone.get(), 1);
         opener.join().unwrap();
