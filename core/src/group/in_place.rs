@@ -31,16 +31,15 @@ use futures_core::Stream;
 /// # let token = CancelToken::root(sim.runtime());
 /// # sim.simulate(async {
 /// let words = ["a".to_string(), "bcd".to_string()];
-/// let group = GroupBuilder::under(&token).in_place()?;
+/// let group = GroupBuilder::under(&token).in_place().unwrap();
 /// for word in &words {
-///     group.go(async move { word.len() }).await?; // borrows `words`
+///     group.go(async move { word.len() }).await.unwrap(); // borrows `words`
 /// }
 /// group.close();
 /// assert_eq!(group.next().await, Some(Ok(1)));
 /// assert_eq!(group.next().await, Some(Ok(3)));
 /// assert_eq!(group.next().await, None);
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// # }).unwrap().unwrap();
+/// # }).unwrap();
 /// ```
 pub struct InPlace<'env, T> {
     pub(super) spot: Arc<Spot>,

@@ -161,7 +161,7 @@ mod tests {
         line.join(&mut b, waker, &mut wakes);
         line.join(&mut a, waker, &mut wakes);
         assert_eq!((a, b), (Some(1), Some(2)));
-        assert!(line.leave(&mut a, &mut wakes).is_none() && wakes.more.is_some_and(|more| more.discarded.len() == 1));
+        assert!(line.leave(&mut a, &mut wakes).is_none() && wakes.more.is_some_and(|more| !more.discarded.is_empty()));
         assert!(line.serve(()).is_ok() && line.serve(()).is_err());
         assert!(line.take(&mut b).is_some());
     }
