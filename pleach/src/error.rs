@@ -1,8 +1,8 @@
 //! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
 
 use pleach_core::{
-    Actor, AskError, Cause, FailureInfo, GoError, GroupClosed, GroupError, LaunchError, LookupError, MapError, NameError,
-    PathError, PoolError, RaceError, Refusal, SendError, ShutdownError, SpawnError, TaskError, WaitError,
+    Actor, AskError, Cause, ChildError, FailureInfo, GoError, GroupClosed, GroupError, LaunchError, LookupError, MapError,
+    NameError, PathError, PoolError, RaceError, Refusal, SendError, ShutdownError, SpawnError, TaskError, WaitError,
 };
 use std::fmt;
 
@@ -31,6 +31,8 @@ pub enum Error {
     Wait(WaitError),
     /// A shutdown was not clean.
     Shutdown(ShutdownError),
+    /// Nothing was done to a child.
+    Child(ChildError),
     /// A lookup gave no actor.
     Lookup(LookupError),
     /// A text is no path.
@@ -63,6 +65,7 @@ impl fmt::Display for Error {
             Self::Ask(error) => write!(f, "{error}"),
             Self::Wait(error) => write!(f, "{error}"),
             Self::Shutdown(error) => write!(f, "{error}"),
+            Self::Child(error) => write!(f, "{error}"),
             Self::Lookup(error) => write!(f, "{error}"),
             Self::Path(error) => write!(f, "{error}"),
             Self::Failed(error) => write!(f, "{error}"),
@@ -97,6 +100,7 @@ impl std::error::Error for Error {
             Self::Ask(error) => Some(error),
             Self::Wait(error) => Some(error),
             Self::Shutdown(error) => Some(error),
+            Self::Child(error) => Some(error),
             Self::Lookup(error) => Some(error),
             Self::Path(error) => Some(error),
             Self::Failed(error) => Some(error),
@@ -128,6 +132,7 @@ from!(
     MapError => Map,
     RaceError => Race,
     AskError => Ask,
+    ChildError => Child,
     WaitError => Wait,
     ShutdownError => Shutdown,
     LookupError => Lookup,

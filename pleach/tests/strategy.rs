@@ -335,6 +335,7 @@ fn s12_children_are_listed_stopped_restarted_and_added_at_run_time() {
         assert_eq!(log.take(), ["up b"]);
         // What is not there, and what has no recipe.
         assert!(matches!(crew.stop_child("nobody"), Err(ChildError::NotFound { .. })));
+        assert!(matches!(crew.stop_child("nobody").map_err(pleach::Error::from), Err(pleach::Error::Child(_))));
         let unknown = crew.restart_child("no/body").unwrap_err();
         assert_eq!(unknown.to_string(), "/user/crew has no live child called \"no/body\": `children()` lists those it has");
     });
