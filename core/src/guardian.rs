@@ -31,10 +31,13 @@ pub(crate) struct Guardian {
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
     /// Inherited from above where there is none.
     pub(crate) sink: Option<Arc<dyn EscalationSink>>,
-    pub(crate) regroup: Option<Box<Regroup<Arc<dyn Member>>>>,
+    pub(crate) regroup: Option<Box<Plan>>,
     recent: VecDeque<Instant>,
     streaks: BTreeMap<ActorId, Streak>,
 }
+
+/// Children of one parent that restart together.
+pub(crate) type Plan = Regroup<Arc<dyn Member>>;
 
 /// What a failed child does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,17 +155,22 @@ fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: Fallen, rules: &Resta
 /// Restarts `members` of `parent` together, not before `wait` has passed. `failed` halts by itself.
 fn regroup(parent: &Arc<dyn Member>, members: Vec<Arc<dyn Member>>, failed: Option<ActorId>, wait: Duration) {
     let until = (!wait.is_zero()).then(|| parent.node().runtime().now() + wait);
-    let (before, held) = parent.node().with_guardian(|guardian| {
-        let members = members.into_iter().map(|member| (member.node().id, member));
-        let mut plan = Regroup::new(members, guardian.regroup.as_deref());
+    let mut held = None;
+    let members = members.into_iter().map(|member| (member.node().id, member));
+    let replaced = parent.node().replan(|before| {
+        let mut plan = Regroup::new(members, before);
         if let Some(failed) = failed {
             plan = plan.after_failure_of(failed);
         }
         until.into_iter().for_each(|until| plan.hold_until(until));
-        let held = plan.held_until();
-        (guardian.regroup.replace(Box::new(plan)), held)
+        held = plan.held_until();
+        plan
     });
-    drop(before);
+    // A parent that is ending ends its children, those that wait for their group among them.
+    if replaced.is_err() {
+        return;
+    }
+    drop(replaced);
     if let Some(until) = held {
         release_at(parent, until);
     }
@@ -315,12 +323,11 @@ pub(crate) fn halt(supervisor: &Arc<dyn Member>) {
         None => {}
     }
     let children = node.children().into_iter().map(|member| (member.node().id, member));
-    let before = node.with_guardian(|guardian| {
-        let plan = Regroup::new(children, guardian.regroup.as_deref()).ordered_from_above();
-        guardian.regroup.replace(Box::new(plan))
-    });
-    drop(before);
-    advance(supervisor);
+    // One that is ending leaves, and that is an answer as well.
+    if let Ok(replaced) = node.replan(|before| Regroup::new(children, before).ordered_from_above()) {
+        drop(replaced);
+        advance(supervisor);
+    }
 }
 
 /// Starts the children of a supervisor that rests, oldest first, with nothing counted against it.
@@ -340,8 +347,8 @@ pub(crate) fn restart_supervisor(supervisor: &Arc<dyn Member>, wait: Duration) {
         guardian.forget_restarts();
         guardian.is_halted_from_above()
     });
-    // Whoever has it rest starts it again; whoever ends it does not.
-    if !rests && node.takes_children() {
+    // Whoever has it rest starts it again.
+    if !rests {
         regroup(supervisor, node.children(), None, wait);
     }
 }

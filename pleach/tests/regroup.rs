@@ -247,3 +247,51 @@ fn s13_a2_plans_that_meet_leave_nobody_waiting_and_lose_no_message() {
         assert_eq!(counts.accepted, counts.handled + counts.failed + counts.dead_lettered);
     });
 }
+
+/// The same on threads, where a child may leave while others look at it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s13_plans_that_meet_on_threads_leave_nobody_waiting() {
+    for round in 0..300 {
+        let (system, log) = (ActorSystem::new("s").unwrap(), Log::new());
+        let top = system.supervisor("top", OneForAll::new().intensity(1_000, ms(1_000))).unwrap();
+        let inner = top.supervisor("inner", RestForOne::new().intensity(2, ms(1))).unwrap();
+        let children: Vec<_> = [&top, &inner, &top, &inner, &top, &inner]
+            .map(|under| under.spawn_unnamed(Slow::props("child", &log, Duration::ZERO)).unwrap())
+            .into();
+        let busy = (0..3).map(|thread| {
+            let (children, top, inner) = (children.clone(), top.clone(), inner.clone());
+            tokio::spawn(async move {
+                let mut random = pleach::Random::seeded(round * 3 + thread);
+                for _ in 0..30 {
+                    let child = &children[random.below(children.len())];
+                    match random.below(30) {
+                        0 => child.stop(),
+                        1 => child.close(),
+                        2 => drop(child.try_send_system(SystemMessage::Restart)),
+                        3 => drop(top.restart_child("inner")),
+                        4 if random.below(10) == 0 => inner.any().close(),
+                        5..=15 => drop(child.tell(true)),
+                        _ => drop(child.tell(false)),
+                    }
+                    if random.below(3) == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            })
+        });
+        for one in busy.collect::<Vec<_>>() {
+            one.await.unwrap();
+        }
+        let stuck = || children.iter().any(|child| child.exit().is_none() && child.counts().open() > 0);
+        let handled = async {
+            while stuck() {
+                tokio::task::yield_now().await;
+            }
+        };
+        // Nothing here takes its time: only a group that hangs is late.
+        tokio::time::timeout(Duration::from_secs(60), handled).await.expect("whoever lives handles what it was told");
+        system.shutdown(Duration::from_secs(60)).await.unwrap();
+        let counts = system.counts();
+        assert_eq!(counts.accepted, counts.handled + counts.failed + counts.dead_lettered);
+    }
+}

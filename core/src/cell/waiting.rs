@@ -185,4 +185,25 @@ mod tests {
         sim.drain_ready();
         assert_eq!((actor.counts().handled, actor.exit()), (1, None));
     }
+
+    /// A child leaves after somebody listed the children for a plan, and before the plan is there to be told.
+    #[test]
+    fn s13_whoever_left_before_the_plan_was_there_is_not_waited_for() {
+        let sim = Dispatcher::seeded(1);
+        let (_scope, crew, actor) = crew_of_one(&sim);
+        let leaves = crew.spawn("leaves", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
+        sim.drain_ready();
+        let parent = crew.any().member;
+        let listed = parent.node().children();
+        leaves.stop();
+        sim.drain_ready();
+        let members = listed.into_iter().map(|member| (member.node().id, member));
+        assert!(parent.node().replan(|before| Regroup::new(members, before)).is_ok_and(|replaced| replaced.is_none()));
+        guardian::advance(&parent);
+        sim.drain_ready();
+        assert!(parent.node().with_guardian(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        actor.tell(()).unwrap();
+        sim.drain_ready();
+        assert_eq!(actor.counts().handled, 1);
+    }
 }

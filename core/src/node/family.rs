@@ -1,10 +1,11 @@
 //! `Family`: the children of a node: their table, their names, the order in which they end, and who waits for the last of them.
 
 use super::{Member, Node, Phase, Running, WindDown};
-use crate::guardian::{Guardian, Verdict};
+use crate::guardian::{Guardian, Plan, Verdict};
 use crate::sync::Ordering;
 use crate::wakers::{Key, Wakers};
 use crate::{ActorId, Counts, FailureInfo, Name};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -117,8 +118,7 @@ impl Family {
             return None;
         };
         let node = child.node();
-        let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
-        if there.is_none_or(|there| there.node().id != node.id) {
+        if !is_there(children, node) {
             return Some((child, None));
         }
         plan.waiting_for = Some(node.id);
@@ -126,6 +126,11 @@ impl Family {
         let how = plan.how;
         Some((child, Some(how)))
     }
+}
+
+fn is_there(children: &Slab<Arc<dyn Member>>, node: &Node) -> bool {
+    let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
+    there.is_some_and(|there| there.node().id == node.id)
 }
 
 impl Node {
@@ -166,6 +171,19 @@ impl Node {
         self.life.with(|life| children.extend(life.known_family().into_iter().flat_map(Family::members).cloned()));
         children.sort_unstable_by_key(|child| child.node().id);
         children
+    }
+
+    /// Has children restart together by the plan that `make` makes of the one there is, unless this node is ending. Whoever has left since
+    /// the caller looked is gone for the plan. Gives the plan that was replaced, or `make` back, for the caller to drop.
+    pub(crate) fn replan<F: FnOnce(Option<&Plan>) -> Plan>(&self, make: F) -> Result<Option<Box<Plan>>, F> {
+        self.life.with(|life| {
+            if life.phase != Phase::Open {
+                return Err(make);
+            }
+            let Family { guardian, children, .. } = life.family();
+            let plan = make(guardian.regroup.as_deref()).of_those(|child| is_there(children, child.node()));
+            Ok(guardian.regroup.replace(Box::new(plan)))
+        })
     }
 
     pub(crate) fn takes_children(&self) -> bool {

@@ -106,6 +106,12 @@ impl<T: Clone> Regroup<T> {
         Self { members, phase: Phase::Halting, halted_from, started_to: 0, rest, tell, held, driven }
     }
 
+    /// The same plan without those that are not `there` any more.
+    pub(crate) fn of_those(mut self, there: impl Fn(&T) -> bool) -> Self {
+        self.members.iter_mut().filter(|member| !there(&member.child)).for_each(|member| member.state = State::Gone);
+        self
+    }
+
     /// The same plan, in which `failed` halts by itself.
     pub(crate) fn after_failure_of(mut self, failed: ActorId) -> Self {
         if let Some(member) = self.find(failed) {
