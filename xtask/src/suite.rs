@@ -10,8 +10,11 @@ use std::process::Command;
 /// An example is read in one go.
 const EXAMPLE_LINES_MAX: usize = 80;
 
-/// The bench pulls in every peer, so it is linted alone and never run here.
-const WITHOUT_BENCH: [&str; 3] = ["--workspace", "--exclude", "pleach-bench"];
+/// The bench pulls in every peer, so it is linted alone and never run here; the agent pulls in an HTTP client.
+const WITHOUT_BENCH: [&str; 5] = ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT];
+
+/// The example that is a package of its own.
+const AGENT: &str = "pleach-example-agent";
 
 /// Runs all steps, or those whose names begin with one of `only`.
 pub fn run(root: &Path, only: &[&str]) -> Outcome {
@@ -53,6 +56,8 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     for example in examples(root)? {
         steps.push(example_step(&example));
     }
+    steps.push(Step::command("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))));
+    steps.push(Step::command("example agent", &mut cargo(&["run", "--package", AGENT])));
     steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
     steps.push(Step::command("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
     Ok(steps)
