@@ -454,6 +454,43 @@ fn f9_a_cancel_in_the_middle_cuts_off_all_branches() {
 }
 
 #[test]
+fn f9_a_spawned_node_that_is_given_up_is_cut_off_while_the_run_goes_on() {
+    struct Held(Arc<AtomicU32>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, SeqCst);
+        }
+    }
+    explore(0..20, |sim| {
+        let held = Arc::new(AtomicU32::new(0));
+        let (counted, runtime) = (Arc::clone(&held), sim.runtime());
+        let graph = Graph::<u32>::new("given up")
+            .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+            .add_node("try", move |cx: NodeContext, n: u32| {
+                let (counted, runtime) = (Arc::clone(&counted), Arc::clone(&runtime));
+                async move {
+                    counted.fetch_add(1, SeqCst);
+                    let _held = Held(Arc::clone(&counted));
+                    if cx.attempt() == 1 {
+                        pending::<()>().await;
+                    }
+                    runtime.sleep_until(runtime.now() + Duration::from_millis(10)).await;
+                    assert_eq!(counted.load(SeqCst), 1, "the first attempt is gone");
+                    Ok::<_, String>(n + 1)
+                }
+            })
+            .map("split", |n| vec![*n], "try", END, FanOut::merge(|_, all: Vec<u32>| all[0]).spawned())
+            .add_edge("try", END)
+            .policy("try", Policy::new().timeout(Duration::from_secs(1)).retry(Retry::times(2)))
+            .set_entry("split")
+            .compile()
+            .unwrap();
+        assert_eq!(sim.run(graph.run(1).on(sim.runtime()).into_future()).unwrap(), 2);
+        assert_eq!(held.load(SeqCst), 0);
+    });
+}
+
+#[test]
 fn f9_spawned_branches_run_on_the_runtimes_threads() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let graph = Graph::<u32>::new("threads")
