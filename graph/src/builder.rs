@@ -128,8 +128,8 @@ impl<S: Send + 'static> Graph<S> {
         self.edge(from, EdgeKind::Choice { targets, route: router.into_router().0 })
     }
 
-    /// After `from` come all of `heads` at once, each with a clone of the state. Their branches end at `join`, where `fan_out` makes
-    /// one state of theirs.
+    /// After `from` come all of `heads` at once, each with a clone of the state. Their branches end at `join`, where `fan_out`
+    /// makes one state of theirs.
     pub fn add_parallel_edge<T: Into<String>>(
         self,
         from: impl Into<String>,
@@ -176,8 +176,8 @@ impl<S: Send + 'static> Graph<S> {
         self
     }
 
-    /// How `node` is undone if the run fails after it: `undo` is given what the node [recorded](NodeContext::record_undo), on a token of its
-    /// own. A visit that recorded nothing is not undone. Given twice, the last counts.
+    /// How `node` is undone if the run fails after it: `undo` is given what the node [recorded](NodeContext::record_undo), on a
+    /// token of its own. A visit that recorded nothing is not undone. Given twice, the last counts.
     pub fn compensate<P, F, Fut, E>(mut self, node: impl Into<String>, undo: F) -> Self
     where
         P: Send + 'static,

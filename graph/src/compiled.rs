@@ -37,8 +37,8 @@ impl<S> CompiledGraph<S> {
         &self.plan.warnings
     }
 
-    /// A hash of nodes, edges, targets, joins, fallbacks and subgraphs: the same in every process, and the same whatever order they were
-    /// added in. Code, policies and names of graphs are not part of it.
+    /// A hash of nodes, edges, targets, joins, fallbacks and subgraphs: the same in every process, and the same whatever order
+    /// they were added in. Code, policies and names of graphs are not part of it.
     pub fn fingerprint(&self) -> &str {
         &self.plan.fingerprint
     }

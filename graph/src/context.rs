@@ -66,8 +66,8 @@ impl NodeContext {
         &self.branch
     }
 
-    /// A key for what the node does outside: the same for every attempt at this visit, and for no other visit of any run. The undo of a
-    /// visit has another one.
+    /// A key for what the node does outside: the same for every attempt at this visit, and for no other visit of any run. The
+    /// undo of a visit has another one.
     pub fn idempotency_key(&self) -> String {
         let is_undo = self.rare.as_ref().is_some_and(|rare| rare.is_undo);
         self.token.key(self.run_id(), is_undo)

@@ -5,11 +5,12 @@ use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A run that did not come to its end: [`fault`](Self::fault) says why, [`into_state`](Self::into_state) gives back the last good state.
+/// A run that did not come to its end: [`fault`](Self::fault) says why, [`into_state`](Self::into_state) gives back the last
+/// good state.
 ///
 /// The state is there where the engine holds it: at the iteration limit, after a failing router, at a cancel between two
-/// nodes or inside a fan-out, and when a run does not start. A node that fails has taken it along, unless the node retries or the run was told to
-/// [`keep_state`](crate::RunOptions::keep_state).
+/// nodes or inside a fan-out, and when a run does not start. A node that fails has taken it along, unless the node retries or
+/// the run was told to [`keep_state`](crate::RunOptions::keep_state).
 pub struct RunError<S>(Box<Inner<S>>);
 
 struct Inner<S> {

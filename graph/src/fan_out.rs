@@ -5,7 +5,8 @@ use pleach_core::BoxError;
 use std::fmt;
 use std::time::Duration;
 
-/// What a fan-out does with its branches. A plain function from the state before it and those of the branches to one state will do:
+/// What a fan-out does with its branches. A plain function from the state before it and those of the branches to one state will
+/// do:
 ///
 /// ```
 /// # use pleach_graph::FanOut;
@@ -13,8 +14,8 @@ use std::time::Duration;
 /// let plain: FanOut<u32> = (|before: u32, branches: Vec<u32>| before + branches.len() as u32).into();
 /// ```
 ///
-/// The branches are in the order in which they were declared, whichever ended first. The merge must be a pure function: after a crash it
-/// may run again.
+/// The branches are in the order in which they were declared, whichever ended first. The merge must be a pure function: after a
+/// crash it may run again.
 pub struct FanOut<S> {
     pub(crate) merge: Merge<S>,
     pub(crate) limit: Option<usize>,
@@ -44,8 +45,8 @@ impl<S> FanOut<S> {
         Self::new(Merge::States(Box::new(move |before, branches| merge(before, branches).map_err(Into::into))))
     }
 
-    /// Merges however the branches ended: each is its state, or why it has none. No branch cuts off another. Only the end of the whole
-    /// run (a cancel, the iteration limit) is none of the merge's business.
+    /// Merges however the branches ended: each is its state, or why it has none. No branch cuts off another. Only the end of
+    /// the whole run (a cancel, the iteration limit) is none of the merge's business.
     pub fn collect<E: Into<BoxError>>(
         merge: impl Fn(S, Vec<Result<S, RunError<S>>>) -> Result<S, E> + Send + Sync + 'static,
     ) -> Self {
@@ -71,16 +72,16 @@ impl<S> FanOut<S> {
         self
     }
 
-    /// Whether the first branch that fails cuts off the others, which it does unless told. If not, they come to their ends, and then
-    /// the first failure fails the run.
+    /// Whether the first branch that fails cuts off the others, which it does unless told. If not, they come to their ends, and
+    /// then the first failure fails the run.
     #[must_use]
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
         self
     }
 
-    /// Runs the nodes of the branches as tasks on the runtime, and so on several threads: for work that computes rather than waits.
-    /// Without it the branches take turns in the task of the run.
+    /// Runs the nodes of the branches as tasks on the runtime, and so on several threads: for work that computes rather than
+    /// waits. Without it the branches take turns in the task of the run.
     #[must_use]
     pub fn spawned(mut self) -> Self {
         self.spawned = true;

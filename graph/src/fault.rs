@@ -38,7 +38,8 @@ pub enum GraphFault {
         /// The id.
         node: String,
     },
-    /// The id means something else: it is [`END`](crate::END), or it contains the `/` that stands between a subgraph and its nodes.
+    /// The id means something else: it is [`END`](crate::END), or it contains the `/` that stands between a subgraph and its
+    /// nodes.
     ReservedId {
         /// The id.
         node: String,
@@ -271,7 +272,8 @@ pub(crate) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> 
     near.min_by_key(|(off, _)| *off).map(|(_, id)| id.to_string())
 }
 
-/// How many letters must be added, left out, changed or swapped with their neighbour to make `b` of `a`; more than `max` is not counted.
+/// How many letters must be added, left out, changed or swapped with their neighbour to make `b` of `a`; more than `max` is not
+/// counted.
 fn distance(a: &str, b: &str, max: usize) -> usize {
     let (a, b): (Vec<char>, Vec<char>) =
         (a.chars().flat_map(char::to_lowercase).collect(), b.chars().flat_map(char::to_lowercase).collect());

@@ -95,10 +95,11 @@ impl<S> Stop<S> {
     }
 }
 
-/// A hash of what a run depends on. Nodes and the targets of a choice are sorted, since their order says nothing; branches are not,
-/// since theirs is the order of the merge.
+/// A hash of what a run depends on. Nodes and the targets of a choice are sorted, since their order says nothing; branches are
+/// not, since theirs is the order of the merge.
 ///
-/// Stored runs are compared by it, so what is written here must never change: a letter for each kind of thing, and texts with their length.
+/// Stored runs are compared by it, so what is written here must never change: a letter for each kind of thing, and texts with
+/// their length.
 pub(crate) fn fingerprint<S>(shape: &Shape, stops: &[Stop<S>]) -> String {
     fn text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
         bytes.push(kind);

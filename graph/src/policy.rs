@@ -52,16 +52,17 @@ impl<S: Clone> Policy<S> {
         self.keeping()
     }
 
-    /// Goes on at `node` when the retries are used up or the reason is permanent, with the state as it was before the failing node.
+    /// Goes on at `node` when the retries are used up or the reason is permanent, with the state as it was before the failing
+    /// node.
     #[must_use]
     pub fn fallback(mut self, node: impl Into<String>) -> Self {
         self.fallback = Some(node.into());
         self.keeping()
     }
 
-    /// Decides about each failed attempt. *Resume* skips the node: the state stays as it was before, and the edges of the node are
-    /// followed. *Restart* tries again, as often as [`retry`](Self::retry) allows, twice if it was not given. *Stop* fails the
-    /// run. *Escalate* fails it and, if it runs [within a scope](crate::RunOptions::within), fails that as well.
+    /// Decides about each failed attempt. *Resume* skips the node: the state stays as it was before, and the edges of the node
+    /// are followed. *Restart* tries again, as often as [`retry`](Self::retry) allows, twice if it was not given. *Stop* fails
+    /// the run. *Escalate* fails it and, if it runs [within a scope](crate::RunOptions::within), fails that as well.
     ///
     /// It runs in the run's own task; a panic in it stops the run.
     #[must_use]

@@ -81,15 +81,15 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// Takes clock, tasks and chance from this runtime. Without it, from the scope or token, else from the actor or task that awaits the
-    /// run, else from the current Tokio runtime.
+    /// Takes clock, tasks and chance from this runtime. Without it, from the scope or token, else from the actor or task that
+    /// awaits the run, else from the current Tokio runtime.
     pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.more().runtime = OnceLock::from(runtime);
         self
     }
 
-    /// Runs as a child of `scope`, under its id: seen in the tree, waited for and cancelled with it. It runs in a task of its own, which
-    /// dropping the run cancels. A run that fails does not fail the scope, unless a policy says Escalate.
+    /// Runs as a child of `scope`, under its id: seen in the tree, waited for and cancelled with it. It runs in a task of its
+    /// own, which dropping the run cancels. A run that fails does not fail the scope, unless a policy says Escalate.
     pub fn within<'b>(self, scope: &'b Scope) -> RunOptions<'b, S>
     where
         'a: 'b,
@@ -169,8 +169,8 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     }
 }
 
-/// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to run in
-/// one.
+/// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to
+/// run in one.
 fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
     let Anchors { from, timeout, token, scope } = anchors;
     let start = match from {

@@ -1,6 +1,7 @@
 //! `Shape`: a graph without its code. Nodes are numbers, and what leaves a node is one of four things.
 //!
-//! All that compile proves, it proves on this: the same few lines of analysis serve every state type, and random shapes test them.
+//! All that compile proves, it proves on this: the same few lines of analysis serve every state type, and random shapes test
+//! them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! `Shared`: what all parts of one run have in common: its id, counts, token, runtime, extensions and undo log.
 //!
-//! There is one for the run and one for each subgraph that is being run in it, which leads to the run's. The counts are stepped without an atomic
-//! read-modify-write unless nodes of the graph run on several threads: all else that runs is polled by one task.
+//! There is one for the run and one for each subgraph that is being run in it, which leads to the run's. The counts are stepped
+//! without an atomic read-modify-write unless nodes of the graph run on several threads: all else that runs is polled by one
+//! task.
 
 use crate::error::RunFault;
 use crate::events::{Emission, Visit};

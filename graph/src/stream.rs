@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// How many events wait to be read before the oldest are left out. A run that is driven by its reader comes nowhere near it, unless a
-/// node says that much in one go.
+/// How many events wait to be read before the oldest are left out. A run that is driven by its reader comes nowhere near it,
+/// unless a node says that much in one go.
 pub const STREAM_CAPACITY: usize = 1_024;
 
 /// One item of a [`RunStream`].

@@ -1,7 +1,7 @@
 //! Tokens: the lines of control of a run, and how they are told apart.
 //!
-//! A token's id is the sequence of the commit that placed it, and its branch. So it is new for each turn of a loop and for each fork, and the
-//! same for every attempt at one node: which is what an idempotency key must be.
+//! A token's id is the sequence of the commit that placed it, and its branch. So it is new for each turn of a loop and for each
+//! fork, and the same for every attempt at one node: which is what an idempotency key must be.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What a run costs and keeps, counted by the allocator: a box for each node and one allocation for the run, and nothing once it is dropped.
-//! F4, F8, F9.
+//! What a run costs and keeps, counted by the allocator: a box for each node and one allocation for the run, and nothing once
+//! it is dropped. F4, F8, F9.
 #![cfg(feature = "graph")]
 
 use pleach::prelude::*;

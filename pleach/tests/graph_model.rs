@@ -1,5 +1,5 @@
-//! F4 to F6 and F9 against a model: random graphs, run by the engine and by an interpreter of a few lines that follows tokens one at a
-//! time. Same visits, same final state, same error.
+//! F4 to F6 and F9 against a model: random graphs, run by the engine and by an interpreter of a few lines that follows tokens
+//! one at a time. Same visits, same final state, same error.
 #![cfg(feature = "graph")]
 
 use pleach::prelude::*;

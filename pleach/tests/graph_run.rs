@@ -221,6 +221,7 @@ fn f5_a_state_that_cannot_be_cloned_fails_the_run_and_nothing_else() {
         .unwrap();
     let error = block_on(async { graph.run(Bomb).keep_state().await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == During::Split));
+    assert!(error.into_state().is_some(), "the state itself is whole");
     assert!(block_on(async { graph.run(Bomb).await }).is_ok(), "nobody clones it unless told");
 }
 

@@ -1,5 +1,5 @@
-//! The graph workloads, one file a peer. They are part of [`Peer`](crate::peers::Peer), like those of actors; the floor's are here, as it is
-//! what a program without a graph does: a `Vec` of boxed async fns, and `join_all`.
+//! The graph workloads, one file a peer. They are part of [`Peer`](crate::peers::Peer), like those of actors; the floor's are
+//! here, as it is what a program without a graph does: a `Vec` of boxed async fns, and `join_all`.
 //!
 //! The state is two numbers. A node adds one to the first. An operation is a node, for `fanout8` a run, for `compile1000` a
 //! compilation.

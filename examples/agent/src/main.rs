@@ -1,7 +1,8 @@
-//! An agent as a graph: plan → tools in parallel → judge → again, until the judge is content. The words of the model stream in as they come.
+//! An agent as a graph: plan → tools in parallel → judge → again, until the judge is content. The words of the model stream in
+//! as they come.
 //!
-//! Run it with `cargo run --package pleach-example-agent`. It starts a small server that speaks like OpenAI's; with `OPENAI_BASE_URL` set
-//! (and `OPENAI_API_KEY`) it talks to that one.
+//! Run it with `cargo run --package pleach-example-agent`. It starts a small server that speaks like OpenAI's; with
+//! `OPENAI_BASE_URL` set (and `OPENAI_API_KEY`) it talks to that one.
 
 mod nodes;
 mod server;

@@ -1,8 +1,8 @@
 //! Which fan-out a node belongs to: one pass over the edges from the entry, linear in nodes and edges.
 //!
-//! A *frame* is the inside of one fan-out, and the root frame is the whole run. The entry has the root frame. A fork gives its heads a new
-//! frame and its join its own. An edge to the join of its frame is an arrival and labels nothing. A node that would get two
-//! labels is where a branch is left, or entered, by a way that no join sees.
+//! A *frame* is the inside of one fan-out, and the root frame is the whole run. The entry has the root frame. A fork gives its
+//! heads a new frame and its join its own. An edge to the join of its frame is an arrival and labels nothing. A node that would
+//! get two labels is where a branch is left, or entered, by a way that no join sees.
 
 use crate::GraphFault;
 use crate::shape::{Exit, Shape, Target};

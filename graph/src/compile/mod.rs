@@ -1,7 +1,7 @@
 //! Compile: from what a builder collected to a graph that can run, or to all that is wrong with it.
 //!
-//! In order: `names` makes numbers of ids, `frames` finds the fan-out of every node, `reach` that every node has a way to the end. Each
-//! is one pass, linear in nodes and edges, and each goes on past what it finds.
+//! In order: `names` makes numbers of ids, `frames` finds the fan-out of every node, `reach` that every node has a way to the
+//! end. Each is one pass, linear in nodes and edges, and each goes on past what it finds.
 
 mod frames;
 #[cfg(test)]

@@ -6,8 +6,8 @@ use crate::shape::{Exit, Shape, Target};
 use pleach_core::Random;
 use std::collections::{HashMap, HashSet};
 
-/// Whether every token that can ever exist behaves: it leaves a fan-out through its join only, no node is entered inside two different
-/// fan-outs, and from every node it can come to the end of its fan-out by edges that are no fallbacks.
+/// Whether every token that can ever exist behaves: it leaves a fan-out through its join only, no node is entered inside two
+/// different fan-outs, and from every node it can come to the end of its fan-out by edges that are no fallbacks.
 fn is_sound(shape: &Shape) -> bool {
     let mut stack_of: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut tokens = vec![(shape.entry, Vec::new())];

@@ -1,4 +1,5 @@
-//! Which nodes can come to an end: cycles with no choice in them, and reverse reachability from the end. Linear in nodes and edges.
+//! Which nodes can come to an end: cycles with no choice in them, and reverse reachability from the end. Linear in nodes and
+//! edges.
 //!
 //! Fallback edges do not count: a node that only a failure leads out of has no way to the end. What another fault explains is not
 //! reported again, nor is whatever leads only there.

@@ -1,7 +1,8 @@
 //! `Branches`: the lanes of all open fan-outs, the fan-outs themselves, and which lanes can go on.
 //!
-//! While there are few lanes, all that wait are polled whenever the run is. Once there are many, each has a waker of its own. Which of the two it
-//! is is settled at the beginning of a poll and holds for all of it, so that no lane is left with a waker that nobody looks at.
+//! While there are few lanes, all that wait are polled whenever the run is. Once there are many, each has a waker of its own.
+//! Which of the two it is is settled at the beginning of a poll and holds for all of it, so that no lane is left with a waker
+//! that nobody looks at.
 
 use super::Outcome;
 use super::lane::{Lane, Phase};

@@ -1,8 +1,8 @@
 //! Fan-out and fan-in: how a lane forks, and what follows when one of its branches ends.
 //!
-//! A lane that forks waits; its state lies in the fan-out. Branches start in order, as many as the limit allows. Whatever order they end
-//! in, the merge sees them as they were declared. A fault rises from branch to fan-out to the lane that forked, until one
-//! collects it or the run has failed.
+//! A lane that forks waits; its state lies in the fan-out. Branches start in order, as many as the limit allows. Whatever order
+//! they end in, the merge sees them as they were declared. A fault rises from branch to fan-out to the lane that forked, until
+//! one collects it or the run has failed.
 
 use super::branches::{Branches, Open};
 use super::lane::{Lane, Phase};

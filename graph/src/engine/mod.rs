@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A state is in exactly one place: with a lane, with its node, or with the fan-out that it was split for.
-//! 2. While a fan-out is open, the lane that forked waits for it, and so does every lane above; so the root lane runs only when there
+//! 2. While a fan-out is open, the lane that forked waits for it, and so does every lane above; so the root lane runs only when
+//!    there
 //!    is none.
 //! 3. A step is committed before anything follows it.
 //! 4. User code is called, polled and dropped inside `catch_panic`.

@@ -1,5 +1,5 @@
-//! The quick way through nodes that nothing is to be taken care of at: no policy, no undo, no hook, no thread. The same step in the same order as in
-//! `step`, without anything that only those would need.
+//! The quick way through nodes that nothing is to be taken care of at: no policy, no undo, no hook, no thread. The same step in
+//! the same order as in `step`, without anything that only those would need.
 
 use super::lane::{Lane, Phase, Running, Work};
 use super::step::{Driver, Turn};

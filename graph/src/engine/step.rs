@@ -1,7 +1,7 @@
 //! `Driver`: the steps of a lane.
 //!
-//! One step, in this order: is the run spent, is it cancelled, the node, the router on the new state, the commit, and only then the
-//! next node. While nothing waits, all of it happens within one poll, with no box but the node's own future.
+//! One step, in this order: is the run spent, is it cancelled, the node, the router on the new state, the commit, and only then
+//! the next node. While nothing waits, all of it happens within one poll, with no box but the node's own future.
 //!
 //! ```text
 //!             ┌───────────────────────── next node ──────────────────────┐
@@ -86,7 +86,7 @@ impl<S: Send + 'static> Driver<S> {
             let turn = match ended {
                 Poll::Pending => return Turn::Waits,
                 Poll::Ready(Ok(ended)) => self.settle(stop, lane, ended),
-                Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.kept.take())),
+                Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.kept.take().or_else(|| lane.state.take()))),
             };
             match turn {
                 Ok(None) => {}
@@ -127,7 +127,10 @@ impl<S: Send + 'static> Driver<S> {
         {
             match catch_panic(|| keep(&state)) {
                 Ok(kept) => lane.kept = Some(kept),
-                Err(reason) => return Poll::Ready(Err(self.panicked(lane, During::Split, &reason))),
+                Err(reason) => {
+                    lane.state = Some(state);
+                    return Poll::Ready(Err(self.panicked(lane, During::Split, &reason)));
+                }
             }
         }
         self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || Aside::Started);

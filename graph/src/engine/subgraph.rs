@@ -31,7 +31,8 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
     }))
 }
 
-/// What ends the whole run passes through the node that is the subgraph, untouched by its policy; other faults are errors of that node.
+/// What ends the whole run passes through the node that is the subgraph, untouched by its policy; other faults are errors of
+/// that node.
 fn leaving(fault: RunFault) -> BoxError {
     if fault.ends_run() { Box::new(Halt(fault)) } else { Box::new(fault) }
 }

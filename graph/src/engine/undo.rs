@@ -1,4 +1,5 @@
-//! Compensation: after a run has failed, what its committed nodes recorded is undone, the last first, on a token that nobody has cancelled.
+//! Compensation: after a run has failed, what its committed nodes recorded is undone, the last first, on a token that nobody
+//! has cancelled.
 
 use crate::context::{NodeContext, Rare};
 use crate::error::{Compensation, RunError};
