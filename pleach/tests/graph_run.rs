@@ -81,6 +81,25 @@ fn f4_a_run_needs_no_runtime_and_spawns_nothing() {
 }
 
 #[test]
+fn f4_a_run_can_move_between_threads_although_its_state_cannot_be_shared() {
+    fn moves<T: Send>(value: T) -> T {
+        value
+    }
+    let graph = Graph::<std::cell::Cell<u32>>::new("cell")
+        .add_node("count", |n: std::cell::Cell<u32>| async move {
+            n.set(n.get() + 1);
+            Ok::<_, String>(n)
+        })
+        .add_edge("count", END)
+        .set_entry("count")
+        .compile()
+        .unwrap();
+    let run = moves(graph.run(std::cell::Cell::new(1)).into_future());
+    let state = std::thread::spawn(move || block_on(run)).join().unwrap().unwrap();
+    assert_eq!(state.get(), 2);
+}
+
+#[test]
 fn f4_a_run_that_never_waits_lets_others_run() {
     let sim = Sim::new(1);
     let graph = counting(10_000);
