@@ -140,7 +140,7 @@ impl<A: Actor> Body<A> {
         self.leave_cancelled(cell);
     }
 
-    fn leave_cancelled(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn leave_cancelled(&mut self, cell: &Cell<A::Msg>) {
         let cause = cell.node.cause().unwrap_or(Cause::Cancelled);
         self.leave(cell, Leaving::Cancel, Exit::Cancelled(cause));
     }

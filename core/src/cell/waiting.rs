@@ -44,8 +44,10 @@ impl<A: Actor> Body<A> {
     /// The wait is over, or was cut short.
     pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: End) {
         self.rare().pause = None;
-        if matches!(end, End::Done) {
-            return self.begin_again(cell, true);
+        match end {
+            End::Done => return self.begin_again(cell, true),
+            End::Cancelled => return self.leave_cancelled(cell),
+            _ => {}
         }
         // Whoever failed and was not started again ends with that failure.
         match self.rare().exit.take() {
@@ -54,10 +56,14 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Ready when the next incarnation may begin (`Done`), or the actor is to end without one (`Stopped`).
+    /// Ready when the next incarnation may begin (`Done`), or the actor is to end without one (`Stopped`, `Cancelled`).
     pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<End> {
         loop {
             let (word, closed) = (cell.inbox.word(), cell.inbox.is_closed());
+            // It may have come since the actor was last found not to be cut off, and nobody would wake it again for that.
+            if word & control::CANCEL != 0 {
+                return Poll::Ready(End::Cancelled);
+            }
             let for_good = word & control::FOR_GOOD != 0;
             if word & control::STOP != 0 && (for_good || cell.node.policy() != RestartPolicy::Permanent) {
                 return Poll::Ready(End::Stopped);
