@@ -17,6 +17,7 @@ mod cancel;
 mod departure;
 mod dispatcher;
 mod group;
+mod guardian;
 mod hub;
 mod mailbox;
 mod reply;
