@@ -10,7 +10,7 @@ use super::{ByHand, Mark, block_on, explore};
 use crate::guardian::{self, Fallen, Verdict};
 use crate::node::{Above, Member, Node, WindDown};
 use crate::supervise::regroup::Report;
-use crate::{Actor, ActorRef, Context, Exit, FailureInfo, Name, OneForAll, Props, Reason, RestartPolicy, Scope, Supervisor};
+use crate::{Actor, ActorRef, Context, Exit, Name, OneForAll, Props, Reason, RestartPolicy, Scope, Supervisor};
 use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
@@ -226,10 +226,6 @@ impl Member for Puppet {
     fn cut_off(self: Arc<Self>) {}
 
     fn childless(&self) -> Option<Exit> {
-        None
-    }
-
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Option<(Arc<dyn Member>, FailureInfo)> {
         None
     }
 
