@@ -10,7 +10,7 @@ use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Task};
 use crate::timers::Timers;
 use crate::{
-    Actor, ActorId, ActorPath, ActorRef, AnyRef, BoxFuture, CancelToken, ChildError, Exited, Instant, Props, Supervisor,
+    Actor, ActorId, ActorPath, ActorRef, AnyRef, BoxFuture, CancelToken, ChildError, Instant, Props, Supervisor,
     SupervisorStrategy, SystemMessage, TimerKey, supervisor,
 };
 use alloc::boxed::Box;
@@ -94,8 +94,8 @@ impl<A: Actor> Context<A> {
         Supervisor::below(&self.member(), name, strategy)
     }
 
-    /// Stops a child for good, whatever its restart policy, and gives what to wait for.
-    pub fn stop_child(&self, name: &str) -> Result<Exited, ChildError> {
+    /// Stops a child for good, whatever its restart policy, and gives it, to wait for its exit elsewhere.
+    pub fn stop_child(&self, name: &str) -> Result<AnyRef, ChildError> {
         supervisor::stop_child(self.cell.node(), name)
     }
 

@@ -1,6 +1,6 @@
 //! `Supervisor`: a scope that restarts its children, and what can be done with them at run time.
 
-use crate::actor_ref::{AnyRef, Exited};
+use crate::actor_ref::AnyRef;
 use crate::node::{Member, Node, WindDown};
 use crate::pool::PoolBuilder;
 use crate::scope::{Role, ScopeMember};
@@ -80,8 +80,8 @@ impl Supervisor {
         child(self.member.node(), name).ok()
     }
 
-    /// Stops a child for good, whatever its restart policy, and gives what to wait for.
-    pub fn stop_child(&self, name: &str) -> Result<Exited, ChildError> {
+    /// Stops a child for good, whatever its restart policy, and gives it, to wait for its exit.
+    pub fn stop_child(&self, name: &str) -> Result<AnyRef, ChildError> {
         stop_child(self.member.node(), name)
     }
 
@@ -116,11 +116,10 @@ fn child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
     found.map(|member| AnyRef { member }).ok_or_else(|| ChildError::NotFound { name: name.to_string(), parent: parent.path() })
 }
 
-pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<Exited, ChildError> {
+pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
     let child = child(parent, name)?;
-    let exited = child.exited();
-    child.member.wind_down(WindDown::Stop);
-    Ok(exited)
+    Arc::clone(&child.member).wind_down(WindDown::Stop);
+    Ok(child)
 }
 
 pub(crate) fn restart_child(parent: &Node, name: &str) -> Result<(), ChildError> {

@@ -320,7 +320,7 @@ fn s12_children_are_listed_stopped_restarted_and_added_at_run_time() {
         assert_eq!(names.len(), 5);
         assert_eq!((names[0].as_str(), crew.child("b").map(|child| child.id())), ("/user/crew/a", Some(b.id())));
         for name in ["b", "keeps"] {
-            assert_eq!(sim.run(crew.stop_child(name).unwrap()), Exit::Stopped, "for good, whatever the policy");
+            assert_eq!(sim.run(crew.stop_child(name).unwrap().exited()), Exit::Stopped, "for good, whatever the policy");
         }
         assert_eq!(log.take(), ["down b", "down keeps"]);
         crew.restart_child("a").unwrap();
