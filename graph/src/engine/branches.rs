@@ -66,7 +66,7 @@ impl<S> Branches<S> {
         Box::new(Self {
             lanes: Vec::new(),
             free: Vec::new(),
-            open: Vec::new(),
+            open: Vec::with_capacity(1),
             free_open: Vec::new(),
             timed: 0,
             queue: VecDeque::new(),
@@ -102,10 +102,10 @@ impl<S> Branches<S> {
     }
 
     /// Lets go of a lane that has ended, and gives its place and branch, and its state.
-    pub(super) fn end(&mut self, number: usize) -> Option<((u32, u32), Option<S>)> {
+    pub(super) fn end(&mut self, number: usize) -> Option<((usize, u32), Option<S>)> {
         let slot = self.lanes.get_mut(number - 1)?;
         let lane = slot.as_mut()?;
-        let ended = (lane.home?, lane.state.take());
+        let ended = ((lane.home?.get() as usize - 1, lane.token.branch), lane.state.take());
         *slot = None;
         self.free.push(number - 1);
         Some(ended)
@@ -120,7 +120,7 @@ impl<S> Branches<S> {
     /// Takes out all lanes of one fan-out.
     pub(super) fn remove_all(&mut self, place: usize) -> Vec<Lane<S>> {
         let is_of_it =
-            |lane: &Option<Lane<S>>| matches!(lane, Some(Lane { home: Some((home, _)), .. }) if *home as usize == place);
+            |lane: &Option<Lane<S>>| matches!(lane, Some(Lane { home: Some(home), .. }) if home.get() as usize == place + 1);
         let numbers: Vec<usize> = (1..=self.lanes.len()).filter(|number| is_of_it(&self.lanes[number - 1])).collect();
         numbers.into_iter().filter_map(|number| self.remove(number)).collect()
     }

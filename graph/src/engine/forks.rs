@@ -14,6 +14,7 @@ use crate::fan_out::Merge;
 use crate::plan::{Fork, Heads, Plan, Way};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{Cause, Elapsed, Reason, catch_panic};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -175,7 +176,7 @@ impl<S: Send + 'static> Engine<S> {
         let branch = branch as u32;
         let path = BranchPath::branch_of(&open.path, branch);
         let mut lane = Lane::new(head, state, TokenId { sequence, branch }, path, *join);
-        lane.home = Some((place as u32, branch));
+        lane.home = NonZeroU32::new(place as u32 + 1);
         lane.spawned = open.spawned;
         self.branches.get_or_insert_with(Branches::new).add(lane);
         Ok(())
@@ -203,7 +204,7 @@ impl<S: Send + 'static> Engine<S> {
         };
         let lane = self.branches.as_mut().and_then(|branches| branches.end(number));
         let ((place, branch), state) = lane.expect("a lane that is not the root belongs to a fan-out");
-        let (place, branch) = (place as usize, branch as usize);
+        let branch = branch as usize;
         let node = self.opened(place).node;
         let options = &fork_of(plan, node).options;
         let ended = match ended {

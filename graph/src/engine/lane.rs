@@ -6,11 +6,12 @@ use crate::node::NodeFuture;
 use crate::shape::Target;
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxFuture, Elapsed, Reason, catch_panic};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One line of control.
+/// One line of control. Kept small, since a wide fan-out has many: what few lanes have lies in boxes.
 pub(super) struct Lane<S> {
     pub(super) phase: Phase<S>,
     /// The node it is at.
@@ -18,15 +19,15 @@ pub(super) struct Lane<S> {
     /// The state, while no node has it.
     pub(super) state: Option<S>,
     /// The state before the node, where somebody wants it kept.
-    pub(super) kept: Option<S>,
+    pub(super) kept: Option<Box<S>>,
     pub(super) attempt: u32,
     pub(super) iteration: u64,
     pub(super) token: TokenId,
     pub(super) path: BranchPath,
     /// Where it ends: the join of its fan-out.
     pub(super) join: Target,
-    /// Its fan-out among the open ones, and its branch there.
-    pub(super) home: Option<(u32, u32)>,
+    /// Its fan-out among the open ones, counted from 1; its branch there is in its token.
+    pub(super) home: Option<NonZeroU32>,
     /// Its nodes run as tasks of their own.
     pub(super) spawned: bool,
 }
@@ -46,14 +47,18 @@ pub(super) enum Phase<S> {
 /// An attempt that has not ended at once.
 pub(super) struct Running<S> {
     pub(super) work: Work<S>,
-    /// For a node with a timeout.
-    pub(super) timer: Option<Box<(BoxFuture<'static, ()>, Duration)>>,
+    pub(super) besides: Option<Box<Besides>>,
+}
+
+/// What an attempt with a timeout or an undo has.
+pub(super) struct Besides {
+    pub(super) timer: Option<(BoxFuture<'static, ()>, Duration)>,
     pub(super) undo: Option<Arc<UndoSlot>>,
 }
 
 pub(super) enum Work<S> {
     Here(NodeFuture<S>),
-    Elsewhere(Spawned<S>),
+    Elsewhere(Box<Spawned<S>>),
 }
 
 /// How an attempt ended.
@@ -89,6 +94,11 @@ impl<S: Send + 'static> Lane<S> {
         }
     }
 
+    /// The state before the node, if it was kept.
+    pub(super) fn take_kept(&mut self) -> Option<S> {
+        self.kept.take().map(|kept| *kept)
+    }
+
     pub(super) fn is_executing(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
     }
@@ -97,8 +107,8 @@ impl<S: Send + 'static> Lane<S> {
     pub(super) fn put_down(&mut self) -> (Option<Arc<UndoSlot>>, Result<(), Reason>) {
         match std::mem::replace(&mut self.phase, Phase::Start) {
             Phase::Running(running) => {
-                let Running { work, timer, undo } = running;
-                (undo, catch_panic(|| drop((work, timer))))
+                let undo = running.besides.as_ref().and_then(|besides| besides.undo.clone());
+                (undo, catch_panic(|| drop(running)))
             }
             _ => (None, Ok(())),
         }
@@ -114,11 +124,22 @@ impl<S: Send + 'static> Running<S> {
             },
             Work::Elsewhere(spawned) => spawned.poll(cx),
         };
-        if let (Poll::Pending, Some((timer, timeout))) = (&polled, self.timer.as_deref_mut())
+        if let (Poll::Pending, Some(Besides { timer: Some((timer, timeout)), .. })) = (&polled, self.besides.as_deref_mut())
             && timer.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Err(Reason::Error(Elapsed(*timeout).into())));
         }
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_is_small() {
+        assert!(size_of::<Lane<[u64; 2]>>() <= 128, "{}", size_of::<Lane<[u64; 2]>>());
+        assert_eq!(size_of::<Option<Lane<[u64; 2]>>>(), size_of::<Lane<[u64; 2]>>());
     }
 }

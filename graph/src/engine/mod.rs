@@ -151,7 +151,7 @@ impl<S: Send + 'static> Engine<S> {
         let lane = self.foremost();
         let (node, was_executing) = (self.driver.shared.name(lane.at).to_string(), lane.is_executing());
         let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing }, None);
-        let (state, kept) = (self.root.state.take(), self.root.kept.take());
+        let (state, kept) = (self.root.state.take(), self.root.take_kept());
         let before = self.close_all(&cause);
         error.set_state_if_none(|| state.or(kept).or(before));
         error

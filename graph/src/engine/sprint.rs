@@ -85,7 +85,7 @@ impl<S: Send + 'static> Driver<S> {
                 Some(Turn::Forks(sequence))
             }
             Sprint::Waits(work) => {
-                lane.phase = Phase::Running(Running { work: Work::Here(work), timer: None, undo: None });
+                lane.phase = Phase::Running(Running { work: Work::Here(work), besides: None });
                 Some(Turn::Waits)
             }
             Sprint::Stopped(state) => {

@@ -11,7 +11,7 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use super::lane::{Ended, Lane, Phase, Running, Work};
+use super::lane::{Besides, Ended, Lane, Phase, Running, Work};
 use super::spawned::Spawned;
 use super::subgraph;
 use crate::context::{NodeContext, Rare, UndoSlot};
@@ -86,7 +86,7 @@ impl<S: Send + 'static> Driver<S> {
             let turn = match ended {
                 Poll::Pending => return Turn::Waits,
                 Poll::Ready(Ok(ended)) => self.settle(stop, lane, ended),
-                Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.kept.take().or_else(|| lane.state.take()))),
+                Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.take_kept().or_else(|| lane.state.take()))),
             };
             match turn {
                 Ok(None) => {}
@@ -126,7 +126,7 @@ impl<S: Send + 'static> Driver<S> {
             && lane.kept.is_none()
         {
             match catch_panic(|| keep(&state)) {
-                Ok(kept) => lane.kept = Some(kept),
+                Ok(kept) => lane.kept = Some(Box::new(kept)),
                 Err(reason) => {
                     lane.state = Some(state);
                     return Poll::Ready(Err(self.panicked(lane, During::Split, &reason)));
@@ -143,7 +143,7 @@ impl<S: Send + 'static> Driver<S> {
                 Err(fault) => return Poll::Ready(Err(fault)),
             };
             let deadline = runtime.now() + timeout;
-            timer = Some(Box::new((runtime.sleep_until(deadline), timeout)));
+            timer = Some((runtime.sleep_until(deadline), timeout));
             rare.deadline = Some(deadline);
         }
         let undo = care.and_then(|care| care.undo.as_ref()).map(|_| Arc::new(UndoSlot::default()));
@@ -161,14 +161,15 @@ impl<S: Send + 'static> Driver<S> {
         };
         let work = if lane.spawned {
             match self.shared.run().scope().map(|scope| Spawned::launch(scope, work)) {
-                Ok(Ok(spawned)) => Work::Elsewhere(spawned),
+                Ok(Ok(spawned)) => Work::Elsewhere(Box::new(spawned)),
                 Ok(Err(refusal)) => return Poll::Ready(Err(RunFault::Refused(refusal))),
                 Err(fault) => return Poll::Ready(Err(fault)),
             }
         } else {
             Work::Here(work)
         };
-        let mut running = Running { work, timer, undo };
+        let besides = (timer.is_some() || undo.is_some()).then(|| Box::new(Besides { timer, undo }));
+        let mut running = Running { work, besides };
         let polled = running.poll(cx);
         lane.phase = Phase::Running(running);
         polled.map(Ok)
@@ -213,7 +214,7 @@ impl<S: Send + 'static> Driver<S> {
         let outcome = || Err(Arc::clone(&reason));
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
         if let Some(fault) = halted {
-            return Err(RunError::new(fault, lane.kept.take()));
+            return Err(RunError::new(fault, lane.take_kept()));
         }
         let name = self.shared.name(lane.at);
         let verdict = match &stop.care {
@@ -225,7 +226,7 @@ impl<S: Send + 'static> Driver<S> {
                     Ok(verdict) => verdict,
                     Err(reason) => {
                         let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
-                        return Err(RunError::new(fault, lane.kept.take()));
+                        return Err(RunError::new(fault, lane.take_kept()));
                     }
                 }
             }
@@ -233,18 +234,18 @@ impl<S: Send + 'static> Driver<S> {
         match (verdict, stop.care.as_deref()) {
             (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait).map(|()| None),
             (Verdict::Skip, _) => {
-                lane.state = lane.kept.take();
+                lane.state = lane.take_kept();
                 self.leave(stop, lane, None)
             }
             (Verdict::FallBack, Some(Care { fallback: Some(to), .. })) => {
-                lane.state = lane.kept.take();
+                lane.state = lane.take_kept();
                 let sequence = self.commit(stop, lane, None)?;
                 Ok(lane.place(*to, sequence).then_some(Turn::Arrived))
             }
             (verdict, _) => {
                 let escalate = verdict == Verdict::Fail { escalate: true };
                 let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
-                Err(RunError::new(fault, lane.kept.take()).escalated(escalate))
+                Err(RunError::new(fault, lane.take_kept()).escalated(escalate))
             }
         }
     }
@@ -256,14 +257,14 @@ impl<S: Send + 'static> Driver<S> {
                 Ok(state) => lane.state = Some(state),
                 Err(reason) => {
                     let fault = self.panicked(lane, During::Split, &reason);
-                    return Err(RunError::new(fault, lane.kept.take()));
+                    return Err(RunError::new(fault, lane.take_kept()));
                 }
             }
         }
         lane.attempt += 1;
         lane.phase = Phase::Attempt;
         if !wait.is_zero() {
-            let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.kept.take()))?;
+            let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
             lane.phase = Phase::Waiting(runtime.sleep_until(runtime.now() + wait));
         }
         Ok(())
