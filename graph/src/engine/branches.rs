@@ -147,7 +147,11 @@ impl<S> Branches<S> {
 
     pub(super) fn close(&mut self, place: usize) -> Option<Open<S>> {
         let open = self.open.get_mut(place)?.take()?;
-        self.free_open.push(place);
+        if place + 1 == self.open.len() {
+            self.open.pop();
+        } else {
+            self.free_open.push(place);
+        }
         self.timed -= usize::from(open.timer.is_some());
         Some(open)
     }

@@ -248,7 +248,11 @@ impl<S: Send + 'static> Engine<S> {
         }
         let Fork { options, join, .. } = fork_of(plan, node);
         let merged = catch_panic(|| match &options.merge {
-            Merge::States(merge) => merge(before, ended.into_iter().flatten().filter_map(Result::ok).collect()),
+            Merge::States(merge) => {
+                let mut states = Vec::with_capacity(ended.len());
+                states.extend(ended.into_iter().flatten().filter_map(Result::ok));
+                merge(before, states)
+            }
             Merge::Results(merge) => merge(before, ended.into_iter().flatten().collect()),
         });
         let merged = match merged {

@@ -7,7 +7,7 @@ use crate::error::{RunError, RunFault};
 use crate::node::{Call, NodeFuture};
 use crate::plan::{Plan, Stop, Way};
 use crate::shape::Target;
-use pleach_core::{BoxError, Reason, catch_panic};
+use pleach_core::{Reason, catch_panic};
 use std::task::{Context, Poll};
 
 impl<S: Send + 'static> Driver<S> {
@@ -19,57 +19,53 @@ impl<S: Send + 'static> Driver<S> {
 
     /// Runs a lane through plain nodes until something else is in its way. `None` if the careful way goes on from there.
     pub(super) fn sprint(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Option<Turn<S>> {
-        let run = self.shared.run();
         let mut share = self.share;
-        let mut state = lane.state.take().expect("a lane before a node has its state");
         lane.attempt = 1;
-        let (stop, ended) = loop {
+        // Once for all of it: a panic ends it, and where the lane is then is the node that panicked.
+        let ended = catch_panic(|| self.run_plain(plan, lane, cx, &mut share)).unwrap_or_else(Sprint::Failed);
+        self.share = share;
+        self.after(&plan.stops[lane.at as usize], lane, ended)
+    }
+
+    fn run_plain(&self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>, share: &mut u32) -> Sprint<S> {
+        let run = self.shared.run();
+        let mut state = lane.state.take().expect("a lane before a node has its state");
+        loop {
             let stop = &plan.stops[lane.at as usize];
-            if share == 0 || stop.care.is_some() || run.is_cancelled() {
-                break (stop, Sprint::Stopped(state));
+            if *share == 0 || stop.care.is_some() || run.is_cancelled() {
+                return Sprint::Stopped(state);
             }
-            lane.iteration = match run.count_visit() {
-                Some(iteration) => iteration,
-                None => break (stop, Sprint::Stopped(state)),
+            let Some(iteration) = run.count_visit() else { return Sprint::Stopped(state) };
+            lane.iteration = iteration;
+            *share -= 1;
+            let mut work = match &stop.call {
+                Call::State(call) => call(state),
+                Call::Context(call) => call(self.context(lane, None), state),
             };
-            share -= 1;
-            // The future of a node that does not wait is never moved out of `first_poll`.
-            let called = match &stop.call {
-                Call::State(call) => catch_panic(|| first_poll(call(state), cx)),
-                Call::Context(call) => {
-                    let context = self.context(lane, None);
-                    catch_panic(|| first_poll(call(context, state), cx))
-                }
+            state = match work.as_mut().poll(cx) {
+                Poll::Ready(Ok(state)) => state,
+                Poll::Ready(Err(error)) => return Sprint::Failed(Reason::Error(error)),
+                Poll::Pending => return Sprint::Waits(work),
             };
-            state = match called {
-                Ok(Called::Done(state)) => state,
-                Ok(Called::Waits(work)) => break (stop, Sprint::Waits(work)),
-                Ok(Called::Failed(error)) => break (stop, Sprint::Failed(Reason::Error(error))),
-                Err(reason) => break (stop, Sprint::Failed(reason)),
-            };
+            drop(work);
             let to = match &stop.way {
                 Way::To(to) => *to,
                 Way::Choice { route, declared } => match self.route(route, declared, lane, &state) {
                     Ok(to) => to,
                     Err(fault) => {
                         run.next_sequence();
-                        break (stop, Sprint::Lost(fault, state));
+                        return Sprint::Lost(fault, state);
                     }
                 },
-                Way::Fork(_) => {
-                    let sequence = run.next_sequence();
-                    break (stop, Sprint::Forks(sequence, state));
-                }
+                Way::Fork(_) => return Sprint::Forks(run.next_sequence(), state),
             };
             // The commit, before anything follows.
             lane.token.sequence = run.next_sequence();
             match to {
                 Target::Node(node) if to != lane.join => lane.at = node,
-                _ => break (stop, Sprint::Arrived(state)),
+                _ => return Sprint::Arrived(state),
             }
-        };
-        self.share = share;
-        self.after(stop, lane, ended)
+        }
     }
 
     /// What follows a sprint.
@@ -117,19 +113,4 @@ enum Sprint<S> {
     Lost(RunFault, S),
     Forks(u64, S),
     Arrived(S),
-}
-
-enum Called<S> {
-    Done(S),
-    Failed(BoxError),
-    Waits(NodeFuture<S>),
-}
-
-#[inline]
-fn first_poll<S>(mut work: NodeFuture<S>, cx: &mut Context<'_>) -> Called<S> {
-    match work.as_mut().poll(cx) {
-        Poll::Ready(Ok(state)) => Called::Done(state),
-        Poll::Ready(Err(error)) => Called::Failed(error),
-        Poll::Pending => Called::Waits(work),
-    }
 }
