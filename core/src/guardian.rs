@@ -374,3 +374,18 @@ pub(crate) fn advance(parent: &Arc<dyn Member>) {
         node.known_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.stepped()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_what_a_guardian_keeps_for_a_child_goes_with_the_child() {
+        let mut guardian = Guardian::default();
+        for id in [ActorId(1), ActorId(2)] {
+            guardian.streaks.insert(id, Streak::default());
+        }
+        assert!(!guardian.note_gone(ActorId(1)), "nobody restarts together");
+        assert_eq!(guardian.streaks.keys().copied().collect::<Vec<_>>(), [ActorId(2)]);
+    }
+}

@@ -287,6 +287,11 @@ mod tests {
         plan.start();
         assert_eq!((plan.step(), plan.rests()), (Step::Start(1), None));
         assert_eq!(say(&mut plan, 1, Report::Started), Step::Done(true));
+        // Told before all have halted, it does not rest at all.
+        let mut plan = Regroup::new(children(&[1]), None).ordered_from_above();
+        assert_eq!(plan.step(), Step::Halt(1));
+        plan.start();
+        assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
     }
 
     #[test]
@@ -311,6 +316,29 @@ mod tests {
         next.note(ActorId(2), Report::Gone);
         assert_eq!(say(&mut next, 1, Report::Halted), Step::Start(1));
         assert_eq!(say(&mut next, 1, Report::Started), Step::Start(3));
+    }
+
+    #[test]
+    fn s13_a_plan_that_rests_still_rests_when_another_takes_its_place() {
+        let mut plan = Regroup::new(children(&[1]), None).ordered_from_above();
+        plan.step();
+        assert_eq!(say(&mut plan, 1, Report::Halted), Step::Rested);
+        // A second child was started meanwhile, and fails.
+        let mut next = Regroup::new(children(&[1, 2]), Some(&plan)).after_failure_of(ActorId(2));
+        assert_eq!((next.step(), next.rests()), (Step::Wait, Some(false)));
+        assert_eq!(say(&mut next, 2, Report::Halted), Step::Rested);
+        next.start();
+        assert_eq!(next.step(), Step::Start(1));
+    }
+
+    /// Whoever fails as it is told to halt says that it has halted, and may say so once more when it comes upon the order.
+    #[test]
+    fn s2_a_child_that_says_twice_that_it_has_halted_is_started_once() {
+        let mut plan = Regroup::new(children(&[1]), None);
+        assert_eq!(plan.step(), Step::Halt(1));
+        assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
+        assert_eq!(say(&mut plan, 1, Report::Halted), Step::Wait);
+        assert_eq!(say(&mut plan, 1, Report::Started), Step::Done(false));
     }
 
     /// Reports come in any order and members leave at any time: the order of the steps holds, and the plan comes to its end.

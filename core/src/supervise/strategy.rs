@@ -11,7 +11,7 @@ use core::time::Duration;
 /// What a supervisor does about failures of its children. A closure is one: `|failure: &FailureInfo| SupervisorDirective::Stop`.
 ///
 /// Every method is called under no lock, in the task of the child concerned, and possibly of several children at once. A panic in one
-/// is a failure on record; in `decide` it counts as [`Escalate`](SupervisorDirective::Escalate).
+/// is a failure on record; in `decide` or `restarts` it counts as [`Escalate`](SupervisorDirective::Escalate).
 pub trait SupervisorStrategy: Send + Sync + 'static {
     /// What to do about this failure.
     fn decide(&self, failure: &FailureInfo) -> SupervisorDirective;
