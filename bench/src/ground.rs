@@ -24,6 +24,9 @@ pub fn item(n: u64) -> Item {
 /// The capacity of a bounded mailbox.
 pub const CAPACITY: usize = 1024;
 
+/// One message in so many fails, where supervision is measured under load.
+pub const FAILS_EVERY: u64 = 100;
+
 /// The number of actors in a ring.
 pub const RING: usize = 1_000;
 
@@ -125,6 +128,11 @@ impl Tally {
             yield_now().await;
         }
     }
+}
+
+/// Whether the handler fails at this message of the supervised workload: the last of each [`FAILS_EVERY`].
+pub fn is_bad(n: u64) -> bool {
+    n % FAILS_EVERY == FAILS_EVERY - 1
 }
 
 /// The time the work takes.

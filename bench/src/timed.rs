@@ -49,6 +49,7 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "actor.spawn", ops: 10_000, run: |peer, ops| Some(peer.spawn?(Place::Workers, ops)) },
     Timed { name: "actor.spawn_named", ops: 5_000, run: |peer, ops| Some(peer.spawn_named?(ops)) },
     Timed { name: "actor.restart_error", ops: 10_000, run: |peer, ops| Some(peer.restart_error?(ops)) },
+    Timed { name: "actor.supervised", ops: 100_000, run: |peer, ops| Some(peer.supervised?(ops)) },
     Timed { name: "actor.restart_panic", ops: 5_000, run: |peer, ops| quietly(|| Some(peer.restart_panic?(ops))) },
     Timed { name: "group.128", ops: 25_600, run: |peer, ops| group(peer, TINY_128, ops) },
     Timed { name: "group.128_max4", ops: 12_800, run: |peer, ops| group(peer, TINY_128.limit(4), ops) },

@@ -11,7 +11,8 @@ use actix::prelude::*;
 
 use super::Peer;
 use crate::ground::{
-    CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
+    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
+    timed,
 };
 
 pub const PEER: Peer = Peer {
@@ -22,6 +23,7 @@ pub const PEER: Peer = Peer {
     ring: Some(ring),
     spawn: Some(spawn),
     restart_error: Some(restart_error),
+    supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     ..Peer::named("actix")
@@ -234,8 +236,8 @@ fn spawn(_place: Place, ops: u64) -> Duration {
     })
 }
 
-/// Stops itself on a message, which is the failure its supervisor knows, and counts its restarts.
-struct Fragile(Tally);
+/// Stops itself on a bad message, which is the failure its supervisor knows, and counts its restarts.
+struct Fragile(fn(u64) -> bool, Tally);
 
 impl Actor for Fragile {
     type Context = Context<Self>;
@@ -243,23 +245,33 @@ impl Actor for Fragile {
 
 impl Supervised for Fragile {
     fn restarting(&mut self, _cx: &mut Context<Self>) {
-        self.0.hit();
+        self.1.hit();
     }
 }
 
 impl Handler<Told> for Fragile {
     type Result = ();
 
-    fn handle(&mut self, _message: Told, cx: &mut Context<Self>) {
-        cx.stop();
+    fn handle(&mut self, Told([n, _]): Told, cx: &mut Context<Self>) {
+        if (self.0)(n) {
+            cx.stop();
+        }
     }
 }
 
-/// The mailbox outlives a restart, so all the messages the actor fails on are sent at once.
 fn restart_error(ops: u64) -> Duration {
+    restart(ops, ops, |_| true)
+}
+
+fn supervised(ops: u64) -> Duration {
+    restart(ops, ops / FAILS_EVERY, is_bad)
+}
+
+/// The mailbox outlives a restart, so all messages are sent at once.
+fn restart(ops: u64, failures: u64, is_bad: fn(u64) -> bool) -> Duration {
     on_system(async move {
-        let restarts = Tally::to(ops);
-        let actor = Fragile(restarts.clone());
+        let restarts = Tally::to(failures);
+        let actor = Fragile(is_bad, restarts.clone());
         let to = Supervisor::start(|_cx| actor);
         timed(async move {
             for n in 0..ops {

@@ -10,7 +10,8 @@ use kameo::message::{Context, Message};
 
 use super::Peer;
 use crate::ground::{
-    CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
+    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
+    timed,
 };
 
 pub const PEER: Peer = Peer {
@@ -24,6 +25,7 @@ pub const PEER: Peer = Peer {
     spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     ..Peer::named("kameo")
@@ -227,18 +229,20 @@ type Handle = fn(u64) -> Result<(), Failed>;
 #[derive(Debug)]
 struct Failed;
 
-/// Counts its starts, and on each sends itself the message it fails on. What else waits in the mailbox while it starts is
-/// lost with the failure, so the messages cannot be sent ahead.
+/// Counts its starts, and on each sends itself so many messages, of which it fails on the last. What else waits in the mailbox while it
+/// starts is lost with the failure, so the messages cannot be sent ahead.
 struct Fragile(Handle);
 
 impl Actor for Fragile {
-    type Args = (Handle, Tally);
+    type Args = (Handle, u64, Tally);
     type Error = Infallible;
 
-    async fn on_start((handle, starts): Self::Args, me: ActorRef<Self>) -> Result<Self, Infallible> {
+    async fn on_start((handle, messages, starts): Self::Args, me: ActorRef<Self>) -> Result<Self, Infallible> {
         starts.hit();
         if !starts.is_reached() {
-            me.tell(item(0)).try_send().expect("the actor lives");
+            for n in 0..messages {
+                me.tell(item(n)).try_send().expect("the actor lives");
+            }
         }
         Ok(Fragile(handle))
     }
@@ -264,19 +268,23 @@ impl Actor for Supervisor {
 }
 
 fn restart_error(ops: u64) -> Duration {
-    restart(ops, |_| Err(Failed))
+    restart(ops, 1, |_| Err(Failed))
 }
 
 fn restart_panic(ops: u64) -> Duration {
-    restart(ops, |n| panic!("message {n}"))
+    restart(ops, 1, |n| panic!("message {n}"))
 }
 
-fn restart(ops: u64, handle: Handle) -> Duration {
+fn supervised(ops: u64) -> Duration {
+    restart(ops / FAILS_EVERY, FAILS_EVERY, |n| if is_bad(black_box(n)) { Err(Failed) } else { Ok(()) })
+}
+
+fn restart(failures: u64, messages_each: u64, handle: Handle) -> Duration {
     Place::Workers.run(async move {
-        let starts = Tally::to(ops + 1);
+        let starts = Tally::to(failures + 1);
         let supervisor = Supervisor::spawn(());
         timed(async move {
-            let _child = Fragile::supervise(&supervisor, (handle, starts.clone()))
+            let _child = Fragile::supervise(&supervisor, (handle, messages_each, starts.clone()))
                 .restart_limit(u32::MAX, Duration::from_secs(3600))
                 .spawn_with_mailbox(mailbox::unbounded())
                 .await;

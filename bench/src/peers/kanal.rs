@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::Peer;
 use crate::ground::{
-    CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
+    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
+    timed,
 };
 
 pub const PEER: Peer = Peer {
@@ -23,6 +24,7 @@ pub const PEER: Peer = Peer {
     spawn: Some(spawn),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     ..Peer::named("kanal")
@@ -181,6 +183,18 @@ fn restart_panic(ops: u64) -> Duration {
             let (to, end) = fragile(|n| panic!("message {n}"));
             tell(&to, item(0));
             assert!(end.await.is_err_and(|end| end.is_panic()));
+        }
+    }))
+}
+
+fn supervised(ops: u64) -> Duration {
+    Place::Workers.run(timed(async move {
+        for _ in 0..ops / FAILS_EVERY {
+            let (to, end) = fragile(|n| if is_bad(black_box(n)) { Err(n) } else { Ok(()) });
+            for n in 0..FAILS_EVERY {
+                tell(&to, item(n));
+            }
+            black_box(end.await.expect("the task does not panic")).expect_err("it failed");
         }
     }))
 }

@@ -56,6 +56,8 @@ pub struct Peer {
     pub restart_error: Option<fn(u64) -> Duration>,
     /// An actor panics and is started again.
     pub restart_panic: Option<fn(u64) -> Duration>,
+    /// One message in [`FAILS_EVERY`](crate::ground::FAILS_EVERY) fails with an error; an operation is a message, failed or not.
+    pub supervised: Option<fn(u64) -> Duration>,
     /// Pushes a backlog by [`slowest_by_bucket`](crate::ground::slowest_by_bucket) and gives its buckets.
     pub worst_push: Option<fn(u64) -> Vec<u64>>,
     /// The live heap by [`heap_of_idle`](crate::ground::heap_of_idle) of so many actors after so many messages each.
@@ -84,6 +86,7 @@ impl Peer {
             spawn_named: None,
             restart_error: None,
             restart_panic: None,
+            supervised: None,
             worst_push: None,
             idle_heap: None,
             group: None,

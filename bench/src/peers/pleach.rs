@@ -9,7 +9,8 @@ use pleach::{Actor, ActorRef, ActorSystem, Context, Mailbox, OneForOne, Props, R
 use super::Peer;
 use crate::graphs;
 use crate::ground::{
-    CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
+    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
+    timed,
 };
 use crate::groups;
 
@@ -24,6 +25,7 @@ pub const PEER: Peer = Peer {
     spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     group: Some(groups::pleach::run),
@@ -232,7 +234,7 @@ fn spawn_named(ops: u64) -> Duration {
     })
 }
 
-/// Counts its starts, and fails on every message.
+/// Does with a message what it was made for.
 struct Fragile(fn(u64) -> Result<(), Failed>);
 
 impl Actor for Fragile {
@@ -245,16 +247,21 @@ impl Actor for Fragile {
 }
 
 fn restart_error(ops: u64) -> Duration {
-    restart(ops, |_| Err(Failed))
+    restart(ops, ops, |_| Err(Failed))
 }
 
 fn restart_panic(ops: u64) -> Duration {
-    restart(ops, |n| panic!("message {n}"))
+    restart(ops, ops, |n| panic!("message {n}"))
 }
 
-fn restart(ops: u64, handle: fn(u64) -> Result<(), Failed>) -> Duration {
+fn supervised(ops: u64) -> Duration {
+    restart(ops, ops / FAILS_EVERY, |n| if is_bad(black_box(n)) { Err(Failed) } else { Ok(()) })
+}
+
+/// The mailbox outlives a restart, so all messages are sent at once.
+fn restart(ops: u64, failures: u64, handle: fn(u64) -> Result<(), Failed>) -> Duration {
     Place::Workers.run(async move {
-        let starts = Tally::to(ops + 1);
+        let starts = Tally::to(failures + 1);
         let system = system();
         let often = OneForOne::new().intensity(u32::MAX, Duration::from_nanos(1));
         let crew = system.supervisor("crew", often).expect("the name is free");

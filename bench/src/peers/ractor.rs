@@ -6,7 +6,9 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 use super::Peer;
-use crate::ground::{Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed};
+use crate::ground::{
+    FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches, timed,
+};
 
 pub const PEER: Peer = Peer {
     tell_unbounded: Some(tell_unbounded),
@@ -17,6 +19,7 @@ pub const PEER: Peer = Peer {
     spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     ..Peer::named("ractor")
@@ -211,13 +214,16 @@ impl Actor for Fragile {
     }
 }
 
-/// Keeps one fragile child alive, and sends each incarnation the message it fails on.
-struct Supervisor(Handle);
+/// Keeps one fragile child alive, and sends each incarnation so many messages, of which it fails on the last.
+struct Supervisor(Handle, u64);
 
 impl Supervisor {
     async fn start_child(&self, me: &ActorRef<()>) -> Result<(), ActorProcessingErr> {
         let (child, _end) = Actor::spawn_linked(None, Fragile(self.0), (), me.get_cell()).await?;
-        Ok(child.cast(item(0))?)
+        for n in 0..self.1 {
+            child.cast(item(n))?;
+        }
+        Ok(())
     }
 }
 
@@ -251,17 +257,22 @@ impl Actor for Supervisor {
 }
 
 fn restart_error(ops: u64) -> Duration {
-    restart(ops, |n| Err(format!("message {n}").into()))
+    restart(ops, 1, |n| Err(format!("message {n}").into()))
 }
 
 fn restart_panic(ops: u64) -> Duration {
-    restart(ops, |n| panic!("message {n}"))
+    restart(ops, 1, |n| panic!("message {n}"))
 }
 
-fn restart(ops: u64, handle: Handle) -> Duration {
+fn supervised(ops: u64) -> Duration {
+    let fails_on_last = |n| if is_bad(black_box(n)) { Err(format!("message {n}").into()) } else { Ok(()) };
+    restart(ops / FAILS_EVERY, FAILS_EVERY, fails_on_last)
+}
+
+fn restart(failures: u64, messages_each: u64, handle: Handle) -> Duration {
     Place::Workers.run(async move {
-        let tally = Tally::to(ops);
-        let spawned = Actor::spawn(None, Supervisor(handle), tally.clone()).await;
+        let tally = Tally::to(failures);
+        let spawned = Actor::spawn(None, Supervisor(handle, messages_each), tally.clone()).await;
         let (supervisor, _end) = spawned.expect("it starts");
         timed(async move {
             supervisor.cast(()).expect("the supervisor lives");

@@ -14,7 +14,8 @@ use tokio::task::JoinHandle;
 use super::Peer;
 use crate::graphs;
 use crate::ground::{
-    CAPACITY, Item, Place, RING, Senders, Tally, heap_of_idle, item, slowest_by_bucket, tell_in_batches, timed,
+    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
+    timed,
 };
 use crate::groups;
 
@@ -29,6 +30,7 @@ pub const PEER: Peer = Peer {
     spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     group: Some(groups::joinset::run),
@@ -215,6 +217,18 @@ fn restart_panic(ops: u64) -> Duration {
             let (to, end) = fragile(|n| panic!("message {n}"));
             to.send(item(0)).expect("the task lives");
             assert!(end.await.is_err_and(|end| end.is_panic()));
+        }
+    }))
+}
+
+fn supervised(ops: u64) -> Duration {
+    Place::Workers.run(timed(async move {
+        for _ in 0..ops / FAILS_EVERY {
+            let (to, end) = fragile(|n| if is_bad(black_box(n)) { Err(n) } else { Ok(()) });
+            for n in 0..FAILS_EVERY {
+                to.send(item(n)).expect("the task lives");
+            }
+            black_box(end.await.expect("the task does not panic")).expect_err("it failed");
         }
     }))
 }
