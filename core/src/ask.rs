@@ -8,9 +8,10 @@ use crate::cell::Cell;
 use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
-use crate::node::Member;
+use crate::node::{Member, Node};
 use crate::{ActorPath, BoxFuture, Cause, Event, EventKinds, Exit, FailureInfo, Lint, Runtime};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -368,10 +369,11 @@ impl Drop for Rare {
 /// await several asks at once; an ask that is answered holds nobody up, even if its asker has not looked yet.
 fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPath>> {
     // Breadth first, each with the place of whoever asks it.
+    let mut known = BTreeSet::from([place(&target)]);
     let mut reached = vec![(Arc::clone(asker), 0), (target, 0)];
     let mut at = 1;
     while let Some((member, from)) = reached.get(at).cloned() {
-        if same(&member, asker) {
+        if place(&member) == place(asker) {
             let mut paths = vec![];
             let mut step = from;
             while step != 0 {
@@ -382,11 +384,11 @@ fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPa
             paths.reverse();
             return Some(paths);
         }
-        for edge in member.asking().into_iter().filter(|edge| edge.slot.is_open()) {
-            let known = |(known, _): &(Arc<dyn Member>, usize)| same(known, &edge.target);
+        let asked = member.asking().into_iter().filter(|edge| edge.slot.is_open()).map(|edge| edge.target);
+        for next in asked.chain(member.waits_for()) {
             // The asker itself is what is looked for; any other needs to be reached once.
-            if !reached[1..].iter().any(known) {
-                reached.push((edge.target, at));
+            if known.insert(place(&next)) {
+                reached.push((next, at));
             }
         }
         at += 1;
@@ -394,9 +396,28 @@ fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<Vec<ActorPa
     None
 }
 
-/// An id is one member's within a system only, and an ask may go from one system to another.
-fn same(one: &Arc<dyn Member>, other: &Arc<dyn Member>) -> bool {
-    core::ptr::eq(one.node(), other.node())
+/// `member` has begun to wait for others, and answers nobody until they are done: whoever among those waits for it, by an ask over however
+/// many, is told that this is a cycle.
+pub(crate) fn release_askers_of(member: &Arc<dyn Member>) {
+    let mut known = BTreeSet::new();
+    let mut next = member.waits_for();
+    while let Some(one) = next.pop() {
+        if !known.insert(place(&one)) {
+            continue;
+        }
+        for edge in one.asking().into_iter().filter(|edge| edge.slot.is_open()) {
+            match cycle(&one, Arc::clone(&edge.target)) {
+                Some(paths) => edge.slot.answer(AskError::Cycle(paths)),
+                None => next.push(edge.target),
+            }
+        }
+        next.extend(one.waits_for());
+    }
+}
+
+/// What tells members apart: an id is one member's within a system only, and an ask may go from one system to another.
+fn place(member: &Arc<dyn Member>) -> *const Node {
+    member.node()
 }
 
 // The question is moved and never pinned.

@@ -275,7 +275,7 @@ impl<A: Actor> Context<A> {
         self.cell.node().watchers().into_iter().map(|member| AnyRef { member }).collect()
     }
 
-    fn member(&self) -> Arc<dyn Member> {
+    pub(crate) fn member(&self) -> Arc<dyn Member> {
         Arc::clone(&self.cell) as Arc<dyn Member>
     }
 

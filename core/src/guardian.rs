@@ -21,6 +21,7 @@ use crate::{ActorId, AnyRef, EscalationStage, FailureInfo, Instant, RestartPolic
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -82,6 +83,11 @@ impl Guardian {
 
     fn awaits_halt_of(&self, child: ActorId) -> bool {
         self.regroup.as_ref().is_some_and(|plan| plan.awaits_halt_of(child))
+    }
+
+    /// Whether its children are down until its parent has it start.
+    pub(crate) fn rests(&self) -> bool {
+        self.regroup.as_ref().is_some_and(|plan| plan.rests() == Some(true))
     }
 
     /// Whether its parent has ordered it to halt, and not to start yet.
@@ -303,6 +309,16 @@ pub(crate) fn is_to_restart(child: &Node) -> bool {
         }
     }
     false
+}
+
+/// Whom `child` waits for, if it is down until its group has gone down: those that have not, else its supervisor, which rests.
+pub(crate) fn waits_for(child: &Node) -> Vec<Arc<dyn Member>> {
+    let Some(parent) = child.parent() else { return Vec::new() };
+    let waits = parent.node().known_guardian(|guardian| guardian.regroup.as_ref()?.waits_for(child.id));
+    match waits.flatten() {
+        Some(members) if members.is_empty() => vec![Arc::clone(parent)],
+        waits => waits.unwrap_or_default(),
+    }
 }
 
 /// Notes what `child` has to say to the plan it is part of, and goes on with that plan.

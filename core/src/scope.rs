@@ -149,6 +149,15 @@ impl Member for ScopeMember {
         guardian::start(&self.as_member());
     }
 
+    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
+        let children = self.node.children();
+        // One that has brought its children down waits for whoever has it rest.
+        if self.node.known_guardian(|guardian| guardian.rests()) == Some(true) {
+            return guardian::waits_for(&self.node);
+        }
+        children
+    }
+
     fn revives(&self) -> bool {
         self.role == Role::Supervisor
     }

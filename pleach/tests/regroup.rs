@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Log;
+use common::{Doer, Gate, Job, Log};
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::{BoxError, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy};
@@ -293,5 +293,73 @@ async fn s13_plans_that_meet_on_threads_leave_nobody_waiting() {
         system.shutdown(Duration::from_secs(60)).await.unwrap();
         let counts = system.counts();
         assert_eq!(counts.accepted, counts.handled + counts.failed + counts.dead_lettered);
+    }
+}
+
+/// Asks `target` in a handler, and notes what came of it.
+fn asks(target: &ActorRef<Job>, log: &Log<String>) -> Job {
+    let (target, log) = (target.clone(), log.clone());
+    Job::work(move |_| async move {
+        log.note(match target.ask(|reply| Job::Answer(reply, 7)).await {
+            Ok(answer) => answer.to_string(),
+            Err(AskError::Cycle(paths)) => format!("cycle of {}", paths.len()),
+            Err(other) => other.to_string(),
+        });
+        Ok(())
+    })
+}
+
+#[test]
+fn a10_s13_an_ask_to_a_sibling_that_is_down_does_not_hold_up_its_group() {
+    explore(0..200, |sim| {
+        let (system, log) = (sim.system("s"), Log::new());
+        let top = system.supervisor("top", OneForAll::new()).unwrap();
+        let db = top.spawn("db", Doer::props(&Log::new())).unwrap();
+        let inner = top.supervisor("inner", OneForOne::new()).unwrap();
+        let web = top.spawn("web", Doer::props(&Log::new())).unwrap();
+        let deep = inner.spawn("deep", Doer::props(&Log::new())).unwrap();
+        sim.settle();
+        // One that is asked already when it fails, and one that is asked while it is down.
+        let gate = Gate::new();
+        db.tell(Job::Pass(gate.clone(), 1)).unwrap();
+        db.tell(Job::Fail("no")).unwrap();
+        web.tell(asks(&db, &log)).unwrap();
+        deep.tell(asks(&db, &log)).unwrap();
+        gate.open();
+        sim.settle();
+        web.tell(asks(&db, &log)).unwrap();
+        sim.settle();
+        let told = log.take();
+        assert_eq!((told.len(), told.last().map(String::as_str)), (3, Some("7")), "{told:?}");
+        assert!(told.iter().all(|line| line == "7" || line.starts_with("cycle")), "{told:?}");
+        assert!([&db, &web, &deep].iter().all(|actor| actor.exit().is_none()));
+    });
+}
+
+#[test]
+fn a10_an_ask_to_a_parent_that_ends_or_restarts_does_not_hold_it_up() {
+    for stops in [false, true] {
+        explore(0..200, |sim| {
+            let (system, log, born) = (sim.system("s"), Log::new(), Log::new());
+            let parent = system.spawn("parent", Doer::props(&Log::new())).unwrap();
+            let spawned = born.clone();
+            parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", Doer::props(&Log::new())).unwrap()))).unwrap();
+            sim.settle();
+            let child: ActorRef<Job> = born.take().remove(0);
+            let gate = Gate::new();
+            parent.tell(Job::Pass(gate.clone(), 1)).unwrap();
+            if !stops {
+                parent.tell(Job::Fail("no")).unwrap();
+            }
+            child.tell(asks(&parent, &log)).unwrap();
+            sim.settle();
+            if stops {
+                parent.stop();
+            }
+            gate.open();
+            assert_eq!(sim.run(child.exited()), Exit::Stopped);
+            sim.settle();
+            assert_eq!((log.take(), parent.exit().is_some()), (vec!["cycle of 2".to_string()], stops));
+        });
     }
 }

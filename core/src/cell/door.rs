@@ -209,6 +209,14 @@ impl<M: Send + 'static> Member for Cell<M> {
         self.inbox.asking()
     }
 
+    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
+        match self.inbox.word() {
+            word if word & control::ENDING != 0 => self.node.children(),
+            word if word & control::DOWN != 0 => guardian::waits_for(&self.node),
+            _ => Vec::new(),
+        }
+    }
+
     fn begin_asking(&self, edge: Edge) {
         self.inbox.begin_asking(edge);
     }

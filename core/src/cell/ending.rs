@@ -9,6 +9,7 @@ use super::body::{Body, Early, End, Leaving, Rare, Stage};
 use super::door::type_name;
 use super::guarded::Cut;
 use super::waiting::Pause;
+use crate::ask;
 use crate::current;
 use crate::events::DeadLetterReason;
 use crate::guardian::{self, Fallen, Guardian, Verdict};
@@ -159,6 +160,7 @@ impl<A: Actor> Body<A> {
         if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
             self.stage = Stage::EndChildren;
+            ask::release_askers_of(&self.cx.member());
         } else {
             self.after_children(cell);
         }

@@ -2,6 +2,7 @@
 
 use super::Cell;
 use super::body::{Body, End, Leaving, Stage};
+use crate::ask;
 use crate::guardian;
 use crate::mailbox::control;
 use crate::node::Member;
@@ -37,6 +38,7 @@ impl<A: Actor> Body<A> {
     pub(super) fn wait(&mut self, cell: &Cell<A::Msg>) {
         self.rare().pause.get_or_insert_default();
         // A cancel reaches an actor that waits like one that runs.
+        cell.inbox.mark(control::DOWN);
         cell.inbox.lower(control::ENDING);
         self.stage = Stage::Waiting;
     }
@@ -44,6 +46,7 @@ impl<A: Actor> Body<A> {
     /// The wait is over, or was cut short.
     pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: End) {
         self.rare().pause = None;
+        cell.inbox.lower(control::DOWN);
         match end {
             End::Done => return self.begin_again(cell, true),
             End::Cancelled => return self.leave_cancelled(cell),
@@ -84,6 +87,7 @@ impl<A: Actor> Body<A> {
                 }
                 if core::mem::take(&mut pause.owes_report) {
                     guardian::report(&cell.node, Report::Halted);
+                    ask::release_askers_of(&self.cx.member());
                     continue;
                 }
             }

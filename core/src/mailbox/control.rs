@@ -49,6 +49,9 @@ pub(crate) const FOR_GOOD: u32 = 1 << 16;
 /// Set by the actor itself while another behaviour than its first handles its messages.
 pub(crate) const BEHAVIOUR: u32 = 1 << 17;
 
+/// Set by the actor itself between two incarnations, while it waits to start the next.
+pub(crate) const DOWN: u32 = 1 << 18;
+
 /// What does not keep an idle receiver from parking.
 pub(super) const QUIET: u32 = SENDERS | AWAITED | FOR_GOOD | BEHAVIOUR;
 

@@ -120,6 +120,11 @@ pub(crate) trait Member: Any + Send + Sync {
         Vec::new()
     }
 
+    /// Whom this member waits for before it can answer anybody: children that end, a group that goes down.
+    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
+        Vec::new()
+    }
+
     fn begin_asking(&self, _edge: Edge) {}
 
     fn end_asking(&self, _slot: &Arc<dyn Unanswered>) {}

@@ -147,6 +147,16 @@ impl<T: Clone> Regroup<T> {
         self.phase == Phase::Halting && at.is_ok_and(|at| matches!(self.members[at].state, State::Up | State::Halting))
     }
 
+    /// Whoever is still to go down before `id`, which is down, can start again; `None` if it is not down in this plan.
+    pub(crate) fn waits_for(&self, id: ActorId) -> Option<Vec<T>> {
+        let at = self.members.binary_search_by_key(&id, |member| member.id).ok()?;
+        if self.phase == Phase::Starting || self.members[at].state != State::Halted {
+            return None;
+        }
+        let up = self.members.iter().filter(|member| matches!(member.state, State::Up | State::Halting));
+        Some(up.map(|member| member.child.clone()).collect())
+    }
+
     /// Whether this plan was ordered from above and has not been told to start yet; and if so, whether all have halted.
     pub(crate) fn rests(&self) -> Option<bool> {
         (self.rest && self.phase != Phase::Starting).then_some(self.phase == Phase::Resting)
