@@ -1,0 +1,75 @@
+"""The graph workloads of pleach-bench in LangGraph for Python, as the same JSON lines, without a ratio.
+
+    python3 -m venv venv && venv/bin/pip install langgraph && venv/bin/python bench/python/langgraph_peer.py
+
+An operation is a node, for fanout8 a run. The best of five rounds counts, which flatters Python.
+"""
+
+import json
+import operator
+import time
+from typing import Annotated, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+
+class State(TypedDict):
+    n: int
+
+
+class Sum(TypedDict):
+    n: Annotated[int, operator.add]
+
+
+def step(state):
+    return {"n": state["n"] + 1}
+
+
+def line(nodes):
+    graph = StateGraph(State)
+    names = [f"n{at}" for at in range(nodes)]
+    for name in names:
+        graph.add_node(name, step)
+    for one, next_one in zip([START, *names], [*names, END]):
+        graph.add_edge(one, next_one)
+    return graph.compile(), nodes
+
+
+def loop(turns):
+    graph = StateGraph(State)
+    graph.add_node("turn", step)
+    graph.add_edge(START, "turn")
+    graph.add_conditional_edges("turn", lambda state: END if state["n"] >= turns else "turn", ["turn", END])
+    return graph.compile(), turns
+
+
+def fan_out(branches):
+    graph = StateGraph(Sum)
+    graph.add_node("fork", lambda state: {"n": 1})
+    graph.add_node("join", lambda state: {"n": 1})
+    graph.add_edge(START, "fork")
+    for at in range(branches):
+        graph.add_node(f"b{at}", lambda state: {"n": 1})
+        graph.add_edge("fork", f"b{at}")
+        graph.add_edge(f"b{at}", "join")
+    graph.add_edge("join", END)
+    return graph.compile(), 1
+
+
+def measure(workload, made, runs, expected):
+    graph, ops = made
+    config = {"recursion_limit": 100_000}
+    best = float("inf")
+    for _ in range(5):
+        began = time.perf_counter_ns()
+        for _ in range(runs):
+            assert graph.invoke({"n": 0}, config)["n"] == expected
+        best = min(best, (time.perf_counter_ns() - began) / (runs * ops))
+    print(json.dumps({"workload": workload, "peer": "langgraph-python", "ns_per_op": round(best), "ratio_to_floor": None}))
+
+
+if __name__ == "__main__":
+    measure("graph.linear10", line(10), 20, 10)
+    measure("graph.linear100", line(100), 2, 100)
+    measure("graph.loop10k", loop(1_000), 1, 1_000)
+    measure("graph.fanout8", fan_out(8), 20, 10)
