@@ -34,6 +34,9 @@ use std::time::Duration;
 /// The variable that makes [`explore`] run one seed only.
 pub const SEED_VARIABLE: &str = "PLEACH_SEED";
 
+/// The variable that makes [`explore`] run so many seeds, in place of as many as the test says.
+pub const SEEDS_VARIABLE: &str = "PLEACH_SEEDS";
+
 /// One simulated world.
 #[derive(Debug)]
 pub struct Sim {
@@ -157,7 +160,7 @@ impl Sim {
 
 /// Runs `test` in one world per seed, and names the first seed that fails and how to replay it.
 ///
-/// With `PLEACH_SEED=n` in the environment only that seed is run.
+/// With `PLEACH_SEED=n` in the environment only that seed is run, with `PLEACH_SEEDS=n` the first n from the start of the range on.
 ///
 /// # Panics
 /// With the first failing seed, if one fails.
@@ -168,15 +171,17 @@ pub fn explore(seeds: Range<u64>, test: impl Fn(&Sim)) {
             resume_unwind(payload);
         }
     };
-    match std::env::var_os(SEED_VARIABLE) {
-        Some(text) => run(seed_of(&text)),
-        None => seeds.for_each(run),
+    let number_in = |variable: &str| std::env::var_os(variable).map(|text| whole_number(variable, &text));
+    match (number_in(SEED_VARIABLE), number_in(SEEDS_VARIABLE)) {
+        (Some(seed), _) => run(seed),
+        (None, Some(many)) => (seeds.start..seeds.start.saturating_add(many)).for_each(run),
+        (None, None) => seeds.for_each(run),
     }
 }
 
-fn seed_of(text: &OsStr) -> u64 {
-    let seed = text.to_str().and_then(|text| text.parse().ok());
-    seed.unwrap_or_else(|| panic!("{SEED_VARIABLE}={text:?} is no seed: give a whole number"))
+fn whole_number(variable: &str, text: &OsStr) -> u64 {
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.unwrap_or_else(|| panic!("{variable}={text:?} is no seed: give a whole number"))
 }
 
 /// The first seed for which `test` panics, `None` if it never does. For tests that plant a fault and want it found.

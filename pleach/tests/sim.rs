@@ -1,7 +1,7 @@
 //! The simulator: D4.
 
 use pleach::prelude::*;
-use pleach::sim::{SEED_VARIABLE, Sim, explore, first_failing};
+use pleach::sim::{SEED_VARIABLE, SEEDS_VARIABLE, Sim, explore, first_failing};
 use pleach::{BoxError, Instant, Runtime};
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -15,7 +15,11 @@ const CHILD: &str = "PLEACH_TEST_CHILD";
 /// Runs one test of this very binary in a process of its own.
 fn run_in_child(test: &str, variables: &[(&str, &str)]) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", test, "--nocapture", "--test-threads=1"]).env_remove(SEED_VARIABLE).env(CHILD, "1");
+    child
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env_remove(SEED_VARIABLE)
+        .env_remove(SEEDS_VARIABLE)
+        .env(CHILD, "1");
     child.envs(variables.iter().copied()).output().unwrap()
 }
 
@@ -267,6 +271,9 @@ fn d4_explore_names_the_seed_that_fails_and_how_to_replay_it() {
     assert_eq!((again.status.success(), ran(&again)), (false, 1));
     let good = run_in_child(name, &[(SEED_VARIABLE, "6")]);
     assert_eq!((good.status.success(), ran(&good)), (true, 1));
+    // A campaign says how many, whatever the test says.
+    let five = run_in_child(name, &[(SEEDS_VARIABLE, "5")]);
+    assert_eq!((five.status.success(), ran(&five)), (true, 5));
     let no_seed = run_in_child(name, &[(SEED_VARIABLE, "seven")]);
     assert!(!no_seed.status.success() && String::from_utf8_lossy(&no_seed.stderr).contains("is no seed"));
 }
