@@ -40,6 +40,7 @@ mod run;
 mod runtime;
 mod shape;
 mod shared;
+pub mod store;
 mod stream;
 mod token;
 

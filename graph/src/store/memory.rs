@@ -1,0 +1,396 @@
+//! `MemoryStore`: runs in memory, for tests and for programs that need no durability. The fences are those of every store.
+//!
+//! One lock guards everything, and each method holds it once: what the contract calls "all or nothing" is plain here. Nothing is woken or called
+//! under it.
+
+use super::asked::{Answer, Query, Sought};
+use super::limits::{INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, TAKEOVERS_MAX, check_text};
+use super::nudge::Nudge;
+use super::{
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, RunStatus,
+    Store, StoreError, StoreFuture, Timestamp, Wake, Wanted,
+};
+use pleach_core::{BoxFuture, Runtime};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Runs in memory: they are gone with the last clone of it. Cloning is cheap, and gives the same store.
+#[derive(Clone)]
+pub struct MemoryStore(Arc<Inner>);
+
+struct Inner {
+    runs: Mutex<Runs>,
+    nudge: Nudge,
+    /// The clock; `None` is that of the machine.
+    runtime: Option<Arc<dyn Runtime>>,
+}
+
+#[derive(Default)]
+struct Runs {
+    by_id: BTreeMap<String, Run>,
+    created: u64,
+}
+
+struct Run {
+    /// Counts upwards as runs are made.
+    number: u64,
+    info: RunInfo,
+    log: BTreeMap<u64, Row>,
+    inbox: BTreeMap<u64, Letter>,
+}
+
+struct Letter {
+    mail: Mail,
+    taken_by: Option<u64>,
+}
+
+impl MemoryStore {
+    /// An empty store, by the machine's clock.
+    pub fn new() -> Self {
+        Self::with_clock(None)
+    }
+
+    /// An empty store, by a runtime's clock: in a simulation leases and timers pass in virtual time.
+    pub fn on(runtime: Arc<dyn Runtime>) -> Self {
+        Self::with_clock(Some(runtime))
+    }
+
+    fn with_clock(runtime: Option<Arc<dyn Runtime>>) -> Self {
+        Self(Arc::new(Inner { runs: Mutex::default(), nudge: Nudge::default(), runtime }))
+    }
+
+    fn now(&self) -> Timestamp {
+        match &self.0.runtime {
+            Some(runtime) => Timestamp::default().after(runtime.now().since_start()),
+            None => SystemTime::now().into(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Runs> {
+        self.0.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does it at once: nothing here waits.
+    fn answer<'a, T: Send + 'a>(
+        &'a self,
+        act: impl FnOnce(&mut Runs, Timestamp) -> Result<T, StoreError> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move { act(&mut self.lock(), self.now()) })
+    }
+
+    /// The same for what may make a run ready.
+    fn answer_and_nudge<'a, T: Send + 'a>(
+        &'a self,
+        act: impl FnOnce(&mut Runs, Timestamp) -> Result<T, StoreError> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let answer = act(&mut self.lock(), self.now());
+            if answer.is_ok() {
+                self.0.nudge.ring();
+            }
+            answer
+        })
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("runs", &self.lock().by_id.len()).finish()
+    }
+}
+
+impl Store for MemoryStore {
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
+        self.answer_and_nudge(|runs, now| {
+            run.check(&rows)?;
+            runs.create(run, rows, now)
+        })
+    }
+
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
+        self.answer(move |runs, now| {
+            wanted.check(&lease)?;
+            match wanted {
+                Wanted::One { run, force } => Ok(vec![runs.get(&run)?.claim(&lease, force, now)?]),
+                Wanted::Ready { graphs, count } => Ok(runs.claim_ready(&graphs, count, &lease, now)),
+            }
+        })
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        self.answer_and_nudge(move |runs, now| {
+            let mut lost = Vec::new();
+            for one in held {
+                match runs.by_id.get_mut(&one.run).filter(|run| run.is_held_with(one.epoch)) {
+                    Some(run) if lease.is_zero() => run.release(),
+                    Some(run) => run.info.lease_until = Some(now.after(lease)),
+                    None => lost.push(one),
+                }
+            }
+            Ok(lost)
+        })
+    }
+
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        self.answer_and_nudge(move |runs, now| {
+            let head = commit.check()?;
+            let fenced = StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch };
+            let Some(run) = runs.by_id.get_mut(&commit.run) else { return Err(fenced) };
+            if run.is_held_with(commit.epoch) && run.info.head == head {
+                run.apply(commit, now);
+            } else if !run.has_landed(commit.epoch, &commit.rows) {
+                return Err(fenced);
+            }
+            Ok(Committed { posted: run.info.posted })
+        })
+    }
+
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        self.answer(|runs, _| Ok(runs.get(run)?.info.clone()))
+    }
+
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        self.answer(move |runs, _| {
+            let sought = Sought::new(which)?;
+            let stored = runs.get(run)?;
+            let mut answer = Answer::new(run, stored.info.oldest);
+            for sequence in sought.of_run(run, stored.info.head, stored.info.oldest)? {
+                let found = stored.log.get(&sequence).map(|row| match parts {
+                    Parts::Whole => row.clone(),
+                    Parts::Headers => Row { header: row.header.clone(), body: Vec::new(), ..*row },
+                });
+                if !answer.add(sequence, found)? {
+                    break;
+                }
+            }
+            Ok(answer.into_rows())
+        })
+    }
+
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        self.answer(move |runs, _| {
+            let Some(query) = Query::new(filters) else { return Ok(RunList::default()) };
+            let is_listed = |run: &&Run| after.is_none_or(|after| run.number < after) && query.matches(&run.info);
+            let mut found: Vec<&Run> = runs.by_id.values().filter(is_listed).collect();
+            found.sort_unstable_by_key(|run| std::cmp::Reverse(run.number));
+            let count = count.min(LIST_MAX);
+            let next = found.len().gt(&count).then(|| count.checked_sub(1).map(|last| found[last].number)).flatten();
+            Ok(RunList { runs: found.into_iter().take(count).map(|run| run.info.clone()).collect(), next })
+        })
+    }
+
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+        self.answer_and_nudge(move |runs, now| {
+            post.check()?;
+            runs.get(run)?.post(post, now)
+        })
+    }
+
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+        self.answer(move |runs, _| {
+            let mut mail: Vec<Mail> = Vec::new();
+            let mut bytes = 0;
+            let numbers = after.saturating_add(1)..;
+            for letter in
+                runs.get(run)?.inbox.range(numbers).map(|(_, letter)| letter).filter(|letter| letter.taken_by.is_none())
+            {
+                bytes += letter.mail.post.payload.len();
+                if mail.len() == READ_ROWS_MAX || (!mail.is_empty() && bytes > READ_BYTES_MAX) {
+                    break;
+                }
+                mail.push(letter.mail.clone());
+            }
+            Ok(mail)
+        })
+    }
+
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
+        self.answer(move |runs, now| match prune {
+            Prune::Rows { held: Held { run: id, epoch }, before, keep } => {
+                let run = runs.by_id.get_mut(&id).filter(|run| run.is_held_with(epoch));
+                run.map(|run| run.prune(before, &keep)).ok_or(StoreError::Fenced { run: id, epoch })
+            }
+            Prune::Ended { unchanged_for, count } => {
+                let is_old = |run: &&Run| {
+                    run.info.status.has_ended() && run.info.changed.after(unchanged_for) <= now && run.holder(now).is_none()
+                };
+                let mut old: Vec<(u64, String)> =
+                    runs.by_id.values().filter(is_old).map(|run| (run.number, run.info.id.clone())).collect();
+                old.sort_unstable();
+                old.truncate(count);
+                old.iter().for_each(|(_, id)| drop(runs.by_id.remove(id)));
+                Ok(old.len() as u64)
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
+        self.answer(|runs, now| {
+            runs.get(run)?.holder(now).map_or(Ok(()), Err)?;
+            runs.by_id.remove(run);
+            Ok(())
+        })
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.nudge.wait())
+    }
+}
+
+impl Runs {
+    fn get(&mut self, id: &str) -> Result<&mut Run, StoreError> {
+        check_text("run id", id)?;
+        self.by_id.get_mut(id).ok_or_else(|| StoreError::Unknown { run: id.to_string() })
+    }
+
+    fn create(&mut self, new: NewRun, rows: Vec<Row>, now: Timestamp) -> Result<Claim, StoreError> {
+        if let Some(run) = self.by_id.get(&new.id) {
+            let same_owner = new.lease.as_ref().is_some_and(|lease| run.info.owner.as_ref() == Some(&lease.owner));
+            return if same_owner && run.has_landed(1, &rows) {
+                Ok(Claim { run: run.info.clone(), now })
+            } else {
+                Err(StoreError::Exists { run: new.id })
+            };
+        }
+        self.created += 1;
+        let info = RunInfo {
+            id: new.id,
+            graph: new.graph,
+            version: new.version,
+            status: if new.wake == Wake::Now { RunStatus::Running } else { RunStatus::Waiting },
+            epoch: 1,
+            head: rows.len() as u64,
+            oldest: 1,
+            lease_until: new.lease.as_ref().map(|lease| now.after(lease.length)),
+            owner: new.lease.map(|lease| lease.owner),
+            wake_at: new.wake.time(now),
+            takeovers: 0,
+            posted: 0,
+            from: new.from,
+            created: now,
+            changed: now,
+        };
+        let claim = Claim { run: info.clone(), now };
+        let log = rows.into_iter().map(|row| (row.sequence, row)).collect();
+        self.by_id.insert(claim.run.id.clone(), Run { number: self.created, info, log, inbox: BTreeMap::new() });
+        Ok(claim)
+    }
+
+    fn claim_ready(&mut self, graphs: &[(String, String)], count: usize, lease: &Lease, now: Timestamp) -> Vec<Claim> {
+        let is_ready = |run: &&mut Run| {
+            let known = graphs.iter().any(|(name, print)| *name == run.info.graph && *print == run.info.version.fingerprint);
+            let is_due = run.info.wake_at.is_some_and(|at| at <= now);
+            known && is_due && run.info.status.is_live() && run.holder(now).is_none()
+        };
+        let mut ready: Vec<&mut Run> = self.by_id.values_mut().filter(is_ready).collect();
+        ready.sort_unstable_by_key(|run| (run.info.wake_at.max(run.info.lease_until), run.number));
+        ready.into_iter().filter_map(|run| run.claim(lease, false, now).ok()).take(count).collect()
+    }
+}
+
+impl Run {
+    fn is_held_with(&self, epoch: u64) -> bool {
+        self.info.owner.is_some() && self.info.epoch == epoch
+    }
+
+    /// Who holds it, as the error that says so.
+    fn holder(&self, now: Timestamp) -> Option<StoreError> {
+        let (owner, until) = (self.info.owner.clone()?, self.info.lease_until?);
+        (until > now).then(|| StoreError::Held { run: self.info.id.clone(), owner, until, left: until.since(now) })
+    }
+
+    fn claim(&mut self, lease: &Lease, force: bool, now: Timestamp) -> Result<Claim, StoreError> {
+        let is_other = self.info.owner.as_ref().is_some_and(|owner| *owner != lease.owner);
+        if is_other && !force {
+            self.holder(now).map_or(Ok(()), Err)?;
+        }
+        if is_other && !force && self.info.status.is_live() && self.info.takeovers >= TAKEOVERS_MAX {
+            self.release();
+            (self.info.status, self.info.wake_at) = (RunStatus::Stuck, None);
+        }
+        let info = &mut self.info;
+        if info.status == RunStatus::Stuck {
+            if !force {
+                return Err(StoreError::Stuck { run: info.id.clone(), takeovers: info.takeovers });
+            }
+            (info.status, info.wake_at) = (RunStatus::Running, Some(now));
+        }
+        info.takeovers = if force { 0 } else { info.takeovers + u32::from(is_other) };
+        info.epoch += 1;
+        info.owner = Some(lease.owner.clone());
+        info.lease_until = Some(now.after(lease.length));
+        Ok(Claim { run: info.clone(), now })
+    }
+
+    fn release(&mut self) {
+        (self.info.owner, self.info.lease_until) = (None, None);
+    }
+
+    /// Whether these rows are the last that were written, under this epoch.
+    fn has_landed(&self, epoch: u64, rows: &[Row]) -> bool {
+        let last = rows.last();
+        self.info.epoch == epoch && last.is_some_and(|last| self.log.last_key_value().is_some_and(|(_, row)| row == last))
+    }
+
+    fn apply(&mut self, commit: Commit, now: Timestamp) {
+        let head = self.info.head + commit.rows.len() as u64;
+        self.log.extend(commit.rows.into_iter().map(|row| (row.sequence, row)));
+        for number in commit.takes {
+            if let Some(letter) = self.inbox.get_mut(&number).filter(|letter| letter.taken_by.is_none()) {
+                letter.taken_by = Some(head);
+                letter.mail.post.payload = Vec::new();
+            }
+        }
+        let info = &mut self.info;
+        (info.head, info.takeovers, info.changed) = (head, 0, now);
+        info.status = commit.status.unwrap_or(info.status);
+        info.wake_at = match commit.wake {
+            _ if !info.status.is_live() => None,
+            _ if info.posted > commit.seen => Some(now),
+            Some(wake) => wake.time(now),
+            None => info.wake_at,
+        };
+        info.version = commit.version.unwrap_or_else(|| info.version.clone());
+        if commit.release {
+            self.release();
+        }
+    }
+
+    fn post(&mut self, post: Post, now: Timestamp) -> Result<u64, StoreError> {
+        let (run, status) = (self.info.id.clone(), self.info.status);
+        let same = |letter: &&Letter| post.dedup.is_some() && letter.mail.post.dedup == post.dedup;
+        if let Some(first) = self.inbox.values().find(same) {
+            return Ok(first.mail.number);
+        }
+        if status.has_ended() {
+            return Err(StoreError::Ended { run, status });
+        }
+        if self.inbox.values().filter(|letter| letter.taken_by.is_none()).count() >= INBOX_MAX {
+            return Err(StoreError::InboxFull { run, limit: INBOX_MAX });
+        }
+        let number = self.info.posted + 1;
+        self.info.posted = number;
+        if status.is_live() {
+            self.info.wake_at = Some(self.info.wake_at.map_or(now, |at| at.min(now)));
+        }
+        self.inbox.insert(number, Letter { mail: Mail { number, at: now, post }, taken_by: None });
+        Ok(number)
+    }
+
+    fn prune(&mut self, before: u64, keep: &[u64]) -> u64 {
+        let before = before.min(self.info.head);
+        let rows = self.log.len();
+        self.log.retain(|sequence, _| *sequence >= before || keep.contains(sequence));
+        self.inbox.retain(|_, letter| letter.taken_by.is_none_or(|sequence| sequence >= before));
+        self.info.oldest = self.info.oldest.max(before);
+        (rows - self.log.len()) as u64
+    }
+}

@@ -1,0 +1,342 @@
+//! `Store`: one fenced log per run, and an inbox beside it. A store keeps bytes, counts sequences and epochs, and knows nothing of graphs.
+//!
+//! A **run** is a row ([`RunInfo`]), a log of [`Row`]s numbered from 1 without gaps, and an inbox. Whoever drives a run has **claimed** it: the
+//! claim gave it an epoch that no other claim has, and a lease that it renews. What a store must keep true, whatever happens to it:
+//!
+//! 1. A commit lands only where the run's epoch and head are those the driver names and the run is held; else it is
+//!    [`Fenced`](StoreError::Fenced) and nothing changes. The epoch and the head are changed in the run's own row, by claims and commits
+//!    alike, so that a stale commit and a claim cannot both win.
+//! 2. A commit is all or nothing. It is answered after it is durable, and never before. An error may mean that it landed after all:
+//!    repeating it is answered as the first time.
+//! 3. Epochs and heads never fall. Sequences have no gaps, except below `oldest`, where [`prune`](Store::prune) was told to make them.
+//! 4. Times are the store's: leases, timers and ages are judged by one clock, the database's, never that of a caller.
+//! 5. What is refused changes nothing.
+//!
+//! Every method may be called from any task and may be dropped at any await: what was asked for then happens wholly or not at all.
+//! [`conformance`] (feature `conformance`) is this text as a suite to run on a store of your own.
+//!
+//! Read in this order: this file, `record` (what the bytes are), `memory` (the whole contract in one file), `sqlite`, `postgres`.
+
+mod asked;
+mod error;
+mod limits;
+mod memory;
+mod nudge;
+mod record;
+mod row;
+mod run_info;
+mod time;
+
+pub use error::StoreError;
+pub use limits::{
+    BODY_BYTES_MAX, INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX, TAKEOVERS_MAX,
+    TEXT_BYTES_MAX,
+};
+pub use memory::MemoryStore;
+pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
+pub use row::{Mail, Post, Row};
+pub use run_info::{Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
+pub use time::Timestamp;
+
+use pleach_core::BoxFuture;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the methods of a [`Store`] return.
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Where runs are kept. See the [module](self) for what must hold whatever happens.
+pub trait Store: Send + Sync + 'static {
+    /// Makes a run with its first rows, numbered from 1, all of epoch 1; its head is the last of them.
+    ///
+    /// - With a [`lease`](NewRun::lease) it is held by that owner from the start, with epoch 1. Without one it waits to be claimed, as
+    ///   [`wake`](NewRun::wake) says, and the first claim gets epoch 2.
+    /// - A run that has this id is [`Exists`](StoreError::Exists) and stays as it is; unless it is this very run: still of epoch 1, held by
+    ///   the same owner, with the same last row. Then the answer had been lost, and is given again.
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim>;
+
+    /// Claims one run, or up to so many that are ready. Each claimed run is held by the owner until the lease ends, and its epoch is raised by
+    /// one. What is claimed is given back whole; of two that claim at once, each gets other runs.
+    ///
+    /// [`One`](Wanted::One), whatever its status:
+    /// - no such run is [`Unknown`](StoreError::Unknown);
+    /// - one with a lease that has not ended, of another owner, is [`Held`](StoreError::Held), unless forced. An owner's own lease is no
+    ///   obstacle: it claims again because an answer was lost.
+    /// - a stuck one is [`Stuck`](StoreError::Stuck), unless forced: forcing tells it to go on, as [`RunStatus::Running`].
+    ///
+    /// [`Ready`](Wanted::Ready) gives runs of the graphs named, each with its fingerprint: those whose status is live
+    /// ([`RunStatus::is_live`]), whose time to wake has come and whose lease has ended or that have none, those due longest first. None is an
+    /// empty list.
+    ///
+    /// Claiming a run that still has an owner, whose lease has ended or is broken by force, counts as a takeover; a commit sets the count back to 0, and
+    /// so does forcing. A run with [`TAKEOVERS_MAX`] takeovers that would be taken over once more becomes [`RunStatus::Stuck`] instead, and is
+    /// not claimed.
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>>;
+
+    /// Makes the leases end `lease` from now; a lease of zero gives the runs up, so that others can claim them at once. The answer lists those that
+    /// the caller does not hold (the epoch is another, the run was given up, or is gone); the others are renewed all the same.
+    ///
+    /// A lease that has ended is renewed as long as nobody else has claimed the run. Giving up does not change when a run wakes.
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>>;
+
+    /// Adds rows to a run's log and says how it stands from now on; see [`Commit`]. It lands only if the run is held with the epoch named
+    /// and its head is the sequence before the first row, whether or not the lease has ended; else it is [`Fenced`](StoreError::Fenced).
+    ///
+    /// If it has landed before (the epoch is the same and the head is the last row, equal in its checksum), it is acknowledged again and changes
+    /// nothing.
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed>;
+
+    /// The run's row, or [`Unknown`](StoreError::Unknown).
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo>;
+
+    /// Rows of a run's log, in the order of their sequences. Of many it gives the first ones only, at least one, and stops before
+    /// [`READ_ROWS_MAX`] rows or [`READ_BYTES_MAX`] bytes are passed: ask again for the rest.
+    ///
+    /// - A sequence above the head is [`NoSuchRow`](StoreError::NoSuchRow); a range may end above it, and gives what there is.
+    /// - A row that was pruned is [`Pruned`](StoreError::Pruned), and so is a range that begins below the oldest row.
+    /// - A row that should be there and is not is [`Damaged`](StoreError::Damaged).
+    ///
+    /// A store does not look into rows: [`Row::open`] finds other damage.
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>>;
+
+    /// Runs of which all filters are true, the youngest first, at most `count` of them and never more than [`LIST_MAX`]. `after` is
+    /// [`RunList::next`] of the page before: no run comes twice, and none that was there all the time is left out.
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList>;
+
+    /// Puts a message into a run's inbox, held or not, and gives its number: from 1, without gaps. A live run is due at once.
+    ///
+    /// With a [`dedup`](Post::dedup) text that the inbox has seen, taken or not, nothing is added, and the number is that of the first. A run that has
+    /// ended is [`Ended`](StoreError::Ended), one with [`INBOX_MAX`] messages that nobody took is [`InboxFull`](StoreError::InboxFull).
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64>;
+
+    /// The messages of a run's inbox that were not taken, numbered above `after`, in order; of many the first ones, as for [`read`](Self::read).
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>>;
+
+    /// Removes what need not be kept, and says how many rows of a log, or how many runs, were removed; see [`Prune`].
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64>;
+
+    /// Removes a run with all that belongs to it. No such run is [`Unknown`](StoreError::Unknown), one with a lease that has not ended is
+    /// [`Held`](StoreError::Held).
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()>;
+
+    /// Resolves when runs may have become ready or got mail: a hint that spares waiting for the next poll. It may come for nothing, and may not
+    /// come at all; the default never does.
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A run to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    /// Its id, of 1 to [`TEXT_BYTES_MAX`] bytes.
+    pub id: String,
+    /// The name of its graph.
+    pub graph: String,
+    /// Which shape of the graph, and which version of its state.
+    pub version: GraphVersion,
+    /// Where it was forked from.
+    pub from: Option<Origin>,
+    /// Who holds it from the start.
+    pub lease: Option<Lease>,
+    /// When it is due, if nobody holds it or its holder dies. One that is due at once begins as [`RunStatus::Running`], any other as
+    /// [`RunStatus::Waiting`].
+    pub wake: Wake,
+}
+
+/// Who claims a run, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// One driver, unlike any other there ever is; of 1 to [`TEXT_BYTES_MAX`] bytes.
+    pub owner: String,
+    /// From now, by the store's clock.
+    pub length: Duration,
+}
+
+/// Which runs to claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// This one.
+    One {
+        /// Its id.
+        run: String,
+        /// Whether a live lease is broken, and a stuck run told to go on.
+        force: bool,
+    },
+    /// Some that are ready.
+    Ready {
+        /// The names and fingerprints of the graphs that the caller knows.
+        graphs: Vec<(String, String)>,
+        /// How many at most.
+        count: usize,
+    },
+}
+
+/// A run that was claimed: its row as it is now, and the time, by the store's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The row, with the epoch that this claim was given.
+    pub run: RunInfo,
+    /// The store's clock when it was claimed. A driver that stamps rows counts on from here.
+    pub now: Timestamp,
+}
+
+/// A run that somebody holds, as renewed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// Its id.
+    pub run: String,
+    /// The epoch of the claim.
+    pub epoch: u64,
+}
+
+/// What a driver writes at one moment: all of it, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The run.
+    pub run: String,
+    /// The epoch of the claim.
+    pub epoch: u64,
+    /// At least one row and at most [`ROWS_PER_COMMIT_MAX`], in sequence. The first follows the head.
+    pub rows: Vec<Row>,
+    /// The status from now on; `None` leaves it as it is.
+    pub status: Option<RunStatus>,
+    /// When the run is due from now on if nobody holds it; `None` leaves it as it is. A run with a status that is not live is never due.
+    pub wake: Option<Wake>,
+    /// The messages of the inbox that this commit takes, by their numbers. Their payloads go. One that is not there, or was taken, is passed over.
+    pub takes: Vec<u64>,
+    /// The highest number of a message that the driver knows of. If there is a higher one and the run is live, the run is due at once whatever
+    /// [`wake`](Self::wake) says: nobody sleeps through mail.
+    pub seen: u64,
+    /// The graph's shape and state version from now on, after a migration.
+    pub version: Option<GraphVersion>,
+    /// Whether the run is given up with this commit.
+    pub release: bool,
+}
+
+impl Commit {
+    /// Rows, and nothing else changed.
+    pub fn new(run: impl Into<String>, epoch: u64, rows: Vec<Row>) -> Self {
+        let (status, wake, takes, version) = (None, None, Vec::new(), None);
+        Self { run: run.into(), epoch, rows, status, wake, takes, seen: u64::MAX, version, release: false }
+    }
+}
+
+/// What a store says to a commit that is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The highest number in the inbox, 0 if it was never posted to. Above what the driver has seen: there is mail.
+    pub posted: u64,
+}
+
+/// When a run is due to be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// At once.
+    Now,
+    /// At a time, by the store's clock.
+    At(Timestamp),
+    /// When something is posted to it.
+    OnPost,
+}
+
+impl Wake {
+    fn time(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Now => Some(now),
+            Self::At(time) => Some(time),
+            Self::OnPost => None,
+        }
+    }
+}
+
+/// Which rows to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// These sequences.
+    Each(Vec<u64>),
+    /// All of these.
+    Range(RangeInclusive<u64>),
+}
+
+/// How much of a row to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Without the body, which is left empty: [`Row::open_header`] is all that can be done with it.
+    Headers,
+    /// All of it.
+    Whole,
+}
+
+/// What to remove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prune {
+    /// Rows of a log, by its driver: all below `before` that are not among `keep`. `before` becomes the oldest row, unless the oldest was
+    /// above it; messages taken by rows below it go too, with their dedup texts. It is fenced by the epoch, and the head is never removed.
+    Rows {
+        /// The run, and the epoch of the claim.
+        held: Held,
+        /// The first sequence of those that stay.
+        before: u64,
+        /// Sequences below it that stay too.
+        keep: Vec<u64>,
+    },
+    /// Runs that have ended ([`RunStatus::has_ended`]) and were not changed for this long, nor are held; at most so many, the oldest first.
+    Ended {
+        /// How long, by the store's clock.
+        unchanged_for: Duration,
+        /// How many at most.
+        count: usize,
+    },
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
+        (**self).create(run, rows)
+    }
+
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
+        (**self).claim(wanted, lease)
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        (**self).renew(held, lease)
+    }
+
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        (**self).commit(commit)
+    }
+
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        (**self).head(run)
+    }
+
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        (**self).read(run, which, parts)
+    }
+
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        (**self).list(filters, after, count)
+    }
+
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+        (**self).post(run, post)
+    }
+
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+        (**self).inbox(run, after)
+    }
+
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
+        (**self).prune(prune)
+    }
+
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
+        (**self).delete(run)
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        (**self).nudged()
+    }
+}
