@@ -21,7 +21,7 @@ pub const READ_BYTES_MAX: usize = 64 << 20;
 pub const LIST_MAX: usize = 1_000;
 
 /// The most messages in one inbox that nobody took.
-pub const INBOX_MAX: usize = 10_000;
+pub const INBOX_MAX: usize = 1_000;
 
 /// The most bytes of a run's id, an owner, a graph's name, a fingerprint, a message's name or dedup text.
 pub const TEXT_BYTES_MAX: usize = 512;

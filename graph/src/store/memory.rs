@@ -4,11 +4,11 @@
 //! under it.
 
 use super::asked::{Answer, Query, Sought};
-use super::limits::{INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, TAKEOVERS_MAX, check_text};
+use super::limits::{INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use super::nudge::Nudge;
 use super::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, RunStatus,
-    Store, StoreError, StoreFuture, Timestamp, Wake, Wanted,
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
+    StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
 use std::collections::BTreeMap;
@@ -83,11 +83,12 @@ impl MemoryStore {
     /// The same for what may make a run ready.
     fn answer_and_nudge<'a, T: Send + 'a>(
         &'a self,
+        nudges: bool,
         act: impl FnOnce(&mut Runs, Timestamp) -> Result<T, StoreError> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let answer = act(&mut self.lock(), self.now());
-            if answer.is_ok() {
+            if nudges && answer.is_ok() {
                 self.0.nudge.ring();
             }
             answer
@@ -109,7 +110,7 @@ impl fmt::Debug for MemoryStore {
 
 impl Store for MemoryStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
-        self.answer_and_nudge(|runs, now| {
+        self.answer_and_nudge(run.lease.is_none(), |runs, now| {
             run.check(&rows)?;
             runs.create(run, rows, now)
         })
@@ -126,11 +127,11 @@ impl Store for MemoryStore {
     }
 
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
-        self.answer_and_nudge(move |runs, now| {
+        self.answer_and_nudge(lease.is_zero(), move |runs, now| {
             let mut lost = Vec::new();
             for one in held {
-                match runs.by_id.get_mut(&one.run).filter(|run| run.is_held_with(one.epoch)) {
-                    Some(run) if lease.is_zero() => run.release(),
+                match runs.by_id.get_mut(&one.run).filter(|run| run.info.is_held_with(one.epoch)) {
+                    Some(run) if lease.is_zero() => run.info.release(),
                     Some(run) => run.info.lease_until = Some(now.after(lease)),
                     None => lost.push(one),
                 }
@@ -140,11 +141,11 @@ impl Store for MemoryStore {
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
-        self.answer_and_nudge(move |runs, now| {
+        self.answer_and_nudge(commit.may_make_ready(), move |runs, now| {
             let head = commit.check()?;
             let fenced = StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch };
             let Some(run) = runs.by_id.get_mut(&commit.run) else { return Err(fenced) };
-            if run.is_held_with(commit.epoch) && run.info.head == head {
+            if run.info.is_held_with(commit.epoch) && run.info.head == head {
                 run.apply(commit, now);
             } else if !run.has_landed(commit.epoch, &commit.rows) {
                 return Err(fenced);
@@ -188,7 +189,7 @@ impl Store for MemoryStore {
     }
 
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
-        self.answer_and_nudge(move |runs, now| {
+        self.answer_and_nudge(true, move |runs, now| {
             post.check()?;
             runs.get(run)?.post(post, now)
         })
@@ -215,12 +216,14 @@ impl Store for MemoryStore {
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         self.answer(move |runs, now| match prune {
             Prune::Rows { held: Held { run: id, epoch }, before, keep } => {
-                let run = runs.by_id.get_mut(&id).filter(|run| run.is_held_with(epoch));
+                let run = runs.by_id.get_mut(&id).filter(|run| run.info.is_held_with(epoch));
                 run.map(|run| run.prune(before, &keep)).ok_or(StoreError::Fenced { run: id, epoch })
             }
             Prune::Ended { unchanged_for, count } => {
                 let is_old = |run: &&Run| {
-                    run.info.status.has_ended() && run.info.changed.after(unchanged_for) <= now && run.holder(now).is_none()
+                    run.info.status.has_ended()
+                        && run.info.changed.after(unchanged_for) <= now
+                        && run.info.check_free(now).is_ok()
                 };
                 let mut old: Vec<(u64, String)> =
                     runs.by_id.values().filter(is_old).map(|run| (run.number, run.info.id.clone())).collect();
@@ -234,7 +237,7 @@ impl Store for MemoryStore {
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
         self.answer(|runs, now| {
-            runs.get(run)?.holder(now).map_or(Ok(()), Err)?;
+            runs.get(run)?.info.check_free(now)?;
             runs.by_id.remove(run);
             Ok(())
         })
@@ -261,23 +264,7 @@ impl Runs {
             };
         }
         self.created += 1;
-        let info = RunInfo {
-            id: new.id,
-            graph: new.graph,
-            version: new.version,
-            status: if new.wake == Wake::Now { RunStatus::Running } else { RunStatus::Waiting },
-            epoch: 1,
-            head: rows.len() as u64,
-            oldest: 1,
-            lease_until: new.lease.as_ref().map(|lease| now.after(lease.length)),
-            owner: new.lease.map(|lease| lease.owner),
-            wake_at: new.wake.time(now),
-            takeovers: 0,
-            posted: 0,
-            from: new.from,
-            created: now,
-            changed: now,
-        };
+        let info = RunInfo::new(new, rows.len() as u64, now);
         let claim = Claim { run: info.clone(), now };
         let log = rows.into_iter().map(|row| (row.sequence, row)).collect();
         self.by_id.insert(claim.run.id.clone(), Run { number: self.created, info, log, inbox: BTreeMap::new() });
@@ -288,7 +275,7 @@ impl Runs {
         let is_ready = |run: &&mut Run| {
             let known = graphs.iter().any(|(name, print)| *name == run.info.graph && *print == run.info.version.fingerprint);
             let is_due = run.info.wake_at.is_some_and(|at| at <= now);
-            known && is_due && run.info.status.is_live() && run.holder(now).is_none()
+            known && is_due && run.info.status.is_live() && run.info.check_free(now).is_ok()
         };
         let mut ready: Vec<&mut Run> = self.by_id.values_mut().filter(is_ready).collect();
         ready.sort_unstable_by_key(|run| (run.info.wake_at.max(run.info.lease_until), run.number));
@@ -297,41 +284,9 @@ impl Runs {
 }
 
 impl Run {
-    fn is_held_with(&self, epoch: u64) -> bool {
-        self.info.owner.is_some() && self.info.epoch == epoch
-    }
-
-    /// Who holds it, as the error that says so.
-    fn holder(&self, now: Timestamp) -> Option<StoreError> {
-        let (owner, until) = (self.info.owner.clone()?, self.info.lease_until?);
-        (until > now).then(|| StoreError::Held { run: self.info.id.clone(), owner, until, left: until.since(now) })
-    }
-
     fn claim(&mut self, lease: &Lease, force: bool, now: Timestamp) -> Result<Claim, StoreError> {
-        let is_other = self.info.owner.as_ref().is_some_and(|owner| *owner != lease.owner);
-        if is_other && !force {
-            self.holder(now).map_or(Ok(()), Err)?;
-        }
-        if is_other && !force && self.info.status.is_live() && self.info.takeovers >= TAKEOVERS_MAX {
-            self.release();
-            (self.info.status, self.info.wake_at) = (RunStatus::Stuck, None);
-        }
-        let info = &mut self.info;
-        if info.status == RunStatus::Stuck {
-            if !force {
-                return Err(StoreError::Stuck { run: info.id.clone(), takeovers: info.takeovers });
-            }
-            (info.status, info.wake_at) = (RunStatus::Running, Some(now));
-        }
-        info.takeovers = if force { 0 } else { info.takeovers + u32::from(is_other) };
-        info.epoch += 1;
-        info.owner = Some(lease.owner.clone());
-        info.lease_until = Some(now.after(lease.length));
-        Ok(Claim { run: info.clone(), now })
-    }
-
-    fn release(&mut self) {
-        (self.info.owner, self.info.lease_until) = (None, None);
+        self.info.claim(lease, force, now)?;
+        Ok(Claim { run: self.info.clone(), now })
     }
 
     /// Whether these rows are the last that were written, under this epoch.
@@ -360,27 +315,20 @@ impl Run {
         };
         info.version = commit.version.unwrap_or_else(|| info.version.clone());
         if commit.release {
-            self.release();
+            self.info.release();
         }
     }
 
     fn post(&mut self, post: Post, now: Timestamp) -> Result<u64, StoreError> {
-        let (run, status) = (self.info.id.clone(), self.info.status);
         let same = |letter: &&Letter| post.dedup.is_some() && letter.mail.post.dedup == post.dedup;
         if let Some(first) = self.inbox.values().find(same) {
             return Ok(first.mail.number);
         }
-        if status.has_ended() {
-            return Err(StoreError::Ended { run, status });
-        }
         if self.inbox.values().filter(|letter| letter.taken_by.is_none()).count() >= INBOX_MAX {
-            return Err(StoreError::InboxFull { run, limit: INBOX_MAX });
+            return Err(StoreError::InboxFull { run: self.info.id.clone(), limit: INBOX_MAX });
         }
-        let number = self.info.posted + 1;
-        self.info.posted = number;
-        if status.is_live() {
-            self.info.wake_at = Some(self.info.wake_at.map_or(now, |at| at.min(now)));
-        }
+        self.info.post(now)?;
+        let number = self.info.posted;
         self.inbox.insert(number, Letter { mail: Mail { number, at: now, post }, taken_by: None });
         Ok(number)
     }

@@ -18,6 +18,9 @@
 //! Read in this order: this file, `record` (what the bytes are), `memory` (the whole contract in one file), `sqlite`, `postgres`.
 
 mod asked;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod decide;
 mod error;
 mod limits;
 mod memory;
@@ -25,6 +28,8 @@ mod nudge;
 mod record;
 mod row;
 mod run_info;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod time;
 
 pub use error::StoreError;
@@ -36,6 +41,8 @@ pub use memory::MemoryStore;
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
 pub use row::{Mail, Post, Row};
 pub use run_info::{Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteStore;
 pub use time::Timestamp;
 
 use pleach_core::BoxFuture;
@@ -239,16 +246,6 @@ pub enum Wake {
     At(Timestamp),
     /// When something is posted to it.
     OnPost,
-}
-
-impl Wake {
-    fn time(self, now: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::Now => Some(now),
-            Self::At(time) => Some(time),
-            Self::OnPost => None,
-        }
-    }
 }
 
 /// Which rows to read.

@@ -1,0 +1,213 @@
+//! Claims: who drives a run, for how long, and what is ready for whom.
+
+use super::fixture::{
+    GRAPH, LONG, PRINT, SHORT, bodies, claim, claim_after_lease, claim_ready, create, held, ids, lease, next, only, queued,
+    row, rows, take_over, together, until,
+};
+use crate::store::{
+    Claim, Commit, GraphVersion, Held, NewRun, RunStatus, Store, StoreError, TAKEOVERS_MAX, Timestamp, Wake, Wanted,
+};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A live lease keeps others out, and the refusal says whose it is and how long it lasts. Force breaks it.
+pub async fn c6_a_held_run_is_not_claimed_unless_forced(store: &dyn Store) {
+    let first = create(store, held("r")).await;
+    let refused = claim(store, "r", "bob", LONG).await.unwrap_err();
+    let StoreError::Held { run, owner, until, left } = &refused else { panic!("{refused}") };
+    assert_eq!((run.as_str(), owner.as_str(), Some(*until)), ("r", "ann", first.run.lease_until));
+    assert!(*left <= LONG && *left > LONG / 2, "{left:?}");
+    assert!(claim_ready(store, "bob", LONG, 10).await.is_empty());
+    assert!(matches!(store.delete("r").await, Err(StoreError::Held { .. })));
+    let forced = take_over(store, "r", "bob", LONG).await;
+    assert_eq!((forced.run.owner.as_deref(), forced.run.epoch), (Some("bob"), 2));
+    assert!(forced.now >= first.now && forced.run.lease_until == Some(forced.now.after(LONG)), "{forced:?}");
+}
+
+/// Whoever gave a run up has to claim it again.
+pub async fn c6_a_run_that_was_given_up_is_fenced(store: &dyn Store) {
+    let claimed = create(store, held("r")).await;
+    let one = Held { run: "r".into(), epoch: 1 };
+    assert_eq!(store.renew(vec![one.clone()], Duration::ZERO).await.unwrap(), []);
+    assert!(matches!(store.commit(next(&claimed, b"")).await, Err(StoreError::Fenced { .. })));
+    assert_eq!(store.renew(vec![one.clone()], LONG).await.unwrap(), std::slice::from_ref(&one));
+    let claimed = claim(store, "r", "bob", LONG).await.unwrap();
+    assert_eq!((claimed.run.epoch, claimed.run.takeovers), (2, 0), "nobody was taken over");
+    store.commit(Commit { release: true, ..next(&claimed, b"") }).await.unwrap();
+    let info = store.head("r").await.unwrap();
+    assert_eq!((info.owner, info.lease_until), (None, None));
+    create(store, queued("queued")).await;
+    let unclaimed = Commit::new("queued", 1, vec![row("queued", 2, 1, b"")]);
+    assert!(matches!(store.commit(unclaimed).await, Err(StoreError::Fenced { .. })), "nobody has claimed it");
+}
+
+/// Many leases are renewed at once, and those that are lost are given back.
+pub async fn c6_renewing_tells_what_was_lost(store: &dyn Store) {
+    for run in ["a", "b", "c"] {
+        create(store, NewRun { lease: Some(lease("ann", Duration::from_secs(60))), ..queued(run) }).await;
+    }
+    let of = |run: &str| Held { run: run.into(), epoch: 1 };
+    take_over(store, "b", "bob", LONG).await;
+    let lost = store.renew(vec![of("a"), of("b"), of("c"), of("gone")], LONG).await.unwrap();
+    assert_eq!(lost.into_iter().collect::<std::collections::HashSet<_>>(), [of("b"), of("gone")].into());
+    for (run, owner) in [("a", "ann"), ("b", "bob"), ("c", "ann")] {
+        let info = store.head(run).await.unwrap();
+        assert!(info.owner.as_deref() == Some(owner) && info.lease_until > Some(info.created.after(LONG / 2)), "{info:?}");
+    }
+    assert_eq!(store.renew(vec![], LONG).await.unwrap(), []);
+}
+
+/// A driver that was slow loses nothing as long as nobody has claimed its run.
+pub async fn c6_a_lease_that_ended_is_renewed_if_nobody_claimed(store: &dyn Store) {
+    let claimed = create(store, NewRun { lease: Some(lease("ann", SHORT)), ..queued("r") }).await;
+    create(store, queued("clock")).await;
+    until(async || {
+        let now = claim(store, "clock", "clock", LONG).await.unwrap().now;
+        (Some(now) > claimed.run.lease_until).then_some(())
+    })
+    .await;
+    store.commit(next(&claimed, b"late")).await.unwrap();
+    assert_eq!(store.renew(vec![Held { run: "r".into(), epoch: 1 }], LONG).await.unwrap(), []);
+    assert!(matches!(claim(store, "r", "bob", LONG).await, Err(StoreError::Held { .. })));
+}
+
+/// The answer to a claim can be lost, too.
+pub async fn c6_an_owner_claims_again_what_it_holds(store: &dyn Store) {
+    create(store, held("r")).await;
+    let again = claim(store, "r", "ann", LONG).await.unwrap();
+    assert_eq!((again.run.epoch, again.run.takeovers), (2, 0));
+}
+
+/// A run sleeps until its time has come; then it is ready like any other.
+pub async fn c12_a_timer_makes_a_run_due(store: &dyn Store) {
+    let claimed = create(store, held("soon")).await;
+    let soon = claimed.now.after(Duration::from_millis(30));
+    let sleeping =
+        |at| Commit { status: Some(RunStatus::Waiting), wake: Some(Wake::At(at)), release: true, ..next(&claimed, b"") };
+    store.commit(sleeping(soon)).await.unwrap();
+    create(store, NewRun { wake: Wake::At(claimed.now.after(LONG)), ..queued("late") }).await;
+    create(store, NewRun { wake: Wake::OnPost, ..queued("never") }).await;
+    assert_eq!(store.head("late").await.unwrap().status, RunStatus::Waiting);
+    let claims = until(async || {
+        let claims = claim_ready(store, "bob", LONG, 10).await;
+        (!claims.is_empty()).then_some(claims)
+    })
+    .await;
+    assert_eq!(ids(&claims), ["soon"]);
+    assert!(claims[0].now >= soon, "it is claimed when it is due, not before");
+    assert_eq!(claims[0].run.status, RunStatus::Waiting);
+}
+
+/// A run that kills its drivers is left alone, listed, and goes on when told to.
+pub async fn c13_a_run_taken_over_too_often_is_stuck(store: &dyn Store) {
+    let dies = |owner: String| lease(&owner, SHORT);
+    store.create(NewRun { lease: Some(dies("driver 0".into())), ..queued("r") }, rows("r", 1)).await.unwrap();
+    for takeover in 1..=TAKEOVERS_MAX {
+        let claimed = claim_after_lease(store, "r", &format!("driver {takeover}"), SHORT).await.unwrap();
+        assert_eq!(claimed.run.takeovers, takeover);
+    }
+    until(async || {
+        let claims = claim_ready(store, "driver 6", LONG, 1).await;
+        assert!(claims.is_empty(), "a stuck run is not claimed");
+        (store.head("r").await.unwrap().status == RunStatus::Stuck).then_some(())
+    })
+    .await;
+    assert!(matches!(claim(store, "r", "eve", LONG).await, Err(StoreError::Stuck { takeovers: TAKEOVERS_MAX, .. })));
+    let listed = store.list(vec![crate::store::Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
+    assert_eq!(listed.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["r"]);
+    let told = take_over(store, "r", "eve", SHORT).await;
+    assert_eq!((told.run.status, told.run.takeovers), (RunStatus::Running, 0));
+    // A commit starts the count again.
+    let claimed = claim_after_lease(store, "r", "eva", SHORT).await.unwrap();
+    assert_eq!(claimed.run.takeovers, 1);
+    store.commit(next(&claimed, b"")).await.unwrap();
+    assert_eq!(store.head("r").await.unwrap().takeovers, 0);
+}
+
+/// The second creation is refused, and the first run stays as it is.
+pub async fn c14_a_run_id_is_taken_once(store: &dyn Store) {
+    create(store, held("r")).await;
+    let before = store.head("r").await.unwrap();
+    for other in [queued("r"), NewRun { lease: Some(lease("bob", LONG)), ..queued("r") }] {
+        let refused = store.create(other, rows("r", 2)).await;
+        assert!(matches!(&refused, Err(StoreError::Exists { run }) if run == "r"), "{refused:?}");
+    }
+    assert_eq!((store.head("r").await.unwrap(), bodies(store, "r").await.len()), (before, 1));
+    let many = (0..8).map(|_| store.create(queued("many"), rows("many", 1))).collect();
+    assert_eq!(together(many).await.iter().filter(|answer| answer.is_ok()).count(), 1);
+}
+
+/// The answer to a creation can be lost, too.
+pub async fn c14_a_repeated_creation_is_acknowledged_again(store: &dyn Store) {
+    let first = store.create(held("r"), rows("r", 2)).await.unwrap();
+    let again = store.create(held("r"), rows("r", 2)).await.unwrap();
+    assert_eq!((again.run, bodies(store, "r").await.len()), (first.run, 2));
+    let other = vec![row("r", 1, 1, b"other")];
+    assert!(matches!(store.create(held("r"), other).await, Err(StoreError::Exists { .. })), "another start is no repetition");
+}
+
+/// Workers that claim at once get each run once, and all of them between them.
+pub async fn c15_ready_runs_are_shared(store: &dyn Store) {
+    let names: BTreeSet<String> = (0..30).map(|number| format!("run {number}")).collect();
+    for name in &names {
+        create(store, queued(name)).await;
+    }
+    let mut claimed = Vec::new();
+    while claimed.len() < names.len() {
+        let workers: Vec<String> = (0..6).map(|worker| format!("worker {worker}")).collect();
+        let claims: Vec<Vec<Claim>> =
+            together(workers.iter().map(|worker| Box::pin(claim_ready(store, worker, LONG, 3))).collect()).await;
+        let before = claimed.len();
+        claimed.extend(claims.into_iter().inspect(|claims| assert!(claims.len() <= 3)).flatten());
+        assert!(claimed.len() > before, "nothing was claimed although runs were ready");
+    }
+    assert_eq!(claimed.iter().map(|claim| claim.run.id.clone()).collect::<BTreeSet<_>>(), names);
+    assert_eq!(claimed.len(), names.len(), "no run was given twice");
+    assert!(claimed.iter().all(|claim| claim.run.epoch == 2 && claim.run.owner.is_some()));
+    assert!(claim_ready(store, "late", LONG, 3).await.is_empty());
+}
+
+/// Name and fingerprint must both be known, and together.
+pub async fn c15_only_known_graphs_are_claimed(store: &dyn Store) {
+    let of = |id: &str, graph: &str, fingerprint: &str| NewRun {
+        graph: graph.into(),
+        version: GraphVersion { fingerprint: fingerprint.into(), schema: 0 },
+        ..queued(id)
+    };
+    for run in [of("known", GRAPH, PRINT), of("older", GRAPH, "old"), of("other", "other", PRINT), of("foreign", "other", "x")]
+    {
+        create(store, run).await;
+    }
+    let claims = async |graphs: &[(&str, &str)]| {
+        let graphs = graphs.iter().map(|(name, print)| (name.to_string(), print.to_string())).collect();
+        store.claim(Wanted::Ready { graphs, count: 10 }, lease("bob", LONG)).await.unwrap()
+    };
+    assert!(claims(&[]).await.is_empty());
+    assert_eq!(ids(&claims(&[(GRAPH, PRINT), ("other", "y")]).await), ["known"]);
+    let rest = claims(&[(GRAPH, "old"), (GRAPH, "old"), ("other", PRINT)]).await;
+    assert_eq!(ids(&rest).into_iter().collect::<BTreeSet<_>>(), ["older", "other"].into());
+    assert_eq!(rest.len(), 2);
+}
+
+/// A worker that dies keeps its runs until its leases end, and no longer.
+pub async fn c15_a_dead_owners_runs_are_taken_over(store: &dyn Store) {
+    create(store, queued("r")).await;
+    let dead = only(claim_ready(store, "dead", SHORT, 1).await);
+    let alive = until(async || claim_ready(store, "alive", LONG, 1).await.pop()).await;
+    assert_eq!((alive.run.epoch, alive.run.takeovers), (dead.run.epoch + 1, 1));
+    assert!(Some(alive.now) >= dead.run.lease_until);
+    assert!(matches!(store.commit(next(&dead, b"dead")).await, Err(StoreError::Fenced { .. })));
+    store.commit(next(&alive, b"alive")).await.unwrap();
+}
+
+/// Nobody waits for ever behind those that come later.
+pub async fn c15_those_due_longest_go_first(store: &dyn Store) {
+    for (id, millis) in [("third", 3_000), ("first", 1_000), ("second", 2_000)] {
+        create(store, NewRun { wake: Wake::At(Timestamp::from_millis(millis)), ..queued(id) }).await;
+    }
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        order.push(only(claim_ready(store, "bob", LONG, 1).await).run.id);
+    }
+    assert_eq!(order, ["first", "second", "third"]);
+}

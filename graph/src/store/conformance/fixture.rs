@@ -1,0 +1,201 @@
+//! What the cases share: runs, rows, leases, and waiting without a clock of their own.
+
+use super::Checking;
+use crate::store::{
+    BODY_BYTES_MAX, Claim, Commit, Fork, GraphVersion, Header, Kind, Lease, LiveToken, NewRun, Parts, Place, Record, Row, Rows,
+    RunInfo, Store, StoreError, Timestamp, Wake, Wanted,
+};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+pub(super) const GRAPH: &str = "essay";
+pub(super) const PRINT: &str = "0123456789abcdef";
+
+/// A lease that does not end during a case, and one that ends at once.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+pub(super) const SHORT: Duration = Duration::from_millis(1);
+
+/// How long a case waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) fn lease(owner: &str, length: Duration) -> Lease {
+    Lease { owner: owner.into(), length }
+}
+
+pub(super) fn version() -> GraphVersion {
+    GraphVersion { fingerprint: PRINT.into(), schema: 3 }
+}
+
+/// A run that nobody holds and that is due at once.
+pub(super) fn queued(id: &str) -> NewRun {
+    NewRun { id: id.into(), graph: GRAPH.into(), version: version(), from: None, lease: None, wake: Wake::Now }
+}
+
+/// A run that `ann` holds.
+pub(super) fn held(id: &str) -> NewRun {
+    NewRun { lease: Some(lease("ann", LONG)), ..queued(id) }
+}
+
+/// A header with something in every field.
+pub(super) fn header(sequence: u64, epoch: u64) -> Header {
+    let path = vec![Fork { sequence: 7, branch: 0 }, Fork { sequence: 9, branch: 41 }];
+    let token = LiveToken {
+        id: Fork { sequence, branch: 0 },
+        path: path.clone(),
+        at: Place::Router("judge".into()),
+        row: sequence,
+        notes: vec![1, 2],
+    };
+    Header {
+        graph: GRAPH.into(),
+        fingerprint: PRINT.into(),
+        schema: 3,
+        epoch,
+        kind: Kind::Step,
+        parent: sequence - 1,
+        path,
+        node: "write".into(),
+        next: Some(Place::Node("judge".into())),
+        attempt: 2,
+        visits: sequence,
+        at: Timestamp::from_millis(1_700_000_000_123),
+        frontier: Some(vec![token]),
+        base: Some(1),
+    }
+}
+
+pub(super) fn row(run: &str, sequence: u64, epoch: u64, body: &[u8]) -> Row {
+    Row::seal(run, sequence, &header(sequence, epoch), body.to_vec(), BODY_BYTES_MAX).expect("a row of a case")
+}
+
+/// The first rows of a run.
+pub(super) fn rows(run: &str, count: u64) -> Vec<Row> {
+    (1..=count).map(|sequence| row(run, sequence, 1, b"{}")).collect()
+}
+
+pub(super) async fn create(store: &dyn Store, run: NewRun) -> Claim {
+    let first = rows(&run.id, 1);
+    store.create(run, first).await.expect("a new run")
+}
+
+/// A commit of the row after the claim's head.
+pub(super) fn next(claim: &Claim, body: &[u8]) -> Commit {
+    let RunInfo { id, epoch, head, .. } = &claim.run;
+    Commit::new(id.clone(), *epoch, vec![row(id, head + 1, *epoch, body)])
+}
+
+pub(super) async fn claim(store: &dyn Store, run: &str, owner: &str, length: Duration) -> Result<Claim, StoreError> {
+    let wanted = Wanted::One { run: run.into(), force: false };
+    store.claim(wanted, lease(owner, length)).await.map(only)
+}
+
+pub(super) async fn take_over(store: &dyn Store, run: &str, owner: &str, length: Duration) -> Claim {
+    let wanted = Wanted::One { run: run.into(), force: true };
+    only(store.claim(wanted, lease(owner, length)).await.expect("a claim by force"))
+}
+
+/// The ids of runs of the usual graph that are ready, claimed.
+pub(super) async fn claim_ready(store: &dyn Store, owner: &str, length: Duration, count: usize) -> Vec<Claim> {
+    let wanted = Wanted::Ready { graphs: vec![(GRAPH.into(), PRINT.into())], count };
+    store.claim(wanted, lease(owner, length)).await.expect("claims")
+}
+
+pub(super) fn only(mut claims: Vec<Claim>) -> Claim {
+    assert_eq!(claims.len(), 1, "claiming one run gives one claim: {claims:?}");
+    claims.remove(0)
+}
+
+pub(super) fn ids(claims: &[Claim]) -> Vec<&str> {
+    claims.iter().map(|claim| claim.run.id.as_str()).collect()
+}
+
+pub(super) async fn read(store: &dyn Store, run: &str, which: Rows) -> Result<Vec<Record>, StoreError> {
+    store.read(run, which, Parts::Whole).await?.into_iter().map(|row| row.open(run)).collect()
+}
+
+/// The bodies of a run's whole log, after all of it was checked.
+pub(super) async fn bodies(store: &dyn Store, run: &str) -> Vec<Vec<u8>> {
+    let records = read(store, run, Rows::Range(1..=u64::MAX)).await.expect("the log");
+    assert!(records.iter().map(|record| record.sequence).eq(1..=records.len() as u64), "sequences have no gaps");
+    records.into_iter().map(|record| record.body).collect()
+}
+
+/// Asks again until there is an answer.
+pub(super) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "what must come did not come in {PATIENCE:?}");
+        pause().await;
+    }
+}
+
+/// Claims a run as soon as its holder's lease has ended.
+pub(super) async fn claim_after_lease(
+    store: &dyn Store,
+    run: &str,
+    owner: &str,
+    length: Duration,
+) -> Result<Claim, StoreError> {
+    until(async || match claim(store, run, owner, length).await {
+        Err(StoreError::Held { .. }) => None,
+        other => Some(other),
+    })
+    .await
+}
+
+/// Lets others run.
+async fn pause() {
+    let mut is_first = true;
+    std::future::poll_fn(|cx: &mut Context<'_>| {
+        if std::mem::take(&mut is_first) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// All at once, in one task.
+pub(super) async fn together<F: Future<Output: Unpin> + Unpin>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut futures: Vec<Result<F::Output, F>> = futures.into_iter().map(Err).collect();
+    std::future::poll_fn(|cx| {
+        for one in &mut futures {
+            if let Err(future) = one
+                && let Poll::Ready(answer) = Pin::new(future).poll(cx)
+            {
+                *one = Ok(answer);
+            }
+        }
+        if futures.iter().all(Result::is_ok) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    futures.into_iter().filter_map(Result::ok).collect()
+}
+
+/// Says which case it was, if it panics.
+pub(super) async fn named(name: &'static str, case: Checking<'_>) {
+    struct Named<'a>(&'static str, Checking<'a>);
+
+    impl Future for Named<'_> {
+        type Output = ();
+
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            self.1.as_mut().poll(cx)
+        }
+    }
+
+    impl Drop for Named<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("the store fails {}", self.0);
+            }
+        }
+    }
+
+    Named(name, case).await;
+}

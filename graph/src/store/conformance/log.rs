@@ -1,0 +1,296 @@
+//! The log: what is written comes back, in order, whole, and only from whoever may write.
+
+use super::Checking;
+use super::fixture::{LONG, bodies, claim, create, header, held, next, queued, read, row, rows, take_over, together};
+use crate::store::{
+    BODY_BYTES_MAX, Commit, Origin, Parts, Prune, READ_ROWS_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX, Row, Rows, RunStatus,
+    Store, StoreError, TEXT_BYTES_MAX, Wake,
+};
+use std::time::Duration;
+
+/// Header and body are what was sealed, and so is the run's own row.
+pub async fn c1_a_record_comes_back_as_it_was_written(store: &dyn Store) {
+    let claimed = create(store, held("r")).await;
+    let mut commit = next(&claimed, br#"{"words":["a","b"]}"#);
+    commit.version = Some(crate::store::GraphVersion { fingerprint: "fedc".into(), schema: 4 });
+    store.commit(commit).await.unwrap();
+    let record = read(store, "r", Rows::Each(vec![2])).await.unwrap().remove(0);
+    assert_eq!((record.run.as_str(), record.sequence), ("r", 2));
+    assert_eq!((record.header, record.body), (header(2, 1), br#"{"words":["a","b"]}"#.to_vec()));
+    let info = store.head("r").await.unwrap();
+    assert_eq!((info.id.as_str(), info.graph.as_str(), info.status), ("r", "essay", RunStatus::Running));
+    assert_eq!((info.epoch, info.head, info.oldest, info.posted, info.takeovers), (1, 2, 1, 0, 0));
+    assert_eq!((info.owner.as_deref(), info.version.fingerprint.as_str(), info.version.schema), (Some("ann"), "fedc", 4));
+    assert!(info.changed >= info.created && info.lease_until > Some(info.created));
+}
+
+/// No text is special, and none is taken for another.
+pub async fn c1_any_text_is_a_run_id_and_only_that_one(store: &dyn Store) {
+    let long = "x".repeat(TEXT_BYTES_MAX);
+    let ids = [
+        "a",
+        "A",
+        "%",
+        "_",
+        "a%",
+        "' OR 1=1 --",
+        "\"; DROP TABLE run;",
+        "$1",
+        "?1",
+        "../a",
+        " ",
+        "\n",
+        "ä",
+        "a\u{308}",
+        "🌱",
+        &long,
+    ];
+    for id in ids {
+        create(store, held(id)).await;
+    }
+    for id in ids {
+        assert_eq!(store.head(id).await.unwrap().id, id);
+        assert_eq!(read(store, id, Rows::Each(vec![1])).await.unwrap()[0].run, id);
+    }
+}
+
+/// Headers and bodies are bytes to a store: none, any, and many.
+pub async fn c1_bytes_are_kept_as_they_are(store: &dyn Store) {
+    create(store, held("r")).await;
+    let all: Vec<u8> = (0..=255).collect();
+    let bytes = [vec![], all.clone(), vec![0; 3], all.repeat(8_192)];
+    let plain = |(body, sequence): (&Vec<u8>, u64)| Row {
+        sequence,
+        header: body[..body.len().min(300)].to_vec(),
+        body: body.clone(),
+        sum: u32::MAX,
+    };
+    let written: Vec<Row> = bytes.iter().zip(2..).map(plain).collect();
+    store.commit(Commit::new("r", 1, written.clone())).await.unwrap();
+    assert!(store.read("r", Rows::Range(2..=5), Parts::Whole).await.unwrap() == written, "bytes differ");
+}
+
+/// The key of a row is its sequence, never its node.
+pub async fn c1_the_log_keeps_every_turn_of_a_loop(store: &dyn Store) {
+    let mut claimed = create(store, held("r")).await;
+    for turn in 0..20_u8 {
+        store.commit(next(&claimed, &[turn])).await.unwrap();
+        claimed.run.head += 1;
+    }
+    let turns: Vec<Vec<u8>> = (0..20_u8).map(|turn| vec![turn]).collect();
+    assert_eq!(bodies(store, "r").await[1..], turns);
+}
+
+/// A header can be trusted without the body, which is not read.
+pub async fn c1_headers_are_read_without_their_bodies(store: &dyn Store) {
+    let claimed = create(store, held("r")).await;
+    store.commit(next(&claimed, &[b'x'; 100_000])).await.unwrap();
+    let found = store.read("r", Rows::Range(1..=2), Parts::Headers).await.unwrap();
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|row| row.body.is_empty()));
+    assert_eq!(found[1].open_header("r").unwrap(), header(2, 1));
+}
+
+/// Any order and any repetition of sequences gives them in order, once; of many the first come first.
+pub async fn c1_rows_are_read_in_order_and_in_pages(store: &dyn Store) {
+    let count = READ_ROWS_MAX as u64 + 10;
+    store.create(held("r"), rows("r", count)).await.unwrap();
+    let sequences = async |which| -> Vec<u64> {
+        store.read("r", which, Parts::Headers).await.unwrap().iter().map(|row| row.sequence).collect()
+    };
+    assert_eq!(sequences(Rows::Each(vec![9, 2, 2, 7])).await, [2, 7, 9]);
+    assert_eq!(sequences(Rows::Range(3..=6)).await, [3, 4, 5, 6]);
+    assert_eq!(sequences(Rows::Range(count - 1..=u64::MAX)).await, [count - 1, count]);
+    assert!(sequences(Rows::Range(count + 1..=u64::MAX)).await.is_empty());
+    assert!(sequences(Rows::Each(vec![])).await.is_empty());
+    let first = sequences(Rows::Range(1..=u64::MAX)).await;
+    assert!(!first.is_empty() && first.len() <= READ_ROWS_MAX && first.iter().copied().eq(1..=first.len() as u64));
+    let rest = sequences(Rows::Range(first.len() as u64 + 1..=u64::MAX)).await;
+    assert_eq!(rest.last(), Some(&count), "the second page has the rest");
+}
+
+/// A sequence above the head is an error that says so.
+pub async fn c1_a_row_that_is_not_there_is_named(store: &dyn Store) {
+    create(store, held("r")).await;
+    for sequence in [0, 2, i64::MAX as u64] {
+        let refused = store.read("r", Rows::Each(vec![1, sequence]), Parts::Whole).await.unwrap_err();
+        let expected = sequence;
+        assert!(
+            matches!(&refused, StoreError::NoSuchRow { run, sequence, head: 1 } if run == "r" && *sequence == expected),
+            "{refused}"
+        );
+    }
+}
+
+/// All or nothing: rows, status, wake-up time, takes, release.
+pub async fn c2_a_refused_commit_changes_nothing(store: &dyn Store) {
+    create(store, held("r")).await;
+    let post = crate::store::Post::seal("r", "go", None, b"1".to_vec());
+    store.post("r", post).await.unwrap();
+    let before = store.head("r").await.unwrap();
+    let refused = Commit {
+        status: Some(RunStatus::Finished),
+        wake: Some(Wake::OnPost),
+        takes: vec![1],
+        release: true,
+        ..Commit::new("r", 9, vec![row("r", 2, 9, b"{}"), row("r", 3, 9, b"{}")])
+    };
+    assert!(matches!(store.commit(refused).await, Err(StoreError::Fenced { epoch: 9, .. })));
+    assert_eq!(store.head("r").await.unwrap(), before);
+    assert_eq!(bodies(store, "r").await.len(), 1);
+    assert_eq!(store.inbox("r", 0).await.unwrap().len(), 1);
+}
+
+/// An answer can be lost; repeating the commit gives it again, and nothing is written twice.
+pub async fn c2_a_repeated_commit_is_acknowledged_again(store: &dyn Store) {
+    let claimed = create(store, held("r")).await;
+    let commit = Commit {
+        rows: vec![row("r", 2, 1, b"2"), row("r", 3, 1, b"3")],
+        status: Some(RunStatus::Waiting),
+        release: true,
+        ..next(&claimed, b"")
+    };
+    let first = store.commit(commit.clone()).await.unwrap();
+    let after = store.head("r").await.unwrap();
+    assert_eq!(store.commit(commit).await.unwrap(), first);
+    assert_eq!(store.head("r").await.unwrap(), after);
+    assert_eq!(bodies(store, "r").await.len(), 3);
+    let other = Commit::new("r", 1, vec![row("r", 2, 1, b"2"), row("r", 3, 1, b"other")]);
+    assert!(
+        matches!(store.commit(other).await, Err(StoreError::Fenced { .. })),
+        "another commit of the same sequences is no repetition"
+    );
+}
+
+/// A fork has its own rows.
+pub async fn c5_a_fork_outlives_its_original(store: &dyn Store) {
+    create(store, queued("first")).await;
+    let origin = Origin { run: "first".into(), sequence: 1 };
+    create(store, crate::store::NewRun { from: Some(origin.clone()), ..held("fork") }).await;
+    store.delete("first").await.unwrap();
+    assert_eq!(store.head("fork").await.unwrap().from, Some(origin));
+    assert_eq!(bodies(store, "fork").await.len(), 1);
+}
+
+/// What was pruned says so; what follows is there.
+pub async fn c5_a_pruned_row_tells_the_oldest(store: &dyn Store) {
+    store.create(held("r"), rows("r", 10)).await.unwrap();
+    let held = crate::store::Held { run: "r".into(), epoch: 1 };
+    store.prune(Prune::Rows { held, before: 7, keep: vec![] }).await.unwrap();
+    for which in [Rows::Each(vec![6]), Rows::Each(vec![1, 9]), Rows::Range(6..=9)] {
+        assert!(matches!(read(store, "r", which).await, Err(StoreError::Pruned { oldest: 7, .. })));
+    }
+    assert_eq!(read(store, "r", Rows::Range(7..=10)).await.unwrap().len(), 4);
+    assert_eq!(store.head("r").await.unwrap().oldest, 7);
+}
+
+/// A claim raises the epoch, and whoever had the run before can write no more.
+pub async fn c6_a_stale_epoch_is_fenced(store: &dyn Store) {
+    let stale = create(store, held("r")).await;
+    let fresh = take_over(store, "r", "bob", LONG).await;
+    assert_eq!((stale.run.epoch, fresh.run.epoch), (1, 2));
+    assert!(matches!(store.commit(next(&stale, b"stale")).await, Err(StoreError::Fenced { epoch: 1, .. })));
+    store.commit(next(&fresh, b"fresh")).await.unwrap();
+    assert!(matches!(store.commit(next(&stale, b"stale")).await, Err(StoreError::Fenced { epoch: 1, .. })));
+    let mut future = next(&fresh, b"never given");
+    (future.epoch, future.rows) = (3, vec![row("r", 3, 3, b"never given")]);
+    assert!(matches!(store.commit(future).await, Err(StoreError::Fenced { epoch: 3, .. })));
+    assert_eq!(bodies(store, "r").await[1..], [b"fresh"]);
+}
+
+/// A commit follows the head, and leaves no gap.
+pub async fn c6_a_wrong_head_is_fenced(store: &dyn Store) {
+    let mut claimed = create(store, held("r")).await;
+    store.commit(next(&claimed, b"2")).await.unwrap();
+    assert!(matches!(store.commit(next(&claimed, b"again")).await, Err(StoreError::Fenced { .. })));
+    claimed.run.head = 5;
+    assert!(matches!(store.commit(next(&claimed, b"gap")).await, Err(StoreError::Fenced { .. })));
+    assert_eq!(store.head("r").await.unwrap().head, 2);
+}
+
+/// Of many commits of one sequence, at once, exactly one lands.
+pub async fn c6_of_two_commits_at_once_one_lands(store: &dyn Store) {
+    let mut claimed = create(store, held("r")).await;
+    for _ in 0..10 {
+        let commits = (0..8_u8).map(|writer| store.commit(next(&claimed, &[writer]))).collect();
+        let answers = together(commits).await;
+        let landed: Vec<usize> = (0..answers.len()).filter(|one| answers[*one].is_ok()).collect();
+        assert_eq!(landed.len(), 1, "{answers:?}");
+        claimed.run.head += 1;
+        assert_eq!(bodies(store, "r").await.last(), Some(&vec![landed[0] as u8]));
+    }
+}
+
+/// A commit and claims at once: the commit lands under its epoch, or is fenced; nothing lands after the claim was given.
+pub async fn c6_a_claim_and_a_commit_at_once_leave_one_driver(store: &dyn Store) {
+    let mut claimed = create(store, held("r")).await;
+    for turn in 0..20_u8 {
+        let (mut fresh, mut landed) = (None, false);
+        let commit = next(&claimed, &[turn]);
+        let owner = format!("driver {turn}");
+        let committing = Box::pin(async { landed = store.commit(commit).await.is_ok() });
+        let claiming = Box::pin(async { fresh = Some(take_over(store, "r", &owner, LONG).await) });
+        together(vec![committing as Checking<'_>, claiming]).await;
+        let fresh = fresh.unwrap();
+        assert_eq!(fresh.run.epoch, claimed.run.epoch + 1);
+        assert_eq!(fresh.run.head, claimed.run.head + u64::from(landed), "the claim knows of the commit if that has landed");
+        claimed = fresh;
+    }
+    assert_eq!(bodies(store, "r").await.len() as u64, claimed.run.head);
+}
+
+/// Sizes are bounded, and the refusal names both.
+pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
+    create(store, held("r")).await;
+    let large = Row { sequence: 2, header: vec![], body: vec![0; ROW_BYTES_MAX + 1], sum: 0 };
+    let refused = store.commit(Commit::new("r", 1, vec![large])).await.unwrap_err();
+    assert!(
+        matches!(refused, StoreError::TooLarge { limit: ROW_BYTES_MAX, size, .. } if size == ROW_BYTES_MAX + 1),
+        "{refused}"
+    );
+    let many =
+        (2..ROWS_PER_COMMIT_MAX as u64 + 3).map(|sequence| Row { sequence, header: vec![], body: vec![], sum: 0 }).collect();
+    assert!(matches!(
+        store.commit(Commit::new("r", 1, many)).await,
+        Err(StoreError::TooLarge { limit: ROWS_PER_COMMIT_MAX, .. })
+    ));
+    let post = crate::store::Post::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
+    assert!(matches!(store.post("r", post).await, Err(StoreError::TooLarge { limit: BODY_BYTES_MAX, .. })));
+    let long = "x".repeat(TEXT_BYTES_MAX + 1);
+    assert!(matches!(store.create(held(&long), vec![]).await, Err(StoreError::TooLarge { limit: TEXT_BYTES_MAX, .. })));
+    assert_eq!(bodies(store, "r").await.len(), 1);
+}
+
+/// No rows, gaps, empty texts, texts with a NUL, leases of zero.
+pub async fn c10_what_makes_no_sense_is_refused(store: &dyn Store) {
+    create(store, held("r")).await;
+    let invalid = |answer: Result<(), StoreError>| assert!(matches!(answer, Err(StoreError::Invalid { .. })), "{answer:?}");
+    invalid(store.commit(Commit::new("r", 1, vec![])).await.map(drop));
+    invalid(store.commit(Commit::new("r", 1, vec![row("r", 2, 1, b""), row("r", 4, 1, b"")])).await.map(drop));
+    invalid(store.create(held("gap"), vec![row("gap", 2, 1, b"")]).await.map(drop));
+    for id in ["", "a\0b"] {
+        let plain = Row { sequence: 1, header: vec![], body: vec![], sum: 0 };
+        invalid(store.create(held(id), vec![plain]).await.map(drop));
+        invalid(store.head(id).await.map(drop));
+        invalid(store.delete(id).await);
+        invalid(claim(store, id, "bob", LONG).await.map(drop));
+        invalid(claim(store, "r", id, LONG).await.map(drop));
+    }
+    invalid(claim(store, "r", "ann", Duration::ZERO).await.map(drop));
+    assert!(matches!(store.head("gap").await, Err(StoreError::Unknown { .. })));
+}
+
+/// Every method says which run it does not know.
+pub async fn c10_an_unknown_run_is_named(store: &dyn Store) {
+    let unknown = |answer: Result<(), StoreError>| {
+        assert!(matches!(&answer, Err(StoreError::Unknown { run }) if run == "none"), "{answer:?}");
+    };
+    unknown(store.head("none").await.map(drop));
+    unknown(claim(store, "none", "bob", LONG).await.map(drop));
+    unknown(store.read("none", Rows::Each(vec![1]), Parts::Whole).await.map(drop));
+    unknown(store.read("none", Rows::Range(1..=2), Parts::Headers).await.map(drop));
+    unknown(store.inbox("none", 0).await.map(drop));
+    unknown(store.post("none", crate::store::Post::seal("none", "go", None, vec![])).await.map(drop));
+    unknown(store.delete("none").await);
+    assert!(matches!(store.commit(Commit::new("none", 1, rows("none", 1))).await, Err(StoreError::Fenced { .. })));
+}

@@ -1,0 +1,96 @@
+//! What claims, posts and creations make of a run's row: pure, and the same in every store that reads a row, decides and writes it back.
+
+use super::{Commit, Lease, NewRun, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, Timestamp, Wake};
+
+impl Wake {
+    pub(super) fn time(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Now => Some(now),
+            Self::At(time) => Some(time),
+            Self::OnPost => None,
+        }
+    }
+}
+
+impl Commit {
+    /// Whether others may want to claim the run after it.
+    pub(super) fn may_make_ready(&self) -> bool {
+        self.release || self.wake.is_some()
+    }
+}
+
+impl RunInfo {
+    /// A run as it is made, with a log of so many rows.
+    pub(super) fn new(run: NewRun, head: u64, now: Timestamp) -> Self {
+        Self {
+            id: run.id,
+            graph: run.graph,
+            version: run.version,
+            status: if run.wake == Wake::Now { RunStatus::Running } else { RunStatus::Waiting },
+            epoch: 1,
+            head,
+            oldest: 1,
+            lease_until: run.lease.as_ref().map(|lease| now.after(lease.length)),
+            owner: run.lease.map(|lease| lease.owner),
+            wake_at: run.wake.time(now),
+            takeovers: 0,
+            posted: 0,
+            from: run.from,
+            created: now,
+            changed: now,
+        }
+    }
+
+    pub(super) fn is_held_with(&self, epoch: u64) -> bool {
+        self.owner.is_some() && self.epoch == epoch
+    }
+
+    /// Fails if somebody holds it.
+    pub(super) fn check_free(&self, now: Timestamp) -> Result<(), StoreError> {
+        match (&self.owner, self.lease_until) {
+            (Some(owner), Some(until)) if until > now => {
+                Err(StoreError::Held { run: self.id.clone(), owner: owner.clone(), until, left: until.since(now) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The row after a claim. It must be kept also when it was refused: the run may have become stuck.
+    pub(super) fn claim(&mut self, lease: &Lease, force: bool, now: Timestamp) -> Result<(), StoreError> {
+        let is_other = self.owner.as_ref().is_some_and(|owner| *owner != lease.owner);
+        if is_other && !force {
+            self.check_free(now)?;
+            if self.status.is_live() && self.takeovers >= TAKEOVERS_MAX {
+                self.release();
+                (self.status, self.wake_at) = (RunStatus::Stuck, None);
+            }
+        }
+        if self.status == RunStatus::Stuck {
+            if !force {
+                return Err(StoreError::Stuck { run: self.id.clone(), takeovers: self.takeovers });
+            }
+            (self.status, self.wake_at) = (RunStatus::Running, Some(now));
+        }
+        self.takeovers = if force { 0 } else { self.takeovers + u32::from(is_other) };
+        self.epoch += 1;
+        self.owner = Some(lease.owner.clone());
+        self.lease_until = Some(now.after(lease.length));
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self) {
+        (self.owner, self.lease_until) = (None, None);
+    }
+
+    /// The row after a post, whose number is that of the row.
+    pub(super) fn post(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        if self.status.has_ended() {
+            return Err(StoreError::Ended { run: self.id.clone(), status: self.status });
+        }
+        self.posted += 1;
+        if self.status.is_live() {
+            self.wake_at = Some(self.wake_at.map_or(now, |at| at.min(now)));
+        }
+        Ok(())
+    }
+}

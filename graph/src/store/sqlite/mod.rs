@@ -1,0 +1,198 @@
+//! `SqliteStore`: runs in one SQLite file, written by one thread and read beside it. Several processes may share the file.
+//!
+//! Every write of this process is a job for the writer thread (`writer`), which puts many jobs into one transaction: one sync serves many runs.
+//! `write` says what a job does, `read` what is read, `file` how a file is opened and what is refused.
+
+mod file;
+mod read;
+mod write;
+mod writer;
+
+use super::nudge::Nudge;
+use super::{
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
+    StoreError, StoreFuture, Wanted,
+};
+use pleach_core::BoxFuture;
+use rusqlite::Connection;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use writer::{Done, Weight, Writer};
+
+/// A job of few bytes that makes no run ready.
+const LIGHT: Weight = Weight { bytes: 0, nudges: false };
+
+/// How many connections for reading are kept open.
+const READERS_MAX: usize = 4;
+
+/// Runs in one SQLite file. Cloning is cheap, and gives the same store; dropping the last clone closes the file.
+///
+/// Commits are durable when they are acknowledged: the file is in WAL mode, and each transaction is synced. A new file can be read by its owner
+/// alone. Other processes may open the same file, on this machine: SQLite's locks keep them apart.
+#[derive(Clone)]
+pub struct SqliteStore(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    writer: Writer,
+    readers: Mutex<Vec<Connection>>,
+    nudge: Arc<Nudge>,
+}
+
+impl SqliteStore {
+    /// Opens the file, and makes it if there is none. An empty file counts as none.
+    ///
+    /// A file that is no store, is damaged or cannot be written is [`Unusable`](StoreError::Unusable), one that a later version has
+    /// written is [`Future`](StoreError::Future); it is left as it is.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_path_buf();
+        off_thread(move || {
+            let nudge = Arc::new(Nudge::default());
+            let writer = Writer::start(&path, Arc::clone(&nudge))?;
+            Ok(Self(Arc::new(Inner { path, writer, readers: Mutex::default(), nudge })))
+        })
+        .await
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Has the writer do a job.
+    async fn write<T: Send + 'static>(
+        &self,
+        weight: Weight,
+        act: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0
+            .writer
+            .send(weight, act)?
+            .await
+            .unwrap_or_else(|_| Err(StoreError::unavailable("the store was closed meanwhile")))
+    }
+
+    /// Reads in one snapshot, with a connection of its own.
+    async fn read_with<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = Arc::clone(&self.0);
+        off_thread(move || {
+            let spare = inner.lock_readers().pop();
+            let mut reader = spare.map_or_else(|| file::open_for_reading(&inner.path), Ok)?;
+            let failed = |error: rusqlite::Error| file::failure(&inner.path, error);
+            let snapshot = reader.transaction().map_err(failed)?;
+            let answer = act(&snapshot).map_err(failed)?;
+            snapshot.finish().map_err(failed)?;
+            // One that failed is not kept: the next is opened anew.
+            let mut readers = inner.lock_readers();
+            if readers.len() < READERS_MAX {
+                readers.push(reader);
+            }
+            answer
+        })
+        .await
+    }
+}
+
+impl Inner {
+    fn lock_readers(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.0.path).finish()
+    }
+}
+
+impl Store for SqliteStore {
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
+        Box::pin(async move {
+            run.check(&rows)?;
+            let weight = Weight { bytes: size_of_rows(&rows), nudges: run.lease.is_none() };
+            self.write(weight, move |db| write::create(db, run, &rows)).await
+        })
+    }
+
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
+        Box::pin(async move {
+            wanted.check(&lease)?;
+            match wanted {
+                Wanted::One { run, force } => self.write(LIGHT, move |db| write::claim_one(db, &run, force, &lease)).await,
+                Wanted::Ready { graphs, count } => {
+                    self.write(LIGHT, move |db| write::claim_ready(db, &graphs, count, &lease)).await
+                }
+            }
+        })
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        Box::pin(self.write(Weight { bytes: 0, nudges: lease.is_zero() }, move |db| write::renew(db, held, lease)))
+    }
+
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        Box::pin(async move {
+            let head = commit.check()?;
+            let weight = Weight { bytes: size_of_rows(&commit.rows), nudges: commit.may_make_ready() };
+            self.write(weight, move |db| write::commit(db, &commit, head)).await
+        })
+    }
+
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        let run = run.to_string();
+        Box::pin(self.read_with(move |db| Ok(read::run(db, &run)?.map(|(_, info)| info))))
+    }
+
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        let run = run.to_string();
+        Box::pin(self.read_with(move |db| read::rows(db, &run, which, parts)))
+    }
+
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        Box::pin(self.read_with(move |db| read::list(db, filters, after, count)))
+    }
+
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+        Box::pin(async move {
+            post.check()?;
+            let run = run.to_string();
+            self.write(Weight { bytes: post.payload.len(), nudges: true }, move |db| write::post(db, &run, &post)).await
+        })
+    }
+
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+        let run = run.to_string();
+        Box::pin(self.read_with(move |db| read::inbox(db, &run, after)))
+    }
+
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
+        Box::pin(self.write(LIGHT, move |db| write::prune(db, prune)))
+    }
+
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
+        let run = run.to_string();
+        Box::pin(self.write(LIGHT, move |db| write::delete(db, &run)))
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.nudge.wait())
+    }
+}
+
+fn size_of_rows(rows: &[Row]) -> usize {
+    rows.iter().map(Row::size).sum()
+}
+
+/// On a thread of the Tokio runtime that is meant for blocking, if this runs in one; else here.
+async fn off_thread<T: Send + 'static>(act: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
+    #[cfg(feature = "tokio")]
+    if let Ok(handle) = tokio::runtime::Handle::try_current() {
+        return handle.spawn_blocking(act).await.unwrap_or_else(|error| Err(StoreError::unavailable(error)));
+    }
+    act()
+}

@@ -1,0 +1,190 @@
+//! `Writer`: the one thread that writes. It takes what is waiting, puts it into one transaction, and answers when that is durable.
+//!
+//! 1. A job that is refused (fenced, held, ..) has changed nothing, and the others of its batch go on.
+//! 2. An error of the database fails the whole batch, and everything in it is rolled back.
+//! 3. After a failed COMMIT nothing is known: the connection is closed and opened anew, and the batch fails. Nothing is answered as done
+//!    before COMMIT has returned.
+
+use super::file;
+use crate::store::StoreError;
+use crate::store::nudge::Nudge;
+use futures_channel::oneshot;
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+/// The most jobs in one transaction.
+const JOBS_PER_BATCH_MAX: usize = 256;
+
+/// The bytes after which a batch takes no further job.
+const BYTES_PER_BATCH: usize = 4 << 20;
+
+/// The most jobs that wait.
+const JOBS_WAITING_MAX: usize = 65_536;
+
+/// What a job gives: an answer or a refusal of its own, or an error of the database.
+pub(super) type Done<T> = rusqlite::Result<Result<T, StoreError>>;
+
+/// What is to be known of a job before it is done.
+#[derive(Clone, Copy)]
+pub(super) struct Weight {
+    pub(super) bytes: usize,
+    /// Whether it may make a run ready.
+    pub(super) nudges: bool,
+}
+
+pub(super) struct Writer {
+    jobs: Option<Sender<Box<dyn Job>>>,
+    waiting: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(path: &Path, nudge: Arc<Nudge>) -> Result<Self, StoreError> {
+        let db = file::open(path)?;
+        let (jobs, inbox) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let mut desk = Desk { db: Some(db), path: path.to_path_buf(), inbox, waiting: Arc::clone(&waiting), nudge };
+        let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || desk.work());
+        Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
+    }
+
+    /// Hands a job in; the answer comes when it is durable. It is done even if nobody waits for the answer.
+    pub(super) fn send<T: Send + 'static>(
+        &self,
+        weight: Weight,
+        act: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(StoreError::unavailable("too many writes wait for the disk; try again later"));
+        }
+        let job = Box::new(Writing { weight, act: Some(act), done: None, reply });
+        match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
+            Some(Ok(())) => Ok(answer),
+            _ => Err(StoreError::unavailable("the thread that writes has ended")),
+        }
+    }
+}
+
+/// Waits for the jobs at hand, so that the file is closed when the store is gone.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Something to be written.
+trait Job: Send {
+    fn weight(&self) -> Weight;
+
+    /// Does it within the batch's transaction, and keeps the answer.
+    fn act(&mut self, db: &Connection) -> rusqlite::Result<()>;
+
+    /// Answers, after the batch is durable or has failed.
+    fn answer(self: Box<Self>, failed: Option<&StoreError>);
+}
+
+struct Writing<T, F> {
+    weight: Weight,
+    act: Option<F>,
+    done: Option<Result<T, StoreError>>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T: Send, F: FnOnce(&Connection) -> Done<T> + Send> Job for Writing<T, F> {
+    fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    fn act(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        if let Some(act) = self.act.take() {
+            self.done = Some(act(db)?);
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&StoreError>) {
+        let answer = match (failed, self.done) {
+            (None, Some(done)) => done,
+            (Some(error), _) => Err(error.clone()),
+            (None, None) => return,
+        };
+        // Whoever asked may have gone.
+        drop(self.reply.send(answer));
+    }
+}
+
+/// The thread's own.
+struct Desk {
+    /// `None` after a failed COMMIT, if opening the file anew failed too.
+    db: Option<Connection>,
+    path: PathBuf,
+    inbox: Receiver<Box<dyn Job>>,
+    waiting: Arc<AtomicUsize>,
+    nudge: Arc<Nudge>,
+}
+
+impl Desk {
+    fn work(&mut self) {
+        while let Ok(first) = self.inbox.recv() {
+            let mut batch = self.batch(first);
+            let failed = self.write(&mut batch).err();
+            let nudges = failed.is_none() && batch.iter().any(|job| job.weight().nudges);
+            batch.into_iter().for_each(|job| job.answer(failed.as_ref()));
+            if nudges {
+                self.nudge.ring();
+            }
+        }
+    }
+
+    fn batch(&self, first: Box<dyn Job>) -> Vec<Box<dyn Job>> {
+        let mut bytes = first.weight().bytes;
+        let mut batch = vec![first];
+        while batch.len() < JOBS_PER_BATCH_MAX && bytes < BYTES_PER_BATCH {
+            let Ok(job) = self.inbox.try_recv() else { break };
+            bytes += job.weight().bytes;
+            batch.push(job);
+        }
+        self.waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+        batch
+    }
+
+    fn write(&mut self, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        let db = match self.db.take() {
+            Some(db) => db,
+            None => file::open(&self.path)?,
+        };
+        let failed = |error| file::failure(&self.path, error);
+        let done = run(&db, "BEGIN IMMEDIATE").and_then(|()| batch.iter_mut().try_for_each(|job| job.act(&db)));
+        if let Err(error) = done {
+            // Some errors have ended the transaction already.
+            if db.is_autocommit() || run(&db, "ROLLBACK").is_ok() {
+                self.db = Some(db);
+            }
+            return Err(failed(error));
+        }
+        match run(&db, "COMMIT") {
+            Ok(()) => {
+                self.db = Some(db);
+                Ok(())
+            }
+            Err(error) => {
+                drop(db);
+                self.db = file::open(&self.path).ok();
+                Err(failed(error))
+            }
+        }
+    }
+}
+
+fn run(db: &Connection, statement: &'static str) -> rusqlite::Result<()> {
+    db.prepare_cached(statement)?.execute([]).map(drop)
+}
