@@ -1,9 +1,10 @@
 //! `cargo xtask WORD`: what this project checks, explores and measures. Plain std, so that a machine needs nothing but Rust.
 //!
 //! The modules in reading order: `suite` (the steps of `cargo xtask test`), `step` (how one is run and told of), `dependencies` and
-//! `promises` (the two checks that are not a command).
+//! `promises` (the two checks that are not a command), `postgres` (a server for tests).
 
 mod dependencies;
+mod postgres;
 mod promises;
 mod step;
 mod suite;
@@ -20,6 +21,7 @@ cargo xtask promises         each promise of SEMANTICS.md with the tests that pr
 cargo xtask loom             the loom models, deeper; LOOM_MAX_PREEMPTIONS=n sets how deep
 cargo xtask sim --seeds N    the tests in release, exploring N seeds where they explore (10000 unless told)
 cargo xtask bench [OPTION..] the benchmarks; bench/README.md lists the options
+cargo xtask postgres COMMAND.. a command with a PostgreSQL of its own, e.g. one test: `cargo test --all-features -p ..`
 cargo xtask help             this text";
 
 /// The variable by which tests that explore seeds learn how many to try.
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
             _ => return misused(&format!("--seeds {seeds:?} is no number above 0")),
         },
         ["bench", options @ ..] => run_in_sight(cargo(&["run", "--release", "--package", "pleach-bench", "--"]).args(options)),
+        ["postgres", command @ ..] => postgres::with_server(command),
         ["help"] => {
             println!("{HELP}");
             Ok(())

@@ -7,6 +7,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -117,7 +118,8 @@ fn text(command: &Command) -> String {
     for (variable, value) in command.get_envs() {
         let _ = write!(text, "{}={:?} ", variable.to_string_lossy(), value.unwrap_or(OsStr::new("")));
     }
-    text.push_str("cargo");
+    let program = Path::new(command.get_program());
+    text.push_str(&program.file_name().unwrap_or(program.as_os_str()).to_string_lossy());
     for argument in command.get_args() {
         let _ = write!(text, " {}", argument.to_string_lossy());
     }

@@ -1,5 +1,6 @@
 //! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
 
+use crate::postgres::{Postgres, URL_VARIABLE};
 use crate::step::{Outcome, Step, cargo, output_of, run_all};
 use crate::{dependencies, promises};
 use std::env;
@@ -45,7 +46,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
             "test-no-std",
             &mut cargo(&["test", "--package", "pleach-core", "--no-default-features", "--test", "result_road"]),
         ),
-        Step::command("test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])),
+        Step::new("test", test),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
         Step::command(
             "doc",
@@ -61,6 +62,14 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
     steps.push(Step::command("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
     Ok(steps)
+}
+
+/// All tests, with a PostgreSQL of their own.
+fn test() -> Outcome {
+    let server = Postgres::start()?;
+    let mut tests = cargo(&["test"]);
+    tests.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"]).env(URL_VARIABLE, server.url());
+    output_of(&mut tests).map(drop)
 }
 
 fn with_lints(command: &mut Command) -> &mut Command {

@@ -25,6 +25,8 @@ mod error;
 mod limits;
 mod memory;
 mod nudge;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod record;
 mod row;
 mod run_info;
@@ -38,6 +40,8 @@ pub use limits::{
     TEXT_BYTES_MAX,
 };
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
 pub use row::{Mail, Post, Row};
 pub use run_info::{Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};

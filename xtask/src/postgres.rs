@@ -1,0 +1,140 @@
+//! `Postgres`: a server of our own for tests, in a temporary folder, on a free port of this machine only. It is gone when this is dropped.
+
+use crate::step::{Outcome, output_of, run_in_sight};
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The variable by which tests learn where the server is.
+pub const URL_VARIABLE: &str = "PLEACH_POSTGRES_URL";
+
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Postgres {
+    server: Child,
+    port: u16,
+    folder: PathBuf,
+}
+
+/// Runs a command in sight while a server is there.
+pub fn with_server(words: &[&str]) -> Outcome {
+    let [program, arguments @ ..] = words else { return Err("which command? `cargo xtask postgres cargo test ..`".into()) };
+    let server = Postgres::start()?;
+    run_in_sight(Command::new(program).args(arguments).env(URL_VARIABLE, server.url()))
+}
+
+impl Postgres {
+    /// Starts a server, after installing the programs if they are missing.
+    pub fn start() -> Result<Self, String> {
+        let programs = programs()?;
+        let folder = env::temp_dir().join(format!("pleach-postgres-{}", std::process::id()));
+        let complain = |error: std::io::Error| format!("cannot make {}: {error}", folder.display());
+        fs::create_dir_all(&folder).map_err(complain)?;
+        let owner = owner(&folder)?;
+        let data = folder.join("data");
+        let mut initdb = command(&programs.join("initdb"), owner);
+        output_of(initdb.arg("--pgdata").arg(&data).args([
+            "--username=pleach",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--no-sync",
+        ]))?;
+        let port = free_port()?;
+        let mut server = command(&programs.join("postgres"), owner);
+        server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]);
+        server.args(["-c", "unix_socket_directories="]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = server.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
+        let mut postgres = Self { server, port, folder };
+        postgres.wait_until_ready(&programs)?;
+        Ok(postgres)
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://pleach@127.0.0.1:{}/postgres", self.port)
+    }
+
+    fn wait_until_ready(&mut self, programs: &Path) -> Outcome {
+        let begun = Instant::now();
+        let mut is_ready = Command::new(programs.join("pg_isready"));
+        is_ready.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]).stdout(Stdio::null());
+        while begun.elapsed() < PATIENCE {
+            if is_ready.status().is_ok_and(|status| status.success()) {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.server.try_wait() {
+                return Err(format!("PostgreSQL has ended ({status}) instead of starting, in {}", self.folder.display()));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("PostgreSQL did not start in {PATIENCE:?}"))
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // An interrupt lets the server end its own processes; a kill would leave them.
+        let asked = Command::new("kill").args(["-INT", &self.server.id().to_string()]).status();
+        if !asked.is_ok_and(|status| status.success()) {
+            drop(self.server.kill());
+        }
+        drop(self.server.wait());
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// The folder with the server's programs: on the path, or where Debian puts them.
+fn programs() -> Result<PathBuf, String> {
+    if let Some(folder) = find_programs() {
+        return Ok(folder);
+    }
+    let install = Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "postgresql"]).output();
+    if install.is_ok_and(|output| output.status.success())
+        && let Some(folder) = find_programs()
+    {
+        return Ok(folder);
+    }
+    Err("PostgreSQL's server is missing: install it (Debian: `apt-get install postgresql`), or put `initdb` and `postgres` on the path".into())
+}
+
+fn find_programs() -> Option<PathBuf> {
+    let on_path = env::split_paths(&env::var_os("PATH")?).collect::<Vec<_>>();
+    let versions =
+        fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path().join("bin")));
+    let has_all = |folder: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|program| folder.join(program).exists());
+    versions.chain(on_path).find(has_all)
+}
+
+/// The user and group to run as: PostgreSQL refuses to run as the superuser, who gives the folder to the user `postgres`.
+fn owner(folder: &Path) -> Result<Option<(u32, u32)>, String> {
+    let id = |arguments: &[&str]| -> Result<u32, String> {
+        let said = output_of(Command::new("id").args(arguments))?;
+        said.trim().parse().map_err(|_| format!("`id` said {said:?}"))
+    };
+    if id(&["-u"])? != 0 {
+        return Ok(None);
+    }
+    let (user, group) = (id(&["-u", "postgres"])?, id(&["-g", "postgres"])?);
+    std::os::unix::fs::chown(folder, Some(user), Some(group))
+        .map_err(|error| format!("cannot give {}: {error}", folder.display()))?;
+    Ok(Some((user, group)))
+}
+
+fn command(program: &Path, owner: Option<(u32, u32)>) -> Command {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = Command::new(program);
+    command.current_dir("/");
+    if let Some((user, group)) = owner {
+        command.uid(user).gid(group);
+    }
+    command
+}
+
+fn free_port() -> Result<u16, String> {
+    let complain = |error: std::io::Error| format!("no port is free: {error}");
+    Ok(TcpListener::bind(("127.0.0.1", 0)).map_err(complain)?.local_addr().map_err(complain)?.port())
+}
