@@ -9,6 +9,10 @@ const FORMAT: u32 = 1;
 /// Only one process at a time makes tables.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(8100126734)";
 
+/// A look into the catalogue itself: a name that was looked up in vain is remembered as missing, also while waiting for the lock.
+const EXISTS: &str =
+    "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = 'pleach_format' AND pg_catalog.pg_table_is_visible(oid))";
+
 /// `changed` is in no index, so that a commit that only adds rows leaves all indexes alone; hence `ended_at` for what retention looks for.
 const TABLES: &str = "
     CREATE TABLE pleach_run (
@@ -50,8 +54,7 @@ pub(super) async fn prepare(client: &mut Object) -> Result<(), StoreError> {
 }
 
 async fn format(client: &impl deadpool_postgres::GenericClient) -> Result<Option<i64>, StoreError> {
-    let exists =
-        client.query_one("SELECT to_regclass('pleach_format') IS NOT NULL", &[]).await.map_err(StoreError::unavailable)?;
+    let exists = client.query_one(EXISTS, &[]).await.map_err(StoreError::unavailable)?;
     if !exists.get::<_, bool>(0) {
         return Ok(None);
     }
