@@ -94,7 +94,7 @@ pub trait Store: Send + Sync + 'static {
     /// Adds rows to a run's log and says how it stands from now on; see [`Commit`]. It lands only if the run is held with the epoch named
     /// and its head is the sequence before the first row, whether or not the lease has ended; else it is [`Fenced`](StoreError::Fenced).
     ///
-    /// If it has landed before (the epoch is the same and the head is the last row, equal in its checksum), it is acknowledged again and changes
+    /// If it has landed before (the epoch is the same and the head is the last row, equal in its header, which has the checksum of the body), it is acknowledged again and changes
     /// nothing.
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed>;
 

@@ -64,7 +64,7 @@ const COMMIT: &str = concat!(
 );
 
 const HAS_LANDED: &str = "SELECT r.posted FROM pleach_run r JOIN pleach_log l ON l.run = r.no AND l.seq = r.head
-    WHERE r.id = $1::text AND r.epoch = $2::bigint AND r.head = $3::bigint AND l.sum = $4::bigint AND l.header = $5::bytea";
+    WHERE r.id = $1::text AND r.epoch = $2::bigint AND r.head = $3::bigint AND l.header = $4::bytea";
 
 const KEEP_CLAIM: &str =
     "UPDATE pleach_run SET status = $2::text, epoch = $3::bigint, owner = $4::text, lease_until = $5::bigint,
@@ -223,8 +223,7 @@ pub(super) async fn commit(client: &Object, commit: &Commit, head: u64) -> Resul
 async fn has_landed(client: &Object, run: &str, epoch: u64, rows: &[Row]) -> Result<Option<Committed>, Failure> {
     let Some(last) = rows.last() else { return Ok(None) };
     let statement = client.prepare_cached(HAS_LANDED).await?;
-    let parameters: [&(dyn ToSql + Sync); 5] =
-        [&run, &(epoch as i64), &(last.sequence as i64), &i64::from(last.sum), &&*last.header];
+    let parameters: [&(dyn ToSql + Sync); 4] = [&run, &(epoch as i64), &(last.sequence as i64), &&*last.header];
     let found = client.query_opt(&statement, &parameters).await?;
     Ok(found.map(|row| row.try_get::<_, i64>(0)).transpose()?.map(|posted| Committed { posted: posted as u64 }))
 }

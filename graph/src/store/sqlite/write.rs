@@ -16,9 +16,12 @@ const CREATE: &str =
 
 const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
-/// The whole of a commit that only adds rows: no column of an index is touched.
+const FIND: &str = "SELECT no, posted FROM run WHERE id = ?1";
+
+/// The fence, and all that a commit changes in the run's row if it only adds rows: no column of an index is touched. (`RETURNING` would spare `FIND`,
+/// but makes a table for its answer each time.)
 const ADVANCE: &str = "UPDATE run SET head = ?4, takeovers = 0, changed = CAST(round(unixepoch('subsec') * 1000) AS INTEGER)
-    WHERE id = ?1 AND epoch = ?2 AND head = ?3 AND owner IS NOT NULL RETURNING no, posted";
+    WHERE no = ?1 AND epoch = ?2 AND head = ?3 AND owner IS NOT NULL";
 
 /// What a commit changes besides.
 const SETTLE: &str =
@@ -26,7 +29,7 @@ const SETTLE: &str =
     fingerprint = ifnull(?5, fingerprint), schema = ifnull(?6, schema) WHERE no = ?1";
 
 const HAS_LANDED: &str = "SELECT run.posted FROM run JOIN log ON log.run = run.no AND log.seq = run.head
-    WHERE run.id = ?1 AND run.epoch = ?2 AND run.head = ?3 AND log.sum = ?4 AND log.header = ?5";
+    WHERE run.id = ?1 AND run.epoch = ?2 AND run.head = ?3 AND log.header = ?4";
 
 const KEEP_CLAIM: &str =
     "UPDATE run SET status = ?2, epoch = ?3, owner = ?4, lease_until = ?5, wake_at = ?6, takeovers = ?7 WHERE no = ?1";
@@ -79,12 +82,12 @@ pub(super) fn create(db: &Connection, run: NewRun, rows: &[Row]) -> Done<Claim> 
 
 pub(super) fn commit(db: &Connection, commit: &Commit, head: u64) -> Done<Committed> {
     let new_head = head + commit.rows.len() as u64;
-    let numbers = params![commit.run, commit.epoch as i64, head as i64, new_head as i64];
-    let advanced = db.prepare_cached(ADVANCE)?.query_row(numbers, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
-    let Some((run, posted)) = advanced.optional()? else {
+    let found = db.prepare_cached(FIND)?.query_row([&commit.run], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+    let (run, posted) = found.optional()?.unwrap_or_default();
+    if db.prepare_cached(ADVANCE)?.execute(params![run, commit.epoch as i64, head as i64, new_head as i64])? == 0 {
         let landed = has_landed(db, &commit.run, commit.epoch, &commit.rows)?;
         return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
-    };
+    }
     insert(db, run, &commit.rows)?;
     for number in &commit.takes {
         db.prepare_cached(TAKE)?.execute(params![run, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64])?;
@@ -124,7 +127,7 @@ fn insert(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
 fn has_landed(db: &Connection, run: &str, epoch: u64, rows: &[Row]) -> rusqlite::Result<Option<Committed>> {
     let Some(last) = rows.last() else { return Ok(None) };
     let mut statement = db.prepare_cached(HAS_LANDED)?;
-    let last = params![run, epoch as i64, last.sequence as i64, last.sum, last.header];
+    let last = params![run, epoch as i64, last.sequence as i64, last.header];
     let posted = statement.query_row(last, |row| row.get::<_, i64>(0)).optional()?;
     Ok(posted.map(|posted| Committed { posted: posted as u64 }))
 }
