@@ -11,6 +11,7 @@ mod ground;
 mod groups;
 mod peers;
 mod report;
+mod stores;
 mod timed;
 
 use std::env;

@@ -68,6 +68,8 @@ pub struct Peer {
     pub group_in_place: Option<fn(Place, Shape, u64) -> Duration>,
     /// Runs a graph of that shape so many times, one run after the other.
     pub graph: Option<Running>,
+    /// Commits 1 KB durably: by so many runs at once, so many times in all.
+    pub commit: Option<fn(u64, u64) -> Duration>,
     /// Compiles a graph of so many nodes, so many times.
     pub compile: Option<fn(usize, u64) -> Duration>,
 }
@@ -92,6 +94,7 @@ impl Peer {
             group: None,
             group_in_place: None,
             graph: None,
+            commit: None,
             compile: None,
         }
     }

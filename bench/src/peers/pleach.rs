@@ -13,6 +13,7 @@ use crate::ground::{
     timed,
 };
 use crate::groups;
+use crate::stores;
 
 pub const PEER: Peer = Peer {
     name: "pleach",
@@ -31,6 +32,7 @@ pub const PEER: Peer = Peer {
     group: Some(groups::pleach::run),
     group_in_place: Some(groups::pleach::in_place),
     graph: Some(graphs::pleach::run),
+    commit: Some(stores::commits),
     compile: Some(graphs::pleach::compile),
 };
 

@@ -18,6 +18,7 @@ use crate::ground::{
     timed,
 };
 use crate::groups;
+use crate::stores;
 
 pub const PEER: Peer = Peer {
     name: "tokio",
@@ -36,6 +37,7 @@ pub const PEER: Peer = Peer {
     group: Some(groups::joinset::run),
     group_in_place: Some(groups::joinset::in_place),
     graph: Some(graphs::boxed::run),
+    commit: Some(stores::bare_inserts),
     compile: None,
 };
 
