@@ -92,13 +92,18 @@ fn programs() -> Result<PathBuf, String> {
     if let Some(folder) = find_programs() {
         return Ok(folder);
     }
-    let install = Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "postgresql"]).output();
-    if install.is_ok_and(|output| output.status.success())
-        && let Some(folder) = find_programs()
-    {
+    // A machine that has never installed anything does not know its packages yet.
+    let installed = apt(&["install", "--yes", "--no-install-recommends", "postgresql"])
+        || apt(&["update"]) && apt(&["install", "--yes", "--no-install-recommends", "postgresql"]);
+    if let Some(folder) = find_programs().filter(|_| installed) {
         return Ok(folder);
     }
     Err("PostgreSQL's server is missing: install it (Debian: `apt-get install postgresql`), or put `initdb` and `postgres` on the path".into())
+}
+
+fn apt(words: &[&str]) -> bool {
+    let done = Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive").output();
+    done.is_ok_and(|output| output.status.success())
 }
 
 fn find_programs() -> Option<PathBuf> {
