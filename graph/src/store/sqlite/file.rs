@@ -137,6 +137,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn c2_each_transaction_is_synced_and_the_log_is_written_ahead() {
+        let folder = std::env::temp_dir().join(format!("pleach-pragmas-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let db = open(&folder.join("store.db")).unwrap();
+        let synchronous: i64 = db.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+        let journal: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        assert_eq!((synchronous, journal.as_str()), (2, "wal"), "2 is FULL");
+        drop(db);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn c10_a_file_that_cannot_be_written_is_refused_when_it_is_opened() {
         let folder = std::env::temp_dir().join(format!("pleach-read-only-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
