@@ -6,7 +6,7 @@ use common::{Doer, Gate, INJECTED, Job, Log, failures, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{
-    CompositeEscalationSink, CustomEscalationSink, EscalationSink, ExponentialBackoff, OneForAll, ParentGuardianSink,
+    BoxError, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ExponentialBackoff, OneForAll, ParentGuardianSink,
     RestartPolicy, Restarts, SupervisorStrategy,
 };
 use std::sync::Arc;
@@ -222,4 +222,43 @@ fn e2_a_composite_remembers_only_so_many_that_some_have_taken_and_others_not() {
     assert_eq!(took.len(), 0, "it has taken this one, and does not get it twice");
     assert!(composite.handle(failures[0].clone()).is_err());
     assert_eq!(took.len(), 1, "that it took this one was forgotten");
+}
+
+#[test]
+fn s12_the_name_of_a_child_that_is_stopping_is_taken_until_it_has_left() {
+    /// Takes its time to stop.
+    struct Slow(Gate);
+
+    impl Actor for Slow {
+        type Msg = ();
+        type Error = BoxError;
+
+        async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            Ok(())
+        }
+
+        async fn stopped(&mut self, _exit: &Exit, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            self.0.pass().await;
+            Ok(())
+        }
+    }
+
+    explore(0..20, |sim| {
+        let (system, gate) = (sim.system("s"), Gate::new());
+        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+        let props = |gate: &Gate| {
+            let gate = gate.clone();
+            Props::new(move || Slow(gate.clone()))
+        };
+        crew.spawn("a", props(&gate)).unwrap();
+        sim.settle();
+        let stopping = crew.stop_child("a").unwrap();
+        sim.settle();
+        let refused = crew.spawn("a", props(&gate)).unwrap_err();
+        assert!(matches!(refused.why, pleach::Refusal::NameTaken { .. }), "{refused}");
+        gate.open();
+        assert_eq!(sim.run(stopping.exited()), Exit::Stopped);
+        crew.spawn("a", refused.into_props()).unwrap();
+        assert_eq!(crew.children().len(), 1);
+    });
 }
