@@ -80,7 +80,7 @@ fn s1_where_there_is_no_state_to_resume_it_restarts() {
             },
             |state: &mut u32, reply: Reply<u32>| {
                 reply.send(*state);
-                Ok::<(), pleach::BoxError>(())
+                Ok::<(), BoxError>(())
             },
         );
         let child = crew.spawn("a", props).unwrap();
