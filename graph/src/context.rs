@@ -87,8 +87,11 @@ impl NodeContext {
         }
     }
 
-    /// When the node will be cut off: by its own timeout, or by the deadline of the run.
+    /// When the node will be cut off: by its own timeout, or by the deadline of the run, which an undo does not have.
     pub fn deadline(&self) -> Option<Instant> {
+        if self.rare.as_ref().is_some_and(|rare| rare.is_undo) {
+            return None;
+        }
         let own = self.rare.as_ref().and_then(|rare| rare.deadline);
         own.into_iter().chain(self.shared.run().deadline()).min()
     }

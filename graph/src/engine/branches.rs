@@ -158,13 +158,15 @@ impl<S> Branches<S> {
 
     /// At the beginning of a poll: whoever may have been woken can go on.
     pub(super) fn queue_what_waits(&mut self, task: &Waker) {
-        let was_wide = std::mem::replace(&mut self.is_wide, self.lanes.len() - self.free.len() > POLLED_ALL_MAX);
+        let in_use = self.lanes.len() - self.free.len();
+        let was_wide = std::mem::replace(&mut self.is_wide, in_use > POLLED_ALL_MAX);
         if self.is_wide && self.wide.is_none() {
             self.wide = Some(Wide { wakeups: Arc::default(), wakers: Vec::new() });
         }
         let woken = self.wide.as_ref().map(|wide| wide.wakeups.take(task));
         match woken {
             Some(woken) if was_wide && self.is_wide => self.queue.extend(woken),
+            _ if in_use == 0 => self.queue.clear(),
             _ => {
                 let waits = |lane: &Option<Lane<S>>| matches!(lane, Some(lane) if !matches!(lane.phase, Phase::Forked(_)));
                 self.queue.clear();

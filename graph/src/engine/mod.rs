@@ -100,7 +100,8 @@ impl<S: Send + 'static> Engine<S> {
             return Poll::Ready(Err(self.cut_off(cause)));
         }
         self.driver.share = self.steps_per_poll;
-        if let Some(branches) = self.branches.as_mut().filter(|_| matches!(self.root.phase, Phase::Forked(_))) {
+        // Even if no fan-out is open: the next one may open in this poll, and what an earlier one left would keep it asleep.
+        if let Some(branches) = &mut self.branches {
             branches.queue_what_waits(cx.waker());
         }
         loop {
@@ -205,7 +206,8 @@ impl<S: Send + 'static> Engine<S> {
             Err(mut error) => {
                 let cause = Cause::Because("the run failed".into());
                 let before = self.close_all(&cause);
-                self.drop_values(self.root.at, || drop(before));
+                let is_cut_short = error.fault().ends_run();
+                self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));
                 error.add_panics(&mut self.panics);
                 if self.driver.shared.is_subgraph() {
                     return Poll::Ready(Err(error));

@@ -13,7 +13,7 @@
 
 use super::lane::{Besides, Ended, Lane, Phase, Running, Work};
 use super::spawned::Spawned;
-use super::subgraph;
+use super::subgraph::{self, Left};
 use crate::context::{NodeContext, Rare, UndoSlot};
 use crate::error::{During, RouterError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent, Visit};
@@ -22,7 +22,7 @@ use crate::plan::{Care, Plan, Stop, Way};
 use crate::policy::{FailedAttempt, Verdict};
 use crate::shape::Target;
 use crate::shared::{Aside, Shared, Undoable};
-use pleach_core::{BoxError, Reason, catch_panic};
+use pleach_core::{BoxError, Reason, Refusal, catch_panic};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) struct Driver<S> {
     pub(super) hooks: Option<Hooks<S>>,
     /// For `keep_state`: how.
     pub(super) keep: Option<fn(&S) -> S>,
-    /// How many more nodes may be visited in this poll.
+    /// How many more nodes may be visited, or tried again, in this poll.
     pub(super) share: u32,
 }
 
@@ -72,7 +72,18 @@ impl<S: Send + 'static> Driver<S> {
                     lane.phase = Phase::Attempt;
                     continue;
                 }
-                Phase::Attempt => self.begin(stop, lane, cx),
+                Phase::Attempt => {
+                    if lane.attempt > 1 {
+                        if self.share == 0 {
+                            return Turn::Spent;
+                        }
+                        self.share -= 1;
+                        if let Err(error) = self.check_cancel(lane) {
+                            return Turn::Failed(error);
+                        }
+                    }
+                    self.begin(stop, lane, cx)
+                }
                 Phase::Running(running) => running.poll(cx).map(Ok),
                 Phase::Waiting(wait) => {
                     if wait.as_mut().poll(cx).is_pending() {
@@ -106,16 +117,33 @@ impl<S: Send + 'static> Driver<S> {
         if run.is_spent() {
             return Err(spent(lane));
         }
-        if let Some(cause) = run.cause() {
-            let node = self.shared.name(lane.at).to_string();
-            let fault = RunFault::Cancelled { node, cause, was_executing: false };
-            return Err(RunError::new(fault, lane.state.take()));
-        }
+        self.check_cancel(lane)?;
         let Some(iteration) = run.count_visit() else { return Err(spent(lane)) };
         lane.iteration = iteration;
         lane.attempt = 1;
         self.share -= 1;
         Ok(())
+    }
+
+    fn check_cancel(&self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
+        let Some(cause) = self.shared.run().cause() else { return Ok(()) };
+        let node = self.shared.name(lane.at).to_string();
+        let fault = RunFault::Cancelled { node, cause, was_executing: false };
+        Err(RunError::new(fault, lane.state.take()))
+    }
+
+    /// A spawned node found no place in the scope of the run, which a cancel has closed since the step began.
+    fn refused(&self, lane: &Lane<S>, refusal: Refusal) -> RunFault {
+        let cause = self.shared.run().cause();
+        let reason = match &cause {
+            Some(cause) => Reason::Error(Box::new(cause.clone())),
+            None => Reason::Error(refusal.to_string().into()),
+        };
+        let reason = Arc::new(reason);
+        let told = Arc::clone(&reason);
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || Aside::Finished(Some(reason)));
+        let node = self.shared.name(lane.at).to_string();
+        cause.map_or(RunFault::Refused(refusal), |cause| RunFault::Cancelled { node, cause, was_executing: true })
     }
 
     /// Calls the node and polls it for the first time.
@@ -162,7 +190,7 @@ impl<S: Send + 'static> Driver<S> {
         let work = if lane.spawned {
             match self.shared.run().scope().map(|scope| Spawned::launch(scope, work)) {
                 Ok(Ok(spawned)) => Work::Elsewhere(Box::new(spawned)),
-                Ok(Err(refusal)) => return Poll::Ready(Err(RunFault::Refused(refusal))),
+                Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
                 Err(fault) => return Poll::Ready(Err(fault)),
             }
         } else {
@@ -207,10 +235,11 @@ impl<S: Send + 'static> Driver<S> {
         lane: &mut Lane<S>,
         reason: Reason,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
-        let (halted, reason) = match subgraph::halted(reason) {
-            Ok(fault) => (Some(fault), Arc::new(Reason::Error("the run has ended inside it".into()))),
-            Err(reason) => (None, Arc::new(reason)),
+        let (halted, reason, escalates) = match subgraph::left(reason) {
+            Left::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
+            Left::Failed { reason, escalates } => (None, reason, escalates),
         };
+        let reason = Arc::new(reason);
         let outcome = || Err(Arc::clone(&reason));
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
         if let Some(fault) = halted {
@@ -243,7 +272,7 @@ impl<S: Send + 'static> Driver<S> {
                 Ok(lane.place(*to, sequence).then_some(Turn::Arrived))
             }
             (verdict, _) => {
-                let escalate = verdict == Verdict::Fail { escalate: true };
+                let escalate = escalates || verdict == Verdict::Fail { escalate: true };
                 let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
                 Err(RunError::new(fault, lane.take_kept()).escalated(escalate))
             }

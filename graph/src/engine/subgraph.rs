@@ -25,33 +25,48 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
             let engine = Engine::of_subgraph(Arc::clone(&graph.plan), shared, &cx.branch, inner);
             match engine.await {
                 Ok(inner) => Ok(merge(state, inner)),
-                Err(error) => Err(leaving(error.into_fault())),
+                Err(error) => {
+                    let escalates = error.escalates();
+                    Err(Box::new(Leaving { fault: error.into_fault(), escalates }) as BoxError)
+                }
             }
         })
     }))
 }
 
-/// What ends the whole run passes through the node that is the subgraph, untouched by its policy; other faults are errors of
-/// that node.
-fn leaving(fault: RunFault) -> BoxError {
-    if fault.ends_run() { Box::new(Halt(fault)) } else { Box::new(fault) }
-}
-
+/// How a subgraph failed, on its way through the node that it is.
 #[derive(Debug)]
-struct Halt(RunFault);
+struct Leaving {
+    fault: RunFault,
+    escalates: bool,
+}
 
-impl fmt::Display for Halt {
+impl fmt::Display for Leaving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
+        fmt::Display::fmt(&self.fault, f)
     }
 }
 
-impl std::error::Error for Halt {}
+impl std::error::Error for Leaving {}
 
-/// The fault that ended the whole run from inside a subgraph, if that is what `reason` is.
-pub(super) fn halted(reason: Reason) -> Result<RunFault, Reason> {
-    match reason {
-        Reason::Error(error) => error.downcast::<Halt>().map(|halt| halt.0).map_err(Reason::Error),
-        other => Err(other),
-    }
+/// Why a node failed, seen from outside of it.
+pub(super) enum Left {
+    /// The whole run has ended inside it, and its policy has no say.
+    Halted(RunFault),
+    /// It failed, and if it is a subgraph, a policy inside may have said Escalate.
+    Failed { reason: Reason, escalates: bool },
+}
+
+pub(super) fn left(reason: Reason) -> Left {
+    let reason = match reason {
+        Reason::Error(error) => match error.downcast::<Leaving>() {
+            Ok(leaving) if leaving.fault.ends_run() => return Left::Halted(leaving.fault),
+            Ok(leaving) => {
+                return Left::Failed { reason: Reason::Error(Box::new(leaving.fault)), escalates: leaving.escalates };
+            }
+            Err(error) => Reason::Error(error),
+        },
+        other => other,
+    };
+    Left::Failed { reason, escalates: false }
 }
