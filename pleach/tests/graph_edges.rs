@@ -197,3 +197,59 @@ fn f7_a_cancel_as_a_spawned_node_starts_is_a_cancel() {
     assert_eq!(log.take(), ["split true", "work false"], "what was started is finished");
     assert_eq!(error.into_state(), Some(2), "the state before the fan-out");
 }
+
+#[test]
+fn f7_a_spawned_node_cut_off_by_the_tree_is_a_cancel_and_no_failure() {
+    struct Gone(std::sync::mpsc::Sender<()>);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.send(()).ok();
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (gone, is_gone) = std::sync::mpsc::channel();
+    let both = Arc::new(tokio::sync::Barrier::new(2));
+    let cancels: Arc<std::sync::OnceLock<CancelToken>> = Arc::default();
+    let token = Arc::clone(&cancels);
+    let met = Arc::clone(&both);
+    let graph = Graph::<u32>::new("spawned")
+        .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("quick", move |cx: NodeContext, n: u32| {
+            cancels.set(cx.token()).ok();
+            let both = Arc::clone(&both);
+            async move {
+                both.wait().await;
+                Ok::<_, String>(n)
+            }
+        })
+        .add_node("slow", move |n: u32| {
+            let (gone, met) = (Gone(gone.clone()), Arc::clone(&met));
+            async move {
+                let _gone = gone;
+                met.wait().await;
+                pending::<()>().await;
+                Ok::<_, String>(n)
+            }
+        })
+        .add_parallel_edge("split", ["quick", "slow"], END, FanOut::merge(|n, _: Vec<u32>| n).spawned())
+        .add_edge("quick", END)
+        .add_edge("slow", END)
+        .set_entry("split")
+        .compile()
+        .unwrap();
+    let is_gone = std::sync::Mutex::new(is_gone);
+    let hooks = Hooks::around_nodes(
+        |_, _: &u32| {},
+        move |visit, _| {
+            if &*visit.node == "quick" {
+                token.get().unwrap().cancel(Cause::Because("enough".into()));
+                // The other one is dropped on its own thread while the run is in the middle of a poll.
+                is_gone.lock().unwrap().recv().unwrap();
+                (0..1_000).for_each(|_| std::thread::yield_now());
+            }
+        },
+    );
+    let error = runtime.block_on(async move { graph.run(3).hooks(hooks).await });
+    let error = error.unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
+}

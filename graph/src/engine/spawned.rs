@@ -2,6 +2,7 @@
 
 use crate::node::NodeFuture;
 use pleach_core::{Cause, Reason, Refusal, Scope, Task, catch_panic};
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,8 +75,25 @@ impl<S> Slot<S> {
     }
 }
 
+/// The tree has dropped the task before the node was done.
+#[derive(Debug)]
+struct CutOff;
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its task was cut off")
+    }
+}
+
+impl std::error::Error for CutOff {}
+
+/// Whether that is why a node has no result.
+pub(super) fn is_cut_off(reason: &Reason) -> bool {
+    matches!(reason, Reason::Error(error) if error.is::<CutOff>())
+}
+
 impl<S> Drop for Far<S> {
     fn drop(&mut self) {
-        self.0.set(Err(Reason::Error("its task was cut off".into())));
+        self.0.set(Err(Reason::Error(Box::new(CutOff))));
     }
 }

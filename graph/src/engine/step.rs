@@ -12,7 +12,7 @@
 //! ```
 
 use super::lane::{Besides, Ended, Lane, Phase, Running, Work};
-use super::spawned::Spawned;
+use super::spawned::{self, Spawned};
 use super::subgraph::{self, Left};
 use crate::context::{NodeContext, Rare, UndoSlot};
 use crate::error::{During, RouterError, RunError, RunFault};
@@ -135,11 +135,8 @@ impl<S: Send + 'static> Driver<S> {
     /// A spawned node found no place in the scope of the run, which a cancel has closed since the step began.
     fn refused(&self, lane: &Lane<S>, refusal: Refusal) -> RunFault {
         let cause = self.shared.run().cause();
-        let reason = match &cause {
-            Some(cause) => Reason::Error(Box::new(cause.clone())),
-            None => Reason::Error(refusal.to_string().into()),
-        };
-        let reason = Arc::new(reason);
+        let why = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);
+        let reason = Arc::new(Reason::Error(why));
         let told = Arc::clone(&reason);
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || Aside::Finished(Some(reason)));
         let node = self.shared.name(lane.at).to_string();
@@ -237,7 +234,7 @@ impl<S: Send + 'static> Driver<S> {
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let (halted, reason, escalates) = match subgraph::left(reason) {
             Left::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
-            Left::Failed { reason, escalates } => (None, reason, escalates),
+            Left::Failed { reason, escalates } => (self.cut_off_in(lane, &reason), reason, escalates),
         };
         let reason = Arc::new(reason);
         let outcome = || Err(Arc::clone(&reason));
@@ -277,6 +274,12 @@ impl<S: Send + 'static> Driver<S> {
                 Err(RunError::new(fault, lane.take_kept()).escalated(escalate))
             }
         }
+    }
+
+    /// The cancel of the run, if it reached a spawned node before it reached the run itself.
+    fn cut_off_in(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
+        let cause = spawned::is_cut_off(reason).then(|| self.shared.run().cause())??;
+        Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true })
     }
 
     fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration) -> Result<(), RunError<S>> {
