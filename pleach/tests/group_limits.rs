@@ -252,3 +252,27 @@ fn g9_a_group_with_both_bounds_keeps_both() {
         assert!(living.most() <= 2);
     });
 }
+
+#[test]
+fn g9_a_wait_that_is_over_lifts_no_bound() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).limit(1).buffer(1).build().unwrap();
+    let gate = common::Gate::new();
+    let open = gate.pass();
+    let gated = async move {
+        open.await;
+        1
+    };
+    group.try_go(gated).unwrap();
+    let (mut waiting, mut going) = (group.wait(), group.go(after(0, 2)));
+    assert!(poll_once(&mut waiting).is_pending() && poll_once(&mut going).is_pending());
+    gate.open();
+    sim.settle();
+    // The wait has its answer, whether it was fetched or not, and the one result fills the buffer.
+    assert!(poll_once(&mut going).is_pending());
+    drop(going);
+    assert_eq!(group.try_go(after(0, 3)).unwrap_err().why, NotTaken::Full);
+    assert_eq!(poll_once(&mut waiting), Poll::Ready(Ok(())));
+    assert_eq!(sim.run(group.next()), Some(Ok(1)));
+    group.try_go(after(0, 4)).unwrap();
+}

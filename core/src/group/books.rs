@@ -39,6 +39,9 @@ pub(super) struct Settings {
 /// A task's result.
 pub(super) type Ended<T> = Result<T, TaskError>;
 
+/// A result, as the n-th of the group. What is given back finds its place by it.
+type Numbered<T> = (u64, Ended<T>);
+
 pub(super) struct Books<T> {
     pub(super) settings: Settings,
     closed: bool,
@@ -47,10 +50,12 @@ pub(super) struct Books<T> {
     accepted: u64,
     completed: u64,
     left: bool,
-    unread: VecDeque<Ended<T>>,
-    readers: Line<Ended<T>>,
+    unread: VecDeque<Numbered<T>>,
+    readers: Line<Numbered<T>>,
     entrants: Line<()>,
     waiters: Slab<Waiter>,
+    /// How many of the waiters have no answer yet.
+    unanswered: usize,
     errors: Errors,
     first_error: Option<TaskError>,
     payloads: Vec<(TaskError, Payload)>,
@@ -94,6 +99,7 @@ impl<T> Books<T> {
             readers: Line::new(),
             entrants: Line::new(),
             waiters: Slab::new(),
+            unanswered: 0,
             errors: Errors::default(),
             first_error: None,
             payloads: Vec::new(),
@@ -143,7 +149,7 @@ impl<T> Books<T> {
     fn has_room(&self) -> bool {
         let taken = self.in_flight + self.entrants.served();
         taken < self.settings.limit
-            && (self.settings.buffer == usize::MAX || taken + self.unread() < self.settings.buffer || !self.waiters.is_empty())
+            && (self.settings.buffer == usize::MAX || taken + self.unread() < self.settings.buffer || self.unanswered > 0)
     }
 
     /// Takes a task, or says why not.
@@ -231,14 +237,15 @@ impl<T> Books<T> {
         self.in_flight -= 1;
         self.completed += 1;
         debug_assert_eq!(self.accepted, self.completed + self.in_flight as u64);
-        match self.readers.serve(ended) {
+        match self.readers.serve((self.completed, ended)) {
             Ok(waker) => wakes.push(waker),
-            Err(ended) => self.unread.push_back(ended),
+            Err(numbered) => self.unread.push_back(numbered),
         }
-        self.let_in(wakes);
+        // A wait that is over lifts no bound.
         if self.in_flight == 0 {
             self.answer_waiters(wakes);
         }
+        self.let_in(wakes);
     }
 
     /// Whether nobody waits for anything and nothing is unread.
@@ -266,7 +273,7 @@ impl<T> Books<T> {
             None => self.unread.pop_front(),
         };
         debug_assert!(self.readers.is_empty() || self.unread.is_empty());
-        if item.is_some() {
+        if let Some((_, ended)) = item {
             self.let_in(wakes);
             if self.is_drained() {
                 self.readers.dismiss(wakes);
@@ -274,7 +281,7 @@ impl<T> Books<T> {
             if self.unread.is_empty() && self.unread.capacity() > KEPT_CAPACITY {
                 self.unread = VecDeque::new();
             }
-            return Poll::Ready(item);
+            return Poll::Ready(Some(ended));
         }
         if self.is_drained() {
             *place = None;
@@ -284,12 +291,12 @@ impl<T> Books<T> {
         Poll::Pending
     }
 
-    /// A reader leaves: what it was served is for the next, in its old order.
+    /// A reader leaves: what it was served is for the next, else it goes back to where it was in the queue.
     pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) {
         let Some(item) = self.readers.leave(place, wakes) else { return };
         match self.readers.serve(item) {
             Ok(next) => wakes.push(next),
-            Err(item) => self.unread.push_front(item),
+            Err(item) => self.unread.insert(self.unread.partition_point(|(number, _)| *number < item.0), item),
         }
     }
 
@@ -301,13 +308,13 @@ impl<T> Books<T> {
         wakes: &mut Wakes,
     ) -> Poll<Result<(), TaskError>> {
         if let Some(at) = *key {
-            let waiter = &mut self.waiters[at];
-            if let Some(answer) = waiter.answer.take() {
-                self.stop_waiting(key, wakes);
+            if self.waiters[at].answer.is_some()
+                && let Some(answer) = self.stop_waiting(key, wakes)
+            {
                 return Poll::Ready(answer);
             }
             if let Some(waker) = waker {
-                wakes.renew(&mut waiter.waker, waker);
+                wakes.renew(&mut self.waiters[at].waker, waker);
             }
             return Poll::Pending;
         }
@@ -316,15 +323,18 @@ impl<T> Books<T> {
         }
         if let Some(waker) = waker {
             *key = Some(self.waiters.insert(Waiter { waker: waker.clone(), answer: None }));
+            self.unanswered += 1;
             self.let_in(wakes);
         }
         Poll::Pending
     }
 
-    pub(super) fn stop_waiting(&mut self, key: &mut Option<usize>, wakes: &mut Wakes) {
-        if let Some(key) = key.take() {
-            wakes.discard(self.waiters.remove(key).waker);
-        }
+    /// Somebody waits no more; the answer if there is one.
+    pub(super) fn stop_waiting(&mut self, key: &mut Option<usize>, wakes: &mut Wakes) -> Option<Result<(), TaskError>> {
+        let Waiter { waker, answer } = self.waiters.remove(key.take()?);
+        wakes.discard(waker);
+        self.unanswered -= usize::from(answer.is_none());
+        answer
     }
 
     fn answer(&self) -> Result<(), TaskError> {
@@ -334,9 +344,10 @@ impl<T> Books<T> {
 
     /// All who wait now get one answer, whatever happens before they come for it.
     fn answer_waiters(&mut self, wakes: &mut Wakes) {
-        if self.waiters.is_empty() {
+        if self.unanswered == 0 {
             return;
         }
+        self.unanswered = 0;
         let answer = self.answer();
         for (_, waiter) in self.waiters.iter_mut().filter(|(_, waiter)| waiter.answer.is_none()) {
             waiter.answer = Some(answer.clone());
@@ -383,7 +394,7 @@ impl<T> Books<T> {
     }
 
     /// Everything of the user's that is left, for the caller to drop.
-    pub(super) fn take_leftovers(&mut self) -> (VecDeque<Ended<T>>, Vec<(TaskError, Payload)>) {
+    pub(super) fn take_leftovers(&mut self) -> (VecDeque<Numbered<T>>, Vec<(TaskError, Payload)>) {
         (core::mem::take(&mut self.unread), core::mem::take(&mut self.payloads))
     }
 }

@@ -262,7 +262,7 @@ impl<E: Engine> Drop for Waiting<'_, E> {
     fn drop(&mut self) {
         let Self { engine, waiter, key } = self;
         if waiter.is_some() {
-            engine.with_books(|books, wakes| books.stop_waiting(waiter, wakes));
+            drop(engine.with_books(|books, wakes| books.stop_waiting(waiter, wakes)));
         }
         engine.stop_driving(key);
     }

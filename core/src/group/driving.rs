@@ -5,7 +5,7 @@
 //! 2. Whoever waits for anything of the group has polled all that was ready, and left a waker with the [`Spot`]; a task that comes later
 //!    wakes those in line.
 
-use super::bell::Bound;
+use super::bell::{Bound, Ringing};
 use super::books::{Admission, Books, Ended, Entry, Settings};
 use super::engine::{self, Ask, Engine, POLLS_IN_A_ROW_MAX};
 use super::in_place::InPlace;
@@ -137,7 +137,8 @@ impl<'env, T> InPlace<'env, T> {
             }
         });
         if let Some(slot) = woken {
-            self.spot.put_woken(slot);
+            // Other drivers may have looked for it and gone to sleep, and this one may leave before it comes back to it.
+            self.spot.ring(slot);
         }
         next
     }
@@ -286,6 +287,10 @@ impl<'env, T> Engine for InPlace<'env, T> {
             Poll::Ready(())
         });
         drop(asked);
+        // A task that came before this one was in line woke nobody; one that comes from now on does.
+        if answer.is_pending() && left > 0 && self.state.with(|state| !state.fresh.is_empty()) {
+            cx.waker().wake_by_ref();
+        }
         answer
     }
 

@@ -75,8 +75,7 @@ impl Spot {
         })
     }
 
-    /// The task in this slot was woken while it was polled, by whoever calls this.
-    pub(super) fn put_woken(&self, slot: usize) {
+    fn put_woken(&self, slot: usize) {
         self.rung.with(|rung| {
             rung.slots.push_back(slot);
             self.woken.store(true, Ordering::Relaxed);

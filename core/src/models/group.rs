@@ -265,3 +265,16 @@ fn loom_g12_cancel_against_the_reader() {
         canceller.join().unwrap();
     });
 }
+
+/// A task goes to a group in place while another thread begins to read: the reader polls it, for nobody else does.
+#[test]
+fn loom_g12_go_against_the_first_poll_of_a_reader() {
+    explore(|| {
+        let runtime = ByHand::new();
+        let group = Arc::new(GroupBuilder::<u32>::under(&runtime.token()).in_place().unwrap());
+        let goes = Arc::clone(&group);
+        let feeder = thread::spawn(move || goes.try_go(ready(7)).unwrap());
+        assert_eq!(block_on(group.next()), Some(Ok(7)));
+        feeder.join().unwrap();
+    });
+}
