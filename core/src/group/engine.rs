@@ -138,6 +138,10 @@ fn fail<T>(engine: &impl Engine<Value = T>, name: Option<Name>, number: u64, fau
     let first = engine.with_books(|books, _| books.note_error(&error, kept));
     if let Some(failure) = first.failure().filter(|_| settings.fail_fast) {
         node::cancel(&member, &Cause::Failed(failure.clone()));
+        // Somebody else may have cancelled it first, and not have come to the books yet.
+        if member.node().cause().is_some() && engine.with_books(|books, _| books.cause().is_none()) {
+            member.cut_off();
+        }
     }
     error
 }

@@ -278,3 +278,19 @@ fn loom_g12_go_against_the_first_poll_of_a_reader() {
         feeder.join().unwrap();
     });
 }
+
+/// A task fails while somebody else is about to cancel the group: whoever sees the failure sees the group cancelled, for either cause.
+#[test]
+fn loom_g7_a_failure_against_a_cancel() {
+    explore(|| {
+        let (runtime, group) = group();
+        group.try_go(ready(Err::<u32, _>("broken"))).unwrap();
+        let worker = thread::spawn(move || runtime.run_spawned());
+        let cancels = Arc::clone(&group);
+        let canceller = thread::spawn(move || cancels.cancel("now"));
+        let read = block_on(group.next()).unwrap();
+        assert!(read.is_err() && group.cause().is_some() && group.is_closed(), "{read:?}");
+        canceller.join().unwrap();
+        worker.join().unwrap();
+    });
+}
