@@ -1,19 +1,24 @@
 //! `Step`: one thing to check, with a name. A step is silent when it passes, and shows everything when it does not.
 //!
 //! The one exception is a test that takes more than a minute: its name is shown while it runs, since a test that hangs would
-//! otherwise hang in silence.
+//! otherwise hang in silence. What does not end in its time is stopped with all that it started, and has failed.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How the test harness words that a test takes long.
 const HANGS: &str = "has been running for over";
+
+/// How long a command may take, builds included.
+const TIME_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// What a step that failed has to say.
 pub type Outcome = Result<(), String>;
@@ -81,13 +86,26 @@ pub fn run_in_sight(command: &mut Command) -> Outcome {
 
 /// The output of a command that must succeed.
 pub fn output_of(command: &mut Command) -> Result<String, String> {
-    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    output_within(TIME_MAX, command)
+}
+
+/// The same for a command that must also end in this time.
+pub fn output_within(time: Duration, command: &mut Command) -> Result<String, String> {
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = piped.spawn().map_err(|error| cannot_run(command, &error))?;
+    let (ended, watched) = mpsc::channel::<()>();
+    let group = format!("-{}", child.id());
+    let watch = thread::spawn(move || {
+        let overdue = watched.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout);
+        overdue && Command::new("kill").args(["-KILL", "--", &group]).status().is_ok()
+    });
     let complaints = child.stderr.take().map(|pipe| thread::spawn(|| lines_of(pipe)));
     let said = child.stdout.take().map(lines_of).unwrap_or_default();
     let complained = complaints.and_then(|reader| reader.join().ok()).unwrap_or_default();
     let status = child.wait().map_err(|error| cannot_run(command, &error))?;
-    if status.success() { Ok(said) } else { Err(format!("{said}{complained}\nfailed ({status}): {}", text(command))) }
+    drop(ended);
+    let why = if watch.join().unwrap_or(false) { format!("did not end within {}", seconds(time)) } else { status.to_string() };
+    if status.success() { Ok(said) } else { Err(format!("{said}{complained}\nfailed ({why}): {}", text(command))) }
 }
 
 /// Reads a pipe to its end. What a test says of itself when it seems to hang is shown at once.

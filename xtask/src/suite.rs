@@ -1,15 +1,18 @@
 //! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
 
 use crate::postgres::{Postgres, URL_VARIABLE};
-use crate::step::{Outcome, Step, cargo, output_of, run_all};
+use crate::step::{Outcome, Step, cargo, output_of, output_within, run_all};
 use crate::{dependencies, promises};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// An example is read in one go.
 const EXAMPLE_LINES_MAX: usize = 80;
+/// An example takes a second or two, and its build a minute.
+const EXAMPLE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The bench pulls in every peer, so it is linted alone and never run here; the agent pulls in an HTTP client.
 const WITHOUT_BENCH: [&str; 5] = ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT];
@@ -106,7 +109,7 @@ fn example_step(path: &Path) -> Step {
     Step::new(format!("example {name}"), move || {
         let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         match text.lines().count() {
-            0..EXAMPLE_LINES_MAX => output_of(&mut run).map(drop),
+            0..EXAMPLE_LINES_MAX => output_within(EXAMPLE_TIME_MAX, &mut run).map(drop),
             lines => Err(format!("{} has {lines} lines: keep it under {EXAMPLE_LINES_MAX}", path.display())),
         }
     })
