@@ -5,6 +5,7 @@
 use pleach::{Compensation, RunEvent, RunUpdate, prelude::*};
 
 /// The state of the inner graph.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Booking {
     what: String,
     price: u32,

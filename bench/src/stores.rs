@@ -104,6 +104,7 @@ fn row(run: &str, sequence: u64) -> Row {
         at: Timestamp::from_millis(1_700_000_000_000),
         frontier: None,
         base: None,
+        undo: 0,
     };
     Row::seal(run, sequence, &header, vec![b'x'; STATE_BYTES], BODY_BYTES_MAX).expect("a row")
 }

@@ -6,12 +6,17 @@ use crate::context::NodeContext;
 use crate::engine::subgraph;
 use crate::fan_out::FanOut;
 use crate::fault::CompileError;
+use crate::journal::codec::Codec;
 use crate::node::{Call, IntoNode, IntoRouter, Route, Undo};
-use crate::plan::Items;
+use crate::plan::{Items, Needs};
 use crate::policy::Policy;
 use pleach_core::BoxError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 /// A graph of steps over one state: nodes change the state, edges say what follows.
 ///
@@ -59,7 +64,18 @@ pub(crate) struct Draft<S> {
 /// What a node that is a graph brings along.
 pub(crate) struct Inside {
     pub(crate) fingerprint: String,
-    pub(crate) needs: crate::plan::Needs,
+    pub(crate) needs: Needs,
+    pub(crate) undos: HashMap<String, Arc<Undo>>,
+    /// The ids of its nodes, those of its own subgraphs included.
+    pub(crate) ids: Vec<String>,
+}
+
+impl Inside {
+    fn of<T>(graph: &CompiledGraph<T>) -> Self {
+        let plan = &graph.plan;
+        let (fingerprint, undos, ids) = (plan.fingerprint.clone(), plan.undos.clone(), plan.all_ids.clone());
+        Self { fingerprint, needs: plan.needs, undos, ids }
+    }
 }
 
 /// An edge as it was added.
@@ -97,16 +113,17 @@ impl<S: Send + 'static> Graph<S> {
 
     /// Adds a step that is a graph with a state of its own: `project` makes that state, `merge` takes the result back.
     ///
-    /// It counts its visits against the limit of the run, and is cancelled with it.
-    pub fn add_subgraph<T: Send + 'static>(
+    /// It counts its visits against the limit of the run, and is cancelled and checkpointed with it. A state that cannot be serialised is no
+    /// obstacle to running another graph inside a plain node.
+    pub fn add_subgraph<T: Serialize + DeserializeOwned + Send + 'static>(
         mut self,
         id: impl Into<String>,
         graph: CompiledGraph<T>,
         project: impl Fn(&S) -> T + Send + Sync + 'static,
         merge: impl Fn(S, T) -> S + Send + Sync + 'static,
     ) -> Self {
-        let inside = Inside { fingerprint: graph.fingerprint().to_string(), needs: graph.plan.needs };
-        let call = subgraph::call(graph, project, merge);
+        let inside = Inside::of(&graph);
+        let call = subgraph::call(graph, Codec::new(), project, merge);
         self.nodes.push(Draft { id: id.into(), call, subgraph: Some(inside) });
         self
     }
@@ -180,7 +197,7 @@ impl<S: Send + 'static> Graph<S> {
     /// token of its own. A visit that recorded nothing is not undone. Given twice, the last counts.
     pub fn compensate<P, F, Fut, E>(mut self, node: impl Into<String>, undo: F) -> Self
     where
-        P: Send + 'static,
+        P: DeserializeOwned + Send + 'static,
         F: Fn(NodeContext, P) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,

@@ -3,6 +3,7 @@
 use crate::fault::GraphFault;
 use crate::inspect::{self, Inspection};
 use crate::plan::Plan;
+use crate::resume::Resume;
 use crate::run::RunOptions;
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +23,15 @@ impl<S: Send + 'static> CompiledGraph<S> {
     ///
     /// Nothing happens before it is awaited, and dropping it ends it. It runs in the task that awaits it.
     pub fn run(&self, state: S) -> RunOptions<'static, S> {
-        RunOptions::new(self.clone(), state)
+        RunOptions::new(self.clone(), Some(state))
+    }
+
+    /// A run that is in a store, to be gone on with: `graph.resume("essay-7").checkpoint(&store).await?`.
+    ///
+    /// It goes on after the last committed step; one that has finished gives its state again. A run that another driver holds is waited for as
+    /// long as its lease lasts now, and is then [`Held`](crate::RunFault::Held).
+    pub fn resume(&self, run: impl Into<Arc<str>>) -> Resume<S> {
+        Resume::new(self.clone(), run.into())
     }
 }
 

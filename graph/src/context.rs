@@ -1,13 +1,16 @@
 //! `NodeContext`: what a node knows of the run it is part of, and may say to it.
 
 use crate::events::{Emission, Visit};
+use crate::journal::notes::Notes;
 use crate::node::Payload;
 use crate::shared::{Aside, Shared};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{CancelToken, Instant};
-use std::any::Any;
+use serde::Serialize;
+use serde_json::value::to_raw_value;
+use std::any::{Any, TypeId};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What a node is given besides the state, if it asks for it. It is owned, so that a node may keep it across awaits.
 pub struct NodeContext {
@@ -18,6 +21,8 @@ pub struct NodeContext {
     pub(crate) token: TokenId,
     pub(crate) branch: BranchPath,
     pub(crate) rare: Option<Box<Rare>>,
+    /// Where nobody else keeps notes of this visit.
+    pub(crate) own_notes: OnceLock<Arc<Notes>>,
 }
 
 /// What few nodes have.
@@ -28,14 +33,18 @@ pub(crate) struct Rare {
     /// In place of the run's, for code that runs after the run was ended.
     pub(crate) fresh: Option<CancelToken>,
     pub(crate) is_undo: bool,
+    /// What was written down during this visit.
+    pub(crate) notes: Option<Arc<Notes>>,
+    /// The id of the node, where it is not among those of the graph.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 /// Where a node leaves what its undo will be given.
 #[derive(Default)]
-pub(crate) struct UndoSlot(Mutex<Option<(Payload, &'static str)>>);
+pub(crate) struct UndoSlot(Mutex<Option<Result<Payload, serde_json::Error>>>);
 
 impl UndoSlot {
-    pub(crate) fn take(&self) -> Option<(Payload, &'static str)> {
+    pub(crate) fn take(&self) -> Option<Result<Payload, serde_json::Error>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -48,7 +57,8 @@ impl NodeContext {
 
     /// The id of this node; in a subgraph, `subgraph/node`.
     pub fn node(&self) -> Arc<str> {
-        self.shared.name(self.node)
+        let other = self.rare.as_ref().and_then(|rare| rare.name.clone());
+        other.unwrap_or_else(|| self.shared.name(self.node))
     }
 
     /// Which attempt at this visit it is, from 1 on.
@@ -110,12 +120,12 @@ impl NodeContext {
 
     /// Records what the undo of this node will be given, if the run fails after this node was committed. The last one counts.
     ///
-    /// A node without an undo records nothing.
-    pub fn record_undo<P: Any + Send>(&self, payload: P) {
+    /// A node without an undo records nothing. What cannot be written as JSON fails the node, once it is done.
+    pub fn record_undo<P: Any + Serialize>(&self, payload: P) {
         if let Some(slot) = self.rare.as_ref().and_then(|rare| rare.undo.as_ref()) {
-            let recorded: (Payload, _) = (Box::new(payload), std::any::type_name::<P>());
-            let before = slot.0.lock().unwrap_or_else(PoisonError::into_inner).replace(recorded);
-            drop(before);
+            let (type_id, type_name) = (TypeId::of::<P>(), std::any::type_name::<P>());
+            let recorded = to_raw_value(&payload).map(|json| Payload { json, type_id, type_name });
+            *slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(recorded);
         }
     }
 

@@ -1,7 +1,8 @@
 //! A run within a scope: a scope of its own, in which one task drives the engine and a handle waits for the outcome.
 
-use crate::engine::{Engine, Outcome};
+use crate::engine::Outcome;
 use crate::error::RunError;
+use crate::stored_run::Drive;
 use pleach_core::{Cause, Exited, Scope};
 use std::fmt;
 use std::future::Future;
@@ -19,14 +20,14 @@ pub(crate) struct Elsewhere<S> {
 
 /// The task.
 struct Driven<S: Send + 'static> {
-    engine: Option<Engine<S>>,
+    engine: Option<Drive<S>>,
     scope: Arc<Scope>,
     slot: Arc<Slot<S>>,
 }
 
 struct Slot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
 
-pub(crate) fn launch<S: Send + 'static>(scope: Arc<Scope>, engine: Engine<S>) -> Elsewhere<S> {
+pub(crate) fn launch<S: Send + 'static>(scope: Arc<Scope>, engine: Drive<S>) -> Elsewhere<S> {
     let slot = Arc::new(Slot(Mutex::new((None, None))));
     let driven = Driven { engine: Some(engine), scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
     // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
@@ -82,7 +83,7 @@ impl<S: Send + 'static> Future for Driven<S> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let Some(engine) = &mut this.engine else { return Poll::Ready(Ok(())) };
-        let outcome = std::task::ready!(Pin::new(engine).poll(cx));
+        let outcome = std::task::ready!(engine.poll(cx));
         this.engine = None;
         let failed = outcome.as_ref().err().map(|error| RunFailed(error.to_string()));
         if let Some(failed) = failed.clone().filter(|_| outcome.as_ref().is_err_and(RunError::escalates)) {

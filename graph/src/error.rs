@@ -1,9 +1,12 @@
 //! `RunError`: why a run did not come to its end, with the state wherever the engine still holds it.
 
+use crate::checkpoint_error::{CheckpointError, MismatchError};
+use crate::store::RunStatus;
 use pleach_core::{Cause, Reason, Refusal};
 use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A run that did not come to its end: [`fault`](Self::fault) says why, [`into_state`](Self::into_state) gives back the last
 /// good state.
@@ -54,6 +57,45 @@ pub enum RunFault {
     Start(StartError),
     /// The scope that the run was to stand in did not take it.
     Refused(Refusal),
+    /// A checkpoint could not be written or read; those before it are intact.
+    Checkpoint(CheckpointError),
+    /// No branch can go on before one of these is answered. The run is kept, and goes on when it is resumed with an answer.
+    Paused {
+        /// The run.
+        run: String,
+        /// The keys of the interrupts, and the names of the signals, that it waits for.
+        keys: Vec<String>,
+    },
+    /// Another driver has claimed the run, and this one has stopped.
+    Fenced {
+        /// The run.
+        run: String,
+        /// The epoch that is over.
+        epoch: u64,
+    },
+    /// Another driver holds the run and has renewed its lease.
+    Held {
+        /// The run.
+        run: String,
+        /// Who holds it.
+        owner: String,
+        /// How long its lease has left.
+        left: Duration,
+    },
+    /// There is a run with this id.
+    Exists {
+        /// The run.
+        run: String,
+    },
+    /// The run has ended, and can only be rewound or forked.
+    Ended {
+        /// The run.
+        run: String,
+        /// How it ended.
+        status: RunStatus,
+    },
+    /// The run was made for another graph.
+    Mismatch(MismatchError),
     /// Something needs a clock, or tasks, and there is no runtime: run it inside Tokio, or give it a token, a scope or a runtime.
     NoRuntime,
 }
@@ -233,6 +275,11 @@ impl RunFault {
         !matches!(self, Self::Node(_) | Self::Panic(_) | Self::Router(_) | Self::Merge(_))
     }
 
+    /// Whether the run can be gone on with as it is, by this driver or another.
+    pub(crate) fn leaves_run_open(&self) -> bool {
+        self.ends_run() && !matches!(self, Self::MaxIterations { .. } | Self::Start(_))
+    }
+
     pub(crate) fn of_attempt(node: String, attempt: u32, reason: &Arc<Reason>) -> Self {
         match &**reason {
             Reason::Panic { .. } => Self::panic(node, During::Node, reason),
@@ -352,6 +399,17 @@ impl fmt::Display for RunFault {
                 write!(f, "{limit} nodes were visited, as many as allowed, and {next:?} would be next: raise `max_iterations`, or look for a loop")
             }
             Self::Start(error) => write!(f, "{error}"),
+            Self::Checkpoint(error) => write!(f, "{error}"),
+            Self::Mismatch(error) => write!(f, "{error}"),
+            Self::Paused { run, keys } => write!(f, "run {run:?} waits to be answered: {}", keys.join(", ")),
+            Self::Fenced { run, epoch } => {
+                write!(f, "run {run:?} is no longer driven with epoch {epoch}: another driver has claimed it")
+            }
+            Self::Held { run, owner, left } => {
+                write!(f, "run {run:?} is held by {owner:?}, whose lease has {left:?} left: wait for it, or take it over")
+            }
+            Self::Exists { run } => write!(f, "there is a run {run:?}: resume it, attach to it, or choose another id"),
+            Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}): rewind it or fork it to go on"),
             Self::Refused(refusal) => write!(f, "the run was not started: {refusal}"),
             Self::NoRuntime => {
                 f.write_str("there is no runtime here, and a timeout, a wait, a token or a spawned branch needs one: run it inside Tokio, or give it one by `on`, `token` or `within`")
@@ -365,6 +423,7 @@ impl Error for RunFault {
         match self {
             Self::Node(error) => error.source(),
             Self::Merge(error) => error.source(),
+            Self::Checkpoint(error) => error.source(),
             Self::Cancelled { cause, .. } => Some(cause),
             _ => None,
         }

@@ -96,6 +96,16 @@ pub enum RunEvent<T> {
         /// Why it failed, if it did.
         failed: Option<Arc<Reason>>,
     },
+    /// A record of a stored run is durable: it survives whatever happens now.
+    Checkpointed {
+        /// Its sequence.
+        sequence: u64,
+    },
+    /// The store failed, and a run that was told to do its best goes on without it.
+    CheckpointsLost {
+        /// Why, in words.
+        error: Arc<str>,
+    },
 }
 
 impl<S> RunEvent<&S> {
@@ -123,6 +133,8 @@ impl<S> RunEvent<&S> {
             Self::Emitted { visit, value } => RunEvent::Emitted { visit: visit.clone(), value: value.clone() },
             Self::InnerStarted { visit } => RunEvent::InnerStarted { visit: visit.clone() },
             Self::InnerFinished { visit, failed } => RunEvent::InnerFinished { visit: visit.clone(), failed: failed.clone() },
+            Self::Checkpointed { sequence } => RunEvent::Checkpointed { sequence: *sequence },
+            Self::CheckpointsLost { error } => RunEvent::CheckpointsLost { error: Arc::clone(error) },
         }
     }
 }
@@ -137,6 +149,7 @@ impl<T> RunEvent<T> {
             | Self::InnerStarted { visit }
             | Self::InnerFinished { visit, .. } => &visit.node,
             Self::Forked { node, .. } | Self::BranchFailed { node, .. } | Self::Joined { node, .. } => node,
+            Self::Checkpointed { .. } | Self::CheckpointsLost { .. } => "",
         }
     }
 }

@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 
 mod builder;
+mod checkpoint_error;
 mod compile;
 mod compiled;
 mod context;
@@ -33,18 +34,22 @@ mod events;
 mod fan_out;
 mod fault;
 mod inspect;
+mod journal;
 mod node;
 mod plan;
 mod policy;
+mod resume;
 mod run;
 mod runtime;
 mod shape;
 mod shared;
 pub mod store;
+mod stored_run;
 mod stream;
 mod token;
 
 pub use builder::Graph;
+pub use checkpoint_error::{CheckpointError, MismatchError};
 pub use compiled::CompiledGraph;
 pub use context::NodeContext;
 pub use engine::STEPS_PER_POLL_MAX;
@@ -55,6 +60,7 @@ pub use fault::{CompileError, GraphFault, NamedBy};
 pub use inspect::{Inspection, LeadsTo, NodeInfo};
 pub use node::{IntoNode, IntoRouter};
 pub use policy::{FailedAttempt, Policy, Retry};
+pub use resume::Resume;
 pub use run::{MAX_ITERATIONS_DEFAULT, RunFuture, RunOptions};
 pub use shape::END;
 pub use stream::{RunStream, RunUpdate, STREAM_CAPACITY};

@@ -7,7 +7,9 @@ use crate::context::NodeContext;
 use crate::shape::Target;
 use pin_project_lite::pin_project;
 use pleach_core::{BoxError, BoxFuture};
-use std::any::{Any, TypeId, type_name};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::any::{TypeId, type_name};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -136,10 +138,14 @@ fn look_up(answer: &str, declared: &[Declared]) -> Answer {
     declared.iter().find(|one| *one.name == *answer).map(|one| one.to).ok_or_else(|| answer.to_string())
 }
 
-/// What a node recorded to be undone by.
-pub(crate) type Payload = Box<dyn Any + Send>;
+/// What a node recorded to be undone by: JSON, so that it can be stored with the step.
+pub(crate) struct Payload {
+    pub(crate) json: Box<RawValue>,
+    pub(crate) type_id: TypeId,
+    pub(crate) type_name: &'static str,
+}
 
-type UndoCall = dyn Fn(NodeContext, Payload) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
+type UndoCall = dyn Fn(NodeContext, &RawValue) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
 
 /// The undo of a node, for payloads of one type.
 pub(crate) struct Undo {
@@ -151,15 +157,15 @@ pub(crate) struct Undo {
 impl Undo {
     pub(crate) fn new<P, F, Fut, E>(undo: F) -> Self
     where
-        P: Send + 'static,
+        P: DeserializeOwned + Send + 'static,
         F: Fn(NodeContext, P) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let call = move |cx, payload: Payload| -> BoxFuture<'static, Result<(), BoxError>> {
-            match payload.downcast::<P>() {
-                Ok(payload) => Box::pin(Converted { future: undo(cx, *payload) }),
-                Err(_) => Box::pin(async { Err("the payload is of another type than the undo takes".into()) }),
+        let call = move |cx, payload: &RawValue| -> BoxFuture<'static, Result<(), BoxError>> {
+            match serde_json::from_str::<P>(payload.get()) {
+                Ok(payload) => Box::pin(Converted { future: undo(cx, payload) }),
+                Err(error) => Box::pin(async move { Err(format!("what its node recorded cannot be read: {error}").into()) }),
             }
         };
         Self { payload: TypeId::of::<P>(), payload_name: type_name::<P>(), call: Box::new(call) }

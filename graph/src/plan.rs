@@ -4,6 +4,7 @@ use crate::node::{Call, Declared, Route, Undo};
 use crate::policy::Policy;
 use crate::shape::{Shape, Target};
 use crate::{FanOut, GraphFault};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A compiled graph.
@@ -17,6 +18,10 @@ pub(crate) struct Plan<S> {
     /// Whether a way leads to a node from the entry.
     pub(crate) reached: Vec<bool>,
     pub(crate) needs: Needs,
+    /// The undos of its nodes, those inside its subgraphs included.
+    pub(crate) undos: HashMap<String, Arc<Undo>>,
+    /// The ids of all of these nodes.
+    pub(crate) all_ids: Vec<String>,
     pub(crate) fingerprint: String,
     pub(crate) warnings: Vec<GraphFault>,
 }

@@ -8,6 +8,7 @@ use crate::events::{Hooks, RunEvent};
 use crate::fault::nearest;
 use crate::plan::Plan;
 use crate::shared::{Aside, Listener, More, RunWide, Shared};
+use crate::stored_run::{Drive, StoredOptions};
 use crate::stream::RunStream;
 use pleach_core::{CancelToken, Runtime, Scope};
 use std::any::Any;
@@ -25,7 +26,9 @@ pub const MAX_ITERATIONS_DEFAULT: u64 = 1_000;
 #[must_use = "a run starts when it is awaited"]
 pub struct RunOptions<'a, S> {
     graph: CompiledGraph<S>,
-    state: S,
+    /// What it begins with; a run that is resumed has it in its store.
+    state: Option<S>,
+    stored: Option<Box<StoredOptions<S>>>,
     visits_max: u64,
     steps_per_poll: u32,
     keep: Option<fn(&S) -> S>,
@@ -44,9 +47,18 @@ struct Anchors<'a> {
 }
 
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
-    pub(crate) fn new(graph: CompiledGraph<S>, state: S) -> Self {
+    pub(crate) fn new(graph: CompiledGraph<S>, state: Option<S>) -> Self {
         let (visits_max, steps_per_poll) = (MAX_ITERATIONS_DEFAULT, STEPS_PER_POLL_MAX);
-        Self { graph, state, visits_max, steps_per_poll, keep: None, hooks: None, anchors: None, more: None }
+        Self { graph, state, stored: None, visits_max, steps_per_poll, keep: None, hooks: None, anchors: None, more: None }
+    }
+
+    pub(crate) fn stored(mut self, stored: StoredOptions<S>) -> Self {
+        self.stored = Some(Box::new(stored));
+        self
+    }
+
+    pub(crate) fn stored_mut(&mut self) -> Option<&mut StoredOptions<S>> {
+        self.stored.as_deref_mut()
     }
 
     fn anchors(&mut self) -> &mut Anchors<'a> {
@@ -153,25 +165,36 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             ..RunWide::default()
         };
         let (mut start, mut scope) = (plan.shape.entry, None);
-        if self.anchors.is_some() || plan.needs.runtime {
-            match tie(plan, &run, *self.anchors.unwrap_or_default()) {
+        if self.anchors.is_some() || plan.needs.runtime || self.stored.is_some() {
+            match tie(plan, &run, *self.anchors.unwrap_or_default(), self.stored.is_some()) {
                 Ok((at, within)) => (start, scope) = (at, within),
-                Err(fault) => return RunFuture(Place::NotStarted(Some(RunError::new(fault, Some(self.state))))),
+                Err(fault) => return RunFuture(Place::NotStarted(Some(RunError::new(fault, self.state)))),
             }
         }
         let shared = Shared::of_run(Arc::clone(&plan.names), run);
-        let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll };
+        let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, ledger: None };
+        let state = match (self.stored, self.state) {
+            (None, Some(state)) => state,
+            (stored, state) => {
+                let drive = Drive::opening(self.graph.plan, shared, setup, state, stored);
+                return RunFuture(match scope {
+                    Some(scope) => Place::Elsewhere(driven::launch(scope, drive)),
+                    None => Place::Stored(Box::new(drive)),
+                });
+            }
+        };
         // Two ways and not one `match`, so that the usual engine is built where it will lie.
         if let Some(scope) = scope {
-            return RunFuture(Place::Elsewhere(driven::launch(scope, Engine::new(self.graph.plan, shared, setup, self.state))));
+            let drive = Drive::Running(Engine::new(self.graph.plan, shared, setup, state));
+            return RunFuture(Place::Elsewhere(driven::launch(scope, drive)));
         }
-        RunFuture(Place::Here(Engine::new(self.graph.plan, shared, setup, self.state)))
+        RunFuture(Place::Here(Engine::new(self.graph.plan, shared, setup, state)))
     }
 }
 
 /// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to
 /// run in one.
-fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
+fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>, is_stored: bool) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
     let Anchors { from, timeout, token, scope } = anchors;
     let start = match from {
         None => plan.shape.entry,
@@ -188,7 +211,7 @@ fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>) -> Result<(u32, O
     if let Some(above) = &above {
         run.more().runtime.get_or_init(|| Arc::clone(above.runtime()));
     }
-    if plan.needs.runtime || timeout.is_some() {
+    if plan.needs.runtime || timeout.is_some() || is_stored {
         run.runtime()?;
     }
     let token = match (above, timeout) {
@@ -254,6 +277,7 @@ pub struct RunFuture<S>(Place<S>);
 
 enum Place<S> {
     Here(Engine<S>),
+    Stored(Box<Drive<S>>),
     Elsewhere(Elsewhere<S>),
     NotStarted(Option<RunError<S>>),
 }
@@ -267,6 +291,7 @@ impl<S: Send + 'static> Future for RunFuture<S> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         match &mut self.get_mut().0 {
             Place::Here(engine) => Pin::new(engine).poll(cx),
+            Place::Stored(drive) => drive.poll(cx),
             Place::Elsewhere(elsewhere) => elsewhere.poll(cx),
             Place::NotStarted(error) => Poll::Ready(Err(error.take().expect("polled after its end"))),
         }

@@ -6,10 +6,12 @@
 
 use crate::error::RunFault;
 use crate::events::{Emission, Visit};
-use crate::node::{Payload, Undo};
+use crate::journal::Journal;
+use crate::node::Undo;
 use crate::runtime;
 use crate::token::TokenId;
 use pleach_core::{CancelToken, Cause, Instant, Reason, Runtime, Scope};
+use serde_json::value::RawValue;
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -42,6 +44,8 @@ pub(crate) struct More {
     pub(crate) listener: Option<Listener>,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
+    /// The log of a run that is stored.
+    pub(crate) journal: OnceLock<Arc<Journal>>,
     undos: Mutex<Vec<Undoable>>,
 }
 
@@ -56,10 +60,9 @@ pub(crate) enum Aside {
 
 /// A committed node that can be undone.
 pub(crate) struct Undoable {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) node: u32,
+    pub(crate) name: Arc<str>,
     pub(crate) undo: Arc<Undo>,
-    pub(crate) payload: Payload,
+    pub(crate) payload: Box<RawValue>,
     pub(crate) token: TokenId,
     pub(crate) iteration: u64,
 }
@@ -100,6 +103,10 @@ impl Shared {
 impl RunWide {
     pub(crate) fn more(&self) -> &More {
         self.more.get_or_init(Box::default)
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+        self.more.get()?.journal.get()
     }
 
     #[inline]

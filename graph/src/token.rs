@@ -3,6 +3,7 @@
 //! A token's id is the sequence of the commit that placed it, and its branch. So it is new for each turn of a loop and for each
 //! fork, and the same for every attempt at one node: which is what an idempotency key must be.
 
+use crate::store::Fork;
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,6 +47,18 @@ impl BranchPath {
 
     pub(crate) fn branch_of(fan_out: &Arc<FanOutAt>, branch: u32) -> Self {
         Self { fan_out: Some(Arc::clone(fan_out)), branch }
+    }
+
+    /// The path as records have it.
+    pub(crate) fn forks(&self) -> Vec<Fork> {
+        let mut forks = Vec::new();
+        let mut at = self;
+        while let Some(fan_out) = &at.fan_out {
+            forks.push(Fork { sequence: fan_out.fork, branch: at.branch });
+            at = &fan_out.outer;
+        }
+        forks.reverse();
+        forks
     }
 
     /// The numbers of the branches, the outermost first; empty outside of any fan-out.

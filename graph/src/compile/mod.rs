@@ -19,6 +19,7 @@ use crate::policy::{Policy, Retry};
 use crate::shape::{Shape, Target};
 use frames::Frames;
 use names::Names;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, CompileError> {
@@ -57,9 +58,16 @@ pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<Compiled
         return Err(CompileError { graph: graph.name, faults });
     }
     let mut needs = Needs::default();
-    for inside in graph.nodes.iter().filter_map(|draft| draft.subgraph.as_ref()) {
+    let (mut undos, mut all_ids) = (HashMap::new(), shape.ids.iter().map(|id| id.to_string()).collect::<Vec<_>>());
+    for (draft, inside) in graph.nodes.iter().filter_map(|draft| Some((draft, draft.subgraph.as_ref()?))) {
         needs.runtime |= inside.needs.runtime;
         needs.threads |= inside.needs.threads;
+        undos.extend(inside.undos.iter().map(|(id, undo)| (format!("{}/{id}", draft.id), Arc::clone(undo))));
+        all_ids.extend(inside.ids.iter().map(|id| format!("{}/{id}", draft.id)));
+    }
+    for (id, care) in shape.ids.iter().zip(&cares) {
+        let undo = care.as_ref().and_then(|care| care.undo.clone());
+        undos.extend(undo.map(|undo| (id.to_string(), undo)));
     }
     let drafts = graph.nodes.into_iter().zip(ways).zip(cares);
     // What is sound has a way out of every node that can be reached; the others are never entered.
@@ -72,7 +80,8 @@ pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<Compiled
     stops.iter().for_each(|stop| needs.add(stop));
     let fingerprint = inspect::fingerprint(&shape, &stops);
     let names = shape.ids.iter().cloned().collect();
-    Ok(CompiledGraph::new(Plan { name: graph.name, shape, names, stops, fan_outs, reached, needs, fingerprint, warnings }))
+    let name = graph.name;
+    Ok(CompiledGraph::new(Plan { name, shape, names, stops, fan_outs, reached, needs, undos, all_ids, fingerprint, warnings }))
 }
 
 /// The edges of each node.

@@ -50,15 +50,33 @@ pub(super) struct Open<S> {
     pub(super) spawned: bool,
     /// The state before it.
     pub(super) before: S,
-    /// The states of branches of a `map` that have not started.
+    /// The states of branches of a `map` that are still to be started.
     pub(super) items: Option<vec::IntoIter<S>>,
     pub(super) total: usize,
+    /// The next to be started, if it was not restored.
     pub(super) started: usize,
     pub(super) running: usize,
+    /// The branches of a resumed run that need no start, in order, from `started` on.
+    pub(super) restored: Vec<usize>,
     /// How the branches ended, in the order in which they were declared.
     pub(super) ended: Vec<Option<Outcome<S>>>,
     pub(super) first_error: Option<RunError<S>>,
     pub(super) timer: Option<BoxFuture<'static, ()>>,
+}
+
+impl<S> Open<S> {
+    /// How many branches have not been started.
+    pub(super) fn unstarted(&self) -> usize {
+        self.total - self.started - self.restored.len()
+    }
+
+    /// Passes over branches that an earlier process started.
+    pub(super) fn skip_restored(&mut self) {
+        while self.restored.first() == Some(&self.started) {
+            self.restored.remove(0);
+            self.started += 1;
+        }
+    }
 }
 
 impl<S> Branches<S> {
@@ -87,7 +105,7 @@ impl<S> Branches<S> {
     }
 
     /// Adds a lane, which can go on at once.
-    pub(super) fn add(&mut self, lane: Lane<S>) {
+    pub(super) fn add(&mut self, lane: Lane<S>) -> usize {
         let place = self.free.pop().unwrap_or(self.lanes.len());
         if place == self.lanes.len() {
             self.lanes.push(Some(lane));
@@ -95,6 +113,7 @@ impl<S> Branches<S> {
             self.lanes[place] = Some(lane);
         }
         self.queue.push_back(place + 1);
+        place + 1
     }
 
     pub(super) fn lane(&mut self, number: usize) -> Option<&mut Lane<S>> {

@@ -12,6 +12,7 @@ use crate::error::{During, MergeError, NodeError, RunError, RunFault};
 use crate::events::{self, RunEvent};
 use crate::fan_out::Merge;
 use crate::plan::{Fork, Heads, Plan, Way};
+use crate::shape::Target;
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{Cause, Elapsed, Reason, catch_panic};
 use std::num::NonZeroU32;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What follows an end.
-enum Rise<S> {
+pub(super) enum Rise<S> {
     /// Nothing for now.
     Stay,
     /// This lane has ended as well, so.
@@ -28,7 +29,7 @@ enum Rise<S> {
     Over(Outcome<S>),
 }
 
-fn fork_of<S>(plan: &Plan<S>, node: u32) -> &Fork<S> {
+pub(super) fn fork_of<S>(plan: &Plan<S>, node: u32) -> &Fork<S> {
     match &plan.stops[node as usize].way {
         Way::Fork(fork) => fork,
         _ => unreachable!("only a node with a fan-out forks"),
@@ -69,8 +70,8 @@ impl<S: Send + 'static> Engine<S> {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Turn::Forks(sequence) => {
-                    let rise = self.fork_from(plan, number, sequence);
+                Turn::Forks(sequence, items) => {
+                    let rise = self.fork_from(plan, number, sequence, items);
                     self.climb(plan, rise)
                 }
                 Turn::Arrived => self.climb(plan, Rise::To(number, Ok(()))),
@@ -84,13 +85,13 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// The root lane forks. `Some` if that ended the run.
-    pub(super) fn fork(&mut self, sequence: u64) -> Option<Outcome<S>> {
+    pub(super) fn fork(&mut self, sequence: u64, items: Option<Vec<S>>) -> Option<Outcome<S>> {
         let plan = &*Arc::clone(&self.plan);
-        let rise = self.fork_from(plan, ROOT, sequence);
+        let rise = self.fork_from(plan, ROOT, sequence, items);
         self.climb(plan, rise)
     }
 
-    fn lane(&mut self, number: usize) -> &mut Lane<S> {
+    pub(super) fn lane(&mut self, number: usize) -> &mut Lane<S> {
         if number == ROOT {
             return &mut self.root;
         }
@@ -98,34 +99,54 @@ impl<S: Send + 'static> Engine<S> {
         lane.expect("a lane lives until it has ended")
     }
 
-    fn opened(&mut self, place: usize) -> &mut Open<S> {
+    pub(super) fn opened(&mut self, place: usize) -> &mut Open<S> {
         let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
         open.expect("a fan-out is open until all its branches have ended")
     }
 
     /// Fans out from a lane whose node is done.
-    fn fork_from(&mut self, plan: &Plan<S>, parent: usize, sequence: u64) -> Rise<S> {
+    fn fork_from(&mut self, plan: &Plan<S>, parent: usize, sequence: u64, items: Option<Vec<S>>) -> Rise<S> {
+        let items = items.map(|items| (items.len(), items));
+        let place = match self.open_fan_out(plan, parent, sequence, items) {
+            Ok(place) => place,
+            Err(error) => return Rise::To(parent, Err(error)),
+        };
+        if let Some(hooks) = &self.driver.hooks
+            && let Some(Open { node, total, before, .. }) = self.branches.as_mut().and_then(|branches| branches.opened(place))
+        {
+            let node = self.driver.shared.name(*node);
+            hooks.call(&RunEvent::Forked { node, branches: *total, state: before });
+        }
+        self.start_branches(plan, place)
+    }
+
+    /// Opens a fan-out, with no branch started, and gives its place. Of a `map` it may be known how many branches there are, and the states
+    /// of those that are to be started.
+    pub(super) fn open_fan_out(
+        &mut self,
+        plan: &Plan<S>,
+        parent: usize,
+        sequence: u64,
+        items: Option<(usize, Vec<S>)>,
+    ) -> Result<usize, RunError<S>> {
         let lane = self.lane(parent);
         let (node, path) = (lane.at, lane.path.fan_out(sequence));
         let before = lane.state.take().expect("a lane that forks has its state");
         let Fork { heads, options, .. } = fork_of(plan, node);
         let spawned = lane.spawned || options.spawned;
-        let (total, items) = match heads {
-            Heads::Each(heads, _) => (heads.len(), None),
-            Heads::Map(_, items) => match catch_panic(|| items(&before)) {
+        let (total, items) = match (heads, items) {
+            (Heads::Each(heads, _), _) => (heads.len(), None),
+            (Heads::Map(..), Some((total, items))) => (total, Some(items.into_iter())),
+            (Heads::Map(_, items), None) => match catch_panic(|| items(&before)) {
                 Ok(items) => (items.len(), Some(items.into_iter())),
-                Err(reason) => return Rise::To(parent, Err(self.panicked(node, During::Split, &reason, Some(before)))),
+                Err(reason) => return Err(self.panicked(node, During::Split, &reason, Some(before))),
             },
         };
         let timer = match options.timeout.map(|timeout| (timeout, self.driver.shared.run().runtime())) {
             None => None,
             Some((timeout, Ok(runtime))) => Some(runtime.sleep_until(runtime.now() + timeout)),
-            Some((_, Err(fault))) => return Rise::To(parent, Err(RunError::new(fault, Some(before)))),
+            Some((_, Err(fault))) => return Err(RunError::new(fault, Some(before))),
         };
-        if let Some(hooks) = &self.driver.hooks {
-            let node = self.driver.shared.name(node);
-            hooks.call(&RunEvent::Forked { node, branches: total, state: &before });
-        }
         let ended = (0..total).map(|_| None).collect();
         let open = Open {
             node,
@@ -138,26 +159,35 @@ impl<S: Send + 'static> Engine<S> {
             total,
             started: 0,
             running: 0,
+            restored: Vec::new(),
             ended,
             first_error: None,
             timer,
         };
-        let at_once = options.limit.unwrap_or(total).min(total);
-        let branches = self.branches.get_or_insert_with(Branches::new);
-        branches.reserve(at_once);
-        let place = branches.open(open);
+        let place = self.branches.get_or_insert_with(Branches::new).open(open);
         self.lane(parent).phase = Phase::Forked(place);
+        Ok(place)
+    }
+
+    /// Starts as many branches as may run at a time, or joins those that have all ended.
+    pub(super) fn start_branches(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+        let open = self.opened(place);
+        let limit = fork_of(plan, open.node).options.limit.unwrap_or(open.total);
+        let at_once = limit.saturating_sub(open.running).min(open.unstarted());
+        self.branches.get_or_insert_with(Branches::new).reserve(at_once);
         for _ in 0..at_once {
             if let Err(error) = self.start_branch(plan, place) {
                 return self.fail_fan_out(place, error);
             }
         }
-        if total == 0 { self.join(plan, place) } else { Rise::Stay }
+        let open = self.opened(place);
+        if open.running == 0 && open.unstarted() == 0 { self.join(plan, place) } else { Rise::Stay }
     }
 
     /// Starts the next branch of a fan-out.
     fn start_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<(), RunError<S>> {
         let open = self.opened(place);
+        open.skip_restored();
         let (node, sequence, branch) = (open.node, open.sequence, open.started);
         let Fork { heads, join, .. } = fork_of(plan, node);
         let (head, state) = match heads {
@@ -175,7 +205,7 @@ impl<S: Send + 'static> Engine<S> {
         open.running += 1;
         let branch = branch as u32;
         let path = BranchPath::branch_of(&open.path, branch);
-        let mut lane = Lane::new(head, state, TokenId { sequence, branch }, path, *join);
+        let mut lane = Lane::new(head, Some(state), TokenId { sequence, branch }, path, *join);
         lane.home = NonZeroU32::new(place as u32 + 1);
         lane.spawned = open.spawned;
         self.branches.get_or_insert_with(Branches::new).add(lane);
@@ -183,7 +213,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Goes up from an end until nothing more follows. `Some` if the run has ended.
-    fn climb(&mut self, plan: &Plan<S>, mut rise: Rise<S>) -> Option<Outcome<S>> {
+    pub(super) fn climb(&mut self, plan: &Plan<S>, mut rise: Rise<S>) -> Option<Outcome<S>> {
         loop {
             rise = match rise {
                 Rise::Stay => return None,
@@ -202,6 +232,11 @@ impl<S: Send + 'static> Engine<S> {
             }
             ended => ended,
         };
+        if let Err(error) = &ended
+            && let Err(fault) = self.write_down_failure(plan, number, error)
+        {
+            return Rise::Over(Err(RunError::new(fault, None)));
+        }
         let lane = self.branches.as_mut().and_then(|branches| branches.end(number));
         let ((place, branch), state) = lane.expect("a lane that is not the root belongs to a fan-out");
         let branch = branch as usize;
@@ -209,8 +244,10 @@ impl<S: Send + 'static> Engine<S> {
         let options = &fork_of(plan, node).options;
         let ended = match ended {
             Ok(()) => {
-                // The commit of its arrival.
-                self.driver.shared.run().next_sequence();
+                if self.driver.ledger.is_none() {
+                    // The commit of its arrival.
+                    self.driver.shared.run().next_sequence();
+                }
                 Ok(state.expect("a lane that arrived has its state"))
             }
             Err(mut error) => {
@@ -231,7 +268,7 @@ impl<S: Send + 'static> Engine<S> {
             }
             (ended, _) => open.ended[branch] = Some(ended),
         }
-        match (open.started < open.total, open.running) {
+        match (open.unstarted() > 0, open.running) {
             (true, _) => self.start_branch(plan, place).map_or_else(|error| self.fail_fan_out(place, error), |()| Rise::Stay),
             (false, 0) => self.join(plan, place),
             (false, _) => Rise::Stay,
@@ -267,16 +304,42 @@ impl<S: Send + 'static> Engine<S> {
         if let Some(hooks) = &self.driver.hooks {
             hooks.call(&RunEvent::Joined { node: self.driver.shared.name(node), state: &merged });
         }
-        let sequence = self.driver.shared.run().next_sequence();
-        let lane = self.lane(parent);
-        lane.state = Some(merged);
-        if lane.place(*join, sequence) {
-            return Rise::To(parent, Ok(()));
+        match self.commit_merged(parent, merged, *join) {
+            Ok(true) => return Rise::To(parent, Ok(())),
+            Ok(false) => {}
+            Err(error) => return Rise::To(parent, Err(error)),
         }
         if let Some(branches) = self.branches.as_mut().filter(|_| parent != ROOT) {
             branches.queue.push_back(parent);
         }
         Rise::Stay
+    }
+
+    /// The lane that forked goes on with the merged state. Whether it has arrived.
+    fn commit_merged(&mut self, parent: usize, merged: S, join: Target) -> Result<bool, RunError<S>> {
+        let is_stored = self.driver.ledger.is_some();
+        let sequence = if is_stored { 0 } else { self.driver.shared.run().next_sequence() };
+        let Self { driver, root, branches, .. } = self;
+        let lane = match branches.as_mut().filter(|_| parent != ROOT) {
+            Some(branches) => branches.lane(parent).expect("a lane lives until it has ended"),
+            None => root,
+        };
+        lane.state = Some(merged);
+        if is_stored { driver.commit_join(lane, join) } else { Ok(lane.place(join, sequence)) }
+    }
+
+    /// A stored run remembers which branches failed, where the others go on: they are not run again.
+    fn write_down_failure(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) -> Result<(), RunFault> {
+        let Self { driver, branches, .. } = self;
+        let Some(branches) = branches.as_mut().filter(|_| driver.ledger.is_some()) else { return Ok(()) };
+        let place = branches.lane(number).and_then(|lane| lane.home).map_or(0, |home| home.get() as usize - 1);
+        let Some(node) = branches.opened(place).map(|open| open.node) else { return Ok(()) };
+        let options = &fork_of(plan, node).options;
+        let goes_on = !options.fail_fast || matches!(options.merge, Merge::Results(_));
+        match branches.lane(number).filter(|_| goes_on) {
+            Some(lane) => driver.submit_failed_branch(lane, error.fault()),
+            None => Ok(()),
+        }
     }
 
     fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {

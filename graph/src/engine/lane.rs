@@ -2,10 +2,12 @@
 
 use super::spawned::Spawned;
 use crate::context::UndoSlot;
+use crate::error::RunError;
+use crate::journal::notes::Notes;
 use crate::node::NodeFuture;
 use crate::shape::Target;
 use crate::token::{BranchPath, TokenId};
-use pleach_core::{BoxFuture, Elapsed, Reason, catch_panic};
+use pleach_core::{BoxFuture, Elapsed, Instant, Reason, catch_panic};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,6 +32,16 @@ pub(super) struct Lane<S> {
     pub(super) home: Option<NonZeroU32>,
     /// Its nodes run as tasks of their own.
     pub(super) spawned: bool,
+    /// What was written down during this visit, where somebody may want to know.
+    pub(super) trail: Option<Box<Trail>>,
+}
+
+/// What a lane knows of the visit that it is at.
+#[derive(Default)]
+pub(super) struct Trail {
+    pub(super) notes: Arc<Notes>,
+    /// The state before the node, as it is stored.
+    pub(super) before: Option<Vec<u8>>,
 }
 
 pub(super) enum Phase<S> {
@@ -42,6 +54,28 @@ pub(super) enum Phase<S> {
     Waiting(BoxFuture<'static, ()>),
     /// Until its fan-out is joined.
     Forked(usize),
+    /// Until what it wrote down is durable.
+    Committing(Box<Committing<S>>),
+    /// After a node that is done, before its router: so a run is resumed whose router had failed.
+    Leaving,
+    /// It had arrived before the run was resumed.
+    Ended,
+}
+
+/// What was written down, and what follows.
+pub(super) struct Committing<S> {
+    pub(super) sequence: u64,
+    pub(super) then: Then<S>,
+}
+
+pub(super) enum Then<S> {
+    /// On to the next node, or to the end.
+    Place(Target),
+    /// Branches begin, those of a `map` with these states.
+    Fork(Option<Vec<S>>),
+    /// Another attempt, at this time.
+    TryAgain(Option<Instant>),
+    Fail(RunError<S>),
 }
 
 /// An attempt that has not ended at once.
@@ -65,11 +99,11 @@ pub(super) enum Work<S> {
 pub(super) type Ended<S> = Result<S, Reason>;
 
 impl<S: Send + 'static> Lane<S> {
-    pub(super) fn new(at: u32, state: S, token: TokenId, path: BranchPath, join: Target) -> Self {
+    pub(super) fn new(at: u32, state: Option<S>, token: TokenId, path: BranchPath, join: Target) -> Self {
         Self {
             phase: Phase::Start,
             at,
-            state: Some(state),
+            state,
             kept: None,
             attempt: 1,
             iteration: 0,
@@ -78,6 +112,7 @@ impl<S: Send + 'static> Lane<S> {
             join,
             home: None,
             spawned: false,
+            trail: None,
         }
     }
 
@@ -97,6 +132,11 @@ impl<S: Send + 'static> Lane<S> {
     /// The state before the node, if it was kept.
     pub(super) fn take_kept(&mut self) -> Option<S> {
         self.kept.take().map(|kept| *kept)
+    }
+
+    /// Whether its node does nothing but wait for an answer, a signal or a time.
+    pub(super) fn is_parked(&self) -> bool {
+        self.is_executing() && self.trail.as_ref().is_some_and(|trail| trail.notes.is_parked())
     }
 
     pub(super) fn is_executing(&self) -> bool {
@@ -139,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_lane_is_small() {
-        assert!(size_of::<Lane<[u64; 2]>>() <= 128, "{}", size_of::<Lane<[u64; 2]>>());
+        assert!(size_of::<Lane<[u64; 2]>>() <= 136, "{}", size_of::<Lane<[u64; 2]>>());
         assert_eq!(size_of::<Option<Lane<[u64; 2]>>>(), size_of::<Lane<[u64; 2]>>());
     }
 }

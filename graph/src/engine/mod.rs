@@ -10,30 +10,38 @@
 //! 5. When the engine waits, every lane has left a waker, and the token of the run has one too.
 
 mod branches;
+mod ending;
 mod forks;
 mod lane;
+pub(crate) mod ledger;
+mod restore;
 mod spawned;
 mod sprint;
 mod step;
 pub(crate) mod subgraph;
 mod undo;
+mod undo_stored;
 mod wakeups;
+mod writing;
 
 use crate::error::{During, PanicError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent};
+use crate::journal::notes::Notes;
+use crate::journal::scribe::Scribe;
 use crate::plan::Plan;
 use crate::shape::Target;
 use crate::shared::{Aside, Shared};
 use crate::token::{BranchPath, TokenId};
 use branches::Branches;
+use ending::Stage;
 use lane::{Lane, Phase};
+use ledger::Ledger;
 use pleach_core::{Cancelled, Cause, Reason, catch_panic};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use step::{Driver, Turn};
-use undo::Undoing;
 
 /// How many nodes a run visits before it lets others run, if none of them waits.
 pub const STEPS_PER_POLL_MAX: u32 = 256;
@@ -51,7 +59,12 @@ pub(crate) struct Engine<S> {
     /// There is something in it once the run has fanned out.
     branches: Option<Box<Branches<S>>>,
     cancelled: Option<Cancelled>,
-    undoing: Option<Box<Undoing<S>>>,
+    /// What follows the last step; in a box, since most runs are far from it.
+    stage: Option<Box<Stage<S>>>,
+    /// Writes down what happens, at the root of a stored run.
+    scribe: Option<Box<Scribe>>,
+    /// Inside a subgraph: the notes of the node that it is.
+    outer_notes: Option<Arc<Notes>>,
     steps_per_poll: u32,
     panics: Vec<PanicError>,
 }
@@ -65,32 +78,43 @@ pub(crate) struct Setup<S> {
     pub(crate) hooks: Option<Hooks<S>>,
     pub(crate) keep: Option<fn(&S) -> S>,
     pub(crate) steps_per_poll: u32,
+    pub(crate) ledger: Option<Ledger<S>>,
 }
 
 impl<S: Send + 'static> Engine<S> {
     // Built where it will lie, rather than moved there.
     #[inline(always)]
     pub(crate) fn new(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: S) -> Self {
+        // That of a stored run is its first record.
         let sequence = shared.run().next_sequence();
+        Self::with(plan, shared, setup, Some(state), sequence)
+    }
+
+    /// A run that is stored; a new one has its state, one that is resumed is still to be restored.
+    pub(crate) fn stored(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: Option<S>, scribe: Scribe) -> Self {
+        let mut engine = Self::with(plan, shared, setup, state, 1);
+        engine.scribe = Some(Box::new(scribe));
+        engine
+    }
+
+    #[inline(always)]
+    fn with(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: Option<S>, sequence: u64) -> Self {
         let root = Lane::new(setup.start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End);
-        let driver = Driver { shared: Arc::new(shared), hooks: setup.hooks, keep: setup.keep, share: 0 };
+        let Setup { hooks, keep, ledger, .. } = setup;
+        let is_watched = hooks.is_some() || keep.is_some() || ledger.is_some() || shared.is_subgraph();
+        let driver = Driver { shared: Arc::new(shared), hooks, keep, ledger, is_watched, share: 0 };
         Self {
             plan,
             driver,
             root,
             branches: None,
             cancelled: None,
-            undoing: None,
+            stage: None,
+            scribe: None,
+            outer_notes: None,
             steps_per_poll: setup.steps_per_poll,
             panics: Vec::new(),
         }
-    }
-
-    pub(crate) fn of_subgraph(plan: Arc<Plan<S>>, shared: Shared, branch: &BranchPath, state: S) -> Self {
-        let setup = Setup { start: plan.shape.entry, hooks: None, keep: None, steps_per_poll: STEPS_PER_POLL_MAX };
-        let mut engine = Self::new(plan, shared, setup, state);
-        engine.root.path = BranchPath::branch_of(&branch.fan_out(engine.root.token.sequence), 0);
-        engine
     }
 
     fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
@@ -100,24 +124,40 @@ impl<S: Send + 'static> Engine<S> {
             return Poll::Ready(Err(self.cut_off(cause)));
         }
         self.driver.share = self.steps_per_poll;
-        // Even if no fan-out is open: the next one may open in this poll, and what an earlier one left would keep it asleep.
-        if let Some(branches) = &mut self.branches {
-            branches.queue_what_waits(cx.waker());
+        loop {
+            // Even if no fan-out is open: the next one may open in this poll, and what an earlier one left would keep it asleep.
+            if let Some(branches) = &mut self.branches {
+                branches.queue_what_waits(cx.waker());
+            }
+            if let Poll::Ready(outcome) = std::task::ready!(self.poll_lanes(cx)) {
+                return Poll::Ready(outcome);
+            }
+            match self.poll_scribe(cx) {
+                Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(None) => {}
+                Poll::Pending => break,
+            }
         }
+        self.wait_for_cancel(cx)
+    }
+
+    /// Takes every lane as far as it goes. Pending if there is more to do, and the task is woken; ready with pending when all of them wait.
+    fn poll_lanes(&mut self, cx: &mut Context<'_>) -> Poll<Poll<Outcome<S>>> {
         loop {
             let ended = if self.is_forked() {
                 match self.poll_branches(cx) {
                     Poll::Ready(ended) => ended,
-                    Poll::Pending => break,
+                    Poll::Pending => return Poll::Ready(Poll::Pending),
                 }
             } else {
                 match self.driver.advance(&self.plan, &mut self.root, cx) {
                     Turn::Arrived => {
-                        return Poll::Ready(Ok(self.root.state.take().expect("a lane that arrived has its state")));
+                        let state = self.root.state.take().expect("a lane that arrived has its state");
+                        return Poll::Ready(Poll::Ready(Ok(state)));
                     }
-                    Turn::Failed(error) => return Poll::Ready(Err(error)),
-                    Turn::Forks(sequence) => self.fork(sequence),
-                    Turn::Waits => break,
+                    Turn::Failed(error) => return Poll::Ready(Poll::Ready(Err(error))),
+                    Turn::Forks(sequence, items) => self.fork(sequence, items),
+                    Turn::Waits => return Poll::Ready(Poll::Pending),
                     Turn::Spent => {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -125,10 +165,9 @@ impl<S: Send + 'static> Engine<S> {
                 }
             };
             if let Some(outcome) = ended {
-                return Poll::Ready(outcome);
+                return Poll::Ready(Poll::Ready(outcome));
             }
         }
-        self.wait_for_cancel(cx)
     }
 
     /// Before the run waits: whoever cancels it must wake it. A subgraph is cut off with the node that it is.
@@ -146,8 +185,8 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Ends the run where it is.
     pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
-        if let Some(undoing) = &mut self.undoing {
-            return undoing.cut_off(cause);
+        if let Some(error) = self.stage.as_mut().and_then(|stage| stage.cut_off(&cause)) {
+            return error;
         }
         let lane = self.foremost();
         let (node, was_executing) = (self.driver.shared.name(lane.at).to_string(), lane.is_executing());
@@ -198,30 +237,6 @@ impl<S: Send + 'static> Engine<S> {
             self.panics.push(PanicError::new(self.driver.shared.name(at).to_string(), during, reason));
         }
     }
-
-    /// The run has ended: what is left of it is dropped, and undone if that is due.
-    fn end(&mut self, outcome: Outcome<S>) -> Poll<Outcome<S>> {
-        match outcome {
-            Ok(state) => Poll::Ready(Ok(state)),
-            Err(mut error) => {
-                let cause = Cause::Because("the run failed".into());
-                let before = self.close_all(&cause);
-                let is_cut_short = error.fault().ends_run();
-                self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));
-                error.add_panics(&mut self.panics);
-                if self.driver.shared.is_subgraph() {
-                    return Poll::Ready(Err(error));
-                }
-                match Undoing::begin(&self.driver.shared, error) {
-                    Ok(undoing) => {
-                        self.undoing = Some(undoing);
-                        Poll::Pending
-                    }
-                    Err(error) => Poll::Ready(Err(error)),
-                }
-            }
-        }
-    }
 }
 
 /// Nothing in it is pinned in place: the futures of nodes have boxes of their own.
@@ -232,16 +247,13 @@ impl<S: Send + 'static> Future for Engine<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         let this = self.get_mut();
-        if this.undoing.is_none() {
+        if this.stage.is_none() {
             let outcome = std::task::ready!(this.poll_run(cx));
-            if let Poll::Ready(outcome) = this.end(outcome) {
+            if let Some(outcome) = this.end(outcome) {
                 return Poll::Ready(outcome);
             }
         }
-        match &mut this.undoing {
-            Some(undoing) => undoing.poll(cx).map(Err),
-            None => Poll::Pending,
-        }
+        this.poll_stage(cx)
     }
 }
 

@@ -14,7 +14,7 @@ impl<S: Send + 'static> Driver<S> {
     /// Whether a lane can take its next node the quick way.
     #[inline]
     pub(super) fn is_plain(&self, stop: &Stop<S>, lane: &Lane<S>) -> bool {
-        stop.care.is_none() && self.hooks.is_none() && self.keep.is_none() && !lane.spawned && !self.shared.is_subgraph()
+        stop.care.is_none() && !self.is_watched && !lane.spawned
     }
 
     /// Runs a lane through plain nodes until something else is in its way. `None` if the careful way goes on from there.
@@ -78,7 +78,7 @@ impl<S: Send + 'static> Driver<S> {
             }
             Sprint::Forks(sequence, state) => {
                 lane.state = Some(state);
-                Some(Turn::Forks(sequence))
+                Some(Turn::Forks(sequence, None))
             }
             Sprint::Waits(work) => {
                 lane.phase = Phase::Running(Running { work: Work::Here(work), besides: None });
@@ -88,7 +88,7 @@ impl<S: Send + 'static> Driver<S> {
                 lane.state = Some(state);
                 self.stopped(stop, lane)
             }
-            Sprint::Failed(reason) => self.failed(stop, lane, reason).unwrap_or_else(|error| Some(Turn::Failed(error))),
+            Sprint::Failed(reason) => self.failed(stop, lane, reason, None).unwrap_or_else(|error| Some(Turn::Failed(error))),
             Sprint::Lost(fault, state) => Some(Turn::Failed(RunError::new(fault, Some(state)))),
         }
     }

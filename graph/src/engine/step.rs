@@ -12,18 +12,19 @@
 //! ```
 
 use super::lane::{Besides, Ended, Lane, Phase, Running, Work};
+use super::ledger::Ledger;
 use super::spawned::{self, Spawned};
 use super::subgraph::{self, Left};
 use crate::context::{NodeContext, Rare, UndoSlot};
 use crate::error::{During, RouterError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent, Visit};
-use crate::node::{Call, Declared, Route};
+use crate::node::{Call, Declared, Payload, Route};
 use crate::plan::{Care, Plan, Stop, Way};
 use crate::policy::{FailedAttempt, Verdict};
 use crate::shape::Target;
 use crate::shared::{Aside, Shared, Undoable};
-use pleach_core::{BoxError, Reason, Refusal, catch_panic};
-use std::sync::Arc;
+use pleach_core::{BoxError, Instant, Reason, Refusal, catch_panic};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,11 +34,18 @@ pub(super) enum Turn<S> {
     Waits,
     /// It has had its share of this poll.
     Spent,
-    /// It fans out, and the commit of that was this one.
-    Forks(u64),
+    /// It fans out, and the commit of that was this one. The states that branches of a `map` begin with, if they are known already.
+    Forks(u64, Option<Vec<S>>),
     /// It is where it ends.
     Arrived,
     Failed(RunError<S>),
+}
+
+/// What follows a node.
+pub(super) enum Next<S> {
+    To(Target),
+    /// A fan-out, of a `map` with these states if they are known.
+    Fork(Option<Vec<S>>),
 }
 
 /// What a lane needs of its engine while it goes on.
@@ -46,6 +54,10 @@ pub(super) struct Driver<S> {
     pub(super) hooks: Option<Hooks<S>>,
     /// For `keep_state`: how.
     pub(super) keep: Option<fn(&S) -> S>,
+    /// Where a stored run writes its steps.
+    pub(super) ledger: Option<Ledger<S>>,
+    /// Whether somebody wants to know of every step.
+    pub(super) is_watched: bool,
     /// How many more nodes may be visited, or tried again, in this poll.
     pub(super) share: u32,
 }
@@ -69,7 +81,7 @@ impl<S: Send + 'static> Driver<S> {
                     if let Err(error) = self.enter(lane) {
                         return Turn::Failed(error);
                     }
-                    lane.phase = Phase::Attempt;
+                    lane.phase = self.before_attempt(lane);
                     continue;
                 }
                 Phase::Attempt => {
@@ -93,6 +105,17 @@ impl<S: Send + 'static> Driver<S> {
                     continue;
                 }
                 Phase::Forked(_) => return Turn::Waits,
+                Phase::Committing(_) => match self.poll_commit(lane, cx) {
+                    Poll::Pending => return Turn::Waits,
+                    Poll::Ready(Some(turn)) => return turn,
+                    Poll::Ready(None) => continue,
+                },
+                Phase::Ended => return Turn::Arrived,
+                Phase::Leaving => match self.leave(stop, lane, None) {
+                    Ok(None) => continue,
+                    Ok(Some(turn)) => return turn,
+                    Err(error) => return Turn::Failed(error),
+                },
             };
             let turn = match ended {
                 Poll::Pending => return Turn::Waits,
@@ -173,6 +196,12 @@ impl<S: Send + 'static> Driver<S> {
         }
         let undo = care.and_then(|care| care.undo.as_ref()).map(|_| Arc::new(UndoSlot::default()));
         rare.undo.clone_from(&undo);
+        if self.is_watched || care.is_some() {
+            let notes = &lane.trail.get_or_insert_default().notes;
+            notes.begin_attempt();
+            rare.notes = Some(Arc::clone(notes));
+            self.keep_stored(lane, &state);
+        }
         let work = match &stop.call {
             Call::State(call) => catch_panic(|| call(state)),
             Call::Context(call) => {
@@ -201,7 +230,7 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     pub(super) fn context(&self, lane: &Lane<S>, rare: Option<Rare>) -> NodeContext {
-        let rare = rare.filter(|rare| rare.deadline.is_some() || rare.undo.is_some());
+        let rare = rare.filter(|rare| rare.deadline.is_some() || rare.undo.is_some() || rare.notes.is_some());
         NodeContext {
             shared: Arc::clone(&self.shared),
             node: lane.at,
@@ -210,6 +239,7 @@ impl<S: Send + 'static> Driver<S> {
             token: lane.token,
             branch: lane.path.clone(),
             rare: rare.map(Box::new),
+            own_notes: OnceLock::new(),
         }
     }
 
@@ -222,7 +252,7 @@ impl<S: Send + 'static> Driver<S> {
                 lane.state = Some(state);
                 self.leave(stop, lane, undo)
             }
-            Err(reason) => self.failed(stop, lane, reason),
+            Err(reason) => self.failed(stop, lane, reason, undo),
         }
     }
 
@@ -231,6 +261,7 @@ impl<S: Send + 'static> Driver<S> {
         stop: &Stop<S>,
         lane: &mut Lane<S>,
         reason: Reason,
+        undo: Option<Arc<UndoSlot>>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let (halted, reason, escalates) = match subgraph::left(reason) {
             Left::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
@@ -240,7 +271,7 @@ impl<S: Send + 'static> Driver<S> {
         let outcome = || Err(Arc::clone(&reason));
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
         if let Some(fault) = halted {
-            return Err(RunError::new(fault, lane.take_kept()));
+            return Err(RunError::new(fault, self.state_before(lane)));
         }
         let name = self.shared.name(lane.at);
         let verdict = match &stop.care {
@@ -252,26 +283,26 @@ impl<S: Send + 'static> Driver<S> {
                     Ok(verdict) => verdict,
                     Err(reason) => {
                         let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
-                        return Err(RunError::new(fault, lane.take_kept()));
+                        return Err(RunError::new(fault, self.state_before(lane)));
                     }
                 }
             }
         };
         match (verdict, stop.care.as_deref()) {
-            (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait).map(|()| None),
+            (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait, &reason).map(|()| None),
             (Verdict::Skip, _) => {
                 lane.state = lane.take_kept();
                 self.leave(stop, lane, None)
             }
             (Verdict::FallBack, Some(Care { fallback: Some(to), .. })) => {
                 lane.state = lane.take_kept();
-                let sequence = self.commit(stop, lane, None)?;
-                Ok(lane.place(*to, sequence).then_some(Turn::Arrived))
+                self.commit(stop, lane, None, Ok(Next::To(*to)))
             }
             (verdict, _) => {
                 let escalate = escalates || verdict == Verdict::Fail { escalate: true };
                 let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
-                Err(RunError::new(fault, lane.take_kept()).escalated(escalate))
+                self.keep_own_undo(stop, lane, undo, &reason)?;
+                Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
             }
         }
     }
@@ -282,7 +313,7 @@ impl<S: Send + 'static> Driver<S> {
         Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true })
     }
 
-    fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration) -> Result<(), RunError<S>> {
+    fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration, why: &Reason) -> Result<(), RunError<S>> {
         self.tell_only(lane, |visit| RunEvent::NodeRetried { visit, wait });
         if let (Some(keep), Some(kept)) = (care.policy.keep, &lane.kept) {
             match catch_panic(|| keep(kept)) {
@@ -293,13 +324,22 @@ impl<S: Send + 'static> Driver<S> {
                 }
             }
         }
-        lane.attempt += 1;
-        lane.phase = Phase::Attempt;
-        if !wait.is_zero() {
-            let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
-            lane.phase = Phase::Waiting(runtime.sleep_until(runtime.now() + wait));
+        let due = match wait.is_zero() {
+            true => None,
+            false => {
+                let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
+                Some(runtime.now() + wait)
+            }
+        };
+        self.commit_attempt(lane, why, wait, due)
+    }
+
+    /// Before the next attempt at a node.
+    pub(super) fn wait_until(&self, due: Option<Instant>) -> Phase<S> {
+        match due.map(|due| (due, self.shared.run().runtime())) {
+            Some((due, Ok(runtime))) => Phase::Waiting(runtime.sleep_until(due)),
+            _ => Phase::Attempt,
         }
-        Ok(())
     }
 
     /// From a node that is done: router, commit, and on.
@@ -310,17 +350,13 @@ impl<S: Send + 'static> Driver<S> {
         undo: Option<Arc<UndoSlot>>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let to = match (&stop.way, &lane.state) {
-            (Way::Choice { route, declared }, Some(state)) => self.route(route, declared, lane, state).map(Some),
-            (Way::To(to), _) => Ok(Some(*to)),
-            _ => Ok(None),
+            (Way::Choice { route, declared }, Some(state)) => self.route(route, declared, lane, state).map(Next::To),
+            (Way::To(to), _) => Ok(Next::To(*to)),
+            (Way::Fork(fork), Some(state)) if self.ledger.is_some() => self.split(fork, lane, state).map(Next::Fork),
+            _ => Ok(Next::Fork(None)),
         };
         // What the node did is kept before a failing router is looked at: only the router would run again.
-        let sequence = self.commit(stop, lane, undo)?;
-        match to {
-            Ok(Some(to)) => Ok(lane.place(to, sequence).then_some(Turn::Arrived)),
-            Ok(None) => Ok(Some(Turn::Forks(sequence))),
-            Err(fault) => Err(RunError::new(fault, lane.state.take())),
-        }
+        self.commit(stop, lane, undo, to)
     }
 
     pub(super) fn route(&self, route: &Route<S>, declared: &[Declared], lane: &Lane<S>, state: &S) -> Result<Target, RunFault> {
@@ -339,27 +375,78 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// Commits a step, before anything follows it: what can be undone is remembered, and the step gets its sequence.
-    ///
-    /// A stored run will write its row here.
-    fn commit(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, undo: Option<Arc<UndoSlot>>) -> Result<u64, RunError<S>> {
+    fn commit(
+        &mut self,
+        stop: &Stop<S>,
+        lane: &mut Lane<S>,
+        undo: Option<Arc<UndoSlot>>,
+        to: Result<Next<S>, RunFault>,
+    ) -> Result<Option<Turn<S>>, RunError<S>> {
         lane.kept = None;
-        if let (Some(slot), Some(care)) = (undo, &stop.care)
-            && let (Some((payload, given)), Some(undo)) = (slot.take(), &care.undo)
-        {
-            if (*payload).type_id() != undo.payload {
-                let node = self.shared.name(lane.at).to_string();
-                let reason = Reason::Error(wrong_payload(undo.payload_name, given));
-                let fault = RunFault::of_attempt(node, lane.attempt, &Arc::new(reason));
-                return Err(RunError::new(fault, lane.state.take()));
-            }
-            let (shared, undo) = (Arc::clone(&self.shared), Arc::clone(undo));
-            let Lane { at: node, token, iteration, .. } = *lane;
-            self.shared.run().remember_undo(Undoable { shared, node, undo, payload, token, iteration });
+        let payload = match self.undo_payload(stop, lane, undo) {
+            Ok(payload) => payload,
+            Err(fault) => return Err(RunError::new(fault, lane.state.take())),
+        };
+        if self.ledger.is_some() {
+            return self.commit_step(lane, payload, to);
         }
-        Ok(self.shared.run().next_sequence())
+        self.remember_undo(stop, lane, payload);
+        let sequence = self.shared.run().next_sequence();
+        lane.trail = None;
+        match to {
+            Ok(Next::To(to)) => Ok(lane.place(to, sequence).then_some(Turn::Arrived)),
+            Ok(Next::Fork(items)) => Ok(Some(Turn::Forks(sequence, items))),
+            Err(fault) => Err(RunError::new(fault, lane.state.take())),
+        }
     }
 
-    fn panicked(&self, lane: &Lane<S>, during: During, reason: &Reason) -> RunFault {
+    /// What the node recorded to be undone by.
+    fn undo_payload(&self, stop: &Stop<S>, lane: &Lane<S>, undo: Option<Arc<UndoSlot>>) -> Result<Option<Payload>, RunFault> {
+        let recorded = undo.and_then(|slot| slot.take());
+        let Some((undo, recorded)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(recorded) else {
+            return Ok(None);
+        };
+        let why: BoxError = match recorded {
+            Ok(payload) if payload.type_id == undo.payload => return Ok(Some(payload)),
+            Ok(payload) => wrong_payload(undo.payload_name, payload.type_name),
+            Err(error) => format!("what it recorded to be undone by has no form as JSON: {error}").into(),
+        };
+        let node = self.shared.name(lane.at).to_string();
+        Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why))))
+    }
+
+    fn remember_undo(&self, stop: &Stop<S>, lane: &Lane<S>, payload: Option<Payload>) {
+        if let (Some(payload), Some(undo)) = (payload, stop.care.as_ref().and_then(|care| care.undo.as_ref())) {
+            let name = self.shared.name(lane.at);
+            let (undo, payload) = (Arc::clone(undo), payload.json);
+            let Lane { token, iteration, .. } = *lane;
+            self.shared.run().remember_undo(Undoable { name, undo, payload, token, iteration });
+        }
+    }
+
+    /// A node that failed is undone as well, if an effect of it was recorded or may have happened.
+    fn keep_own_undo(
+        &mut self,
+        stop: &Stop<S>,
+        lane: &mut Lane<S>,
+        undo: Option<Arc<UndoSlot>>,
+        why: &Reason,
+    ) -> Result<(), RunError<S>> {
+        if !lane.trail.as_ref().is_some_and(|trail| trail.notes.has_effects()) {
+            return Ok(());
+        }
+        let payload = match self.undo_payload(stop, lane, undo) {
+            Ok(payload) => payload,
+            Err(fault) => return Err(RunError::new(fault, self.state_before(lane))),
+        };
+        if self.ledger.is_some() {
+            return self.submit_own_undo(lane, payload, why);
+        }
+        self.remember_undo(stop, lane, payload);
+        Ok(())
+    }
+
+    pub(super) fn panicked(&self, lane: &Lane<S>, during: During, reason: &Reason) -> RunFault {
         RunFault::panic(self.shared.name(lane.at).to_string(), during, reason)
     }
 

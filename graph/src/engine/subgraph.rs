@@ -1,10 +1,15 @@
 //! A graph as a node of another: it runs in the engine's own poll, with its own state, as a part of the same run.
 
-use super::Engine;
+use super::ledger::Ledger;
+use super::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
 use crate::CompiledGraph;
-use crate::error::RunFault;
+use crate::context::NodeContext;
+use crate::error::{RunError, RunFault};
+use crate::journal::codec::Codec;
 use crate::node::Call;
+use crate::plan::Plan;
 use crate::shared::Shared;
+use crate::token::BranchPath;
 use pleach_core::{BoxError, Reason};
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +17,7 @@ use std::sync::Arc;
 /// The code of a node that is a graph.
 pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
     graph: CompiledGraph<T>,
+    codec: Codec<T>,
     project: impl Fn(&S) -> T + Send + Sync + 'static,
     merge: impl Fn(S, T) -> S + Send + Sync + 'static,
 ) -> Call<S> {
@@ -20,10 +26,13 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
         let parts = Arc::clone(&parts);
         Box::pin(async move {
             let (graph, project, merge) = &*parts;
-            let shared = Shared::of_subgraph(Arc::clone(&graph.plan.names), &cx.shared, cx.node);
-            let inner = project(&state);
-            let engine = Engine::of_subgraph(Arc::clone(&graph.plan), shared, &cx.branch, inner);
-            match engine.await {
+            let mut engine = Engine::of_subgraph(&graph.plan, codec, &cx);
+            let ended = match engine.begin(|| project(&state)) {
+                Ok(Some(ended)) => ended,
+                Ok(None) => engine.await,
+                Err(fault) => Err(RunError::new(fault, None)),
+            };
+            match ended {
                 Ok(inner) => Ok(merge(state, inner)),
                 Err(error) => {
                     let escalates = error.escalates();
@@ -32,6 +41,39 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
             }
         })
     }))
+}
+
+impl<S: Send + 'static> Engine<S> {
+    /// For the graph that runs as the node of this context, with no state yet.
+    fn of_subgraph(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
+        let shared = Shared::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node);
+        let journal = shared.run().journal().map(Arc::clone);
+        let ledger = journal.map(|journal| Ledger { journal, codec });
+        let (start, steps_per_poll) = (plan.shape.entry, STEPS_PER_POLL_MAX);
+        let notes = cx.rare.as_ref().and_then(|rare| rare.notes.clone());
+        // What is inside is known by what placed it there: the token of the node, or the last attempt at it that failed.
+        let failed_row = notes.as_ref().map_or(0, |notes| notes.lock().failed_row);
+        let is_stored = ledger.is_some();
+        let sequence = match (is_stored, failed_row) {
+            (false, _) => shared.run().next_sequence(),
+            (true, 0) => cx.token.sequence,
+            (true, failed) => failed,
+        };
+        let setup = Setup { start, hooks: None, keep: None, steps_per_poll, ledger };
+        let mut engine = Self::with(Arc::clone(plan), shared, setup, None, sequence);
+        engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), 0);
+        engine.outer_notes = notes;
+        engine
+    }
+
+    /// Begins where an earlier process left off, else with a new state. The outcome, if that is the end.
+    fn begin(&mut self, state: impl FnOnce() -> S) -> Result<Option<Outcome<S>>, RunFault> {
+        let ended = if self.driver.ledger.is_some() { self.restore()? } else { None };
+        if ended.is_none() && self.root.state.is_none() && !self.is_forked() {
+            self.root.state = Some(state());
+        }
+        Ok(ended)
+    }
 }
 
 /// How a subgraph failed, on its way through the node that it is.

@@ -6,11 +6,12 @@ use crate::error::{Compensation, RunError};
 use crate::shared::{Shared, Undoable};
 use crate::token::BranchPath;
 use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 /// The undos of a failed run.
 pub(super) struct Undoing<S> {
+    shared: Arc<Shared>,
     error: Option<RunError<S>>,
     /// What is left to be undone, in the order in which it was committed.
     left: Vec<Undoable>,
@@ -21,7 +22,7 @@ pub(super) struct Undoing<S> {
 
 impl<S> Undoing<S> {
     /// Begins, unless there is nothing to undo, or the run was merely cut short: it could be gone on with as it is.
-    pub(super) fn begin(shared: &Shared, error: RunError<S>) -> Result<Box<Self>, RunError<S>> {
+    pub(super) fn begin(shared: &Arc<Shared>, error: RunError<S>) -> Result<Self, RunError<S>> {
         if error.fault().ends_run() {
             return Err(error);
         }
@@ -30,7 +31,8 @@ impl<S> Undoing<S> {
             return Err(error);
         }
         let fresh = shared.run().runtime().ok().map(|runtime| CancelToken::root(Arc::clone(runtime)));
-        Ok(Box::new(Self { error: Some(error), left, undone: Vec::new(), current: None, fresh }))
+        let shared = Arc::clone(shared);
+        Ok(Self { shared, error: Some(error), left, undone: Vec::new(), current: None, fresh })
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
@@ -40,9 +42,9 @@ impl<S> Undoing<S> {
                     let undone = std::mem::take(&mut self.undone);
                     return Poll::Ready(self.end(Compensation::Compensated { undone }));
                 };
-                let node = next.shared.name(next.node).to_string();
-                let fresh = self.fresh.clone();
-                match catch_panic(|| start(next, fresh)) {
+                let node = next.name.to_string();
+                let (fresh, shared) = (self.fresh.clone(), Arc::clone(&self.shared));
+                match catch_panic(|| start(next, shared, fresh)) {
                     Ok(undo) => self.current = Some((node, undo)),
                     Err(reason) => return Poll::Ready(self.fail(node, &reason)),
                 }
@@ -68,13 +70,13 @@ impl<S> Undoing<S> {
             drop(catch_panic(|| drop(undo)));
             node
         });
-        let next = || self.left.pop().map(|next| next.shared.name(next.node).to_string());
+        let next = || self.left.pop().map(|next| next.name.to_string());
         let node = current.or_else(next).unwrap_or_default();
         self.fail(node, &Reason::Error(Box::new(cause)))
     }
 
     fn fail(&mut self, node: String, reason: &Reason) -> RunError<S> {
-        let left = self.left.iter().rev().map(|one| one.shared.name(one.node).to_string()).collect();
+        let left = self.left.iter().rev().map(|one| one.name.to_string()).collect();
         let (undone, reason) = (std::mem::take(&mut self.undone), reason.to_string());
         self.end(Compensation::CompensationFailed { undone, node, reason, left })
     }
@@ -86,9 +88,10 @@ impl<S> Undoing<S> {
     }
 }
 
-fn start(next: Undoable, fresh: Option<CancelToken>) -> BoxFuture<'static, Result<(), BoxError>> {
-    let Undoable { shared, node, undo, payload, token, iteration } = next;
-    let rare = Some(Box::new(Rare { fresh, is_undo: true, ..Rare::default() }));
-    let context = NodeContext { shared, node, attempt: 1, iteration, token, branch: BranchPath::default(), rare };
-    (undo.call)(context, payload)
+fn start(next: Undoable, shared: Arc<Shared>, fresh: Option<CancelToken>) -> BoxFuture<'static, Result<(), BoxError>> {
+    let Undoable { name, undo, payload, token, iteration } = next;
+    let rare = Some(Box::new(Rare { fresh, is_undo: true, name: Some(name), ..Rare::default() }));
+    let (branch, own_notes) = (BranchPath::default(), OnceLock::new());
+    let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare, own_notes };
+    (undo.call)(context, &payload)
 }

@@ -55,6 +55,9 @@ pub struct Header {
     pub visits: u64,
     /// When, by the store's clock as the driver carried it on.
     pub at: Timestamp,
+    /// The last record that can be undone, this one included; 0 if there is none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub undo: u64,
     /// All live tokens after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frontier: Option<Vec<LiveToken>>,
@@ -95,7 +98,7 @@ pub enum Kind {
 }
 
 /// A branch of a fan-out, or the inside of a subgraph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "(u64, u32)", from = "(u64, u32)")]
 pub struct Fork {
     /// The sequence of the record that opened it.
@@ -129,6 +132,8 @@ pub enum Place {
     Fork(String),
     /// Arrived at this join.
     Join(String),
+    /// Failed at this node, in a fan-out that goes on without it.
+    Failed(String),
     /// At the end.
     End,
 }

@@ -24,6 +24,7 @@ pub fn header(sequence: u64, epoch: u64) -> Header {
         at: Timestamp::from_millis(1_700_000_000_000),
         frontier: None,
         base: None,
+        undo: 0,
     }
 }
 

@@ -1,6 +1,9 @@
 //! What these tests share: an actor that does what its messages say, logs, gates, and a panic hook that is quiet about injected panics.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+#[cfg(feature = "graph")]
+pub mod flaky;
+
 use pleach::prelude::*;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};
 use std::future::Future;

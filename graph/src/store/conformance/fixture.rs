@@ -60,6 +60,7 @@ pub(super) fn header(sequence: u64, epoch: u64) -> Header {
         attempt: 2,
         visits: sequence,
         at: Timestamp::from_millis(1_700_000_000_123),
+        undo: 0,
         frontier: Some(vec![token]),
         base: Some(1),
     }

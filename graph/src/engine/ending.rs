@@ -1,0 +1,144 @@
+//! What follows the last step of a run: its failure is written down, what it did is undone, and a stored run is let go.
+
+use super::undo::Undoing;
+use super::undo_stored::UndoingStored;
+use super::{Engine, Outcome};
+use crate::checkpoint_error::StoredFault;
+use crate::error::{RunError, RunFault};
+use crate::journal::Entry;
+use crate::store::{Kind, RunStatus};
+use pleach_core::{BoxFuture, Cause};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Where a run is after its last step.
+pub(super) enum Stage<S> {
+    Undoing(Undoing<S>),
+    /// That it failed becomes durable; whether it is undone then.
+    WritingEnd {
+        sequence: u64,
+        error: Option<RunError<S>>,
+        is_undone: bool,
+    },
+    UndoingStored(UndoingStored<S>),
+    /// It is given up, so that nobody waits for its lease to end.
+    Releasing {
+        outcome: Option<Outcome<S>>,
+        release: BoxFuture<'static, ()>,
+    },
+}
+
+impl<S> Stage<S> {
+    /// Ends it where it is, if it is being undone.
+    pub(super) fn cut_off(&mut self, cause: &Cause) -> Option<RunError<S>> {
+        match self {
+            Self::Undoing(undoing) => Some(undoing.cut_off(cause.clone())),
+            Self::WritingEnd { error, .. } => error.take(),
+            Self::UndoingStored(undoing) => undoing.error.take(),
+            Self::Releasing { outcome, .. } => outcome.take().and_then(Result::err),
+        }
+    }
+}
+
+impl<S: Send + 'static> Engine<S> {
+    /// The run has ended: what is left of it is dropped. The outcome, if nothing more is to be done.
+    pub(crate) fn end(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
+        let mut error = match outcome {
+            Ok(state) => return self.let_go(Ok(state)),
+            Err(error) => error,
+        };
+        let cause = Cause::Because("the run failed".into());
+        let before = self.close_all(&cause);
+        let is_cut_short = error.fault().ends_run();
+        self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));
+        error.add_panics(&mut self.panics);
+        if self.driver.shared.is_subgraph() {
+            return Some(Err(error));
+        }
+        if self.scribe.is_some() {
+            return self.end_stored(error);
+        }
+        match Undoing::begin(&self.driver.shared, error) {
+            Ok(undoing) => self.stage = Some(Box::new(Stage::Undoing(undoing))),
+            Err(error) => return Some(Err(error)),
+        }
+        None
+    }
+
+    /// Writes down that the run failed, unless it was merely cut short and can be gone on with as it is.
+    fn end_stored(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
+        let journal = self.scribe.as_ref().map(|scribe| Arc::clone(scribe.journal()));
+        let Some(journal) = journal.filter(|_| !error.fault().leaves_run_open()) else { return self.let_go(Err(error)) };
+        let is_undone = journal.undo() > 0 && !error.fault().ends_run();
+        let fault = StoredFault::of(error.fault());
+        let mut entry = Entry::new(Kind::End, Vec::new(), fault.node());
+        entry.status = Some(if is_undone { RunStatus::Running } else { RunStatus::Failed });
+        entry.body = fault.bytes();
+        match journal.submit(entry) {
+            Ok(sequence) => {
+                self.stage = Some(Box::new(Stage::WritingEnd { sequence, error: Some(error), is_undone }));
+                None
+            }
+            Err(_) => self.let_go(Err(error)),
+        }
+    }
+
+    /// A run that had failed before goes on being undone.
+    pub(crate) fn go_on_undoing(&mut self, fault: RunFault) {
+        self.undo_stored(RunError::new(fault, None));
+    }
+
+    fn undo_stored(&mut self, error: RunError<S>) {
+        let undoing = UndoingStored::begin(&self.plan, &self.driver.shared, error);
+        self.stage = Some(Box::new(Stage::UndoingStored(undoing)));
+    }
+
+    /// Gives a stored run up, unless the last commit did.
+    fn let_go(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
+        match self.scribe.as_mut().and_then(|scribe| scribe.release()) {
+            None => Some(outcome),
+            Some(release) => {
+                self.stage = Some(Box::new(Stage::Releasing { outcome: Some(outcome), release }));
+                None
+            }
+        }
+    }
+
+    pub(super) fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        loop {
+            let mut stage = self.stage.take().expect("a run that has ended is at some stage");
+            let next = match &mut *stage {
+                Stage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
+                Stage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(written) => {
+                        let error = error.take().expect("it ends once");
+                        match written && *is_undone {
+                            true => {
+                                self.undo_stored(error);
+                                continue;
+                            }
+                            false => Poll::Ready(self.let_go(Err(error))),
+                        }
+                    }
+                },
+                Stage::UndoingStored(undoing) => match self.poll_undoing(undoing, cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(error) => Poll::Ready(self.let_go(Err(error))),
+                },
+                Stage::Releasing { outcome, release } => match release.as_mut().poll(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(()) => Poll::Ready(outcome.take()),
+                },
+            };
+            match next {
+                Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(None) => {}
+                Poll::Pending => {
+                    self.stage = Some(stage);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}

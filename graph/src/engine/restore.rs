@@ -1,0 +1,227 @@
+//! How a resumed run gets its lanes back: each live token becomes a lane, an arrived branch, or an open fan-out, as its record says.
+
+use super::Engine;
+use super::branches::Branches;
+use super::forks::fork_of;
+use super::lane::{Lane, Phase, Trail};
+use super::{Outcome, ROOT};
+use crate::checkpoint_error::{CheckpointError, MismatchError, StoredFault};
+use crate::error::{During, RunError, RunFault};
+use crate::fan_out::Merge;
+use crate::journal::codec::Stored;
+use crate::journal::notes::Notes;
+use crate::plan::{Heads, Plan, Way};
+use crate::store::{Fork, LiveToken, Place, Record, StoreError};
+use crate::token::{BranchPath, TokenId};
+use pleach_core::catch_panic;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+impl<S: Send + 'static> Engine<S> {
+    /// Puts every lane where an earlier process left it. The outcome, if that is the end.
+    pub(crate) fn restore(&mut self) -> Result<Option<Outcome<S>>, RunFault> {
+        let plan = &*Arc::clone(&self.plan);
+        let (mut to_stand, mut opened) = (vec![ROOT], Vec::new());
+        while let Some(number) = to_stand.pop() {
+            let path = self.lane(number).path.forks();
+            let Some(token) = self.journal()?.token_at(&path) else { continue };
+            if let Some(stored) = self.stand(plan, number, &token)? {
+                let place = self.reopen(plan, number, &token, stored, &mut to_stand)?;
+                opened.push(place);
+            }
+        }
+        // The inner ones first: what is joined there may end a branch further out.
+        for place in opened.into_iter().rev() {
+            if self.branches.as_mut().is_some_and(|branches| branches.opened(place).is_some()) {
+                let rise = self.start_branches(plan, place);
+                let ended = self.climb(plan, rise);
+                if ended.is_some() {
+                    return Ok(ended);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a lane where its token stands. What is stored with it, if a fan-out is open there.
+    fn stand(&mut self, plan: &Plan<S>, number: usize, token: &LiveToken) -> Result<Option<Stored<S>>, RunFault> {
+        let (at, is_done) = match &token.at {
+            Place::Node(node) => (self.node(node)?, false),
+            Place::Router(node) | Place::Fork(node) => (self.node(node)?, true),
+            // An end has no node, and needs none.
+            _ => (plan.shape.entry, true),
+        };
+        let trail = self.trail(token)?;
+        let lane = self.lane(number);
+        let TokenId { sequence, branch } = TokenId { sequence: token.id.sequence, branch: token.id.branch };
+        (lane.at, lane.token) = (at, TokenId { sequence, branch });
+        lane.trail = Some(Box::new(trail));
+        if is_done {
+            lane.phase = Phase::Leaving;
+        }
+        let is_implied = lane.home.is_some() && token.path.last().is_some_and(|fork| fork.sequence == token.row);
+        if token.row == 0 || is_implied {
+            return Ok(None);
+        }
+        let record = self.record(token.row)?;
+        let stored = self.decode(&record)?;
+        let lane = self.lane(number);
+        if let Some(trail) = &mut lane.trail {
+            trail.before = Some(record.body);
+        }
+        match (&token.at, &plan.stops[at as usize].way) {
+            (Place::Fork(_), Way::Fork(fork)) if stored.items.is_some() || matches!(fork.heads, Heads::Each(..)) => {
+                return Ok(Some(stored));
+            }
+            (Place::End, _) => lane.phase = Phase::Ended,
+            _ => {}
+        }
+        lane.state = Some(stored.state);
+        Ok(None)
+    }
+
+    /// Opens a fan-out again. Branches that have ended are in their places, those that were under way become lanes.
+    fn reopen(
+        &mut self,
+        plan: &Plan<S>,
+        parent: usize,
+        token: &LiveToken,
+        stored: Stored<S>,
+        to_stand: &mut Vec<usize>,
+    ) -> Result<usize, RunFault> {
+        let Stored { state, items } = stored;
+        let node = self.lane(parent).at;
+        let fork = fork_of(plan, node);
+        let total = match (&fork.heads, &items) {
+            (Heads::Each(heads, _), _) => heads.len(),
+            (Heads::Map(..), items) => items.as_ref().map_or(0, Vec::len),
+        };
+        let journal = Arc::clone(self.journal()?);
+        let path_of = |branch: usize| {
+            let last = Fork { sequence: token.row, branch: branch as u32 };
+            token.path.iter().copied().chain([last]).collect::<Vec<Fork>>()
+        };
+        let mut known: Vec<(usize, LiveToken)> =
+            (0..total).filter_map(|branch| Some((branch, journal.token_at(&path_of(branch))?))).collect();
+        let mut begun: HashMap<usize, S> = HashMap::new();
+        let mut left = Vec::new();
+        for (branch, item) in items.into_iter().flatten().enumerate() {
+            match known.binary_search_by_key(&branch, |(branch, _)| *branch) {
+                Ok(_) => drop(begun.insert(branch, item)),
+                Err(_) => left.push(item),
+            }
+        }
+        self.lane(parent).state = Some(state);
+        let place = self.open_fan_out(plan, parent, token.row, Some((total, left))).map_err(RunError::into_fault)?;
+        self.opened(place).restored = known.iter().map(|(branch, _)| *branch).collect();
+        for (branch, token) in known.drain(..) {
+            self.restore_branch(plan, place, branch, &token, begun.remove(&branch), to_stand)?;
+        }
+        Ok(place)
+    }
+
+    fn restore_branch(
+        &mut self,
+        plan: &Plan<S>,
+        place: usize,
+        branch: usize,
+        token: &LiveToken,
+        item: Option<S>,
+        to_stand: &mut Vec<usize>,
+    ) -> Result<(), RunFault> {
+        let node = self.opened(place).node;
+        let fork = fork_of(plan, node);
+        match &token.at {
+            Place::Join(_) => {
+                let record = self.record(token.row)?;
+                let state = self.decode(&record)?.state;
+                self.opened(place).ended[branch] = Some(Ok(state));
+            }
+            Place::Failed(_) => {
+                let record = self.record(token.row)?;
+                let fault: StoredFault = serde_json::from_slice(&record.body).map_err(|error| undecodable(&record, error))?;
+                let error = RunError::new(fault.into_fault(), None);
+                let open = self.opened(place);
+                match fork.options.merge {
+                    Merge::States(_) => drop(open.first_error.get_or_insert(error)),
+                    Merge::Results(_) => open.ended[branch] = Some(Err(error)),
+                }
+            }
+            _ => {
+                let open = self.opened(place);
+                let (head, cloned) = match &fork.heads {
+                    Heads::Each(heads, clone) => (heads[branch], Some(catch_panic(|| clone(&open.before)))),
+                    Heads::Map(head, _) => (*head, None),
+                };
+                let state = match cloned.transpose() {
+                    Ok(cloned) => cloned.or(item),
+                    Err(reason) => {
+                        return Err(RunFault::panic(self.driver.shared.name(node).to_string(), During::Split, &reason));
+                    }
+                };
+                let path = BranchPath::branch_of(&open.path, branch as u32);
+                let id = TokenId { sequence: token.id.sequence, branch: token.id.branch };
+                let spawned = open.spawned;
+                open.running += 1;
+                let mut lane = Lane::new(head, state, id, path, fork.join);
+                (lane.home, lane.spawned) = (NonZeroU32::new(place as u32 + 1), spawned);
+                to_stand.push(self.branches.get_or_insert_with(Branches::new).add(lane));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was written down during the visit that a token is at.
+    fn trail(&self, token: &LiveToken) -> Result<Trail, RunFault> {
+        let mut records = Vec::with_capacity(token.notes.len());
+        for note in &token.notes {
+            records.push(self.record(*note)?);
+        }
+        let damaged = |error| CheckpointError::new("", "decode", format!("the notes of run {:?}: {error}", self.run_id()));
+        let notes = Notes::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
+        Ok(Trail { notes: Arc::new(notes), before: None })
+    }
+
+    /// A record that the run was resumed with, once.
+    pub(crate) fn restored_record(&self, sequence: u64) -> Option<Record> {
+        self.journal().ok()?.take_restored(sequence)
+    }
+
+    fn journal(&self) -> Result<&Arc<crate::journal::Journal>, RunFault> {
+        self.driver.shared.run().journal().ok_or(RunFault::NoRuntime)
+    }
+
+    fn run_id(&self) -> &str {
+        self.driver.shared.run().id()
+    }
+
+    fn record(&self, sequence: u64) -> Result<Record, RunFault> {
+        self.journal()?.take_restored(sequence).ok_or_else(|| {
+            let (run, why) = (self.run_id().to_string(), "two tokens stand on it");
+            RunFault::Checkpoint(CheckpointError::new("", "open", StoreError::Damaged { run, sequence, why }))
+        })
+    }
+
+    fn decode(&self, record: &Record) -> Result<Stored<S>, RunFault> {
+        let codec = self.driver.ledger.as_ref().map(|ledger| ledger.codec).ok_or(RunFault::NoRuntime)?;
+        match catch_panic(|| codec.read(&record.body)) {
+            Ok(stored) => stored.map_err(|error| undecodable(record, error)),
+            Err(reason) => Err(RunFault::panic(record.header.node.clone(), During::Node, &reason)),
+        }
+    }
+
+    /// The node of this engine's graph that a record names.
+    fn node(&self, name: &str) -> Result<u32, RunFault> {
+        let names = 0..self.plan.names.len() as u32;
+        names.into_iter().find(|node| *self.driver.shared.name(*node) == *name).ok_or_else(|| {
+            let (run, stored) = (self.run_id().to_string(), name.to_string());
+            RunFault::Mismatch(MismatchError { run, what: "node", stored, given: self.plan.name.clone() })
+        })
+    }
+}
+
+fn undecodable(record: &Record, error: serde_json::Error) -> RunFault {
+    let why = format!("record {} of run {:?} does not decode as the state of this graph: {error}", record.sequence, record.run);
+    RunFault::Checkpoint(CheckpointError::new(record.header.node.clone(), "decode", why))
+}

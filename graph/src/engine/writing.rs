@@ -1,0 +1,123 @@
+//! How the engine at the root of a stored run uses its scribe: what becomes durable is told, trouble ends the run, and when every line of control
+//! waits for an answer, so does the run.
+
+use super::lane::Phase;
+use super::undo_stored::UndoingStored;
+use super::{Engine, Outcome};
+use crate::checkpoint_error::fault_of;
+use crate::error::{RunError, RunFault};
+use crate::events::RunEvent;
+use crate::journal::notes::OpenWait;
+use crate::journal::scribe::{Said, Standing, Trouble};
+use crate::store::Wake;
+use std::task::{Context, Poll};
+
+impl<S: Send + 'static> Engine<S> {
+    /// Ready when lanes may go on, or with the outcome if the run cannot.
+    pub(super) fn poll_scribe(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+        if self.scribe.is_none() {
+            self.tell_if_parked();
+            return Poll::Pending;
+        }
+        let open = self.open_waits();
+        let standing = match &open {
+            None => Standing::Busy,
+            Some(open) => Standing::Parked(open.iter().filter_map(|wait| wait.due).min().map_or(Wake::OnPost, Wake::At)),
+        };
+        let Some(scribe) = &mut self.scribe else { return Poll::Pending };
+        match scribe.poll(cx, standing) {
+            Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
+            Poll::Pending => match open {
+                Some(open) if scribe.is_idle() && open.iter().all(|wait| wait.due.is_none()) => self.pause(open, cx),
+                _ => Poll::Pending,
+            },
+        }
+    }
+
+    fn hear(&mut self, said: Said) -> Option<RunError<S>> {
+        match said {
+            Said::Durable(sequences) => {
+                if let Some(hooks) = &self.driver.hooks {
+                    sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
+                }
+            }
+            Said::Mail => {}
+            Said::Lost(error) => {
+                if let Some(hooks) = &self.driver.hooks {
+                    hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
+                }
+            }
+            Said::Fault(Trouble { op, error }) => {
+                let node = self.driver.shared.name(self.foremost().at).to_string();
+                return Some(RunError::new(fault_of(node, op, error), self.root.state.take()));
+            }
+        }
+        None
+    }
+
+    /// What the run waits for, if every line of control does nothing but wait.
+    fn open_waits(&self) -> Option<Vec<OpenWait>> {
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        let mut lanes = below.chain([&self.root]).filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
+        lanes.peek()?;
+        let mut open = Vec::new();
+        for lane in lanes {
+            let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
+            open.extend(trail.notes.lock().open.iter().cloned());
+        }
+        Some(open)
+    }
+
+    /// Inside a subgraph: the node that it is knows whether all of it waits, and for what.
+    fn tell_if_parked(&self) {
+        if let Some(notes) = &self.outer_notes {
+            let open = self.open_waits();
+            let mut notes = notes.lock();
+            notes.is_parked_inside = open.is_some();
+            notes.open = open.unwrap_or_default();
+        }
+    }
+
+    /// All wait for mail, and there is none: the run ends here until it is answered.
+    fn pause(&mut self, open: Vec<OpenWait>, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+        let Some(journal) = self.scribe.as_ref().map(|scribe| scribe.journal()) else { return Poll::Pending };
+        match journal.write_pause() {
+            // It rides in a commit, which the scribe begins now.
+            Ok(true) => return self.poll_scribe(cx),
+            Ok(false) => {}
+            Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of("", "commit", error), None)))),
+        }
+        let mut keys: Vec<String> = open.into_iter().map(|wait| wait.key).collect();
+        keys.sort_unstable();
+        let run = journal.run.to_string();
+        Poll::Ready(Some(Err(RunError::new(RunFault::Paused { run, keys }, None))))
+    }
+
+    /// Ready once a record is durable, with whether it is; not if the store failed.
+    pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<bool> {
+        let Some(scribe) = &mut self.scribe else { return Poll::Ready(false) };
+        loop {
+            if scribe.journal().poll_durable(sequence, cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            match std::task::ready!(scribe.poll(cx, Standing::Busy)) {
+                Said::Fault(_) => return Poll::Ready(false),
+                _ => {}
+            }
+        }
+    }
+
+    /// Undoes a stored run, while its scribe writes down how far it got.
+    pub(super) fn poll_undoing(&mut self, undoing: &mut UndoingStored<S>, cx: &mut Context<'_>) -> Poll<RunError<S>> {
+        loop {
+            if let Poll::Ready(error) = undoing.poll(cx) {
+                return Poll::Ready(error);
+            }
+            let Some(scribe) = &mut self.scribe else { return Poll::Pending };
+            match std::task::ready!(scribe.poll(cx, Standing::Busy)) {
+                Said::Fault(Trouble { op, error }) => return Poll::Ready(RunError::new(fault_of("", op, error), None)),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `Frontier`: where all lines of control of a run stand, and how each record moves one of them.
+//!
+//! A line of control is known by its path: in which branches of which fan-outs, and inside which subgraphs, it runs; at any time there is one
+//! token at a path. So a record needs to say no more than its path, and where the token goes. A branch that has done nothing yet has no token of
+//! its own: it is implied by the token at the fan-out, one level above.
+
+use crate::store::{Fork, Header, Kind, LiveToken, Place, PlacedBy};
+use std::collections::BTreeMap;
+
+/// The live tokens of a run, by their paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frontier {
+    tokens: BTreeMap<Vec<Fork>, LiveToken>,
+    notes: usize,
+}
+
+impl Frontier {
+    pub(crate) fn of(tokens: Vec<LiveToken>) -> Self {
+        let notes = tokens.iter().map(|token| token.notes.len()).sum();
+        Self { tokens: tokens.into_iter().map(|token| (token.path.clone(), token)).collect(), notes }
+    }
+
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = &LiveToken> {
+        self.tokens.values()
+    }
+
+    /// The token at a path.
+    pub(crate) fn get(&self, path: &[Fork]) -> Option<&LiveToken> {
+        self.tokens.get(path)
+    }
+
+    pub(crate) fn list(&self) -> Vec<LiveToken> {
+        self.tokens().cloned().collect()
+    }
+
+    /// How much there is to say of it.
+    pub(crate) fn width(&self) -> usize {
+        self.tokens.len() + self.notes
+    }
+
+    /// The records that going on takes.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u64> {
+        self.tokens().flat_map(|token| token.notes.iter().copied().chain((token.row > 0).then_some(token.row)))
+    }
+
+    /// What a record changes.
+    pub(crate) fn apply(&mut self, sequence: u64, header: &Header) {
+        match (&header.frontier, &header.next) {
+            (Some(all), _) => *self = Self::of(all.clone()),
+            (None, Some(to)) => self.place(sequence, &header.path, to.clone()),
+            (None, None) if header.is_note() => self.note(sequence, header),
+            _ => {}
+        }
+    }
+
+    fn place(&mut self, sequence: u64, path: &[Fork], at: Place) {
+        self.drop_below(path);
+        let id = PlacedBy { sequence, branch: path.last().map_or(0, |fork| fork.branch) };
+        let token = LiveToken { id, path: path.to_vec(), at, row: sequence, notes: Vec::new() };
+        if let Some(before) = self.tokens.insert(path.to_vec(), token) {
+            self.notes -= before.notes.len();
+        }
+    }
+
+    fn note(&mut self, sequence: u64, header: &Header) {
+        if header.kind == Kind::Attempt {
+            self.drop_below(&header.path);
+        }
+        let implied = self.implied(&header.path, &header.node);
+        self.tokens.entry(header.path.clone()).or_insert(implied).notes.push(sequence);
+        self.notes += 1;
+    }
+
+    /// The token of a line of control that has not moved yet. Its state is made from that of the fan-out; inside a subgraph, from
+    /// that of the node which the subgraph is.
+    fn implied(&self, path: &[Fork], node: &str) -> LiveToken {
+        let (id, above) = path.split_last().map_or((Fork { sequence: 0, branch: 0 }, path), |(last, above)| (*last, above));
+        let is_branch = self.tokens.get(above).is_some_and(|token| matches!(token.at, Place::Fork(_)));
+        let row = if is_branch { id.sequence } else { 0 };
+        LiveToken { id, path: path.to_vec(), at: Place::Node(node.to_string()), row, notes: Vec::new() }
+    }
+
+    /// A token that moves on leaves nothing behind: no branches, and no inside of a subgraph.
+    fn drop_below(&mut self, path: &[Fork]) {
+        let below = |other: &Vec<Fork>| other.len() > path.len() && other.starts_with(path);
+        let gone: Vec<Vec<Fork>> =
+            self.tokens.range(path.to_vec()..).map(|(path, _)| path).filter(|other| below(other)).cloned().collect();
+        for path in gone {
+            self.notes -= self.tokens.remove(&path).map_or(0, |token| token.notes.len());
+        }
+    }
+}
+
+impl Header {
+    /// Whether it is about a node that is not done: an effect, a failed attempt, a wait.
+    pub(crate) fn is_note(&self) -> bool {
+        let of_a_node = matches!(self.kind, Kind::Effect | Kind::Started | Kind::Attempt | Kind::Wait | Kind::Wake);
+        of_a_node && !self.node.is_empty() && self.next.is_none()
+    }
+}

@@ -1,0 +1,265 @@
+//! `Journal`: the log of one run, from the side of its driver. It numbers what is to be written, keeps the frontier, and knows what is durable.
+//!
+//! Lanes, subgraphs and nodes **submit** entries, from whatever thread; the engine at the root of the run writes them, through its `Scribe`, at
+//! most one commit at a time. What is submitted meanwhile rides in the next. Invariants:
+//!
+//! 1. The order of submission is the order of the log: a sequence is given when an entry is submitted.
+//! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
+//! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
+//!
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `opening`.
+
+pub(crate) mod codec;
+pub(crate) mod frontier;
+pub(crate) mod notes;
+pub(crate) mod opening;
+pub(crate) mod scribe;
+
+use crate::store::{Fork, GraphVersion, Header, Kind, Mail, Place, Record, Row, RunStatus, Store, StoreError, Timestamp};
+use codec::StoredUndo;
+use frontier::Frontier;
+use pleach_core::{Instant, Runtime};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// How a run is kept.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) lease: std::time::Duration,
+    pub(crate) body_bytes_max: usize,
+    /// How many of the last records of a live run are kept.
+    pub(crate) rows_kept: u64,
+    pub(crate) is_best_effort: bool,
+}
+
+/// What all who write to the log of one run share.
+pub(crate) struct Journal {
+    pub(crate) terms: Terms,
+    pub(crate) run: Arc<str>,
+    pub(crate) epoch: u64,
+    graph: String,
+    version: GraphVersion,
+    runtime: Arc<dyn Runtime>,
+    /// The store's clock, and when it said so.
+    clock: (Timestamp, Instant),
+    durable: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The last sequence that was given.
+    head: u64,
+    frontier: Frontier,
+    /// The last record that has the whole frontier.
+    base: u64,
+    visits: u64,
+    /// The last record that can be undone.
+    undo: u64,
+    /// All of them, once somebody wanted to know.
+    undos: Option<Vec<u64>>,
+    status: RunStatus,
+    /// That every line of control waits, and until when, is written down.
+    is_parked: bool,
+    /// What the next commit holds.
+    next: Batch,
+    /// Mail that no node has asked for yet.
+    mail: VecDeque<Mail>,
+    /// The highest number of mail that was read.
+    seen: u64,
+    /// What a resumed run was before: live records by their sequences.
+    restored: HashMap<u64, Record>,
+    waiting: Vec<Waker>,
+    /// The task of the run.
+    driver: Option<Waker>,
+    /// Nothing is written any more, and nobody waits for it: the run goes on without.
+    is_lost: bool,
+}
+
+/// What is submitted and not under way.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<Row>,
+    status: Option<RunStatus>,
+    takes: Vec<u64>,
+}
+
+/// Something to be written down.
+pub(crate) struct Entry {
+    pub(crate) kind: Kind,
+    pub(crate) path: Vec<Fork>,
+    pub(crate) parent: u64,
+    pub(crate) node: String,
+    pub(crate) next: Option<Place>,
+    pub(crate) attempt: u32,
+    /// Whether a visit of a node is over with it.
+    pub(crate) is_visit: bool,
+    pub(crate) body: Vec<u8>,
+    /// What an undo of it is given.
+    pub(crate) undo: Option<Box<serde_json::value::RawValue>>,
+    /// The status from now on.
+    pub(crate) status: Option<RunStatus>,
+    /// Mail that is taken with it.
+    pub(crate) take: Option<u64>,
+}
+
+impl Entry {
+    pub(crate) fn new(kind: Kind, path: Vec<Fork>, node: impl Into<String>) -> Self {
+        Self {
+            kind,
+            path,
+            parent: 0,
+            node: node.into(),
+            next: None,
+            attempt: 0,
+            is_visit: false,
+            body: Vec::new(),
+            undo: None,
+            status: None,
+            take: None,
+        }
+    }
+}
+
+impl Journal {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.runtime
+    }
+
+    /// The time by the store's clock, as far as it is known.
+    pub(crate) fn now(&self) -> Timestamp {
+        let (then, since) = self.clock;
+        then.after(self.runtime.now().since(since))
+    }
+
+    /// When it is `at` by the store's clock.
+    pub(crate) fn instant_of(&self, at: Timestamp) -> Instant {
+        let (then, since) = self.clock;
+        since + at.since(then)
+    }
+
+    /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
+    pub(crate) fn submit(&self, entry: Entry) -> Result<u64, StoreError> {
+        let (sequence, driver) = {
+            let mut state = self.lock();
+            let (sequence, row) = self.seal(&mut state, entry)?;
+            state.next.rows.push(row);
+            (sequence, state.driver.clone())
+        };
+        driver.into_iter().for_each(Waker::wake);
+        Ok(sequence)
+    }
+
+    fn seal(&self, state: &mut State, entry: Entry) -> Result<(u64, Row), StoreError> {
+        let Entry { kind, path, parent, node, next, attempt, is_visit, mut body, undo, status, take } = entry;
+        let sequence = state.head + 1;
+        let mut last_undo = state.undo;
+        if let Some(payload) = undo {
+            codec::add_undo(&mut body, &StoredUndo { payload, before: last_undo }).map_err(StoreError::unavailable)?;
+            last_undo = sequence;
+        }
+        let mut header = Header {
+            graph: self.graph.clone(),
+            fingerprint: self.version.fingerprint.clone(),
+            schema: self.version.schema,
+            epoch: self.epoch,
+            kind,
+            parent,
+            path,
+            node,
+            next,
+            attempt,
+            visits: state.visits + u64::from(is_visit),
+            at: self.now(),
+            undo: last_undo,
+            frontier: None,
+            base: Some(state.base),
+        };
+        let mut frontier = std::mem::take(&mut state.frontier);
+        frontier.apply(sequence, &header);
+        // As long as it is cheaper to read what followed it than to write it again, an earlier list will do.
+        if sequence - state.base >= frontier.width() as u64 || kind == Kind::End {
+            (header.frontier, header.base) = (Some(frontier.list()), None);
+        }
+        let sealed = Row::seal(&self.run, sequence, &header, body, self.terms.body_bytes_max);
+        state.frontier = frontier;
+        let row = sealed?;
+        state.head = sequence;
+        if last_undo == sequence {
+            state.undos.iter_mut().for_each(|undos| undos.push(sequence));
+        }
+        state.undo = last_undo;
+        state.visits = header.visits;
+        if header.frontier.is_some() {
+            state.base = sequence;
+        }
+        if let Some(status) = status {
+            state.next.status = Some(status);
+        }
+        state.next.takes.extend(take);
+        Ok((sequence, row))
+    }
+
+    /// Ready once a sequence is durable.
+    pub(crate) fn poll_durable(&self, sequence: u64, cx: &Context<'_>) -> Poll<()> {
+        if self.durable.load(Ordering::Acquire) >= sequence {
+            return Poll::Ready(());
+        }
+        let mut state = self.lock();
+        if self.durable.load(Ordering::Acquire) >= sequence || state.is_lost {
+            return Poll::Ready(());
+        }
+        state.wait(cx.waker());
+        Poll::Pending
+    }
+
+    /// What a resumed run was before: the record of this sequence, once.
+    pub(crate) fn take_restored(&self, sequence: u64) -> Option<Record> {
+        self.lock().restored.remove(&sequence)
+    }
+
+    /// How many visits are over.
+    pub(crate) fn visits(&self) -> u64 {
+        self.lock().visits
+    }
+
+    /// The live token at a path.
+    pub(crate) fn token_at(&self, path: &[Fork]) -> Option<crate::store::LiveToken> {
+        self.lock().frontier.get(path).cloned()
+    }
+
+    /// The last record that can be undone.
+    pub(crate) fn undo(&self) -> u64 {
+        self.lock().undo
+    }
+
+    /// Goes back to an earlier one: what was the last is undone.
+    pub(crate) fn set_undo(&self, undo: u64) {
+        let mut state = self.lock();
+        state.undo = undo;
+        state.undos.iter_mut().for_each(|undos| undos.retain(|row| *row <= undo));
+    }
+
+    /// Writes down that everything waits, unless that is so. Whether there was anything to write.
+    pub(crate) fn write_pause(&self) -> Result<bool, StoreError> {
+        if self.lock().is_parked {
+            return Ok(false);
+        }
+        self.submit(Entry::new(Kind::Wait, Vec::new(), "")).map(|_| true)
+    }
+}
+
+impl State {
+    /// Whoever waits is woken when anything has become durable, or mail has come.
+    fn wait(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+}

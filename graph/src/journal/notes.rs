@@ -1,0 +1,131 @@
+//! `Notes`: what was written down during one visit of a node, before the node was done: effects, waits, failed attempts.
+//!
+//! All attempts at one visit share them, in this process and in the next; that is why an effect that was recorded is not repeated.
+
+use crate::store::{Kind, Record, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The body of a note.
+#[derive(Serialize, Deserialize, Default)]
+pub(crate) struct NoteBody {
+    /// Which effect or wait.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) key: String,
+    /// The result of an effect, the question of an interrupt, the answer that woke a wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<Box<RawValue>>,
+    /// Until when a sleep lasts, or the next attempt waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due: Option<Timestamp>,
+    /// Why an attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+impl NoteBody {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts, numbers and JSON have a form as JSON")
+    }
+}
+
+/// The notes of one visit.
+#[derive(Default)]
+pub(crate) struct Notes(Mutex<Inner>);
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    /// Effects and waits of this visit, by their keys. Waits have a namespace of their own.
+    pub(crate) kept: HashMap<(Namespace, String), Kept>,
+    /// How many effects are on their way.
+    pub(crate) effects_running: usize,
+    /// The waits that are open in this attempt.
+    pub(crate) open: Vec<OpenWait>,
+    /// For a node that is a graph: every line of control inside it is parked.
+    pub(crate) is_parked_inside: bool,
+    /// The last attempt that failed, and when the next may begin.
+    pub(crate) failed: Option<(u32, Option<Timestamp>)>,
+    /// The record of it.
+    pub(crate) failed_row: u64,
+}
+
+/// Effects and waits may have the same keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Namespace {
+    Effect,
+    Wait,
+}
+
+/// What is known of one key.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Asked for in this attempt.
+    pub(crate) is_used: bool,
+    /// An effect that may happen once at most has begun.
+    pub(crate) is_started: bool,
+    /// A wait is written down; until when, if it is a sleep.
+    pub(crate) wait: Option<Option<Timestamp>>,
+    /// The result of the effect, or the answer.
+    pub(crate) value: Option<Box<RawValue>>,
+}
+
+/// A wait that a node stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenWait {
+    pub(crate) key: String,
+    pub(crate) due: Option<Timestamp>,
+}
+
+impl Notes {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the records of an earlier process say.
+    pub(crate) fn restore(records: Vec<Record>) -> Result<Self, serde_json::Error> {
+        let mut inner = Inner::default();
+        for record in records {
+            let NoteBody { key, value, due, .. } = serde_json::from_slice(&record.body)?;
+            match record.header.kind {
+                Kind::Effect => inner.kept(Namespace::Effect, &key).value = value,
+                Kind::Started => inner.kept(Namespace::Effect, &key).is_started = true,
+                Kind::Wait => inner.kept(Namespace::Wait, &key).wait = Some(due),
+                Kind::Wake => inner.kept(Namespace::Wait, &key).value = value,
+                Kind::Attempt => {
+                    inner.failed = Some((record.header.attempt, due));
+                    inner.failed_row = record.sequence;
+                }
+                _ => {}
+            }
+        }
+        Ok(Self(Mutex::new(inner)))
+    }
+
+    /// Another attempt begins: no key is used yet.
+    pub(crate) fn begin_attempt(&self) {
+        let mut inner = self.lock();
+        inner.kept.values_mut().for_each(|kept| kept.is_used = false);
+        inner.open.clear();
+        (inner.effects_running, inner.is_parked_inside) = (0, false);
+    }
+
+    /// Whether the node does nothing but wait.
+    pub(crate) fn is_parked(&self) -> bool {
+        let inner = self.lock();
+        inner.effects_running == 0 && (inner.is_parked_inside || !inner.open.is_empty())
+    }
+
+    /// Whether an effect of this visit was recorded, or may have happened.
+    pub(crate) fn has_effects(&self) -> bool {
+        let has_happened = |kept: &Kept| kept.is_started || kept.value.is_some();
+        self.lock().kept.iter().any(|((namespace, _), kept)| *namespace == Namespace::Effect && has_happened(kept))
+    }
+}
+
+impl Inner {
+    pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {
+        self.kept.entry((namespace, key.to_string())).or_default()
+    }
+}

@@ -1,0 +1,230 @@
+//! How a driver gets hold of a run: by making it, or by claiming it and reading where it stands.
+//!
+//! Reading takes the head, the last whole frontier before it, and the records that live tokens point to: as much as the run is wide, however
+//! long its history is.
+
+use super::codec::{self, StoredUndo};
+use super::frontier::Frontier;
+use super::{Batch, Entry, Journal, State, Terms};
+use crate::store::{
+    Claim, GraphVersion, Header, Kind, Lease, NewRun, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo, RunStatus, Store,
+    StoreError, Wake, Wanted,
+};
+use pleach_core::{Instant, Runtime};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How soon a run that is held is asked for again, at first and at most.
+const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
+/// A run that this driver holds.
+pub(crate) struct Opened {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) lease_ends: Instant,
+    pub(crate) info: RunInfo,
+    /// The record of its failure, if it is being undone.
+    pub(crate) failed_at: Option<u64>,
+}
+
+/// Where a run stands.
+pub(crate) struct Standpoint {
+    pub(crate) frontier: Frontier,
+    pub(crate) base: u64,
+    pub(crate) head: Header,
+    pub(crate) is_undoing: bool,
+}
+
+/// One driver, unlike any other.
+pub(crate) fn owner(runtime: &Arc<dyn Runtime>) -> String {
+    let of_this_process = RandomState::new().hash_one(std::process::id());
+    format!("{}-{of_this_process:016x}-{:016x}", std::process::id(), runtime.random())
+}
+
+/// Makes a run with its first record, and holds it; or leaves it to whoever claims it.
+pub(crate) async fn create(
+    terms: Terms,
+    runtime: Arc<dyn Runtime>,
+    run: Arc<str>,
+    graph: (String, GraphVersion),
+    entry: Entry,
+    owner: Option<String>,
+) -> Result<Opened, StoreError> {
+    let asked_at = runtime.now();
+    let (graph, version) = graph;
+    let journal = Journal {
+        run,
+        epoch: 1,
+        graph: graph.clone(),
+        version: version.clone(),
+        runtime,
+        // The first record is stamped before the store has said what time it is.
+        clock: (std::time::SystemTime::now().into(), asked_at),
+        durable: AtomicU64::new(0),
+        state: Mutex::new(State::new(0, Frontier::default())),
+        terms,
+    };
+    let row = {
+        let mut state = journal.lock();
+        state.undos = Some(Vec::new());
+        journal.seal(&mut state, entry)?.1
+    };
+    let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
+    let new = NewRun { id: journal.run.to_string(), graph, version, from: None, lease, wake: Wake::Now };
+    let Claim { run: info, now } = journal.terms.store.create(new, vec![row]).await?;
+    let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(1), ..journal };
+    let lease_ends = asked_at + journal.terms.lease;
+    Ok(Opened { journal: Arc::new(journal), lease_ends, info, failed_at: None })
+}
+
+/// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
+pub(crate) async fn claim(
+    terms: &Terms,
+    runtime: &Arc<dyn Runtime>,
+    run: &str,
+    force: bool,
+) -> Result<(Claim, Instant), StoreError> {
+    let lease = Lease { owner: owner(runtime), length: terms.lease };
+    let (mut until, mut wait) = (None, ASK_AGAIN.0);
+    loop {
+        let asked_at = runtime.now();
+        let wanted = Wanted::One { run: run.to_string(), force };
+        match terms.store.claim(wanted, lease.clone()).await {
+            Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
+            Ok(_) => return Err(StoreError::Unknown { run: run.to_string() }),
+            Err(StoreError::Held { run, owner, left, until: ends }) => {
+                let until = *until.get_or_insert(runtime.now() + left);
+                let now = runtime.now();
+                if now > until {
+                    return Err(StoreError::Held { run, owner, left, until: ends });
+                }
+                // A moment after the lease has ended, too.
+                let at = (now + wait).min(until + Duration::from_millis(1));
+                runtime.sleep_until(at).await;
+                wait = (wait * 2).min(ASK_AGAIN.1);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Reads where a claimed run stands, as the graph of this version.
+pub(crate) async fn open(
+    terms: Terms,
+    runtime: Arc<dyn Runtime>,
+    (claim, asked_at): (Claim, Instant),
+    version: GraphVersion,
+) -> Result<Opened, StoreError> {
+    let Claim { run: info, now } = claim;
+    let stands = standpoint(&*terms.store, &info.id, info.head).await?;
+    // How it failed is in the record that it is undone from.
+    let failed = stands.is_undoing.then_some(stands.base);
+    let restored = records(&*terms.store, &info.id, stands.frontier.rows().chain(failed).collect()).await?;
+    let Header { visits, undo, .. } = stands.head;
+    let state =
+        State { base: stands.base, visits, undo, status: info.status, restored, ..State::new(info.head, stands.frontier) };
+    let lease_ends = asked_at + terms.lease;
+    let journal = Journal {
+        run: info.id.as_str().into(),
+        epoch: info.epoch,
+        graph: info.graph.clone(),
+        version,
+        runtime,
+        clock: (now, asked_at),
+        durable: AtomicU64::new(info.head),
+        state: Mutex::new(state),
+        terms,
+    };
+    Ok(Opened { journal: Arc::new(journal), lease_ends, info, failed_at: failed })
+}
+
+/// Where a run stood after the record `at`.
+pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<Standpoint, StoreError> {
+    let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence: at, why };
+    let head = headers(store, run, at, at).await?.pop().ok_or_else(|| damaged("it is not there"))?.1;
+    let base = match (&head.frontier, head.base) {
+        (Some(_), _) => at,
+        (None, Some(base)) if base < at => base,
+        _ => return Err(damaged("it has no frontier, and does not say where one is")),
+    };
+    let (mut frontier, mut is_undoing) = (Frontier::default(), false);
+    let since = if base == at { vec![(at, head.clone())] } else { headers(store, run, base, at).await? };
+    for (sequence, header) in since {
+        if sequence == base && header.frontier.is_none() {
+            return Err(damaged("the record that it builds on has no frontier"));
+        }
+        frontier.apply(sequence, &header);
+        is_undoing = header.kind == Kind::End || (is_undoing && header.kind == Kind::Undo);
+    }
+    Ok(Standpoint { frontier, base, head, is_undoing })
+}
+
+async fn headers(store: &dyn Store, run: &str, first: u64, last: u64) -> Result<Vec<(u64, Header)>, StoreError> {
+    let (mut headers, mut next) = (Vec::new(), first);
+    while next <= last {
+        let rows = store.read(run, Rows::Range(next..=last), Parts::Headers).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            next = row.sequence + 1;
+            headers.push((row.sequence, row.open_header(run)?));
+        }
+    }
+    Ok(headers)
+}
+
+/// These records, by their sequences.
+pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) -> Result<HashMap<u64, Record>, StoreError> {
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut records = HashMap::with_capacity(wanted.len());
+    let mut left = VecDeque::from(wanted);
+    while !left.is_empty() {
+        let some = left.iter().take(READ_ROWS_MAX).copied().collect();
+        let rows: Vec<Row> = store.read(run, Rows::Each(some), Parts::Whole).await?;
+        if rows.is_empty() {
+            return Err(StoreError::Damaged { run: run.to_string(), sequence: left[0], why: "it is not there" });
+        }
+        for row in rows {
+            // They come in order.
+            left.pop_front_if(|sequence| *sequence == row.sequence);
+            records.insert(row.sequence, row.open(run)?);
+        }
+    }
+    Ok(records)
+}
+
+/// A record that can be undone, and what its undo is given.
+pub(crate) async fn undo_of(journal: &Journal, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
+    let damaged = |why| StoreError::Damaged { run: journal.run.to_string(), sequence, why };
+    let mut records = records(&*journal.terms.store, &journal.run, vec![sequence]).await?;
+    let record = records.remove(&sequence).ok_or_else(|| damaged("it is not there"))?;
+    let undo = codec::undo_in(&record.body).ok().flatten();
+    let undo = undo.ok_or_else(|| damaged("it does not say what undoes it"))?;
+    Ok((record, undo))
+}
+
+impl State {
+    fn new(head: u64, frontier: Frontier) -> Self {
+        Self {
+            head,
+            frontier,
+            base: 0,
+            visits: 0,
+            undo: 0,
+            undos: None,
+            status: RunStatus::Running,
+            is_parked: false,
+            next: Batch::default(),
+            mail: VecDeque::new(),
+            seen: 0,
+            restored: HashMap::new(),
+            waiting: Vec::new(),
+            driver: None,
+            is_lost: false,
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! `Scribe`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
+
+use super::{Batch, Journal, opening};
+use crate::store::{Commit, Committed, Held, Mail, Prune, RunStatus, StoreError, Wake};
+use pleach_core::{BoxFuture, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// The lease is renewed after this part of it, and given up as lost when less than this part is left.
+const LEASE_PARTS: u32 = 4;
+/// How often the inbox is looked into while a run waits, whether or not the store said anything.
+const INBOX_EVERY: Duration = Duration::from_secs(1);
+/// How long a run that ends waits for the store to let it go.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) struct Scribe {
+    journal: Arc<Journal>,
+    commit: Option<(u64, BoxFuture<'static, Result<Committed, StoreError>>)>,
+    keeper: Keeper,
+    inbox: Inbox,
+    prune: Option<BoxFuture<'static, Result<u64, StoreError>>>,
+    pruned_at: u64,
+    is_released: bool,
+}
+
+/// Keeps the lease of a run.
+struct Keeper {
+    /// When the lease ends, as far as this driver knows: counted from before the store was asked.
+    ends: Instant,
+    asked: Option<(Instant, BoxFuture<'static, Result<Vec<Held>, StoreError>>)>,
+    timer: BoxFuture<'static, ()>,
+    last_error: Option<StoreError>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    /// The highest number there is, as far as is known.
+    posted: u64,
+    reading: Option<BoxFuture<'static, Result<Vec<Mail>, StoreError>>>,
+    timer: Option<BoxFuture<'static, ()>>,
+    nudged: Option<BoxFuture<'static, ()>>,
+}
+
+/// What the scribe has to say.
+pub(crate) enum Said {
+    /// These sequences are durable from now on.
+    Durable(std::ops::RangeInclusive<u64>),
+    /// There is mail.
+    Mail,
+    /// The run cannot go on.
+    Fault(Trouble),
+    /// The store failed, and the run goes on without it.
+    Lost(StoreError),
+}
+
+/// Why a run cannot go on.
+pub(crate) struct Trouble {
+    pub(crate) op: &'static str,
+    pub(crate) error: StoreError,
+}
+
+/// How the run stands, when something is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Busy,
+    /// Every line of control waits: until then, or for mail.
+    Parked(Wake),
+}
+
+impl Scribe {
+    pub(crate) fn new(journal: Arc<Journal>, lease_ends: Instant, posted: u64) -> Self {
+        let keeper = Keeper::new(&journal, lease_ends);
+        let pruned_at = journal.durable.load(Ordering::Relaxed);
+        Self {
+            journal,
+            commit: None,
+            keeper,
+            inbox: Inbox { posted, ..Inbox::default() },
+            prune: None,
+            pruned_at,
+            is_released: false,
+        }
+    }
+
+    pub(crate) fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Goes on writing. Pending when there is nothing to say, and a waker is left with all that is under way.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, standing: Standing) -> Poll<Said> {
+        if let Poll::Ready(error) = self.keeper.poll(&self.journal, cx) {
+            return self.fail("renew", error);
+        }
+        if let Some((last, commit)) = &mut self.commit {
+            let last = *last;
+            return match std::task::ready!(commit.as_mut().poll(cx)) {
+                Ok(Committed { posted }) => {
+                    self.commit = None;
+                    self.inbox.posted = self.inbox.posted.max(posted);
+                    Poll::Ready(Said::Durable(self.acknowledge(last)))
+                }
+                Err(error) => {
+                    self.commit = None;
+                    self.fail("commit", error)
+                }
+            };
+        }
+        if self.begin_commit(cx.waker(), standing) {
+            return self.poll(cx, standing);
+        }
+        if let Poll::Ready(read) = self.inbox.poll(&self.journal, cx, standing) {
+            return match read {
+                Ok(()) => Poll::Ready(Said::Mail),
+                Err(error) => self.fail("inbox", error),
+            };
+        }
+        self.poll_prune(cx);
+        Poll::Pending
+    }
+
+    /// Whether nothing is to be written, and all mail was read.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.journal.lock();
+        self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen
+    }
+
+    fn fail(&mut self, op: &'static str, error: StoreError) -> Poll<Said> {
+        let is_ours = !matches!(error, StoreError::Fenced { .. });
+        if !(self.journal.terms.is_best_effort && is_ours) {
+            return Poll::Ready(Said::Fault(Trouble { op, error }));
+        }
+        self.is_released = true;
+        let waiting = {
+            let mut state = self.journal.lock();
+            state.is_lost = true;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+        Poll::Ready(Said::Lost(error))
+    }
+
+    fn acknowledge(&mut self, last: u64) -> std::ops::RangeInclusive<u64> {
+        let first = self.journal.durable.load(Ordering::Relaxed) + 1;
+        let waiting = {
+            let mut state = self.journal.lock();
+            self.journal.durable.store(last, Ordering::Release);
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+        first..=last
+    }
+
+    /// Takes what was submitted, if anything was.
+    fn begin_commit(&mut self, driver: &Waker, standing: Standing) -> bool {
+        let journal = &self.journal;
+        let mut state = journal.lock();
+        match &mut state.driver {
+            Some(known) => known.clone_from(driver),
+            none => *none = Some(driver.clone()),
+        }
+        if state.next.rows.is_empty() || state.is_lost {
+            return false;
+        }
+        let Batch { rows, status, takes } = std::mem::take(&mut state.next);
+        let last = state.head;
+        let (status, wake) = match (status, standing) {
+            (Some(status), _) if status.has_ended() => (status, None),
+            (_, Standing::Parked(wake)) => (RunStatus::Waiting, Some(wake)),
+            (status, Standing::Busy) => (status.unwrap_or(RunStatus::Running), Some(Wake::Now)),
+        };
+        let changes = status != state.status;
+        state.status = status;
+        state.is_parked = standing != Standing::Busy;
+        let seen = state.seen;
+        drop(state);
+        self.is_released = status.has_ended();
+        let commit = Commit {
+            status: changes.then_some(status),
+            wake: wake.filter(|wake| changes || *wake != Wake::Now),
+            takes,
+            seen,
+            release: status.has_ended(),
+            ..Commit::new(&*journal.run, journal.epoch, rows)
+        };
+        let store = Arc::clone(&journal.terms.store);
+        self.commit = Some((last, Box::pin(async move { store.commit(commit).await })));
+        true
+    }
+
+    /// Lets go of records that nobody needs any more.
+    fn poll_prune(&mut self, cx: &mut Context<'_>) {
+        if let Some(prune) = &mut self.prune {
+            // What could not be removed now is removed another time.
+            if prune.as_mut().poll(cx).is_ready() {
+                self.prune = None;
+            }
+            return;
+        }
+        let journal = &self.journal;
+        let (kept, head) = (journal.terms.rows_kept, journal.durable.load(Ordering::Relaxed));
+        // By the hundred, so that it costs next to nothing a step.
+        if head < self.pruned_at.saturating_add(kept.max(64)) || head <= kept || self.is_released {
+            return;
+        }
+        self.pruned_at = head;
+        let journal = Arc::clone(journal);
+        self.prune = Some(Box::pin(async move { journal.prune(head - kept + 1).await }));
+        self.poll_prune(cx);
+    }
+
+    /// Gives the run up, so that others need not wait for its lease to end.
+    pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
+        if std::mem::replace(&mut self.is_released, true) {
+            return None;
+        }
+        let journal = Arc::clone(&self.journal);
+        let commit = self.commit.take();
+        let runtime = Arc::clone(journal.runtime());
+        let given_up = async move {
+            if let Some((_, commit)) = commit {
+                // It lands or it does not; what follows must come after.
+                drop(commit.await);
+            }
+            let held = Held { run: journal.run.to_string(), epoch: journal.epoch };
+            drop(journal.terms.store.renew(vec![held], Duration::ZERO).await);
+        };
+        let timer = runtime.sleep_until(runtime.now() + RELEASE_MAX);
+        Some(Box::pin(async move { either(Box::pin(given_up), timer).await }))
+    }
+}
+
+/// A run that was dropped is given up by a task of its own.
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        let runtime = Arc::clone(self.journal.runtime());
+        self.release().into_iter().for_each(|release| runtime.spawn(release));
+    }
+}
+
+impl Keeper {
+    fn new(journal: &Journal, ends: Instant) -> Self {
+        let timer = Self::timer(journal);
+        Self { ends, asked: None, timer, last_error: None }
+    }
+
+    fn timer(journal: &Journal) -> BoxFuture<'static, ()> {
+        let runtime = journal.runtime();
+        runtime.sleep_until(runtime.now() + journal.terms.lease / LEASE_PARTS)
+    }
+
+    /// Ready with why, when the lease is lost or about to be.
+    fn poll(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>) -> Poll<StoreError> {
+        loop {
+            if let Some((asked_at, asked)) = &mut self.asked
+                && let Poll::Ready(answer) = asked.as_mut().poll(cx)
+            {
+                match answer {
+                    Ok(lost) if lost.is_empty() => self.ends = *asked_at + journal.terms.lease,
+                    Ok(_) => {
+                        let (run, epoch) = (journal.run.to_string(), journal.epoch);
+                        return Poll::Ready(StoreError::Fenced { run, epoch });
+                    }
+                    Err(error) => self.last_error = Some(error),
+                }
+                self.asked = None;
+            }
+            std::task::ready!(self.timer.as_mut().poll(cx));
+            let now = journal.runtime().now();
+            if now + journal.terms.lease / LEASE_PARTS >= self.ends {
+                let silent = || StoreError::unavailable("it did not answer while the lease ran out");
+                return Poll::Ready(self.last_error.take().unwrap_or_else(silent));
+            }
+            if self.asked.is_none() {
+                let held = Held { run: journal.run.to_string(), epoch: journal.epoch };
+                let (store, lease) = (Arc::clone(&journal.terms.store), journal.terms.lease);
+                self.asked = Some((now, Box::pin(async move { store.renew(vec![held], lease).await })));
+            }
+            self.timer = Self::timer(journal);
+        }
+    }
+}
+
+impl Inbox {
+    /// Ready when mail was read.
+    fn poll(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>, standing: Standing) -> Poll<Result<(), StoreError>> {
+        loop {
+            if let Some(reading) = &mut self.reading {
+                let read = std::task::ready!(reading.as_mut().poll(cx));
+                self.reading = None;
+                let mail = match read {
+                    Ok(mail) => mail,
+                    Err(error) => return Poll::Ready(Err(error)),
+                };
+                let has_mail = !mail.is_empty();
+                self.posted = self.posted.max(journal.receive(mail, self.posted));
+                if has_mail {
+                    return Poll::Ready(Ok(()));
+                }
+                continue;
+            }
+            let seen = journal.lock().seen;
+            if self.posted > seen || self.is_time_to_look(journal, cx, standing) {
+                let journal = Arc::clone(journal);
+                self.reading = Some(Box::pin(async move { journal.terms.store.inbox(&journal.run, seen).await }));
+                continue;
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// While everything waits, mail is what it waits for.
+    fn is_time_to_look(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>, standing: Standing) -> bool {
+        if standing == Standing::Busy {
+            (self.timer, self.nudged) = (None, None);
+            return false;
+        }
+        let runtime = journal.runtime();
+        let timer = self.timer.get_or_insert_with(|| runtime.sleep_until(runtime.now() + INBOX_EVERY));
+        let store = Arc::clone(&journal.terms.store);
+        let nudged = self.nudged.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
+        let is_time = timer.as_mut().poll(cx).is_ready() | nudged.as_mut().poll(cx).is_ready();
+        if is_time {
+            (self.timer, self.nudged) = (None, None);
+        }
+        is_time
+    }
+}
+
+impl Journal {
+    /// Keeps mail until a node asks for it, and says up to which number it was read.
+    fn receive(&self, mail: Vec<Mail>, posted: u64) -> u64 {
+        let (seen, waiting) = {
+            let mut state = self.lock();
+            let last = mail.last().map_or(posted, |last| last.number);
+            state.seen = state.seen.max(last);
+            state.mail.extend(mail);
+            (state.seen, std::mem::take(&mut state.waiting))
+        };
+        waiting.into_iter().for_each(Waker::wake);
+        seen
+    }
+
+    /// Removes what is older than `before` and needed by nobody.
+    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
+        self.find_undos().await?;
+        let (before, mut keep) = {
+            let state = self.lock();
+            // From the last whole frontier on, every record counts.
+            let before = before.min(state.base);
+            let undos = state.undos.iter().flatten().copied();
+            (before, state.frontier.rows().chain(undos).filter(|row| *row < before).collect::<Vec<u64>>())
+        };
+        keep.sort_unstable();
+        keep.dedup();
+        let held = Held { run: self.run.to_string(), epoch: self.epoch };
+        self.terms.store.prune(Prune::Rows { held, before, keep }).await
+    }
+
+    /// Finds the records that can be undone, if a resumed run does not know them yet.
+    async fn find_undos(&self) -> Result<(), StoreError> {
+        let mut next = {
+            let state = self.lock();
+            if state.undos.is_some() {
+                return Ok(());
+            }
+            state.undo
+        };
+        let mut found = Vec::new();
+        while next > 0 && next <= self.durable.load(Ordering::Acquire) {
+            found.push(next);
+            next = opening::undo_of(self, next).await?.1.before;
+        }
+        found.reverse();
+        self.lock().undos = Some(found);
+        Ok(())
+    }
+}
+
+/// Whichever is ready first.
+async fn either(mut one: BoxFuture<'static, ()>, mut other: BoxFuture<'static, ()>) {
+    std::future::poll_fn(|cx| {
+        if one.as_mut().poll(cx).is_ready() || other.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

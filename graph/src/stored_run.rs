@@ -1,0 +1,295 @@
+//! A run that is kept in a store: its options, and how it is opened before its engine runs.
+
+use crate::checkpoint_error::{CheckpointError, MismatchError, StoredFault, fault_of};
+use crate::engine::ledger::Ledger;
+use crate::engine::{Engine, Outcome, Setup};
+use crate::error::{RunError, RunFault};
+use crate::journal::codec::Codec;
+use crate::journal::opening::{self, Opened};
+use crate::journal::scribe::Scribe;
+use crate::journal::{Entry, Terms};
+use crate::plan::Plan;
+use crate::run::RunOptions;
+use crate::shared::Shared;
+use crate::store::{BODY_BYTES_MAX, GraphVersion, Kind, Place, RunInfo, RunStatus, Store, StoreError};
+use pleach_core::{BoxFuture, Cancelled, Cause, Runtime};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How long a driver holds a run without renewing its lease.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+
+/// How many records of a run are kept while it lives.
+pub const RECORDS_KEPT_DEFAULT: u64 = 100;
+
+/// How a run is stored.
+pub(crate) struct StoredOptions<S> {
+    terms: Terms,
+    codec: Codec<S>,
+    schema: u32,
+    origin: Origin,
+}
+
+/// Where a stored run comes from.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin {
+    /// It is new; if there is one with its id, that one may be gone on with.
+    New { attaches: bool },
+    /// It is there.
+    Stored { takes_over: bool },
+}
+
+impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
+    pub(crate) fn new(store: Arc<dyn Store>, origin: Origin) -> Self {
+        let (lease, body_bytes_max, rows_kept) = (LEASE_DEFAULT, BODY_BYTES_MAX, RECORDS_KEPT_DEFAULT);
+        let terms = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort: false };
+        Self { terms, codec: Codec::new(), schema: 0, origin }
+    }
+}
+
+impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
+    /// Keeps the run in this store: each step is durable before the next begins, and the run can be [resumed](crate::CompiledGraph::resume)
+    /// after a crash. A run with this id that is there already is [`Exists`](RunFault::Exists).
+    pub fn checkpoint(self, store: &(impl Store + Clone)) -> Self {
+        self.stored(StoredOptions::new(Arc::new(store.clone()), Origin::New { attaches: false }))
+    }
+
+    /// Goes on with the run that has this id, if there is one; what it began with then counts, and not this state.
+    pub fn attach(self) -> Self {
+        self.with_stored(|stored| match &mut stored.origin {
+            Origin::New { attaches } => *attaches = true,
+            Origin::Stored { .. } => {}
+        })
+    }
+
+    /// How long the run stays with a driver that is not heard of, before another may claim it; 30 seconds unless told.
+    pub fn lease(self, lease: Duration) -> Self {
+        self.with_stored(|stored| stored.terms.lease = lease)
+    }
+
+    /// The version of the type of the state, for [migrations](crate::Resume); 0 unless told.
+    pub fn schema(self, version: u32) -> Self {
+        self.with_stored(|stored| stored.schema = version)
+    }
+
+    /// How many of the last records are kept while the run lives; 100 unless told. What a resume or an undo needs is kept in any case.
+    pub fn keep_records(self, records: u64) -> Self {
+        self.with_stored(|stored| stored.terms.rows_kept = records.max(1))
+    }
+
+    /// How many bytes one state may have as JSON; 16 MiB unless told.
+    pub fn max_state_bytes(self, bytes: usize) -> Self {
+        self.with_stored(|stored| stored.terms.body_bytes_max = bytes)
+    }
+
+    /// Goes on when the store fails, with no further checkpoints; hooks hear of it as
+    /// [`CheckpointsLost`](crate::RunEvent::CheckpointsLost). Without it the run stops.
+    pub fn best_effort(self) -> Self {
+        self.with_stored(|stored| stored.terms.is_best_effort = true)
+    }
+
+    /// Does nothing to a run that is not stored.
+    fn with_stored(mut self, change: impl FnOnce(&mut StoredOptions<S>)) -> Self {
+        if let Some(stored) = self.stored_mut() {
+            change(stored);
+        }
+        self
+    }
+}
+
+/// A run that is driven: opened first, if it is stored.
+pub(crate) enum Drive<S> {
+    Opening { opening: BoxFuture<'static, Result<Begun<S>, RunError<S>>>, cancelled: Option<Cancelled> },
+    Running(Engine<S>),
+}
+
+/// What opening a run comes to.
+pub(crate) enum Begun<S> {
+    Engine(Box<Engine<S>>),
+    /// There was nothing left to do.
+    Over(Outcome<S>),
+}
+
+impl<S: Send + 'static> Drive<S> {
+    pub(crate) fn opening(
+        plan: Arc<Plan<S>>,
+        shared: Shared,
+        setup: Setup<S>,
+        state: Option<S>,
+        stored: Option<Box<StoredOptions<S>>>,
+    ) -> Self {
+        let cancelled = shared.run().token.get().map(|token| token.cancelled());
+        let opening = async move {
+            match stored {
+                Some(stored) => open(plan, shared, setup, state, *stored).await,
+                None => Err(RunError::new(RunFault::NoRuntime, state)),
+            }
+        };
+        Self::Opening { opening: Box::pin(opening), cancelled }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        loop {
+            match self {
+                Self::Running(engine) => return Pin::new(engine).poll(cx),
+                Self::Opening { opening, cancelled } => {
+                    if let Some(cancelled) = cancelled
+                        && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
+                    {
+                        return Poll::Ready(Err(self.cut_off(cause)));
+                    }
+                    match std::task::ready!(opening.as_mut().poll(cx)) {
+                        Ok(Begun::Engine(engine)) => *self = Self::Running(*engine),
+                        Ok(Begun::Over(outcome)) => return Poll::Ready(outcome),
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+        match self {
+            Self::Running(engine) => engine.cut_off(cause),
+            Self::Opening { .. } => {
+                RunError::new(RunFault::Cancelled { node: String::new(), cause, was_executing: false }, None)
+            }
+        }
+    }
+}
+
+async fn open<S: Send + 'static>(
+    plan: Arc<Plan<S>>,
+    shared: Shared,
+    setup: Setup<S>,
+    state: Option<S>,
+    stored: StoredOptions<S>,
+) -> Result<Begun<S>, RunError<S>> {
+    let runtime = match shared.run().runtime() {
+        Ok(runtime) => Arc::clone(runtime),
+        Err(fault) => return Err(RunError::new(fault, state)),
+    };
+    let run: Arc<str> = shared.run().id().into();
+    let (is_new, force) = match stored.origin {
+        Origin::New { .. } => (true, false),
+        Origin::Stored { takes_over } => (false, takes_over),
+    };
+    let given = GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.schema };
+    if let Some(state) = state.filter(|_| is_new) {
+        let (first, state) = match first_entry(&plan, &setup, &stored.codec, state) {
+            Ok(first) => first,
+            Err(error) => return Err(error),
+        };
+        let graph = (plan.name.clone(), given.clone());
+        let owner = Some(opening::owner(&runtime));
+        match opening::create(stored.terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner).await {
+            Ok(opened) => return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, stored.codec, opened, Some(state))))),
+            Err(StoreError::Exists { .. }) if matches!(stored.origin, Origin::New { attaches: true }) => {}
+            Err(error) => return Err(RunError::new(fault_of("", "create", error), Some(state))),
+        }
+    }
+    let opened = reopen(&plan, &stored, &runtime, &run, force, given).await.map_err(|fault| RunError::new(fault, None))?;
+    let (info, failed_at) = (opened.info.clone(), opened.failed_at);
+    resume(begin(plan, shared, setup, stored.codec, opened, None), &info, failed_at)
+}
+
+/// The first record of a run.
+fn first_entry<S: Send + 'static>(
+    plan: &Plan<S>,
+    setup: &Setup<S>,
+    codec: &Codec<S>,
+    state: S,
+) -> Result<(Entry, S), RunError<S>> {
+    match pleach_core::catch_panic(|| codec.body(&state, None)) {
+        Ok(Ok(body)) => {
+            let next = Some(Place::Node(plan.shape.id(setup.start)));
+            Ok((Entry { next, body, ..Entry::new(Kind::Start, Vec::new(), "") }, state))
+        }
+        Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new("", "encode", error)), Some(state))),
+        Err(reason) => {
+            let why = format!("the state cannot be written: {reason}");
+            Err(RunError::new(RunFault::Checkpoint(CheckpointError::new("", "encode", why)), Some(state)))
+        }
+    }
+}
+
+/// Claims a run, if it is one of this graph and can be gone on with, and reads where it stands.
+async fn reopen<S>(
+    plan: &Plan<S>,
+    stored: &StoredOptions<S>,
+    runtime: &Arc<dyn Runtime>,
+    run: &str,
+    force: bool,
+    given: GraphVersion,
+) -> Result<Opened, RunFault> {
+    let terms = &stored.terms;
+    let info = terms.store.head(run).await.map_err(|error| fault_of("", "open", error))?;
+    check_version(plan, &info, &given)?;
+    if info.status == RunStatus::Compensated {
+        return Err(RunFault::Ended { run: run.to_string(), status: info.status });
+    }
+    let claim = opening::claim(terms, runtime, run, force).await.map_err(|error| fault_of("", "claim", error))?;
+    opening::open(terms.clone(), Arc::clone(runtime), claim, given).await.map_err(|error| fault_of("", "open", error))
+}
+
+/// Whether a run is of this graph, as it is now.
+fn check_version<S>(plan: &Plan<S>, info: &RunInfo, given: &GraphVersion) -> Result<(), RunFault> {
+    let mismatch = |what, stored: &str, given: &str| {
+        let (run, stored, given) = (info.id.clone(), stored.to_string(), given.to_string());
+        Err(RunFault::Mismatch(MismatchError { run, what, stored, given }))
+    };
+    if info.graph != plan.name {
+        return mismatch("graph", &info.graph, &plan.name);
+    }
+    if info.version.schema != given.schema {
+        return mismatch("schema", &info.version.schema.to_string(), &given.schema.to_string());
+    }
+    if info.version.fingerprint != given.fingerprint {
+        return mismatch("fingerprint", &info.version.fingerprint, &given.fingerprint);
+    }
+    Ok(())
+}
+
+/// An engine that writes to this journal.
+fn begin<S: Send + 'static>(
+    plan: Arc<Plan<S>>,
+    shared: Shared,
+    setup: Setup<S>,
+    codec: Codec<S>,
+    opened: Opened,
+    state: Option<S>,
+) -> Engine<S> {
+    let Opened { journal, lease_ends, info, .. } = opened;
+    drop(shared.run().more().journal.set(Arc::clone(&journal)));
+    shared.run().visits.store(journal.visits(), Relaxed);
+    let ledger = Some(Ledger { journal: Arc::clone(&journal), codec });
+    let scribe = Scribe::new(journal, lease_ends, info.posted);
+    Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
+}
+
+/// Puts the engine of a resumed run where the run stands.
+fn resume<S: Send + 'static>(mut engine: Engine<S>, info: &RunInfo, failed_at: Option<u64>) -> Result<Begun<S>, RunError<S>> {
+    if let Some(record) = failed_at
+        .filter(|_| matches!(info.status, RunStatus::Running | RunStatus::CompensationFailed))
+        .and_then(|at| engine.restored_record(at))
+    {
+        let fault = serde_json::from_slice(&record.body).map(StoredFault::into_fault);
+        let fault = fault.unwrap_or_else(|error| RunFault::Checkpoint(CheckpointError::new("", "decode", error)));
+        engine.go_on_undoing(fault);
+        return Ok(Begun::Engine(Box::new(engine)));
+    }
+    match engine.restore() {
+        Ok(None) => Ok(Begun::Engine(Box::new(engine))),
+        Ok(Some(outcome)) => match engine.end(outcome) {
+            Some(outcome) => Ok(Begun::Over(outcome)),
+            None => Ok(Begun::Engine(Box::new(engine))),
+        },
+        Err(fault) => Err(RunError::new(fault, None)),
+    }
+}

@@ -1,0 +1,119 @@
+//! A store that fails when it is told to: what a crash, a full disk or a lost answer looks like to a driver.
+
+use pleach::BoxFuture;
+use pleach::store::{
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList,
+    Store, StoreError, StoreFuture, Wanted,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// What becomes of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It does not land.
+    Lost,
+    /// It lands, and the answer is an error all the same.
+    Unanswered,
+}
+
+#[derive(Clone)]
+pub struct FlakyStore {
+    inside: MemoryStore,
+    plan: Arc<Plan>,
+}
+
+#[derive(Default)]
+struct Plan {
+    /// Creates and commits so far.
+    writes: AtomicU64,
+    fail_at: AtomicU64,
+    lands: AtomicU64,
+}
+
+impl FlakyStore {
+    pub fn new(inside: MemoryStore) -> Self {
+        Self { inside, plan: Arc::default() }
+    }
+
+    /// The write of this number, counted from 1, fails so.
+    pub fn fail_at(&self, write: u64, fate: Fate) {
+        self.plan.fail_at.store(write, SeqCst);
+        self.plan.lands.store(u64::from(fate == Fate::Unanswered), SeqCst);
+    }
+
+    pub fn writes(&self) -> u64 {
+        self.plan.writes.load(SeqCst)
+    }
+
+    fn fate(&self) -> Option<Fate> {
+        let write = self.plan.writes.fetch_add(1, SeqCst) + 1;
+        let fails = write == self.plan.fail_at.load(SeqCst);
+        fails.then(|| if self.plan.lands.load(SeqCst) == 1 { Fate::Unanswered } else { Fate::Lost })
+    }
+
+    fn write<'a, T: Send + 'a>(&self, write: impl FnOnce() -> StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        match self.fate() {
+            None => write(),
+            Some(Fate::Lost) => Box::pin(async { Err(StoreError::unavailable("the disk is full")) }),
+            Some(Fate::Unanswered) => {
+                let landed = write();
+                Box::pin(async {
+                    landed.await?;
+                    Err(StoreError::unavailable("the answer was lost"))
+                })
+            }
+        }
+    }
+}
+
+impl Store for FlakyStore {
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
+        self.write(|| self.inside.create(run, rows))
+    }
+
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        self.write(|| self.inside.commit(commit))
+    }
+
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
+        self.inside.claim(wanted, lease)
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        self.inside.renew(held, lease)
+    }
+
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        self.inside.head(run)
+    }
+
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        self.inside.read(run, which, parts)
+    }
+
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        self.inside.list(filters, after, count)
+    }
+
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+        self.inside.post(run, post)
+    }
+
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+        self.inside.inbox(run, after)
+    }
+
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
+        self.inside.prune(prune)
+    }
+
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
+        self.inside.delete(run)
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        self.inside.nudged()
+    }
+}
