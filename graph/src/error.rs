@@ -66,6 +66,15 @@ pub enum RunFault {
         /// The keys of the interrupts, and the names of the signals, that it waits for.
         keys: Vec<String>,
     },
+    /// The run was resumed with an answer that it could not use. It waits on, as before.
+    AnswerRefused {
+        /// The run.
+        run: String,
+        /// The key of the interrupt.
+        key: String,
+        /// Why.
+        why: String,
+    },
     /// Another driver has claimed the run, and this one has stopped.
     Fenced {
         /// The run.
@@ -402,6 +411,9 @@ impl fmt::Display for RunFault {
             Self::Checkpoint(error) => write!(f, "{error}"),
             Self::Mismatch(error) => write!(f, "{error}"),
             Self::Paused { run, keys } => write!(f, "run {run:?} waits to be answered: {}", keys.join(", ")),
+            Self::AnswerRefused { run, key, why } => {
+                write!(f, "the answer to {key:?} was refused by run {run:?}, which waits on: {why}")
+            }
             Self::Fenced { run, epoch } => {
                 write!(f, "run {run:?} is no longer driven with epoch {epoch}: another driver has claimed it")
             }

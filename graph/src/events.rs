@@ -101,6 +101,13 @@ pub enum RunEvent<T> {
         /// Its sequence.
         sequence: u64,
     },
+    /// What was posted to the run was not what the node that waits for it had asked for. The node goes on waiting.
+    LetterRefused {
+        /// `answer/KEY` or `signal/NAME`.
+        name: Arc<str>,
+        /// Why.
+        why: Arc<str>,
+    },
     /// The store failed, and a run that was told to do its best goes on without it.
     CheckpointsLost {
         /// Why, in words.
@@ -134,6 +141,7 @@ impl<S> RunEvent<&S> {
             Self::InnerStarted { visit } => RunEvent::InnerStarted { visit: visit.clone() },
             Self::InnerFinished { visit, failed } => RunEvent::InnerFinished { visit: visit.clone(), failed: failed.clone() },
             Self::Checkpointed { sequence } => RunEvent::Checkpointed { sequence: *sequence },
+            Self::LetterRefused { name, why } => RunEvent::LetterRefused { name: Arc::clone(name), why: Arc::clone(why) },
             Self::CheckpointsLost { error } => RunEvent::CheckpointsLost { error: Arc::clone(error) },
         }
     }
@@ -149,7 +157,7 @@ impl<T> RunEvent<T> {
             | Self::InnerStarted { visit }
             | Self::InnerFinished { visit, .. } => &visit.node,
             Self::Forked { node, .. } | Self::BranchFailed { node, .. } | Self::Joined { node, .. } => node,
-            Self::Checkpointed { .. } | Self::CheckpointsLost { .. } => "",
+            Self::Checkpointed { .. } | Self::CheckpointsLost { .. } | Self::LetterRefused { .. } => "",
         }
     }
 }

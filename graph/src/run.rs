@@ -185,7 +185,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         };
         // Two ways and not one `match`, so that the usual engine is built where it will lie.
         if let Some(scope) = scope {
-            let drive = Drive::Running(Engine::new(self.graph.plan, shared, setup, state));
+            let drive = Drive::Running(Box::new(Engine::new(self.graph.plan, shared, setup, state)));
             return RunFuture(Place::Elsewhere(driven::launch(scope, drive)));
         }
         RunFuture(Place::Here(Engine::new(self.graph.plan, shared, setup, state)))

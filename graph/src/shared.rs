@@ -7,13 +7,14 @@
 use crate::error::RunFault;
 use crate::events::{Emission, Visit};
 use crate::journal::Journal;
+use crate::letters::Letters;
 use crate::node::Undo;
 use crate::runtime;
 use crate::token::TokenId;
-use pleach_core::{CancelToken, Cause, Instant, Reason, Runtime, Scope};
+use pleach_core::{BoxError, CancelToken, Cause, Instant, Reason, Runtime, Scope};
 use serde_json::value::RawValue;
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What is the same for every node that one engine runs.
@@ -32,6 +33,7 @@ pub(crate) struct RunWide {
     pub(crate) many_threads: bool,
     pub(crate) visits: AtomicU64,
     pub(crate) sequence: AtomicU64,
+    pub(crate) has_broken: AtomicBool,
     pub(crate) token: OnceLock<CancelToken>,
     pub(crate) more: OnceLock<Box<More>>,
 }
@@ -44,6 +46,10 @@ pub(crate) struct More {
     pub(crate) listener: Option<Listener>,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
+    /// What was posted to the run; there if it is stored, or stands in a scope.
+    pub(crate) letters: OnceLock<Letters>,
+    /// Nodes that asked for something impossible, and why they fail.
+    broken: Mutex<Vec<(TokenId, BoxError)>>,
     /// The log of a run that is stored.
     pub(crate) journal: OnceLock<Arc<Journal>>,
     undos: Mutex<Vec<Undoable>>,
@@ -103,6 +109,27 @@ impl Shared {
 impl RunWide {
     pub(crate) fn more(&self) -> &More {
         self.more.get_or_init(Box::default)
+    }
+
+    pub(crate) fn letters(&self) -> Option<&Letters> {
+        self.more.get()?.letters.get()
+    }
+
+    /// Lets a node fail that stays pending.
+    pub(crate) fn break_node(&self, token: TokenId, why: BoxError) {
+        self.more().broken.lock().unwrap_or_else(PoisonError::into_inner).push((token, why));
+        self.has_broken.store(true, Release);
+    }
+
+    /// Why a node that is pending fails, if it does.
+    #[inline]
+    pub(crate) fn why_broken(&self, token: TokenId) -> Option<BoxError> {
+        if !self.has_broken.load(Acquire) {
+            return None;
+        }
+        let mut broken = self.more().broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = broken.iter().position(|(broken, _)| *broken == token)?;
+        Some(broken.swap_remove(at).1)
     }
 
     pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {

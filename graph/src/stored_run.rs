@@ -8,6 +8,7 @@ use crate::journal::codec::Codec;
 use crate::journal::opening::{self, Opened};
 use crate::journal::scribe::Scribe;
 use crate::journal::{Entry, Terms};
+use crate::letters::{Letter, Letters};
 use crate::plan::Plan;
 use crate::run::RunOptions;
 use crate::shared::Shared;
@@ -34,6 +35,8 @@ pub(crate) struct StoredOptions<S> {
     codec: Codec<S>,
     schema: u32,
     origin: Origin,
+    /// Answers that the run is resumed with, by the names of letters.
+    pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
 }
 
 /// Where a stored run comes from.
@@ -49,7 +52,7 @@ impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
     pub(crate) fn new(store: Arc<dyn Store>, origin: Origin) -> Self {
         let (lease, body_bytes_max, rows_kept) = (LEASE_DEFAULT, BODY_BYTES_MAX, RECORDS_KEPT_DEFAULT);
         let terms = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort: false };
-        Self { terms, codec: Codec::new(), schema: 0, origin }
+        Self { terms, codec: Codec::new(), schema: 0, origin, answers: Vec::new() }
     }
 }
 
@@ -106,7 +109,7 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
 /// A run that is driven: opened first, if it is stored.
 pub(crate) enum Drive<S> {
     Opening { opening: BoxFuture<'static, Result<Begun<S>, RunError<S>>>, cancelled: Option<Cancelled> },
-    Running(Engine<S>),
+    Running(Box<Engine<S>>),
 }
 
 /// What opening a run comes to.
@@ -137,7 +140,7 @@ impl<S: Send + 'static> Drive<S> {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         loop {
             match self {
-                Self::Running(engine) => return Pin::new(engine).poll(cx),
+                Self::Running(engine) => return Pin::new(&mut **engine).poll(cx),
                 Self::Opening { opening, cancelled } => {
                     if let Some(cancelled) = cancelled
                         && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
@@ -145,7 +148,7 @@ impl<S: Send + 'static> Drive<S> {
                         return Poll::Ready(Err(self.cut_off(cause)));
                     }
                     match std::task::ready!(opening.as_mut().poll(cx)) {
-                        Ok(Begun::Engine(engine)) => *self = Self::Running(*engine),
+                        Ok(Begun::Engine(engine)) => *self = Self::Running(engine),
                         Ok(Begun::Over(outcome)) => return Poll::Ready(outcome),
                         Err(error) => return Poll::Ready(Err(error)),
                     }
@@ -194,8 +197,17 @@ async fn open<S: Send + 'static>(
             Err(error) => return Err(RunError::new(fault_of("", "create", error), Some(state))),
         }
     }
+    for (name, answer) in stored.answers.iter() {
+        if let Err(error) = answer {
+            let (run, key, why) = (run.to_string(), name.clone(), error.to_string());
+            return Err(RunError::new(RunFault::AnswerRefused { run, key, why }, None));
+        }
+    }
     let opened = reopen(&plan, &stored, &runtime, &run, force, given).await.map_err(|fault| RunError::new(fault, None))?;
     let (info, failed_at) = (opened.info.clone(), opened.failed_at);
+    let answers =
+        stored.answers.into_iter().filter_map(|(name, payload)| Some(Letter { number: 0, name, payload: payload.ok()? }));
+    shared.run().more().letters.get_or_init(Letters::default).add(answers);
     resume(begin(plan, shared, setup, stored.codec, opened, None), &info, failed_at)
 }
 
@@ -267,8 +279,9 @@ fn begin<S: Send + 'static>(
 ) -> Engine<S> {
     let Opened { journal, lease_ends, info, .. } = opened;
     drop(shared.run().more().journal.set(Arc::clone(&journal)));
+    shared.run().more().letters.get_or_init(Letters::default);
     shared.run().visits.store(journal.visits(), Relaxed);
-    let ledger = Some(Ledger { journal: Arc::clone(&journal), codec });
+    let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
     let scribe = Scribe::new(journal, lease_ends, info.posted);
     Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
 }

@@ -26,6 +26,16 @@ impl TokenId {
     }
 }
 
+impl TokenId {
+    /// A key for one effect of a visit.
+    pub(crate) fn effect_key(self, run: &str, effect: &str) -> String {
+        let mut hash = Fnv::new();
+        hash.write(self.key(run, false).as_bytes());
+        hash.write(effect.as_bytes());
+        hash.text()
+    }
+}
+
 /// Where a token stands among the branches of the fan-outs around it: the outermost first, nothing outside of any.
 #[derive(Clone, Default)]
 pub struct BranchPath {

@@ -25,15 +25,9 @@ pub(crate) struct Ledger<S> {
     pub(crate) codec: Codec<S>,
 }
 
-impl<S> Clone for Ledger<S> {
-    fn clone(&self) -> Self {
-        Self { journal: Arc::clone(&self.journal), codec: self.codec }
-    }
-}
-
 impl<S: Send + 'static> Driver<S> {
-    fn ledger(&self) -> Ledger<S> {
-        self.ledger.clone().expect("only a stored run writes down its steps")
+    fn ledger(&self) -> &Ledger<S> {
+        self.ledger.as_deref().expect("only a stored run writes down its steps")
     }
 
     /// An entry about the node that a lane is at.
@@ -169,7 +163,7 @@ impl<S: Send + 'static> Driver<S> {
         wait: Duration,
         due: Option<Instant>,
     ) -> Result<(), RunError<S>> {
-        let Some(Ledger { journal, .. }) = &self.ledger else {
+        let Some(Ledger { journal, .. }) = self.ledger.as_deref() else {
             lane.attempt += 1;
             lane.phase = self.wait_until(due);
             return Ok(());
@@ -224,7 +218,9 @@ impl<S: Send + 'static> Driver<S> {
     /// Before the first attempt that this process makes: those of an earlier one count, and so does the wait after the last of them.
     pub(super) fn before_attempt(&self, lane: &mut Lane<S>) -> Phase<S> {
         let failed = lane.trail.as_ref().and_then(|trail| trail.notes.lock().failed);
-        let (Some((attempt, due)), Some(Ledger { journal, .. })) = (failed, &self.ledger) else { return Phase::Attempt };
+        let (Some((attempt, due)), Some(Ledger { journal, .. })) = (failed, self.ledger.as_deref()) else {
+            return Phase::Attempt;
+        };
         lane.attempt = attempt + 1;
         self.wait_until(due.map(|due| journal.instant_of(due)))
     }
@@ -241,7 +237,7 @@ impl<S: Send + 'static> Driver<S> {
 
     /// Keeps the state before the first node of a lane, as it would be stored.
     pub(super) fn keep_stored(&self, lane: &mut Lane<S>, state: &S) {
-        let Some(Ledger { codec, .. }) = &self.ledger else { return };
+        let Some(Ledger { codec, .. }) = self.ledger.as_deref() else { return };
         let trail = lane.trail.get_or_insert_default();
         if trail.before.is_none() {
             trail.before = catch_panic(|| codec.body(state, None)).ok().and_then(Result::ok);

@@ -78,7 +78,7 @@ pub(crate) struct Setup<S> {
     pub(crate) hooks: Option<Hooks<S>>,
     pub(crate) keep: Option<fn(&S) -> S>,
     pub(crate) steps_per_poll: u32,
-    pub(crate) ledger: Option<Ledger<S>>,
+    pub(crate) ledger: Option<Arc<Ledger<S>>>,
 }
 
 impl<S: Send + 'static> Engine<S> {

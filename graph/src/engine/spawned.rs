@@ -1,7 +1,7 @@
 //! `Spawned`: a node that runs as a task in the scope of its run, on whatever thread the runtime has for it.
 
 use crate::node::NodeFuture;
-use pleach_core::{Cause, Reason, Refusal, Scope, Task, catch_panic};
+use pleach_core::{BoxError, Cause, Reason, Refusal, Scope, Task, catch_panic};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -26,11 +26,17 @@ struct State<S> {
 struct Far<S>(Arc<Slot<S>>);
 
 impl<S: Send + 'static> Spawned<S> {
-    pub(super) fn launch(scope: &Scope, mut work: NodeFuture<S>) -> Result<Self, Refusal> {
+    /// `why_broken` says why a node that is pending fails all the same.
+    pub(super) fn launch(
+        scope: &Scope,
+        mut work: NodeFuture<S>,
+        why_broken: impl Fn() -> Option<BoxError> + Send + Sync + 'static,
+    ) -> Result<Self, Refusal> {
         let slot = Arc::new(Slot(Mutex::new(State { result: None, waker: None })));
         let far = Far(Arc::clone(&slot));
         let future = async move {
             let polled = |cx: &mut Context<'_>| match catch_panic(|| Pin::new(&mut work).poll(cx)) {
+                Ok(Poll::Pending) => why_broken().map_or(Poll::Pending, |why| Poll::Ready(Err(Reason::Error(why)))),
                 Ok(polled) => polled.map_err(Reason::Error),
                 Err(reason) => Poll::Ready(Err(reason)),
             };

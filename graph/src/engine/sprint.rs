@@ -45,7 +45,10 @@ impl<S: Send + 'static> Driver<S> {
             state = match work.as_mut().poll(cx) {
                 Poll::Ready(Ok(state)) => state,
                 Poll::Ready(Err(error)) => return Sprint::Failed(Reason::Error(error)),
-                Poll::Pending => return Sprint::Waits(work),
+                Poll::Pending => match run.why_broken(lane.token) {
+                    Some(why) => return Sprint::Failed(Reason::Error(why)),
+                    None => return Sprint::Waits(work),
+                },
             };
             drop(work);
             let to = match &stop.way {

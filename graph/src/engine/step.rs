@@ -55,7 +55,7 @@ pub(super) struct Driver<S> {
     /// For `keep_state`: how.
     pub(super) keep: Option<fn(&S) -> S>,
     /// Where a stored run writes its steps.
-    pub(super) ledger: Option<Ledger<S>>,
+    pub(super) ledger: Option<Arc<Ledger<S>>>,
     /// Whether somebody wants to know of every step.
     pub(super) is_watched: bool,
     /// How many more nodes may be visited, or tried again, in this poll.
@@ -96,7 +96,10 @@ impl<S: Send + 'static> Driver<S> {
                     }
                     self.begin(stop, lane, cx)
                 }
-                Phase::Running(running) => running.poll(cx).map(Ok),
+                Phase::Running(running) => match running.poll(cx) {
+                    Poll::Pending => self.if_broken(lane),
+                    ended => ended.map(Ok),
+                },
                 Phase::Waiting(wait) => {
                     if wait.as_mut().poll(cx).is_pending() {
                         return Turn::Waits;
@@ -214,7 +217,9 @@ impl<S: Send + 'static> Driver<S> {
             Err(reason) => return Poll::Ready(Ok(Err(reason))),
         };
         let work = if lane.spawned {
-            match self.shared.run().scope().map(|scope| Spawned::launch(scope, work)) {
+            let (shared, token) = (Arc::clone(&self.shared), lane.token);
+            let why_broken = move || shared.run().why_broken(token);
+            match self.shared.run().scope().map(|scope| Spawned::launch(scope, work, why_broken)) {
                 Ok(Ok(spawned)) => Work::Elsewhere(Box::new(spawned)),
                 Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
                 Err(fault) => return Poll::Ready(Err(fault)),
@@ -226,7 +231,15 @@ impl<S: Send + 'static> Driver<S> {
         let mut running = Running { work, besides };
         let polled = running.poll(cx);
         lane.phase = Phase::Running(running);
-        polled.map(Ok)
+        if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
+    }
+
+    /// A node that is pending fails all the same if it asked for something impossible.
+    pub(super) fn if_broken(&self, lane: &Lane<S>) -> Poll<Result<Ended<S>, RunFault>> {
+        match self.shared.run().why_broken(lane.token) {
+            Some(why) => Poll::Ready(Ok(Err(Reason::Error(why)))),
+            None => Poll::Pending,
+        }
     }
 
     pub(super) fn context(&self, lane: &Lane<S>, rare: Option<Rare>) -> NodeContext {

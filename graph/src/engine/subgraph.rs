@@ -48,7 +48,7 @@ impl<S: Send + 'static> Engine<S> {
     fn of_subgraph(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
         let shared = Shared::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node);
         let journal = shared.run().journal().map(Arc::clone);
-        let ledger = journal.map(|journal| Ledger { journal, codec });
+        let ledger = journal.map(|journal| Arc::new(Ledger { journal, codec }));
         let (start, steps_per_poll) = (plan.shape.entry, STEPS_PER_POLL_MAX);
         let notes = cx.rare.as_ref().and_then(|rare| rare.notes.clone());
         // What is inside is known by what placed it there: the token of the node, or the last attempt at it that failed.

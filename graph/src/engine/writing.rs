@@ -9,8 +9,14 @@ use crate::error::{RunError, RunFault};
 use crate::events::RunEvent;
 use crate::journal::notes::OpenWait;
 use crate::journal::scribe::{Said, Standing, Trouble};
-use crate::store::Wake;
+use crate::letters::{Letter, RefusedLetter};
+use crate::store::{Mail, Wake};
 use std::task::{Context, Poll};
+
+/// The key of an interrupt, or the name of a signal, that a letter is for.
+fn key_of(name: &str) -> String {
+    name.split_once('/').map_or(name, |(_, key)| key).to_string()
+}
 
 impl<S: Send + 'static> Engine<S> {
     /// Ready when lanes may go on, or with the outcome if the run cannot.
@@ -41,7 +47,7 @@ impl<S: Send + 'static> Engine<S> {
                     sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
                 }
             }
-            Said::Mail => {}
+            Said::Mail(mail) => return self.deliver(mail).err(),
             Said::Lost(error) => {
                 if let Some(hooks) = &self.driver.hooks {
                     hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
@@ -53,6 +59,32 @@ impl<S: Send + 'static> Engine<S> {
             }
         }
         None
+    }
+
+    /// Nodes find what was posted. What was damaged on its way is an error, and not lost.
+    fn deliver(&mut self, mail: Vec<Mail>) -> Result<(), RunError<S>> {
+        let run = self.driver.shared.run();
+        let Some(letters) = run.letters() else { return Ok(()) };
+        for Mail { number, post, .. } in mail {
+            let name = post.name.clone();
+            let payload = post.open(run.id()).map_err(|error| RunError::new(fault_of("", "inbox", error), None))?;
+            letters.add([Letter { number, name, payload }]);
+        }
+        Ok(())
+    }
+
+    /// Tells of answers that were no answers. One that came with this resume ends it.
+    fn tell_refused(&mut self) -> Option<RunFault> {
+        let mut fault = None;
+        for RefusedLetter { number, name, why } in self.driver.shared.run().letters()?.take_refused() {
+            if number == 0 {
+                let (run, key) = (self.driver.shared.run().id().to_string(), key_of(&name));
+                fault.get_or_insert(RunFault::AnswerRefused { run, key, why });
+            } else if let Some(hooks) = &self.driver.hooks {
+                hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
+            }
+        }
+        fault
     }
 
     /// What the run waits for, if every line of control does nothing but wait.
@@ -87,10 +119,17 @@ impl<S: Send + 'static> Engine<S> {
             Ok(false) => {}
             Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of("", "commit", error), None)))),
         }
+        let run = journal.run.to_string();
         let mut keys: Vec<String> = open.into_iter().map(|wait| wait.key).collect();
         keys.sort_unstable();
-        let run = journal.run.to_string();
-        Poll::Ready(Some(Err(RunError::new(RunFault::Paused { run, keys }, None))))
+        let letters = self.driver.shared.run().letters();
+        let unasked = letters.and_then(|letters| letters.unasked()).map(|name| RunFault::AnswerRefused {
+            run: run.clone(),
+            key: key_of(&name),
+            why: format!("nothing waits for it; what is waited for: {}", keys.join(", ")),
+        });
+        let fault = self.tell_refused().or(unasked).unwrap_or(RunFault::Paused { run, keys });
+        Poll::Ready(Some(Err(RunError::new(fault, None))))
     }
 
     /// Ready once a record is durable, with whether it is; not if the store failed.
@@ -100,9 +139,8 @@ impl<S: Send + 'static> Engine<S> {
             if scribe.journal().poll_durable(sequence, cx).is_ready() {
                 return Poll::Ready(true);
             }
-            match std::task::ready!(scribe.poll(cx, Standing::Busy)) {
-                Said::Fault(_) => return Poll::Ready(false),
-                _ => {}
+            if let Said::Fault(_) = std::task::ready!(scribe.poll(cx, Standing::Busy)) {
+                return Poll::Ready(false);
             }
         }
     }
@@ -114,9 +152,8 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Ready(error);
             }
             let Some(scribe) = &mut self.scribe else { return Poll::Pending };
-            match std::task::ready!(scribe.poll(cx, Standing::Busy)) {
-                Said::Fault(Trouble { op, error }) => return Poll::Ready(RunError::new(fault_of("", op, error), None)),
-                _ => {}
+            if let Said::Fault(Trouble { op, error }) = std::task::ready!(scribe.poll(cx, Standing::Busy)) {
+                return Poll::Ready(RunError::new(fault_of("", op, error), None));
             }
         }
     }

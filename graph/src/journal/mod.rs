@@ -15,11 +15,11 @@ pub(crate) mod notes;
 pub(crate) mod opening;
 pub(crate) mod scribe;
 
-use crate::store::{Fork, GraphVersion, Header, Kind, Mail, Place, Record, Row, RunStatus, Store, StoreError, Timestamp};
+use crate::store::{Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp};
 use codec::StoredUndo;
 use frontier::Frontier;
 use pleach_core::{Instant, Runtime};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -65,8 +65,6 @@ struct State {
     is_parked: bool,
     /// What the next commit holds.
     next: Batch,
-    /// Mail that no node has asked for yet.
-    mail: VecDeque<Mail>,
     /// The highest number of mail that was read.
     seen: u64,
     /// What a resumed run was before: live records by their sequences.
@@ -146,13 +144,13 @@ impl Journal {
 
     /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
     pub(crate) fn submit(&self, entry: Entry) -> Result<u64, StoreError> {
-        let (sequence, driver) = {
+        let sequence = {
             let mut state = self.lock();
             let (sequence, row) = self.seal(&mut state, entry)?;
             state.next.rows.push(row);
-            (sequence, state.driver.clone())
+            sequence
         };
-        driver.into_iter().for_each(Waker::wake);
+        self.wake_driver();
         Ok(sequence)
     }
 
@@ -244,6 +242,12 @@ impl Journal {
         let mut state = self.lock();
         state.undo = undo;
         state.undos.iter_mut().for_each(|undos| undos.retain(|row| *row <= undo));
+    }
+
+    /// Wakes the task of the run.
+    pub(crate) fn wake_driver(&self) {
+        let driver = self.lock().driver.clone();
+        driver.into_iter().for_each(Waker::wake);
     }
 
     /// Writes down that everything waits, unless that is so. Whether there was anything to write.

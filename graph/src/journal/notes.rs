@@ -49,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) failed: Option<(u32, Option<Timestamp>)>,
     /// The record of it.
     pub(crate) failed_row: u64,
+    /// How often each signal was asked for in this attempt.
+    signals: HashMap<String, u32>,
 }
 
 /// Effects and waits may have the same keys.
@@ -108,6 +110,7 @@ impl Notes {
         let mut inner = self.lock();
         inner.kept.values_mut().for_each(|kept| kept.is_used = false);
         inner.open.clear();
+        inner.signals.clear();
         (inner.effects_running, inner.is_parked_inside) = (0, false);
     }
 
@@ -125,6 +128,13 @@ impl Notes {
 }
 
 impl Inner {
+    /// Counts one more wait for a signal of this name.
+    pub(crate) fn count_signal(&mut self, name: &str) -> u32 {
+        let count = self.signals.entry(name.to_string()).or_default();
+        *count += 1;
+        *count
+    }
+
     pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {
         self.kept.entry((namespace, key.to_string())).or_default()
     }

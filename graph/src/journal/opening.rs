@@ -219,7 +219,6 @@ impl State {
             status: RunStatus::Running,
             is_parked: false,
             next: Batch::default(),
-            mail: VecDeque::new(),
             seen: 0,
             restored: HashMap::new(),
             waiting: Vec::new(),

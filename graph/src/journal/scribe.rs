@@ -15,12 +15,15 @@ const INBOX_EVERY: Duration = Duration::from_secs(1);
 /// How long a run that ends waits for the store to let it go.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
+/// What the store was asked.
+type Asked<T> = BoxFuture<'static, Result<T, StoreError>>;
+
 pub(crate) struct Scribe {
     journal: Arc<Journal>,
-    commit: Option<(u64, BoxFuture<'static, Result<Committed, StoreError>>)>,
+    commit: Option<(u64, Asked<Committed>)>,
     keeper: Keeper,
     inbox: Inbox,
-    prune: Option<BoxFuture<'static, Result<u64, StoreError>>>,
+    prune: Option<Asked<u64>>,
     pruned_at: u64,
     is_released: bool,
 }
@@ -29,7 +32,7 @@ pub(crate) struct Scribe {
 struct Keeper {
     /// When the lease ends, as far as this driver knows: counted from before the store was asked.
     ends: Instant,
-    asked: Option<(Instant, BoxFuture<'static, Result<Vec<Held>, StoreError>>)>,
+    asked: Option<(Instant, Asked<Vec<Held>>)>,
     timer: BoxFuture<'static, ()>,
     last_error: Option<StoreError>,
 }
@@ -38,7 +41,7 @@ struct Keeper {
 struct Inbox {
     /// The highest number there is, as far as is known.
     posted: u64,
-    reading: Option<BoxFuture<'static, Result<Vec<Mail>, StoreError>>>,
+    reading: Option<Asked<Vec<Mail>>>,
     timer: Option<BoxFuture<'static, ()>>,
     nudged: Option<BoxFuture<'static, ()>>,
 }
@@ -48,7 +51,7 @@ pub(crate) enum Said {
     /// These sequences are durable from now on.
     Durable(std::ops::RangeInclusive<u64>),
     /// There is mail.
-    Mail,
+    Mail(Vec<Mail>),
     /// The run cannot go on.
     Fault(Trouble),
     /// The store failed, and the run goes on without it.
@@ -112,7 +115,7 @@ impl Scribe {
         }
         if let Poll::Ready(read) = self.inbox.poll(&self.journal, cx, standing) {
             return match read {
-                Ok(()) => Poll::Ready(Said::Mail),
+                Ok(mail) => Poll::Ready(Said::Mail(mail)),
                 Err(error) => self.fail("inbox", error),
             };
         }
@@ -284,7 +287,12 @@ impl Keeper {
 
 impl Inbox {
     /// Ready when mail was read.
-    fn poll(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>, standing: Standing) -> Poll<Result<(), StoreError>> {
+    fn poll(
+        &mut self,
+        journal: &Arc<Journal>,
+        cx: &mut Context<'_>,
+        standing: Standing,
+    ) -> Poll<Result<Vec<Mail>, StoreError>> {
         loop {
             if let Some(reading) = &mut self.reading {
                 let read = std::task::ready!(reading.as_mut().poll(cx));
@@ -293,10 +301,9 @@ impl Inbox {
                     Ok(mail) => mail,
                     Err(error) => return Poll::Ready(Err(error)),
                 };
-                let has_mail = !mail.is_empty();
-                self.posted = self.posted.max(journal.receive(mail, self.posted));
-                if has_mail {
-                    return Poll::Ready(Ok(()));
+                self.posted = self.posted.max(journal.note_read(&mail, self.posted));
+                if !mail.is_empty() {
+                    return Poll::Ready(Ok(mail));
                 }
                 continue;
             }
@@ -329,17 +336,12 @@ impl Inbox {
 }
 
 impl Journal {
-    /// Keeps mail until a node asks for it, and says up to which number it was read.
-    fn receive(&self, mail: Vec<Mail>, posted: u64) -> u64 {
-        let (seen, waiting) = {
-            let mut state = self.lock();
-            let last = mail.last().map_or(posted, |last| last.number);
-            state.seen = state.seen.max(last);
-            state.mail.extend(mail);
-            (state.seen, std::mem::take(&mut state.waiting))
-        };
-        waiting.into_iter().for_each(Waker::wake);
-        seen
+    /// Up to which number mail was read.
+    fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
+        let mut state = self.lock();
+        let last = mail.last().map_or(posted, |last| last.number);
+        state.seen = state.seen.max(last);
+        state.seen
     }
 
     /// Removes what is older than `before` and needed by nobody.

@@ -1,0 +1,245 @@
+//! `Effect`: something a node does outside, whose result is written down before the node goes on. It is not repeated by a later attempt, nor after
+//! a crash.
+
+use crate::context::NodeContext;
+use crate::journal::notes::{Namespace, NoteBody, Notes};
+use crate::journal::{Entry, Journal};
+use crate::shared::Shared;
+use crate::store::{Fork, Kind};
+use crate::token::TokenId;
+use pleach_core::{BoxError, BoxFuture};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::to_raw_value;
+use std::fmt;
+use std::future::{Future, IntoFuture, pending, poll_fn};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// An effect or a wait could not be done as asked. It fails the node that asked, as its [`source`](std::error::Error::source).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EffectError {
+    /// The same key twice in one attempt: nothing could tell the two apart.
+    UsedTwice {
+        /// The key.
+        key: String,
+    },
+    /// An effect that may happen once at most was cut off, and nobody knows whether it happened: see, and then record it by hand.
+    EffectUnknown {
+        /// Its key.
+        key: String,
+        /// The idempotency key that it was begun with.
+        idempotency_key: String,
+    },
+    /// A result, question or answer cannot be written as JSON and read again.
+    Unstorable {
+        /// The key.
+        key: String,
+        /// Why.
+        why: String,
+    },
+    /// Nobody could answer: the run is neither stored nor within a scope.
+    Unanswerable {
+        /// The key.
+        key: String,
+    },
+}
+
+impl fmt::Display for EffectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UsedTwice { key } => {
+                write!(f, "the key {key:?} is used twice in one attempt: give each effect and wait its own")
+            }
+            Self::EffectUnknown { key, idempotency_key } => write!(
+                f,
+                "the effect {key:?} was cut off, and may or may not have happened: look for {idempotency_key:?} where it happens"
+            ),
+            Self::Unstorable { key, why } => write!(f, "what belongs to {key:?} cannot be stored: {why}"),
+            Self::Unanswerable { key } => {
+                write!(f, "nobody can answer {key:?}: run it with `checkpoint`, or `within` a scope")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EffectError {}
+
+/// An effect on its way; from [`NodeContext::effect`]. Await it for its result.
+#[must_use = "an effect happens when it is awaited"]
+pub struct Effect<F, T, E> {
+    scene: Scene,
+    key: String,
+    work: F,
+    once: bool,
+    result: PhantomData<fn() -> Result<T, E>>,
+}
+
+/// Where in a run something is done: what it takes to write it down.
+pub(crate) struct Scene {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) notes: Arc<Notes>,
+    token: TokenId,
+    path: Vec<Fork>,
+    node: Arc<str>,
+    attempt: u32,
+}
+
+impl NodeContext {
+    pub(crate) fn scene(&self) -> Scene {
+        let kept = self.rare.as_ref().and_then(|rare| rare.notes.as_ref());
+        let notes = kept.unwrap_or_else(|| self.own_notes.get_or_init(Arc::default));
+        Scene {
+            shared: Arc::clone(&self.shared),
+            notes: Arc::clone(notes),
+            token: self.token,
+            path: self.branch.forks(),
+            node: self.node(),
+            attempt: self.attempt,
+        }
+    }
+
+    /// Does something outside that is not to be repeated: `cx.effect("charge", |key| bank.charge(key, cents)).await?`.
+    ///
+    /// `work` is given a key of its own: the same for every attempt at this effect, and for no other. Its `Ok` is written down before the node
+    /// goes on; whoever comes this way again, by a retry or after a crash, is given that result, and `work` is not called. An `Err` is not written
+    /// down. If it is cut off in between, it is called again with the same key, unless it is to happen [`once`](Effect::once) at most.
+    ///
+    /// The same key twice in one attempt fails the node, as [`EffectError`] says.
+    pub fn effect<F, Fut, T, E>(&self, key: impl Into<String>, work: F) -> Effect<F, T, E>
+    where
+        F: FnOnce(String) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned,
+    {
+        Effect { scene: self.scene(), key: key.into(), work, once: false, result: PhantomData }
+    }
+}
+
+impl<F, T, E> Effect<F, T, E> {
+    /// Calls `work` once at most, whatever happens. If it began and is not known to have ended well, the node fails with
+    /// [`EffectUnknown`](EffectError::EffectUnknown).
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+}
+
+impl<F, Fut, T, E> IntoFuture for Effect<F, T, E>
+where
+    F: FnOnce(String) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, E>> + Send + 'static,
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+    E: Send + 'static,
+{
+    type Output = Result<T, E>;
+    type IntoFuture = BoxFuture<'static, Result<T, E>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.happen())
+    }
+}
+
+impl<F, Fut, T, E> Effect<F, T, E>
+where
+    F: FnOnce(String) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    T: Serialize + DeserializeOwned,
+{
+    async fn happen(self) -> Result<T, E> {
+        let Self { scene, key, work, once, .. } = self;
+        let recorded = match scene.begin(&key, once) {
+            Ok(recorded) => recorded,
+            Err(error) => return scene.fail(error).await,
+        };
+        if let Some(recorded) = recorded {
+            return match serde_json::from_str(&recorded) {
+                Ok(value) => Ok(value),
+                Err(error) => scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
+            };
+        }
+        let _running = Running::new(&scene.notes);
+        if once {
+            scene.write(Kind::Started, NoteBody { key: key.clone(), ..NoteBody::default() }, None).await;
+        }
+        let value = work(scene.effect_key(&key)).await?;
+        let json = match to_raw_value(&value).and_then(|json| serde_json::from_str::<T>(json.get()).map(|_| json)) {
+            Ok(json) => json,
+            Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
+        };
+        scene.write(Kind::Effect, NoteBody { key: key.clone(), value: Some(json.clone()), ..NoteBody::default() }, None).await;
+        scene.notes.lock().kept(Namespace::Effect, &key).value = Some(json);
+        Ok(value)
+    }
+}
+
+impl Scene {
+    /// Takes a key for this attempt. The result, if it was recorded.
+    fn begin(&self, key: &str, once: bool) -> Result<Option<String>, EffectError> {
+        let mut notes = self.notes.lock();
+        let kept = notes.kept(Namespace::Effect, key);
+        if std::mem::replace(&mut kept.is_used, true) {
+            return Err(EffectError::UsedTwice { key: key.to_string() });
+        }
+        if let Some(value) = &kept.value {
+            return Ok(Some(value.get().to_string()));
+        }
+        if kept.is_started && once {
+            let (key, idempotency_key) = (key.to_string(), self.effect_key(key));
+            return Err(EffectError::EffectUnknown { key, idempotency_key });
+        }
+        kept.is_started |= once;
+        Ok(None)
+    }
+
+    /// The idempotency key of one effect of this visit.
+    fn effect_key(&self, key: &str) -> String {
+        self.token.effect_key(self.shared.run().id(), key)
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+        self.shared.run().journal()
+    }
+
+    /// Writes a note, if the run is stored, and waits until it is durable.
+    pub(crate) async fn write(&self, kind: Kind, body: NoteBody, take: Option<u64>) {
+        let Some(journal) = self.journal() else { return };
+        let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
+        (entry.parent, entry.attempt) = (self.token.sequence, self.attempt);
+        (entry.body, entry.take) = (body.bytes(), take.filter(|number| *number > 0));
+        match journal.submit(entry) {
+            Ok(sequence) => poll_fn(|cx| journal.poll_durable(sequence, cx)).await,
+            Err(error) => self.fail(error).await,
+        }
+    }
+
+    /// Fails the node: it stays pending here, and the engine drops it.
+    pub(crate) async fn fail<T>(&self, error: impl Into<BoxError>) -> T {
+        self.shared.run().break_node(self.token, error.into());
+        pending().await
+    }
+}
+
+/// While it lives, its node does more than wait.
+struct Running<'a>(&'a Notes);
+
+impl<'a> Running<'a> {
+    fn new(notes: &'a Notes) -> Self {
+        notes.lock().effects_running += 1;
+        Self(notes)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut notes = self.0.lock();
+        notes.effects_running = notes.effects_running.saturating_sub(1);
+    }
+}
+
+impl<F, T, E> fmt::Debug for Effect<F, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Effect").field("key", &self.key).field("once", &self.once).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! What a node can wait for, durably: the answer to a question, a signal, a time. While it waits, the run may be paused, and go on in another
+//! process.
+
+use crate::context::NodeContext;
+use crate::effect::{EffectError, Scene};
+use crate::journal::notes::{Kept, Namespace, NoteBody, OpenWait};
+use crate::letters::{Letters, answer_to, signal_of};
+use crate::store::{Kind, Timestamp};
+use pleach_core::{BoxFuture, Instant};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+impl NodeContext {
+    /// Asks somebody outside, and waits for the answer: `let approved: bool = cx.interrupt("approve", &draft).await`.
+    ///
+    /// The question is written down. When no branch of the run can go on, a stored run ends with [`Paused`](crate::RunFault::Paused), and is
+    /// gone on with by [`resume_with`](crate::Resume::resume_with), or by whoever posts an answer to it. The node then runs again from its
+    /// beginning; its effects are not repeated, and here it is given the answer. An answer that is no `T` is refused, and the node goes on waiting.
+    ///
+    /// A node that waits here is taken to do nothing else meanwhile, but for effects that are under way.
+    pub fn interrupt<T>(&self, key: impl Into<String>, question: &(impl Serialize + ?Sized)) -> BoxFuture<'static, T>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let (scene, key, question) = (self.scene(), key.into(), to_raw_value(question).map_err(|error| error.to_string()));
+        Box::pin(async move {
+            let question = match question {
+                Ok(question) => question,
+                Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
+            };
+            let letter = answer_to(&key);
+            scene.answer(key, Some(question), letter).await
+        })
+    }
+
+    /// Waits for a signal of this name, and gives what it says. Each signal is taken once; those that come before somebody waits are kept.
+    pub fn signal<T>(&self, name: impl Into<String>) -> BoxFuture<'static, T>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let (scene, name) = (self.scene(), name.into());
+        Box::pin(async move {
+            // The second wait for a signal in one attempt is another wait.
+            let count = scene.notes.lock().count_signal(&name);
+            let key = if count == 1 { name.clone() } else { format!("{name}#{count}") };
+            scene.answer(key, None, signal_of(&name)).await
+        })
+    }
+
+    /// Waits until a time of day, by the store's clock ([`now`](Self::now)). The first deadline counts: whoever comes this way again, by a retry or
+    /// after a crash, waits for that one, whatever `at` says then.
+    pub fn sleep_until(&self, key: impl Into<String>, at: SystemTime) -> BoxFuture<'static, ()> {
+        let (scene, key) = (self.scene(), key.into());
+        Box::pin(async move { scene.sleep(key, at.into()).await })
+    }
+
+    /// Waits this long, from when it was first asked for; as [`sleep_until`](Self::sleep_until).
+    pub fn sleep(&self, key: impl Into<String>, time: Duration) -> BoxFuture<'static, ()> {
+        let at = Timestamp::from(self.now()).after(time);
+        let (scene, key) = (self.scene(), key.into());
+        Box::pin(async move { scene.sleep(key, at).await })
+    }
+
+    /// The time of day by the clock of the store that keeps the run; that of the machine, if none does.
+    pub fn now(&self) -> SystemTime {
+        let stored = self.shared.run().journal().map(|journal| journal.now().as_millis());
+        stored.map_or_else(SystemTime::now, |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(millis.max(0) as u64))
+    }
+}
+
+impl Scene {
+    /// Takes the key of a wait for this attempt, and gives what is known of it.
+    async fn begin_wait<T>(&self, key: &str, look: impl FnOnce(&Kept) -> T) -> T {
+        let found = {
+            let mut notes = self.notes.lock();
+            let kept = notes.kept(Namespace::Wait, key);
+            if std::mem::replace(&mut kept.is_used, true) { None } else { Some(look(kept)) }
+        };
+        match found {
+            Some(found) => found,
+            None => self.fail(EffectError::UsedTwice { key: key.to_string() }).await,
+        }
+    }
+
+    async fn answer<T: DeserializeOwned>(self, key: String, question: Option<Box<RawValue>>, letter: String) -> T {
+        let (known, is_written) =
+            self.begin_wait(&key, |kept| (kept.value.as_ref().map(|value| value.get().to_string()), kept.wait.is_some())).await;
+        if let Some(known) = known {
+            return match serde_json::from_str(&known) {
+                Ok(answer) => answer,
+                Err(error) => self.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
+            };
+        }
+        let Some(letters) = self.shared.run().letters() else { return self.fail(EffectError::Unanswerable { key }).await };
+        // From here on the node waits: what is written with it says so.
+        let waits = Open::new(&self, &key, None);
+        if !is_written {
+            self.write(Kind::Wait, NoteBody { key: key.clone(), value: question, ..NoteBody::default() }, None).await;
+            self.notes.lock().kept(Namespace::Wait, &key).wait = Some(None);
+        }
+        let (number, json, answer) = poll_fn(|cx| next_readable(letters, &letter, cx.waker())).await;
+        drop(waits);
+        self.write(Kind::Wake, NoteBody { key: key.clone(), value: Some(json.clone()), ..NoteBody::default() }, Some(number))
+            .await;
+        self.notes.lock().kept(Namespace::Wait, &key).value = Some(json);
+        answer
+    }
+
+    async fn sleep(self, key: String, at: Timestamp) {
+        let known = self.begin_wait(&key, |kept| kept.wait.flatten()).await;
+        let due = known.unwrap_or(at);
+        let until = match self.wake_up(due) {
+            Ok(until) => until,
+            Err(fault) => return self.fail(fault).await,
+        };
+        let runtime = match self.shared.run().runtime() {
+            Ok(runtime) => runtime,
+            Err(fault) => return self.fail(fault).await,
+        };
+        if runtime.now() >= until {
+            return;
+        }
+        let _waits = Open::new(&self, &key, Some(due));
+        if known.is_none() {
+            self.write(Kind::Wait, NoteBody { key: key.clone(), due: Some(due), ..NoteBody::default() }, None).await;
+            self.notes.lock().kept(Namespace::Wait, &key).wait = Some(Some(due));
+        }
+        runtime.sleep_until(until).await;
+    }
+
+    /// When it is that time, by the clock of the runtime.
+    fn wake_up(&self, due: Timestamp) -> Result<Instant, crate::RunFault> {
+        let run = self.shared.run();
+        match run.journal() {
+            Some(journal) => Ok(journal.instant_of(due)),
+            None => Ok(run.runtime()?.now() + due.since(SystemTime::now().into())),
+        }
+    }
+}
+
+/// The next letter of this name that says what it should; the others are refused.
+fn next_readable<T: DeserializeOwned>(
+    letters: &Letters,
+    name: &str,
+    waker: &std::task::Waker,
+) -> Poll<(u64, Box<RawValue>, T)> {
+    while let Some(letter) = letters.take(name, waker) {
+        let read = serde_json::from_slice::<T>(&letter.payload)
+            .and_then(|answer| Ok((serde_json::from_slice::<Box<RawValue>>(&letter.payload)?, answer)));
+        match read {
+            Ok((json, answer)) => return Poll::Ready((letter.number, json, answer)),
+            Err(error) => letters.refuse(letter, error.to_string()),
+        }
+    }
+    Poll::Pending
+}
+
+/// While it lives, its node waits.
+struct Open<'a> {
+    scene: &'a Scene,
+    wait: OpenWait,
+}
+
+impl<'a> Open<'a> {
+    fn new(scene: &'a Scene, key: &str, due: Option<Timestamp>) -> Self {
+        let wait = OpenWait { key: key.to_string(), due };
+        scene.notes.lock().open.push(wait.clone());
+        // A node on another thread: the run may be all waiting now.
+        scene.journal().into_iter().for_each(|journal| journal.wake_driver());
+        Self { scene, wait }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let mut notes = self.scene.notes.lock();
+        if let Some(at) = notes.open.iter().position(|open| *open == self.wait) {
+            notes.open.swap_remove(at);
+        }
+    }
+}
