@@ -19,7 +19,7 @@ use crate::store::{Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStat
 use codec::StoredUndo;
 use frontier::Frontier;
 use pleach_core::{Instant, Runtime};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -79,9 +79,10 @@ struct State {
 /// What is submitted and not under way.
 #[derive(Default)]
 struct Batch {
-    rows: Vec<Row>,
+    /// Each with the mail that is taken with it.
+    rows: VecDeque<(Row, Option<u64>)>,
+    /// The status once all of it is written.
     status: Option<RunStatus>,
-    takes: Vec<u64>,
 }
 
 /// Something to be written down.
@@ -146,8 +147,13 @@ impl Journal {
     pub(crate) fn submit(&self, entry: Entry) -> Result<u64, StoreError> {
         let sequence = {
             let mut state = self.lock();
+            if state.is_lost {
+                state.head += 1;
+                return Ok(state.head);
+            }
+            let take = entry.take;
             let (sequence, row) = self.seal(&mut state, entry)?;
-            state.next.rows.push(row);
+            state.next.rows.push_back((row, take));
             sequence
         };
         self.wake_driver();
@@ -155,7 +161,7 @@ impl Journal {
     }
 
     fn seal(&self, state: &mut State, entry: Entry) -> Result<(u64, Row), StoreError> {
-        let Entry { kind, path, parent, node, next, attempt, is_visit, mut body, undo, status, take } = entry;
+        let Entry { kind, path, parent, node, next, attempt, is_visit, mut body, undo, status, .. } = entry;
         let sequence = state.head + 1;
         let mut last_undo = state.undo;
         if let Some(payload) = undo {
@@ -200,7 +206,6 @@ impl Journal {
         if let Some(status) = status {
             state.next.status = Some(status);
         }
-        state.next.takes.extend(take);
         Ok((sequence, row))
     }
 

@@ -1,7 +1,7 @@
 //! `Scribe`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
 
 use super::{Batch, Journal, opening};
-use crate::store::{Commit, Committed, Held, Mail, Prune, RunStatus, StoreError, Wake};
+use crate::store::{Commit, Committed, Held, Mail, Prune, Row, RunStatus, StoreError, Wake};
 use pleach_core::{BoxFuture, Instant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// The lease is renewed after this part of it, and given up as lost when less than this part is left.
 const LEASE_PARTS: u32 = 4;
+/// How much one commit holds. What is more waits for the next, so that a wide fan-out is no obstacle to others that use the store.
+const COMMIT_ROWS_MAX: usize = 1_000;
+const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// How often the inbox is looked into while a run waits, whether or not the store said anything.
 const INBOX_EVERY: Duration = Duration::from_secs(1);
 /// How long a run that ends waits for the store to let it go.
@@ -166,16 +169,20 @@ impl Scribe {
         if state.next.rows.is_empty() || state.is_lost {
             return false;
         }
-        let Batch { rows, status, takes } = std::mem::take(&mut state.next);
-        let last = state.head;
-        let (status, wake) = match (status, standing) {
+        let (rows, takes) = state.next.some();
+        let last = rows.last().map_or(0, |row: &Row| row.sequence);
+        let is_all = state.next.rows.is_empty();
+        let (status, wake) = match (state.next.status.filter(|_| is_all), standing) {
             (Some(status), _) if status.has_ended() => (status, None),
-            (_, Standing::Parked(wake)) => (RunStatus::Waiting, Some(wake)),
-            (status, Standing::Busy) => (status.unwrap_or(RunStatus::Running), Some(Wake::Now)),
+            (_, Standing::Parked(wake)) if is_all => (RunStatus::Waiting, Some(wake)),
+            _ => (RunStatus::Running, Some(Wake::Now)),
         };
+        if is_all {
+            state.next.status = None;
+        }
         let changes = status != state.status;
         state.status = status;
-        state.is_parked = standing != Standing::Busy;
+        state.is_parked = is_all && standing != Standing::Busy;
         let seen = state.seen;
         drop(state);
         self.is_released = status.has_ended();
@@ -332,6 +339,24 @@ impl Inbox {
             (self.timer, self.nudged) = (None, None);
         }
         is_time
+    }
+}
+
+impl Batch {
+    /// As many rows as one commit may have, and the mail that is taken with them.
+    fn some(&mut self) -> (Vec<Row>, Vec<u64>) {
+        let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((row, take)) =
+            self.rows.pop_front_if(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
+        {
+            bytes += row.size();
+            rows.push(row);
+            takes.extend(take);
+            if rows.len() == COMMIT_ROWS_MAX {
+                break;
+            }
+        }
+        (rows, takes)
     }
 }
 

@@ -6,7 +6,7 @@ use pleach::store::{
     Store, StoreError, StoreFuture, Wanted,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// What becomes of a commit.
@@ -30,6 +30,12 @@ struct Plan {
     writes: AtomicU64,
     fail_at: AtomicU64,
     lands: AtomicU64,
+    /// Whether renewals fail.
+    no_renewals: AtomicBool,
+    /// Whether runs are never given up, as when a process dies.
+    no_releases: AtomicBool,
+    /// The row that reads as damaged.
+    damaged: AtomicU64,
 }
 
 impl FlakyStore {
@@ -41,6 +47,19 @@ impl FlakyStore {
     pub fn fail_at(&self, write: u64, fate: Fate) {
         self.plan.fail_at.store(write, SeqCst);
         self.plan.lands.store(u64::from(fate == Fate::Unanswered), SeqCst);
+    }
+
+    pub fn fail_renewals(&self) {
+        self.plan.no_renewals.store(true, SeqCst);
+    }
+
+    /// From now on whoever gives a run up is not heard, as if it had died.
+    pub fn swallow_releases(&self, swallow: bool) {
+        self.plan.no_releases.store(swallow, SeqCst);
+    }
+
+    pub fn damage(&self, sequence: u64) {
+        self.plan.damaged.store(sequence, SeqCst);
     }
 
     pub fn writes(&self) -> u64 {
@@ -82,6 +101,12 @@ impl Store for FlakyStore {
     }
 
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        if self.plan.no_renewals.load(SeqCst) && !lease.is_zero() {
+            return Box::pin(async { Err(StoreError::unavailable("no answer")) });
+        }
+        if self.plan.no_releases.load(SeqCst) && lease.is_zero() {
+            return Box::pin(async { Ok(Vec::new()) });
+        }
         self.inside.renew(held, lease)
     }
 
@@ -90,7 +115,14 @@ impl Store for FlakyStore {
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
-        self.inside.read(run, which, parts)
+        let damaged = self.plan.damaged.load(SeqCst);
+        Box::pin(async move {
+            let mut rows = self.inside.read(run, which, parts).await?;
+            for row in rows.iter_mut().filter(|row| row.sequence == damaged) {
+                row.header[20] ^= 1;
+            }
+            Ok(rows)
+        })
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
