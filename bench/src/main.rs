@@ -6,6 +6,7 @@
 mod callgrind;
 mod counted;
 mod counting;
+mod durable;
 mod graphs;
 mod ground;
 mod groups;

@@ -17,13 +17,17 @@ use pleach::store::{
 use crate::ground::{Place, timed};
 
 /// The bytes of a state.
-const STATE_BYTES: usize = 1024;
+pub const STATE_BYTES: usize = 1024;
 
 /// A folder that goes with the sample.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("pleach-bench-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);

@@ -97,6 +97,9 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "graph.compile1000", ops: 20, run: |peer, ops| Some(peer.compile?(1_000, ops)) },
     Timed { name: "store.commit_one", ops: 200, run: |peer, ops| Some(peer.commit?(1, ops)) },
     Timed { name: "store.commit_64", ops: 640, run: |peer, ops| Some(peer.commit?(64, ops)) },
+    Timed { name: "graph.checkpoint_one", ops: 200, run: |peer, ops| Some(peer.steps?(1, ops)) },
+    Timed { name: "graph.checkpoint_64", ops: 640, run: |peer, ops| Some(peer.steps?(64, ops)) },
+    Timed { name: "graph.resume_10k", ops: 20, run: |peer, ops| Some(peer.resume?(10_000, ops)) },
 ];
 
 const TINY_128: Shape = Shape::tiny(128);

@@ -70,6 +70,10 @@ pub struct Peer {
     pub graph: Option<Running>,
     /// Commits 1 KB durably: by so many runs at once, so many times in all.
     pub commit: Option<fn(u64, u64) -> Duration>,
+    /// So many durable steps in all, by so many runs at once.
+    pub steps: Option<fn(u64, u64) -> Duration>,
+    /// Resumes of a run that has so long a history.
+    pub resume: Option<fn(u64, u64) -> Duration>,
     /// Compiles a graph of so many nodes, so many times.
     pub compile: Option<fn(usize, u64) -> Duration>,
 }
@@ -95,6 +99,8 @@ impl Peer {
             group_in_place: None,
             graph: None,
             commit: None,
+            steps: None,
+            resume: None,
             compile: None,
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pleach::{Actor, ActorRef, ActorSystem, Context, Mailbox, OneForOne, Props, Reply, block_on};
 
 use super::Peer;
+use crate::durable;
 use crate::graphs;
 use crate::ground::{
     CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
@@ -33,6 +34,8 @@ pub const PEER: Peer = Peer {
     group_in_place: Some(groups::pleach::in_place),
     graph: Some(graphs::pleach::run),
     commit: Some(stores::commits),
+    steps: Some(durable::steps),
+    resume: Some(durable::resumes),
     compile: Some(graphs::pleach::compile),
 };
 

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Peer;
+use crate::durable;
 use crate::graphs;
 use crate::ground::{
     CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
@@ -38,6 +39,9 @@ pub const PEER: Peer = Peer {
     group_in_place: Some(groups::joinset::in_place),
     graph: Some(graphs::boxed::run),
     commit: Some(stores::bare_inserts),
+    steps: Some(stores::bare_inserts),
+    // Whatever the history: that it makes no difference is the point.
+    resume: Some(|_, ops| durable::resumes(10, ops)),
     compile: None,
 };
 
