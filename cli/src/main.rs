@@ -2,13 +2,15 @@
 
 mod crew;
 mod demo;
+mod essays;
+mod runs;
 mod table;
 
 use std::env;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-pleach demo       a supervised crew under load: what became of every message, and what was decided about every failure
+pleach demo       a supervised crew under load, and what became of every message; then runs that can be killed at any moment and go on
 pleach --version  the version
 pleach help       this text";
 
@@ -40,14 +42,19 @@ fn run_demo() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(demo::run()) {
-        Ok(report) => {
-            print!("{report}");
-            ExitCode::SUCCESS
-        }
+    match runtime.block_on(both()) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The crew, and then the runs.
+async fn both() -> Result<(), String> {
+    println!("{}", demo::run().await?);
+    let report = runs::run().await.map_err(|error| format!("the runs went wrong: {error}"))?;
+    print!("{report}");
+    report.fault().map_or(Ok(()), |fault| Err(format!("it does not add up: {fault}")))
 }

@@ -47,6 +47,9 @@ pub enum Error {
     /// A run of a graph did not come to its end.
     #[cfg(feature = "graph")]
     Run(pleach_graph::RunFault),
+    /// A store did not do what it was asked.
+    #[cfg(feature = "graph")]
+    Store(pleach_graph::store::StoreError),
     /// There is no runtime to run on: call this inside Tokio, or give the builder a runtime.
     NoRuntime,
 }
@@ -74,6 +77,8 @@ impl fmt::Display for Error {
             Self::Compile(error) => write!(f, "{error}"),
             #[cfg(feature = "graph")]
             Self::Run(error) => write!(f, "{error}"),
+            #[cfg(feature = "graph")]
+            Self::Store(error) => write!(f, "{error}"),
             Self::NoRuntime => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
         }
     }
@@ -109,6 +114,8 @@ impl std::error::Error for Error {
             Self::Compile(error) => Some(error),
             #[cfg(feature = "graph")]
             Self::Run(error) => Some(error),
+            #[cfg(feature = "graph")]
+            Self::Store(error) => Some(error),
             Self::NoRuntime => None,
         }
     }
@@ -188,6 +195,13 @@ impl From<pleach_graph::CompileError> for Error {
 impl<S> From<pleach_graph::RunError<S>> for Error {
     fn from(error: pleach_graph::RunError<S>) -> Self {
         Self::Run(error.into_fault())
+    }
+}
+
+#[cfg(feature = "graph")]
+impl From<pleach_graph::store::StoreError> for Error {
+    fn from(error: pleach_graph::store::StoreError) -> Self {
+        Self::Store(error)
     }
 }
 

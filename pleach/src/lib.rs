@@ -201,6 +201,10 @@ pub fn group<T: Send + 'static>() -> Result<Group<T>, NoRuntime> {
 
 /// What most programs need: `use pleach::prelude::*;`.
 pub mod prelude {
+    #[cfg(feature = "postgres")]
+    pub use crate::store::PostgresStore;
+    #[cfg(feature = "sqlite")]
+    pub use crate::store::SqliteStore;
     pub use crate::{
         Actor, ActorPath, ActorRef, ActorSystem, AskError, CancelToken, Cause, Context, Counts, Event, EventKinds, Exit,
         FailureEventHub, FailureInfo, Group, GroupBuilder, GroupClosed, Mailbox, NextOr, OneForAll, OneForOne, Pool, Priority,
@@ -208,7 +212,10 @@ pub mod prelude {
         SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, TaskError, Terminated, Topic,
     };
     #[cfg(feature = "graph")]
-    pub use crate::{CompiledGraph, END, FanOut, Graph, Hooks, NodeContext, NodeError, Policy, Retry, RunError, RunFault};
+    pub use crate::{
+        CompiledGraph, END, FanOut, Graph, Hooks, NodeContext, NodeError, Policy, Retry, RunError, RunFault,
+        store::{MemoryStore, Store},
+    };
     pub use std::time::Duration;
 }
 

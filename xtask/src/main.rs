@@ -1,8 +1,9 @@
 //! `cargo xtask WORD`: what this project checks, explores and measures. Plain std, so that a machine needs nothing but Rust.
 //!
 //! The modules in reading order: `suite` (the steps of `cargo xtask test`), `step` (how one is run and told of), `dependencies` and
-//! `promises` (the two checks that are not a command), `postgres` (a server for tests).
+//! `promises` (the two checks that are not a command), `demo` (which is killed), `postgres` (a server for tests).
 
+mod demo;
 mod dependencies;
 mod postgres;
 mod promises;

@@ -2,7 +2,7 @@
 
 use crate::postgres::{Postgres, URL_VARIABLE};
 use crate::step::{Outcome, Step, cargo, output_of, output_within, run_all};
-use crate::{dependencies, promises};
+use crate::{demo, dependencies, promises};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     steps.push(Step::command("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))));
     steps.push(Step::command("example agent", &mut cargo(&["run", "--package", AGENT])));
     steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
+    steps.push(Step::new("demo-killed", demo::survives_kills));
     steps.push(Step::command("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
     Ok(steps)
 }

@@ -1,0 +1,37 @@
+//! The demo is killed again and again while its runs are under way, and then comes to its end: it says what it picked up, and its sums are right.
+
+use crate::step::{Outcome, cargo, output_of, output_within};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// How often it is killed, and how often it must have picked something up.
+const KILLS: u64 = 8;
+const PICKED_UP_MIN: usize = 3;
+/// How long it takes at most when it is left alone.
+const TIME_MAX: Duration = Duration::from_secs(120);
+
+pub fn survives_kills() -> Outcome {
+    output_of(&mut cargo(&["build", "--release", "--package", "pleach-cli"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let program = crate::root().join(target).join("release/pleach");
+    let mut seen = 0;
+    for kill in 0..KILLS {
+        let mut demo = Command::new(&program);
+        let child = demo.arg("demo").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = child.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+        // Any moment will do; these are spread over what it does.
+        thread::sleep(Duration::from_millis(400 + kill * 173 % 900));
+        child.kill().map_err(|error| format!("cannot kill the demo: {error}"))?;
+        let said = child.wait_with_output().map_err(|error| format!("cannot read what the demo said: {error}"))?;
+        seen += String::from_utf8_lossy(&said.stdout).matches("picked up \"").count();
+    }
+    let said = output_within(TIME_MAX, Command::new(&program).arg("demo"))?;
+    seen += said.matches("picked up \"").count();
+    if seen < PICKED_UP_MIN {
+        return Err(format!(
+            "{said}\nkilled {KILLS} times, it picked up {seen} runs: there should be {PICKED_UP_MIN} at least"
+        ));
+    }
+    Ok(())
+}
