@@ -106,7 +106,7 @@ fn examples(root: &Path) -> Result<Vec<PathBuf>, String> {
 fn example_step(path: &Path) -> Step {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let path = path.to_path_buf();
-    let mut run = cargo(&["run", "--package", "pleach", "--example", &name]);
+    let mut run = cargo(&["run", "--package", "pleach", "--features", "sqlite", "--example", &name]);
     Step::new(format!("example {name}"), move || {
         let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         match text.lines().count() {
