@@ -3,6 +3,7 @@
 use crate::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,15 +16,20 @@ const APPLICATION_ID: i32 = 0x706c_6368;
 /// How long a transaction of another process is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How large the write-ahead log is from the start: what SQLite fills before it begins anew (1,000 frames of 4 KiB), and the batch that goes beyond.
+const WAL_BYTES: u64 = 4_500_000;
+
 /// The statements of a writer are few, and all are kept.
 const STATEMENTS_MAX: usize = 64;
 
+/// `run.ended` is `changed` of a run that has ended, and NULL for any other: so the commit of a run that goes on touches no index. An index over
+/// `status NOT IN (..)` would have each commit make two temporary tables, only to find that nothing is to be done.
 const TABLES: &str = "
     CREATE TABLE run (
         no INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, graph TEXT NOT NULL, fingerprint TEXT NOT NULL, schema INTEGER NOT NULL,
         status TEXT NOT NULL, epoch INTEGER NOT NULL, head INTEGER NOT NULL, oldest INTEGER NOT NULL, owner TEXT, lease_until INTEGER,
         wake_at INTEGER, takeovers INTEGER NOT NULL, posted INTEGER NOT NULL, from_run TEXT, from_seq INTEGER, created INTEGER NOT NULL,
-        changed INTEGER NOT NULL
+        changed INTEGER NOT NULL, ended INTEGER
     ) STRICT;
     CREATE TABLE log (
         run INTEGER NOT NULL REFERENCES run(no) ON DELETE CASCADE, seq INTEGER NOT NULL, sum INTEGER NOT NULL, header BLOB NOT NULL,
@@ -35,7 +41,7 @@ const TABLES: &str = "
     ) STRICT;
     CREATE INDEX inbox_untaken ON inbox (run, n) WHERE taken_seq IS NULL;
     CREATE INDEX run_due ON run (graph, fingerprint, max(wake_at, ifnull(lease_until, wake_at))) WHERE wake_at IS NOT NULL;
-    CREATE INDEX run_ended ON run (changed) WHERE status NOT IN ('running', 'waiting', 'stuck');
+    CREATE INDEX run_ended ON run (ended) WHERE ended IS NOT NULL;
 ";
 
 /// Opens the file for the writer, and makes what is not there.
@@ -106,7 +112,23 @@ fn prepare(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
         transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
     }
     transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
+    extend_wal(&transaction);
     transaction.commit().map_err(failed)
+}
+
+/// Fills the write-ahead log up with zeros, which are no frames. A commit then overwrites what is there, and its sync need not write down that the
+/// file has grown, which would be a second write to the disk.
+///
+/// The caller has a transaction for writing: nobody else appends meanwhile, and its COMMIT syncs what is written here. If it fails, commits are
+/// slower, and that is all.
+fn extend_wal(db: &Connection) {
+    let Some(path) = db.path() else { return };
+    let Ok(mut wal) = OpenOptions::new().append(true).open(format!("{path}-wal")) else { return };
+    let mut bytes = wal.metadata().map_or(WAL_BYTES, |metadata| metadata.len());
+    let zeros = [0; 1 << 14];
+    while bytes < WAL_BYTES && wal.write_all(&zeros).is_ok() {
+        bytes += zeros.len() as u64;
+    }
 }
 
 /// The format of the tables; 0 if there is none yet.

@@ -16,7 +16,7 @@ const CREATE: &str =
 
 const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
-const FIND: &str = "SELECT no, posted FROM run WHERE id = ?1";
+const FIND: &str = "SELECT no, posted, ended IS NOT NULL FROM run WHERE id = ?1";
 
 /// The fence, and all that a commit changes in the run's row if it only adds rows: no column of an index is touched. (`RETURNING` would spare `FIND`,
 /// but makes a table for its answer each time.)
@@ -26,7 +26,7 @@ const ADVANCE: &str = "UPDATE run SET head = ?4, takeovers = 0, changed = CAST(r
 /// What a commit changes besides.
 const SETTLE: &str =
     "UPDATE run SET status = ifnull(?2, status), wake_at = ?3, owner = iif(?4, NULL, owner), lease_until = iif(?4, NULL, lease_until),
-    fingerprint = ifnull(?5, fingerprint), schema = ifnull(?6, schema) WHERE no = ?1";
+    fingerprint = ifnull(?5, fingerprint), schema = ifnull(?6, schema), changed = ?7, ended = iif(?8, ?7, NULL) WHERE no = ?1";
 
 const HAS_LANDED: &str = "SELECT run.posted FROM run JOIN log ON log.run = run.no AND log.seq = run.head
     WHERE run.id = ?1 AND run.epoch = ?2 AND run.head = ?3 AND log.header = ?4";
@@ -49,8 +49,8 @@ const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?
 const PRUNE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq < ?2 AND seq NOT IN (SELECT value FROM json_each(?3))";
 const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2";
 const PRUNED: &str = "UPDATE run SET oldest = max(oldest, ?2) WHERE no = ?1";
-const PRUNE_ENDED: &str = "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE status NOT IN ('running', 'waiting', 'stuck')
-    AND changed <= ?1 AND (lease_until IS NULL OR lease_until <= ?2) ORDER BY changed, no LIMIT ?3)";
+const PRUNE_ENDED: &str = "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ended <= ?1
+    AND (lease_until IS NULL OR lease_until <= ?2) ORDER BY ended, no LIMIT ?3)";
 
 const DELETE: &str = "DELETE FROM run WHERE no = ?1";
 
@@ -82,8 +82,8 @@ pub(super) fn create(db: &Connection, run: NewRun, rows: &[Row]) -> Done<Claim> 
 
 pub(super) fn commit(db: &Connection, commit: &Commit, head: u64) -> Done<Committed> {
     let new_head = head + commit.rows.len() as u64;
-    let found = db.prepare_cached(FIND)?.query_row([&commit.run], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
-    let (run, posted) = found.optional()?.unwrap_or_default();
+    let found = db.prepare_cached(FIND)?.query_row([&commit.run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let (run, posted, has_ended): (i64, i64, bool) = found.optional()?.unwrap_or_default();
     if db.prepare_cached(ADVANCE)?.execute(params![run, commit.epoch as i64, head as i64, new_head as i64])? == 0 {
         let landed = has_landed(db, &commit.run, commit.epoch, &commit.rows)?;
         return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
@@ -93,7 +93,7 @@ pub(super) fn commit(db: &Connection, commit: &Commit, head: u64) -> Done<Commit
         db.prepare_cached(TAKE)?.execute(params![run, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64])?;
     }
     let posted = posted as u64;
-    if commit.status.is_some() || commit.wake.is_some() || commit.release || commit.version.is_some() {
+    if has_ended || commit.status.is_some() || commit.wake.is_some() || commit.release || commit.version.is_some() {
         settle(db, run, commit, posted)?;
     }
     Ok(Ok(Committed { posted }))
@@ -112,8 +112,10 @@ fn settle(db: &Connection, run: i64, commit: &Commit, posted: u64) -> rusqlite::
         None => wake_at,
     };
     let (fingerprint, schema) = commit.version.as_ref().map(|version| (&version.fingerprint, version.schema)).unzip();
+    let has_ended = status.is_some_and(RunStatus::has_ended);
+    let word = commit.status.map(RunStatus::as_str);
     db.prepare_cached(SETTLE)?
-        .execute(params![run, commit.status.map(RunStatus::as_str), wake_at, commit.release, fingerprint, schema])
+        .execute(params![run, word, wake_at, commit.release, fingerprint, schema, now.as_millis(), has_ended])
         .map(drop)
 }
 
