@@ -3,36 +3,13 @@
 
 mod common;
 
-use common::{create_held, forced, lease, next, queued, ready, row};
+use common::{Folder, create_held, forced, lease, next, noise, queued, ready, row};
 use pleach_graph::store::{Commit, Parts, Rows, RunStatus, SqliteStore, Store, StoreError, conformance};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("pleach-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
 
 /// Says something to the file behind the store's back.
 fn meddle(path: &Path, statement: &str) {
@@ -143,17 +120,11 @@ async fn c2_what_was_acknowledged_survives_a_kill() {
     }
 }
 
-/// Bytes that do not compress.
-fn noise(count: usize) -> Vec<u8> {
-    let mut random = pleach_core::Random::seeded(7);
-    std::iter::repeat_with(|| random.next_u64() as u8).take(count).collect()
-}
-
 /// Commits until that has failed a few times, and looks each time at what is there. The test below bounds the size of files.
 async fn commit_on_a_full_disk(path: String) {
     let store = SqliteStore::open(path).await.unwrap();
     let mut claimed = create_held(&store, "r").await;
-    let body = noise(20_000);
+    let body = noise(7, 20_000);
     let mut failures = 0;
     while failures < 5 {
         match store.commit(next(&claimed, &body)).await {

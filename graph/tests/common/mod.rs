@@ -1,9 +1,11 @@
-//! What the tests of stores share: runs and rows that mean nothing.
+//! What the tests of stores share: runs and rows that mean nothing, and folders to put them into.
 #![allow(dead_code)]
 
 use pleach_graph::store::{
     BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Kind, Lease, NewRun, Place, Row, Store, Timestamp, Wake, Wanted,
 };
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 pub const LONG: Duration = Duration::from_secs(600);
@@ -56,4 +58,42 @@ pub fn ready(count: usize) -> Wanted {
 
 pub fn forced(run: &str) -> Wanted {
     Wanted::One { run: run.into(), force: true }
+}
+
+/// Bytes that do not compress.
+pub fn noise(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = pleach_core::Random::seeded(seed);
+    std::iter::repeat_with(|| random.next_u64() as u8).take(count).collect()
+}
+
+/// A folder that goes with the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self::below(std::env::temp_dir())
+    }
+
+    /// In memory where the system has a place for that: for files whose syncs prove nothing.
+    pub fn in_memory() -> Self {
+        let memory = PathBuf::from("/dev/shm");
+        Self::below(if memory.is_dir() { memory } else { std::env::temp_dir() })
+    }
+
+    fn below(place: PathBuf) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let path = place.join(format!("pleach-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
 }

@@ -3,7 +3,7 @@
 use crate::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -112,23 +112,40 @@ fn prepare(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
         transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
     }
     transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
-    extend_wal(&transaction);
+    renew_wal(&transaction).map_err(StoreError::unavailable)?;
     transaction.commit().map_err(failed)
 }
 
-/// Fills the write-ahead log up with zeros, which are no frames. A commit then overwrites what is there, and its sync need not write down that the
-/// file has grown, which would be a second write to the disk.
+/// Writes the write-ahead log down once more, and fills it up with zeros, which are no frames. The caller has a transaction for writing, so
+/// nobody else writes to it meanwhile, and its COMMIT syncs what is written here.
 ///
-/// The caller has a transaction for writing: nobody else appends meanwhile, and its COMMIT syncs what is written here. If it fails, commits are
-/// slower, and that is all.
-fn extend_wal(db: &Connection) {
-    let Some(path) = db.path() else { return };
-    let Ok(mut wal) = OpenOptions::new().append(true).open(format!("{path}-wal")) else { return };
-    let mut bytes = wal.metadata().map_or(WAL_BYTES, |metadata| metadata.len());
-    let zeros = [0; 1 << 14];
-    while bytes < WAL_BYTES && wal.write_all(&zeros).is_ok() {
-        bytes += zeros.len() as u64;
+/// - Once more: somebody may have failed to sync it and ended. Then what is read from it is not on the disk, nor will a later sync put it there,
+///   and whatever is committed behind it would go with it when the power fails.
+/// - Zeros: a commit overwrites what is there, and its sync need not write down that the file has grown, which would be a second write to the
+///   disk. If there is no room, commits are slower, and that is all.
+fn renew_wal(db: &Connection) -> std::io::Result<()> {
+    let Some(path) = db.path() else { return Ok(()) };
+    let mut wal = OpenOptions::new().read(true).write(true).open(format!("{path}-wal"))?;
+    let (mut chunk, mut end) = (vec![0; 1 << 18], 0);
+    loop {
+        let count = wal.read(&mut chunk)?;
+        if count == 0 {
+            break;
+        }
+        wal.seek(SeekFrom::Start(end))?;
+        wal.write_all(&chunk[..count])?;
+        end += count as u64;
     }
+    chunk.fill(0);
+    let mut filled = end;
+    while filled < WAL_BYTES {
+        if wal.write_all(&chunk).is_err() {
+            // The room that is left is better used otherwise.
+            return wal.set_len(end);
+        }
+        filled += chunk.len() as u64;
+    }
+    Ok(())
 }
 
 /// The format of the tables; 0 if there is none yet.

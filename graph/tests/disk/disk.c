@@ -1,0 +1,201 @@
+/* A disk that can be watched, can fail and can be full: loaded before libc, it sees every write, truncation, sync and removal of files below
+ * PLEACH_DISK_FOLDER, and notes each in PLEACH_DISK_LOG in the order in which they took effect.
+ *
+ * A line a note, its words apart by one blank: "write NAME OFFSET BYTES" (the bytes follow), "zeros NAME OFFSET BYTES" (they do not), "truncate
+ * NAME BYTES", "sync NAME", "lost NAME" (a sync that failed), "remove NAME". The name of a folder ends with a slash.
+ *
+ * What a program writes to a file called `faults` in the folder is an order and reaches no disk:
+ *   "fail N ERRNO COUNT"  the Nth call from now on fails, and those after it, so many in all (0: for good)
+ *   "room BYTES"          the files below the folder may hold so many bytes together; a write that does not fit is cut short, then fails
+ *   "heal"                neither from now on
+ *   "hit?"                fails unless an order to fail has been carried out since it was given
+ * Files called `acknowledged` are noted, and never fail. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *folder;
+static int log_file = -1;
+
+static long calls_left = -1, failures_left;
+static int error, was_hit;
+static long long room = -1, used;
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+__attribute__((constructor)) static void begin(void) {
+    const char *log_name = getenv("PLEACH_DISK_LOG");
+    folder = getenv("PLEACH_DISK_FOLDER");
+    if (log_name) log_file = open(log_name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+/* What follows the folder in a path, or NULL if it lies elsewhere. */
+static const char *below_folder(const char *path) {
+    size_t length = folder ? strlen(folder) : 0;
+    if (!length || strncmp(path, folder, length)) return NULL;
+    if (!path[length]) return path + length;
+    return path[length] == '/' ? path + length + 1 : NULL;
+}
+
+static const char *name_of(int file, char path[PATH_MAX]) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, path, PATH_MAX - 1);
+    if (length < 0) return NULL;
+    path[length] = 0;
+    return below_folder(path);
+}
+
+static int is_called(const char *name, const char *word) {
+    const char *last = strrchr(name, '/');
+    return !strcmp(last ? last + 1 : name, word);
+}
+
+static void put(const void *bytes, size_t count) {
+    while (count) {
+        ssize_t done = REAL(write)(log_file, bytes, count);
+        if (done <= 0) abort();
+        bytes = (const char *)bytes + done;
+        count -= done;
+    }
+}
+
+static void note(const char *kind, const char *name, const char *numbers) {
+    char line[PATH_MAX + 128];
+    int length = snprintf(line, sizeof line, "%s %s%s\n", kind, name, numbers);
+    if (log_file >= 0) put(line, length);
+}
+
+static void note_write(const char *name, const void *bytes, size_t count, long long offset) {
+    char numbers[64];
+    snprintf(numbers, sizeof numbers, " %lld %zu", offset, count);
+    const char *first = bytes;
+    if (!*first && !memcmp(first, first + 1, count - 1)) return note("zeros", name, numbers);
+    note("write", name, numbers);
+    if (log_file >= 0) put(bytes, count);
+}
+
+/* Whether this call is to fail; errno says how. */
+static int fails(const char *name) {
+    if (is_called(name, "acknowledged") || calls_left < 0) return 0;
+    if (calls_left > 1) {
+        calls_left--;
+        return 0;
+    }
+    was_hit = 1;
+    calls_left = 1;
+    if (failures_left && !--failures_left) calls_left = -1;
+    errno = error;
+    return 1;
+}
+
+static int add_size(const char *path, const struct stat *status, int kind, struct FTW *at) {
+    (void)path, (void)at;
+    if (kind == FTW_F) used += status->st_size;
+    return 0;
+}
+
+/* How many of the bytes fit. */
+static size_t fitting(int file, size_t count, long long offset) {
+    struct stat status;
+    if (room < 0 || fstat(file, &status) || offset + (long long)count <= status.st_size) return count;
+    used = 0;
+    nftw(folder, add_size, 8, FTW_PHYS);
+    long long end = status.st_size + (room > used ? room - used : 0);
+    return end <= offset ? 0 : end - offset < (long long)count ? (size_t)(end - offset) : count;
+}
+
+static ssize_t obey(const void *bytes, size_t count) {
+    char order[64] = "";
+    int code;
+    memcpy(order, bytes, count < sizeof order ? count : sizeof order - 1);
+    if (sscanf(order, "fail %ld %d %ld", &calls_left, &code, &failures_left) == 3) {
+        error = code;
+        was_hit = 0;
+    } else if (!strncmp(order, "heal", 4)) {
+        calls_left = room = -1;
+    } else if (sscanf(order, "room %lld", &room) != 1 && !was_hit) {
+        errno = ENODATA;
+        return -1;
+    }
+    return count;
+}
+
+static ssize_t write_at(int file, const void *bytes, size_t count, long long offset, int is_positioned) {
+    char path[PATH_MAX];
+    const char *name = name_of(file, path);
+    if (!name) return is_positioned ? REAL(pwrite64)(file, bytes, count, offset) : REAL(write)(file, bytes, count);
+    pthread_mutex_lock(&lock);
+    ssize_t done = -1;
+    size_t fit = count;
+    if (is_called(name, "faults")) {
+        done = obey(bytes, count);
+    } else if (!fails(name)) {
+        struct stat status;
+        if (!is_positioned && !fstat(file, &status))
+            offset = fcntl(file, F_GETFL) & O_APPEND ? status.st_size : lseek64(file, 0, SEEK_CUR);
+        fit = is_called(name, "acknowledged") ? count : fitting(file, count, offset);
+        if (!fit && count) {
+            errno = ENOSPC;
+        } else {
+            done = is_positioned ? REAL(pwrite64)(file, bytes, fit, offset) : REAL(write)(file, bytes, fit);
+            if (done > 0) note_write(name, bytes, done, offset);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+static int truncate_to(int file, long long length) {
+    char path[PATH_MAX], number[32];
+    const char *name = name_of(file, path);
+    if (!name) return REAL(ftruncate64)(file, length);
+    pthread_mutex_lock(&lock);
+    int result = fails(name) ? -1 : REAL(ftruncate64)(file, length);
+    snprintf(number, sizeof number, " %lld", length);
+    if (!result) note("truncate", name, number);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int sync_with(int (*real)(int), int file) {
+    char path[PATH_MAX];
+    const char *name = name_of(file, path);
+    if (!name) return real(file);
+    pthread_mutex_lock(&lock);
+    int result = fails(name) ? -1 : real(file), code = errno;
+    struct stat status;
+    note(result ? "lost" : "sync", name, !fstat(file, &status) && S_ISDIR(status.st_mode) ? "/" : "");
+    pthread_mutex_unlock(&lock);
+    errno = code;
+    return result;
+}
+
+ssize_t write(int file, const void *bytes, size_t count) { return write_at(file, bytes, count, 0, 0); }
+ssize_t pwrite(int file, const void *bytes, size_t count, off_t offset) { return write_at(file, bytes, count, offset, 1); }
+ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t offset) { return write_at(file, bytes, count, offset, 1); }
+int ftruncate(int file, off_t length) { return truncate_to(file, length); }
+int ftruncate64(int file, off64_t length) { return truncate_to(file, length); }
+int fsync(int file) { return sync_with(REAL(fsync), file); }
+int fdatasync(int file) { return sync_with(REAL(fdatasync), file); }
+
+int unlink(const char *path) {
+    const char *name = below_folder(path);
+    if (!name) return REAL(unlink)(path);
+    pthread_mutex_lock(&lock);
+    int result = REAL(unlink)(path);
+    if (!result) note("remove", name, "");
+    pthread_mutex_unlock(&lock);
+    return result;
+}
