@@ -65,6 +65,7 @@ pub(super) fn failure(path: &Path, error: rusqlite::Error) -> StoreError {
     let why = match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => "it is no SQLite file, or its first page is damaged; restore it from a backup",
         Some(ErrorCode::DatabaseCorrupt) => "it is truncated or damaged; restore it from a backup",
+        None if super::read::is_conversion(&error) => "a row in it is damaged; restore it from a backup",
         Some(ErrorCode::ReadOnly) => "it is read-only; allow this user to write the file and its folder",
         Some(ErrorCode::PermissionDenied) => "this user may not open it",
         Some(ErrorCode::CannotOpen) => "it cannot be opened; is there such a folder, and may this user write to it?",

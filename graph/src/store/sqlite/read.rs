@@ -53,6 +53,10 @@ pub(super) fn rows(db: &Connection, id: &str, which: Rows, parts: Parts) -> Done
         let found = statement.query_row(params![key, sequence as i64, parts == Parts::Whole], |row| {
             Ok(Row { sequence, sum: row.get(0)?, header: row.get(1)?, body: row.get(2)? })
         });
+        if found.as_ref().is_err_and(is_conversion) {
+            let why = "its columns are not what this version writes";
+            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence, why }));
+        }
         match answer.add(sequence, found.optional()?) {
             Ok(true) => {}
             Ok(false) => break,
@@ -132,6 +136,18 @@ fn info(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, RunInfo)> {
         changed: Timestamp::from_millis(row.get(17)?),
     };
     Ok((row.get(0)?, info))
+}
+
+/// Whether a column holds what cannot have been written.
+pub(super) fn is_conversion(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error;
+    matches!(
+        error,
+        Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..)
+    )
 }
 
 fn number(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
