@@ -32,13 +32,16 @@ pub fn run(test: &str, folder: &Path, log: &Path) {
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pleach-disk-{}.so", std::process::id()));
+        // Another test may be making it as well: each makes its own, and the last one is kept.
+        let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("pleach-disk.so");
+        let fresh = library.with_extension(std::process::id().to_string());
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disk/disk.c");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let mut command = Command::new(compiler);
-        command.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+        command.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&fresh).arg(source).arg("-ldl");
         let output = command.output().expect("there is a C compiler, which SQLite needs as well");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::rename(fresh, &library).unwrap();
         library
     })
 }

@@ -4,7 +4,7 @@ use crate::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::OpenOptions;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The format of the tables that this version writes, in the file's `user_version`.
@@ -24,7 +24,7 @@ const STATEMENTS_MAX: usize = 64;
 
 /// `run.ended` is `changed` of a run that has ended, and NULL for any other: so the commit of a run that goes on touches no index. An index over
 /// `status NOT IN (..)` would have each commit make two temporary tables, only to find that nothing is to be done.
-const TABLES: &str = "
+pub(super) const TABLES: &str = "
     CREATE TABLE run (
         no INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, graph TEXT NOT NULL, fingerprint TEXT NOT NULL, schema INTEGER NOT NULL,
         status TEXT NOT NULL, epoch INTEGER NOT NULL, head INTEGER NOT NULL, oldest INTEGER NOT NULL, owner TEXT, lease_until INTEGER,
@@ -41,6 +41,7 @@ const TABLES: &str = "
     ) STRICT;
     CREATE INDEX inbox_untaken ON inbox (run, n) WHERE taken_seq IS NULL;
     CREATE INDEX run_due ON run (graph, fingerprint, max(wake_at, ifnull(lease_until, wake_at))) WHERE wake_at IS NOT NULL;
+    CREATE INDEX run_status ON run (status);
     CREATE INDEX run_ended ON run (ended) WHERE ended IS NOT NULL;
 ";
 
@@ -113,7 +114,7 @@ fn prepare(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
         transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
     }
     transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
-    renew_wal(&transaction).map_err(StoreError::unavailable)?;
+    renew_wal(&transaction, path).map_err(StoreError::unavailable)?;
     transaction.commit().map_err(failed)
 }
 
@@ -124,9 +125,12 @@ fn prepare(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
 ///   and whatever is committed behind it would go with it when the power fails.
 /// - Zeros: a commit overwrites what is there, and its sync need not write down that the file has grown, which would be a second write to the
 ///   disk. If there is no room, commits are slower, and that is all.
-fn renew_wal(db: &Connection) -> std::io::Result<()> {
-    let Some(path) = db.path() else { return Ok(()) };
-    let mut wal = OpenOptions::new().read(true).write(true).open(format!("{path}-wal"))?;
+fn renew_wal(db: &Connection, path: &Path) -> std::io::Result<()> {
+    // SQLite knows where it has put it, also behind a link, but says so in UTF-8 only.
+    let file = db.path().map_or_else(|| path.canonicalize(), |path| Ok(PathBuf::from(path)))?;
+    let mut name = file.into_os_string();
+    name.push("-wal");
+    let mut wal = OpenOptions::new().read(true).write(true).open(name)?;
     let (mut chunk, mut end) = (vec![0; 1 << 18], 0);
     loop {
         let count = wal.read(&mut chunk)?;

@@ -13,10 +13,21 @@ const RUN: &str =
     "SELECT no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
     from_run, from_seq, created, changed FROM run WHERE id = ?1";
 
-const LIST: &str = "SELECT no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
-    from_run, from_seq, created, changed FROM run
-    WHERE (?1 IS NULL OR no < ?1) AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR graph = ?3) AND (?4 IS NULL OR created >= ?4)
-    AND (?5 IS NULL OR created < ?5) AND (?6 IS NULL OR changed >= ?6) AND (?7 IS NULL OR changed < ?7) ORDER BY no DESC LIMIT ?8";
+/// The query for a list, with or without a status: SQLite chooses its index before it knows what is asked for.
+macro_rules! list {
+    ($status:literal) => {
+        concat!(
+            "SELECT no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
+    from_run, from_seq, created, changed FROM run WHERE ",
+            $status,
+            " AND no < ifnull(?1, 9223372036854775807) AND (?3 IS NULL OR graph = ?3) AND (?4 IS NULL OR created >= ?4)
+    AND (?5 IS NULL OR created < ?5) AND (?6 IS NULL OR changed >= ?6) AND (?7 IS NULL OR changed < ?7) ORDER BY no DESC LIMIT ?8"
+        )
+    };
+}
+
+const LIST: &str = list!("?2 IS NULL");
+const LIST_OF_STATUS: &str = list!("status = ?2");
 
 const ROW: &str = "SELECT sum, header, CASE WHEN ?3 THEN body ELSE x'' END FROM log WHERE run = ?1 AND seq = ?2";
 
@@ -70,7 +81,7 @@ pub(super) fn list(db: &Connection, filters: Vec<Filter>, after: Option<u64>, co
     let Some(query) = Query::new(filters) else { return Ok(Ok(RunList::default())) };
     let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
     let count = count.min(LIST_MAX);
-    let mut statement = db.prepare_cached(LIST)?;
+    let mut statement = db.prepare_cached(if query.status.is_some() { LIST_OF_STATUS } else { LIST })?;
     let found = statement.query_map(
         params![
             after.map(|after| i64::try_from(after).unwrap_or(i64::MAX)),
@@ -153,4 +164,23 @@ pub(super) fn is_conversion(error: &rusqlite::Error) -> bool {
 fn number(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c11_a_rare_status_is_listed_without_a_look_at_all_runs() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(super::super::file::TABLES).unwrap();
+        let plan = |query: &str| -> Vec<String> {
+            let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let steps = statement.query_map([None::<i64>; 8], |row| row.get(3)).unwrap();
+            steps.collect::<rusqlite::Result<_>>().unwrap()
+        };
+        // Nothing is sorted, and a later page begins where the one before has ended.
+        assert_eq!(plan(LIST_OF_STATUS), ["SEARCH run USING INDEX run_status (status=? AND rowid<?)"]);
+        assert_eq!(plan(LIST), ["SEARCH run USING INTEGER PRIMARY KEY (rowid<?)"]);
+    }
 }
