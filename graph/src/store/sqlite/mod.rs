@@ -31,6 +31,8 @@ const READERS_MAX: usize = 4;
 ///
 /// Commits are durable when they are acknowledged: the file is in WAL mode, and each transaction is synced. A new file can be read by its owner
 /// alone. Other processes may open the same file, on this machine: SQLite's locks keep them apart.
+///
+/// While it is open, SQLite's write-ahead log of 4.5 MB or more lies beside the file.
 #[derive(Clone)]
 pub struct SqliteStore(Arc<Inner>);
 
