@@ -61,7 +61,9 @@ impl<S: Send + 'static> Engine<S> {
         };
         let setup = Setup { start, hooks: None, keep: None, steps_per_poll, ledger };
         let mut engine = Self::with(Arc::clone(plan), shared, setup, None, sequence);
-        engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), 0);
+        // Each branch of a fan-out may begin with a subgraph, and all of them with one sequence: the branch tells their insides apart.
+        engine.root.token.branch = cx.token.branch;
+        engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), cx.token.branch);
         engine.outer_notes = notes;
         engine
     }
