@@ -1,6 +1,7 @@
 //! `RunError`: why a run did not come to its end, with the state wherever the engine still holds it.
 
 use crate::checkpoint_error::{CheckpointError, MismatchError};
+use crate::resume::ResumeError;
 use crate::store::RunStatus;
 use pleach_core::{Cause, Reason, Refusal};
 use std::error::Error;
@@ -105,6 +106,8 @@ pub enum RunFault {
     },
     /// The run was made for another graph.
     Mismatch(MismatchError),
+    /// The run was not gone on with as it was asked; it is as it was.
+    Resume(ResumeError),
     /// Something needs a clock, or tasks, and there is no runtime: run it inside Tokio, or give it a token, a scope or a runtime.
     NoRuntime,
 }
@@ -410,6 +413,7 @@ impl fmt::Display for RunFault {
             Self::Start(error) => write!(f, "{error}"),
             Self::Checkpoint(error) => write!(f, "{error}"),
             Self::Mismatch(error) => write!(f, "{error}"),
+            Self::Resume(error) => write!(f, "{error}"),
             Self::Paused { run, keys } => write!(f, "run {run:?} waits to be answered: {}", keys.join(", ")),
             Self::AnswerRefused { run, key, why } => {
                 write!(f, "the answer to {key:?} was refused by run {run:?}, which waits on: {why}")
@@ -436,6 +440,7 @@ impl Error for RunFault {
             Self::Node(error) => error.source(),
             Self::Merge(error) => error.source(),
             Self::Checkpoint(error) => error.source(),
+            Self::Resume(error) => error.source(),
             Self::Cancelled { cause, .. } => Some(cause),
             _ => None,
         }

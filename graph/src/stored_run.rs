@@ -1,6 +1,6 @@
 //! A run that is kept in a store: its options, and how it is opened before its engine runs.
 
-use crate::checkpoint_error::{CheckpointError, MismatchError, StoredFault, fault_of};
+use crate::checkpoint_error::{CheckpointError, StoredFault, fault_of};
 use crate::engine::ledger::Ledger;
 use crate::engine::{Engine, Outcome, Setup};
 use crate::error::{RunError, RunFault};
@@ -9,10 +9,13 @@ use crate::journal::opening::{self, Opened};
 use crate::journal::scribe::Scribe;
 use crate::journal::{Entry, Terms};
 use crate::letters::{Letter, Letters};
+use crate::migrate::Migrations;
 use crate::plan::Plan;
+use crate::reopen::Means;
+use crate::resume::Changes;
 use crate::run::RunOptions;
 use crate::shared::Shared;
-use crate::store::{BODY_BYTES_MAX, GraphVersion, Kind, Place, RunInfo, RunStatus, Store, StoreError};
+use crate::store::{BODY_BYTES_MAX, GraphVersion, Kind, Place, Prune, RunInfo, RunStatus, Store, StoreError};
 use pleach_core::{BoxFuture, Cancelled, Cause, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,30 +32,43 @@ pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 /// How many records of a run are kept while it lives.
 pub const RECORDS_KEPT_DEFAULT: u64 = 100;
 
+/// How long a run is kept after it has ended.
+pub const ENDED_KEPT_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// One of so many runs that begin removes runs that have ended long ago: by chance, so that drivers which know nothing of each other need not
+/// agree on who does it; and so many of them at most, twice as many as begin meanwhile.
+const TIDYING: (u64, usize) = (64, 128);
+
 /// How a run is stored.
 pub(crate) struct StoredOptions<S> {
     terms: Terms,
     codec: Codec<S>,
     schema: u32,
     origin: Origin,
+    migrations: Migrations,
+    ended_kept: Duration,
+    /// What is to be different from what is stored.
+    pub(crate) changes: Changes<S>,
     /// Answers that the run is resumed with, by the names of letters.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
 }
 
 /// Where a stored run comes from.
-#[derive(Clone, Copy)]
 pub(crate) enum Origin {
     /// It is new; if there is one with its id, that one may be gone on with.
     New { attaches: bool },
     /// It is there.
     Stored { takes_over: bool },
+    /// It is new, and begins where this one stands or stood.
+    Forked { from: Arc<str> },
 }
 
 impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
     pub(crate) fn new(store: Arc<dyn Store>, origin: Origin) -> Self {
         let (lease, body_bytes_max, rows_kept) = (LEASE_DEFAULT, BODY_BYTES_MAX, RECORDS_KEPT_DEFAULT);
         let terms = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort: false };
-        Self { terms, codec: Codec::new(), schema: 0, origin, answers: Vec::new() }
+        let (codec, migrations, changes) = (Codec::new(), Migrations::new(), Changes::default());
+        Self { terms, codec, schema: 0, origin, migrations, ended_kept: ENDED_KEPT_DEFAULT, changes, answers: Vec::new() }
     }
 }
 
@@ -67,7 +83,7 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     pub fn attach(self) -> Self {
         self.with_stored(|stored| match &mut stored.origin {
             Origin::New { attaches } => *attaches = true,
-            Origin::Stored { .. } => {}
+            Origin::Stored { .. } | Origin::Forked { .. } => {}
         })
     }
 
@@ -76,14 +92,25 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
         self.with_stored(|stored| stored.terms.lease = lease)
     }
 
-    /// The version of the type of the state, for [migrations](crate::Resume); 0 unless told.
+    /// The version of the type of the state; 0 unless told. Raise it with the type, and say how states of earlier versions are
+    /// [migrated](Self::migrations).
     pub fn schema(self, version: u32) -> Self {
         self.with_stored(|stored| stored.schema = version)
+    }
+
+    /// What is done with a run that an earlier version of the graph began. Without them it is a [`Mismatch`](RunFault::Mismatch).
+    pub fn migrations(self, migrations: &Migrations) -> Self {
+        self.with_stored(|stored| stored.migrations = migrations.clone())
     }
 
     /// How many of the last records are kept while the run lives; 100 unless told. What a resume or an undo needs is kept in any case.
     pub fn keep_records(self, records: u64) -> Self {
         self.with_stored(|stored| stored.terms.rows_kept = records.max(1))
+    }
+
+    /// How long runs are kept that have ended; 30 days unless told. They are removed in the background, by runs that begin in the same store.
+    pub fn keep_ended(self, time: Duration) -> Self {
+        self.with_stored(|stored| stored.ended_kept = time)
     }
 
     /// How many bytes one state may have as JSON; 16 MiB unless told.
@@ -179,36 +206,37 @@ async fn open<S: Send + 'static>(
         Err(fault) => return Err(RunError::new(fault, state)),
     };
     let run: Arc<str> = shared.run().id().into();
-    let (is_new, force) = match stored.origin {
-        Origin::New { .. } => (true, false),
-        Origin::Stored { takes_over } => (false, takes_over),
-    };
-    let given = GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.schema };
-    if let Some(state) = state.filter(|_| is_new) {
-        let (first, state) = match first_entry(&plan, &setup, &stored.codec, state) {
-            Ok(first) => first,
-            Err(error) => return Err(error),
-        };
-        let graph = (plan.name.clone(), given.clone());
-        let owner = Some(opening::owner(&runtime));
-        match opening::create(stored.terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner).await {
-            Ok(opened) => return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, stored.codec, opened, Some(state))))),
-            Err(StoreError::Exists { .. }) if matches!(stored.origin, Origin::New { attaches: true }) => {}
+    let StoredOptions { terms, codec, schema, origin, migrations, ended_kept, changes, answers } = stored;
+    let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
+    if let (Some(state), Origin::New { attaches }) = (state, &origin) {
+        let (first, state) = first_entry(&plan, &setup, &codec, state)?;
+        let (graph, owner) = ((plan.name.clone(), version.clone()), Some(opening::owner(&runtime)));
+        match opening::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner).await {
+            Ok(opened) => {
+                tidy(&terms, &runtime, ended_kept);
+                return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, Some(state)))));
+            }
+            Err(StoreError::Exists { .. }) if *attaches => {}
             Err(error) => return Err(RunError::new(fault_of("", "create", error), Some(state))),
         }
     }
-    for (name, answer) in stored.answers.iter() {
+    for (name, answer) in answers.iter() {
         if let Err(error) = answer {
             let (run, key, why) = (run.to_string(), name.clone(), error.to_string());
             return Err(RunError::new(RunFault::AnswerRefused { run, key, why }, None));
         }
     }
-    let opened = reopen(&plan, &stored, &runtime, &run, force, given).await.map_err(|fault| RunError::new(fault, None))?;
+    let means = Means { terms, runtime, version, migrations };
+    let opened = match origin {
+        Origin::New { .. } => means.reopen(&plan, codec, changes, &run, false).await,
+        Origin::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,
+        Origin::Forked { from } => means.fork(&plan, codec, changes, &from, run).await,
+    };
+    let opened = opened.map_err(|fault| RunError::new(fault, None))?;
     let (info, failed_at) = (opened.info.clone(), opened.failed_at);
-    let answers =
-        stored.answers.into_iter().filter_map(|(name, payload)| Some(Letter { number: 0, name, payload: payload.ok()? }));
+    let answers = answers.into_iter().filter_map(|(name, payload)| Some(Letter { number: 0, name, payload: payload.ok()? }));
     shared.run().more().letters.get_or_init(Letters::default).add(answers);
-    resume(begin(plan, shared, setup, stored.codec, opened, None), &info, failed_at)
+    resume(begin(plan, shared, setup, codec, opened, None), &info, failed_at)
 }
 
 /// The first record of a run.
@@ -231,41 +259,14 @@ fn first_entry<S: Send + 'static>(
     }
 }
 
-/// Claims a run, if it is one of this graph and can be gone on with, and reads where it stands.
-async fn reopen<S>(
-    plan: &Plan<S>,
-    stored: &StoredOptions<S>,
-    runtime: &Arc<dyn Runtime>,
-    run: &str,
-    force: bool,
-    given: GraphVersion,
-) -> Result<Opened, RunFault> {
-    let terms = &stored.terms;
-    let info = terms.store.head(run).await.map_err(|error| fault_of("", "open", error))?;
-    check_version(plan, &info, &given)?;
-    if info.status == RunStatus::Compensated {
-        return Err(RunFault::Ended { run: run.to_string(), status: info.status });
+/// Removes runs that ended long ago, in the background, if chance wants it. What fails now, another run will do.
+fn tidy(terms: &Terms, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
+    let (one_of, count) = TIDYING;
+    if runtime.random() % one_of == 0 {
+        let store = Arc::clone(&terms.store);
+        let prune = Prune::Ended { unchanged_for: ended_kept, count };
+        runtime.spawn(Box::pin(async move { drop(store.prune(prune).await) }));
     }
-    let claim = opening::claim(terms, runtime, run, force).await.map_err(|error| fault_of("", "claim", error))?;
-    opening::open(terms.clone(), Arc::clone(runtime), claim, given).await.map_err(|error| fault_of("", "open", error))
-}
-
-/// Whether a run is of this graph, as it is now.
-fn check_version<S>(plan: &Plan<S>, info: &RunInfo, given: &GraphVersion) -> Result<(), RunFault> {
-    let mismatch = |what, stored: &str, given: &str| {
-        let (run, stored, given) = (info.id.clone(), stored.to_string(), given.to_string());
-        Err(RunFault::Mismatch(MismatchError { run, what, stored, given }))
-    };
-    if info.graph != plan.name {
-        return mismatch("graph", &info.graph, &plan.name);
-    }
-    if info.version.schema != given.schema {
-        return mismatch("schema", &info.version.schema.to_string(), &given.schema.to_string());
-    }
-    if info.version.fingerprint != given.fingerprint {
-        return mismatch("fingerprint", &info.version.fingerprint, &given.fingerprint);
-    }
-    Ok(())
 }
 
 /// An engine that writes to this journal.

@@ -7,12 +7,13 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `opening`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `opening`, `relocate`.
 
 pub(crate) mod codec;
 pub(crate) mod frontier;
 pub(crate) mod notes;
 pub(crate) mod opening;
+pub(crate) mod relocate;
 pub(crate) mod scribe;
 
 use crate::store::{Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp};
@@ -152,7 +153,7 @@ impl Journal {
                 return Ok(state.head);
             }
             let take = entry.take;
-            let (sequence, row) = self.seal(&mut state, entry)?;
+            let (sequence, row) = self.seal(&mut state, entry, None)?;
             state.next.rows.push_back((row, take));
             sequence
         };
@@ -160,7 +161,8 @@ impl Journal {
         Ok(sequence)
     }
 
-    fn seal(&self, state: &mut State, entry: Entry) -> Result<(u64, Row), StoreError> {
+    /// Numbers an entry. Of several that make sense only together, `whole_at` is the sequence of the last: it has the frontier of them all.
+    fn seal(&self, state: &mut State, entry: Entry, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
         let Entry { kind, path, parent, node, next, attempt, is_visit, mut body, undo, status, .. } = entry;
         let sequence = state.head + 1;
         let mut last_undo = state.undo;
@@ -183,12 +185,16 @@ impl Journal {
             at: self.now(),
             undo: last_undo,
             frontier: None,
-            base: Some(state.base),
+            base: Some(whole_at.unwrap_or(state.base)),
         };
         let mut frontier = std::mem::take(&mut state.frontier);
         frontier.apply(sequence, &header);
         // As long as it is cheaper to read what followed it than to write it again, an earlier list will do.
-        if sequence - state.base >= frontier.width() as u64 || kind == Kind::End {
+        let is_listed = match whole_at {
+            Some(last) => sequence == last,
+            None => sequence - state.base >= frontier.width() as u64 || kind == Kind::End,
+        };
+        if is_listed {
             (header.frontier, header.base) = (Some(frontier.list()), None);
         }
         let sealed = Row::seal(&self.run, sequence, &header, body, self.terms.body_bytes_max);

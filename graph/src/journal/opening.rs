@@ -7,8 +7,8 @@ use super::codec::{self, StoredUndo};
 use super::frontier::Frontier;
 use super::{Batch, Entry, Journal, State, Terms};
 use crate::store::{
-    Claim, GraphVersion, Header, Kind, Lease, NewRun, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo, RunStatus, Store,
-    StoreError, Wake, Wanted,
+    Claim, GraphVersion, Header, Kind, Lease, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo, RunStatus,
+    Store, StoreError, Wake, Wanted,
 };
 use pleach_core::{Instant, Runtime};
 use std::collections::{HashMap, VecDeque};
@@ -52,29 +52,34 @@ pub(crate) async fn create(
     entry: Entry,
     owner: Option<String>,
 ) -> Result<Opened, StoreError> {
-    let asked_at = runtime.now();
-    let (graph, version) = graph;
-    let journal = Journal {
-        run,
-        epoch: 1,
-        graph: graph.clone(),
-        version: version.clone(),
-        runtime,
-        // The first record is stamped before the store has said what time it is.
-        clock: (std::time::SystemTime::now().into(), asked_at),
-        durable: AtomicU64::new(0),
-        state: Mutex::new(State::new(0, Frontier::default())),
-        terms,
-    };
-    let row = {
-        let mut state = journal.lock();
-        state.undos = Some(Vec::new());
-        journal.seal(&mut state, entry)?.1
-    };
+    let journal = blank(terms, runtime, run, graph);
+    let row = journal.seal(&mut journal.lock(), entry, None)?.1;
+    create_with(journal, vec![row], None, owner).await
+}
+
+/// The journal of a run that is not there yet.
+pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> Journal {
+    let state = State { undos: Some(Vec::new()), ..State::new(0, Frontier::default()) };
+    // The first records are stamped before the store has said what time it is.
+    let clock = (std::time::SystemTime::now().into(), runtime.now());
+    let ((graph, version), durable) = (graph, AtomicU64::new(0));
+    Journal { run, epoch: 1, graph, version, runtime, clock, durable, state: Mutex::new(state), terms }
+}
+
+/// Makes a run with its first rows, which its journal has sealed.
+pub(super) async fn create_with(
+    journal: Journal,
+    rows: Vec<Row>,
+    from: Option<Origin>,
+    owner: Option<String>,
+) -> Result<Opened, StoreError> {
+    let asked_at = journal.runtime.now();
+    let head = rows.len() as u64;
     let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
-    let new = NewRun { id: journal.run.to_string(), graph, version, from: None, lease, wake: Wake::Now };
-    let Claim { run: info, now } = journal.terms.store.create(new, vec![row]).await?;
-    let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(1), ..journal };
+    let (id, graph, version) = (journal.run.to_string(), journal.graph.clone(), journal.version.clone());
+    let new = NewRun { id, graph, version, from, lease, wake: Wake::Now };
+    let Claim { run: info, now } = journal.terms.store.create(new, rows).await?;
+    let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(head), ..journal };
     let lease_ends = asked_at + journal.terms.lease;
     Ok(Opened { journal: Arc::new(journal), lease_ends, info, failed_at: None })
 }
@@ -114,17 +119,28 @@ pub(crate) async fn claim(
 pub(crate) async fn open(
     terms: Terms,
     runtime: Arc<dyn Runtime>,
-    (claim, asked_at): (Claim, Instant),
+    claim: (Claim, Instant),
     version: GraphVersion,
 ) -> Result<Opened, StoreError> {
-    let Claim { run: info, now } = claim;
+    let info = &claim.0.run;
     let stands = standpoint(&*terms.store, &info.id, info.head).await?;
     // How it failed is in the record that it is undone from.
-    let failed = stands.is_undoing.then_some(stands.base);
-    let restored = records(&*terms.store, &info.id, stands.frontier.rows().chain(failed).collect()).await?;
+    let failed_at = stands.is_undoing.then_some(stands.base);
+    let restored = records(&*terms.store, &info.id, stands.frontier.rows().chain(failed_at).collect()).await?;
     let Header { visits, undo, .. } = stands.head;
     let state =
         State { base: stands.base, visits, undo, status: info.status, restored, ..State::new(info.head, stands.frontier) };
+    Ok(Opened { failed_at, ..hold(terms, runtime, claim, version, state) })
+}
+
+/// A claimed run that stands so.
+pub(super) fn hold(
+    terms: Terms,
+    runtime: Arc<dyn Runtime>,
+    (Claim { run: info, now }, asked_at): (Claim, Instant),
+    version: GraphVersion,
+    state: State,
+) -> Opened {
     let lease_ends = asked_at + terms.lease;
     let journal = Journal {
         run: info.id.as_str().into(),
@@ -137,7 +153,7 @@ pub(crate) async fn open(
         state: Mutex::new(state),
         terms,
     };
-    Ok(Opened { journal: Arc::new(journal), lease_ends, info, failed_at: failed })
+    Opened { journal: Arc::new(journal), lease_ends, info, failed_at: None }
 }
 
 /// Where a run stood after the record `at`.
@@ -147,6 +163,8 @@ pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<
     let base = match (&head.frontier, head.base) {
         (Some(_), _) => at,
         (None, Some(base)) if base < at => base,
+        // Part of a whole: the run never stood here.
+        (None, Some(base)) if base > at => return Box::pin(standpoint(store, run, base)).await,
         _ => return Err(damaged("it has no frontier, and does not say where one is")),
     };
     let (mut frontier, mut is_undoing) = (Frontier::default(), false);
@@ -161,7 +179,7 @@ pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<
     Ok(Standpoint { frontier, base, head, is_undoing })
 }
 
-async fn headers(store: &dyn Store, run: &str, first: u64, last: u64) -> Result<Vec<(u64, Header)>, StoreError> {
+pub(super) async fn headers(store: &dyn Store, run: &str, first: u64, last: u64) -> Result<Vec<(u64, Header)>, StoreError> {
     let (mut headers, mut next) = (Vec::new(), first);
     while next <= last {
         let rows = store.read(run, Rows::Range(next..=last), Parts::Headers).await?;
@@ -199,8 +217,12 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
 
 /// A record that can be undone, and what its undo is given.
 pub(crate) async fn undo_of(journal: &Journal, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
-    let damaged = |why| StoreError::Damaged { run: journal.run.to_string(), sequence, why };
-    let mut records = records(&*journal.terms.store, &journal.run, vec![sequence]).await?;
+    undo_at(&*journal.terms.store, &journal.run, sequence).await
+}
+
+pub(super) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
+    let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence, why };
+    let mut records = records(store, run, vec![sequence]).await?;
     let record = records.remove(&sequence).ok_or_else(|| damaged("it is not there"))?;
     let undo = codec::undo_in(&record.body).ok().flatten();
     let undo = undo.ok_or_else(|| damaged("it does not say what undoes it"))?;
@@ -208,7 +230,7 @@ pub(crate) async fn undo_of(journal: &Journal, sequence: u64) -> Result<(Record,
 }
 
 impl State {
-    fn new(head: u64, frontier: Frontier) -> Self {
+    pub(super) fn new(head: u64, frontier: Frontier) -> Self {
         Self {
             head,
             frontier,

@@ -61,7 +61,8 @@ pub struct Header {
     /// All live tokens after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frontier: Option<Vec<LiveToken>>,
-    /// The last record that has the frontier, if this one has not.
+    /// The last record that has the frontier, if this one has not. Records that make sense only together, as those of a rewind, name the last of
+    /// them: it has the frontier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u64>,
 }

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "graph")]
 pub mod flaky;
+#[cfg(feature = "graph")]
+pub mod kept;
 
 use pleach::prelude::*;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};

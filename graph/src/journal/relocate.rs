@@ -1,0 +1,350 @@
+//! How a run goes on from where it once stood: the frontier of that moment is written anew, at the end of its log or as the beginning of another.
+//!
+//! Nothing is deleted and nothing is shared: each live token gets a row of its own, with the state it had, and so does each of its notes. The new
+//! rows have new sequences, and since a token is known by the record that placed it, every line of control gets a new id, and with it new keys.
+//! Paths name the records that opened fan-outs and subgraphs, so they are rewritten as well. All rows land in one commit, and the last of them has
+//! the whole frontier: a run never stands in the middle of them.
+
+use super::codec::StoredUndo;
+use super::frontier::Frontier;
+use super::opening::{self, Opened, Standpoint};
+use super::{Entry, Journal, State, Terms};
+use crate::store::{
+    Claim, Commit, Fork, GraphVersion, Header, Kind, LiveToken, Origin, Place, Record, Row, RunInfo, RunStatus, Store,
+    StoreError, Wake,
+};
+use pleach_core::{Instant, Runtime};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How many headers are looked at at a time, on the way back to the last step.
+const HEADERS_AT_A_TIME: u64 = 64;
+
+/// A run as it stood after one of its records, with all that going on from there takes.
+pub(crate) struct Picture {
+    run: String,
+    /// The record.
+    at: u64,
+    frontier: Frontier,
+    records: HashMap<u64, Record>,
+    visits: u64,
+    /// What can be undone, the first first.
+    undos: Vec<(Record, StoredUndo)>,
+    /// Whether what can be undone is written anew too, since the nodes that it is about have other names now.
+    moves_undos: bool,
+    /// How it failed, if it is being undone and goes on with that.
+    undoing: Option<Record>,
+}
+
+/// A record that holds a state.
+pub(crate) struct StateAt<'a> {
+    /// The subgraph whose state it is, as `outer/inner`; empty for that of the run itself.
+    pub(crate) inside: &'a str,
+    pub(crate) record: &'a mut Record,
+}
+
+impl Picture {
+    /// The run as it stood after the record `at`.
+    pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
+        let Standpoint { frontier, head, .. } = opening::standpoint(store, run, at).await?;
+        Self::of(store, run, at, frontier, (head.visits, head.undo)).await
+    }
+
+    /// The run as it stands.
+    pub(crate) async fn at_head(store: &dyn Store, info: &RunInfo) -> Result<Self, StoreError> {
+        let Standpoint { frontier, head, is_undoing, base } = opening::standpoint(store, &info.id, info.head).await?;
+        let mut picture = Self::of(store, &info.id, info.head, frontier, (head.visits, head.undo)).await?;
+        if is_undoing && matches!(info.status, RunStatus::Running | RunStatus::CompensationFailed) {
+            picture.undoing = opening::records(store, &info.id, vec![base]).await?.remove(&base);
+        }
+        Ok(picture)
+    }
+
+    /// The run as it stands after `head`, except that the last node which was done is not. `None` if there is none since the run was made.
+    pub(crate) async fn before_last_step(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
+        let Some(last) = LastStep::find(store, run, head).await? else { return Ok(None) };
+        let LastStep { sequence, path, since, rewound } = last;
+        let before = opening::standpoint(store, run, sequence - 1).await?;
+        // What other lines of control did since is kept: only where this one ran, the run goes back.
+        let now = if rewound { None } else { Some(opening::standpoint(store, run, head).await?) };
+        let elsewhere = now.iter().flat_map(|now| now.frontier.tokens()).filter(|token| !token.path.starts_with(&since));
+        let is_back = |token: &&LiveToken| rewound || token.path.starts_with(&since);
+        let mut tokens: Vec<LiveToken> = elsewhere.chain(before.frontier.tokens().filter(is_back)).cloned().collect();
+        // Effects of the node are not kept, nor is what ran inside of it.
+        tokens.retain(|token| !(token.path.len() > path.len() && token.path.starts_with(&path)));
+        tokens.retain_mut(|token| {
+            if token.path == path {
+                token.notes.clear();
+                return !is_implied(token);
+            }
+            true
+        });
+        let Header { visits, undo, .. } = before.head;
+        Self::of(store, run, sequence - 1, Frontier::of(tokens), (visits, undo)).await.map(Some)
+    }
+
+    async fn of(
+        store: &dyn Store,
+        run: &str,
+        at: u64,
+        frontier: Frontier,
+        (visits, mut undo): (u64, u64),
+    ) -> Result<Self, StoreError> {
+        let records = opening::records(store, run, frontier.rows().collect()).await?;
+        let mut undos = Vec::new();
+        while undo > 0 {
+            let (record, stored) = opening::undo_at(store, run, undo).await?;
+            undo = stored.before;
+            undos.push((record, stored));
+        }
+        undos.reverse();
+        Ok(Self { run: run.to_string(), at, frontier, records, visits, undos, moves_undos: false, undoing: None })
+    }
+
+    /// The record that it was taken after.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.at
+    }
+
+    /// Whether it failed and goes on being undone.
+    pub(crate) fn is_undoing(&self) -> bool {
+        self.undoing.is_some()
+    }
+
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = &LiveToken> {
+        self.frontier.tokens()
+    }
+
+    /// The line of control of the run itself.
+    pub(crate) fn root(&self) -> Option<&LiveToken> {
+        self.frontier.get(&[])
+    }
+
+    /// Every state in it, to be looked at or changed.
+    pub(crate) fn for_each_state<E>(&mut self, mut visit: impl FnMut(StateAt<'_>) -> Result<(), E>) -> Result<(), E> {
+        for token in self.frontier.tokens().filter(|token| has_state(token)) {
+            if let Some(record) = self.records.get_mut(&token.row) {
+                let node = record.header.node.clone();
+                visit(StateAt { inside: graph_of(&node), record })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls nodes by other names.
+    pub(crate) fn rename(&mut self, name_of: impl Fn(&str) -> Option<String>) {
+        let rename = |name: &mut String| match name_of(name) {
+            Some(new) => {
+                *name = new;
+                true
+            }
+            None => false,
+        };
+        let mut tokens = self.frontier.list();
+        for token in &mut tokens {
+            match &mut token.at {
+                Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) => {
+                    rename(name);
+                }
+                Place::End => {}
+            }
+        }
+        self.frontier = Frontier::of(tokens);
+        for record in self.records.values_mut() {
+            rename(&mut record.header.node);
+        }
+        for (record, _) in &mut self.undos {
+            self.moves_undos |= rename(&mut record.header.node);
+        }
+    }
+
+    /// The rows that say it anew, from the sequence `first` on.
+    fn entries(&self, first: u64, kind: Kind, parent: u64) -> Result<Vec<Entry>, StoreError> {
+        let undos = self.undos.iter().filter(|_| self.moves_undos && kind == Kind::Rewind);
+        let mut moving =
+            Moving { first, entries: undos.map(|(record, undo)| undo_entry(record, undo)).collect(), to: HashMap::new() };
+        for token in self.frontier.tokens() {
+            let path = moving.path(&token.path).ok_or_else(|| self.damaged(token.row, "no live record opened its fan-out"))?;
+            if !is_implied(token) {
+                let Record { header, body, .. } = self.record(token.row)?;
+                let entry =
+                    Entry { parent, next: Some(token.at.clone()), body: body.clone(), ..Entry::new(kind, path.clone(), "") };
+                moving.push(token.row, Entry { node: header.node.clone(), attempt: header.attempt, ..entry });
+            }
+            for note in &token.notes {
+                let Record { header, body, .. } = self.record(*note)?;
+                let parent = moving.to.get(&header.parent).copied().unwrap_or(0);
+                let entry = Entry { parent, body: body.clone(), ..Entry::new(header.kind, path.clone(), header.node.clone()) };
+                moving.push(*note, Entry { attempt: header.attempt, ..entry });
+            }
+        }
+        Ok(moving.entries)
+    }
+
+    fn record(&self, sequence: u64) -> Result<&Record, StoreError> {
+        self.records.get(&sequence).ok_or_else(|| self.damaged(sequence, "it is not there"))
+    }
+
+    fn damaged(&self, sequence: u64, why: &'static str) -> StoreError {
+        StoreError::Damaged { run: self.run.clone(), sequence, why }
+    }
+
+    /// Writes it to the end of the log of the claimed run that it was taken of, as the graph of this version.
+    pub(crate) async fn rewind(
+        self,
+        terms: Terms,
+        runtime: Arc<dyn Runtime>,
+        claim: (Claim, Instant),
+        version: GraphVersion,
+    ) -> Result<Opened, StoreError> {
+        let (head, is_migrated) = (claim.0.run.head, claim.0.run.version != version);
+        let mut entries = self.entries(head + 1, Kind::Rewind, self.at)?;
+        let undos: Vec<u64> = self.undos.iter().filter(|_| !self.moves_undos).map(|(record, _)| record.sequence).collect();
+        let status = match (&self.undoing, self.root().map(|root| &root.at)) {
+            (Some(_), _) => claim.0.run.status,
+            (None, Some(Place::End)) => RunStatus::Finished,
+            _ => RunStatus::Running,
+        };
+        if let Some(Record { header, body, .. }) = &self.undoing {
+            entries.push(Entry { body: body.clone(), ..Entry::new(Kind::End, Vec::new(), header.node.clone()) });
+        }
+        let (visits, undo) = (self.visits, undos.last().copied().unwrap_or(0));
+        let state = State { visits, undo, undos: Some(undos), status, ..State::new(head, Frontier::default()) };
+        let new_version = is_migrated.then(|| version.clone());
+        let mut opened = opening::hold(terms, runtime, claim, version, state);
+        let journal = Arc::clone(&opened.journal);
+        let rows = journal.seal_whole(entries)?;
+        let commit = Commit {
+            status: Some(status),
+            wake: status.is_live().then_some(Wake::Now),
+            version: new_version,
+            ..Commit::new(&*journal.run, journal.epoch, rows.clone())
+        };
+        let posted = journal.terms.store.commit(commit).await?.posted;
+        let last = head + rows.len() as u64;
+        journal.durable.store(last, Ordering::Release);
+        journal.restore_from(rows)?;
+        opened.failed_at = self.undoing.is_some().then_some(last);
+        (opened.info.status, opened.info.posted) = (status, opened.info.posted.max(posted));
+        Ok(opened)
+    }
+
+    /// Makes a new run of it, held by `owner`. What the first one did, the new one does not undo.
+    pub(crate) async fn fork(
+        self,
+        terms: Terms,
+        runtime: Arc<dyn Runtime>,
+        run: Arc<str>,
+        graph: (String, GraphVersion),
+        owner: String,
+    ) -> Result<Opened, StoreError> {
+        let journal = opening::blank(terms, runtime, run, graph);
+        journal.lock().visits = self.visits;
+        let rows = journal.seal_whole(self.entries(1, Kind::Start, 0)?)?;
+        let from = Origin { run: self.run, sequence: self.at };
+        let opened = opening::create_with(journal, rows.clone(), Some(from), Some(owner)).await?;
+        opened.journal.restore_from(rows)?;
+        Ok(opened)
+    }
+}
+
+impl Journal {
+    /// Numbers entries that make sense only together.
+    fn seal_whole(&self, entries: Vec<Entry>) -> Result<Vec<Row>, StoreError> {
+        let mut state = self.lock();
+        let last = state.head + entries.len() as u64;
+        entries.into_iter().map(|entry| self.seal(&mut state, entry, Some(last)).map(|(_, row)| row)).collect()
+    }
+
+    /// Lets lanes find what was just written.
+    fn restore_from(&self, rows: Vec<Row>) -> Result<(), StoreError> {
+        let records: Result<HashMap<u64, Record>, StoreError> =
+            rows.into_iter().map(|row| row.open(&self.run).map(|record| (record.sequence, record))).collect();
+        self.lock().restored = records?;
+        Ok(())
+    }
+}
+
+/// Rows on their way to new places.
+struct Moving {
+    first: u64,
+    entries: Vec<Entry>,
+    /// Where each old row went.
+    to: HashMap<u64, u64>,
+}
+
+impl Moving {
+    fn push(&mut self, old: u64, entry: Entry) {
+        self.to.insert(old, self.first + self.entries.len() as u64);
+        self.entries.push(entry);
+    }
+
+    /// A path by its new records. Those above come first, so they have moved.
+    fn path(&self, path: &[Fork]) -> Option<Vec<Fork>> {
+        path.iter().map(|fork| Some(Fork { sequence: *self.to.get(&fork.sequence)?, branch: fork.branch })).collect()
+    }
+}
+
+/// The last node that was done.
+struct LastStep {
+    sequence: u64,
+    path: Vec<Fork>,
+    /// The outermost line of control that moved with it, or because of it: a join may have followed.
+    since: Vec<Fork>,
+    /// The run was rewound since: its paths are others now.
+    rewound: bool,
+}
+
+impl LastStep {
+    async fn find(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
+        let (mut last, mut later, mut moved, mut rewound) = (head, None::<(u64, Header)>, Vec::<Vec<Fork>>::new(), false);
+        while last > 0 {
+            let first = last.saturating_sub(HEADERS_AT_A_TIME - 1).max(1);
+            let first = first.max(store.head(run).await?.oldest.min(last));
+            let headers = opening::headers(store, run, first, last).await?;
+            last = first - 1;
+            for (sequence, header) in headers.into_iter().rev() {
+                // Only a record after which more visits are over is of a node.
+                if let Some((of, step)) = later.take()
+                    && step.visits > header.visits
+                    && matches!(step.kind, Kind::Step | Kind::Arrive)
+                {
+                    let around = moved.into_iter().filter(|path| step.path.starts_with(path)).min_by_key(Vec::len);
+                    let since = around.unwrap_or_else(|| step.path.clone());
+                    return Ok(Some(Self { sequence: of, path: step.path, since, rewound }));
+                }
+                if header.kind == Kind::Rewind && header.next.is_some() {
+                    (last, rewound, moved) = (header.parent, true, Vec::new());
+                    break;
+                }
+                if header.next.is_some() {
+                    moved.push(header.path.clone());
+                }
+                later = Some((sequence, header));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A token that no record placed: it is there for its notes. It is known by what opened its fan-out or subgraph.
+fn is_implied(token: &LiveToken) -> bool {
+    token.path.last().is_some_and(|last| last.sequence == token.id.sequence)
+}
+
+fn has_state(token: &LiveToken) -> bool {
+    !is_implied(token) && !matches!(token.at, Place::Failed(_))
+}
+
+/// The subgraph that a node is in, as the run knows it; nothing if it is in none.
+pub(crate) fn graph_of(node: &str) -> &str {
+    node.rsplit_once('/').map_or("", |(inside, _)| inside)
+}
+
+/// What undoes a node, written down again. It is about no line of control.
+fn undo_entry(record: &Record, undo: &StoredUndo) -> Entry {
+    let Header { path, node, parent, .. } = &record.header;
+    let (body, undo) = (b"{}".to_vec(), Some(undo.payload.clone()));
+    Entry { parent: *parent, body, undo, ..Entry::new(Kind::Rewind, path.clone(), node.clone()) }
+}

@@ -1,0 +1,204 @@
+//! `Migrations`: how runs of earlier versions of a graph are gone on with: what their states become, and what their nodes are called now.
+
+use crate::checkpoint_error::MismatchError;
+use crate::error::RunFault;
+use crate::journal::relocate::{Picture, StateAt};
+use crate::plan::{Heads, Plan, Way};
+use crate::resume::ResumeError;
+use crate::shape::END;
+use crate::store::{GraphVersion, LiveToken, Place, RunInfo};
+use pleach_core::{BoxError, catch_panic};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What is done with runs that an earlier version of a graph began; for [`RunOptions::migrations`](crate::RunOptions::migrations).
+///
+/// A run is migrated when it is resumed, once: what it stands on is written anew, in one commit that also says which version it is of from now on.
+/// Its history stays as it was written.
+///
+/// ```
+/// # use pleach_graph::Migrations;
+/// # use serde_json::json;
+/// let migrations = Migrations::new()
+///     // The state of schema 1 had one name; that of schema 2 has a list of them.
+///     .state(1, |mut state| {
+///         state["names"] = json!([state["name"].take()]);
+///         Ok::<_, std::convert::Infallible>(state)
+///     })
+///     .rename_node("draft", "write");
+/// ```
+#[derive(Clone, Default)]
+pub struct Migrations {
+    /// By the subgraph whose state it is, and the schema that it is of.
+    steps: BTreeMap<(String, u32), Step>,
+    renames: Vec<(String, String)>,
+    accepts_compatible: bool,
+}
+
+type Step = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
+
+impl Migrations {
+    /// None yet: a run of another version is refused.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes of a state of the schema `from` one of the schema `from + 1`. Steps compose: a run of schema 1 becomes one of 3 by the steps
+    /// from 1 and from 2.
+    pub fn state<E: Into<BoxError>>(self, from: u32, step: impl Fn(Value) -> Result<Value, E> + Send + Sync + 'static) -> Self {
+        self.state_inside("", from, step)
+    }
+
+    /// The same for the states inside a subgraph, which is called as the run calls it: `outer/inner`. Without one they stay as they are.
+    pub fn state_inside<E: Into<BoxError>>(
+        mut self,
+        subgraph: impl Into<String>,
+        from: u32,
+        step: impl Fn(Value) -> Result<Value, E> + Send + Sync + 'static,
+    ) -> Self {
+        self.steps.insert((subgraph.into(), from), Arc::new(move |state| step(state).map_err(Into::into)));
+        self
+    }
+
+    /// The node, or subgraph, that was called `old` is called `new` now. Inside a subgraph: `subgraph/node`.
+    pub fn rename_node(mut self, old: impl Into<String>, new: impl Into<String>) -> Self {
+        self.renames.push((old.into(), new.into()));
+        self
+    }
+
+    /// Goes on with a run of another shape of the graph, if every node that it stands at is still there, and in the same place among fan-outs.
+    ///
+    /// What else changed, only you can know: that a node does the same as before, or that branches which have not begun are the same.
+    pub fn accept_compatible(mut self) -> Self {
+        self.accepts_compatible = true;
+        self
+    }
+
+    /// Whether a run of this version can become one of `given`.
+    pub(crate) fn check(&self, graph: &str, info: &RunInfo, given: &GraphVersion) -> Result<(), RunFault> {
+        let mismatch = |what, stored: &str, given: &str| {
+            let (run, stored, given) = (info.id.clone(), stored.to_string(), given.to_string());
+            Err(RunFault::Mismatch(MismatchError { run, what, stored, given }))
+        };
+        if info.graph != graph {
+            return mismatch("graph", &info.graph, graph);
+        }
+        let (from, to) = (info.version.schema, given.schema);
+        let missing = (from..to).find(|schema| !self.steps.contains_key(&(String::new(), *schema)));
+        if from > to || missing == Some(from) {
+            return mismatch("schema", &from.to_string(), &to.to_string());
+        }
+        if let Some(missing) = missing {
+            return Err(RunFault::Resume(ResumeError::NoStep { run: info.id.clone(), from, to, missing }));
+        }
+        let is_other = info.version.fingerprint != given.fingerprint;
+        if is_other && !self.accepts_compatible && self.renames.is_empty() {
+            return mismatch("fingerprint", &info.version.fingerprint, &given.fingerprint);
+        }
+        Ok(())
+    }
+
+    /// Makes of a run of another version one of this graph.
+    pub(crate) fn apply<S>(&self, plan: &Plan<S>, picture: &mut Picture, info: &RunInfo, to: u32) -> Result<(), RunFault> {
+        // By their old names: a step is about the graph as it was.
+        picture.for_each_state(|held| self.migrate(held, &info.id, info.version.schema, to))?;
+        if info.version.fingerprint != plan.fingerprint {
+            picture.rename(|name| self.new_name(name));
+            picture.tokens().try_for_each(|token| check_place(plan, picture, token, &info.id))?;
+        }
+        Ok(())
+    }
+
+    fn migrate(&self, held: StateAt<'_>, run: &str, from: u32, to: u32) -> Result<(), RunFault> {
+        let sequence = held.record.sequence;
+        let failed = |from, reason| {
+            let run = run.to_string();
+            RunFault::Resume(ResumeError::Migration { run, sequence, from, reason })
+        };
+        for schema in from..to {
+            let Some(step) = self.steps.get(&(held.inside.to_string(), schema)) else { continue };
+            let step = |value: Value| match catch_panic(|| step(value)) {
+                Ok(migrated) => migrated.map_err(|reason| failed(schema, reason)),
+                Err(panicked) => Err(failed(schema, panicked.to_string().into())),
+            };
+            let mut body: Value = serde_json::from_slice(&held.record.body).map_err(|error| failed(schema, error.into()))?;
+            body["state"] = step(body["state"].take())?;
+            if let Some(Value::Array(items)) = body.get_mut("items") {
+                for item in items {
+                    *item = step(item.take())?;
+                }
+            }
+            held.record.body = serde_json::to_vec(&body).map_err(|error| failed(schema, error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// What a node is called now, if that is not as before.
+    fn new_name(&self, name: &str) -> Option<String> {
+        self.renames.iter().find_map(|(old, new)| {
+            let rest = name.strip_prefix(old.as_str())?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| format!("{new}{rest}"))
+        })
+    }
+}
+
+impl fmt::Debug for Migrations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Migrations")
+            .field("steps", &self.steps.keys().collect::<Vec<_>>())
+            .field("renames", &self.renames)
+            .field("accepts_compatible", &self.accepts_compatible)
+            .finish()
+    }
+}
+
+/// Whether a token can stand in this graph where it stood in another.
+fn check_place<S>(plan: &Plan<S>, picture: &Picture, token: &LiveToken, run: &str) -> Result<(), RunFault> {
+    let is_known = |name: &str| name == END || plan.all_ids.iter().any(|id| id == name);
+    let fits = match &token.at {
+        Place::End => true,
+        Place::Join(name) => is_known(name),
+        Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Failed(name) => {
+            is_known(name) && plan.has_place(name, fork_above(picture, token), token)
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    let stored = match &token.at {
+        Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) => name.clone(),
+        Place::End => String::new(),
+    };
+    let (run, given) = (run.to_string(), plan.name.clone());
+    Err(RunFault::Mismatch(MismatchError { run, what: "node", stored, given }))
+}
+
+/// The node whose fan-out a token is in, if that is what it is in.
+fn fork_above<'a>(picture: &'a Picture, token: &LiveToken) -> Option<&'a str> {
+    let (_, above) = token.path.split_last()?;
+    picture.tokens().find(|other| other.path == above).and_then(|above| match &above.at {
+        Place::Fork(node) => Some(node.as_str()),
+        _ => None,
+    })
+}
+
+impl<S> Plan<S> {
+    /// Whether a node of this graph is in the fan-out of `fork`, and fans out itself if a token stands at that. Of nodes inside subgraphs it is
+    /// enough that they are there.
+    fn has_place(&self, node: &str, fork: Option<&str>, token: &LiveToken) -> bool {
+        let Some(at) = self.names.iter().position(|name| **name == *node) else { return true };
+        let around = self.fan_outs[at].map(|fork| &*self.names[fork as usize]);
+        let branch = token.path.last().map_or(0, |last| last.branch as usize);
+        let has_branch = self.fan_outs[at].is_none_or(|fork| match &self.stops[fork as usize].way {
+            Way::Fork(fork) => match &fork.heads {
+                Heads::Each(heads, _) => branch < heads.len(),
+                Heads::Map(..) => true,
+            },
+            _ => false,
+        });
+        let forks = !matches!(token.at, Place::Fork(_)) || matches!(self.stops[at].way, Way::Fork(_));
+        around == fork && has_branch && forks
+    }
+}

@@ -1,0 +1,263 @@
+//! How a run that is in a store is opened: as it stands, as it once stood, with another state, for another version of its graph, or as the
+//! beginning of a new run.
+//!
+//! A run is claimed before it is looked at, so that nobody moves it meanwhile, and given up again if it cannot be gone on with. Everything that
+//! may refuse it comes before the first write.
+
+use crate::checkpoint_error::{CheckpointError, fault_of};
+use crate::error::{During, RunFault};
+use crate::journal::Terms;
+use crate::journal::codec::{Codec, Stored};
+use crate::journal::opening::{self, Opened};
+use crate::journal::relocate::{Picture, graph_of};
+use crate::migrate::Migrations;
+use crate::plan::Plan;
+use crate::resume::{Changes, Point, ResumeError};
+use crate::store::{Claim, GraphVersion, Held, Place, Record, RunInfo, RunStatus, StoreError};
+use pleach_core::{BoxError, Instant, Runtime, catch_panic};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a run is opened with, whatever the type of its state.
+pub(crate) struct Means {
+    pub(crate) terms: Terms,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// The version of the graph that is to go on with it.
+    pub(crate) version: GraphVersion,
+    pub(crate) migrations: Migrations,
+}
+
+impl Means {
+    /// Claims a run, if it is one of this graph and can be gone on with, and puts it where it is to go on.
+    pub(crate) async fn reopen<S: Send + 'static>(
+        self,
+        plan: &Plan<S>,
+        codec: Codec<S>,
+        changes: Changes<S>,
+        run: &str,
+        force: bool,
+    ) -> Result<Opened, RunFault> {
+        let info = self.head(&plan.name, run).await?;
+        if info.status == RunStatus::Compensated && changes.point == Point::Head {
+            return Err(RunFault::Ended { run: info.id, status: info.status });
+        }
+        let claim =
+            opening::claim(&self.terms, &self.runtime, run, force).await.map_err(|error| fault_of("", "claim", error))?;
+        let Claim { run: info, .. } = &claim.0;
+        let hold = Hold::of(&self, info);
+        let opened = match self.migrations.check(&plan.name, info, &self.version) {
+            Ok(()) => self.open(plan, codec, changes, claim).await,
+            Err(fault) => Err(fault),
+        };
+        match opened {
+            Ok(_) => hold.keep(),
+            Err(_) => hold.release().await,
+        }
+        opened
+    }
+
+    /// Begins the run `new` where the run `from` stands or stood. That one is only read.
+    pub(crate) async fn fork<S: Send + 'static>(
+        self,
+        plan: &Plan<S>,
+        codec: Codec<S>,
+        changes: Changes<S>,
+        from: &str,
+        new: Arc<str>,
+    ) -> Result<Opened, RunFault> {
+        let info = self.head(&plan.name, from).await?;
+        let mut picture = self.picture(changes.point, &info).await?;
+        self.change(&mut picture, plan, codec, changes, &info)?;
+        if let Some(Place::End) = picture.root().map(|root| &root.at) {
+            return Err(at_end(&picture, &info));
+        }
+        let owner = opening::owner(&self.runtime);
+        let forked = picture.fork(self.terms, self.runtime, new, (plan.name.clone(), self.version), owner).await;
+        forked.map_err(|error| fault_of("", "create", error))
+    }
+
+    async fn head(&self, graph: &str, run: &str) -> Result<RunInfo, RunFault> {
+        let info = self.terms.store.head(run).await.map_err(|error| fault_of("", "open", error))?;
+        self.migrations.check(graph, &info, &self.version)?;
+        Ok(info)
+    }
+
+    async fn open<S: Send + 'static>(
+        &self,
+        plan: &Plan<S>,
+        codec: Codec<S>,
+        changes: Changes<S>,
+        claim: (Claim, Instant),
+    ) -> Result<Opened, RunFault> {
+        let info = claim.0.run.clone();
+        let is_moved = changes.point != Point::Head || changes.replace.is_some() || info.version != self.version;
+        let (terms, runtime, version) = (self.terms.clone(), Arc::clone(&self.runtime), self.version.clone());
+        let mut picture = match is_moved || changes.validate.is_some() {
+            true => Some(self.picture(changes.point, &info).await?),
+            false => None,
+        };
+        if let Some(picture) = &mut picture {
+            self.change(picture, plan, codec, changes, &info)?;
+        }
+        match picture.filter(|_| is_moved) {
+            Some(picture) => {
+                picture.rewind(terms, runtime, claim, version).await.map_err(|error| fault_of("", "commit", error))
+            }
+            None => opening::open(terms, runtime, claim, version).await.map_err(|error| fault_of("", "open", error)),
+        }
+    }
+
+    /// The run as it is to be gone on with.
+    async fn picture(&self, point: Point, info: &RunInfo) -> Result<Picture, RunFault> {
+        let store = &*self.terms.store;
+        let picture = match point {
+            Point::Head => Picture::at_head(store, info).await.map(Some),
+            Point::After(sequence) if sequence == 0 || sequence > info.head => {
+                Err(StoreError::NoSuchRow { run: info.id.clone(), sequence, head: info.head })
+            }
+            Point::After(sequence) => Picture::at(store, &info.id, sequence).await.map(Some),
+            Point::LastStep => Picture::before_last_step(store, &info.id, info.head).await,
+        };
+        let picture = picture.map_err(|error| fault_of("", "open", error))?;
+        picture.ok_or_else(|| RunFault::Resume(ResumeError::NothingToReplay { run: info.id.clone() }))
+    }
+
+    /// Makes of it what it is to be, if nothing speaks against it.
+    fn change<S: Send + 'static>(
+        &self,
+        picture: &mut Picture,
+        plan: &Plan<S>,
+        codec: Codec<S>,
+        changes: Changes<S>,
+        info: &RunInfo,
+    ) -> Result<(), RunFault> {
+        let is_migrated = info.version != self.version;
+        if is_migrated {
+            self.migrations.apply(plan, picture, info, self.version.schema)?;
+        }
+        if let Some(replace) = changes.replace {
+            replace_state(picture, codec, replace, info)?;
+        }
+        let validate = changes.validate;
+        if !is_migrated && validate.is_none() {
+            return Ok(());
+        }
+        picture.for_each_state(|held| {
+            if !held.inside.is_empty() {
+                return Ok(());
+            }
+            let Stored { state, items } = decode(codec, held.record)?;
+            let Some(validate) = &validate else { return Ok(()) };
+            for state in [state].iter().chain(items.iter().flatten()) {
+                let sequence = held.record.sequence;
+                let valid = catch_panic(|| validate(state)).unwrap_or_else(|reason| Err(reason.to_string().into()));
+                valid.map_err(|reason| RunFault::Resume(ResumeError::Invalid { run: info.id.clone(), sequence, reason }))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Replaces the state of a run that has one.
+fn replace_state<S>(
+    picture: &mut Picture,
+    codec: Codec<S>,
+    replace: Box<dyn FnOnce(S) -> S + Send>,
+    info: &RunInfo,
+) -> Result<(), RunFault> {
+    let run = || info.id.clone();
+    if picture.is_undoing() {
+        return Err(RunFault::Resume(ResumeError::Undoing { run: run() }));
+    }
+    match picture.root().map(|root| &root.at) {
+        Some(Place::End) => return Err(at_end(picture, info)),
+        Some(Place::Node(_) | Place::Router(_)) if picture.tokens().count() == 1 => {}
+        _ => return Err(RunFault::Resume(ResumeError::Branched { run: run(), open: open_in(picture) })),
+    }
+    let mut replace = Some(replace);
+    picture.for_each_state(|held| {
+        let Some(replace) = replace.take() else { return Ok(()) };
+        let Stored { state, .. } = decode(codec, held.record)?;
+        let encoding = |why: BoxError| RunFault::Checkpoint(CheckpointError::new("", "encode", why));
+        match catch_panic(|| codec.body(&replace(state), None)) {
+            Ok(Ok(body)) => held.record.body = body,
+            Ok(Err(error)) => return Err(encoding(error.into())),
+            Err(reason) => return Err(encoding(format!("the new state was not made: {reason}").into())),
+        }
+        Ok(())
+    })
+}
+
+/// The nodes whose fan-outs are open, and the subgraphs that are running.
+fn open_in(picture: &Picture) -> Vec<String> {
+    let mut open = BTreeSet::new();
+    for token in picture.tokens() {
+        if let Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) = &token.at
+        {
+            if matches!(token.at, Place::Fork(_)) {
+                open.insert(name.clone());
+            }
+            if !graph_of(name).is_empty() {
+                open.insert(graph_of(name).to_string());
+            }
+        }
+    }
+    open.into_iter().collect()
+}
+
+fn at_end(picture: &Picture, info: &RunInfo) -> RunFault {
+    RunFault::Resume(ResumeError::AtEnd { run: info.id.clone(), sequence: picture.sequence() })
+}
+
+/// The states in a record, as those of this graph.
+pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<Stored<S>, RunFault> {
+    match catch_panic(|| codec.read(&record.body)) {
+        Ok(Ok(stored)) => Ok(stored),
+        Ok(Err(error)) => {
+            let Record { run, sequence, .. } = record;
+            let why = format!("record {sequence} of run {run:?} does not decode as the state of this graph: {error}");
+            Err(RunFault::Checkpoint(CheckpointError::new(record.header.node.clone(), "decode", why)))
+        }
+        Err(reason) => Err(RunFault::panic(record.header.node.clone(), During::Node, &reason)),
+    }
+}
+
+/// A run that is claimed and not yet driven: given up unless it is kept.
+struct Hold {
+    terms: Terms,
+    runtime: Arc<dyn Runtime>,
+    held: Option<Held>,
+}
+
+impl Hold {
+    fn of(means: &Means, info: &RunInfo) -> Self {
+        let held = Some(Held { run: info.id.clone(), epoch: info.epoch });
+        Self { terms: means.terms.clone(), runtime: Arc::clone(&means.runtime), held }
+    }
+
+    /// Somebody else sees to it from now on.
+    fn keep(mut self) {
+        self.held = None;
+    }
+
+    /// Gives it up. If that fails, its lease will end.
+    async fn release(mut self) {
+        if let Some(given_up) = self.give_up() {
+            drop(given_up.await);
+        }
+    }
+
+    fn give_up(&mut self) -> Option<impl Future<Output = Result<Vec<Held>, StoreError>> + Send + 'static> {
+        let (held, store) = (self.held.take()?, Arc::clone(&self.terms.store));
+        Some(async move { store.renew(vec![held], Duration::ZERO).await })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(given_up) = self.give_up() {
+            self.runtime.spawn(Box::pin(async move { drop(given_up.await) }));
+        }
+    }
+}

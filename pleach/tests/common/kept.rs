@@ -1,0 +1,150 @@
+//! A simulated world with a store, and nodes that write down their names: what tests of stored runs need.
+
+use super::Log;
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{Kind, MemoryStore, Parts, Row, Rows, RunInfo, Store};
+use pleach::{Checkpoint, Resume, RunOptions, Runtime};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+/// The names of the nodes that were done.
+pub type Names = Vec<String>;
+
+/// What nodes do, and what they are told.
+#[derive(Clone, Default)]
+pub struct Stage {
+    /// Every node that was started, with its key.
+    pub starts: Log<(String, String)>,
+    /// Effects, undos and whatever else happens outside.
+    pub outside: Log<String>,
+    fails: Arc<Mutex<HashSet<String>>>,
+    hangs: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Stage {
+    /// These nodes fail from now on, and no others.
+    pub fn fail(&self, nodes: &[&str]) {
+        *self.fails.lock().unwrap() = nodes.iter().map(|node| node.to_string()).collect();
+    }
+
+    /// These nodes never end from now on, and no others.
+    pub fn hang(&self, nodes: &[&str]) {
+        *self.hangs.lock().unwrap() = nodes.iter().map(|node| node.to_string()).collect();
+    }
+
+    /// The nodes that were started since this was asked last.
+    pub fn started(&self) -> Vec<String> {
+        self.starts.take().into_iter().map(|(node, _)| node).collect()
+    }
+
+    /// What becomes of a node, before it does anything.
+    pub async fn enter(&self, cx: &NodeContext) -> Result<(), String> {
+        let node = cx.node().to_string();
+        self.starts.push((node.clone(), cx.idempotency_key()));
+        let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
+        clock.sleep_until(clock.now() + Duration::from_millis(clock.random() % 5)).await;
+        if self.hangs.lock().unwrap().contains(&node) {
+            std::future::pending::<()>().await;
+        }
+        if self.fails.lock().unwrap().contains(&node) { Err(format!("{node} was told to fail")) } else { Ok(()) }
+    }
+}
+
+pub type NodeFuture<S> = Pin<Box<dyn Future<Output = Result<S, String>> + Send>>;
+
+/// A node that adds its name to the state.
+pub fn named(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, mut names| {
+        Box::pin(async move {
+            let stage = cx.extension::<Stage>().unwrap().clone();
+            stage.enter(&cx).await?;
+            names.push(name.to_string());
+            Ok(names)
+        })
+    }
+}
+
+/// What the branches added, in the order of the branches.
+pub fn merge(mut before: Names, branches: Vec<Names>) -> Names {
+    let from = before.len();
+    branches.into_iter().for_each(|branch| before.extend(branch.into_iter().skip(from)));
+    before
+}
+
+pub struct World {
+    pub sim: Sim,
+    pub store: MemoryStore,
+    pub stage: Stage,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let sim = Sim::new(seed);
+        let store = MemoryStore::on(sim.runtime());
+        Self { sim, store, stage: Stage::default() }
+    }
+
+    /// The run `r` of a graph.
+    pub fn run<S: Serialize + DeserializeOwned + Send + 'static>(
+        &self,
+        graph: &CompiledGraph<S>,
+        state: S,
+    ) -> RunOptions<'static, S> {
+        self.here(graph.run(state).id("r").checkpoint(&self.store))
+    }
+
+    /// The run `r` again, as `how` says.
+    pub fn resume<S: Serialize + DeserializeOwned + Send + 'static>(
+        &self,
+        graph: &CompiledGraph<S>,
+        how: impl FnOnce(Resume<S>) -> Resume<S>,
+    ) -> RunOptions<'static, S> {
+        self.here(how(graph.resume("r")).checkpoint(&self.store))
+    }
+
+    pub fn here<S: Send + 'static>(&self, run: RunOptions<'static, S>) -> RunOptions<'static, S> {
+        run.on(self.sim.runtime()).extension(self.stage.clone()).extension(self.sim.runtime())
+    }
+
+    pub fn end<S: Send + 'static>(&self, run: RunOptions<'static, S>) -> Result<S, RunError<S>> {
+        self.sim.run(run.into_future())
+    }
+
+    /// Runs until all that is left hangs, and cuts it off.
+    pub fn leave<S: Send + 'static>(&self, run: RunOptions<'static, S>) {
+        let error = self.end(run.timeout(Duration::from_secs(60))).err().expect("something hangs");
+        assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
+    }
+
+    pub fn info(&self, run: &str) -> RunInfo {
+        self.sim.run(async { self.store.head(run).await }).unwrap()
+    }
+
+    /// All rows that are there.
+    pub fn rows(&self, run: &str) -> Vec<Row> {
+        let info = self.info(run);
+        let range = Rows::Range(info.oldest..=info.head);
+        self.sim.run(async { self.store.read(run, range, Parts::Whole).await }).unwrap()
+    }
+
+    pub fn history<S: Serialize + DeserializeOwned + Send + 'static>(
+        &self,
+        graph: &CompiledGraph<S>,
+        run: &str,
+    ) -> Vec<Checkpoint> {
+        let history = graph.history(run.to_string(), &self.store);
+        self.sim.run(async { history.page(1, 1_000).await }).unwrap().checkpoints
+    }
+
+    /// The last record of this kind about this node.
+    pub fn record(&self, run: &str, kind: Kind, node: &str) -> u64 {
+        let rows = self.rows(run);
+        let mut headers = rows.iter().rev().map(|row| (row.sequence, row.open_header(run).unwrap()));
+        headers.find(|(_, header)| header.kind == kind && header.node == node).expect("it is there").0
+    }
+}
