@@ -3,9 +3,9 @@
 use crate::checkpoint_error::MismatchError;
 use crate::error::RunFault;
 use crate::journal::relocate::{Picture, StateAt};
-use crate::plan::{Heads, Plan, Way};
+use crate::plan::{Fork, Heads, Plan, Way};
 use crate::resume::ResumeError;
-use crate::shape::END;
+use crate::shape::{END, Target};
 use crate::store::{GraphVersion, LiveToken, Place, RunInfo};
 use pleach_core::{BoxError, catch_panic};
 use serde_json::Value;
@@ -135,12 +135,12 @@ impl Migrations {
         Ok(())
     }
 
-    /// What a node is called now, if that is not as before.
+    /// What a node is called now, if that is not as before. What is said about a node inside a subgraph counts more than what is said about the
+    /// subgraph.
     fn new_name(&self, name: &str) -> Option<String> {
-        self.renames.iter().find_map(|(old, new)| {
-            let rest = name.strip_prefix(old.as_str())?;
-            (rest.is_empty() || rest.starts_with('/')).then(|| format!("{new}{rest}"))
-        })
+        let rest = |old: &str| name.strip_prefix(old).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let known = self.renames.iter().filter_map(|(old, new)| Some((old.len(), new, rest(old)?)));
+        known.max_by_key(|(length, ..)| *length).map(|(_, new, rest)| format!("{new}{rest}"))
     }
 }
 
@@ -156,23 +156,22 @@ impl fmt::Debug for Migrations {
 
 /// Whether a token can stand in this graph where it stood in another.
 fn check_place<S>(plan: &Plan<S>, picture: &Picture, token: &LiveToken, run: &str) -> Result<(), RunFault> {
-    let is_known = |name: &str| name == END || plan.all_ids.iter().any(|id| id == name);
-    let fits = match &token.at {
-        Place::End => true,
-        Place::Join(name) => is_known(name),
-        Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Failed(name) => {
-            is_known(name) && plan.has_place(name, fork_above(picture, token), token)
-        }
+    let fork = fork_above(picture, token);
+    let branch = token.path.last().map_or(0, |last| last.branch as usize);
+    let missing = match fork.filter(|fork| !plan.has_branch(fork, branch)) {
+        Some(fork) => Some(fork),
+        None => name_of(&token.at).filter(|name| !plan.has_place(name, &token.at, fork)),
     };
-    if fits {
-        return Ok(());
-    }
-    let stored = match &token.at {
-        Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) => name.clone(),
-        Place::End => String::new(),
-    };
-    let (run, given) = (run.to_string(), plan.name.clone());
+    let Some(missing) = missing else { return Ok(()) };
+    let (run, stored, given) = (run.to_string(), missing.to_string(), plan.name.clone());
     Err(RunFault::Mismatch(MismatchError { run, what: "node", stored, given }))
+}
+
+fn name_of(at: &Place) -> Option<&str> {
+    match at {
+        Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) => Some(name),
+        Place::End => None,
+    }
 }
 
 /// The node whose fan-out a token is in, if that is what it is in.
@@ -184,21 +183,39 @@ fn fork_above<'a>(picture: &'a Picture, token: &LiveToken) -> Option<&'a str> {
     })
 }
 
+/// Of nodes inside subgraphs it is enough that they are there.
 impl<S> Plan<S> {
-    /// Whether a node of this graph is in the fan-out of `fork`, and fans out itself if a token stands at that. Of nodes inside subgraphs it is
-    /// enough that they are there.
-    fn has_place(&self, node: &str, fork: Option<&str>, token: &LiveToken) -> bool {
-        let Some(at) = self.names.iter().position(|name| **name == *node) else { return true };
-        let around = self.fan_outs[at].map(|fork| &*self.names[fork as usize]);
-        let branch = token.path.last().map_or(0, |last| last.branch as usize);
-        let has_branch = self.fan_outs[at].is_none_or(|fork| match &self.stops[fork as usize].way {
-            Way::Fork(fork) => match &fork.heads {
-                Heads::Each(heads, _) => branch < heads.len(),
-                Heads::Map(..) => true,
-            },
-            _ => false,
-        });
-        let forks = !matches!(token.at, Place::Fork(_)) || matches!(self.stops[at].way, Way::Fork(_));
-        around == fork && has_branch && forks
+    fn position(&self, node: &str) -> Option<usize> {
+        self.names.iter().position(|name| **name == *node)
+    }
+
+    fn fork(&self, node: &str) -> Option<&Fork<S>> {
+        match &self.stops[self.position(node)?].way {
+            Way::Fork(fork) => Some(fork),
+            _ => None,
+        }
+    }
+
+    /// Whether a fan-out has so many branches.
+    fn has_branch(&self, node: &str, branch: usize) -> bool {
+        match self.fork(node).map(|fork| &fork.heads) {
+            Some(Heads::Each(heads, _)) => branch < heads.len(),
+            Some(Heads::Map(..)) => true,
+            None => self.position(node).is_none(),
+        }
+    }
+
+    /// Whether a token in the fan-out of `fork` can stand there.
+    fn has_place(&self, node: &str, at: &Place, fork: Option<&str>) -> bool {
+        if let Place::Join(_) = at {
+            let join = fork.and_then(|fork| self.fork(fork)).map(|fork| fork.join);
+            return join.is_none_or(|join| match join {
+                Target::Node(join) => *self.names[join as usize] == *node,
+                Target::End => node == END,
+            });
+        }
+        let Some(position) = self.position(node) else { return self.all_ids.iter().any(|id| id == node) };
+        let around = self.fan_outs[position].map(|fork| &*self.names[fork as usize]);
+        around == fork && (!matches!(at, Place::Fork(_)) || self.fork(node).is_some())
     }
 }

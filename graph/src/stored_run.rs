@@ -262,7 +262,7 @@ fn first_entry<S: Send + 'static>(
 /// Removes runs that ended long ago, in the background, if chance wants it. What fails now, another run will do.
 fn tidy(terms: &Terms, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
     let (one_of, count) = TIDYING;
-    if runtime.random() % one_of == 0 {
+    if runtime.random().is_multiple_of(one_of) {
         let store = Arc::clone(&terms.store);
         let prune = Prune::Ended { unchanged_for: ended_kept, count };
         runtime.spawn(Box::pin(async move { drop(store.prune(prune).await) }));
