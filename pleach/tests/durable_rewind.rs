@@ -312,3 +312,50 @@ fn c3_every_visit_of_a_run_has_a_key_of_its_own() {
     keys.dedup();
     assert_eq!((starts.len(), keys.len()), (5, 5), "{starts:?}");
 }
+
+#[test]
+fn f12_a_run_that_was_cut_off_between_two_undos_goes_on_with_them_and_never_forwards() {
+    let booking = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            cx.record_undo(cx.node().to_string());
+            named("booked")(cx, names).await
+        })
+    };
+    let undo = |cx: NodeContext, name: String| async move {
+        let stage = cx.extension::<common::kept::Stage>().unwrap();
+        stage.outside.push(name.clone());
+        if stage.outside.len() == 2 { Err(format!("{name} was full")) } else { Ok(()) }
+    };
+    let graph = Graph::new("trip")
+        .add_node("a", booking)
+        .add_node("b", booking)
+        .add_node("c", booking)
+        .add_node("pay", named("pay"))
+        .compensate("a", undo)
+        .compensate("b", undo)
+        .compensate("c", undo)
+        .add_edge("a", "b")
+        .add_edge("b", "c")
+        .add_edge("c", "pay")
+        .add_edge("pay", END)
+        .set_entry("a")
+        .compile()
+        .unwrap();
+    // Cut off at the record of the second undo, or left where it failed.
+    for cut_off in [true, false] {
+        let world = World::new(1);
+        world.stage.fail(&["pay"]);
+        let store = common::flaky::FlakyStore::new(world.store.clone());
+        store.fail_at(if cut_off { 7 } else { u64::MAX }, common::flaky::Fate::Lost);
+        world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+        let status = world.info("r").status;
+        assert_eq!(status, if cut_off { RunStatus::Running } else { RunStatus::CompensationFailed });
+        // What failed would go well now, but what it needs is undone.
+        world.stage.fail(&[]);
+        world.stage.starts.take();
+        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+        let undone = vec!["b".to_string(), "a".to_string()];
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
+        assert_eq!((world.stage.started(), world.info("r").status), (vec![], RunStatus::Compensated));
+    }
+}

@@ -7,12 +7,13 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `opening`, `relocate`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `pruning`, `opening`, `relocate`.
 
 pub(crate) mod codec;
 pub(crate) mod frontier;
 pub(crate) mod notes;
 pub(crate) mod opening;
+mod pruning;
 pub(crate) mod relocate;
 pub(crate) mod scribe;
 
@@ -20,6 +21,7 @@ use crate::store::{Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStat
 use codec::StoredUndo;
 use frontier::Frontier;
 use pleach_core::{Instant, Runtime};
+use pruning::Undos;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,8 +61,10 @@ struct State {
     visits: u64,
     /// The last record that can be undone.
     undo: u64,
-    /// All of them, once somebody wanted to know.
-    undos: Option<Vec<u64>>,
+    /// All of them, as far as is known.
+    undos: Undos,
+    /// From which record on all are there.
+    oldest: u64,
     status: RunStatus,
     /// That every line of control waits, and until when, is written down.
     is_parked: bool,
@@ -192,7 +196,8 @@ impl Journal {
         // As long as it is cheaper to read what followed it than to write it again, an earlier list will do.
         let is_listed = match whole_at {
             Some(last) => sequence == last,
-            None => sequence - state.base >= frontier.width() as u64 || kind == Kind::End,
+            // A run that is undone goes back to the record of its failure, to know why.
+            None => kind == Kind::End || (kind != Kind::Undo && sequence - state.base >= frontier.width() as u64),
         };
         if is_listed {
             (header.frontier, header.base) = (Some(frontier.list()), None);
@@ -202,7 +207,7 @@ impl Journal {
         let row = sealed?;
         state.head = sequence;
         if last_undo == sequence {
-            state.undos.iter_mut().for_each(|undos| undos.push(sequence));
+            state.undos.push(sequence);
         }
         state.undo = last_undo;
         state.visits = header.visits;
@@ -252,7 +257,7 @@ impl Journal {
     pub(crate) fn set_undo(&self, undo: u64) {
         let mut state = self.lock();
         state.undo = undo;
-        state.undos.iter_mut().for_each(|undos| undos.retain(|row| *row <= undo));
+        state.undos.cut_back(undo);
     }
 
     /// Wakes the task of the run.

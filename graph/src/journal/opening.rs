@@ -5,6 +5,7 @@
 
 use super::codec::{self, StoredUndo};
 use super::frontier::Frontier;
+use super::pruning::Undos;
 use super::{Batch, Entry, Journal, State, Terms};
 use crate::store::{
     Claim, GraphVersion, Header, Kind, Lease, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo, RunStatus,
@@ -59,7 +60,7 @@ pub(crate) async fn create(
 
 /// The journal of a run that is not there yet.
 pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> Journal {
-    let state = State { undos: Some(Vec::new()), ..State::new(0, Frontier::default()) };
+    let state = State::new(0, Frontier::default());
     // The first records are stamped before the store has said what time it is.
     let clock = (std::time::SystemTime::now().into(), runtime.now());
     let ((graph, version), durable) = (graph, AtomicU64::new(0));
@@ -128,8 +129,8 @@ pub(crate) async fn open(
     let failed_at = stands.is_undoing.then_some(stands.base);
     let restored = records(&*terms.store, &info.id, stands.frontier.rows().chain(failed_at).collect()).await?;
     let Header { visits, undo, .. } = stands.head;
-    let state =
-        State { base: stands.base, visits, undo, status: info.status, restored, ..State::new(info.head, stands.frontier) };
+    let (base, undos, status) = (stands.base, Undos::from(undo), info.status);
+    let state = State { base, visits, undo, undos, status, restored, ..State::new(info.head, stands.frontier) };
     Ok(Opened { failed_at, ..hold(terms, runtime, claim, version, state) })
 }
 
@@ -142,6 +143,7 @@ pub(super) fn hold(
     state: State,
 ) -> Opened {
     let lease_ends = asked_at + terms.lease;
+    let state = State { oldest: info.oldest, ..state };
     let journal = Journal {
         run: info.id.as_str().into(),
         epoch: info.epoch,
@@ -237,7 +239,8 @@ impl State {
             base: 0,
             visits: 0,
             undo: 0,
-            undos: None,
+            undos: Undos::default(),
+            oldest: 1,
             status: RunStatus::Running,
             is_parked: false,
             next: Batch::default(),

@@ -8,6 +8,7 @@
 use super::codec::StoredUndo;
 use super::frontier::Frontier;
 use super::opening::{self, Opened, Standpoint};
+use super::pruning::Undos;
 use super::{Entry, Journal, State, Terms};
 use crate::store::{
     Claim, Commit, Fork, GraphVersion, Header, Kind, LiveToken, Origin, Place, Record, Row, RunInfo, RunStatus, Store,
@@ -210,7 +211,7 @@ impl Picture {
             entries.push(Entry { body: body.clone(), ..Entry::new(Kind::End, Vec::new(), header.node.clone()) });
         }
         let (visits, undo) = (self.visits, undos.last().copied().unwrap_or(0));
-        let state = State { visits, undo, undos: Some(undos), status, ..State::new(head, Frontier::default()) };
+        let state = State { visits, undo, undos: Undos::known(undos), status, ..State::new(head, Frontier::default()) };
         let new_version = is_migrated.then(|| version.clone());
         let mut opened = opening::hold(terms, runtime, claim, version, state);
         let journal = Arc::clone(&opened.journal);

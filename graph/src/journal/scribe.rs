@@ -1,7 +1,8 @@
 //! `Scribe`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
 
-use super::{Batch, Journal, opening};
-use crate::store::{Commit, Committed, Held, Mail, Prune, Row, RunStatus, StoreError, Wake};
+use super::pruning::Pruner;
+use super::{Batch, Journal};
+use crate::store::{Commit, Committed, Held, Mail, Row, RunStatus, StoreError, Wake};
 use pleach_core::{BoxFuture, Instant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,8 +27,7 @@ pub(crate) struct Scribe {
     commit: Option<(u64, Asked<Committed>)>,
     keeper: Keeper,
     inbox: Inbox,
-    prune: Option<Asked<u64>>,
-    pruned_at: u64,
+    pruner: Pruner,
     is_released: bool,
 }
 
@@ -78,14 +78,12 @@ pub(crate) enum Standing {
 impl Scribe {
     pub(crate) fn new(journal: Arc<Journal>, lease_ends: Instant, posted: u64) -> Self {
         let keeper = Keeper::new(&journal, lease_ends);
-        let pruned_at = journal.durable.load(Ordering::Relaxed);
         Self {
             journal,
             commit: None,
             keeper,
             inbox: Inbox { posted, ..Inbox::default() },
-            prune: None,
-            pruned_at,
+            pruner: Pruner::default(),
             is_released: false,
         }
     }
@@ -99,6 +97,7 @@ impl Scribe {
         if let Poll::Ready(error) = self.keeper.poll(&self.journal, cx) {
             return self.fail("renew", error);
         }
+        self.pruner.poll(cx);
         if let Some((last, commit)) = &mut self.commit {
             let last = *last;
             return match std::task::ready!(commit.as_mut().poll(cx)) {
@@ -122,7 +121,6 @@ impl Scribe {
                 Err(error) => self.fail("inbox", error),
             };
         }
-        self.poll_prune(cx);
         Poll::Pending
     }
 
@@ -155,6 +153,9 @@ impl Scribe {
             std::mem::take(&mut state.waiting)
         };
         waiting.into_iter().for_each(Waker::wake);
+        if !self.is_released {
+            self.pruner.begin(&self.journal);
+        }
         first..=last
     }
 
@@ -184,6 +185,9 @@ impl Scribe {
         state.status = status;
         state.is_parked = is_all && standing != Standing::Busy;
         let seen = state.seen;
+        if is_all {
+            self.pruner.plan(&state, journal.terms.rows_kept);
+        }
         drop(state);
         self.is_released = status.has_ended();
         let commit = Commit {
@@ -197,27 +201,6 @@ impl Scribe {
         let store = Arc::clone(&journal.terms.store);
         self.commit = Some((last, Box::pin(async move { store.commit(commit).await })));
         true
-    }
-
-    /// Lets go of records that nobody needs any more.
-    fn poll_prune(&mut self, cx: &mut Context<'_>) {
-        if let Some(prune) = &mut self.prune {
-            // What could not be removed now is removed another time.
-            if prune.as_mut().poll(cx).is_ready() {
-                self.prune = None;
-            }
-            return;
-        }
-        let journal = &self.journal;
-        let (kept, head) = (journal.terms.rows_kept, journal.durable.load(Ordering::Relaxed));
-        // By the hundred, so that it costs next to nothing a step.
-        if head < self.pruned_at.saturating_add(kept.max(64)) || head <= kept || self.is_released {
-            return;
-        }
-        self.pruned_at = head;
-        let journal = Arc::clone(journal);
-        self.prune = Some(Box::pin(async move { journal.prune(head - kept + 1).await }));
-        self.poll_prune(cx);
     }
 
     /// Gives the run up, so that others need not wait for its lease to end.
@@ -367,41 +350,6 @@ impl Journal {
         let last = mail.last().map_or(posted, |last| last.number);
         state.seen = state.seen.max(last);
         state.seen
-    }
-
-    /// Removes what is older than `before` and needed by nobody.
-    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
-        self.find_undos().await?;
-        let (before, mut keep) = {
-            let state = self.lock();
-            // From the last whole frontier on, every record counts.
-            let before = before.min(state.base);
-            let undos = state.undos.iter().flatten().copied();
-            (before, state.frontier.rows().chain(undos).filter(|row| *row < before).collect::<Vec<u64>>())
-        };
-        keep.sort_unstable();
-        keep.dedup();
-        let held = Held { run: self.run.to_string(), epoch: self.epoch };
-        self.terms.store.prune(Prune::Rows { held, before, keep }).await
-    }
-
-    /// Finds the records that can be undone, if a resumed run does not know them yet.
-    async fn find_undos(&self) -> Result<(), StoreError> {
-        let mut next = {
-            let state = self.lock();
-            if state.undos.is_some() {
-                return Ok(());
-            }
-            state.undo
-        };
-        let mut found = Vec::new();
-        while next > 0 && next <= self.durable.load(Ordering::Acquire) {
-            found.push(next);
-            next = opening::undo_of(self, next).await?.1.before;
-        }
-        found.reverse();
-        self.lock().undos = Some(found);
-        Ok(())
     }
 }
 
