@@ -115,7 +115,7 @@ fn c11_what_undoes_a_node_survives_however_long_ago_it_was() {
     let count = |cx: NodeContext, n: u32| async move {
         let stage = cx.extension::<Stage>().unwrap();
         if n == 1_500 {
-            stage.enter(&cx).await?
+            stage.enter(&cx).await?;
         }
         Ok::<_, String>(n + 1)
     };
