@@ -15,7 +15,7 @@ pub(crate) struct NoteBody {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) key: String,
     /// The result of an effect, the question of an interrupt, the answer that woke a wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) value: Option<Box<RawValue>>,
     /// Until when a sleep lasts, or the next attempt waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,6 +23,11 @@ pub(crate) struct NoteBody {
     /// Why an attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+}
+
+/// A value that is `null` is there: many effects have no other result.
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(value).map(Some)
 }
 
 impl NoteBody {
