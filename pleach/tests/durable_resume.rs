@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::flaky::FlakyStore;
 use common::kept::{Names, NodeFuture, World, merge, named};
 use common::{INJECTED, quiet};
 use pleach::prelude::*;
@@ -53,6 +54,9 @@ fn c5_a_fork_goes_on_by_itself_and_the_original_is_untouched_and_may_be_deleted(
     // From an earlier record, and each goes its way when the original is gone.
     world.leave(world.resume(&graph, |run| run.rewind_to(1).fork_as("g")));
     assert_eq!(world.info("g").from, Some(Origin { run: "r".into(), sequence: 1 }));
+    // What was visited before counts.
+    let error = world.end(world.resume(&graph, |run| run.fork_as("h")).max_iterations(2)).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::MaxIterations { limit: 2, .. }), "{error}");
     world.sim.run(async { world.store.delete("r").await }).unwrap();
     world.stage.hang(&[]);
     world.stage.starts.take();
@@ -222,25 +226,19 @@ fn c5_a_state_that_is_refused_changes_nothing_and_lets_the_run_go() {
 }
 
 #[test]
-fn c5_a_resume_that_is_dropped_or_cut_off_while_it_opens_lets_the_run_go() {
+fn c5_a_resume_that_is_cut_off_while_it_opens_lets_the_run_go() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
-    let resumed = world.resume(&graph, |run| run.validate(|_| -> Result<(), String> { Ok(()) })).into_future();
-    let mut resumed = Box::pin(resumed);
-    world.sim.run(async {
-        // As far as it gets in one poll.
-        std::future::poll_fn(|cx| {
-            let _ = resumed.as_mut().poll(cx);
-            std::task::Poll::Ready(())
-        })
-        .await;
-    });
-    drop(resumed);
+    let store = FlakyStore::new(world.store.clone());
+    store.stall_reads();
+    let stalled = graph.resume("r").rewind_to(1).checkpoint(&store).timeout(Duration::from_secs(1));
+    let error = world.end(world.here(stalled)).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Cancelled { was_executing: false, .. }), "{error}");
     world.stage.hang(&[]);
     let now = world.sim.now();
     assert_eq!(world.end(world.resume(&graph, |run| run)).unwrap(), ALL);
-    assert!(world.sim.now().since(now) < Duration::from_secs(1));
+    assert!(world.sim.now().since(now) < Duration::from_secs(1), "nobody waits for a lease");
 }
 
 #[test]

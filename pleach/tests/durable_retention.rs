@@ -4,11 +4,12 @@
 mod common;
 
 use common::flaky::{Fate, FlakyStore};
-use common::kept::{Names, NodeFuture, Stage, World, named};
+use common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use common::{Log, poll_once};
 use pleach::prelude::*;
 use pleach::store::{RunStatus, Store, StoreError};
-use pleach::{Compensation, RunEvent};
+use pleach::{Compensation, RunEvent, Runtime};
+use std::sync::Arc;
 use std::task::Poll;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -65,7 +66,7 @@ fn c11_branches_that_stand_still_survive_the_pruning_of_what_others_do() {
                     Ok::<_, String>("kept".to_string())
                 });
                 names.push(effect.await?);
-                let clock = cx.extension::<std::sync::Arc<dyn pleach::Runtime>>().unwrap();
+                let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
                 clock.sleep_until(clock.now() + Duration::from_secs(30)).await;
             }
             names.push("done".into());
@@ -100,6 +101,53 @@ fn c11_branches_that_stand_still_survive_the_pruning_of_what_others_do() {
         (end.len(), &end[0], &end[1], &end[199]),
         (201, &"0 1000".to_string(), &"1 3".to_string(), &"199 2".to_string())
     );
+}
+
+#[test]
+fn c11_nothing_goes_that_a_commit_which_fails_would_have_replaced() {
+    // Item 0 goes round every millisecond; item 1 takes a step now and then, off a record that is older than what is kept.
+    let item = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
+            let millis = if names[0] == "0" { 1 } else { names[1].parse().unwrap() };
+            clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
+            names.push("done".into());
+            Ok(names)
+        })
+    };
+    let around = |names: &Names| match names[0].as_str() {
+        "0" if names.len() < 202 => "item",
+        "1" if names.len() < 5 => "item",
+        _ => END,
+    };
+    let graph = Graph::new("two speeds")
+        .add_node("start", |names: Names| async move { Ok::<_, String>(names) })
+        .map(
+            "start",
+            |names: &Names| vec![vec!["0".into(), names[0].clone()], vec!["1".into(), names[0].clone()]],
+            "item",
+            END,
+            merge,
+        )
+        .add_node("item", item)
+        .add_conditional_edge("item", ["item", END], around)
+        .set_entry("start")
+        .compile()
+        .unwrap();
+    let mut cut_off = 0;
+    for millis in 60..70 {
+        for write in 55..80 {
+            let world = World::new(write);
+            let store = FlakyStore::new(world.store.clone());
+            store.fail_at(write, Fate::Lost);
+            let begun = graph.run(vec![millis.to_string()]).id("r").checkpoint(&store).keep_records(1);
+            cut_off += usize::from(world.end(world.here(begun)).is_err());
+            let resumed = graph.resume("r").checkpoint(&store).keep_records(1);
+            let end = world.end(world.here(resumed)).unwrap_or_else(|error| panic!("{millis} ms, write {write}: {error}"));
+            assert_eq!(end.len(), 1 + 201 + 4, "{millis} ms, write {write}");
+        }
+    }
+    assert_eq!(cut_off, 250);
 }
 
 #[test]

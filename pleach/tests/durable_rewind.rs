@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::kept::{Names, NodeFuture, World, merge, named};
+use common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::prelude::*;
 use pleach::store::{Kind, Place, RunStatus, StoreError};
-use pleach::{Checkpoint, Compensation, ResumeError};
+use pleach::{Checkpoint, Compensation, ResumeError, Runtime};
+use std::sync::Arc;
 
 fn chain() -> CompiledGraph<Names> {
     Graph::new("chain")
@@ -113,7 +114,7 @@ fn c5_effects_before_that_point_stay_recorded_and_those_after_have_new_keys() {
     let node = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             for name in ["one", "two"] {
-                let stage = cx.extension::<common::kept::Stage>().unwrap().clone();
+                let stage = cx.extension::<Stage>().unwrap().clone();
                 let got = cx
                     .effect(name, move |key| async move {
                         stage.outside.push(format!("{name} {key}"));
@@ -151,7 +152,7 @@ fn c5_failed_runs_are_rewound_and_undo_what_could_be_undone_then() {
         }
     };
     let undo = |cx: NodeContext, name: String| async move {
-        let stage = cx.extension::<common::kept::Stage>().unwrap();
+        let stage = cx.extension::<Stage>().unwrap();
         stage.outside.push(format!("undo {name} {}", cx.idempotency_key()));
         if name == "hotel" && stage.outside.len() == 100 { Err("full") } else { Ok(()) }
     };
@@ -285,77 +286,58 @@ fn c5_a_replay_in_a_fan_out_leaves_the_other_branches_where_they_are() {
 }
 
 #[test]
-fn c3_every_visit_of_a_run_has_a_key_of_its_own() {
-    let inner = |name| {
-        let graph = Graph::new(name).add_node("first", named("first")).add_edge("first", END).set_entry("first");
-        graph.compile().unwrap()
+fn c5_a_replay_keeps_the_effects_that_other_branches_have_recorded_since() {
+    let slow = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            let (stage, clock) = (cx.extension::<Stage>().unwrap().clone(), cx.extension::<Arc<dyn Runtime>>().unwrap());
+            clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
+            let outside = stage.outside.clone();
+            cx.effect("noted", move |key| async move {
+                outside.push(key);
+                Ok::<_, String>(())
+            })
+            .await?;
+            named("slow")(cx, names).await
+        })
     };
-    let graph = Graph::new("subgraphs first")
+    let graph = Graph::new("two")
         .add_node("before", named("before"))
-        .add_node("left", named("left"))
-        .add_subgraph("middle", inner("middle"), Names::clone, |_, inner| inner)
-        .add_subgraph("right", inner("right"), Names::clone, |_, inner| inner)
+        .add_node("quick", named("quick"))
+        .add_node("quick2", named("quick2"))
+        .add_node("slow", slow)
         .add_node("after", named("after"))
-        .add_parallel_edge("before", ["left", "middle", "right"], "after", merge)
-        .add_edge("left", "after")
-        .add_edge("middle", "after")
-        .add_edge("right", "after")
+        .add_parallel_edge("before", ["quick", "slow"], "after", merge)
+        .add_edge("quick", "quick2")
+        .add_edge("quick2", "after")
+        .add_edge("slow", "after")
         .add_edge("after", END)
         .set_entry("before")
         .compile()
         .unwrap();
     let world = World::new(1);
-    world.end(world.run(&graph, vec![])).unwrap();
-    let starts = world.stage.starts.take();
-    let mut keys: Vec<&String> = starts.iter().map(|(_, key)| key).collect();
-    keys.sort();
-    keys.dedup();
-    assert_eq!((starts.len(), keys.len()), (5, 5), "{starts:?}");
+    world.stage.hang(&["slow", "quick2"]);
+    world.leave(world.run(&graph, vec![]));
+    assert_eq!((world.stage.outside.len(), world.info("r").head), (1, 4), "the effect is the last of all");
+    world.stage.hang(&[]);
+    world.stage.starts.take();
+    let end = world.end(world.resume(&graph, |run| run.replay_last())).unwrap();
+    assert_eq!(end, ["before", "quick", "quick2", "slow", "after"]);
+    assert_eq!((world.stage.outside.len(), world.stage.started()[0].as_str()), (1, "quick"));
 }
 
 #[test]
-fn f12_a_run_that_was_cut_off_between_two_undos_goes_on_with_them_and_never_forwards() {
-    let booking = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
-        Box::pin(async move {
-            cx.record_undo(cx.node().to_string());
-            named("booked")(cx, names).await
-        })
-    };
-    let undo = |cx: NodeContext, name: String| async move {
-        let stage = cx.extension::<common::kept::Stage>().unwrap();
-        stage.outside.push(name.clone());
-        if stage.outside.len() == 2 { Err(format!("{name} was full")) } else { Ok(()) }
-    };
-    let graph = Graph::new("trip")
-        .add_node("a", booking)
-        .add_node("b", booking)
-        .add_node("c", booking)
-        .add_node("pay", named("pay"))
-        .compensate("a", undo)
-        .compensate("b", undo)
-        .compensate("c", undo)
-        .add_edge("a", "b")
-        .add_edge("b", "c")
-        .add_edge("c", "pay")
-        .add_edge("pay", END)
-        .set_entry("a")
-        .compile()
-        .unwrap();
-    // Cut off at the record of the second undo, or left where it failed.
-    for cut_off in [true, false] {
-        let world = World::new(1);
-        world.stage.fail(&["pay"]);
-        let store = common::flaky::FlakyStore::new(world.store.clone());
-        store.fail_at(if cut_off { 7 } else { u64::MAX }, common::flaky::Fate::Lost);
-        world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
-        let status = world.info("r").status;
-        assert_eq!(status, if cut_off { RunStatus::Running } else { RunStatus::CompensationFailed });
-        // What failed would go well now, but what it needs is undone.
-        world.stage.fail(&[]);
+fn c5_a_record_in_the_middle_of_a_rewind_stands_for_all_of_it() {
+    let (world, graph) = (World::new(1), wide());
+    world.stage.hang(&["d2"]);
+    world.leave(world.run(&graph, vec![]));
+    let head = world.info("r").head;
+    world.leave(world.resume(&graph, |run| run.rewind_to(head)));
+    let parts: Vec<Checkpoint> = world.history(&graph, "r").into_iter().filter(|one| one.kind == Kind::Rewind).collect();
+    assert!(parts.len() > 3, "{parts:?}");
+    world.stage.hang(&[]);
+    for part in parts {
         world.stage.starts.take();
-        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
-        let undone = vec!["b".to_string(), "a".to_string()];
-        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
-        assert_eq!((world.stage.started(), world.info("r").status), (vec![], RunStatus::Compensated));
+        assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(part.sequence))).unwrap(), WIDE);
+        assert_eq!(world.stage.started(), ["d2", "d3", "after"], "{part:?}");
     }
 }

@@ -36,6 +36,8 @@ struct Plan {
     no_releases: AtomicBool,
     /// The row that reads as damaged.
     damaged: AtomicU64,
+    /// Whether reads are never answered.
+    stalls: AtomicBool,
 }
 
 impl FlakyStore {
@@ -60,6 +62,11 @@ impl FlakyStore {
 
     pub fn damage(&self, sequence: u64) {
         self.plan.damaged.store(sequence, SeqCst);
+    }
+
+    /// No row is read from now on: whoever asks waits for ever.
+    pub fn stall_reads(&self) {
+        self.plan.stalls.store(true, SeqCst);
     }
 
     pub fn writes(&self) -> u64 {
@@ -116,7 +123,11 @@ impl Store for FlakyStore {
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
         let damaged = self.plan.damaged.load(SeqCst);
+        let stalls = self.plan.stalls.load(SeqCst);
         Box::pin(async move {
+            if stalls {
+                return std::future::pending().await;
+            }
             let mut rows = self.inside.read(run, which, parts).await?;
             for row in rows.iter_mut().filter(|row| row.sequence == damaged) {
                 row.header[20] ^= 1;
