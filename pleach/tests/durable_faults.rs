@@ -234,6 +234,48 @@ fn c6_a_long_run_keeps_its_lease() {
     assert_eq!(sim.run(async { store.head("r").await }).unwrap().epoch, 1);
 }
 
+/// Counts down, resting a little at each step if asked to, and fails at zero.
+fn countdown(clock: Arc<dyn Runtime>, rests: bool) -> CompiledGraph<u64> {
+    let step = move |n: u64| {
+        let clock = Arc::clone(&clock);
+        async move {
+            if rests {
+                clock.sleep_until(clock.now() + Duration::from_micros(100)).await;
+            }
+            if n == 0 { Err("enough") } else { Ok(n - 1) }
+        }
+    };
+    let graph = Graph::new("countdown").add_node("step", step).set_entry("step");
+    graph.add_conditional_edge("step", ["step", END], |_: &u64| "step").compile().unwrap()
+}
+
+#[test]
+fn c11_a_prune_that_has_the_row_of_its_run_holds_up_neither_the_next_step_nor_the_release() {
+    for (rests, cut_off_after) in [(false, None), (true, None)].into_iter().chain((70..110).map(|at| (true, Some(at * 100)))) {
+        let sim = Sim::new(1);
+        let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
+        store.prune_slowly(sim.runtime());
+        let token = sim.token();
+        let run = countdown(sim.runtime(), rests).run(200).id("r").checkpoint(&store).keep_records(10);
+        let run = run.token(&token).on(sim.runtime()).into_future();
+        if let Some(micros) = cut_off_after {
+            let clock = sim.runtime();
+            sim.runtime().spawn(Box::pin(async move {
+                clock.sleep_until(clock.now() + Duration::from_micros(micros)).await;
+                token.cancel(Cause::Because("enough".into()));
+            }));
+        }
+        let began = sim.now();
+        let error = sim.run(run).unwrap_err();
+        let took = sim.now().since(began);
+        assert!(took < Duration::from_secs(1), "{rests} {cut_off_after:?}: it took {took:?}");
+        assert_eq!(matches!(error.fault(), RunFault::Cancelled { .. }), cut_off_after.is_some(), "{error}");
+        let info = sim.run(async { store.head("r").await }).unwrap();
+        assert_eq!(info.owner, None, "{rests} {cut_off_after:?}");
+        assert!(cut_off_after.is_some() || info.oldest > 100, "the oldest record is {}", info.oldest);
+    }
+}
+
 #[test]
 fn c10_best_effort_goes_on_without_the_store_and_says_so() {
     for at in 2..=4 {

@@ -208,6 +208,8 @@ impl Scribe {
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }
+        // The store may have locked the run's row for it, and nobody polls it any more.
+        self.pruner = Pruner::default();
         let journal = Arc::clone(&self.journal);
         let commit = self.commit.take();
         let runtime = Arc::clone(journal.runtime());

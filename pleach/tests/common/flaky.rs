@@ -1,12 +1,12 @@
 //! A store that fails when it is told to: what a crash, a full disk or a lost answer looks like to a driver.
 
-use pleach::BoxFuture;
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList,
     Store, StoreError, StoreFuture, Wanted,
 };
-use std::sync::Arc;
+use pleach::{BoxFuture, Runtime};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What becomes of a commit.
@@ -38,6 +38,18 @@ struct Plan {
     damaged: AtomicU64,
     /// Whether reads are never answered.
     stalls: AtomicBool,
+    /// By whose clock a prune takes its time.
+    slow_prunes: OnceLock<Arc<dyn Runtime>>,
+    is_row_locked: AtomicBool,
+}
+
+/// As long as it lives, nobody else changes the run's row.
+struct RowLock<'a>(&'a AtomicBool);
+
+impl Drop for RowLock<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
 }
 
 impl FlakyStore {
@@ -67,6 +79,24 @@ impl FlakyStore {
     /// No row is read from now on: whoever asks waits for ever.
     pub fn stall_reads(&self) {
         self.plan.stalls.store(true, SeqCst);
+    }
+
+    /// A prune takes a millisecond of this clock, and locks the run's row meanwhile, as a transaction of several statements does.
+    pub fn prune_slowly(&self, clock: Arc<dyn Runtime>) {
+        drop(self.plan.slow_prunes.set(clock));
+    }
+
+    /// Waits until nobody has the row.
+    async fn row(&self) {
+        while self.plan.is_row_locked.load(SeqCst) {
+            self.moment().await;
+        }
+    }
+
+    async fn moment(&self) {
+        if let Some(clock) = self.plan.slow_prunes.get() {
+            clock.sleep_until(clock.now() + Duration::from_millis(1)).await;
+        }
     }
 
     pub fn writes(&self) -> u64 {
@@ -100,7 +130,12 @@ impl Store for FlakyStore {
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
-        self.write(|| self.inside.commit(commit))
+        self.write(|| {
+            Box::pin(async {
+                self.row().await;
+                self.inside.commit(commit).await
+            })
+        })
     }
 
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
@@ -114,7 +149,10 @@ impl Store for FlakyStore {
         if self.plan.no_releases.load(SeqCst) && lease.is_zero() {
             return Box::pin(async { Ok(Vec::new()) });
         }
-        self.inside.renew(held, lease)
+        Box::pin(async move {
+            self.row().await;
+            self.inside.renew(held, lease).await
+        })
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
@@ -149,7 +187,12 @@ impl Store for FlakyStore {
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
-        self.inside.prune(prune)
+        Box::pin(async move {
+            self.plan.is_row_locked.store(self.plan.slow_prunes.get().is_some(), SeqCst);
+            let _lock = RowLock(&self.plan.is_row_locked);
+            self.moment().await;
+            self.inside.prune(prune).await
+        })
     }
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
