@@ -38,15 +38,14 @@ impl Means {
         run: &str,
         force: bool,
     ) -> Result<Opened, RunFault> {
-        let info = self.head(&plan.name, run).await?;
-        if info.status == RunStatus::Compensated && changes.point == Point::Head {
-            return Err(RunFault::Ended { run: info.id, status: info.status });
-        }
+        check_open(&self.head(&plan.name, run).await?, changes.point)?;
         let claim =
             opening::claim(&self.terms, &self.runtime, run, force).await.map_err(|error| fault_of("", "claim", error))?;
         let Claim { run: info, .. } = &claim.0;
         let hold = Hold::of(&self, info);
-        let opened = match self.migrations.check(&plan.name, info, &self.version) {
+        // Whoever held it until now may have moved it, and even brought it to its end.
+        let checked = self.migrations.check(&plan.name, info, &self.version).and_then(|()| check_open(info, changes.point));
+        let opened = match checked {
             Ok(()) => self.open(plan, codec, changes, claim).await,
             Err(fault) => Err(fault),
         };
@@ -156,6 +155,14 @@ impl Means {
             }
             Ok(())
         })
+    }
+}
+
+/// What was undone can only be gone on with from an earlier record.
+fn check_open(info: &RunInfo, point: Point) -> Result<(), RunFault> {
+    match info.status {
+        RunStatus::Compensated if point == Point::Head => Err(RunFault::Ended { run: info.id.clone(), status: info.status }),
+        _ => Ok(()),
     }
 }
 

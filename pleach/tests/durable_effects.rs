@@ -7,7 +7,7 @@ use common::flaky::{Fate, FlakyStore};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{Compensation, EffectError, FanOut, Policy, Retry, Runtime};
+use pleach::{Compensation, EffectError, FanOut, Hooks, Policy, Retry, RunEvent, Runtime};
 use std::sync::Arc;
 use std::sync::Mutex;
 
@@ -353,6 +353,47 @@ fn f12_the_undos_of_a_stored_run_go_on_after_a_crash_and_the_failing_node_undoes
         }
     }
     assert!(crashes > 15, "{crashes}");
+}
+
+#[test]
+fn f12_a_run_that_is_compensated_while_another_driver_waits_for_it_is_over_for_that_one_too() {
+    let graph = {
+        let undo = |cx: NodeContext, what: String| async move {
+            let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
+            clock.sleep_until(clock.now() + Duration::from_secs(3)).await;
+            world(&cx).happen(format!("undid {what}"));
+            Ok::<_, String>(())
+        };
+        let done = |cx: NodeContext, n: u32| async move {
+            cx.record_undo(format!("it {n}"));
+            Ok::<_, String>(n)
+        };
+        let graph = Graph::new("g").add_node("a", done).compensate("a", undo).set_entry("a").add_edge("a", "b");
+        graph.add_node("b", |_: u32| async { Err::<u32, _>("no") }).add_edge("b", END).compile().unwrap()
+    };
+    let sim = Sim::new(1);
+    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let with = |run: pleach::RunOptions<'static, u32>| {
+        let told = outside.clone();
+        let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
+            if let RunEvent::Checkpointed { sequence } = event {
+                told.happen(format!("record {sequence}"));
+            }
+        });
+        run.hooks(hooks).extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
+    };
+    let first = with(graph.run(1).id("r").checkpoint(&store)).into_future();
+    sim.runtime().spawn(Box::pin(async move { drop(first.await) }));
+    sim.advance(Duration::from_secs(1));
+    let error = sim.run(with(graph.resume("r").checkpoint(&store)).into_future()).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
+    assert_eq!(
+        outside.all(),
+        ["record 2", "record 3", "undid it 1", "record 4"],
+        "each record is told of, also while it is undone"
+    );
+    let info = sim.run(async { store.head("r").await }).unwrap();
+    assert_eq!((info.head, info.status, info.owner), (4, RunStatus::Compensated, None));
 }
 
 #[test]

@@ -134,13 +134,14 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Ready once a record is durable, with whether it is; not if the store failed.
     pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<bool> {
-        let Some(scribe) = &mut self.scribe else { return Poll::Ready(false) };
         loop {
+            let Some(scribe) = &mut self.scribe else { return Poll::Ready(false) };
             if scribe.journal().poll_durable(sequence, cx).is_ready() {
                 return Poll::Ready(true);
             }
-            if let Said::Fault(_) = std::task::ready!(scribe.poll(cx, Standing::Busy)) {
-                return Poll::Ready(false);
+            match std::task::ready!(scribe.poll(cx, Standing::Busy)) {
+                Said::Fault(_) => return Poll::Ready(false),
+                said => drop(self.hear(said)),
             }
         }
     }
@@ -152,8 +153,9 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Ready(error);
             }
             let Some(scribe) = &mut self.scribe else { return Poll::Pending };
-            if let Said::Fault(Trouble { op, error }) = std::task::ready!(scribe.poll(cx, Standing::Busy)) {
-                return Poll::Ready(RunError::new(fault_of("", op, error), None));
+            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            if let Some(error) = self.hear(said) {
+                return Poll::Ready(error);
             }
         }
     }
