@@ -1,9 +1,9 @@
 //! The demo is killed again and again while its runs are under way, and then comes to its end: it says what it picked up, and its sums are right.
 
-use crate::step::{Outcome, cargo, output_of, output_within};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
+use xtask::step::{Outcome, cargo, output_of, output_within};
 
 /// How often it is killed, and how often it must have picked something up.
 const KILLS: u64 = 8;
@@ -14,7 +14,7 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 pub fn survives_kills() -> Outcome {
     output_of(&mut cargo(&["build", "--release", "--package", "pleach-cli"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let program = crate::root().join(target).join("release/pleach");
+    let program = xtask::root().join(target).join("release/pleach");
     let mut seen = 0;
     for kill in 0..KILLS {
         let mut demo = Command::new(&program);

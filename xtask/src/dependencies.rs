@@ -1,7 +1,7 @@
 //! How many crates a user gets with ours: a bound for each, so that no dependency comes in unseen.
 
-use crate::step::{Outcome, cargo, output_of};
 use std::collections::BTreeSet;
+use xtask::step::{Outcome, cargo, output_of};
 
 /// A package and the most crates it may bring along in its default build.
 const BOUNDS: [(&str, usize); 2] = [("pleach-core", 10), ("pleach", 40)];

@@ -1,20 +1,18 @@
 //! `cargo xtask WORD`: what this project checks, explores and measures. Plain std, so that a machine needs nothing but Rust.
 //!
-//! The modules in reading order: `suite` (the steps of `cargo xtask test`), `step` (how one is run and told of), `dependencies` and
-//! `promises` (the two checks that are not a command), `demo` (which is killed), `postgres` (a server for tests).
+//! The modules in reading order: `suite` (the steps of `cargo xtask test`), `dependencies` and `promises` (the two checks that are not a
+//! command), `demo` (which is killed). The library beside it has `step` (how a step is run and told of) and `postgres` (a server for tests).
 
 mod demo;
 mod dependencies;
-mod postgres;
 mod promises;
-mod step;
 mod suite;
 
 use std::env;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use step::{cargo, run_in_sight};
+use xtask::step::{cargo, run_in_sight};
+use xtask::{postgres, root};
 
 const HELP: &str = "\
 cargo xtask test [STEP..]    everything a change must pass, or only the steps whose names begin so
@@ -22,6 +20,8 @@ cargo xtask promises         each promise of SEMANTICS.md with the tests that pr
 cargo xtask loom             the loom models, deeper; LOOM_MAX_PREEMPTIONS=n sets how deep
 cargo xtask sim --seeds N    the tests in release, exploring N seeds where they explore (10000 unless told)
 cargo xtask bench [OPTION..] the benchmarks; bench/README.md lists the options
+cargo xtask crash [OPTION..] processes that drive durable runs are killed, and what is left is checked: --kills N (200 unless told),
+                             --store sqlite|postgres|both, --seed N
 cargo xtask postgres COMMAND.. a command with a PostgreSQL of its own, e.g. one test: `cargo test --all-features -p ..`
 cargo xtask help             this text";
 
@@ -42,6 +42,7 @@ fn main() -> ExitCode {
             _ => return misused(&format!("--seeds {seeds:?} is no number above 0")),
         },
         ["bench", options @ ..] => run_in_sight(cargo(&["run", "--release", "--package", "pleach-bench", "--"]).args(options)),
+        ["crash", options @ ..] => run_in_sight(suite::crash().args(options)),
         ["postgres", command @ ..] => postgres::with_server(command),
         ["help"] => {
             println!("{HELP}");
@@ -65,9 +66,4 @@ fn sim(seeds: u64) -> Result<(), String> {
 fn misused(why: &str) -> ExitCode {
     eprintln!("{why}\n\n{HELP}");
     ExitCode::from(2)
-}
-
-/// The root of the workspace, wherever the command was typed.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! `Postgres`: a server of our own for tests, in a temporary folder, on a free port of this machine only. It is gone when this is dropped.
+//! `Postgres`: a server of our own for tests, in a temporary folder, on a free port of this machine only. It is gone when this is dropped. A test
+//! that wants to see what a dead server leaves may kill it, and start it again on the same folder and port.
 
 use crate::step::{Outcome, output_of, run_in_sight};
 use std::env;
@@ -15,10 +16,16 @@ pub const URL_VARIABLE: &str = "PLEACH_POSTGRES_URL";
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a server that was killed may take to come back: what it leaves behind must end first.
+const PATIENCE_AGAIN: Duration = Duration::from_secs(30);
+
+/// A server that runs as long as this is kept.
 pub struct Postgres {
     server: Child,
     port: u16,
     folder: PathBuf,
+    programs: PathBuf,
+    owner: Option<(u32, u32)>,
 }
 
 /// Runs a command in sight while a server is there.
@@ -45,22 +52,46 @@ impl Postgres {
             "--no-sync",
         ]))?;
         let port = free_port()?;
-        let mut server = command(&programs.join("postgres"), owner);
-        server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]);
-        server.args(["-c", "unix_socket_directories="]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = server.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
-        let mut postgres = Self { server, port, folder };
-        postgres.wait_until_ready(&programs)?;
+        let server = spawn(&programs, &folder, port, owner)?;
+        let mut postgres = Self { server, port, folder, programs, owner };
+        postgres.wait_until_ready()?;
         Ok(postgres)
     }
 
+    /// Kills the server, and nothing else: the processes it had started find out by themselves.
+    pub fn kill(&mut self) {
+        drop(self.server.kill());
+        drop(self.server.wait());
+    }
+
+    /// Starts a server that was killed again.
+    pub fn restart(&mut self) -> Outcome {
+        let begun = Instant::now();
+        loop {
+            self.server = spawn(&self.programs, &self.folder, self.port, self.owner)?;
+            match self.wait_until_ready() {
+                Ok(()) => return Ok(()),
+                Err(why) if begun.elapsed() > PATIENCE_AGAIN => return Err(why),
+                // It does not start while processes of the dead one are there.
+                Err(_) => self.kill(),
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Where clients find it.
     pub fn url(&self) -> String {
         format!("postgres://pleach@127.0.0.1:{}/postgres", self.port)
     }
 
-    fn wait_until_ready(&mut self, programs: &Path) -> Outcome {
+    /// The port that it listens at.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn wait_until_ready(&mut self) -> Outcome {
         let begun = Instant::now();
-        let mut is_ready = Command::new(programs.join("pg_isready"));
+        let mut is_ready = Command::new(self.programs.join("pg_isready"));
         is_ready.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]).stdout(Stdio::null());
         while begun.elapsed() < PATIENCE {
             if is_ready.status().is_ok_and(|status| status.success()) {
@@ -85,6 +116,14 @@ impl Drop for Postgres {
         drop(self.server.wait());
         drop(fs::remove_dir_all(&self.folder));
     }
+}
+
+fn spawn(programs: &Path, folder: &Path, port: u16, owner: Option<(u32, u32)>) -> Result<Child, String> {
+    let mut server = command(&programs.join("postgres"), owner);
+    let settings = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "unix_socket_directories="];
+    server.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string()]).args(settings);
+    server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    server.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))
 }
 
 /// The folder with the server's programs: on the path, or where Debian puts them.

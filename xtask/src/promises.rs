@@ -1,10 +1,10 @@
 //! Every promise in SEMANTICS.md has a test: the tests of promise `T3` are the functions whose names begin with `t3_`.
 
-use crate::step::Outcome;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use xtask::step::Outcome;
 
 /// Where tests are: the crates a user gets.
 const SOURCES: [&str; 3] = ["core", "graph", "pleach"];

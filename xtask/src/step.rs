@@ -25,11 +25,13 @@ pub type Outcome = Result<(), String>;
 
 /// One thing to check.
 pub struct Step {
+    /// What it is called.
     pub name: String,
     check: Box<dyn FnOnce() -> Outcome>,
 }
 
 impl Step {
+    /// A step by its name, and what it does.
     pub fn new(name: impl Into<String>, check: impl FnOnce() -> Outcome + 'static) -> Self {
         Self { name: name.into(), check: Box::new(check) }
     }

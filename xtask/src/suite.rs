@@ -1,13 +1,13 @@
 //! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
 
-use crate::postgres::{Postgres, URL_VARIABLE};
-use crate::step::{Outcome, Step, cargo, output_of, output_within, run_all};
 use crate::{demo, dependencies, promises};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use xtask::postgres::{Postgres, URL_VARIABLE};
+use xtask::step::{Outcome, Step, cargo, output_of, output_within, run_all};
 
 /// An example is read in one go.
 const EXAMPLE_LINES_MAX: usize = 80;
@@ -60,6 +60,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     for example in examples(root)? {
         steps.push(example_step(&example));
     }
+    steps.push(Step::command("crash", crash().arg("--short")));
     steps.push(Step::command("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))));
     steps.push(Step::command("example agent", &mut cargo(&["run", "--package", AGENT])));
     steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
@@ -74,6 +75,11 @@ fn test() -> Outcome {
     let mut tests = cargo(&["test"]);
     tests.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"]).env(URL_VARIABLE, server.url());
     output_of(&mut tests).map(drop)
+}
+
+/// The crash test, which starts and kills a PostgreSQL of its own.
+pub fn crash() -> Command {
+    cargo(&["run", "--package", "pleach-crash", "--"])
 }
 
 fn with_lints(command: &mut Command) -> &mut Command {

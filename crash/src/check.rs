@@ -1,0 +1,298 @@
+//! What must hold, whatever was killed: the ledger and the store, side by side.
+//!
+//! A store is read after each kill, before anything is restarted, and at the end. Each reading is compared with all that the ledger had before it
+//! began, and with the readings before it:
+//!
+//! - *lost*: a record that was there, or was acknowledged, is gone or is another; the log has a hole or a damaged record;
+//! - *ran ahead*: something began whose grounds were not durable: the step before it, the note that an effect begins;
+//! - *repeated*: something began again that was durable before, and its driver had to know;
+//! - *twice*: an effect that may happen once happened again;
+//! - *fence*: epochs fall along the log; a record of an older epoch came after a claim; two processes had one epoch; a driver that nothing had
+//!   held up did what a later one had done;
+//! - *end*: a run did not end as one that nothing disturbed does; undos came in another order than that of the records, from the last on.
+
+use crate::desk::Task;
+use crate::graph::{State, Variant};
+use crate::ledger::{Entry, Ledger};
+use crate::reading::{self, Durable, Reading};
+use crate::report::{Report, thing};
+use pleach::store::{Kind, RunStatus};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+
+/// Something that must not be.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    pub rule: &'static str,
+    pub run: String,
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: run {}: {}", self.rule, self.run, self.what)
+    }
+}
+
+/// How a run ends that nothing disturbs.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    pub state: Option<State>,
+    pub visits: u64,
+}
+
+/// What is known of each run.
+#[derive(Default)]
+pub struct Checker {
+    runs: HashMap<String, Known>,
+    pub violations: Vec<Violation>,
+    /// What drivers did that had been stopped past their leases.
+    pub late: u64,
+    pub readings: u64,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Sum and epoch of each record.
+    records: BTreeMap<u64, (u64, u64)>,
+    things: HashMap<String, Since>,
+    /// Epoch and head of each reading.
+    fences: Vec<(u64, u64)>,
+}
+
+/// Since when something is known to be durable.
+struct Since {
+    sequence: u64,
+    epoch: u64,
+    order: u64,
+}
+
+impl Checker {
+    fn add(&mut self, rule: &'static str, run: &str, what: impl Into<String>) {
+        self.violations.push(Violation { rule, run: run.to_string(), what: what.into() });
+    }
+
+    /// Reads a run and compares it. What was read, if it is there.
+    pub fn read(&mut self, ledger: &Ledger, run: &str) -> Option<Reading> {
+        // What is in the ledger by now must be in what is read from now on.
+        let before = ledger.now();
+        let read = ledger.handle().block_on(reading::read(ledger.store(), run));
+        let after = ledger.now();
+        let entries = ledger.with(|book| book.entries.get(run).cloned().unwrap_or_default());
+        self.readings += 1;
+        match read {
+            Ok(Some(reading)) => {
+                self.compare(run, &reading, &entries, before, after);
+                Some(reading)
+            }
+            Ok(None) => {
+                if entries.iter().any(|entry| entry.order < before && matches!(entry.report, Report::Acknowledged { .. })) {
+                    self.add("lost", run, "all of it, though records were acknowledged");
+                }
+                None
+            }
+            Err(error) => {
+                self.add("lost", run, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn compare(&mut self, run: &str, reading: &Reading, entries: &[Entry], before: u64, after: u64) {
+        let mut known = self.runs.remove(run).unwrap_or_default();
+        let mut found = Vec::new();
+        known.add(reading, after, &mut found);
+        known.check_entries(reading, entries, before, &mut found);
+        found.into_iter().for_each(|(rule, what)| self.add(rule, run, what));
+        self.runs.insert(run.to_string(), known);
+    }
+
+    /// The end of a run: reads it once more, and looks at all that was ever said of it.
+    pub fn finish(&mut self, ledger: &Ledger, run: &str, reference: &HashMap<Variant, Reference>) {
+        let Some(reading) = self.read(ledger, run) else {
+            return self.add("end", run, "it is not in the store");
+        };
+        let (entries, stopped) =
+            ledger.with(|book| (book.entries.get(run).cloned().unwrap_or_default(), book.were_stopped.clone()));
+        let Some(known) = self.runs.remove(run) else { return };
+        let (variant, was_forced) = ledger.with(|book| (book.desk.tasks[run].variant, book.desk.tasks[run].was_forced));
+        let mut found = Vec::new();
+        let may_be_late = |entry: &Entry, stalled: bool| was_forced || stalled || stopped.contains(&entry.pid);
+        self.late += known.check_repeats(&entries, may_be_late, &mut found);
+        check_claims(&entries, &mut found);
+        check_undos(&reading.records, &entries, &mut found);
+        ledger.with(|book| check_end(&book.desk.tasks[run], &reading, reference.get(&variant), &mut found));
+        found.into_iter().for_each(|(rule, what)| self.add(rule, run, what));
+    }
+
+    /// Of the things that a process had begun, is any not durable? Then it died in the midst of something.
+    pub fn was_busy(&self, ledger: &Ledger, run: &str, pid: u32) -> bool {
+        ledger.with(|book| {
+            let began = book.entries.get(run).into_iter().flatten().filter(|entry| entry.pid == pid);
+            let known = self.runs.get(run);
+            began.into_iter().any(|entry| match &entry.report {
+                Report::Began { thing, .. } if thing.starts_with("visit") || thing.starts_with("undo") => {
+                    !known.is_some_and(|known| known.things.contains_key(thing))
+                }
+                _ => false,
+            })
+        })
+    }
+}
+
+type Found = Vec<(&'static str, String)>;
+
+impl Known {
+    /// What a reading adds; what it contradicts is found.
+    fn add(&mut self, reading: &Reading, order: u64, found: &mut Found) {
+        let mut epoch_before = 0;
+        for record in &reading.records {
+            let Durable { sequence, sum, epoch, .. } = *record;
+            if epoch < epoch_before {
+                found.push(("fence", format!("record {sequence} has epoch {epoch}, after one of epoch {epoch_before}")));
+            }
+            epoch_before = epoch;
+            if let Some((since, head)) = self.fences.iter().find(|(since, head)| sequence > *head && epoch < *since) {
+                let what = format!("record {sequence} of epoch {epoch} came after record {head}, when epoch {since} had begun");
+                found.push(("fence", what));
+            }
+            match self.records.insert(sequence, (sum, epoch)) {
+                Some(was) if was != (sum, epoch) => found.push(("lost", format!("record {sequence} was another one before"))),
+                _ => {}
+            }
+            for thing in &record.things {
+                self.things.entry(thing.clone()).or_insert(Since { sequence, epoch, order });
+            }
+        }
+        if let Some((last, _)) = self.records.last_key_value()
+            && *last > reading.info.head
+        {
+            found.push(("lost", format!("record {last} was there, and the head is {}", reading.info.head)));
+        }
+        if reading.records.last().map_or(0, |record| record.sequence) != reading.info.head {
+            found.push(("lost", format!("the log does not end with the head {}", reading.info.head)));
+        }
+        self.fences.push((reading.info.epoch, reading.info.head));
+    }
+
+    /// What was said before the reading must be seen in it.
+    fn check_entries(&self, reading: &Reading, entries: &[Entry], before: u64, found: &mut Found) {
+        let oldest = reading.info.oldest;
+        for entry in entries.iter().filter(|entry| entry.order < before) {
+            match &entry.report {
+                Report::Acknowledged { sequence, sum, .. } if *sequence >= oldest => match self.records.get(sequence) {
+                    Some((is, _)) if is == sum => {}
+                    Some(_) => found.push(("lost", format!("record {sequence} is not the one that was acknowledged"))),
+                    None => found.push(("lost", format!("record {sequence} was acknowledged"))),
+                },
+                // What a pruned record showed can no longer be seen.
+                Report::Began { thing, rests_on, .. } if oldest == 1 => {
+                    if let Some(ground) = rests_on.iter().find(|ground| !self.things.contains_key(*ground)) {
+                        found.push(("ran ahead", format!("{thing} began and {ground} was not durable")));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Nothing durable begins again. How often a driver that could not know better did.
+    fn check_repeats(&self, entries: &[Entry], may_be_late: impl Fn(&Entry, bool) -> bool, found: &mut Found) -> u64 {
+        let mut late = 0;
+        let mut happened = HashSet::new();
+        let acknowledged: HashMap<u64, u64> = entries
+            .iter()
+            .filter_map(|entry| match entry.report {
+                Report::Acknowledged { sequence, .. } => Some((sequence, entry.order)),
+                _ => None,
+            })
+            .collect();
+        for entry in entries {
+            let Report::Began { thing, epoch, once, stalled, .. } = &entry.report else { continue };
+            if *once && !happened.insert(thing) {
+                found.push(("twice", thing.clone()));
+            }
+            let Some(since) = self.things.get(thing) else { continue };
+            let told = acknowledged.get(&since.sequence).is_some_and(|told| *told < entry.order);
+            let is_known = since.order < entry.order || told;
+            // Whoever claimed a run later than the record was written has read it.
+            if since.epoch < *epoch || (since.epoch == *epoch && is_known) {
+                let what = format!("{thing} began with epoch {epoch}, and was durable since record {}", since.sequence);
+                found.push(("repeated", what));
+            } else if is_known && since.epoch > *epoch {
+                late += 1;
+                if !may_be_late(entry, *stalled) {
+                    let Since { sequence, epoch: later, .. } = since;
+                    let what = format!("{thing} began with epoch {epoch}; epoch {later} had done it with record {sequence}");
+                    found.push(("fence", what));
+                }
+            }
+        }
+        late
+    }
+}
+
+/// One process for each epoch.
+fn check_claims(entries: &[Entry], found: &mut Found) {
+    let mut holders: HashMap<u64, u32> = HashMap::new();
+    for entry in entries {
+        let epoch = match &entry.report {
+            Report::Claimed { epoch, .. } | Report::Began { epoch, .. } | Report::Acknowledged { epoch, .. } => *epoch,
+            _ => continue,
+        };
+        let holder = *holders.entry(epoch).or_insert(entry.pid);
+        if holder != entry.pid {
+            found.push(("fence", format!("epoch {epoch} was that of the processes {holder} and {}", entry.pid)));
+        }
+    }
+}
+
+/// Undos run from the last record that can be undone to the first.
+fn check_undos(records: &[Durable], entries: &[Entry], found: &mut Found) {
+    let undone: Vec<String> = of_kind(records, Kind::Undo).map(|record| thing::undo(&record.node)).collect();
+    if undone.is_empty() {
+        return;
+    }
+    let expected: Vec<String> =
+        records.iter().rev().filter(|record| record.can_be_undone).map(|record| thing::undo(&record.node)).collect();
+    let mut begun: Vec<&String> = Vec::new();
+    for entry in entries {
+        if let Report::Began { thing, .. } = &entry.report
+            && thing.starts_with("undo")
+            && !begun.contains(&thing)
+        {
+            begun.push(thing);
+        }
+    }
+    if undone != expected || begun != expected.iter().collect::<Vec<_>>() {
+        found.push(("end", format!("undos began as {begun:?} and are recorded as {undone:?}, and not {expected:?}")));
+    }
+}
+
+fn of_kind(records: &[Durable], kind: Kind) -> impl Iterator<Item = &Durable> {
+    records.iter().filter(move |record| record.kind == kind)
+}
+
+/// As a run that nothing disturbs, but for a wire of which nobody knows whether it went out: that is settled by another node.
+fn check_end(task: &Task, reading: &Reading, reference: Option<&Reference>, found: &mut Found) {
+    let expected = if task.variant.is_undone() { RunStatus::Compensated } else { RunStatus::Finished };
+    let (status, complaints) = (reading.info.status, &task.complaints);
+    if status != expected || !task.is_done {
+        let last = complaints.iter().rev().take(3).collect::<Vec<_>>();
+        found.push(("end", format!("it is {status} and not {expected}; its drivers said {last:?}")));
+        return;
+    }
+    let Some(reference) = reference else { return };
+    let has_settled = task.state.as_ref().is_some_and(|state| state.done.iter().any(|done| done == "settle"));
+    let plain = |state: &State| {
+        let done = state.done.iter().map(|done| if done == "settle" { "charge".to_string() } else { done.clone() });
+        (state.turns, done.collect::<Vec<String>>())
+    };
+    if task.state.as_ref().map(plain) != reference.state.as_ref().map(plain) {
+        found.push(("end", format!("its state is {:?} and not {:?}", task.state, reference.state)));
+    }
+    let visits = reading.records.last().map_or(0, |record| record.visits);
+    if visits != reference.visits + u64::from(has_settled) {
+        found.push(("end", format!("it counts {visits} visits and not {}", reference.visits)));
+    }
+}

@@ -1,0 +1,89 @@
+//! `Crew`: the processes that drive runs. Each is started, ended and waited for by its own id, and none outlives this program.
+
+use crate::outside::lock;
+use crate::report::Spec;
+use std::collections::BTreeSet;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// All that were started and not waited for, for the watchdog.
+#[derive(Clone, Default)]
+pub struct Crew(Arc<Mutex<BTreeSet<u32>>>);
+
+/// A process that drives runs.
+pub struct Driver {
+    pub pid: u32,
+    child: Child,
+    crew: Crew,
+}
+
+impl Crew {
+    pub fn start(&self, spec: &Spec) -> Result<Driver, String> {
+        let complain = |error: std::io::Error| format!("cannot start a driver: {error}");
+        let program = std::env::current_exe().map_err(complain)?;
+        let spec = serde_json::to_string(spec).map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        let child = command.args(["drive", &spec]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(complain)?;
+        let pid = child.id();
+        lock(&self.0).insert(pid);
+        Ok(Driver { pid, child, crew: self.clone() })
+    }
+
+    /// Ends all there are; only for the watchdog.
+    pub fn end(&self) {
+        for pid in lock(&self.0).iter() {
+            signal(*pid, "KILL");
+        }
+    }
+}
+
+impl Driver {
+    /// SIGKILL, and nothing more comes from it.
+    pub fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn wait(&mut self, time: Duration) -> Result<ExitStatus, String> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            if begun.elapsed() > time {
+                self.kill();
+                return Err(format!("the driver {} did not end within {time:?}", self.pid));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Stops it where it is.
+    pub fn stop(&self) {
+        signal(self.pid, "STOP");
+    }
+
+    pub fn go_on(&self) {
+        signal(self.pid, "CONT");
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.kill();
+        lock(&self.crew.0).remove(&self.pid);
+    }
+}
+
+/// Only for processes that were started here and not waited for yet: their ids are not given to others.
+fn signal(pid: u32, signal: &str) {
+    drop(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).stderr(Stdio::null()).status());
+}

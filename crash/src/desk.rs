@@ -1,0 +1,189 @@
+//! `Desk`: which runs there are, who drives them, and what a driver that is free does next. Pure: the ledger keeps it under its lock.
+
+use crate::dice::Dice;
+use crate::graph::{State, Variant};
+use crate::report::{Ending, Reply};
+use std::collections::BTreeMap;
+
+/// How often, of a hundred times, a driver is sent after a run that another drives.
+const SHARED_PERCENT: u64 = 8;
+/// How often, of a hundred times, it takes such a run, or one whose driver died, by force.
+const FORCED_PERCENT: u64 = 30;
+
+/// A run, as seen from outside.
+#[derive(Debug)]
+pub struct Task {
+    pub variant: Variant,
+    pub lot: String,
+    /// The processes that drive it, or try to.
+    pub hands: Vec<u32>,
+    /// It is in the store.
+    pub is_made: bool,
+    /// It waits for an answer.
+    pub is_paused: bool,
+    pub is_done: bool,
+    /// It was taken by force from a driver that lived.
+    pub was_forced: bool,
+    is_to_be_forced: bool,
+    /// Another may go after it, though somebody drives it.
+    is_shared: bool,
+    pub state: Option<State>,
+    /// How often a driver has stopped driving it.
+    pub endings: u32,
+    /// How it went wrong for drivers, in their words.
+    pub complaints: Vec<String>,
+}
+
+/// Runs that belong together; the drivers of a lot ask for its runs alone.
+struct Lot {
+    /// The number of the next run that is made up when all others are in somebody's hands; `None` when there are enough.
+    grows: Option<u64>,
+    may_share: bool,
+}
+
+pub struct Desk {
+    pub tasks: BTreeMap<String, Task>,
+    lots: BTreeMap<String, Lot>,
+    dice: Dice,
+}
+
+impl Desk {
+    pub fn new(seed: u64) -> Self {
+        Self { tasks: BTreeMap::new(), lots: BTreeMap::new(), dice: Dice::new(seed) }
+    }
+
+    /// One run, and nothing else; it may be there already.
+    pub fn add_case(&mut self, run: &str, variant: Variant) {
+        if self.tasks.contains_key(run) {
+            return;
+        }
+        self.lots.insert(run.into(), Lot { grows: None, may_share: false });
+        self.add(run.into(), run, variant);
+    }
+
+    /// Runs without end, until it is closed.
+    pub fn add_crowd(&mut self, lot: &str) {
+        self.lots.insert(lot.into(), Lot { grows: Some(1), may_share: true });
+    }
+
+    /// No more runs: what there is, is driven to its end.
+    pub fn close(&mut self, lot: &str) {
+        if let Some(lot) = self.lots.get_mut(lot) {
+            (lot.grows, lot.may_share) = (None, false);
+        }
+    }
+
+    fn add(&mut self, run: String, lot: &str, variant: Variant) {
+        let task = Task {
+            variant,
+            lot: lot.into(),
+            hands: Vec::new(),
+            is_made: false,
+            is_paused: false,
+            is_done: false,
+            was_forced: false,
+            is_to_be_forced: false,
+            is_shared: false,
+            state: None,
+            endings: 0,
+            complaints: Vec::new(),
+        };
+        self.tasks.insert(run, task);
+    }
+
+    /// Whoever drives a run is forgotten, and the next one takes it by force.
+    pub fn hand_over(&mut self, run: &str) {
+        if let Some(task) = self.tasks.get_mut(run) {
+            task.hands.clear();
+            task.is_to_be_forced = true;
+        }
+    }
+
+    pub fn is_done(&self, lot: &str) -> bool {
+        self.tasks.values().all(|task| task.lot != lot || task.is_done)
+    }
+
+    /// The runs that a process drives.
+    pub fn runs_of(&self, pid: u32) -> Vec<String> {
+        self.tasks.iter().filter(|(_, task)| task.hands.contains(&pid)).map(|(run, _)| run.clone()).collect()
+    }
+
+    /// A process stands still: others may go after its runs.
+    pub fn share(&mut self, pid: u32) {
+        self.tasks.values_mut().filter(|task| task.hands == [pid]).for_each(|task| task.is_shared = true);
+    }
+
+    /// A process is no more.
+    pub fn died(&mut self, pid: u32) {
+        self.tasks.values_mut().for_each(|task| task.hands.retain(|hand| *hand != pid));
+    }
+
+    /// What a process does next; it may wish for runs that go a certain way.
+    pub fn next(&mut self, pid: u32, lot: &str, wish: Option<Variant>) -> Reply {
+        let may_share = self.lots.get(lot).is_some_and(|lot| lot.may_share) && self.dice.percent(SHARED_PERCENT);
+        let open = |task: &Task| task.lot == lot && !task.is_done;
+        let is_wished = |task: &Task| wish.is_none_or(|wish| task.variant == wish);
+        let is_free = |task: &Task| {
+            let shares = (may_share || task.is_shared) && task.is_made && !task.hands.contains(&pid);
+            task.hands.is_empty() || shares
+        };
+        let mut found: Vec<&String> =
+            self.tasks.iter().filter(|(_, task)| open(task) && is_free(task) && is_wished(task)).map(|(run, _)| run).collect();
+        if may_share {
+            found.sort_by_key(|run| self.tasks[*run].hands.is_empty());
+        }
+        if let Some(run) = found.first() {
+            return self.hand_out(pid, &run.to_string());
+        }
+        let Some(Lot { grows: Some(number), .. }) = self.lots.get_mut(lot) else {
+            let is_wish = wish.is_some() && !self.is_done(lot);
+            return if is_wish {
+                self.next(pid, lot, None)
+            } else if self.is_done(lot) {
+                Reply::Quit
+            } else {
+                Reply::Idle
+            };
+        };
+        let run = format!("{lot}-{number}");
+        *number += 1;
+        let by_chance = match self.dice.below(10) {
+            0 => Variant::Long,
+            1 => Variant::Undone,
+            2 => Variant::Refused,
+            _ => Variant::Full,
+        };
+        let variant = wish.unwrap_or(by_chance);
+        self.add(run.clone(), lot, variant);
+        self.hand_out(pid, &run)
+    }
+
+    fn hand_out(&mut self, pid: u32, run: &str) -> Reply {
+        let by_chance = self.dice.percent(FORCED_PERCENT);
+        let task = self.tasks.get_mut(run).expect("it was found there");
+        let take_over = by_chance || std::mem::take(&mut task.is_to_be_forced);
+        task.was_forced |= take_over && !task.hands.is_empty();
+        task.hands.push(pid);
+        task.is_shared = false;
+        let (run, variant) = (run.to_string(), task.variant);
+        if !task.is_made {
+            return Reply::Begin { run, variant };
+        }
+        Reply::GoOn { run, variant, take_over, answer: std::mem::take(&mut task.is_paused) }
+    }
+
+    /// A process has stopped driving a run.
+    pub fn ended(&mut self, pid: u32, run: &str, how: Ending) {
+        let Some(task) = self.tasks.get_mut(run) else { return };
+        if let Some(at) = task.hands.iter().position(|hand| *hand == pid) {
+            task.hands.swap_remove(at);
+        }
+        task.endings += 1;
+        match how {
+            Ending::Finished(state) => (task.is_done, task.state) = (true, Some(*state)),
+            Ending::Compensated => task.is_done = true,
+            Ending::Paused => task.is_paused = true,
+            Ending::Stopped(why) | Ending::Failed(why) => task.complaints.push(why),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A process dies at every place that a run passes, at each pass, and another goes on; sometimes that one dies too.
+
+use crate::dice::Dice;
+use crate::graph::Variant;
+use crate::outside::lock;
+use crate::report::CLASSES;
+use crate::site::{DiesAt, Site};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+/// How often, of a hundred times, the process that goes on dies as well.
+const SECOND_PERCENT: u64 = 20;
+/// More passes than any run makes.
+const PASSES_MAX: u64 = 400;
+
+#[derive(Debug, Default)]
+pub struct Deaths {
+    pub first: u64,
+    pub second: u64,
+}
+
+/// Every `stride`-th pass of each class, from the first on. As many at a time as there are sites: most of the time a run waits for a lease to end.
+pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
+    let mut jobs: VecDeque<(Variant, &str)> = CLASSES.iter().map(|class| (Variant::Full, *class)).collect();
+    let undoing = ["commit before", "commit after", "acknowledged", "effect after", "undo start", "undo end", "read after"];
+    jobs.extend(undoing.map(|class| (Variant::Undone, class)));
+    let refused = ["commit before", "commit after", "undo start", "undo end"];
+    jobs.extend(refused.map(|class| (Variant::Refused, class)));
+    jobs.extend(["prune before", "prune after"].map(|class| (Variant::Long, class)));
+    // The long ones first.
+    jobs.make_contiguous().sort_by_key(|(_, class)| !(class.starts_with("commit") || class.starts_with("node")));
+    let (jobs, first, second) = (Mutex::new(jobs), AtomicU64::new(0), AtomicU64::new(0));
+    let failed = Mutex::new(None);
+    thread::scope(|threads| {
+        for site in sites {
+            let (jobs, first, second, failed) = (&jobs, &first, &second, &failed);
+            threads.spawn(move || {
+                loop {
+                    let next = lock(jobs).pop_front();
+                    let Some((variant, class)) = next else { break };
+                    match die_at_each(site, variant, class, stride, seed) {
+                        Ok(deaths) => {
+                            first.fetch_add(deaths.first, Relaxed);
+                            second.fetch_add(deaths.second, Relaxed);
+                        }
+                        Err(why) => *lock(failed) = Some(why),
+                    }
+                    if lock(failed).is_some() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    match failed.into_inner().unwrap_or_default() {
+        Some(why) => Err(why),
+        None => Ok(Deaths { first: first.into_inner(), second: second.into_inner() }),
+    }
+}
+
+fn die_at_each(site: &Site, variant: Variant, class: &str, stride: u64, seed: u64) -> Result<Deaths, String> {
+    let mut deaths = Deaths::default();
+    let mut dice = Dice::new(seed ^ crate::dice::mixed(class.len() as u64 + class.as_bytes()[0] as u64));
+    for pass in (1..PASSES_MAX).step_by(stride as usize) {
+        let mut places = vec![(class.to_string(), pass)];
+        if dice.percent(SECOND_PERCENT) {
+            places.push(a_second_death(&mut dice));
+        }
+        let run = format!("{variant:?} {class} {pass}");
+        let died = site.case(&run, variant, &places, None)?;
+        deaths.first += died.min(1) as u64;
+        deaths.second += died.saturating_sub(1) as u64;
+        if died == 0 {
+            break;
+        }
+    }
+    Ok(deaths)
+}
+
+/// Somewhere in what a resume does first, or soon after.
+fn a_second_death(dice: &mut Dice) -> DiesAt {
+    let places = ["claim after", "read after", "commit before", "commit after", "acknowledged", "node start", "node end"];
+    let class = places[dice.below(places.len() as u64) as usize];
+    (class.to_string(), 1 + dice.below(4))
+}

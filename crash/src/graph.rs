@@ -1,0 +1,295 @@
+//! The graph that is driven: everything a run can do, in one. Each node tells the ledger before it does anything.
+
+use crate::outside::Drive;
+use crate::report::thing;
+use pleach::prelude::*;
+use pleach::store::Post;
+use pleach::{FanOut, Policy, Retry};
+use serde::{Deserialize, Serialize};
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Which way a run takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Variant {
+    /// Through everything.
+    Full,
+    /// To a node that fails after it did something, and back.
+    Undone,
+    /// To a node that fails and did nothing, and back.
+    Refused,
+    /// Round and round, so that records are pruned.
+    Long,
+}
+
+impl Variant {
+    fn turns(self) -> u32 {
+        match self {
+            Self::Full => 3,
+            Self::Undone | Self::Refused => 1,
+            Self::Long => 70,
+        }
+    }
+
+    /// Whether what it did is undone in the end.
+    pub fn is_undone(self) -> bool {
+        matches!(self, Self::Undone | Self::Refused)
+    }
+
+    /// How many records are kept.
+    pub fn records_kept(self) -> u64 {
+        if self == Self::Long { 20 } else { 10_000 }
+    }
+}
+
+/// What was done, and the keys of the visits that did it; together about a kilobyte.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    pub variant: Variant,
+    pub turns: u32,
+    pub done: Vec<String>,
+    pub keys: Vec<String>,
+    pub padding: String,
+}
+
+impl State {
+    pub fn new(variant: Variant) -> Self {
+        Self { variant, turns: 0, done: Vec::new(), keys: Vec::new(), padding: "state ".repeat(16) }
+    }
+
+    fn after(mut self, cx: &NodeContext, what: impl Into<String>) -> Self {
+        // A long run would outgrow the kilobyte: its last turns will do.
+        if self.variant == Variant::Long && self.keys.len() > 12 {
+            self.keys.remove(0);
+            self.done.remove(0);
+        }
+        self.done.push(what.into());
+        self.keys.push(cx.idempotency_key());
+        self
+    }
+}
+
+/// What an effect gives: the key that it was done under, so that its record shows it.
+#[derive(Serialize, Deserialize)]
+struct Receipt {
+    receipt: String,
+}
+
+type Worked = Pin<Box<dyn Future<Output = Result<State, String>> + Send>>;
+
+fn drive(cx: &NodeContext) -> Drive {
+    cx.extension::<Drive>().expect("every run is given its drive").clone()
+}
+
+/// Tells the ledger that a node begins.
+fn begin(cx: &NodeContext, state: &State) -> Drive {
+    let drive = drive(cx);
+    let rests_on = state.keys.iter().map(|key| thing::node(key)).collect();
+    drive.begins(thing::node(&cx.idempotency_key()), rests_on, false);
+    drive.pass("node start");
+    drive
+}
+
+/// A node that takes a moment.
+fn work(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
+    move |cx, state| {
+        Box::pin(async move {
+            let drive = begin(&cx, &state);
+            tokio::time::sleep(Duration::from_micros(drive.chance(2_000))).await;
+            drive.pass("node end");
+            Ok(state.after(&cx, name))
+        })
+    }
+}
+
+/// Needs two attempts.
+async fn gather(cx: NodeContext, state: State) -> Result<State, String> {
+    let drive = begin(&cx, &state);
+    let before = (1..cx.attempt()).map(|attempt| thing::attempt("gather", attempt)).collect();
+    drive.begins(thing::attempt("gather", cx.attempt()), before, false);
+    if cx.attempt() < 2 { Err("not yet".to_string()) } else { Ok(state.after(&cx, "gather")) }
+}
+
+/// Posts a signal to its own run, as an effect.
+async fn call(cx: NodeContext, state: State) -> Result<State, String> {
+    let drive = begin(&cx, &state);
+    let post = move |key: String| async move {
+        drive.begins(thing::effect(&key), Vec::new(), false);
+        drive.pass("effect before");
+        let post = Post::seal(&drive.run, "signal/go", Some(key.clone()), b"7".to_vec());
+        drive.store().post(&drive.run, post).await.map_err(|error| error.to_string())?;
+        drive.pass("effect after");
+        Ok::<_, String>(Receipt { receipt: key })
+    };
+    cx.effect("post", post).await?;
+    Ok(state.after(&cx, "call"))
+}
+
+/// Pays, by an effect that may be repeated and one that may not.
+async fn charge(cx: NodeContext, state: State) -> Result<State, String> {
+    let drive = begin(&cx, &state);
+    let again = drive.clone();
+    let pay = move |key: String| async move {
+        again.begins(thing::effect(&key), Vec::new(), false);
+        again.pass("effect before");
+        tokio::time::sleep(Duration::from_micros(again.chance(1_000))).await;
+        again.pass("effect after");
+        Ok::<_, String>(Receipt { receipt: key })
+    };
+    cx.effect("pay", pay).await?;
+    let wire = move |key: String| async move {
+        drive.pass("once before");
+        drive.begins(thing::effect(&key), vec![thing::started("charge", "wire")], true);
+        drive.pass("once after");
+        Ok::<_, String>(Receipt { receipt: key })
+    };
+    cx.effect("wire", wire).once().await?;
+    Ok(state.after(&cx, "charge"))
+}
+
+async fn hear(cx: NodeContext, state: State) -> Result<State, String> {
+    begin(&cx, &state);
+    let said: u32 = cx.signal("go").await;
+    Ok(state.after(&cx, format!("heard {said}")))
+}
+
+async fn ask(cx: NodeContext, state: State) -> Result<State, String> {
+    begin(&cx, &state);
+    let approved: bool = cx.interrupt("approve", "may I?").await;
+    Ok(state.after(&cx, format!("approved {approved}")))
+}
+
+async fn rest(cx: NodeContext, state: State) -> Result<State, String> {
+    begin(&cx, &state);
+    cx.sleep("rest", Duration::from_millis(15)).await;
+    Ok(state.after(&cx, "rest"))
+}
+
+/// Can be undone; the last of them fails where that is wanted.
+fn book(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
+    move |cx, state| {
+        Box::pin(async move {
+            let drive = begin(&cx, &state);
+            cx.record_undo(name.to_string());
+            let book = move |key: String| async move {
+                drive.begins(thing::effect(&key), Vec::new(), false);
+                Ok::<_, String>(Receipt { receipt: key })
+            };
+            cx.effect("book", book).await?;
+            if name == "book3" && state.variant == Variant::Undone { Err("full".into()) } else { Ok(state.after(&cx, name)) }
+        })
+    }
+}
+
+async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
+    let drive = drive(&cx);
+    drive.begins(thing::undo(&name), Vec::new(), false);
+    drive.pass("undo start");
+    tokio::time::sleep(Duration::from_micros(drive.chance(1_000))).await;
+    drive.pass("undo end");
+    Ok(())
+}
+
+fn merge(mut before: State, branches: Vec<State>) -> State {
+    let from = (before.done.len(), before.keys.len());
+    for branch in branches {
+        before.done.extend(branch.done.into_iter().skip(from.0));
+        before.keys.extend(branch.keys.into_iter().skip(from.1));
+    }
+    before.done.push("merged".into());
+    before
+}
+
+fn inner() -> Graph<State> {
+    Graph::new("inner")
+        .add_node("in1", work("in1"))
+        .add_node("left", work("left"))
+        .add_node("right", work("right"))
+        .add_node("in2", work("in2"))
+        .add_parallel_edge("in1", ["left", "right"], "in2", merge)
+        .add_edge("left", "in2")
+        .add_edge("right", "in2")
+        .add_edge("in2", END)
+        .set_entry("in1")
+}
+
+/// A loop, conditional edges, a fan-out in a fan-out, a subgraph with one of its own, a map with a limit.
+fn branching(graph: Graph<State>) -> Result<Graph<State>, pleach::CompileError> {
+    let turn = |cx: NodeContext, mut state: State| async move {
+        state.turns += 1;
+        work("turn")(cx, state).await
+    };
+    let after_turn = |state: &State| match state.variant {
+        variant if state.turns < variant.turns() => "turn",
+        Variant::Full => "fork",
+        Variant::Undone | Variant::Refused => "book1",
+        Variant::Long => "last",
+    };
+    let items = |state: &State| (0..3).map(|n| State { turns: n, ..state.clone() }).collect();
+    Ok(graph
+        .set_entry("turn")
+        .add_node("turn", turn)
+        .add_conditional_edge("turn", ["turn", "fork", "book1", "last"], after_turn)
+        .add_node("fork", work("fork"))
+        .add_node("a", work("a"))
+        .add_node("b", work("b"))
+        .add_node("b1", work("b1"))
+        .add_node("b2", work("b2"))
+        .add_node("b3", work("b3"))
+        .add_node("c", work("c"))
+        .add_subgraph("sub", inner().compile()?, State::clone, |_, inner| inner)
+        .add_node("join", work("join"))
+        .add_parallel_edge("fork", ["a", "b", "c"], "join", merge)
+        .add_edge("a", "join")
+        .add_parallel_edge("b", ["b1", "b2"], "b3", merge)
+        .add_edge("b1", "b3")
+        .add_edge("b2", "b3")
+        .add_edge("b3", "join")
+        .add_edge("c", "sub")
+        .add_edge("sub", "join")
+        .map("join", items, "item", "gather", FanOut::merge(merge).limit(2))
+        .add_node("item", work("item"))
+        .add_node("item2", work("item2"))
+        .add_edge("item", "item2")
+        .add_edge("item2", "gather"))
+}
+
+/// All of it: after the branches a retry, effects, a signal, a question, a sleep, and nodes that can be undone.
+pub fn everything() -> Result<CompiledGraph<State>, pleach::CompileError> {
+    let backoff = Duration::from_millis(5);
+    let last = |cx: NodeContext, state: State| async move {
+        let refuses = state.variant == Variant::Refused;
+        work("last")(cx, state).await.and_then(|state| if refuses { Err("refused".into()) } else { Ok(state) })
+    };
+    branching(Graph::new("everything"))?
+        .add_node("gather", gather)
+        .policy("gather", Policy::new().retry(Retry::times(3).backoff(backoff, backoff)))
+        .add_edge("gather", "call")
+        .add_node("call", call)
+        .policy("call", Policy::new().retry(Retry::times(20).backoff(backoff, backoff * 10)))
+        .add_edge("call", "charge")
+        .add_node("charge", charge)
+        // Where nobody knows whether the wire went out, somebody sees to it.
+        .policy("charge", Policy::new().fallback("settle"))
+        .add_edge("charge", "hear")
+        .add_node("settle", work("settle"))
+        .add_edge("settle", "hear")
+        .add_node("hear", hear)
+        .add_edge("hear", "ask")
+        .add_node("ask", ask)
+        .add_edge("ask", "rest")
+        .add_node("rest", rest)
+        .add_edge("rest", "book1")
+        .add_node("book1", book("book1"))
+        .compensate("book1", undo)
+        .add_edge("book1", "book2")
+        .add_node("book2", book("book2"))
+        .compensate("book2", undo)
+        .add_edge("book2", "book3")
+        .add_node("book3", book("book3"))
+        .compensate("book3", undo)
+        .add_edge("book3", "last")
+        .add_node("last", last)
+        .add_edge("last", END)
+        .compile()
+}

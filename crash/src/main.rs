@@ -1,0 +1,193 @@
+//! The crash test of durable runs: processes that drive them are killed, at every place and at random, and what is left is checked against a
+//! ledger outside of them.
+//!
+//! `cargo xtask crash` starts it. One program is all of it: with `drive` it is a process to be killed (`driver`, `graph`, `outside`, `witness`,
+//! `mutant`), else it is the one that kills (`site`, `ledger`, `desk`, `crew`), looks (`reading`) and judges (`check`). The tests are
+//! `exhaustive`, `random` and `mutants`; `server` and `proxy` are PostgreSQL and the road to it.
+
+mod check;
+mod crew;
+mod desk;
+mod dice;
+mod driver;
+mod exhaustive;
+mod graph;
+mod ledger;
+mod mutant;
+mod mutants;
+mod outside;
+mod place;
+mod proxy;
+mod random;
+mod reading;
+mod report;
+mod server;
+mod site;
+mod witness;
+
+use crew::Crew;
+use outside::lock;
+use place::Place;
+use server::Server;
+use site::Site;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+
+const HELP: &str = "--kills N   kills that hit an open step, 200 unless told, shared by the stores
+--store S   sqlite, postgres or both, which it is unless told
+--seed N    one plan of kills; a new one unless told
+--short     what CI has time for";
+
+/// How many runs are driven at a time where a process dies at every place.
+const AT_ONCE: usize = 6;
+
+/// What is asked for.
+struct Options {
+    kills: u64,
+    sqlite: bool,
+    postgres: bool,
+    seed: u64,
+    /// On PostgreSQL every n-th pass of a place, not every one.
+    is_short: bool,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, spec] = words.as_slice()
+        && word == "drive"
+    {
+        return match driver::main(spec) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    match Options::parse(&words) {
+        Err(why) => {
+            eprintln!("{why}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+        Ok(options) => match test(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("{why}\nthe seed was {}", options.seed);
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let seed = dice::mixed(clock.map_or(1, |now| now.as_nanos() as u64)) % 1_000_000;
+        let mut options = Self { kills: 200, sqlite: true, postgres: true, seed, is_short: false };
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let mut number = || words.next().and_then(|text| text.parse().ok()).ok_or(format!("{word} takes a number"));
+            match word {
+                "--kills" => options.kills = number()?,
+                "--seed" => options.seed = number()?,
+                "--short" => options.is_short = true,
+                "--store" => match words.next() {
+                    Some("sqlite") => options.postgres = false,
+                    Some("postgres") => options.sqlite = false,
+                    Some("both") => {}
+                    other => return Err(format!("--store is sqlite, postgres or both, and not {other:?}")),
+                },
+                other => return Err(format!("unknown word: {other:?}")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// How long all of it may take.
+    fn time_max(&self) -> Duration {
+        Duration::from_secs(600 + self.kills)
+    }
+}
+
+/// Everything, with somebody watching the clock.
+fn test(options: &Options) -> Result<(), String> {
+    println!("seed {}", options.seed);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let crew = Crew::default();
+    let (watched, time_max) = (crew.clone(), options.time_max());
+    thread::spawn(move || {
+        thread::sleep(time_max);
+        eprintln!("the crash test did not end within {time_max:?}; what it did so far is above");
+        watched.end();
+        std::process::exit(1);
+    });
+    let stores = u64::from(options.sqlite) + u64::from(options.postgres);
+    let kills = options.kills.div_ceil(stores);
+    if options.sqlite {
+        let folder = std::env::temp_dir().join(format!("pleach-crash-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let place = Place::Sqlite(folder.join("runs.db"));
+        let tested = test_one(options, kills, place.clone(), place, None, &crew, runtime.handle());
+        if tested.is_ok() {
+            drop(std::fs::remove_dir_all(&folder));
+        }
+        tested.map_err(|why| format!("{why}\nthe runs are in {}", folder.display()))?;
+    }
+    if options.postgres {
+        let mut server = Server::start(runtime.handle(), options.seed)?;
+        let (place, direct) = (server.through_proxy(), server.direct());
+        test_one(options, kills, place, direct, Some(&mut server), &crew, runtime.handle())?;
+    }
+    Ok(())
+}
+
+/// All tests on one store.
+fn test_one(
+    options: &Options,
+    kills: u64,
+    place: Place,
+    direct: Place,
+    server: Option<&mut Server>,
+    crew: &Crew,
+    handle: &Handle,
+) -> Result<(), String> {
+    let name = place.name();
+    let seed = options.seed;
+    let step = |what: &str, begun: Instant| println!("{name}: {what}, {:.1} s", begun.elapsed().as_secs_f64());
+    let begun = Instant::now();
+    let mut site = Site::open(place, &direct, crew, handle, seed)?;
+    site.learn()?;
+    step("runs that nothing disturbed", begun);
+
+    let begun = Instant::now();
+    for told in mutants::run(&site)? {
+        println!("{name}: {told}");
+    }
+    step("the faults were found", begun);
+
+    let begun = Instant::now();
+    let stride = if options.is_short && server.is_some() { 4 } else { 1 };
+    let deaths = exhaustive::run(&[&site; AT_ONCE], stride, seed)?;
+    step(&format!("died at every place, {stride} passes apart: {} deaths, {} second ones", deaths.first, deaths.second), begun);
+
+    let begun = Instant::now();
+    let (lost, server) = match server {
+        Some(server) => {
+            let killed = random::run(&site, Some(&mut *server), kills, options.time_max() / 2, seed)?;
+            (server.answers_lost(), killed)
+        }
+        None => (0, random::run(&site, None, kills, options.time_max() / 2, seed)?),
+    };
+    let classes = site.ledger.with(|book| format!("{:?}", book.deaths));
+    step(&format!("{server:?}, {lost} answers lost; deaths by place: {classes}"), begun);
+
+    let checker = lock(&site.checker);
+    println!("{name}: {} readings; {} late starts of drivers that were stopped or forced out", checker.readings, checker.late);
+    match checker.violations.as_slice() {
+        [] => Ok(()),
+        found => {
+            let shown: Vec<String> = found.iter().take(20).map(ToString::to_string).collect();
+            Err(format!("{name}: {} violations:\n{}", found.len(), shown.join("\n")))
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Stores with a fault each, to see that the checks find it. None of it is in the product: they stand between it and a store that is sound.
+
+use crate::outside::Drive;
+use crate::place::Place;
+use crate::report::Spec;
+use pleach::BoxFuture;
+use pleach::store::{
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
+    StoreError, StoreFuture, Timestamp, Wanted,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, mpsc};
+use tokio_postgres::{Client, NoTls};
+
+/// How late a commit lands that was answered too early.
+const LATE: Duration = Duration::from_millis(30);
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mutant {
+    /// The run goes on before its step is durable; nobody says that it is.
+    AdvanceBeforeCommit,
+    /// A commit is said to be durable before it is.
+    AcknowledgeBeforeCommit,
+    /// A commit lands whatever its epoch is, if the head is right.
+    NoEpochCheck,
+    /// Whoever claims a run is told of all its records but the last.
+    Forgetful,
+    /// PostgreSQL: a commit looks at the run's row under `FOR KEY SHARE`, then writes; a claim is a plain update.
+    ForKeyShare,
+}
+
+/// The store that a driver is given: the one it asked for, or one with a fault.
+pub fn apply(spec: &Spec, store: Arc<dyn Store>, drive: &Drive) -> Arc<dyn Store> {
+    let fault: Box<dyn Fault> = match (spec.mutant, &spec.place) {
+        (Some(Mutant::AdvanceBeforeCommit), _) => Box::new(Early::new(&store, Some(drive.clone()))),
+        (Some(Mutant::AcknowledgeBeforeCommit), _) => Box::new(Early::new(&store, None)),
+        (Some(Mutant::NoEpochCheck), _) => Box::new(NoEpochCheck(Arc::clone(&store))),
+        (Some(Mutant::Forgetful), _) => Box::new(Forgetful(Arc::clone(&store))),
+        (Some(Mutant::ForKeyShare), Place::Postgres(url)) => Box::new(ForKeyShare {
+            url: url.clone(),
+            inside: Arc::clone(&store),
+            drive: drive.clone(),
+            client: Mutex::default(),
+        }),
+        _ => return store,
+    };
+    Arc::new(Mutated { inside: store, fault })
+}
+
+/// What is done in another way than it should be.
+trait Fault: Send + Sync + 'static {
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed>;
+
+    /// `None`: as it should be.
+    fn claim(&self, _wanted: &Wanted, _lease: &Lease) -> Option<StoreFuture<'_, Vec<Claim>>> {
+        None
+    }
+}
+
+/// Answers at once, and commits later, in order.
+struct Early(mpsc::UnboundedSender<Commit>);
+
+impl Early {
+    fn new(inside: &Arc<dyn Store>, tells_when_landed: Option<Drive>) -> Self {
+        let (sender, mut commits) = mpsc::unbounded_channel::<Commit>();
+        let inside = Arc::clone(inside);
+        tokio::spawn(async move {
+            while let Some(commit) = commits.recv().await {
+                tokio::time::sleep(LATE).await;
+                let sequences: Vec<u64> = commit.rows.iter().map(|row| row.sequence).collect();
+                if inside.commit(commit).await.is_ok()
+                    && let Some(drive) = &tells_when_landed
+                {
+                    sequences.into_iter().for_each(|sequence| drive.acknowledged(sequence));
+                }
+            }
+        });
+        Self(sender)
+    }
+}
+
+impl Fault for Early {
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        let sent = self.0.send(commit).map_err(|_| StoreError::unavailable("nobody commits"));
+        Box::pin(async move { sent.map(|()| Committed { posted: 0 }) })
+    }
+}
+
+/// Looks at the head alone.
+struct NoEpochCheck(Arc<dyn Store>);
+
+impl Fault for NoEpochCheck {
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        Box::pin(async move {
+            let fenced = match self.0.commit(commit.clone()).await {
+                Err(fenced @ StoreError::Fenced { .. }) => fenced,
+                answer => return answer,
+            };
+            let now = self.0.head(&commit.run).await?;
+            let is_next = commit.rows.first().is_some_and(|row| row.sequence == now.head + 1);
+            if is_next { self.0.commit(Commit { epoch: now.epoch, ..commit }).await } else { Err(fenced) }
+        })
+    }
+}
+
+/// Claims, and gives a head that is too low.
+struct Forgetful(Arc<dyn Store>);
+
+impl Fault for Forgetful {
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        self.0.commit(commit)
+    }
+
+    fn claim(&self, wanted: &Wanted, lease: &Lease) -> Option<StoreFuture<'_, Vec<Claim>>> {
+        let (wanted, lease) = (wanted.clone(), lease.clone());
+        Some(Box::pin(async move {
+            let mut claims = self.0.claim(wanted, lease).await?;
+            claims.iter_mut().for_each(|claim| claim.run.head -= 1);
+            Ok(claims)
+        }))
+    }
+}
+
+/// Looks under a lock that does not keep claims out.
+struct ForKeyShare {
+    url: String,
+    inside: Arc<dyn Store>,
+    drive: Drive,
+    client: Mutex<Option<Client>>,
+}
+
+const LOOK: &str = "SELECT no, epoch, head, posted FROM pleach_run WHERE id = $1::text FOR KEY SHARE";
+const ADD: &str = "INSERT INTO pleach_log (run, seq, sum, header, body) VALUES ($1, $2, $3, $4, $5)";
+const MOVE: &str = "UPDATE pleach_run SET head = $2::bigint, takeovers = 0 WHERE no = $1::bigint";
+const CLAIM: &str = "UPDATE pleach_run SET epoch = epoch + 1, owner = $2::text,
+    lease_until = (extract(epoch FROM statement_timestamp()) * 1000)::bigint + $3::bigint WHERE id = $1::text";
+
+impl ForKeyShare {
+    async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
+        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    async fn write(&self, commit: &Commit) -> Result<Option<Committed>, tokio_postgres::Error> {
+        let mut kept = self.client.lock().await;
+        let client = match &mut *kept {
+            Some(client) => client,
+            none => none.insert(self.connect().await?),
+        };
+        let transaction = client.transaction().await?;
+        let found = transaction.query_one(LOOK, &[&commit.run]).await?;
+        let (no, epoch, head, posted): (i64, i64, i64, i64) = (found.get(0), found.get(1), found.get(2), found.get(3));
+        if epoch as u64 != commit.epoch || head as u64 + 1 != commit.rows[0].sequence {
+            return Ok(None);
+        }
+        self.drive.pass("commit inside");
+        for row in &commit.rows {
+            let (sequence, sum) = (row.sequence as i64, i64::from(row.sum));
+            transaction.execute(ADD, &[&no, &sequence, &sum, &row.header, &row.body]).await?;
+        }
+        let last = head + commit.rows.len() as i64;
+        transaction.execute(MOVE, &[&no, &last]).await?;
+        transaction.commit().await?;
+        Ok(Some(Committed { posted: posted as u64 }))
+    }
+}
+
+impl Fault for ForKeyShare {
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        Box::pin(async move {
+            // What does more than add rows is left to the sound store: one fault at a time.
+            if commit.status.is_some() || commit.wake.is_some() || commit.release || !commit.takes.is_empty() {
+                return self.inside.commit(commit).await;
+            }
+            let landed = self.write(&commit).await.map_err(StoreError::unavailable)?;
+            landed.ok_or(StoreError::Fenced { run: commit.run, epoch: commit.epoch })
+        })
+    }
+
+    fn claim(&self, wanted: &Wanted, lease: &Lease) -> Option<StoreFuture<'_, Vec<Claim>>> {
+        let Wanted::One { run, .. } = wanted else { return None };
+        let (run, lease) = (run.clone(), lease.clone());
+        Some(Box::pin(async move {
+            let millis = lease.length.as_millis() as i64;
+            let client = self.connect().await.map_err(StoreError::unavailable)?;
+            client.execute(CLAIM, &[&run, &lease.owner, &millis]).await.map_err(StoreError::unavailable)?;
+            let run = self.inside.head(&run).await?;
+            let now = Timestamp::from_millis(run.lease_until.map_or(0, Timestamp::as_millis) - millis);
+            Ok(vec![Claim { run, now }])
+        }))
+    }
+}
+
+/// A store of which commits, and maybe claims, are done in another way.
+struct Mutated {
+    inside: Arc<dyn Store>,
+    fault: Box<dyn Fault>,
+}
+
+impl Store for Mutated {
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
+        self.inside.create(run, rows)
+    }
+
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
+        self.fault.claim(&wanted, &lease).unwrap_or_else(|| self.inside.claim(wanted, lease))
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        self.inside.renew(held, lease)
+    }
+
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        self.fault.commit(commit)
+    }
+
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        self.inside.head(run)
+    }
+
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        self.inside.read(run, which, parts)
+    }
+
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        self.inside.list(filters, after, count)
+    }
+
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+        self.inside.post(run, post)
+    }
+
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+        self.inside.inbox(run, after)
+    }
+
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
+        self.inside.prune(prune)
+    }
+
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
+        self.inside.delete(run)
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        self.inside.nudged()
+    }
+}

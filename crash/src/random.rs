@@ -1,0 +1,225 @@
+//! Four processes share the runs of one store, and are killed at random moments and at random places, stopped past their leases, and cut off
+//! from a server that is itself killed.
+
+use crate::crew::Driver;
+use crate::dice::Dice;
+use crate::graph::Variant;
+use crate::outside::lock;
+use crate::report::{CLASSES, Spec};
+use crate::server::Server;
+use crate::site::Site;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PROCESSES: usize = 4;
+const SLOTS: usize = 3;
+/// How often each class of places must have been died at.
+const EACH_CLASS: u64 = 5;
+/// How long a process that will die at some place is left alone.
+const ARMED_FOR: Duration = Duration::from_millis(1500);
+/// How long the runs that are left may take in the end.
+const LAST_MAX: Duration = Duration::from_secs(90);
+
+#[derive(Debug, Default)]
+pub struct Kills {
+    pub all: u64,
+    /// Those that hit a process in the midst of a step.
+    pub open: u64,
+    pub stops: u64,
+    pub cut_off: u64,
+    pub servers: u64,
+    pub runs: usize,
+}
+
+/// One process.
+struct Post {
+    driver: Driver,
+    /// Until when it is left alone: it will die at some place.
+    armed_until: Option<Instant>,
+    /// Until when it stands still.
+    stopped_until: Option<Instant>,
+}
+
+struct Field<'a> {
+    site: &'a Site,
+    server: Option<&'a mut Server>,
+    dice: Dice,
+    lot: String,
+    posts: Vec<Post>,
+    kills: Kills,
+}
+
+/// Kills until so many kills hit an open step and each class was died at, but no longer than `time`.
+pub fn run(site: &Site, server: Option<&mut Server>, open: u64, time: Duration, seed: u64) -> Result<Kills, String> {
+    let lot = "crowd".to_string();
+    site.ledger.with(|book| {
+        book.desk.add_crowd(&lot);
+        book.deaths.clear();
+    });
+    let mut field = Field { site, server, dice: Dice::new(seed), lot, posts: Vec::new(), kills: Kills::default() };
+    for _ in 0..PROCESSES {
+        let post = field.enlist()?;
+        field.posts.push(post);
+    }
+    let begun = Instant::now();
+    let mut servers_left = if field.server.is_some() { 2 } else { 0 };
+    while field.kills.open < open || !field.rare().is_empty() {
+        if begun.elapsed() > time {
+            return Err(format!("after {time:?} there were {:?}, and too few deaths at {:?}", field.kills, field.rare()));
+        }
+        thread::sleep(Duration::from_millis(5 + field.dice.below(35)));
+        field.bury()?;
+        field.wake();
+        if servers_left > 0 && field.kills.open * 3 > open * (3 - servers_left) {
+            servers_left -= 1;
+            field.kill_server()?;
+        }
+        field.strike()?;
+    }
+    field.finish()
+}
+
+impl Field<'_> {
+    /// The classes that too few have died at.
+    fn rare(&self) -> Vec<&'static str> {
+        let deaths: BTreeMap<String, u64> = self.site.ledger.with(|book| book.deaths.clone());
+        let is_rare = |class: &&str| deaths.get(*class).copied().unwrap_or(0) < EACH_CLASS;
+        CLASSES.iter().copied().filter(is_rare).collect()
+    }
+
+    /// A new process. Half of them will die at some place.
+    fn enlist(&mut self) -> Result<Post, String> {
+        let mut spec = Spec { slots: SLOTS, ..self.site.spec(&self.lot) };
+        let mut armed_until = None;
+        if self.dice.percent(60) {
+            let rare = self.rare();
+            let among = if rare.is_empty() { CLASSES.to_vec() } else { rare };
+            let class = among[self.dice.below(among.len() as u64) as usize];
+            let passes_max = match class {
+                "commit before" | "commit after" | "acknowledged" | "node start" | "node end" => 40,
+                "read before" | "read after" => 6,
+                _ => 2,
+            };
+            spec.wish = match class.split_once(' ').map_or(class, |(what, _)| what) {
+                "prune" => Some(Variant::Long),
+                "undo" => Some(if self.dice.percent(50) { Variant::Undone } else { Variant::Refused }),
+                _ => None,
+            };
+            spec.dies_at = Some((class.to_string(), 1 + self.dice.below(passes_max)));
+            armed_until = Some(Instant::now() + ARMED_FOR);
+        }
+        Ok(Post { driver: self.site.start(&spec)?, armed_until, stopped_until: None })
+    }
+
+    /// A process has died: its runs are looked at before another takes its place.
+    fn replace(&mut self, at: usize, counts: bool) -> Result<(), String> {
+        let pid = self.posts[at].driver.pid;
+        let was_busy = self.site.autopsy(pid);
+        if counts {
+            self.kills.all += 1;
+            self.kills.open += u64::from(was_busy);
+        }
+        self.posts[at] = self.enlist()?;
+        Ok(())
+    }
+
+    /// Replaces those that died by themselves.
+    fn bury(&mut self) -> Result<(), String> {
+        for at in 0..self.posts.len() {
+            if let Some(status) = self.posts[at].driver.ended() {
+                // One that ended with an error had no server to talk to.
+                self.replace(at, status.code().is_none())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn strike(&mut self) -> Result<(), String> {
+        let at = self.dice.below(self.posts.len() as u64) as usize;
+        let Post { armed_until, stopped_until, .. } = &self.posts[at];
+        if armed_until.is_some_and(|until| Instant::now() < until) || stopped_until.is_some() {
+            return Ok(());
+        }
+        match self.dice.below(100) {
+            0..6 => self.stop_past_lease(at),
+            6..20 => self.cut_off()?,
+            _ => {
+                self.posts[at].driver.kill();
+                self.replace(at, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// SIGSTOP: others take its runs when its leases have ended.
+    fn stop_past_lease(&mut self, at: usize) {
+        let post = &mut self.posts[at];
+        self.site.ledger.with(|book| {
+            book.were_stopped.insert(post.driver.pid);
+            book.desk.share(post.driver.pid);
+        });
+        post.driver.stop();
+        post.stopped_until = Some(Instant::now() + self.site.lease * 2);
+        self.kills.stops += 1;
+    }
+
+    /// SIGCONT to those that stood still long enough, after what is durable was noted.
+    fn wake(&mut self) {
+        for post in &mut self.posts {
+            if post.stopped_until.take_if(|until| *until < Instant::now()).is_some() {
+                for run in self.site.ledger.with(|book| book.desk.runs_of(post.driver.pid)) {
+                    lock(&self.site.checker).read(&self.site.ledger, &run);
+                }
+                post.driver.go_on();
+            }
+        }
+    }
+
+    /// The server drops a connection, or the answers to some commits are lost on the way.
+    fn cut_off(&mut self) -> Result<(), String> {
+        if let Some(server) = &mut self.server {
+            self.kills.cut_off += 1;
+            if self.dice.percent(50) { server.terminate_one()? } else { server.lose_answers(1 + self.dice.below(4)) }
+        }
+        Ok(())
+    }
+
+    fn kill_server(&mut self) -> Result<(), String> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        server.kill_and_restart()?;
+        self.kills.servers += 1;
+        let runs: Vec<String> =
+            self.posts.iter().flat_map(|post| self.site.ledger.with(|book| book.desk.runs_of(post.driver.pid))).collect();
+        for run in runs {
+            lock(&self.site.checker).read(&self.site.ledger, &run);
+        }
+        Ok(())
+    }
+
+    /// No more kills: all runs come to their ends.
+    fn finish(mut self) -> Result<Kills, String> {
+        self.site.ledger.with(|book| book.desk.close(&self.lot));
+        let spec = Spec { slots: SLOTS, ..self.site.spec(&self.lot) };
+        for at in 0..self.posts.len() {
+            self.posts[at].driver.kill();
+            self.site.autopsy(self.posts[at].driver.pid);
+            self.posts[at].driver = self.site.start(&spec)?;
+        }
+        let lot = self.lot.clone();
+        let is_done = self.site.ledger.wait(LAST_MAX, move |book| book.desk.is_done(&lot));
+        let runs: Vec<(String, bool, String)> = self.site.ledger.with(|book| {
+            let of_lot = book.desk.tasks.iter().filter(|(_, task)| task.lot == self.lot);
+            of_lot.map(|(run, task)| (run.clone(), task.is_done, format!("{task:?}"))).collect()
+        });
+        if !is_done {
+            let left: Vec<&String> = runs.iter().filter(|(_, is_done, _)| !is_done).map(|(_, _, task)| task).collect();
+            return Err(format!("{} runs did not end: {left:#?}", left.len()));
+        }
+        self.kills.runs = runs.len();
+        for (run, _, _) in runs {
+            lock(&self.site.checker).finish(&self.site.ledger, &run, &self.site.reference);
+        }
+        Ok(self.kills)
+    }
+}

@@ -1,0 +1,83 @@
+//! What a store holds of a run, read by whoever looks from outside: its row, and what each record shows to be durable.
+
+use crate::outside::sum_of;
+use crate::report::thing;
+use pleach::store::{Kind, Parts, Record, Rows, RunInfo, Store, StoreError};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a store may be gone: a server that was killed comes back.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A run as it was at one moment.
+pub struct Reading {
+    pub info: RunInfo,
+    pub records: Vec<Durable>,
+}
+
+/// A record, and what it shows.
+pub struct Durable {
+    pub sequence: u64,
+    pub sum: u64,
+    pub epoch: u64,
+    pub kind: Kind,
+    pub node: String,
+    pub visits: u64,
+    pub can_be_undone: bool,
+    pub things: Vec<String>,
+}
+
+/// Reads a run; `None` if there is none. A log with a hole, or a damaged record, is an error.
+pub async fn read(store: &Arc<dyn Store>, run: &str) -> Result<Option<Reading>, StoreError> {
+    let begun = Instant::now();
+    loop {
+        match read_once(store, run).await {
+            Ok(reading) => return Ok(Some(reading)),
+            Err(StoreError::Unknown { .. }) => return Ok(None),
+            // It was pruned between two questions, or the server is not back yet.
+            Err(StoreError::Pruned { .. } | StoreError::Unavailable(_)) if begun.elapsed() < PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn read_once(store: &Arc<dyn Store>, run: &str) -> Result<Reading, StoreError> {
+    let info = store.head(run).await?;
+    let (mut records, mut next) = (Vec::new(), info.oldest);
+    while next <= info.head {
+        for row in store.read(run, Rows::Range(next..=info.head), Parts::Whole).await? {
+            next = row.sequence + 1;
+            let sum = sum_of(&row);
+            records.push(Durable::new(row.open(run)?, sum));
+        }
+    }
+    Ok(Reading { info, records })
+}
+
+impl Durable {
+    fn new(record: Record, sum: u64) -> Self {
+        let Record { sequence, header, body, .. } = record;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        let things = match header.kind {
+            Kind::Effect => vec![thing::effect(&text(&body["value"]["receipt"]))],
+            Kind::Started => vec![thing::started(&header.node, &text(&body["key"]))],
+            Kind::Attempt => vec![thing::attempt(&header.node, header.attempt)],
+            Kind::Undo => vec![thing::undo(&header.node)],
+            _ => body["state"]["keys"].as_array().into_iter().flatten().map(|key| thing::node(&text(key))).collect(),
+        };
+        Self {
+            sequence,
+            sum,
+            epoch: header.epoch,
+            kind: header.kind,
+            node: header.node,
+            visits: header.visits,
+            can_be_undone: body.get("undo").is_some(),
+            things,
+        }
+    }
+}

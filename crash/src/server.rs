@@ -1,0 +1,64 @@
+//! `Server`: a PostgreSQL that may be killed, behind a proxy that loses answers.
+
+use crate::place::Place;
+use crate::proxy::Proxy;
+use tokio::runtime::Handle;
+use tokio_postgres::NoTls;
+use xtask::postgres::Postgres;
+
+/// How drivers call themselves, so that only their connections are cut.
+const NAME: &str = "pleach-crash-driver";
+
+/// One of those that the drivers have; never one of ours.
+const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name = 'pleach-crash-driver' ORDER BY random() LIMIT 1";
+
+pub struct Server {
+    postgres: Postgres,
+    proxy: Proxy,
+    handle: Handle,
+}
+
+impl Server {
+    pub fn start(handle: &Handle, seed: u64) -> Result<Self, String> {
+        let postgres = Postgres::start()?;
+        let proxy = handle.block_on(Proxy::start(postgres.port(), seed)).map_err(|error| error.to_string())?;
+        Ok(Self { postgres, proxy, handle: handle.clone() })
+    }
+
+    /// As it is.
+    pub fn direct(&self) -> Place {
+        Place::Postgres(self.postgres.url())
+    }
+
+    /// As drivers see it.
+    pub fn through_proxy(&self) -> Place {
+        Place::Postgres(format!("postgres://pleach@127.0.0.1:{}/postgres?application_name={NAME}", self.proxy.port))
+    }
+
+    /// The answers to so many of the next commits do not arrive.
+    pub fn lose_answers(&self, count: u64) {
+        self.proxy.lose(count);
+    }
+
+    /// How many answers were lost after their commits had landed.
+    pub fn answers_lost(&self) -> u64 {
+        self.proxy.lost()
+    }
+
+    /// The server ends one connection of a driver, whatever it is doing.
+    pub fn terminate_one(&self) -> Result<(), String> {
+        let ended = self.handle.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&self.postgres.url(), NoTls).await?;
+            tokio::spawn(connection);
+            client.batch_execute(TERMINATE).await
+        });
+        ended.map_err(|error| format!("cannot end a connection: {error}"))
+    }
+
+    /// SIGKILL to the server itself, and another one on what it left.
+    pub fn kill_and_restart(&mut self) -> Result<(), String> {
+        self.postgres.kill();
+        self.postgres.restart()
+    }
+}

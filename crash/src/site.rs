@@ -1,0 +1,123 @@
+//! `Site`: one store with its ledger, its checks and the processes that drive its runs. All tests are made of what it can do.
+
+use crate::check::{Checker, Reference};
+use crate::crew::{Crew, Driver};
+use crate::graph::Variant;
+use crate::ledger::Ledger;
+use crate::mutant::Mutant;
+use crate::outside::lock;
+use crate::place::Place;
+use crate::report::Spec;
+use pleach::store::RunStatus;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How long a driver may take with one run.
+const CASE_MAX: Duration = Duration::from_secs(40);
+
+/// Where a process dies: the n-th pass of a class of places.
+pub type DiesAt = (String, u64);
+
+pub struct Site {
+    /// The store as drivers reach it.
+    pub place: Place,
+    pub ledger: Ledger,
+    pub crew: Crew,
+    pub checker: Mutex<Checker>,
+    pub reference: HashMap<Variant, Reference>,
+    pub lease: Duration,
+}
+
+impl Site {
+    /// Drivers reach the store at `place`, and whoever looks from outside at `direct`.
+    pub fn open(place: Place, direct: &Place, crew: &Crew, handle: &Handle, seed: u64) -> Result<Self, String> {
+        let store = handle.block_on(direct.open()).map_err(|error| error.to_string())?;
+        let ledger = Ledger::start(store, handle.clone(), seed).map_err(|error| error.to_string())?;
+        let (checker, reference) = (Mutex::default(), HashMap::new());
+        Ok(Self { place, ledger, crew: crew.clone(), checker, reference, lease: Duration::from_millis(250) })
+    }
+
+    /// Runs that nothing disturbs: what all others must come to.
+    pub fn learn(&mut self) -> Result<(), String> {
+        for variant in [Variant::Full, Variant::Undone, Variant::Refused, Variant::Long] {
+            let run = format!("reference {variant:?}");
+            self.case(&run, variant, &[], None)?;
+            let reading = lock(&self.checker).read(&self.ledger, &run).ok_or("the reference is not in the store")?;
+            let expected = if variant.is_undone() { RunStatus::Compensated } else { RunStatus::Finished };
+            if reading.info.status != expected {
+                return Err(format!("the reference {variant:?} is {}, and nothing disturbed it", reading.info.status));
+            }
+            let state = self.ledger.with(|book| book.desk.tasks[&run].state.clone());
+            let visits = reading.records.last().map_or(0, |record| record.visits);
+            self.reference.insert(variant, Reference { state, visits });
+        }
+        let did =
+            |what: &str| self.reference[&Variant::Full].state.iter().flat_map(|state| &state.done).any(|done| done == what);
+        match ["in2", "item2", "gather", "charge", "heard 7", "approved true", "rest", "last"].iter().find(|what| !did(what)) {
+            Some(missing) => Err(format!("the reference did not get to {missing:?}")),
+            None => Ok(()),
+        }
+    }
+
+    /// What a driver of these runs is made for.
+    pub fn spec(&self, lot: &str) -> Spec {
+        Spec {
+            ledger: self.ledger.port,
+            place: self.place.clone(),
+            lot: lot.into(),
+            wish: None,
+            lease_millis: self.lease.as_millis() as u64,
+            slots: 1,
+            dies_at: None,
+            holds_at: None,
+            mutant: None,
+        }
+    }
+
+    /// After the death of a process, before anything else is started: what is left of the runs it drove. Whether it was in the midst of a step.
+    pub fn autopsy(&self, pid: u32) -> bool {
+        let runs = self.ledger.with(|book| book.desk.runs_of(pid));
+        self.ledger.drain(pid);
+        let mut checker = lock(&self.checker);
+        let mut was_busy = false;
+        for run in runs {
+            let is_made = checker.read(&self.ledger, &run).is_some();
+            self.ledger.with(|book| book.desk.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
+            was_busy |= checker.was_busy(&self.ledger, &run, pid);
+        }
+        was_busy
+    }
+
+    /// One run: driven by processes that die at these places, one after the other, and then by one that does not. How many have died.
+    pub fn case(&self, run: &str, variant: Variant, deaths: &[DiesAt], mutant: Option<Mutant>) -> Result<usize, String> {
+        self.ledger.with(|book| book.desk.add_case(run, variant));
+        let mut died = 0;
+        for dies_at in deaths.iter().map(Some).chain([None]) {
+            let mut driver = self.crew.start(&Spec { dies_at: dies_at.cloned(), mutant, ..self.spec(run) })?;
+            let status = driver.wait(CASE_MAX).map_err(|late| format!("{run}: {late}: {}", self.complaints(run)))?;
+            self.autopsy(driver.pid);
+            if status.success() {
+                break;
+            }
+            died += 1;
+            if status.code().is_some() {
+                return Err(format!("{run}: a driver failed: {status}"));
+            }
+        }
+        if !self.reference.is_empty() {
+            lock(&self.checker).finish(&self.ledger, run, &self.reference);
+        }
+        Ok(died)
+    }
+
+    /// What drivers said who could not go on with a run.
+    pub fn complaints(&self, run: &str) -> String {
+        self.ledger.with(|book| format!("{:?}", book.desk.tasks.get(run)))
+    }
+
+    pub fn start(&self, spec: &Spec) -> Result<Driver, String> {
+        self.crew.start(spec)
+    }
+}

@@ -1,0 +1,98 @@
+//! `Witness`: a store that tells the ledger of claims, knows what was written, and has a place to die before and after each call.
+
+use crate::outside::Drive;
+use pleach::BoxFuture;
+use pleach::store::{
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
+    StoreFuture, Wanted,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The store as one drive of one run uses it.
+#[derive(Clone)]
+pub struct Witness {
+    pub inside: Arc<dyn Store>,
+    pub drive: Drive,
+}
+
+impl Witness {
+    /// What is asked of the store, between the two places. A refusal is no place to die after: nothing happened.
+    fn between<'a, T: Send + 'a>(
+        &'a self,
+        before: &'static str,
+        after: &'static str,
+        asked: impl FnOnce(&'a dyn Store) -> StoreFuture<'a, T> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            self.drive.pass(before);
+            let answer = asked(&*self.inside).await?;
+            self.drive.pass(after);
+            Ok(answer)
+        })
+    }
+}
+
+impl Store for Witness {
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
+        Box::pin(async move {
+            self.drive.writes(&rows);
+            let sequences: Vec<u64> = rows.iter().map(|row| row.sequence).collect();
+            let claim = self.between("create before", "create after", |inside| inside.create(run, rows)).await?;
+            self.drive.claimed(claim.run.epoch);
+            sequences.into_iter().for_each(|sequence| self.drive.acknowledged(sequence));
+            Ok(claim)
+        })
+    }
+
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
+        Box::pin(async move {
+            self.drive.pass("claim before");
+            let claims = self.inside.claim(wanted, lease).await?;
+            claims.iter().for_each(|claim| self.drive.claimed(claim.run.epoch));
+            self.drive.pass("claim after");
+            Ok(claims)
+        })
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        self.between("renew before", "renew after", move |inside| inside.renew(held, lease))
+    }
+
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        self.drive.writes(&commit.rows);
+        self.between("commit before", "commit after", move |inside| inside.commit(commit))
+    }
+
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        self.between("head before", "head after", move |inside| inside.head(run))
+    }
+
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        self.between("read before", "read after", move |inside| inside.read(run, which, parts))
+    }
+
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        self.inside.list(filters, after, count)
+    }
+
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+        self.between("post before", "post after", move |inside| inside.post(run, post))
+    }
+
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+        self.between("inbox before", "inbox after", move |inside| inside.inbox(run, after))
+    }
+
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
+        self.between("prune before", "prune after", move |inside| inside.prune(prune))
+    }
+
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
+        self.inside.delete(run)
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        self.inside.nudged()
+    }
+}
