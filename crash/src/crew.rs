@@ -1,4 +1,4 @@
-//! `Crew`: the processes that drive runs. Each is started, ended and waited for by its own id, and none outlives this program.
+//! `Crew`: the processes that were started here, drivers and servers. Each is ended and waited for by its own id, and none outlives this program.
 
 use crate::outside::lock;
 use crate::report::Spec;
@@ -29,6 +29,16 @@ impl Crew {
         let pid = child.id();
         lock(&self.0).insert(pid);
         Ok(Driver { pid, child, crew: self.clone() })
+    }
+
+    /// A process that somebody else started for this program, and waits for.
+    pub fn adopt(&self, pid: u32) {
+        lock(&self.0).insert(pid);
+    }
+
+    /// It is waited for: its id may be given to another.
+    pub fn forget(&self, pid: u32) {
+        lock(&self.0).remove(&pid);
     }
 
     /// Ends all there are; only for the watchdog.
@@ -78,8 +88,8 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        self.crew.forget(self.pid);
         self.kill();
-        lock(&self.crew.0).remove(&self.pid);
     }
 }
 

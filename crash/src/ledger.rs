@@ -179,8 +179,7 @@ impl Ledger {
 
     /// Half of the answers are posted to the run, the others are given to its driver.
     fn answer(&self, run: String, variant: crate::graph::Variant, take_over: bool) -> Reply {
-        let is_posted = run.len() + run.bytes().map(usize::from).sum::<usize>();
-        let answer = is_posted % 2 == 0;
+        let answer = run.bytes().map(usize::from).sum::<usize>().is_multiple_of(2);
         if !answer {
             let post = Post::seal(&run, "answer/approve", Some("the answer".into()), b"true".to_vec());
             // If it fails, the run pauses once more, and is answered again.

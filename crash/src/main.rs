@@ -134,7 +134,7 @@ fn test(options: &Options) -> Result<(), String> {
         tested.map_err(|why| format!("{why}\nthe runs are in {}", folder.display()))?;
     }
     if options.postgres {
-        let mut server = Server::start(runtime.handle(), options.seed)?;
+        let mut server = Server::start(&crew, runtime.handle(), options.seed)?;
         let (place, direct) = (server.through_proxy(), server.direct());
         test_one(options, kills, place, direct, Some(&mut server), &crew, runtime.handle())?;
     }

@@ -1,7 +1,7 @@
 //! The checks can fail: stores with a fault each are found out, in a scene that a sound store passes.
 //!
 //! Of the five faults that the checks must find, `synchronous=OFF` is not here: what a process wrote survives its death whether or not it was
-//! synced, so that only a test of power loss can see it. SQLite's write-replay test does.
+//! synced, so that only a test of power loss can see it: `store_power` in `graph/tests` does.
 
 use crate::graph::Variant;
 use crate::mutant::Mutant;

@@ -1,5 +1,6 @@
 //! `Server`: a PostgreSQL that may be killed, behind a proxy that loses answers.
 
+use crate::crew::Crew;
 use crate::place::Place;
 use crate::proxy::Proxy;
 use tokio::runtime::Handle;
@@ -17,13 +18,15 @@ pub struct Server {
     postgres: Postgres,
     proxy: Proxy,
     handle: Handle,
+    crew: Crew,
 }
 
 impl Server {
-    pub fn start(handle: &Handle, seed: u64) -> Result<Self, String> {
+    pub fn start(crew: &Crew, handle: &Handle, seed: u64) -> Result<Self, String> {
         let postgres = Postgres::start()?;
+        crew.adopt(postgres.pid());
         let proxy = handle.block_on(Proxy::start(postgres.port(), seed)).map_err(|error| error.to_string())?;
-        Ok(Self { postgres, proxy, handle: handle.clone() })
+        Ok(Self { postgres, proxy, handle: handle.clone(), crew: crew.clone() })
     }
 
     /// As it is.
@@ -58,7 +61,16 @@ impl Server {
 
     /// SIGKILL to the server itself, and another one on what it left.
     pub fn kill_and_restart(&mut self) -> Result<(), String> {
+        self.crew.forget(self.postgres.pid());
         self.postgres.kill();
-        self.postgres.restart()
+        self.postgres.restart()?;
+        self.crew.adopt(self.postgres.pid());
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.crew.forget(self.postgres.pid());
     }
 }

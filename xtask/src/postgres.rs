@@ -84,6 +84,11 @@ impl Postgres {
         format!("postgres://pleach@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// The id of its first process.
+    pub fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
     /// The port that it listens at.
     pub fn port(&self) -> u16 {
         self.port
