@@ -5,7 +5,7 @@ use crate::graph::Variant;
 use crate::outside::lock;
 use crate::report::CLASSES;
 use crate::site::{DiesAt, Site};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -54,8 +54,13 @@ pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
             });
         }
     });
+    // The first pass of each class is among them; a place that no run passes any more is no place.
+    let died_at = sites.iter().flat_map(|site| site.ledger.with(|book| book.deaths.keys().cloned().collect::<Vec<String>>()));
+    let died_at: BTreeSet<String> = died_at.collect();
+    let missing: Vec<&&str> = CLASSES.iter().filter(|class| !died_at.contains(**class)).collect();
     match failed.into_inner().unwrap_or_default() {
         Some(why) => Err(why),
+        None if !missing.is_empty() => Err(format!("nothing died at {missing:?}")),
         None => Ok(Deaths { first: first.into_inner(), second: second.into_inner() }),
     }
 }
@@ -63,6 +68,7 @@ pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
 fn die_at_each(site: &Site, variant: Variant, class: &str, stride: u64, seed: u64) -> Result<Deaths, String> {
     let mut deaths = Deaths::default();
     let mut dice = Dice::new(seed ^ crate::dice::mixed(class.len() as u64 + class.as_bytes()[0] as u64));
+    let mut missed = 0;
     for pass in (1..PASSES_MAX).step_by(stride as usize) {
         let mut places = vec![(class.to_string(), pass)];
         if dice.percent(SECOND_PERCENT) {
@@ -72,7 +78,9 @@ fn die_at_each(site: &Site, variant: Variant, class: &str, stride: u64, seed: u6
         let died = site.case(&run, variant, &places, None)?;
         deaths.first += died.min(1) as u64;
         deaths.second += died.saturating_sub(1) as u64;
-        if died == 0 {
+        // Branches may finish together in one run and apart in the next: once is no end.
+        missed = if died == 0 { missed + 1 } else { 0 };
+        if missed == 2 {
             break;
         }
     }

@@ -38,6 +38,7 @@ use tokio::runtime::Handle;
 const HELP: &str = "--kills N   kills that hit an open step, 200 unless told, shared by the stores
 --store S   sqlite, postgres or both, which it is unless told
 --seed N    one plan of kills; a new one unless told
+--only T    mutants, exhaustive or random
 --short     what CI has time for";
 
 /// How many runs are driven at a time where a process dies at every place.
@@ -49,6 +50,8 @@ struct Options {
     sqlite: bool,
     postgres: bool,
     seed: u64,
+    /// This test alone.
+    only: Option<String>,
     /// On PostgreSQL every n-th pass of a place, not every one.
     is_short: bool,
 }
@@ -82,13 +85,17 @@ impl Options {
     fn parse(words: &[String]) -> Result<Self, String> {
         let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let seed = dice::mixed(clock.map_or(1, |now| now.as_nanos() as u64)) % 1_000_000;
-        let mut options = Self { kills: 200, sqlite: true, postgres: true, seed, is_short: false };
+        let mut options = Self { kills: 200, sqlite: true, postgres: true, seed, only: None, is_short: false };
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
             let mut number = || words.next().and_then(|text| text.parse().ok()).ok_or(format!("{word} takes a number"));
             match word {
                 "--kills" => options.kills = number()?,
                 "--seed" => options.seed = number()?,
+                "--only" => match words.next() {
+                    Some(word @ ("mutants" | "exhaustive" | "random")) => options.only = Some(word.to_string()),
+                    other => return Err(format!("--only is mutants, exhaustive or random, and not {other:?}")),
+                },
                 "--short" => options.is_short = true,
                 "--store" => match words.next() {
                     Some("sqlite") => options.postgres = false,
@@ -100,6 +107,10 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    fn has(&self, test: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == test)
     }
 
     /// How long all of it may take.
@@ -147,7 +158,7 @@ fn test_one(
     kills: u64,
     place: Place,
     direct: Place,
-    server: Option<&mut Server>,
+    mut server: Option<&mut Server>,
     crew: &Crew,
     handle: &Handle,
 ) -> Result<(), String> {
@@ -159,28 +170,24 @@ fn test_one(
     site.learn()?;
     step("runs that nothing disturbed", begun);
 
-    let begun = Instant::now();
-    for told in mutants::run(&site)? {
-        println!("{name}: {told}");
+    if options.has("mutants") {
+        let begun = Instant::now();
+        mutants::run(&site)?.iter().for_each(|told| println!("{name}: {told}"));
+        step("the faults were found", begun);
     }
-    step("the faults were found", begun);
-
-    let begun = Instant::now();
-    let stride = if options.is_short && server.is_some() { 4 } else { 1 };
-    let deaths = exhaustive::run(&[&site; AT_ONCE], stride, seed)?;
-    step(&format!("died at every place, {stride} passes apart: {} deaths, {} second ones", deaths.first, deaths.second), begun);
-
-    let begun = Instant::now();
-    let (lost, server) = match server {
-        Some(server) => {
-            let killed = random::run(&site, Some(&mut *server), kills, options.time_max() / 2, seed)?;
-            (server.answers_lost(), killed)
-        }
-        None => (0, random::run(&site, None, kills, options.time_max() / 2, seed)?),
-    };
-    let classes = site.ledger.with(|book| format!("{:?}", book.deaths));
-    step(&format!("{server:?}, {lost} answers lost; deaths by place: {classes}"), begun);
-
+    if options.has("exhaustive") {
+        let begun = Instant::now();
+        let stride = if options.is_short && server.is_some() { 4 } else { 1 };
+        let exhaustive::Deaths { first, second } = exhaustive::run(&[&site; AT_ONCE], stride, seed)?;
+        step(&format!("died at every place, {stride} passes apart: {first} deaths, {second} second ones"), begun);
+    }
+    if options.has("random") {
+        let begun = Instant::now();
+        let killed = random::run(&site, server.as_deref_mut(), kills, options.time_max() / 2, seed)?;
+        let lost = server.map_or(0, |server| server.answers_lost());
+        let classes = site.ledger.with(|book| format!("{:?}", book.deaths));
+        step(&format!("{killed:?}, {lost} answers lost; deaths by place: {classes}"), begun);
+    }
     let checker = lock(&site.checker);
     println!("{name}: {} readings; {} late starts of drivers that were stopped or forced out", checker.readings, checker.late);
     match checker.violations.as_slice() {
