@@ -1,6 +1,7 @@
 //! A simulated world with a store, and nodes that write down their names: what tests of stored runs need.
 
 use super::Log;
+use futures::future::Either;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{Kind, MemoryStore, Parts, Row, Rows, RunInfo, Store};
@@ -111,8 +112,13 @@ impl World {
         run.on(self.sim.runtime()).extension(self.stage.clone()).extension(self.sim.runtime())
     }
 
+    /// How a run ends, which it must within a day.
     pub fn end<S: Send + 'static>(&self, run: RunOptions<'static, S>) -> Result<S, RunError<S>> {
-        self.sim.run(run.into_future())
+        let day = Box::pin(self.sim.sleep(Duration::from_secs(24 * 60 * 60)));
+        match self.sim.run(futures::future::select(run.into_future(), day)) {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(_) => panic!("the run does not end"),
+        }
     }
 
     /// Runs until all that is left hangs, and cuts it off.
