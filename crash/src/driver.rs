@@ -1,13 +1,14 @@
 //! A process that drives runs: it asks what to do, does it, and says how it ended, until it is told to quit or dies.
 
+use crate::drive::Drive;
 use crate::graph::{State, Variant, everything};
 use crate::mutant::{self, Mutant};
-use crate::outside::{Drive, Outside};
+use crate::outside::Outside;
 use crate::report::{Ending, Reply, Report, Spec};
 use crate::witness::Witness;
 use pleach::prelude::*;
 use pleach::store::{RunStatus, Store};
-use pleach::{Compensation, Hooks, RunEvent, RunOptions};
+use pleach::{Compensation, RunOptions};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,12 +47,12 @@ impl Driver {
             let (run, how) = match self.outside.say(&Report::Next { lot: lot.clone(), wish }) {
                 Reply::Quit => return,
                 Reply::Begin { run, variant } => {
-                    let (store, drive) = self.store_for(&run);
+                    let (store, drive) = self.store_for();
                     let options = self.graph.run(State::new(variant)).id(&*run).checkpoint(&store);
                     (run, self.drive(options, variant, drive).await)
                 }
                 Reply::GoOn { run, variant, take_over, answer } => {
-                    let (store, drive) = self.store_for(&run);
+                    let (store, drive) = self.store_for();
                     let resume = self.graph.resume(&*run);
                     let resume = if take_over { resume.take_over() } else { resume };
                     let resume = if answer { resume.resume_with("approve", &true) } else { resume };
@@ -70,27 +71,20 @@ impl Driver {
         }
     }
 
-    fn store_for(&self, run: &str) -> (Witness, Drive) {
-        let drive = Drive::new(self.outside.clone(), Arc::clone(&self.store), run);
-        let inside = mutant::apply(self.outside.spec(), Arc::clone(&self.store), &drive);
-        let witness = Witness { inside, drive: drive.clone() };
-        (witness.clone(), drive.posting_to(Arc::new(witness)))
+    /// The store as this run uses it, and what its nodes report by.
+    fn store_for(&self) -> (Witness, Drive) {
+        let inside = mutant::apply(&self.outside, Arc::clone(&self.store));
+        let witness = Witness { inside, outside: self.outside.clone() };
+        (witness.clone(), Drive::new(self.outside.clone(), &witness))
     }
 
     async fn drive(&self, options: RunOptions<'static, State>, variant: Variant, drive: Drive) -> Ending {
-        let heard = drive.clone();
-        // Where a store answers too early, that is what is under test; else it is the engine that says what is durable.
-        let is_heard = self.outside.spec().mutant != Some(Mutant::AdvanceBeforeCommit);
-        let hooks = Hooks::new(move |event| {
-            if let RunEvent::Checkpointed { sequence } = event
-                && is_heard
-            {
-                heard.acknowledged(*sequence);
-            }
-        });
         let lease = Duration::from_millis(self.outside.spec().lease_millis);
-        let options = options.lease(lease).keep_records(variant.records_kept()).hooks(hooks).extension(drive);
-        match options.await {
+        let options = options.lease(lease).keep_records(variant.records_kept());
+        // Where the store is to advance too early and nothing else, it says itself what is durable.
+        let says_itself = self.outside.spec().mutant == Some(Mutant::AdvanceBeforeCommit);
+        let options = if says_itself { options } else { options.hooks(drive.hooks()) };
+        match options.extension(drive).await {
             Ok(state) => Ending::Finished(Box::new(state)),
             Err(error) => ending_of(&error),
         }

@@ -1,6 +1,6 @@
 //! The graph that is driven: everything a run can do, in one. Each node tells the ledger before it does anything.
 
-use crate::outside::Drive;
+use crate::drive::Drive;
 use crate::report::thing;
 use pleach::prelude::*;
 use pleach::store::Post;
@@ -78,7 +78,9 @@ struct Receipt {
 type Worked = Pin<Box<dyn Future<Output = Result<State, String>> + Send>>;
 
 fn drive(cx: &NodeContext) -> Drive {
-    cx.extension::<Drive>().expect("every run is given its drive").clone()
+    let drive = cx.extension::<Drive>().expect("every run is given its drive").clone();
+    drive.is_of(cx.run_id());
+    drive
 }
 
 /// Tells the ledger that a node begins.
@@ -115,12 +117,12 @@ async fn gather(cx: NodeContext, state: State) -> Result<State, String> {
 
 /// Posts a signal to its own run, as an effect.
 async fn call(cx: NodeContext, state: State) -> Result<State, String> {
-    let drive = begin(&cx, &state);
+    let (drive, run) = (begin(&cx, &state), cx.run_id().to_string());
     let post = move |key: String| async move {
         drive.begins(thing::effect(&key), Vec::new(), false);
         drive.pass("effect before");
-        let post = Post::seal(&drive.run, "signal/go", Some(key.clone()), b"7".to_vec());
-        drive.store().post(&drive.run, post).await.map_err(|error| error.to_string())?;
+        let post = Post::seal(&run, "signal/go", Some(key.clone()), b"7".to_vec());
+        drive.store().post(&run, post).await.map_err(|error| error.to_string())?;
         drive.pass("effect after");
         Ok::<_, String>(Receipt { receipt: key })
     };

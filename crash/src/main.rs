@@ -1,14 +1,15 @@
 //! The crash test of durable runs: processes that drive them are killed, at every place and at random, and what is left is checked against a
 //! ledger outside of them.
 //!
-//! `cargo xtask crash` starts it. One program is all of it: with `drive` it is a process to be killed (`driver`, `graph`, `outside`, `witness`,
-//! `mutant`), else it is the one that kills (`site`, `ledger`, `desk`, `crew`), looks (`reading`) and judges (`check`). The tests are
+//! `cargo xtask crash` starts it. One program is all of it: with `drive` it is a process to be killed (`driver`, `drive`, `graph`,
+//! `outside`, `witness`, `mutant`), else it is the one that kills (`site`, `ledger`, `desk`, `crew`), looks (`reading`) and judges (`check`). The tests are
 //! `exhaustive`, `random` and `mutants`; `server` and `proxy` are PostgreSQL and the road to it.
 
 mod check;
 mod crew;
 mod desk;
 mod dice;
+mod drive;
 mod driver;
 mod exhaustive;
 mod graph;

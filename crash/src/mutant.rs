@@ -1,6 +1,6 @@
 //! Stores with a fault each, to see that the checks find it. None of it is in the product: they stand between it and a store that is sound.
 
-use crate::outside::Drive;
+use crate::outside::Outside;
 use crate::place::Place;
 use crate::report::Spec;
 use pleach::BoxFuture;
@@ -33,16 +33,17 @@ pub enum Mutant {
 }
 
 /// The store that a driver is given: the one it asked for, or one with a fault.
-pub fn apply(spec: &Spec, store: Arc<dyn Store>, drive: &Drive) -> Arc<dyn Store> {
-    let fault: Box<dyn Fault> = match (spec.mutant, &spec.place) {
-        (Some(Mutant::AdvanceBeforeCommit), _) => Box::new(Early::new(&store, Some(drive.clone()))),
+pub fn apply(outside: &Outside, store: Arc<dyn Store>) -> Arc<dyn Store> {
+    let Spec { mutant, place, .. } = outside.spec();
+    let fault: Box<dyn Fault> = match (*mutant, place) {
+        (Some(Mutant::AdvanceBeforeCommit), _) => Box::new(Early::new(&store, Some(outside.clone()))),
         (Some(Mutant::AcknowledgeBeforeCommit), _) => Box::new(Early::new(&store, None)),
         (Some(Mutant::NoEpochCheck), _) => Box::new(NoEpochCheck(Arc::clone(&store))),
         (Some(Mutant::Forgetful), _) => Box::new(Forgetful(Arc::clone(&store))),
         (Some(Mutant::ForKeyShare), Place::Postgres(url)) => Box::new(ForKeyShare {
             url: url.clone(),
             inside: Arc::clone(&store),
-            drive: drive.clone(),
+            outside: outside.clone(),
             client: Mutex::default(),
         }),
         _ => return store,
@@ -64,17 +65,18 @@ trait Fault: Send + Sync + 'static {
 struct Early(mpsc::UnboundedSender<Commit>);
 
 impl Early {
-    fn new(inside: &Arc<dyn Store>, tells_when_landed: Option<Drive>) -> Self {
+    fn new(inside: &Arc<dyn Store>, tells_when_landed: Option<Outside>) -> Self {
         let (sender, mut commits) = mpsc::unbounded_channel::<Commit>();
         let inside = Arc::clone(inside);
         tokio::spawn(async move {
             while let Some(commit) = commits.recv().await {
                 tokio::time::sleep(LATE).await;
+                let Commit { run, epoch, .. } = commit.clone();
                 let sequences: Vec<u64> = commit.rows.iter().map(|row| row.sequence).collect();
                 if inside.commit(commit).await.is_ok()
-                    && let Some(drive) = &tells_when_landed
+                    && let Some(outside) = &tells_when_landed
                 {
-                    sequences.into_iter().for_each(|sequence| drive.acknowledged(sequence));
+                    sequences.into_iter().for_each(|sequence| outside.acknowledged(&run, epoch, sequence));
                 }
             }
         });
@@ -128,7 +130,7 @@ impl Fault for Forgetful {
 struct ForKeyShare {
     url: String,
     inside: Arc<dyn Store>,
-    drive: Drive,
+    outside: Outside,
     client: Mutex<Option<Client>>,
 }
 
@@ -157,7 +159,7 @@ impl ForKeyShare {
         if epoch as u64 != commit.epoch || head as u64 + 1 != commit.rows[0].sequence {
             return Ok(None);
         }
-        self.drive.pass("commit inside");
+        self.outside.pass("commit inside");
         for row in &commit.rows {
             let (sequence, sum) = (row.sequence as i64, i64::from(row.sum));
             transaction.execute(ADD, &[&no, &sequence, &sum, &row.header, &row.body]).await?;

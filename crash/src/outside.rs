@@ -1,7 +1,7 @@
-//! The world as a driver sees it: the ledger it reports to, the places where it dies, and what one drive of one run knows.
+//! The world as a driver sees it: the ledger it reports to, and the places where it dies.
 
 use crate::report::{Reply, Report, Spec};
-use pleach::store::{Row, Store};
+use pleach::store::Row;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,6 +23,16 @@ struct Inner {
     /// When this process was last found not to be scheduled, in milliseconds since it began, plus one.
     stalled_at: AtomicU64,
     chance: AtomicU64,
+    claims: Mutex<Claims>,
+}
+
+/// What the stores of this process were asked and said.
+#[derive(Default)]
+struct Claims {
+    /// The last epoch of each run that this process claimed.
+    epochs: HashMap<String, u64>,
+    /// The sums of rows that were handed to a store and not acknowledged yet.
+    sums: HashMap<(String, u64), u64>,
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -40,8 +50,8 @@ impl Outside {
     pub fn connect(spec: Spec) -> std::io::Result<Self> {
         let line = Mutex::new(BufReader::new(dial(&spec)?));
         let chance = AtomicU64::new(u64::from(std::process::id()));
-        let inner =
-            Inner { spec, line, passes: Mutex::default(), begun: Instant::now(), stalled_at: AtomicU64::new(0), chance };
+        let (passes, claims, stalled_at) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        let inner = Inner { spec, line, passes, begun: Instant::now(), stalled_at, chance, claims };
         let outside = Self(Arc::new(inner));
         outside.say(&Report::Hello { pid: std::process::id() });
         let watched = outside.clone();
@@ -95,7 +105,36 @@ impl Outside {
         }
     }
 
-    fn has_stalled(&self) -> bool {
+    /// This process holds a run.
+    pub fn claimed(&self, run: &str, epoch: u64) {
+        lock(&self.0.claims).epochs.insert(run.to_string(), epoch);
+        self.say(&Report::Claimed { run: run.to_string(), epoch });
+    }
+
+    /// With which epoch it does.
+    pub fn epoch_of(&self, run: &str) -> u64 {
+        lock(&self.0.claims).epochs.get(run).copied().unwrap_or(0)
+    }
+
+    /// Rows are about to be handed to a store.
+    pub fn writes(&self, run: &str, rows: &[Row]) {
+        lock(&self.0.claims).sums.extend(rows.iter().map(|row| ((run.to_string(), row.sequence), sum_of(row))));
+    }
+
+    /// A row is said to be durable.
+    pub fn acknowledged(&self, run: &str, epoch: u64, sequence: u64) {
+        let run = run.to_string();
+        let sum = lock(&self.0.claims).sums.remove(&(run.clone(), sequence)).unwrap_or(0);
+        self.say(&Report::Acknowledged { run, epoch, sequence, sum });
+        self.pass("acknowledged");
+    }
+
+    /// A number below `max`, for short waits.
+    pub fn chance(&self, max: u64) -> u64 {
+        crate::dice::mixed(self.0.chance.fetch_add(1, SeqCst)) % max
+    }
+
+    pub fn has_stalled(&self) -> bool {
         let at = self.0.stalled_at.load(SeqCst);
         at > 0 && (self.0.begun.elapsed().as_millis() as u64) < at + 4 * self.0.spec.lease_millis
     }
@@ -114,71 +153,4 @@ fn tell(line: &mut BufReader<TcpStream>, report: &Report) -> std::io::Result<Rep
     let mut answer = String::new();
     line.read_line(&mut answer)?;
     Ok(serde_json::from_str(&answer)?)
-}
-
-/// One run, from when this process takes it up until it lets go of it.
-#[derive(Clone)]
-pub struct Drive {
-    pub run: Arc<str>,
-    outside: Outside,
-    store: Arc<dyn Store>,
-    known: Arc<Known>,
-}
-
-#[derive(Default)]
-struct Known {
-    epoch: AtomicU64,
-    /// Of the rows that were handed to the store.
-    sums: Mutex<HashMap<u64, u64>>,
-}
-
-impl Drive {
-    pub fn new(outside: Outside, store: Arc<dyn Store>, run: &str) -> Self {
-        Self { run: run.into(), outside, store, known: Arc::default() }
-    }
-
-    /// The same drive, whose nodes use this store.
-    pub fn posting_to(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = store;
-        self
-    }
-
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    pub fn pass(&self, class: &'static str) {
-        self.outside.pass(class);
-    }
-
-    fn epoch(&self) -> u64 {
-        self.known.epoch.load(SeqCst)
-    }
-
-    pub fn claimed(&self, epoch: u64) {
-        self.known.epoch.store(epoch, SeqCst);
-        self.outside.say(&Report::Claimed { run: self.run.to_string(), epoch });
-    }
-
-    pub fn begins(&self, thing: String, rests_on: Vec<String>, once: bool) {
-        let (run, epoch, stalled) = (self.run.to_string(), self.epoch(), self.outside.has_stalled());
-        self.outside.say(&Report::Began { run, thing, epoch, rests_on, once, stalled });
-    }
-
-    pub fn writes(&self, rows: &[Row]) {
-        lock(&self.known.sums).extend(rows.iter().map(|row| (row.sequence, sum_of(row))));
-    }
-
-    /// The engine, or the store if it made the run, says that a record is durable.
-    pub fn acknowledged(&self, sequence: u64) {
-        let sum = lock(&self.known.sums).remove(&sequence).unwrap_or(0);
-        let (run, epoch) = (self.run.to_string(), self.epoch());
-        self.outside.say(&Report::Acknowledged { run, epoch, sequence, sum });
-        self.pass("acknowledged");
-    }
-
-    /// A number below `max`, for short waits.
-    pub fn chance(&self, max: u64) -> u64 {
-        crate::dice::mixed(self.outside.0.chance.fetch_add(1, SeqCst)) % max
-    }
 }

@@ -1,6 +1,6 @@
 //! `Witness`: a store that tells the ledger of claims, knows what was written, and has a place to die before and after each call.
 
-use crate::outside::Drive;
+use crate::outside::Outside;
 use pleach::BoxFuture;
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
@@ -9,11 +9,10 @@ use pleach::store::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The store as one drive of one run uses it.
 #[derive(Clone)]
 pub struct Witness {
     pub inside: Arc<dyn Store>,
-    pub drive: Drive,
+    pub outside: Outside,
 }
 
 impl Witness {
@@ -25,9 +24,9 @@ impl Witness {
         asked: impl FnOnce(&'a dyn Store) -> StoreFuture<'a, T> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            self.drive.pass(before);
+            self.outside.pass(before);
             let answer = asked(&*self.inside).await?;
-            self.drive.pass(after);
+            self.outside.pass(after);
             Ok(answer)
         })
     }
@@ -36,21 +35,21 @@ impl Witness {
 impl Store for Witness {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
         Box::pin(async move {
-            self.drive.writes(&rows);
-            let sequences: Vec<u64> = rows.iter().map(|row| row.sequence).collect();
+            self.outside.writes(&run.id, &rows);
+            let (id, sequences) = (run.id.clone(), rows.iter().map(|row| row.sequence).collect::<Vec<u64>>());
             let claim = self.between("create before", "create after", |inside| inside.create(run, rows)).await?;
-            self.drive.claimed(claim.run.epoch);
-            sequences.into_iter().for_each(|sequence| self.drive.acknowledged(sequence));
+            self.outside.claimed(&id, claim.run.epoch);
+            sequences.into_iter().for_each(|sequence| self.outside.acknowledged(&id, claim.run.epoch, sequence));
             Ok(claim)
         })
     }
 
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
         Box::pin(async move {
-            self.drive.pass("claim before");
+            self.outside.pass("claim before");
             let claims = self.inside.claim(wanted, lease).await?;
-            claims.iter().for_each(|claim| self.drive.claimed(claim.run.epoch));
-            self.drive.pass("claim after");
+            claims.iter().for_each(|claim| self.outside.claimed(&claim.run.id, claim.run.epoch));
+            self.outside.pass("claim after");
             Ok(claims)
         })
     }
@@ -60,7 +59,7 @@ impl Store for Witness {
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
-        self.drive.writes(&commit.rows);
+        self.outside.writes(&commit.run, &commit.rows);
         self.between("commit before", "commit after", move |inside| inside.commit(commit))
     }
 
