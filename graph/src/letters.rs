@@ -69,6 +69,11 @@ impl Letters {
         }
     }
 
+    /// Whether there is a letter of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.lock().letters.iter().any(|letter| letter.name == name)
+    }
+
     /// Puts aside a letter that was not what the node had asked for; the node goes on waiting.
     pub(crate) fn refuse(&self, letter: Letter, why: String) {
         let Letter { number, name, .. } = letter;

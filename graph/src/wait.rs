@@ -96,6 +96,7 @@ impl Scene {
             };
         }
         let Some(letters) = self.shared.run().letters() else { return self.fail(EffectError::Unanswerable { key }).await };
+        self.notes.lock().kept(Namespace::Wait, &key).letter = Some(letter.clone());
         // From here on the node waits: what is written with it says so.
         let waits = Open::new(&self, &key, None);
         if !is_written {

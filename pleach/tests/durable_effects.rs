@@ -6,7 +6,7 @@ mod common;
 use common::flaky::{Fate, FlakyStore};
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::store::{MemoryStore, RunStatus, Store};
+use pleach::store::{MemoryStore, Post, RunStatus, Store};
 use pleach::{Compensation, EffectError, FanOut, Hooks, Policy, Retry, RunEvent, Runtime};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -260,6 +260,44 @@ fn c8_the_run_pauses_when_no_branch_can_go_on_and_lists_all_open_keys() {
     let other = with(graph.resume("r").resume_with("a", &3u32).checkpoint(&store));
     assert_eq!(sim.run(other.into_future()).unwrap(), 123);
     assert_eq!(outside.count("worked"), 1, "a finished branch does not run again");
+}
+
+#[test]
+fn c9_a_run_that_dies_with_mail_for_what_it_waits_for_is_due_at_once() {
+    let node = |cx: NodeContext, n: u32| async move {
+        let one: u32 = cx.signal("go").await;
+        let two: u32 = cx.interrupt("more", "how many?").await;
+        Ok::<_, String>(n + one + two)
+    };
+    let graph = one_node(node);
+    let mut crashes = 0;
+    for at in 2..=8 {
+        for fate in [Fate::Lost, Fate::Unanswered] {
+            let sim = Sim::new(at);
+            let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
+            let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime());
+            assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Paused { .. }));
+            for (name, payload) in [("signal/go", b"20"), ("answer/more", b"21")] {
+                let post = Post::seal("r", name, None, payload.to_vec());
+                sim.run(async { store.post("r", post).await }).unwrap();
+            }
+            store.fail_at(store.writes() + at - 1, fate);
+            // As a worker does: only what is due.
+            let outcome = loop {
+                let info = sim.run(async { store.head("r").await }).unwrap();
+                assert!(
+                    info.wake_at.is_some() || info.status.has_ended(),
+                    "{at} {fate:?}: it sleeps through its mail: {info:?}"
+                );
+                match sim.run(graph.resume("r").checkpoint(&store).on(sim.runtime()).into_future()) {
+                    Err(error) if matches!(error.fault(), RunFault::Checkpoint(_)) => crashes += 1,
+                    outcome => break outcome,
+                }
+            };
+            assert_eq!(outcome.unwrap(), 42, "{at} {fate:?}");
+        }
+    }
+    assert!(crashes >= 6, "{crashes}");
 }
 
 #[test]

@@ -87,6 +87,16 @@ impl<S: Send + 'static> Engine<S> {
         fault
     }
 
+    /// Whether there is a letter for a node that waits: it has not taken it yet, and will. A run that said now that it waits would sleep on if it
+    /// died before, with its mail unread.
+    fn is_answered(&self) -> bool {
+        let Some(letters) = self.driver.shared.run().letters() else { return false };
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        let mut awaited =
+            below.chain([&self.root]).filter_map(|lane| lane.trail.as_ref()).map(|trail| trail.notes.lock().awaited());
+        awaited.any(|awaited| awaited.iter().any(|letter| letters.has(letter)))
+    }
+
     /// What the run waits for, if every line of control does nothing but wait.
     fn open_waits(&self) -> Option<Vec<OpenWait>> {
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
@@ -97,7 +107,7 @@ impl<S: Send + 'static> Engine<S> {
             let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
             open.extend(trail.notes.lock().open.iter().cloned());
         }
-        Some(open)
+        (!self.is_answered()).then_some(open)
     }
 
     /// Inside a subgraph: the node that it is knows whether all of it waits, and for what.

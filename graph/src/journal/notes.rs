@@ -74,6 +74,8 @@ pub(crate) struct Kept {
     pub(crate) is_started: bool,
     /// A wait is written down; until when, if it is a sleep.
     pub(crate) wait: Option<Option<Timestamp>>,
+    /// The letter that answers it.
+    pub(crate) letter: Option<String>,
     /// The result of the effect, or the answer.
     pub(crate) value: Option<Box<RawValue>>,
 }
@@ -138,6 +140,12 @@ impl Inner {
         let count = self.signals.entry(name.to_string()).or_default();
         *count += 1;
         *count
+    }
+
+    /// The letters that the open waits are for.
+    pub(crate) fn awaited(&self) -> Vec<String> {
+        let letter = |wait: &OpenWait| self.kept.get(&(Namespace::Wait, wait.key.clone()))?.letter.clone();
+        self.open.iter().filter_map(letter).collect()
     }
 
     pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {
