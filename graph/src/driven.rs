@@ -1,5 +1,7 @@
-//! A run within a scope: a scope of its own, in which one task drives the engine and a handle waits for the outcome.
+//! A run within a scope: a scope of its own, in which one task drives the engine, an actor is told things, and a handle waits for the outcome.
 
+use crate::control::desk::Desk;
+use crate::control::{CONTROL, Inbox, RunRef, control};
 use crate::engine::Outcome;
 use crate::error::RunError;
 use crate::stored_run::Drive;
@@ -13,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 /// The handle. Dropping it cancels the run.
 pub(crate) struct Elsewhere<S> {
     scope: Arc<Scope>,
+    control: Option<RunRef>,
     slot: Arc<Slot<S>>,
     /// The outcome is told after the run has left the tree.
     exited: Option<(Outcome<S>, Exited)>,
@@ -21,21 +24,28 @@ pub(crate) struct Elsewhere<S> {
 /// The task.
 struct Driven<S: Send + 'static> {
     engine: Option<Drive<S>>,
+    desk: Arc<Desk>,
     scope: Arc<Scope>,
     slot: Arc<Slot<S>>,
 }
 
 struct Slot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
 
-pub(crate) fn launch<S: Send + 'static>(scope: Arc<Scope>, engine: Drive<S>) -> Elsewhere<S> {
+pub(crate) fn launch<S: Send + 'static>(scope: Arc<Scope>, desk: Arc<Desk>, inbox: Inbox, engine: Drive<S>) -> Elsewhere<S> {
+    // It ends with the scope.
+    let control = scope.actor(CONTROL, control(Arc::clone(&desk), inbox)).ok().map(RunRef::new);
     let slot = Arc::new(Slot(Mutex::new((None, None))));
-    let driven = Driven { engine: Some(engine), scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
+    let driven = Driven { engine: Some(engine), desk, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
     // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
     drop(scope.task().named("driver").isolated().launch(driven).map_err(|error| error.into_future()));
-    Elsewhere { scope, slot, exited: None }
+    Elsewhere { scope, control, slot, exited: None }
 }
 
 impl<S: Send + 'static> Elsewhere<S> {
+    pub(crate) fn control(&self) -> Option<&RunRef> {
+        self.control.as_ref()
+    }
+
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if self.exited.is_none() {
             let mut slot = self.slot.lock();
@@ -66,6 +76,8 @@ impl<S> Slot<S> {
 
 impl<S: Send + 'static> Driven<S> {
     fn tell(&self, outcome: Outcome<S>) {
+        // If it never came so far: nobody need wait for it.
+        self.desk.open();
         let waker = {
             let mut slot = self.slot.lock();
             slot.0 = Some(outcome);

@@ -207,7 +207,7 @@ impl Scene {
         let Some(journal) = self.journal() else { return };
         let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
         (entry.parent, entry.attempt) = (self.token.sequence, self.attempt);
-        (entry.body, entry.take) = (body.bytes(), take.filter(|number| *number > 0));
+        (entry.body, entry.takes) = (body.bytes(), take.filter(|number| *number > 0).into_iter().collect());
         match journal.submit(entry) {
             Ok(sequence) => poll_fn(|cx| journal.poll_durable(sequence, cx)).await,
             Err(error) => self.fail(error).await,

@@ -1,6 +1,8 @@
 //! `Letters`: answers and signals for a run that no node has asked for yet. Nodes take them by name, the oldest first.
 
-use std::collections::VecDeque;
+use crate::control::TellError;
+use crate::store::INBOX_MAX;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -22,12 +24,15 @@ struct Inner {
     letters: VecDeque<Letter>,
     waiting: Vec<Waker>,
     refused: Vec<RefusedLetter>,
+    /// Of a run that is not stored: how many letters there were, and their dedup texts.
+    handed_over: u64,
+    dedups: HashSet<String>,
 }
 
 /// Something that was posted to a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
-    /// Its number in the inbox of the run; 0 for one that was handed over in memory.
+    /// Its number in the inbox of the run; 0 for one that a resume brought along.
     pub(crate) number: u64,
     pub(crate) name: String,
     pub(crate) payload: Vec<u8>,
@@ -53,6 +58,24 @@ impl Letters {
             std::mem::take(&mut inner.waiting)
         };
         waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Gives a run that is not stored a letter, as a store would: one with a dedup text that was there before is none, and there may be so many.
+    pub(crate) fn hand_over(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
+        let number = {
+            let mut inner = self.lock();
+            if dedup.as_ref().is_some_and(|dedup| inner.dedups.contains(dedup)) {
+                return Ok(());
+            }
+            if inner.letters.len().max(inner.dedups.len()) >= INBOX_MAX {
+                return Err(TellError::Full { limit: INBOX_MAX });
+            }
+            inner.dedups.extend(dedup);
+            inner.handed_over += 1;
+            inner.handed_over
+        };
+        self.add([Letter { number, name, payload }]);
+        Ok(())
     }
 
     /// The oldest letter of this name; if there is none, `waker` is woken when any comes.
@@ -85,7 +108,7 @@ impl Letters {
         std::mem::take(&mut self.lock().refused)
     }
 
-    /// A letter that was handed over in memory, and that nobody asked for.
+    /// A letter that a resume brought along, and that nobody asked for.
     pub(crate) fn unasked(&self) -> Option<String> {
         self.lock().letters.iter().find(|letter| letter.number == 0).map(|letter| letter.name.clone())
     }

@@ -49,11 +49,23 @@ impl Means {
             Ok(()) => self.open(plan, codec, changes, claim).await,
             Err(fault) => Err(fault),
         };
+        let opened = match opened {
+            Ok(opened) => self.with_mail(opened).await,
+            Err(fault) => Err(fault),
+        };
         match opened {
             Ok(_) => hold.keep(),
             Err(_) => hold.release().await,
         }
         opened
+    }
+
+    /// Before anything runs: it may have been told to pause, or to end.
+    async fn with_mail(&self, mut opened: Opened) -> Result<Opened, RunFault> {
+        let mail = opening::untaken(&*self.terms.store, &opened.info.id, opened.info.posted).await;
+        opened.mail = mail.map_err(|error| fault_of("", "inbox", error))?;
+        opened.journal.note_read(&opened.mail, opened.info.posted);
+        Ok(opened)
     }
 
     /// Begins the run `new` where the run `from` stands or stood. That one is only read.
@@ -158,10 +170,12 @@ impl Means {
     }
 }
 
-/// What was undone can only be gone on with from an earlier record.
+/// What was undone, or cancelled for good, can only be gone on with from an earlier record.
 fn check_open(info: &RunInfo, point: Point) -> Result<(), RunFault> {
     match info.status {
-        RunStatus::Compensated if point == Point::Head => Err(RunFault::Ended { run: info.id.clone(), status: info.status }),
+        RunStatus::Compensated | RunStatus::Cancelled if point == Point::Head => {
+            Err(RunFault::Ended { run: info.id.clone(), status: info.status })
+        }
         _ => Ok(()),
     }
 }

@@ -1,6 +1,8 @@
 //! `RunOptions`: a run before it starts. Awaiting it runs it, in the task that awaits, or within a scope.
 
 use crate::CompiledGraph;
+use crate::control::desk::Desk;
+use crate::control::{Inbox, RunRef, RunRemote};
 use crate::driven::{self, Elsewhere};
 use crate::engine::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
 use crate::error::{RunError, RunFault, StartError};
@@ -44,6 +46,15 @@ struct Anchors<'a> {
     timeout: Option<Duration>,
     token: Option<CancelToken>,
     scope: Option<&'a Scope>,
+}
+
+/// The beginning of a run that nobody drives yet.
+pub(crate) struct First<S> {
+    pub(crate) plan: Arc<Plan<S>>,
+    pub(crate) run: RunWide,
+    pub(crate) start: u32,
+    pub(crate) state: Option<S>,
+    pub(crate) stored: Option<Box<StoredOptions<S>>>,
 }
 
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
@@ -151,6 +162,17 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         RunStream::of(self)
     }
 
+    /// What a run that is left to others begins with, and where; with how it is stored, if it is.
+    pub(crate) fn into_first(self) -> Result<First<S>, RunError<S>> {
+        let run = RunWide { more: self.more.map_or_else(OnceLock::new, OnceLock::from), ..RunWide::default() };
+        let from = self.anchors.and_then(|anchors| anchors.from);
+        let anchors = Anchors { from, ..Anchors::default() };
+        match tie(&self.graph.plan, &run, anchors, true) {
+            Ok((start, _)) => Ok(First { plan: self.graph.plan, run, start, state: self.state, stored: self.stored }),
+            Err(fault) => Err(RunError::new(fault, self.state)),
+        }
+    }
+
     #[inline]
     fn start(mut self) -> RunFuture<S> {
         let plan = &self.graph.plan;
@@ -171,6 +193,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
                 Err(fault) => return RunFuture(Place::NotStarted(Some(RunError::new(fault, self.state)))),
             }
         }
+        let scope = scope.map(|scope| (scope, told_at(&run, self.stored.as_deref())));
         let shared = Shared::of_run(Arc::clone(&plan.names), run);
         let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, ledger: None };
         let state = match (self.stored, self.state) {
@@ -178,15 +201,15 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             (stored, state) => {
                 let drive = Drive::opening(self.graph.plan, shared, setup, state, stored);
                 return RunFuture(match scope {
-                    Some(scope) => Place::Elsewhere(driven::launch(scope, drive)),
+                    Some((scope, (desk, inbox))) => Place::Elsewhere(driven::launch(scope, desk, inbox, drive)),
                     None => Place::Stored(Box::new(drive)),
                 });
             }
         };
         // Two ways and not one `match`, so that the usual engine is built where it will lie.
-        if let Some(scope) = scope {
+        if let Some((scope, (desk, inbox))) = scope {
             let drive = Drive::Running(Box::new(Engine::new(self.graph.plan, shared, setup, state)));
-            return RunFuture(Place::Elsewhere(driven::launch(scope, drive)));
+            return RunFuture(Place::Elsewhere(driven::launch(scope, desk, inbox, drive)));
         }
         RunFuture(Place::Here(Engine::new(self.graph.plan, shared, setup, state)))
     }
@@ -226,6 +249,16 @@ fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>, is_stored: bool) 
     token.into_iter().for_each(|token| drop(run.token.set(token)));
     scope.iter().for_each(|scope| drop(run.more().scope.set(Arc::clone(scope))));
     Ok((start, scope))
+}
+
+/// Where a run that stands in the tree is told things.
+fn told_at<S>(run: &RunWide, stored: Option<&StoredOptions<S>>) -> (Arc<Desk>, Inbox) {
+    let (desk, letters) = (run.more().desk.get_or_init(Arc::default), run.more().letters.get_or_init(Arc::default));
+    let inbox = match stored {
+        Some(stored) => Inbox::Stored(RunRemote::of(stored.store(), run.id().into())),
+        None => Inbox::InMemory(Arc::clone(letters)),
+    };
+    (Arc::clone(desk), inbox)
 }
 
 impl<S> Plan<S> {
@@ -283,6 +316,16 @@ enum Place<S> {
 }
 
 impl<S> Unpin for RunFuture<S> {}
+
+impl<S: Send + 'static> RunFuture<S> {
+    /// The run as something to be told, if it stands in a scope.
+    pub fn control(&self) -> Option<&RunRef> {
+        match &self.0 {
+            Place::Elsewhere(elsewhere) => elsewhere.control(),
+            _ => None,
+        }
+    }
+}
 
 impl<S: Send + 'static> Future for RunFuture<S> {
     type Output = Outcome<S>;

@@ -4,6 +4,7 @@
 //! without an atomic read-modify-write unless nodes of the graph run on several threads: all else that runs is polled by one
 //! task.
 
+use crate::control::desk::Desk;
 use crate::error::RunFault;
 use crate::events::{Emission, Visit};
 use crate::journal::Journal;
@@ -47,7 +48,9 @@ pub(crate) struct More {
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
     /// What was posted to the run; there if it is stored, or stands in a scope.
-    pub(crate) letters: OnceLock<Letters>,
+    pub(crate) letters: OnceLock<Arc<Letters>>,
+    /// Where it is told things as a whole; there if it is stored, or stands in a scope.
+    pub(crate) desk: OnceLock<Arc<Desk>>,
     /// Nodes that asked for something impossible, and why they fail.
     broken: Mutex<Vec<(TokenId, BoxError)>>,
     /// The log of a run that is stored.
@@ -112,7 +115,16 @@ impl RunWide {
     }
 
     pub(crate) fn letters(&self) -> Option<&Letters> {
-        self.more.get()?.letters.get()
+        self.more.get()?.letters.get().map(|letters| &**letters)
+    }
+
+    pub(crate) fn desk(&self) -> Option<&Arc<Desk>> {
+        self.more.get()?.desk.get()
+    }
+
+    /// Whether no further node may start for now.
+    pub(crate) fn is_held(&self) -> bool {
+        self.desk().is_some_and(|desk| desk.is_held())
     }
 
     /// Lets a node fail that stays pending.

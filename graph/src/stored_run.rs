@@ -1,6 +1,7 @@
 //! A run that is kept in a store: its options, and how it is opened before its engine runs.
 
 use crate::checkpoint_error::{CheckpointError, StoredFault, fault_of};
+use crate::control::RunRemote;
 use crate::engine::ledger::Ledger;
 use crate::engine::{Engine, Outcome, Setup};
 use crate::error::{RunError, RunFault};
@@ -8,12 +9,12 @@ use crate::journal::codec::Codec;
 use crate::journal::opening::{self, Opened};
 use crate::journal::scribe::Scribe;
 use crate::journal::{Entry, Terms};
-use crate::letters::{Letter, Letters};
+use crate::letters::Letter;
 use crate::migrate::Migrations;
 use crate::plan::Plan;
 use crate::reopen::Means;
 use crate::resume::Changes;
-use crate::run::RunOptions;
+use crate::run::{First, RunOptions};
 use crate::shared::Shared;
 use crate::store::{BODY_BYTES_MAX, GraphVersion, Kind, Place, Prune, RunInfo, RunStatus, Store, StoreError};
 use pleach_core::{BoxFuture, Cancelled, Cause, Runtime};
@@ -72,6 +73,12 @@ impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
     }
 }
 
+impl<S> StoredOptions<S> {
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.terms.store)
+    }
+}
+
 impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// Keeps the run in this store: each step is durable before the next begins, and the run can be [resumed](crate::CompiledGraph::resume)
     /// after a crash. A run with this id that is there already is [`Exists`](RunFault::Exists).
@@ -85,6 +92,15 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
             Origin::New { attaches } => *attaches = true,
             Origin::Stored { .. } | Origin::Forked { .. } => {}
         })
+    }
+
+    /// Leaves the run to whoever claims it: here or elsewhere. It is durable once this returns.
+    ///
+    /// What is said here of how it runs (limits, hooks, extensions) is for whoever drives it to say.
+    pub async fn enqueue(self) -> Result<RunRemote, RunError<S>> {
+        // What others need of it is taken now: a scope that it was given is not part of that.
+        let first = self.into_first();
+        enqueue(first?).await
     }
 
     /// How long the run stays with a driver that is not heard of, before another may claim it; 30 seconds unless told.
@@ -209,7 +225,7 @@ async fn open<S: Send + 'static>(
     let StoredOptions { terms, codec, schema, origin, migrations, ended_kept, changes, answers } = stored;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
     if let (Some(state), Origin::New { attaches }) = (state, &origin) {
-        let (first, state) = first_entry(&plan, &setup, &codec, state)?;
+        let (first, state) = first_entry(&plan, setup.start, &codec, state)?;
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(opening::owner(&runtime)));
         match opening::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner).await {
             Ok(opened) => {
@@ -232,23 +248,44 @@ async fn open<S: Send + 'static>(
         Origin::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,
         Origin::Forked { from } => means.fork(&plan, codec, changes, &from, run).await,
     };
-    let opened = opened.map_err(|fault| RunError::new(fault, None))?;
+    let mut opened = opened.map_err(|fault| RunError::new(fault, None))?;
     let (info, failed_at) = (opened.info.clone(), opened.failed_at);
     let answers = answers.into_iter().filter_map(|(name, payload)| Some(Letter { number: 0, name, payload: payload.ok()? }));
-    shared.run().more().letters.get_or_init(Letters::default).add(answers);
-    resume(begin(plan, shared, setup, codec, opened, None), &info, failed_at)
+    shared.run().more().letters.get_or_init(Arc::default).add(answers);
+    let mail = std::mem::take(&mut opened.mail);
+    let mut engine = begin(plan, shared, setup, codec, opened, None);
+    engine.deliver(mail)?;
+    resume(engine, &info, failed_at)
+}
+
+/// Makes a run for whoever claims it.
+pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRemote, RunError<S>> {
+    let First { plan, run, start, state, stored } = first;
+    let (Some(stored), Some(state)) = (stored, state) else {
+        let why = "the run has no store: give it one by `checkpoint`, and others can claim it there";
+        return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new("", "create", why)), None));
+    };
+    let runtime = match run.runtime() {
+        Ok(runtime) => Arc::clone(runtime),
+        Err(fault) => return Err(RunError::new(fault, Some(state))),
+    };
+    let (entry, state) = first_entry(&plan, start, &stored.codec, state)?;
+    let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
+    let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.schema });
+    match opening::create(stored.terms, runtime, Arc::clone(&id), graph, entry, None).await {
+        Ok(_) => Ok(RunRemote::of(store, id)),
+        Err(StoreError::Exists { .. }) if matches!(stored.origin, Origin::New { attaches: true }) => {
+            Ok(RunRemote::of(store, id))
+        }
+        Err(error) => Err(RunError::new(fault_of("", "create", error), Some(state))),
+    }
 }
 
 /// The first record of a run.
-fn first_entry<S: Send + 'static>(
-    plan: &Plan<S>,
-    setup: &Setup<S>,
-    codec: &Codec<S>,
-    state: S,
-) -> Result<(Entry, S), RunError<S>> {
+fn first_entry<S: Send + 'static>(plan: &Plan<S>, start: u32, codec: &Codec<S>, state: S) -> Result<(Entry, S), RunError<S>> {
     match pleach_core::catch_panic(|| codec.body(&state, None)) {
         Ok(Ok(body)) => {
-            let next = Some(Place::Node(plan.shape.id(setup.start)));
+            let next = Some(Place::Node(plan.shape.id(start)));
             Ok((Entry { next, body, ..Entry::new(Kind::Start, Vec::new(), "") }, state))
         }
         Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new("", "encode", error)), Some(state))),
@@ -280,7 +317,8 @@ fn begin<S: Send + 'static>(
 ) -> Engine<S> {
     let Opened { journal, lease_ends, info, .. } = opened;
     drop(shared.run().more().journal.set(Arc::clone(&journal)));
-    shared.run().more().letters.get_or_init(Letters::default);
+    shared.run().more().letters.get_or_init(Arc::default);
+    shared.run().more().desk.get_or_init(Arc::default).open();
     shared.run().visits.store(journal.visits(), Relaxed);
     let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
     let scribe = Scribe::new(journal, lease_ends, info.posted);

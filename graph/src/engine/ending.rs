@@ -68,12 +68,21 @@ impl<S: Send + 'static> Engine<S> {
     /// Writes down that the run failed, unless it was merely cut short and can be gone on with as it is.
     fn end_stored(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
         let journal = self.scribe.as_ref().map(|scribe| Arc::clone(scribe.journal()));
-        let Some(journal) = journal.filter(|_| !error.fault().leaves_run_open()) else { return self.let_go(Err(error)) };
+        let is_cancelled = self.is_cancelled_for_good();
+        let ends = is_cancelled || !error.fault().leaves_run_open();
+        let Some(journal) = journal.filter(|_| ends) else { return self.let_go(Err(error)) };
         let is_undone = journal.undo() > 0 && !error.fault().ends_run();
         let fault = StoredFault::of(error.fault());
         let mut entry = Entry::new(Kind::End, Vec::new(), fault.node());
-        entry.status = Some(if is_undone { RunStatus::Running } else { RunStatus::Failed });
+        entry.status = Some(match is_cancelled {
+            true => RunStatus::Cancelled,
+            false if is_undone => RunStatus::Running,
+            false => RunStatus::Failed,
+        });
         entry.body = fault.bytes();
+        if is_cancelled {
+            entry.takes = self.scribe.as_mut().map(|scribe| std::mem::take(&mut scribe.pauses)).unwrap_or_default();
+        }
         match journal.submit(entry) {
             Ok(sequence) => {
                 self.stage = Some(Box::new(Stage::WritingEnd { sequence, error: Some(error), is_undone }));

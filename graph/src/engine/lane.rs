@@ -139,6 +139,11 @@ impl<S: Send + 'static> Lane<S> {
         self.is_executing() && self.trail.as_ref().is_some_and(|trail| trail.notes.is_parked())
     }
 
+    /// Whether it may be held: before a node, or before another attempt at it.
+    pub(super) fn is_before_attempt(&self) -> bool {
+        matches!(self.phase, Phase::Start | Phase::Attempt)
+    }
+
     pub(super) fn is_executing(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
     }

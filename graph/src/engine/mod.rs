@@ -14,6 +14,7 @@ mod ending;
 mod forks;
 mod lane;
 pub(crate) mod ledger;
+mod orders;
 mod restore;
 mod spawned;
 mod sprint;
@@ -101,7 +102,9 @@ impl<S: Send + 'static> Engine<S> {
     fn with(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: Option<S>, sequence: u64) -> Self {
         let root = Lane::new(setup.start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End);
         let Setup { hooks, keep, ledger, .. } = setup;
-        let is_watched = hooks.is_some() || keep.is_some() || ledger.is_some() || shared.is_subgraph();
+        // A run that can be told things can be held before any node, and asked what its nodes wait for.
+        let is_told = shared.run().desk().is_some();
+        let is_watched = hooks.is_some() || keep.is_some() || ledger.is_some() || is_told || shared.is_subgraph();
         let driver = Driver { shared: Arc::new(shared), hooks, keep, ledger, is_watched, share: 0 };
         Self {
             plan,
@@ -122,6 +125,9 @@ impl<S: Send + 'static> Engine<S> {
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
         {
             return Poll::Ready(Err(self.cut_off(cause)));
+        }
+        if let Some(error) = self.follow_orders(cx) {
+            return Poll::Ready(Err(error));
         }
         self.driver.share = self.steps_per_poll;
         loop {

@@ -72,6 +72,9 @@ impl<S: Send + 'static> Driver<S> {
                     if self.share == 0 {
                         return Turn::Spent;
                     }
+                    if self.is_held(cx) {
+                        return Turn::Waits;
+                    }
                     if self.is_plain(stop, lane) {
                         match self.sprint(plan, lane, cx) {
                             Some(turn) => return turn,
@@ -88,6 +91,9 @@ impl<S: Send + 'static> Driver<S> {
                     if lane.attempt > 1 {
                         if self.share == 0 {
                             return Turn::Spent;
+                        }
+                        if self.is_held(cx) {
+                            return Turn::Waits;
                         }
                         self.share -= 1;
                         if let Err(error) = self.check_cancel(lane) {
@@ -149,6 +155,11 @@ impl<S: Send + 'static> Driver<S> {
         lane.attempt = 1;
         self.share -= 1;
         Ok(())
+    }
+
+    /// Whether no node may start for now; the lane is woken when one may.
+    fn is_held(&self, cx: &Context<'_>) -> bool {
+        self.shared.run().desk().is_some_and(|desk| desk.holds(cx.waker()))
     }
 
     fn check_cancel(&self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {

@@ -5,6 +5,7 @@ use super::lane::Phase;
 use super::undo_stored::UndoingStored;
 use super::{Engine, Outcome};
 use crate::checkpoint_error::fault_of;
+use crate::control::Command;
 use crate::error::{RunError, RunFault};
 use crate::events::RunEvent;
 use crate::journal::notes::OpenWait;
@@ -26,15 +27,19 @@ impl<S: Send + 'static> Engine<S> {
             return Poll::Pending;
         }
         let open = self.open_waits();
+        let is_held = self.driver.shared.run().is_held();
         let standing = match &open {
             None => Standing::Busy,
+            Some(_) if is_held => Standing::Parked(Wake::OnPost),
             Some(open) => Standing::Parked(open.iter().filter_map(|wait| wait.due).min().map_or(Wake::OnPost, Wake::At)),
         };
         let Some(scribe) = &mut self.scribe else { return Poll::Pending };
         match scribe.poll(cx, standing) {
             Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
             Poll::Pending => match open {
-                Some(open) if scribe.is_idle() && open.iter().all(|wait| wait.due.is_none()) => self.pause(open, cx),
+                Some(open) if scribe.is_idle() && (is_held || open.iter().all(|wait| wait.due.is_none())) => {
+                    self.pause(open, cx)
+                }
                 _ => Poll::Pending,
             },
         }
@@ -47,7 +52,7 @@ impl<S: Send + 'static> Engine<S> {
                     sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
                 }
             }
-            Said::Mail(mail) => return self.deliver(mail).err(),
+            Said::Mail(mail) => return self.deliver(mail).err().or_else(|| self.cancelled_for_good()),
             Said::Lost(error) => {
                 if let Some(hooks) = &self.driver.hooks {
                     hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
@@ -62,19 +67,22 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Nodes find what was posted. What was damaged on its way is an error, and not lost.
-    fn deliver(&mut self, mail: Vec<Mail>) -> Result<(), RunError<S>> {
-        let run = self.driver.shared.run();
-        let Some(letters) = run.letters() else { return Ok(()) };
+    pub(crate) fn deliver(&mut self, mail: Vec<Mail>) -> Result<(), RunError<S>> {
         for Mail { number, post, .. } in mail {
+            let run = self.driver.shared.run();
             let name = post.name.clone();
             let payload = post.open(run.id()).map_err(|error| RunError::new(fault_of("", "inbox", error), None))?;
-            letters.add([Letter { number, name, payload }]);
+            if let Some(command) = Command::parse(&name, &payload) {
+                self.obey(number, command)?;
+            } else if let Some(letters) = run.letters() {
+                letters.add([Letter { number, name, payload }]);
+            }
         }
         Ok(())
     }
 
     /// Tells of answers that were no answers. One that came with this resume ends it.
-    fn tell_refused(&mut self) -> Option<RunFault> {
+    pub(super) fn tell_refused(&mut self) -> Option<RunFault> {
         let mut fault = None;
         for RefusedLetter { number, name, why } in self.driver.shared.run().letters()?.take_refused() {
             if number == 0 {
@@ -103,7 +111,11 @@ impl<S: Send + 'static> Engine<S> {
         let mut lanes = below.chain([&self.root]).filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
         lanes.peek()?;
         let mut open = Vec::new();
+        let is_held = self.driver.shared.run().is_held();
         for lane in lanes {
+            if is_held && lane.is_before_attempt() {
+                continue;
+            }
             let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
             open.extend(trail.notes.lock().open.iter().cloned());
         }

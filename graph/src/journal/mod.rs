@@ -85,7 +85,7 @@ struct State {
 #[derive(Default)]
 struct Batch {
     /// Each with the mail that is taken with it.
-    rows: VecDeque<(Row, Option<u64>)>,
+    rows: VecDeque<(Row, Vec<u64>)>,
     /// The status once all of it is written.
     status: Option<RunStatus>,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Entry {
     /// The status from now on.
     pub(crate) status: Option<RunStatus>,
     /// Mail that is taken with it.
-    pub(crate) take: Option<u64>,
+    pub(crate) takes: Vec<u64>,
 }
 
 impl Entry {
@@ -122,7 +122,7 @@ impl Entry {
             body: Vec::new(),
             undo: None,
             status: None,
-            take: None,
+            takes: Vec::new(),
         }
     }
 }
@@ -149,16 +149,16 @@ impl Journal {
     }
 
     /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
-    pub(crate) fn submit(&self, entry: Entry) -> Result<u64, StoreError> {
+    pub(crate) fn submit(&self, mut entry: Entry) -> Result<u64, StoreError> {
         let sequence = {
             let mut state = self.lock();
             if state.is_lost {
                 state.head += 1;
                 return Ok(state.head);
             }
-            let take = entry.take;
+            let takes = std::mem::take(&mut entry.takes);
             let (sequence, row) = self.seal(&mut state, entry, None)?;
-            state.next.rows.push_back((row, take));
+            state.next.rows.push_back((row, takes));
             sequence
         };
         self.wake_driver();

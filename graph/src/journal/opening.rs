@@ -8,8 +8,8 @@ use super::frontier::Frontier;
 use super::pruning::Undos;
 use super::{Batch, Entry, Journal, State, Terms};
 use crate::store::{
-    Claim, GraphVersion, Header, Kind, Lease, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo, RunStatus,
-    Store, StoreError, Wake, Wanted,
+    Claim, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
+    RunStatus, Store, StoreError, Wake, Wanted,
 };
 use pleach_core::{Instant, Runtime};
 use std::collections::{HashMap, VecDeque};
@@ -26,6 +26,8 @@ pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
     pub(crate) lease_ends: Instant,
     pub(crate) info: RunInfo,
+    /// What was posted to it and not taken.
+    pub(crate) mail: Vec<Mail>,
     /// The record of its failure, if it is being undone.
     pub(crate) failed_at: Option<u64>,
 }
@@ -82,7 +84,7 @@ pub(super) async fn create_with(
     let Claim { run: info, now } = journal.terms.store.create(new, rows).await?;
     let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(head), ..journal };
     let lease_ends = asked_at + journal.terms.lease;
-    Ok(Opened { journal: Arc::new(journal), lease_ends, info, failed_at: None })
+    Ok(Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None })
 }
 
 /// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
@@ -155,7 +157,19 @@ pub(super) fn hold(
         state: Mutex::new(state),
         terms,
     };
-    Opened { journal: Arc::new(journal), lease_ends, info, failed_at: None }
+    Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None }
+}
+
+/// What was posted to a run and not taken, up to the number `posted` at least.
+pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result<Vec<Mail>, StoreError> {
+    let (mut mail, mut read) = (Vec::new(), 0);
+    while read < posted {
+        let some = store.inbox(run, read).await?;
+        let Some(last) = some.last() else { break };
+        read = last.number;
+        mail.extend(some);
+    }
+    Ok(mail)
 }
 
 /// Where a run stood after the record `at`.

@@ -14,7 +14,7 @@ const LEASE_PARTS: u32 = 4;
 /// How much one commit holds. What is more waits for the next, so that a wide fan-out is no obstacle to others that use the store.
 const COMMIT_ROWS_MAX: usize = 1_000;
 const COMMIT_BYTES_MAX: usize = 16 << 20;
-/// How often the inbox is looked into while a run waits, whether or not the store said anything.
+/// How often the inbox is looked into, whether or not the store said anything.
 const INBOX_EVERY: Duration = Duration::from_secs(1);
 /// How long a run that ends waits for the store to let it go.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
@@ -29,6 +29,10 @@ pub(crate) struct Scribe {
     inbox: Inbox,
     pruner: Pruner,
     is_released: bool,
+    /// The numbers of the mail by which the run was told to pause. It is taken with the word to go on.
+    pub(crate) pauses: Vec<u64>,
+    /// The run was told to end for good, and why.
+    pub(crate) is_cancelled: Option<String>,
 }
 
 /// Keeps the lease of a run.
@@ -44,7 +48,11 @@ struct Keeper {
 struct Inbox {
     /// The highest number there is, as far as is known.
     posted: u64,
+    /// When the store last said so.
+    heard_at: Option<Instant>,
     reading: Option<Asked<Vec<Mail>>>,
+    /// The store did not answer the last time, and is asked again when it is time.
+    is_unanswered: bool,
     timer: Option<BoxFuture<'static, ()>>,
     nudged: Option<BoxFuture<'static, ()>>,
 }
@@ -85,6 +93,8 @@ impl Scribe {
             inbox: Inbox { posted, ..Inbox::default() },
             pruner: Pruner::default(),
             is_released: false,
+            pauses: Vec::new(),
+            is_cancelled: None,
         }
     }
 
@@ -103,7 +113,8 @@ impl Scribe {
             return match std::task::ready!(commit.as_mut().poll(cx)) {
                 Ok(Committed { posted }) => {
                     self.commit = None;
-                    self.inbox.posted = self.inbox.posted.max(posted);
+                    self.expect_mail(posted);
+                    self.inbox.heard_at = Some(self.journal.runtime().now());
                     Poll::Ready(Said::Durable(self.acknowledge(last)))
                 }
                 Err(error) => {
@@ -122,6 +133,11 @@ impl Scribe {
             };
         }
         Poll::Pending
+    }
+
+    /// Somebody says that there is mail of this number.
+    pub(crate) fn expect_mail(&mut self, posted: u64) {
+        self.inbox.posted = self.inbox.posted.max(posted);
     }
 
     /// Whether nothing is to be written, and all mail was read.
@@ -291,8 +307,14 @@ impl Inbox {
                 self.reading = None;
                 let mail = match read {
                     Ok(mail) => mail,
+                    // As long as the lease can be renewed, this can wait.
+                    Err(StoreError::Unavailable(_)) => {
+                        self.is_unanswered = true;
+                        continue;
+                    }
                     Err(error) => return Poll::Ready(Err(error)),
                 };
+                self.is_unanswered = false;
                 self.posted = self.posted.max(journal.note_read(&mail, self.posted));
                 if !mail.is_empty() {
                     return Poll::Ready(Ok(mail));
@@ -300,7 +322,7 @@ impl Inbox {
                 continue;
             }
             let seen = journal.lock().seen;
-            if self.posted > seen || self.is_time_to_look(journal, cx, standing) {
+            if (self.posted > seen && !self.is_unanswered) || self.is_time_to_look(journal, cx, standing) {
                 let journal = Arc::clone(journal);
                 self.reading = Some(Box::pin(async move { journal.terms.store.inbox(&journal.run, seen).await }));
                 continue;
@@ -309,21 +331,29 @@ impl Inbox {
         }
     }
 
-    /// While everything waits, mail is what it waits for.
+    /// Now and then; and while everything waits, mail is what it waits for.
     fn is_time_to_look(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>, standing: Standing) -> bool {
-        if standing == Standing::Busy {
-            (self.timer, self.nudged) = (None, None);
-            return false;
-        }
         let runtime = journal.runtime();
-        let timer = self.timer.get_or_insert_with(|| runtime.sleep_until(runtime.now() + INBOX_EVERY));
-        let store = Arc::clone(&journal.terms.store);
-        let nudged = self.nudged.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
-        let is_time = timer.as_mut().poll(cx).is_ready() | nudged.as_mut().poll(cx).is_ready();
-        if is_time {
-            (self.timer, self.nudged) = (None, None);
+        let mut is_time = false;
+        if standing == Standing::Busy {
+            self.nudged = None;
+        } else {
+            let store = Arc::clone(&journal.terms.store);
+            let nudged = self.nudged.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
+            is_time = nudged.as_mut().poll(cx).is_ready();
         }
-        is_time
+        while !is_time {
+            let timer = self.timer.get_or_insert_with(|| runtime.sleep_until(runtime.now() + INBOX_EVERY));
+            if timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            // Every commit is answered with what there is in the inbox.
+            let due = self.heard_at.map(|heard_at| heard_at + INBOX_EVERY).filter(|due| *due > runtime.now());
+            self.timer = due.map(|due| runtime.sleep_until(due));
+            is_time = due.is_none();
+        }
+        (self.timer, self.nudged) = (None, None);
+        true
     }
 }
 
@@ -331,12 +361,12 @@ impl Batch {
     /// As many rows as one commit may have, and the mail that is taken with them.
     fn some(&mut self) -> (Vec<Row>, Vec<u64>) {
         let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while let Some((row, take)) =
+        while let Some((row, taken)) =
             self.rows.pop_front_if(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
         {
             bytes += row.size();
             rows.push(row);
-            takes.extend(take);
+            takes.extend(taken);
             if rows.len() == COMMIT_ROWS_MAX {
                 break;
             }
@@ -347,7 +377,7 @@ impl Batch {
 
 impl Journal {
     /// Up to which number mail was read.
-    fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
+    pub(crate) fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
         let mut state = self.lock();
         let last = mail.last().map_or(posted, |last| last.number);
         state.seen = state.seen.max(last);

@@ -1,0 +1,136 @@
+//! `Desk`: where the engine of a run finds what the run was told, and whether it is held. It is shared by the engine, its nodes and the actor beside it.
+
+use super::Command;
+use super::remote::TellError;
+use super::view::RunView;
+use pleach_core::Reply;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+#[derive(Default)]
+pub(crate) struct Desk {
+    /// No further node may start.
+    is_held: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What a run that is not stored was told.
+    commands: Vec<Command>,
+    questions: Vec<Question>,
+    /// The highest number of mail that somebody says is in the store.
+    posted: u64,
+    /// The task of the run.
+    driver: Option<Waker>,
+    /// The lanes that are held.
+    held: Vec<Waker>,
+    /// The run is there to be told things, or is over.
+    is_open: bool,
+    opening: Option<Waker>,
+}
+
+/// Where does the run stand?
+pub(crate) type Question = Reply<Result<RunView, TellError>>;
+
+/// What the engine finds on its desk.
+#[derive(Default)]
+pub(crate) struct News {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) questions: Vec<Question>,
+    pub(crate) posted: u64,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, change: impl FnOnce(&mut State)) {
+        let driver = {
+            let mut state = self.lock();
+            change(&mut state);
+            state.driver.clone()
+        };
+        driver.into_iter().for_each(Waker::wake);
+    }
+
+    /// From now on the run is in its store, or will never be.
+    pub(crate) fn open(&self) {
+        let opening = {
+            let mut state = self.lock();
+            state.is_open = true;
+            state.opening.take()
+        };
+        opening.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until a stored run is there. The actor beside it is the only one that does.
+    pub(super) async fn opened(&self) {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.is_open {
+                return Poll::Ready(());
+            }
+            state.opening = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Tells a run that is not stored.
+    pub(super) fn tell(&self, command: Command) {
+        self.add(|state| state.commands.push(command));
+    }
+
+    /// Asks a run that is not stored.
+    pub(super) fn ask(&self, question: Question) {
+        self.add(|state| state.questions.push(question));
+    }
+
+    /// There is mail of this number in the store.
+    pub(super) fn point_to(&self, posted: u64) {
+        self.add(|state| state.posted = state.posted.max(posted));
+    }
+
+    /// Takes what has come; `driver` is woken by what comes later.
+    pub(crate) fn take(&self, driver: &Waker) -> News {
+        let mut state = self.lock();
+        match &mut state.driver {
+            Some(known) => known.clone_from(driver),
+            none => *none = Some(driver.clone()),
+        }
+        let (commands, questions) = (std::mem::take(&mut state.commands), std::mem::take(&mut state.questions));
+        News { commands, questions, posted: state.posted }
+    }
+
+    /// Lets no further node start.
+    pub(crate) fn hold(&self) {
+        self.is_held.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets nodes start again.
+    pub(crate) fn go_on(&self) {
+        self.is_held.store(false, Ordering::Relaxed);
+        let held = std::mem::take(&mut self.lock().held);
+        held.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
+    }
+
+    /// Whether a lane may not start its node. It is woken when it may.
+    pub(crate) fn holds(&self, lane: &Waker) -> bool {
+        if !self.is_held() {
+            return false;
+        }
+        let mut state = self.lock();
+        if !state.held.iter().any(|known| known.will_wake(lane)) {
+            state.held.push(lane.clone());
+        }
+        true
+    }
+}

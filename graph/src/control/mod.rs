@@ -1,0 +1,61 @@
+//! How a run is told things while it goes on: paused, resumed, cancelled, signalled, answered, and asked where it stands.
+//!
+//! A run that is stored is told through the inbox that its store keeps for it, from any process: [`RunRemote`]. What was accepted is durable and
+//! taken once. A run that stands in the tree can be told there, too: [`RunRef`], an actor beside its driver, which posts to the store for a run
+//! that has one, and hands things over in memory for one that has not. Either way they come to the run's `Desk`, where its engine finds them.
+//!
+//! ```text
+//!   RunRef ── RunMessage ──► control (actor) ──► store's inbox ──► scribe ─► mail ─► engine: commands
+//!   RunRemote ───────────────────────────────►       ▲                         └───► nodes: signals, answers
+//!                            control ─► Desk ────────┴ (not stored) ───────────────► engine and nodes
+//! ```
+
+pub(crate) mod desk;
+mod remote;
+mod run_ref;
+mod view;
+
+pub use remote::{RunRemote, TellError};
+pub(crate) use run_ref::{CONTROL, Inbox, control};
+pub use run_ref::{RunMessage, RunRef};
+pub use view::{RunView, TokenView, WaitView};
+
+/// What the names of messages to a run begin with.
+pub(crate) const SIGNAL: &str = "signal/";
+pub(crate) const ANSWER: &str = "answer/";
+pub(crate) const COMMAND: &str = "command/";
+
+/// What a run is told as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Pause,
+    Resume,
+    Cancel(String),
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Pause => "command/pause",
+            Self::Resume => "command/resume",
+            Self::Cancel(_) => "command/cancel",
+        }
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        match self {
+            Self::Pause | Self::Resume => b"null".to_vec(),
+            Self::Cancel(why) => serde_json::to_vec(why).expect("a text has a form as JSON"),
+        }
+    }
+
+    /// The command that a message is, if it is one that is known here.
+    pub(crate) fn parse(name: &str, payload: &[u8]) -> Option<Self> {
+        match name.strip_prefix(COMMAND)? {
+            "pause" => Some(Self::Pause),
+            "resume" => Some(Self::Resume),
+            "cancel" => Some(Self::Cancel(serde_json::from_slice(payload).unwrap_or_default())),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a run is told as a whole while it goes on: to pause, to go on, to end for good; and where it stands, if somebody asks.
+//!
+//! A stored run finds its commands in its mail. The one to pause stays in the inbox as long as it holds, so that whoever claims the run meanwhile
+//! finds it paused; it is taken with the one to go on. A run that is not stored finds them on its desk.
+
+use super::Engine;
+use super::lane::{Lane, Phase};
+use crate::checkpoint_error::fault_of;
+use crate::control::desk::News;
+use crate::control::{Command, RunView, TokenView, WaitView};
+use crate::error::RunError;
+use crate::journal::Entry;
+use crate::store::{Kind, Place, RunStatus};
+use pleach_core::Cause;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Context;
+
+impl<S: Send + 'static> Engine<S> {
+    /// At the beginning of a poll: does what it was told. Why the run has ended, if that was to end.
+    pub(super) fn follow_orders(&mut self, cx: &Context<'_>) -> Option<RunError<S>> {
+        if self.driver.shared.is_subgraph() {
+            return None;
+        }
+        let desk = Arc::clone(self.driver.shared.run().desk()?);
+        let News { commands, questions, posted } = desk.take(cx.waker());
+        for command in commands {
+            match command {
+                Command::Pause => desk.hold(),
+                Command::Resume => desk.go_on(),
+                Command::Cancel(why) => return Some(self.cut_off(cause(&why))),
+            }
+        }
+        if !questions.is_empty() {
+            let view = self.view();
+            questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
+        }
+        match &mut self.scribe {
+            Some(scribe) => scribe.expect_mail(posted),
+            // Nobody resumed it with what was refused: it is told, and the node waits on.
+            None => drop(self.tell_refused()),
+        }
+        self.cancelled_for_good()
+    }
+
+    /// Does what a stored run was told by the mail of this number.
+    pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
+        let (Some(scribe), Some(desk)) = (&mut self.scribe, self.driver.shared.run().desk()) else { return Ok(()) };
+        match command {
+            Command::Pause => {
+                scribe.pauses.push(number);
+                desk.hold();
+            }
+            Command::Resume => {
+                let mut entry = Entry::new(Kind::Wake, Vec::new(), "");
+                entry.takes = std::mem::take(&mut scribe.pauses);
+                entry.takes.push(number);
+                let written = scribe.journal().submit(entry);
+                written.map_err(|error| RunError::new(fault_of("", "commit", error), None))?;
+                desk.go_on();
+            }
+            Command::Cancel(why) => {
+                scribe.pauses.push(number);
+                scribe.is_cancelled.get_or_insert(why);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_cancelled_for_good(&self) -> bool {
+        self.scribe.as_ref().is_some_and(|scribe| scribe.is_cancelled.is_some())
+    }
+
+    /// Ends a stored run that was told to end.
+    pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
+        let why = self.scribe.as_ref()?.is_cancelled.clone()?;
+        Some(self.cut_off(cause(&why)))
+    }
+
+    /// Where a run stands that is not stored.
+    fn view(&self) -> RunView {
+        let run = self.driver.shared.run();
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        RunView {
+            run: run.id().to_string(),
+            graph: self.plan.name.clone(),
+            status: RunStatus::Running,
+            is_paused: run.is_held(),
+            visits: run.visits.load(Relaxed),
+            tokens: [&self.root].into_iter().chain(below).map(|lane| self.token_view(lane)).collect(),
+        }
+    }
+
+    fn token_view(&self, lane: &Lane<S>) -> TokenView {
+        let node = self.driver.shared.name(lane.at).to_string();
+        let waits = lane.trail.as_ref().filter(|_| lane.is_executing()).map(|trail| trail.notes.lock().open.clone());
+        let view = |wait: crate::journal::notes::OpenWait| WaitView { key: wait.key, question: None, due: wait.due };
+        TokenView {
+            at: if matches!(lane.phase, Phase::Forked(_)) { Place::Fork(node) } else { Place::Node(node) },
+            branch: lane.path.forks(),
+            state: None,
+            waits: waits.into_iter().flatten().map(view).collect(),
+        }
+    }
+}
+
+fn cause(why: &str) -> Cause {
+    if why.is_empty() { Cause::Cancelled } else { Cause::Because(why.to_string().into()) }
+}
