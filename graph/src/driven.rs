@@ -3,9 +3,9 @@
 use crate::control::desk::Desk;
 use crate::control::{CONTROL, Inbox, RunRef, control};
 use crate::engine::Outcome;
-use crate::error::RunError;
+use crate::error::{RunError, RunFault};
 use crate::stored_run::Drive;
-use pleach_core::{Cause, Exited, Scope};
+use pleach_core::{Cause, Exit, Exited, Scope};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,6 +17,8 @@ pub(crate) struct Elsewhere<S> {
     scope: Arc<Scope>,
     control: Option<RunRef>,
     slot: Arc<Slot<S>>,
+    /// Somebody hears of the end: the handle is not needed for it.
+    is_attended: bool,
     /// The outcome is told after the run has left the tree.
     exited: Option<(Outcome<S>, Exited)>,
 }
@@ -38,12 +40,29 @@ pub(crate) fn launch<S: Send + 'static>(scope: Arc<Scope>, desk: Arc<Desk>, inbo
     let driven = Driven { engine: Some(engine), desk, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
     // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
     drop(scope.task().named("driver").isolated().launch(driven).map_err(|error| error.into_future()));
-    Elsewhere { scope, control, slot, exited: None }
+    Elsewhere { scope, control, slot, exited: None, is_attended: false }
 }
 
 impl<S: Send + 'static> Elsewhere<S> {
     pub(crate) fn control(&self) -> Option<&RunRef> {
         self.control.as_ref()
+    }
+
+    /// Calls `ended` with the outcome once the run has left the tree, in place of waiting for it here.
+    pub(crate) fn attend(mut self, ended: impl FnOnce(Outcome<S>) + Send + 'static) {
+        self.is_attended = true;
+        // The scope lives until then: dropped earlier, it would be cancelled.
+        let (slot, scope) = (Arc::clone(&self.slot), Arc::clone(&self.scope));
+        self.scope.on_done(move |exit| {
+            drop(scope);
+            let outcome = slot.lock().0.take();
+            let cause = || match exit {
+                Exit::Cancelled(cause) => cause.clone(),
+                _ => Cause::Dropped,
+            };
+            let cut_off = || RunFault::Cancelled { node: String::new(), cause: cause(), was_executing: false };
+            ended(outcome.unwrap_or_else(|| Err(RunError::new(cut_off(), None))));
+        });
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
@@ -64,7 +83,9 @@ impl<S: Send + 'static> Elsewhere<S> {
 
 impl<S> Drop for Elsewhere<S> {
     fn drop(&mut self) {
-        self.scope.cancel(Cause::Dropped);
+        if !self.is_attended {
+            self.scope.cancel(Cause::Dropped);
+        }
     }
 }
 

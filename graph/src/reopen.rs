@@ -26,21 +26,28 @@ pub(crate) struct Means {
     /// The version of the graph that is to go on with it.
     pub(crate) version: GraphVersion,
     pub(crate) migrations: Migrations,
+    /// The claim by which the run is held already, and when it was asked for.
+    pub(crate) claimed: Option<(Claim, Instant)>,
 }
 
 impl Means {
     /// Claims a run, if it is one of this graph and can be gone on with, and puts it where it is to go on.
     pub(crate) async fn reopen<S: Send + 'static>(
-        self,
+        mut self,
         plan: &Plan<S>,
         codec: Codec<S>,
         changes: Changes<S>,
         run: &str,
         force: bool,
     ) -> Result<Opened, RunFault> {
-        check_open(&self.head(&plan.name, run).await?, changes.point)?;
-        let claim =
-            opening::claim(&self.terms, &self.runtime, run, force).await.map_err(|error| fault_of("", "claim", error))?;
+        let claim = match self.claimed.take() {
+            Some(claimed) => claimed,
+            None => {
+                check_open(&self.head(&plan.name, run).await?, changes.point)?;
+                let claimed = opening::claim(&self.terms, &self.runtime, run, force).await;
+                claimed.map_err(|error| fault_of("", "claim", error))?
+            }
+        };
         let Claim { run: info, .. } = &claim.0;
         let hold = Hold::of(&self, info);
         // Whoever held it until now may have moved it, and even brought it to its end.
@@ -253,7 +260,9 @@ struct Hold {
 
 impl Hold {
     fn of(means: &Means, info: &RunInfo) -> Self {
-        let held = Some(Held { run: info.id.clone(), epoch: info.epoch });
+        // Whoever keeps its lease gives it up.
+        let is_ours = means.terms.kept_lease.is_none();
+        let held = is_ours.then(|| Held { run: info.id.clone(), epoch: info.epoch });
         Self { terms: means.terms.clone(), runtime: Arc::clone(&means.runtime), held }
     }
 

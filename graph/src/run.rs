@@ -46,6 +46,8 @@ struct Anchors<'a> {
     timeout: Option<Duration>,
     token: Option<CancelToken>,
     scope: Option<&'a Scope>,
+    /// What it is called there, if not by its id.
+    name: Option<String>,
 }
 
 /// The beginning of a run that nobody drives yet.
@@ -119,6 +121,16 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     {
         let mut run: RunOptions<'b, S> = self;
         run.anchors().scope = Some(scope);
+        run
+    }
+
+    /// As [`within`](Self::within), under another name than its id.
+    pub(crate) fn within_as<'b>(self, scope: &'b Scope, name: String) -> RunOptions<'b, S>
+    where
+        'a: 'b,
+    {
+        let mut run = self.within(scope);
+        run.anchors().name = Some(name);
         run
     }
 
@@ -218,7 +230,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 /// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to
 /// run in one.
 fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>, is_stored: bool) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
-    let Anchors { from, timeout, token, scope } = anchors;
+    let Anchors { from, timeout, token, scope, name } = anchors;
     let start = match from {
         None => plan.shape.entry,
         Some(from) => plan.start_at(from).map_err(RunFault::Start)?,
@@ -227,7 +239,7 @@ fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>, is_stored: bool) 
         None => None,
         Some((scope, token)) => {
             run.more().runtime.get_or_init(|| Arc::clone(token.runtime()));
-            Some(Arc::new(scope.scope(run.id()).map_err(RunFault::Refused)?))
+            Some(Arc::new(scope.scope(name.as_deref().unwrap_or(run.id())).map_err(RunFault::Refused)?))
         }
     };
     let above = token.or_else(|| scope.as_ref().map(|scope| scope.token()));
@@ -323,6 +335,22 @@ impl<S: Send + 'static> RunFuture<S> {
         match &self.0 {
             Place::Elsewhere(elsewhere) => elsewhere.control(),
             _ => None,
+        }
+    }
+
+    /// Lets the run go on without this handle, and calls `ended` with the outcome once it has left the tree.
+    pub(crate) fn attend(self, ended: impl FnOnce(Outcome<S>) + Send + 'static) -> Option<RunRef> {
+        match self.0 {
+            Place::Elsewhere(elsewhere) => {
+                let control = elsewhere.control().cloned();
+                elsewhere.attend(ended);
+                control
+            }
+            Place::NotStarted(Some(error)) => {
+                ended(Err(error));
+                None
+            }
+            _ => unreachable!("only a run that stands in a scope goes on without its handle"),
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::reopen::Means;
 use crate::resume::Changes;
 use crate::run::{First, RunOptions};
 use crate::shared::Shared;
-use crate::store::{BODY_BYTES_MAX, GraphVersion, Kind, Place, Prune, RunInfo, RunStatus, Store, StoreError};
-use pleach_core::{BoxFuture, Cancelled, Cause, Runtime};
+use crate::store::{BODY_BYTES_MAX, Claim, GraphVersion, Kind, Place, Prune, RunInfo, RunStatus, Store, StoreError};
+use pleach_core::{BoxFuture, Cancelled, Cause, Instant, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future as _;
@@ -52,6 +52,8 @@ pub(crate) struct StoredOptions<S> {
     pub(crate) changes: Changes<S>,
     /// Answers that the run is resumed with, by the names of letters.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
+    /// The claim by which this driver holds the run already, and when it was asked for.
+    claimed: Option<(Claim, Instant)>,
 }
 
 /// Where a stored run comes from.
@@ -67,15 +69,24 @@ pub(crate) enum Origin {
 impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
     pub(crate) fn new(store: Arc<dyn Store>, origin: Origin) -> Self {
         let (lease, body_bytes_max, rows_kept) = (LEASE_DEFAULT, BODY_BYTES_MAX, RECORDS_KEPT_DEFAULT);
-        let terms = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort: false };
+        let (is_best_effort, kept_lease, patience) = (false, None, None);
+        let terms = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort, kept_lease, patience };
         let (codec, migrations, changes) = (Codec::new(), Migrations::new(), Changes::default());
-        Self { terms, codec, schema: 0, origin, migrations, ended_kept: ENDED_KEPT_DEFAULT, changes, answers: Vec::new() }
+        let (ended_kept, answers, claimed) = (ENDED_KEPT_DEFAULT, Vec::new(), None);
+        Self { terms, codec, schema: 0, origin, migrations, ended_kept, changes, answers, claimed }
     }
 }
 
 impl<S> StoredOptions<S> {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.terms.store)
+    }
+
+    /// Makes it a run that is held already, on these terms as far as they are those of its holder.
+    pub(crate) fn assign(&mut self, claimed: (Claim, Instant), holder: &Terms) {
+        let Terms { store, lease, kept_lease, patience, .. } = holder.clone();
+        self.terms = Terms { store, lease, kept_lease, patience, ..self.terms.clone() };
+        (self.origin, self.claimed) = (Origin::Stored { takes_over: false }, Some(claimed));
     }
 }
 
@@ -94,9 +105,9 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
         })
     }
 
-    /// Leaves the run to whoever claims it: here or elsewhere. It is durable once this returns.
+    /// Leaves the run to whoever claims it: a [`Worker`](crate::Worker), here or elsewhere. It is durable once this returns.
     ///
-    /// What is said here of how it runs (limits, hooks, extensions) is for whoever drives it to say.
+    /// What is said here of how it runs (limits, hooks, extensions) is said by the worker that drives it.
     pub async fn enqueue(self) -> Result<RunRemote, RunError<S>> {
         // What others need of it is taken now: a scope that it was given is not part of that.
         let first = self.into_first();
@@ -138,6 +149,11 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// [`CheckpointsLost`](crate::RunEvent::CheckpointsLost). Without it the run stops.
     pub fn best_effort(self) -> Self {
         self.with_stored(|stored| stored.terms.is_best_effort = true)
+    }
+
+    /// Makes it a run that is held already, on these terms as far as they are those of its holder.
+    pub(crate) fn assign(self, claimed: (Claim, Instant), holder: &Terms) -> Self {
+        self.with_stored(|stored| stored.assign(claimed, holder))
     }
 
     /// Does nothing to a run that is not stored.
@@ -222,7 +238,7 @@ async fn open<S: Send + 'static>(
         Err(fault) => return Err(RunError::new(fault, state)),
     };
     let run: Arc<str> = shared.run().id().into();
-    let StoredOptions { terms, codec, schema, origin, migrations, ended_kept, changes, answers } = stored;
+    let StoredOptions { terms, codec, schema, origin, migrations, ended_kept, changes, answers, claimed } = stored;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
     if let (Some(state), Origin::New { attaches }) = (state, &origin) {
         let (first, state) = first_entry(&plan, setup.start, &codec, state)?;
@@ -242,7 +258,7 @@ async fn open<S: Send + 'static>(
             return Err(RunError::new(RunFault::AnswerRefused { run, key, why }, None));
         }
     }
-    let means = Means { terms, runtime, version, migrations };
+    let means = Means { terms, runtime, version, migrations, claimed };
     let opened = match origin {
         Origin::New { .. } => means.reopen(&plan, codec, changes, &run, false).await,
         Origin::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,

@@ -134,9 +134,13 @@ impl<S: Send + 'static> Lane<S> {
         self.kept.take().map(|kept| *kept)
     }
 
-    /// Whether its node does nothing but wait for an answer, a signal or a time.
+    /// Whether it does nothing but wait: its node for an answer, a signal or a time, or itself until the next attempt.
     pub(super) fn is_parked(&self) -> bool {
-        self.is_executing() && self.trail.as_ref().is_some_and(|trail| trail.notes.is_parked())
+        match self.phase {
+            Phase::Running(_) => self.trail.as_ref().is_some_and(|trail| trail.notes.is_parked()),
+            Phase::Waiting(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether it may be held: before a node, or before another attempt at it.

@@ -8,6 +8,7 @@ use crate::checkpoint_error::fault_of;
 use crate::control::Command;
 use crate::error::{RunError, RunFault};
 use crate::events::RunEvent;
+use crate::journal::Journal;
 use crate::journal::notes::OpenWait;
 use crate::journal::scribe::{Said, Standing, Trouble};
 use crate::letters::{Letter, RefusedLetter};
@@ -37,9 +38,7 @@ impl<S: Send + 'static> Engine<S> {
         match scribe.poll(cx, standing) {
             Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
             Poll::Pending => match open {
-                Some(open) if scribe.is_idle() && (is_held || open.iter().all(|wait| wait.due.is_none())) => {
-                    self.pause(open, cx)
-                }
+                Some(open) if scribe.is_idle() && (is_held || is_long(scribe.journal(), &open)) => self.pause(open, cx),
                 _ => Poll::Pending,
             },
         }
@@ -116,8 +115,11 @@ impl<S: Send + 'static> Engine<S> {
             if is_held && lane.is_before_attempt() {
                 continue;
             }
-            let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
-            open.extend(trail.notes.lock().open.iter().cloned());
+            let notes = lane.trail.as_ref().filter(|_| lane.is_parked())?.notes.lock();
+            match lane.phase {
+                Phase::Waiting(_) => open.push(OpenWait { key: String::new(), due: notes.failed.and_then(|(_, due)| due) }),
+                _ => open.extend(notes.open.iter().cloned()),
+            }
         }
         (!self.is_answered()).then_some(open)
     }
@@ -132,7 +134,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// All wait for mail, and there is none: the run ends here until it is answered.
+    /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.
     fn pause(&mut self, open: Vec<OpenWait>, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let Some(journal) = self.scribe.as_ref().map(|scribe| scribe.journal()) else { return Poll::Pending };
         match journal.write_pause() {
@@ -142,7 +144,8 @@ impl<S: Send + 'static> Engine<S> {
             Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of("", "commit", error), None)))),
         }
         let run = journal.run.to_string();
-        let mut keys: Vec<String> = open.into_iter().map(|wait| wait.key).collect();
+        // The next attempt at a node is nothing that anybody could answer.
+        let mut keys: Vec<String> = open.into_iter().map(|wait| wait.key).filter(|key| !key.is_empty()).collect();
         keys.sort_unstable();
         let letters = self.driver.shared.run().letters();
         let unasked = letters.and_then(|letters| letters.unasked()).map(|name| RunFault::AnswerRefused {
@@ -180,5 +183,15 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Ready(error);
             }
         }
+    }
+}
+
+/// Whether a run that does nothing but wait is not worth holding: all of it waits for mail, or longer than its holder is patient.
+fn is_long(journal: &Journal, open: &[OpenWait]) -> bool {
+    let due = open.iter().filter_map(|wait| wait.due).min();
+    match (due, journal.terms.patience) {
+        (None, _) => true,
+        (Some(due), Some(patience)) => due > journal.now().after(patience),
+        (Some(_), None) => false,
     }
 }

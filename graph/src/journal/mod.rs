@@ -11,6 +11,7 @@
 
 pub(crate) mod codec;
 pub(crate) mod frontier;
+pub(crate) mod keeper;
 pub(crate) mod notes;
 pub(crate) mod opening;
 mod pruning;
@@ -20,22 +21,28 @@ pub(crate) mod scribe;
 use crate::store::{Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp};
 use codec::StoredUndo;
 use frontier::Frontier;
+use keeper::KeptLease;
 use pleach_core::{Instant, Runtime};
 use pruning::Undos;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// How a run is kept.
 #[derive(Clone)]
 pub(crate) struct Terms {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) lease: std::time::Duration,
+    pub(crate) lease: Duration,
     pub(crate) body_bytes_max: usize,
     /// How many of the last records of a live run are kept.
     pub(crate) rows_kept: u64,
     pub(crate) is_best_effort: bool,
+    /// The lease, if somebody keeps it for this run and others.
+    pub(crate) kept_lease: Option<Arc<KeptLease>>,
+    /// For how long a run that does nothing but wait is held; for as long as it takes unless given.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// What all who write to the log of one run share.

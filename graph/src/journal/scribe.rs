@@ -1,5 +1,6 @@
 //! `Scribe`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
 
+use super::keeper::Keeper;
 use super::pruning::Pruner;
 use super::{Batch, Journal};
 use crate::store::{Commit, Committed, Held, Mail, Row, RunStatus, StoreError, Wake};
@@ -9,8 +10,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The lease is renewed after this part of it, and given up as lost when less than this part is left.
-const LEASE_PARTS: u32 = 4;
 /// How much one commit holds. What is more waits for the next, so that a wide fan-out is no obstacle to others that use the store.
 const COMMIT_ROWS_MAX: usize = 1_000;
 const COMMIT_BYTES_MAX: usize = 16 << 20;
@@ -20,7 +19,7 @@ const INBOX_EVERY: Duration = Duration::from_secs(1);
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// What the store was asked.
-type Asked<T> = BoxFuture<'static, Result<T, StoreError>>;
+pub(super) type Asked<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 pub(crate) struct Scribe {
     journal: Arc<Journal>,
@@ -33,15 +32,6 @@ pub(crate) struct Scribe {
     pub(crate) pauses: Vec<u64>,
     /// The run was told to end for good, and why.
     pub(crate) is_cancelled: Option<String>,
-}
-
-/// Keeps the lease of a run.
-struct Keeper {
-    /// When the lease ends, as far as this driver knows: counted from before the store was asked.
-    ends: Instant,
-    asked: Option<(Instant, Asked<Vec<Held>>)>,
-    timer: BoxFuture<'static, ()>,
-    last_error: Option<StoreError>,
 }
 
 #[derive(Default)]
@@ -172,6 +162,9 @@ impl Scribe {
         if !self.is_released {
             self.pruner.begin(&self.journal);
         }
+        if let Some(lease) = self.journal.terms.kept_lease.as_ref().filter(|_| self.is_released) {
+            lease.released();
+        }
         first..=last
     }
 
@@ -219,8 +212,13 @@ impl Scribe {
         true
     }
 
-    /// Gives the run up, so that others need not wait for its lease to end.
+    /// Gives the run up after its end, so that others need not wait for its lease to end; or leaves that to whoever keeps the lease.
     pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
+        self.is_released |= self.journal.terms.kept_lease.is_some();
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Option<BoxFuture<'static, ()>> {
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }
@@ -242,53 +240,13 @@ impl Scribe {
     }
 }
 
-/// A run that was dropped is given up by a task of its own.
+/// A run that was dropped is given up by whoever keeps its lease, else by a task of its own.
 impl Drop for Scribe {
     fn drop(&mut self) {
-        let runtime = Arc::clone(self.journal.runtime());
-        self.release().into_iter().for_each(|release| runtime.spawn(release));
-    }
-}
-
-impl Keeper {
-    fn new(journal: &Journal, ends: Instant) -> Self {
-        let timer = Self::timer(journal);
-        Self { ends, asked: None, timer, last_error: None }
-    }
-
-    fn timer(journal: &Journal) -> BoxFuture<'static, ()> {
-        let runtime = journal.runtime();
-        runtime.sleep_until(runtime.now() + journal.terms.lease / LEASE_PARTS)
-    }
-
-    /// Ready with why, when the lease is lost or about to be.
-    fn poll(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>) -> Poll<StoreError> {
-        loop {
-            if let Some((asked_at, asked)) = &mut self.asked
-                && let Poll::Ready(answer) = asked.as_mut().poll(cx)
-            {
-                match answer {
-                    Ok(lost) if lost.is_empty() => self.ends = *asked_at + journal.terms.lease,
-                    Ok(_) => {
-                        let (run, epoch) = (journal.run.to_string(), journal.epoch);
-                        return Poll::Ready(StoreError::Fenced { run, epoch });
-                    }
-                    Err(error) => self.last_error = Some(error),
-                }
-                self.asked = None;
-            }
-            std::task::ready!(self.timer.as_mut().poll(cx));
-            let now = journal.runtime().now();
-            if now + journal.terms.lease / LEASE_PARTS >= self.ends {
-                let silent = || StoreError::unavailable("it did not answer while the lease ran out");
-                return Poll::Ready(self.last_error.take().unwrap_or_else(silent));
-            }
-            if self.asked.is_none() {
-                let held = Held { run: journal.run.to_string(), epoch: journal.epoch };
-                let (store, lease) = (Arc::clone(&journal.terms.store), journal.terms.lease);
-                self.asked = Some((now, Box::pin(async move { store.renew(vec![held], lease).await })));
-            }
-            self.timer = Self::timer(journal);
+        let Some(release) = self.give_up() else { return };
+        match &self.journal.terms.kept_lease {
+            Some(lease) => lease.leave(release),
+            None => self.journal.runtime().spawn(release),
         }
     }
 }

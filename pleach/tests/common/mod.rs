@@ -5,6 +5,8 @@
 pub mod flaky;
 #[cfg(feature = "graph")]
 pub mod kept;
+#[cfg(feature = "graph")]
+pub mod mortal;
 
 use pleach::prelude::*;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};

@@ -1,0 +1,120 @@
+//! How a stored run ended, for whoever waits for it without driving it.
+
+use crate::checkpoint_error::{CheckpointError, MismatchError, StoredFault, fault_of};
+use crate::engine::Outcome;
+use crate::error::{RunError, RunFault};
+use crate::journal::codec::Codec;
+use crate::journal::opening::{self, Standpoint};
+use crate::store::{RunInfo, RunStatus, Store, StoreError};
+use crate::{CompiledGraph, runtime};
+use pleach_core::{BoxFuture, Runtime};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::future::{IntoFuture, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// How soon the run is looked at again, at first and at most.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// The end of a run that others drive, to be awaited; from [`CompiledGraph::outcome_of`].
+#[must_use = "nothing happens before it is awaited"]
+pub struct OutcomeOf<S> {
+    graph: CompiledGraph<S>,
+    run: Arc<str>,
+    store: Arc<dyn Store>,
+    runtime: Option<Arc<dyn Runtime>>,
+}
+
+impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
+    /// Waits for the end of a run that others drive, and gives its last state, or why there is none: `graph.outcome_of("sum-7", &store).await?`.
+    ///
+    /// A run that waits for an answer is waited for; one that is [`Stuck`](RunStatus::Stuck) is an error, since it would be waited for in vain.
+    pub fn outcome_of(&self, run: impl Into<Arc<str>>, store: &(impl Store + Clone)) -> OutcomeOf<S> {
+        OutcomeOf { graph: self.clone(), run: run.into(), store: Arc::new(store.clone()), runtime: None }
+    }
+}
+
+impl<S> OutcomeOf<S> {
+    /// Takes the clock from this runtime; without it, from the actor or task that awaits, else from the current Tokio runtime.
+    pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+}
+
+impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
+    async fn wait(self) -> Outcome<S> {
+        let Self { graph, run, store, runtime } = self;
+        let runtime = runtime.or_else(runtime::find).ok_or_else(|| RunError::new(RunFault::NoRuntime, None))?;
+        let mut wait = LOOK_AGAIN.0;
+        loop {
+            let mut nudged = store.nudged();
+            let info = store.head(&run).await.map_err(|error| RunError::new(fault_of("", "open", error), None))?;
+            if info.graph != graph.name() {
+                let (run, stored, given) = (run.to_string(), info.graph, graph.name().to_string());
+                return Err(RunError::new(RunFault::Mismatch(MismatchError { run, what: "graph", stored, given }), None));
+            }
+            if info.status == RunStatus::Stuck {
+                let stuck = StoreError::Stuck { run: run.to_string(), takeovers: info.takeovers };
+                return Err(RunError::new(fault_of("", "open", stuck), None));
+            }
+            if info.status.has_ended() {
+                return outcome(&*store, &info).await;
+            }
+            either(runtime.sleep_until(runtime.now() + wait), &mut nudged).await;
+            wait = (wait * 2).min(LOOK_AGAIN.1);
+        }
+    }
+}
+
+impl<S: Serialize + DeserializeOwned + Send + 'static> IntoFuture for OutcomeOf<S> {
+    type Output = Outcome<S>;
+    type IntoFuture = BoxFuture<'static, Outcome<S>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.wait())
+    }
+}
+
+impl<S> fmt::Debug for OutcomeOf<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OutcomeOf({:?})", self.run)
+    }
+}
+
+async fn either(mut timer: BoxFuture<'static, ()>, nudged: &mut BoxFuture<'_, ()>) {
+    poll_fn(|cx| match timer.as_mut().poll(cx) {
+        Poll::Pending => nudged.as_mut().poll(cx),
+        ready => ready,
+    })
+    .await;
+}
+
+/// How a run ended that has ended.
+async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunInfo) -> Outcome<S> {
+    if info.status == RunStatus::Cancelled {
+        return Err(RunError::new(RunFault::Ended { run: info.id.clone(), status: info.status }, None));
+    }
+    let failed = |error| RunError::new(fault_of("", "open", error), None);
+    let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };
+    let Standpoint { frontier, base, .. } = opening::standpoint(store, &info.id, info.head).await.map_err(failed)?;
+    let root = frontier.get(&[]).map_or(0, |token| token.row);
+    let wanted = if info.status == RunStatus::Finished { vec![root] } else { vec![root, base] };
+    let wanted = wanted.into_iter().filter(|row| *row > 0).collect();
+    let records = opening::records(store, &info.id, wanted).await.map_err(failed)?;
+    let decoded = |row: u64| {
+        let record = records.get(&row).ok_or_else(|| fault_of("", "open", damaged("it is not there")))?;
+        let read = Codec::<S>::new().read(&record.body);
+        read.map(|stored| stored.state).map_err(|error| RunFault::Checkpoint(CheckpointError::new("", "decode", error)))
+    };
+    if info.status == RunStatus::Finished {
+        return decoded(root).map_err(|fault| RunError::new(fault, None));
+    }
+    let fault = records.get(&base).and_then(|record| serde_json::from_slice::<StoredFault>(&record.body).ok());
+    let fault =
+        fault.map_or_else(|| fault_of("", "open", damaged("it does not say how the run failed")), StoredFault::into_fault);
+    Err(RunError::new(fault, decoded(root).ok()))
+}

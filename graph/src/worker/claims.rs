@@ -1,0 +1,66 @@
+//! What a worker does to get runs: it asks for as many as it has room for, when there may be some.
+
+use super::shift::{CALL_MAX, Shift, either};
+use crate::store::{Claim, Lease, StoreError, Wanted};
+use pleach_core::Instant;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon a store that failed is asked again, at first and at most.
+pub(super) const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
+
+/// A claim is for this part of the limit, or for what there is room for after so long.
+const ROOM_PARTS: usize = 4;
+const ROOM_WAIT: Duration = Duration::from_millis(5);
+
+/// How long after a claim that gave less than there was room for a nudge is followed at the soonest.
+const NUDGE_GAP: Duration = Duration::from_millis(20);
+
+/// Claims runs until the worker is closing.
+pub(super) async fn claim_runs(shift: Arc<Shift>) {
+    let mut failures = 0;
+    while shift.room(1).await.is_some() {
+        // Many that end at about the same time make room for one claim, and not for one each.
+        let more = async {
+            shift.room(shift.settings.limit.div_ceil(ROOM_PARTS)).await;
+        };
+        either(Box::pin(more), Box::pin(shift.sleep(ROOM_WAIT))).await;
+        let Some(room) = shift.room(1).await else { return };
+        // From before the claim on, so that nothing is missed that becomes ready meanwhile.
+        let nudged = shift.store.nudged();
+        let wait = match claim(&shift, room).await {
+            Ok((claims, asked_at)) => {
+                failures = 0;
+                shift.store_answered();
+                let is_full = claims.len() >= room;
+                claims.into_iter().for_each(|claim| shift.take(claim, asked_at));
+                if is_full {
+                    continue;
+                }
+                shift.jitter(shift.settings.poll_every)
+            }
+            Err(error) => {
+                failures += 1;
+                let wait = shift.backoff(ASK_AGAIN, failures);
+                shift.store_failed("claim", &error, wait);
+                wait
+            }
+        };
+        let is_up = failures == 0;
+        let nudge = async {
+            shift.sleep(shift.jitter(NUDGE_GAP)).await;
+            if is_up { nudged.await } else { std::future::pending().await }
+        };
+        let wake = either(Box::pin(shift.sleep(wait)), Box::pin(nudge));
+        either(Box::pin(wake), Box::pin(shift.closing())).await;
+    }
+}
+
+async fn claim(shift: &Shift, room: usize) -> Result<(Vec<Claim>, Instant), StoreError> {
+    let names = shift.known.iter().flat_map(|known| known.fingerprints.iter().map(|print| (known.name.clone(), print.clone())));
+    let graphs = names.collect();
+    let lease = Lease { owner: shift.owner.clone(), length: shift.settings.lease };
+    let asked_at = shift.runtime.now();
+    let claims = shift.bounded(CALL_MAX, shift.store.claim(Wanted::Ready { graphs, count: room }, lease)).await?;
+    Ok((claims, asked_at))
+}

@@ -1,0 +1,300 @@
+//! `Shift`: what all parts of a working worker share: the runs it holds, and what becomes of each.
+
+use super::event::{RunEnd, Verdict, WorkerEvent};
+use super::known::{Assignment, Known};
+use super::{Listener, Settings};
+use crate::control::RunRef;
+use crate::journal::Terms;
+use crate::journal::keeper::KeptLease;
+use crate::store::{BODY_BYTES_MAX, Claim, Held, Store, StoreError, StoreFuture};
+use crate::stored_run::RECORDS_KEPT_DEFAULT;
+use pleach_core::{BoxFuture, Cause, Instant, Runtime, Scope, catch_panic};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// How long a run that could not be driven is held, at first and at most.
+const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// Of how many runs it is known how often they could not be driven.
+const TROUBLED_MAX: usize = 1_024;
+
+/// How long a call of the store may take.
+pub(super) const CALL_MAX: Duration = Duration::from_secs(30);
+
+pub(super) struct Shift {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) settings: Settings,
+    pub(super) owner: String,
+    pub(super) known: Vec<Known>,
+    listener: Option<Listener>,
+    runs: Scope,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    held: HashMap<Held, Holding>,
+    /// It takes no more runs.
+    is_closing: bool,
+    /// The store has not answered since.
+    is_store_down: bool,
+    /// How often in a row each run could not be driven, and its last record then.
+    troubled: HashMap<String, (u64, u32)>,
+    waiting: Vec<Waker>,
+}
+
+/// A run that is held.
+struct Holding {
+    lease: Arc<KeptLease>,
+    control: Option<RunRef>,
+}
+
+impl Shift {
+    pub(super) fn new(worker: super::Worker, runtime: Arc<dyn Runtime>, runs: Scope) -> Self {
+        let super::Worker { store, known, settings, listener, .. } = worker;
+        let owner = crate::journal::opening::owner(&runtime);
+        Self { store, runtime, settings, owner, known, listener, runs, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and wakes whoever waits for a change.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (answer, waiting) = {
+            let mut state = self.lock();
+            (change(&mut state), std::mem::take(&mut state.waiting))
+        };
+        waiting.into_iter().for_each(Waker::wake);
+        answer
+    }
+
+    /// Waits until the state is so.
+    async fn until<T>(&self, mut is_so: impl FnMut(&State) -> Option<T>) -> T {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            match is_so(&state) {
+                Some(answer) => Poll::Ready(answer),
+                None => {
+                    if !state.waiting.iter().any(|known| known.will_wake(cx.waker())) {
+                        state.waiting.push(cx.waker().clone());
+                    }
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    pub(super) fn tell(&self, event: &WorkerEvent) {
+        if let Some(listener) = &self.listener {
+            // A listener that panics harms nobody.
+            drop(catch_panic(|| listener(event)));
+        }
+    }
+
+    /// Waits until there is room for so many runs: for how many; `None` if no more are taken.
+    pub(super) async fn room(&self, wanted: usize) -> Option<usize> {
+        self.until(|state| match self.settings.limit.saturating_sub(state.held.len()) {
+            _ if state.is_closing => Some(None),
+            room if room < wanted => None,
+            room => Some(Some(room)),
+        })
+        .await
+    }
+
+    /// Waits until no more runs are taken.
+    pub(super) async fn closing(&self) {
+        self.until(|state| state.is_closing.then_some(())).await;
+    }
+
+    /// Waits until it is closing and holds nothing.
+    pub(super) async fn all_ended(&self) {
+        self.until(|state| (state.is_closing && state.held.is_empty()).then_some(())).await;
+    }
+
+    pub(super) fn begin_closing(&self) {
+        self.change(|state| state.is_closing = true);
+    }
+
+    /// Cuts off what runs: it is given up.
+    pub(super) fn cut_off(&self) {
+        self.runs.cancel(Cause::Because("the worker shuts down".into()));
+    }
+
+    /// The runs that are held, and their leases.
+    pub(super) fn held(&self) -> Vec<(Held, Arc<KeptLease>)> {
+        self.lock().held.iter().map(|(held, holding)| (held.clone(), Arc::clone(&holding.lease))).collect()
+    }
+
+    /// A run that is driven.
+    pub(super) fn run(&self, id: &str) -> Option<RunRef> {
+        self.lock().held.iter().find(|(held, _)| held.run == id).and_then(|(_, holding)| holding.control.clone())
+    }
+
+    /// Drives a run that was claimed.
+    pub(super) fn take(self: &Arc<Self>, claim: Claim, asked_at: Instant) {
+        let held = Held { run: claim.run.id.clone(), epoch: claim.run.epoch };
+        let lease = Arc::new(KeptLease::new(Arc::clone(&self.runtime), asked_at + self.settings.lease));
+        let head = claim.run.head;
+        let is_closing = self.change(|state| {
+            state.held.insert(held.clone(), Holding { lease: Arc::clone(&lease), control: None });
+            state.is_closing
+        });
+        let known = self.known.iter().find(|known| known.drives(&claim));
+        let (Some(known), false) = (known, is_closing) else {
+            // The store gave what was not asked for, or too late.
+            let release = self.releasing(&lease, &held);
+            self.settle(held, RunEnd::GivenUp, release);
+            return;
+        };
+        let Held { run, epoch } = held.clone();
+        self.tell(&WorkerEvent::Claimed { run, epoch, head, graph: claim.run.graph.clone() });
+        let (shift, ending, kept) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
+        let terms = Terms {
+            store: Arc::clone(&self.store),
+            lease: self.settings.lease,
+            body_bytes_max: BODY_BYTES_MAX,
+            rows_kept: RECORDS_KEPT_DEFAULT,
+            is_best_effort: false,
+            kept_lease: Some(lease),
+            patience: Some(self.settings.patience),
+        };
+        let ended = Box::new(move |verdict| shift.ended(ending, head, &kept, verdict));
+        let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), terms, ended });
+        if let Some(holding) = self.lock().held.get_mut(&held) {
+            holding.control = control;
+        }
+    }
+}
+
+/// What becomes of runs.
+impl Shift {
+    /// A run is not driven any more.
+    fn ended(self: &Arc<Self>, held: Held, head: u64, lease: &Arc<KeptLease>, verdict: Verdict) {
+        if let Verdict::Trouble(error) = verdict {
+            let wait = self.count_trouble(&held.run, head);
+            let released = self.releasing(lease, &held);
+            let (shift, closing) = (Arc::clone(self), Arc::clone(self));
+            let rest = async move {
+                let closing = Box::pin(async move { closing.closing().await });
+                either(shift.runtime.sleep_until(shift.runtime.now() + wait), closing).await;
+                if let Some(release) = released {
+                    release.await;
+                }
+            };
+            return self.settle(held, RunEnd::Trouble { error, wait }, Some(Box::pin(rest)));
+        }
+        self.lock().troubled.remove(&held.run);
+        let end = match verdict {
+            Verdict::Over(end) => end,
+            // Its last commit said so.
+            _ if lease.is_released() => RunEnd::Cancelled,
+            _ => RunEnd::GivenUp,
+        };
+        let released = if end == RunEnd::Lost { None } else { self.releasing(lease, &held) };
+        self.settle(held, end, released);
+    }
+
+    /// Tells of the end of a run, does what is left to do for it, and lets go of it.
+    fn settle(self: &Arc<Self>, held: Held, end: RunEnd, left: Option<BoxFuture<'static, ()>>) {
+        self.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
+        let Some(left) = left else {
+            self.change(|state| state.held.remove(&held));
+            return;
+        };
+        let shift = Arc::clone(self);
+        self.runtime.spawn(Box::pin(async move {
+            left.await;
+            shift.change(|state| state.held.remove(&held));
+        }));
+    }
+
+    /// What gives a run up, unless it is.
+    fn releasing(self: &Arc<Self>, lease: &Arc<KeptLease>, held: &Held) -> Option<BoxFuture<'static, ()>> {
+        if let Some(leaving) = lease.take_leaving() {
+            return Some(leaving);
+        }
+        let (shift, lease, held) = (Arc::clone(self), Arc::clone(lease), vec![held.clone()]);
+        let release = async move {
+            if lease.is_held()
+                && let Err(error) = shift.bounded(CALL_MAX, shift.store.renew(held, Duration::ZERO)).await
+            {
+                // Its lease will end.
+                shift.store_failed("release", &error, Duration::ZERO);
+            }
+        };
+        Some(Box::pin(release))
+    }
+
+    /// How long a run is held that could not be driven: the longer, the more often it could not, with nothing written since.
+    fn count_trouble(&self, run: &str, head: u64) -> Duration {
+        let times = {
+            let mut state = self.lock();
+            if state.troubled.len() >= TROUBLED_MAX {
+                state.troubled.clear();
+            }
+            let (at, times) = state.troubled.entry(run.to_string()).or_insert((head, 0));
+            *times = if *at == head { times.saturating_add(1) } else { 1 };
+            *at = head;
+            *times
+        };
+        self.backoff(REST, times)
+    }
+}
+
+/// The store, and time.
+impl Shift {
+    /// What a call of the store comes to, within this time.
+    pub(super) async fn bounded<T>(&self, time: Duration, mut call: StoreFuture<'_, T>) -> Result<T, StoreError> {
+        let mut timer = self.runtime.sleep_until(self.runtime.now() + time);
+        poll_fn(|cx| match call.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending => {
+                timer.as_mut().poll(cx).map(|()| Err(StoreError::unavailable(format!("no answer within {time:?}"))))
+            }
+        })
+        .await
+    }
+
+    pub(super) fn store_failed(&self, op: &'static str, error: &StoreError, wait: Duration) {
+        self.lock().is_store_down = true;
+        self.tell(&WorkerEvent::StoreFailed { op, error: error.to_string(), wait });
+    }
+
+    pub(super) fn store_answered(&self) {
+        if std::mem::take(&mut self.lock().is_store_down) {
+            self.tell(&WorkerEvent::StoreAnswers);
+        }
+    }
+
+    /// A little less than `wait`, so that not all do it at the same time.
+    pub(super) fn jitter(&self, wait: Duration) -> Duration {
+        let quarter = (wait / 4).as_nanos() as u64;
+        wait - Duration::from_nanos(if quarter == 0 { 0 } else { self.runtime.random() % quarter })
+    }
+
+    /// The wait after so many failures in a row, at first and at most this long.
+    pub(super) fn backoff(&self, (first, most): (Duration, Duration), times: u32) -> Duration {
+        let doubled = first.saturating_mul(1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX));
+        self.jitter(doubled.min(most))
+    }
+
+    pub(super) async fn sleep(&self, wait: Duration) {
+        self.runtime.sleep_until(self.runtime.now() + wait).await;
+    }
+}
+
+/// Whichever is ready first.
+pub(super) async fn either(mut one: BoxFuture<'_, ()>, mut other: BoxFuture<'_, ()>) {
+    poll_fn(|cx| match one.as_mut().poll(cx) {
+        Poll::Pending => other.as_mut().poll(cx),
+        ready => ready,
+    })
+    .await;
+}

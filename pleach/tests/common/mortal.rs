@@ -1,0 +1,121 @@
+//! A way to a store that may break: cut off for a while, or dead with the process that used it.
+
+use pleach::store::{
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
+    StoreError, StoreFuture, Wanted,
+};
+use pleach::{BoxFuture, Runtime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// How the way is.
+const UP: u32 = 0;
+const DOWN: u32 = 1;
+const DEAD: u32 = 2;
+
+/// A store as one process sees it.
+#[derive(Clone)]
+pub struct MortalStore {
+    inside: Arc<dyn Store>,
+    way: Arc<AtomicU32>,
+    /// How long a commit takes, and by which clock.
+    slow: Option<(Arc<dyn Runtime>, Duration)>,
+    pub claims: Arc<AtomicU64>,
+    pub renewals: Arc<AtomicU64>,
+}
+
+impl MortalStore {
+    pub fn new(inside: impl Store) -> Self {
+        Self { inside: Arc::new(inside), way: Arc::default(), slow: None, claims: Arc::default(), renewals: Arc::default() }
+    }
+
+    /// Lets every commit take this long.
+    pub fn slow(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
+        self.slow = Some((clock, time));
+        self
+    }
+
+    /// Every call fails from now on.
+    pub fn cut(&self) {
+        self.way.store(DOWN, SeqCst);
+    }
+
+    pub fn mend(&self) {
+        self.way.store(UP, SeqCst);
+    }
+
+    /// Nothing is heard of the process any more: what it asks for is not done.
+    pub fn kill(&self) {
+        self.way.store(DEAD, SeqCst);
+    }
+
+    fn through<'a, T: Send + 'a>(&'a self, call: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            match self.way.load(SeqCst) {
+                UP => call().await,
+                DOWN => Err(StoreError::unavailable("no way to the store")),
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}
+
+impl Store for MortalStore {
+    fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
+        self.through(|| self.inside.create(run, rows))
+    }
+
+    fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
+        self.through(move || {
+            Box::pin(async move {
+                if let Some((clock, time)) = &self.slow {
+                    clock.sleep_until(clock.now() + *time).await;
+                }
+                self.inside.commit(commit).await
+            })
+        })
+    }
+
+    fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
+        self.claims.fetch_add(1, SeqCst);
+        self.through(|| self.inside.claim(wanted, lease))
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+        self.renewals.fetch_add(u64::from(!lease.is_zero()), SeqCst);
+        self.through(move || self.inside.renew(held, lease))
+    }
+
+    fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        self.through(|| self.inside.head(run))
+    }
+
+    fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        self.through(move || self.inside.read(run, which, parts))
+    }
+
+    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        self.through(move || self.inside.list(filters, after, count))
+    }
+
+    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+        self.through(|| self.inside.post(run, post))
+    }
+
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+        self.through(move || self.inside.inbox(run, after))
+    }
+
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
+        self.through(|| self.inside.prune(prune))
+    }
+
+    fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
+        self.through(|| self.inside.delete(run))
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        self.inside.nudged()
+    }
+}
