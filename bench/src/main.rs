@@ -14,6 +14,7 @@ mod peers;
 mod report;
 mod stores;
 mod timed;
+mod workers;
 
 use std::env;
 use std::fs;

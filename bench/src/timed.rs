@@ -100,6 +100,7 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "graph.checkpoint_one", ops: 200, run: |peer, ops| Some(peer.steps?(1, ops)) },
     Timed { name: "graph.checkpoint_64", ops: 640, run: |peer, ops| Some(peer.steps?(64, ops)) },
     Timed { name: "graph.resume_10k", ops: 20, run: |peer, ops| Some(peer.resume?(10_000, ops)) },
+    Timed { name: "worker.claims", ops: 512, run: |peer, ops| peer.claims?(ops) },
 ];
 
 const TINY_128: Shape = Shape::tiny(128);

@@ -74,6 +74,8 @@ pub struct Peer {
     pub steps: Option<fn(u64, u64) -> Duration>,
     /// Resumes of a run that has so long a history.
     pub resume: Option<fn(u64, u64) -> Duration>,
+    /// Claims so many runs that are ready in a PostgreSQL and brings them to their end; `None` without a server.
+    pub claims: Option<fn(u64) -> Option<Duration>>,
     /// Compiles a graph of so many nodes, so many times.
     pub compile: Option<fn(usize, u64) -> Duration>,
 }
@@ -101,6 +103,7 @@ impl Peer {
             commit: None,
             steps: None,
             resume: None,
+            claims: None,
             compile: None,
         }
     }

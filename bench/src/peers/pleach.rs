@@ -15,6 +15,7 @@ use crate::ground::{
 };
 use crate::groups;
 use crate::stores;
+use crate::workers;
 
 pub const PEER: Peer = Peer {
     name: "pleach",
@@ -36,6 +37,7 @@ pub const PEER: Peer = Peer {
     commit: Some(stores::commits),
     steps: Some(durable::steps),
     resume: Some(durable::resumes),
+    claims: Some(workers::claims),
     compile: Some(graphs::pleach::compile),
 };
 

@@ -20,6 +20,7 @@ use crate::ground::{
 };
 use crate::groups;
 use crate::stores;
+use crate::workers;
 
 pub const PEER: Peer = Peer {
     name: "tokio",
@@ -42,6 +43,7 @@ pub const PEER: Peer = Peer {
     steps: Some(stores::bare_inserts),
     // Whatever the history: that it makes no difference is the point.
     resume: Some(|_, ops| durable::resumes(10, ops)),
+    claims: Some(workers::bare_loop),
     compile: None,
 };
 
