@@ -35,10 +35,13 @@ pub struct Task {
 }
 
 /// Runs that belong together; the drivers of a lot ask for its runs alone.
-struct Lot {
-    /// The number of the next run that is made up when all others are in somebody's hands; `None` when there are enough.
-    grows: Option<u64>,
-    may_share: bool,
+enum Lot {
+    /// One run.
+    Case,
+    /// Runs without end: the number of the next that is made up when all others are in somebody's hands; `None` when there are enough.
+    Crowd(Option<u64>),
+    /// Runs that workers find in the store; whether there will be more.
+    Queue(bool),
 }
 
 pub struct Desk {
@@ -57,19 +60,48 @@ impl Desk {
         if self.tasks.contains_key(run) {
             return;
         }
-        self.lots.insert(run.into(), Lot { grows: None, may_share: false });
+        self.lots.insert(run.into(), Lot::Case);
         self.add(run.into(), run, variant);
     }
 
     /// Runs without end, until it is closed.
     pub fn add_crowd(&mut self, lot: &str) {
-        self.lots.insert(lot.into(), Lot { grows: Some(1), may_share: true });
+        self.lots.insert(lot.into(), Lot::Crowd(Some(1)));
+    }
+
+    /// Runs that workers find in the store; see [`leave`](Self::leave).
+    pub fn add_queue(&mut self, lot: &str) {
+        self.lots.insert(lot.into(), Lot::Queue(true));
+    }
+
+    /// A new run, which is left to the workers of a lot.
+    pub fn leave(&mut self, lot: &str) -> (String, Variant) {
+        let run = format!("{lot}-{}", self.tasks.len());
+        let variant = match self.dice.below(10) {
+            0 => Variant::Undone,
+            1 => Variant::Refused,
+            _ => Variant::Full,
+        };
+        self.add(run.clone(), lot, variant);
+        (run, variant)
+    }
+
+    /// A process has claimed a run: one that it was sent after, or one that it found.
+    pub fn claimed(&mut self, pid: u32, run: &str) {
+        if let Some(task) = self.tasks.get_mut(run) {
+            task.is_made = true;
+            if !task.hands.contains(&pid) {
+                task.hands.push(pid);
+            }
+        }
     }
 
     /// No more runs: what there is, is driven to its end.
     pub fn close(&mut self, lot: &str) {
-        if let Some(lot) = self.lots.get_mut(lot) {
-            (lot.grows, lot.may_share) = (None, false);
+        match self.lots.get_mut(lot) {
+            Some(Lot::Crowd(next)) => *next = None,
+            Some(Lot::Queue(is_open)) => *is_open = false,
+            Some(Lot::Case) | None => {}
         }
     }
 
@@ -120,7 +152,11 @@ impl Desk {
 
     /// What a process does next; it may wish for runs that go a certain way.
     pub fn next(&mut self, pid: u32, lot: &str, wish: Option<Variant>) -> Reply {
-        let may_share = self.lots.get(lot).is_some_and(|lot| lot.may_share) && self.dice.percent(SHARED_PERCENT);
+        if let Some(Lot::Queue(is_open)) = self.lots.get(lot) {
+            return if *is_open || !self.is_done(lot) { Reply::Idle } else { Reply::Quit };
+        }
+        let is_crowd = matches!(self.lots.get(lot), Some(Lot::Crowd(Some(_))));
+        let may_share = is_crowd && self.dice.percent(SHARED_PERCENT);
         let open = |task: &Task| task.lot == lot && !task.is_done;
         let is_wished = |task: &Task| wish.is_none_or(|wish| task.variant == wish);
         let is_free = |task: &Task| {
@@ -135,7 +171,7 @@ impl Desk {
         if let Some(run) = found.first() {
             return self.hand_out(pid, &run.to_string());
         }
-        let Some(Lot { grows: Some(number), .. }) = self.lots.get_mut(lot) else {
+        let Some(Lot::Crowd(Some(number))) = self.lots.get_mut(lot) else {
             let is_wish = wish.is_some() && !self.is_done(lot);
             return if is_wish {
                 self.next(pid, lot, None)
@@ -183,6 +219,7 @@ impl Desk {
             Ending::Finished(state) => (task.is_done, task.state) = (true, Some(*state)),
             Ending::Compensated => task.is_done = true,
             Ending::Paused => task.is_paused = true,
+            Ending::LetGo => {}
             Ending::Stopped(why) | Ending::Failed(why) => task.complaints.push(why),
         }
     }

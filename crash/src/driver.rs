@@ -8,13 +8,16 @@ use crate::report::{Ending, Reply, Report, Spec};
 use crate::witness::Witness;
 use pleach::prelude::*;
 use pleach::store::{RunStatus, Store};
-use pleach::{Compensation, RunOptions};
+use pleach::{Compensation, RunOptions, Worker, WorkerEvent};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a driver with nothing to do waits before it asks again.
 const IDLE: Duration = Duration::from_millis(4);
+
+/// How soon a worker looks for what nobody told it of.
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Everything that drivers of one process share.
 #[derive(Clone)]
@@ -32,6 +35,9 @@ pub fn main(spec: &str) -> Result<(), Box<dyn Error>> {
         let Spec { place, slots, .. } = outside.spec().clone();
         let store = place.open().await?;
         let driver = Driver { outside, store, graph: everything()? };
+        if driver.outside.spec().is_worker {
+            return driver.serve().await;
+        }
         let slots: Vec<_> = (0..slots).map(|_| tokio::spawn(driver.clone().work())).collect();
         for slot in slots {
             slot.await?;
@@ -69,6 +75,31 @@ impl Driver {
             self.outside.say(&Report::Ended { run, how });
             self.outside.pass("ended");
         }
+    }
+
+    /// Drives what it finds in the store, until there is nothing left.
+    async fn serve(self) -> Result<(), Box<dyn Error>> {
+        let Spec { lot, lease_millis, slots, .. } = self.outside.spec().clone();
+        let witness = Witness { inside: Arc::clone(&self.store), outside: self.outside.clone() };
+        let (outside, store) = (self.outside.clone(), witness.clone());
+        let options = move |run: RunOptions<'static, State>| {
+            let drive = Drive::new(outside.clone(), &store);
+            run.keep_records(Variant::Full.records_kept()).hooks(drive.hooks()).extension(drive)
+        };
+        let outside = self.outside.clone();
+        let hears = move |event: &WorkerEvent| {
+            if let WorkerEvent::Ended { run, .. } = event {
+                outside.say(&Report::Ended { run: run.clone(), how: Ending::LetGo });
+                outside.pass("ended");
+            }
+        };
+        let worker = Worker::new(&witness).graph_with(&self.graph, options).limit(slots).on_event(hears);
+        let worker = worker.lease(Duration::from_millis(lease_millis)).poll_every(POLL_EVERY).start()?;
+        while !matches!(self.outside.say(&Report::Next { lot: lot.clone(), wish: None }), Reply::Quit) {
+            tokio::time::sleep(IDLE * 5).await;
+        }
+        worker.close(Duration::from_secs(1)).await;
+        Ok(())
     }
 
     /// The store as this run uses it, and what its nodes report by.

@@ -198,8 +198,8 @@ impl Book {
             Report::Hello { .. } | Report::Holds { .. } => {}
             Report::Ended { run, how } => self.desk.ended(pid, run, how.clone()),
             Report::Claimed { run, .. } | Report::Began { run, .. } | Report::Acknowledged { run, .. } => {
-                if let Some(task) = self.desk.tasks.get_mut(run) {
-                    task.is_made = true;
+                if matches!(report, Report::Claimed { .. }) {
+                    self.desk.claimed(pid, run);
                 }
                 let entry = Entry { order: self.order, pid, report: report.clone() };
                 self.entries.entry(run.clone()).or_default().push(entry);

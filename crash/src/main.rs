@@ -3,7 +3,7 @@
 //!
 //! `cargo xtask crash` starts it. One program is all of it: with `drive` it is a process to be killed (`driver`, `drive`, `graph`,
 //! `outside`, `witness`, `mutant`), else it is the one that kills (`site`, `ledger`, `desk`, `crew`), looks (`reading`) and judges (`check`). The tests are
-//! `exhaustive`, `random` and `mutants`; `server` and `proxy` are PostgreSQL and the road to it.
+//! `exhaustive`, `random` (with `queue`) and `mutants`; `server` and `proxy` are PostgreSQL and the road to it.
 
 mod check;
 mod crew;
@@ -19,6 +19,7 @@ mod mutants;
 mod outside;
 mod place;
 mod proxy;
+mod queue;
 mod random;
 mod reading;
 mod report;
@@ -29,6 +30,7 @@ mod witness;
 use crew::Crew;
 use outside::lock;
 use place::Place;
+use random::By;
 use server::Server;
 use site::Site;
 use std::process::ExitCode;
@@ -183,11 +185,13 @@ fn test_one(
         step(&format!("died at every place, {stride} passes apart: {first} deaths, {second} second ones"), begun);
     }
     if options.has("random") {
-        let begun = Instant::now();
-        let killed = random::run(&site, server.as_deref_mut(), kills, options.time_max() / 2, seed)?;
-        let lost = server.map_or(0, |server| server.answers_lost());
-        let classes = site.ledger.with(|book| format!("{:?}", book.deaths));
-        step(&format!("{killed:?}, {lost} answers lost; deaths by place: {classes}"), begun);
+        for (by, what) in [(By::Orders, "drivers"), (By::Claims, "workers")] {
+            let begun = Instant::now();
+            let killed = random::run(&site, by, server.as_deref_mut(), kills.div_ceil(2), options.time_max() / 3, seed)?;
+            let lost = server.as_ref().map_or(0, |server| server.answers_lost());
+            let classes = site.ledger.with(|book| format!("{:?}", book.deaths));
+            step(&format!("{what}: {killed:?}, {lost} answers lost; deaths by place: {classes}"), begun);
+        }
     }
     let checker = lock(&site.checker);
     println!("{name}: {} readings; {} late starts of drivers that were stopped or forced out", checker.readings, checker.late);

@@ -5,6 +5,7 @@ use crate::crew::Driver;
 use crate::dice::Dice;
 use crate::graph::Variant;
 use crate::outside::lock;
+use crate::queue::Queue;
 use crate::report::{CLASSES, Spec};
 use crate::server::Server;
 use crate::site::Site;
@@ -46,18 +47,35 @@ struct Field<'a> {
     server: Option<&'a mut Server>,
     dice: Dice,
     lot: String,
+    /// Where the processes are workers.
+    queue: Option<Queue>,
     posts: Vec<Post>,
     kills: Kills,
 }
 
+/// How processes come to their runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// They are sent after them, now and then two after the same; each class of places must have been died at.
+    Orders,
+    /// They are workers, and claim what is ready.
+    Claims,
+}
+
 /// Kills until so many kills hit an open step and each class was died at, but no longer than `time`.
-pub fn run(site: &Site, server: Option<&mut Server>, open: u64, time: Duration, seed: u64) -> Result<Kills, String> {
-    let lot = "crowd".to_string();
+pub fn run(site: &Site, by: By, server: Option<&mut Server>, open: u64, time: Duration, seed: u64) -> Result<Kills, String> {
+    let lot = if by == By::Claims { "queue" } else { "crowd" }.to_string();
     site.ledger.with(|book| {
-        book.desk.add_crowd(&lot);
+        if by == By::Claims {
+            book.desk.add_queue(&lot)
+        } else {
+            book.desk.add_crowd(&lot)
+        }
         book.deaths.clear();
     });
-    let mut field = Field { site, server, dice: Dice::new(seed), lot, posts: Vec::new(), kills: Kills::default() };
+    let queue = if by == By::Claims { Some(Queue::new(&lot)?) } else { None };
+    let (dice, posts, kills) = (Dice::new(seed), Vec::new(), Kills::default());
+    let mut field = Field { site, server, dice, lot, queue, posts, kills };
     for _ in 0..PROCESSES {
         let post = field.enlist()?;
         field.posts.push(post);
@@ -71,6 +89,7 @@ pub fn run(site: &Site, server: Option<&mut Server>, open: u64, time: Duration, 
         thread::sleep(Duration::from_millis(5 + field.dice.below(35)));
         field.bury()?;
         field.wake();
+        field.tend(true);
         if servers_left > 0 && field.kills.open * 3 > open * (3 - servers_left) {
             servers_left -= 1;
             field.kill_server()?;
@@ -81,16 +100,29 @@ pub fn run(site: &Site, server: Option<&mut Server>, open: u64, time: Duration, 
 }
 
 impl Field<'_> {
+    fn tend(&mut self, is_open: bool) {
+        if let Some(queue) = &mut self.queue {
+            queue.tend(self.site, is_open);
+        }
+    }
+
     /// The classes that too few have died at.
     fn rare(&self) -> Vec<&'static str> {
+        if self.queue.is_some() {
+            return Vec::new();
+        }
         let deaths: BTreeMap<String, u64> = self.site.ledger.with(|book| book.deaths.clone());
         let is_rare = |class: &&str| deaths.get(*class).copied().unwrap_or(0) < EACH_CLASS;
         CLASSES.iter().copied().filter(is_rare).collect()
     }
 
+    fn spec(&self) -> Spec {
+        Spec { slots: SLOTS, is_worker: self.queue.is_some(), ..self.site.spec(&self.lot) }
+    }
+
     /// A new process. Half of them will die at some place.
     fn enlist(&mut self) -> Result<Post, String> {
-        let mut spec = Spec { slots: SLOTS, ..self.site.spec(&self.lot) };
+        let mut spec = self.spec();
         let mut armed_until = None;
         if self.dice.percent(60) {
             let rare = self.rare();
@@ -200,14 +232,21 @@ impl Field<'_> {
     /// No more kills: all runs come to their ends.
     fn finish(mut self) -> Result<Kills, String> {
         self.site.ledger.with(|book| book.desk.close(&self.lot));
-        let spec = Spec { slots: SLOTS, ..self.site.spec(&self.lot) };
+        let spec = self.spec();
         for at in 0..self.posts.len() {
             self.posts[at].driver.kill();
             self.site.autopsy(self.posts[at].driver.pid);
             self.posts[at].driver = self.site.start(&spec)?;
         }
-        let lot = self.lot.clone();
-        let is_done = self.site.ledger.wait(LAST_MAX, move |book| book.desk.is_done(&lot));
+        let (begun, lot) = (Instant::now(), self.lot.clone());
+        let is_over = || self.site.ledger.wait(Duration::from_millis(20), |book| book.desk.is_done(&lot));
+        let mut is_done = is_over();
+        while !is_done && begun.elapsed() < LAST_MAX {
+            if let Some(queue) = &mut self.queue {
+                queue.tend(self.site, false);
+            }
+            is_done = is_over();
+        }
         let runs: Vec<(String, bool, String)> = self.site.ledger.with(|book| {
             let of_lot = book.desk.tasks.iter().filter(|(_, task)| task.lot == self.lot);
             of_lot.map(|(run, task)| (run.clone(), task.is_done, format!("{task:?}"))).collect()

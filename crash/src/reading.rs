@@ -1,5 +1,6 @@
 //! What a store holds of a run, read by whoever looks from outside: its row, and what each record shows to be durable.
 
+use crate::graph::State;
 use crate::outside::sum_of;
 use crate::report::thing;
 use pleach::store::{Kind, Parts, Record, Rows, RunInfo, Store, StoreError};
@@ -14,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Reading {
     pub info: RunInfo,
     pub records: Vec<Durable>,
+    /// The state in the last record, if it has one.
+    pub state: Option<State>,
 }
 
 /// A record, and what it shows.
@@ -46,15 +49,20 @@ pub async fn read(store: &Arc<dyn Store>, run: &str) -> Result<Option<Reading>, 
 
 async fn read_once(store: &Arc<dyn Store>, run: &str) -> Result<Reading, StoreError> {
     let info = store.head(run).await?;
-    let (mut records, mut next) = (Vec::new(), info.oldest);
+    let (mut records, mut next, mut state) = (Vec::new(), info.oldest, None);
     while next <= info.head {
         for row in store.read(run, Rows::Range(next..=info.head), Parts::Whole).await? {
             next = row.sequence + 1;
             let sum = sum_of(&row);
-            records.push(Durable::new(row.open(run)?, sum));
+            let record = row.open(run)?;
+            if record.sequence == info.head {
+                let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
+                state = serde_json::from_value(body["state"].clone()).ok();
+            }
+            records.push(Durable::new(record, sum));
         }
     }
-    Ok(Reading { info, records })
+    Ok(Reading { info, records, state })
 }
 
 impl Durable {

@@ -49,6 +49,8 @@ pub struct Spec {
     /// Which of them it would rather have.
     pub wish: Option<Variant>,
     pub lease_millis: u64,
+    /// It claims what is ready, and does not ask for runs.
+    pub is_worker: bool,
     /// How many runs it drives at a time.
     pub slots: usize,
     /// Where it dies: at the n-th pass of this class.
@@ -97,6 +99,8 @@ pub enum Ending {
     Compensated,
     /// It waits for an answer.
     Paused,
+    /// A worker has let go of it; the store knows why.
+    LetGo,
     /// It was fenced, or the store failed, or another holds the run: others go on.
     Stopped(String),
     /// What should not happen.

@@ -69,6 +69,7 @@ impl Site {
             lot: lot.into(),
             wish: None,
             lease_millis: self.lease.as_millis() as u64,
+            is_worker: false,
             slots: 1,
             dies_at: None,
             holds_at: None,

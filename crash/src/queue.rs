@@ -1,0 +1,78 @@
+//! `Queue`: whoever leaves runs to workers, answers them when they ask, and looks how they end; from outside, by the store alone.
+
+use crate::graph::{State, everything};
+use crate::reading;
+use crate::site::Site;
+use pleach::CompiledGraph;
+use pleach::store::{Held, Lease, Post, RunStatus, Store, StoreError, Wanted};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How many runs are open at a time.
+const OPEN: usize = 16;
+/// How often they are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(40);
+
+pub struct Queue {
+    lot: String,
+    graph: CompiledGraph<State>,
+    looked_at: Instant,
+}
+
+impl Queue {
+    pub fn new(lot: &str) -> Result<Self, String> {
+        let graph = everything().map_err(|error| error.to_string())?;
+        Ok(Self { lot: lot.into(), graph, looked_at: Instant::now() })
+    }
+
+    /// Sees to all runs, if it is time. What cannot be done now is done the next time.
+    pub fn tend(&mut self, site: &Site, is_open: bool) {
+        if self.looked_at.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked_at = Instant::now();
+        let mut open: Vec<String> = site.ledger.with(|book| {
+            let tasks = book.desk.tasks.iter().filter(|(_, task)| task.lot == self.lot && !task.is_done);
+            tasks.map(|(run, _)| run.clone()).collect()
+        });
+        while is_open && open.len() < OPEN {
+            open.push(site.ledger.with(|book| book.desk.leave(&self.lot)).0);
+        }
+        for run in open {
+            drop(site.ledger.handle().block_on(self.see_to(site, &run)));
+        }
+    }
+
+    async fn see_to(&self, site: &Site, run: &str) -> Result<(), StoreError> {
+        let store: &Arc<dyn Store> = site.ledger.store();
+        let info = match store.head(run).await {
+            Err(StoreError::Unknown { .. }) => {
+                let variant = site.ledger.with(|book| book.desk.tasks[run].variant);
+                drop(self.graph.run(State::new(variant)).id(run).checkpoint(store).enqueue().await);
+                return Ok(());
+            }
+            info => info?,
+        };
+        match info.status {
+            RunStatus::Waiting if info.wake_at.is_none() => {
+                store.post(run, Post::seal(run, "answer/approve", Some("the answer".into()), b"true".to_vec())).await?;
+            }
+            RunStatus::Stuck => {
+                let lease = Lease { owner: "whoever looks after stuck runs".into(), length: Duration::from_secs(1) };
+                let claims = store.claim(Wanted::One { run: run.into(), force: true }, lease).await?;
+                let held = claims.into_iter().map(|claim| Held { run: claim.run.id, epoch: claim.run.epoch }).collect();
+                store.renew(held, Duration::ZERO).await?;
+            }
+            status if status.has_ended() => {
+                let state = reading::read(store, run).await?.and_then(|reading| reading.state);
+                site.ledger.with(|book| {
+                    if let Some(task) = book.desk.tasks.get_mut(run) {
+                        (task.is_done, task.state) = (true, state.filter(|_| status == RunStatus::Finished));
+                    }
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
