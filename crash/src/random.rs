@@ -67,9 +67,9 @@ pub fn run(site: &Site, by: By, server: Option<&mut Server>, open: u64, time: Du
     let lot = if by == By::Claims { "queue" } else { "crowd" }.to_string();
     site.ledger.with(|book| {
         if by == By::Claims {
-            book.desk.add_queue(&lot)
+            book.desk.add_queue(&lot);
         } else {
-            book.desk.add_crowd(&lot)
+            book.desk.add_crowd(&lot);
         }
         book.deaths.clear();
     });
