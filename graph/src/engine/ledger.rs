@@ -149,7 +149,8 @@ impl<S: Send + 'static> Driver<S> {
     pub(super) fn submit_failed_branch(&self, lane: &Lane<S>, fault: &RunFault) -> Result<(), RunFault> {
         let mut entry = self.entry(Kind::Attempt, lane);
         entry.next = Some(Place::Failed(entry.node.clone()));
-        entry.is_visit = true;
+        // Where the router or a fan-out failed, the visit of the node was over before.
+        entry.is_visit = !matches!(lane.phase, Phase::Leaving | Phase::Forked(_));
         entry.body = StoredFault::of(fault).bytes();
         let node = entry.node.clone();
         self.ledger().journal.submit(entry).map(drop).map_err(|error| fault_of(node, "commit", error))
@@ -209,6 +210,7 @@ impl<S: Send + 'static> Driver<S> {
                 None
             }
             Then::Fail(mut error) => {
+                lane.phase = Phase::Leaving;
                 error.set_state_if_none(|| lane.state.take());
                 Some(Turn::Failed(error))
             }
