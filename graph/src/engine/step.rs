@@ -96,6 +96,8 @@ impl<S: Send + 'static> Driver<S> {
                             return Turn::Waits;
                         }
                         self.share -= 1;
+                        // Why the last attempt would have failed, had it not ended otherwise, is nothing to this one.
+                        drop(self.shared.run().why_broken(lane.token));
                         if let Err(error) = self.check_cancel(lane) {
                             return Turn::Failed(error);
                         }
