@@ -22,8 +22,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -167,8 +167,15 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
 
 /// A run that is driven: opened first, if it is stored.
 pub(crate) enum Drive<S> {
-    Opening { opening: BoxFuture<'static, Result<Begun<S>, RunError<S>>>, cancelled: Option<Cancelled> },
+    Opening { opening: BoxFuture<'static, Result<Begun<S>, RunError<S>>>, cancelled: Option<Cancelled>, state: FirstState<S> },
     Running(Box<Engine<S>>),
+}
+
+/// The state of a new run until the store has it: whoever cuts it off meanwhile is given it back.
+type FirstState<S> = Arc<Mutex<Option<S>>>;
+
+fn take_first<S>(state: &FirstState<S>) -> Option<S> {
+    state.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// What opening a run comes to.
@@ -187,20 +194,22 @@ impl<S: Send + 'static> Drive<S> {
         stored: Option<Box<StoredOptions<S>>>,
     ) -> Self {
         let cancelled = shared.run().token.get().map(|token| token.cancelled());
+        let state = Arc::new(Mutex::new(state));
+        let first = Arc::clone(&state);
         let opening = async move {
             match stored {
-                Some(stored) => open(plan, shared, setup, state, *stored).await,
-                None => Err(RunError::new(RunFault::NoRuntime, state)),
+                Some(stored) => open(plan, shared, setup, &first, *stored).await,
+                None => Err(RunError::new(RunFault::NoRuntime, take_first(&first))),
             }
         };
-        Self::Opening { opening: Box::pin(opening), cancelled }
+        Self::Opening { opening: Box::pin(opening), cancelled, state }
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         loop {
             match self {
                 Self::Running(engine) => return Pin::new(&mut **engine).poll(cx),
-                Self::Opening { opening, cancelled } => {
+                Self::Opening { opening, cancelled, .. } => {
                     if let Some(cancelled) = cancelled
                         && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
                     {
@@ -219,8 +228,8 @@ impl<S: Send + 'static> Drive<S> {
     pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
         match self {
             Self::Running(engine) => engine.cut_off(cause),
-            Self::Opening { .. } => {
-                RunError::new(RunFault::Cancelled { node: String::new(), cause, was_executing: false }, None)
+            Self::Opening { state, .. } => {
+                RunError::new(RunFault::Cancelled { node: String::new(), cause, was_executing: false }, take_first(state))
             }
         }
     }
@@ -230,26 +239,27 @@ async fn open<S: Send + 'static>(
     plan: Arc<Plan<S>>,
     shared: Shared,
     setup: Setup<S>,
-    state: Option<S>,
+    state: &FirstState<S>,
     stored: StoredOptions<S>,
 ) -> Result<Begun<S>, RunError<S>> {
     let runtime = match shared.run().runtime() {
         Ok(runtime) => Arc::clone(runtime),
-        Err(fault) => return Err(RunError::new(fault, state)),
+        Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
     let run: Arc<str> = shared.run().id().into();
     let StoredOptions { terms, codec, schema, origin, migrations, ended_kept, changes, answers, claimed } = stored;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
-    if let (Some(state), Origin::New { attaches }) = (state, &origin) {
-        let (first, state) = first_entry(&plan, setup.start, &codec, state)?;
+    if let (Some(begins), Origin::New { attaches }) = (take_first(state), &origin) {
+        let (first, begins) = first_entry(&plan, setup.start, &codec, begins)?;
+        *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(opening::owner(&runtime)));
         match opening::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner).await {
             Ok(opened) => {
                 tidy(&terms, &runtime, ended_kept);
-                return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, Some(state)))));
+                return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
             }
             Err(StoreError::Exists { .. }) if *attaches => {}
-            Err(error) => return Err(RunError::new(fault_of("", "create", error), Some(state))),
+            Err(error) => return Err(RunError::new(fault_of("", "create", error), take_first(state))),
         }
     }
     for (name, answer) in answers.iter() {
