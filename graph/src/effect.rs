@@ -4,6 +4,7 @@
 use crate::context::NodeContext;
 use crate::journal::notes::{Namespace, NoteBody, Notes};
 use crate::journal::{Entry, Journal};
+use crate::letters::Letters;
 use crate::shared::Shared;
 use crate::store::{Fork, Kind};
 use crate::token::TokenId;
@@ -39,7 +40,7 @@ pub enum EffectError {
         /// Why.
         why: String,
     },
-    /// Nobody could answer: the run is neither stored nor within a scope.
+    /// Nobody could answer: the run is neither stored nor within a scope, or it is being undone.
     Unanswerable {
         /// The key.
         key: String,
@@ -58,7 +59,7 @@ impl fmt::Display for EffectError {
             ),
             Self::Unstorable { key, why } => write!(f, "what belongs to {key:?} cannot be stored: {why}"),
             Self::Unanswerable { key } => {
-                write!(f, "nobody can answer {key:?}: run it with `checkpoint`, or `within` a scope")
+                write!(f, "nobody can answer {key:?}: run it with `checkpoint`, or `within` a scope; an undo asks nobody")
             }
         }
     }
@@ -84,6 +85,8 @@ pub(crate) struct Scene {
     path: Vec<Fork>,
     node: Arc<str>,
     attempt: u32,
+    /// An undo is written down as a whole, when it is done, and what it does on the way is not.
+    is_undo: bool,
 }
 
 impl NodeContext {
@@ -97,6 +100,7 @@ impl NodeContext {
             path: self.branch.forks(),
             node: self.node(),
             attempt: self.attempt,
+            is_undo: self.rare.as_ref().is_some_and(|rare| rare.is_undo),
         }
     }
 
@@ -106,7 +110,8 @@ impl NodeContext {
     /// goes on; whoever comes this way again, by a retry or after a crash, is given that result, and `work` is not called. An `Err` is not written
     /// down. If it is cut off in between, it is called again with the same key, unless it is to happen [`once`](Effect::once) at most.
     ///
-    /// The same key twice in one attempt fails the node, as [`EffectError`] says.
+    /// The same key twice in one attempt fails the node, as [`EffectError`] says. An undo is written down as a whole: one that is cut off runs
+    /// again, and so do its effects, under the same keys.
     pub fn effect<F, Fut, T, E>(&self, key: impl Into<String>, work: F) -> Effect<F, T, E>
     where
         F: FnOnce(String) -> Fut,
@@ -168,8 +173,7 @@ where
             Ok(json) => json,
             Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
         };
-        scene.write(Kind::Effect, NoteBody { key: key.clone(), value: Some(json.clone()), ..NoteBody::default() }, None).await;
-        scene.notes.lock().kept(Namespace::Effect, &key).value = Some(json);
+        scene.write(Kind::Effect, NoteBody { key, value: Some(json), ..NoteBody::default() }, None).await;
         Ok(value)
     }
 }
@@ -195,21 +199,30 @@ impl Scene {
 
     /// The idempotency key of one effect of this visit.
     fn effect_key(&self, key: &str) -> String {
-        self.token.effect_key(self.shared.run().id(), key)
+        self.token.effect_key(self.shared.run().id(), self.is_undo, key)
     }
 
     pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
-        self.shared.run().journal()
+        self.shared.run().journal().filter(|_| !self.is_undo)
     }
 
-    /// Writes a note, if the run is stored, and waits until it is durable.
+    /// Where answers and signals come; an undo has nobody to ask.
+    pub(crate) fn letters(&self) -> Option<&Letters> {
+        self.shared.run().letters().filter(|_| !self.is_undo)
+    }
+
+    /// Writes a note, in the log if the run is stored, and waits until it is durable. It counts from when it is submitted: an attempt that is cut
+    /// off while it waits would hide from the next what will be in the log.
     pub(crate) async fn write(&self, kind: Kind, body: NoteBody, take: Option<u64>) {
-        let Some(journal) = self.journal() else { return };
+        let Some(journal) = self.journal() else { return self.notes.lock().note(kind, body) };
         let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
         (entry.parent, entry.attempt) = (self.token.sequence, self.attempt);
         (entry.body, entry.takes) = (body.bytes(), take.filter(|number| *number > 0).into_iter().collect());
         match journal.submit(entry) {
-            Ok(sequence) => poll_fn(|cx| journal.poll_durable(sequence, cx)).await,
+            Ok(sequence) => {
+                self.notes.lock().note(kind, body);
+                poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
+            }
             Err(error) => self.fail(error).await,
         }
     }

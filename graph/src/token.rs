@@ -28,9 +28,9 @@ impl TokenId {
 
 impl TokenId {
     /// A key for one effect of a visit.
-    pub(crate) fn effect_key(self, run: &str, effect: &str) -> String {
+    pub(crate) fn effect_key(self, run: &str, is_undo: bool, effect: &str) -> String {
         let mut hash = Fnv::new();
-        hash.write(self.key(run, false).as_bytes());
+        hash.write(self.key(run, is_undo).as_bytes());
         hash.write(effect.as_bytes());
         hash.text()
     }

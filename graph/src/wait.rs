@@ -95,19 +95,16 @@ impl Scene {
                 Err(error) => self.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
             };
         }
-        let Some(letters) = self.shared.run().letters() else { return self.fail(EffectError::Unanswerable { key }).await };
+        let Some(letters) = self.letters() else { return self.fail(EffectError::Unanswerable { key }).await };
         self.notes.lock().kept(Namespace::Wait, &key).letter = Some(letter.clone());
         // From here on the node waits: what is written with it says so.
         let waits = Open::new(&self, &key, None);
         if !is_written {
             self.write(Kind::Wait, NoteBody { key: key.clone(), value: question, ..NoteBody::default() }, None).await;
-            self.notes.lock().kept(Namespace::Wait, &key).wait = Some(None);
         }
         let (number, json, answer) = poll_fn(|cx| next_readable(letters, &letter, cx.waker())).await;
         drop(waits);
-        self.write(Kind::Wake, NoteBody { key: key.clone(), value: Some(json.clone()), ..NoteBody::default() }, Some(number))
-            .await;
-        self.notes.lock().kept(Namespace::Wait, &key).value = Some(json);
+        self.write(Kind::Wake, NoteBody { key, value: Some(json), ..NoteBody::default() }, Some(number)).await;
         answer
     }
 
@@ -128,7 +125,6 @@ impl Scene {
         let _waits = Open::new(&self, &key, Some(due));
         if known.is_none() {
             self.write(Kind::Wait, NoteBody { key: key.clone(), due: Some(due), ..NoteBody::default() }, None).await;
-            self.notes.lock().kept(Namespace::Wait, &key).wait = Some(Some(due));
         }
         runtime.sleep_until(until).await;
     }

@@ -4,7 +4,7 @@
 use crate::context::{NodeContext, Rare};
 use crate::error::{Compensation, RunError};
 use crate::shared::{Shared, Undoable};
-use crate::token::BranchPath;
+use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ pub(super) struct Undoing<S> {
     /// What is left to be undone, in the order in which it was committed.
     left: Vec<Undoable>,
     undone: Vec<String>,
-    current: Option<(String, BoxFuture<'static, Result<(), BoxError>>)>,
+    current: Option<(String, TokenId, BoxFuture<'static, Result<(), BoxError>>)>,
     fresh: Option<CancelToken>,
 }
 
@@ -37,21 +37,24 @@ impl<S> Undoing<S> {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         loop {
-            let Some((node, undo)) = &mut self.current else {
+            let Some((node, token, undo)) = &mut self.current else {
                 let Some(next) = self.left.pop() else {
                     let undone = std::mem::take(&mut self.undone);
                     return Poll::Ready(self.end(Compensation::Compensated { undone }));
                 };
-                let node = next.name.to_string();
+                let (node, token) = (next.name.to_string(), next.token);
                 let (fresh, shared) = (self.fresh.clone(), Arc::clone(&self.shared));
                 match catch_panic(|| start(next, shared, fresh)) {
-                    Ok(undo) => self.current = Some((node, undo)),
+                    Ok(undo) => self.current = Some((node, token, undo)),
                     Err(reason) => return Poll::Ready(self.fail(node, &reason)),
                 }
                 continue;
             };
             let ended = match catch_panic(|| undo.as_mut().poll(cx)) {
-                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Pending) => match self.shared.run().why_broken(*token) {
+                    Some(why) => Err(Reason::Error(why)),
+                    None => return Poll::Pending,
+                },
                 Ok(Poll::Ready(ended)) => ended.map_err(Reason::Error),
                 Err(reason) => Err(reason),
             };
@@ -66,7 +69,7 @@ impl<S> Undoing<S> {
 
     /// Ends it where it is: the undo that is running, or would be next, has failed for this cause.
     pub(super) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
-        let current = self.current.take().map(|(node, undo)| {
+        let current = self.current.take().map(|(node, _, undo)| {
             drop(catch_panic(|| drop(undo)));
             node
         });

@@ -60,8 +60,9 @@ async fn undo_all<S: Send + 'static>(plan: Arc<Plan<S>>, shared: Arc<Shared>) ->
             None => Err(Reason::Error("this graph has no undo for it".into())),
             Some(known) => {
                 let context = context(&shared, &record, fresh.clone());
+                let token = context.token;
                 match catch_panic(|| (known.call)(context, &undo.payload)) {
-                    Ok(work) => finish(work).await,
+                    Ok(work) => finish(work, &shared, token).await,
                     Err(reason) => Err(reason),
                 }
             }
@@ -80,9 +81,13 @@ async fn undo_all<S: Send + 'static>(plan: Arc<Plan<S>>, shared: Arc<Shared>) ->
     }
 }
 
-/// Runs an undo to its end; its panic is its failure.
-async fn finish(mut work: BoxFuture<'static, Result<(), BoxError>>) -> Result<(), Reason> {
+/// Runs an undo to its end; its panic is its failure, and so is asking for something impossible.
+async fn finish(mut work: BoxFuture<'static, Result<(), BoxError>>, shared: &Shared, token: TokenId) -> Result<(), Reason> {
     let ended = poll_fn(|cx| match catch_panic(|| work.as_mut().poll(cx)) {
+        Ok(Poll::Pending) => match shared.run().why_broken(token) {
+            Some(why) => Poll::Ready(Err(Reason::Error(why))),
+            None => Poll::Pending,
+        },
         Ok(polled) => polled.map_err(Reason::Error),
         Err(reason) => Poll::Ready(Err(reason)),
     })

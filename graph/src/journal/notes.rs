@@ -96,18 +96,12 @@ impl Notes {
     pub(crate) fn restore(records: Vec<Record>) -> Result<Self, serde_json::Error> {
         let mut inner = Inner::default();
         for record in records {
-            let NoteBody { key, value, due, .. } = serde_json::from_slice(&record.body)?;
-            match record.header.kind {
-                Kind::Effect => inner.kept(Namespace::Effect, &key).value = value,
-                Kind::Started => inner.kept(Namespace::Effect, &key).is_started = true,
-                Kind::Wait => inner.kept(Namespace::Wait, &key).wait = Some(due),
-                Kind::Wake => inner.kept(Namespace::Wait, &key).value = value,
-                Kind::Attempt => {
-                    inner.failed = Some((record.header.attempt, due));
-                    inner.failed_row = record.sequence;
-                }
-                _ => {}
+            let body: NoteBody = serde_json::from_slice(&record.body)?;
+            if record.header.kind == Kind::Attempt {
+                inner.failed = Some((record.header.attempt, body.due));
+                inner.failed_row = record.sequence;
             }
+            inner.note(record.header.kind, body);
         }
         Ok(Self(Mutex::new(inner)))
     }
@@ -135,6 +129,18 @@ impl Notes {
 }
 
 impl Inner {
+    /// What a record of an effect or a wait says.
+    pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
+        let NoteBody { key, value, due, .. } = body;
+        match kind {
+            Kind::Effect => self.kept(Namespace::Effect, &key).value = value,
+            Kind::Started => self.kept(Namespace::Effect, &key).is_started = true,
+            Kind::Wait => self.kept(Namespace::Wait, &key).wait = Some(due),
+            Kind::Wake => self.kept(Namespace::Wait, &key).value = value,
+            _ => {}
+        }
+    }
+
     /// Counts one more wait for a signal of this name.
     pub(crate) fn count_signal(&mut self, name: &str) -> u32 {
         let count = self.signals.entry(name.to_string()).or_default();
