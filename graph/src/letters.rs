@@ -97,6 +97,11 @@ impl Letters {
         self.lock().letters.iter().any(|letter| letter.name == name)
     }
 
+    /// Whether somebody has asked for a letter since the last one came.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.lock().waiting.is_empty()
+    }
+
     /// Puts aside a letter that was not what the node had asked for; the node goes on waiting.
     pub(crate) fn refuse(&self, letter: Letter, why: String) {
         let Letter { number, name, .. } = letter;

@@ -11,7 +11,7 @@ use crate::events::RunEvent;
 use crate::journal::Journal;
 use crate::journal::notes::OpenWait;
 use crate::journal::scribe::{Said, Standing, Trouble};
-use crate::letters::{Letter, RefusedLetter};
+use crate::letters::{Letter, Letters, RefusedLetter};
 use crate::store::{Mail, Wake};
 use std::task::{Context, Poll};
 
@@ -30,6 +30,7 @@ impl<S: Send + 'static> Engine<S> {
         let open = self.open_waits();
         let is_held = self.driver.shared.run().is_held();
         let standing = match &open {
+            None if self.driver.shared.run().letters().is_some_and(Letters::is_awaited) => Standing::Asking,
             None => Standing::Busy,
             Some(_) if is_held => Standing::Parked(Wake::OnPost),
             Some(open) => Standing::Parked(open.iter().filter_map(|wait| wait.due).min().map_or(Wake::OnPost, Wake::At)),

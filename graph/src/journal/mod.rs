@@ -18,7 +18,10 @@ mod pruning;
 pub(crate) mod relocate;
 pub(crate) mod scribe;
 
-use crate::store::{Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp};
+use crate::store::{
+    Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake, check_size,
+};
+
 use codec::StoredUndo;
 use frontier::Frontier;
 use keeper::KeptLease;
@@ -73,8 +76,8 @@ struct State {
     /// From which record on all are there.
     oldest: u64,
     status: RunStatus,
-    /// That every line of control waits, and until when, is written down.
-    is_parked: bool,
+    /// That every line of control waits, until when, and which mail was read before, if that is written down.
+    parked: Option<(Wake, u64)>,
     /// What the next commit holds.
     next: Batch,
     /// The highest number of mail that was read.
@@ -181,6 +184,8 @@ impl Journal {
             codec::add_undo(&mut body, &StoredUndo { payload, before: last_undo }).map_err(StoreError::unavailable)?;
             last_undo = sequence;
         }
+        // Before anything is changed: one that is refused leaves no trace.
+        check_size("the body of a record", body.len(), self.terms.body_bytes_max)?;
         let mut header = Header {
             graph: self.graph.clone(),
             fingerprint: self.version.fingerprint.clone(),
@@ -273,10 +278,18 @@ impl Journal {
         driver.into_iter().for_each(Waker::wake);
     }
 
-    /// Writes down that everything waits, unless that is so. Whether there was anything to write.
+    /// Whether the run goes on without its store.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lock().is_lost
+    }
+
+    /// Writes down that everything waits for mail, unless that is so. Whether there was anything to write.
     pub(crate) fn write_pause(&self) -> Result<bool, StoreError> {
-        if self.lock().is_parked {
-            return Ok(false);
+        {
+            let state = self.lock();
+            if state.is_lost || state.parked == Some((Wake::OnPost, state.seen)) {
+                return Ok(false);
+            }
         }
         self.submit(Entry::new(Kind::Wait, Vec::new(), "")).map(|_| true)
     }

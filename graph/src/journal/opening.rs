@@ -256,7 +256,7 @@ impl State {
             undos: Undos::default(),
             oldest: 1,
             status: RunStatus::Running,
-            is_parked: false,
+            parked: None,
             next: Batch::default(),
             seen: 0,
             restored: HashMap::new(),

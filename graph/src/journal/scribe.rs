@@ -23,8 +23,9 @@ pub(super) type Asked<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 pub(crate) struct Scribe {
     journal: Arc<Journal>,
-    commit: Option<(u64, Asked<Committed>)>,
-    keeper: Keeper,
+    commit: Option<Writing>,
+    /// None once a run that goes on without its store could not keep its lease.
+    keeper: Option<Keeper>,
     inbox: Inbox,
     pruner: Pruner,
     is_released: bool,
@@ -32,6 +33,14 @@ pub(crate) struct Scribe {
     pub(crate) pauses: Vec<u64>,
     /// The run was told to end for good, and why.
     pub(crate) is_cancelled: Option<String>,
+}
+
+/// A commit on its way.
+struct Writing {
+    last: u64,
+    /// Whether the run is given up with it.
+    releases: bool,
+    asked: Asked<Committed>,
 }
 
 #[derive(Default)]
@@ -69,13 +78,15 @@ pub(crate) struct Trouble {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Busy,
+    /// Some work, and some wait for mail.
+    Asking,
     /// Every line of control waits: until then, or for mail.
     Parked(Wake),
 }
 
 impl Scribe {
     pub(crate) fn new(journal: Arc<Journal>, lease_ends: Instant, posted: u64) -> Self {
-        let keeper = Keeper::new(&journal, lease_ends);
+        let keeper = Some(Keeper::new(&journal, lease_ends));
         Self {
             journal,
             commit: None,
@@ -94,15 +105,23 @@ impl Scribe {
 
     /// Goes on writing. Pending when there is nothing to say, and a waker is left with all that is under way.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, standing: Standing) -> Poll<Said> {
-        if let Poll::Ready(error) = self.keeper.poll(&self.journal, cx) {
-            return self.fail("renew", error);
+        if let Some(keeper) = &mut self.keeper
+            && let Poll::Ready(error) = keeper.poll(&self.journal, cx)
+        {
+            self.keeper = None;
+            if !self.journal.is_lost() {
+                return self.fail("renew", error);
+            }
+        }
+        if self.journal.is_lost() {
+            return Poll::Pending;
         }
         self.pruner.poll(cx);
-        if let Some((last, commit)) = &mut self.commit {
-            let last = *last;
-            return match std::task::ready!(commit.as_mut().poll(cx)) {
+        if let Some(Writing { last, releases, asked }) = &mut self.commit {
+            let (last, releases) = (*last, *releases);
+            return match std::task::ready!(asked.as_mut().poll(cx)) {
                 Ok(Committed { posted }) => {
-                    self.commit = None;
+                    (self.commit, self.is_released) = (None, releases);
                     self.expect_mail(posted);
                     self.inbox.heard_at = Some(self.journal.runtime().now());
                     Poll::Ready(Said::Durable(self.acknowledge(last)))
@@ -133,7 +152,7 @@ impl Scribe {
     /// Whether nothing is to be written, and all mail was read.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.journal.lock();
-        self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen
+        state.is_lost || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
     }
 
     fn fail(&mut self, op: &'static str, error: StoreError) -> Poll<Said> {
@@ -141,7 +160,7 @@ impl Scribe {
         if !(self.journal.terms.is_best_effort && is_ours) {
             return Poll::Ready(Said::Fault(Trouble { op, error }));
         }
-        self.is_released = true;
+        (self.is_released, self.commit) = (true, None);
         let waiting = {
             let mut state = self.journal.lock();
             state.is_lost = true;
@@ -176,7 +195,7 @@ impl Scribe {
             Some(known) => known.clone_from(driver),
             none => *none = Some(driver.clone()),
         }
-        if state.next.rows.is_empty() || state.is_lost {
+        if state.next.rows.is_empty() {
             return false;
         }
         let (rows, takes) = state.next.some();
@@ -192,23 +211,27 @@ impl Scribe {
         }
         let changes = status != state.status;
         state.status = status;
-        state.is_parked = is_all && standing != Standing::Busy;
         let seen = state.seen;
+        state.parked = match standing {
+            Standing::Parked(wake) if is_all => Some((wake, seen)),
+            _ => None,
+        };
         if is_all {
             self.pruner.plan(&state, journal.terms.rows_kept);
         }
         drop(state);
-        self.is_released = status.has_ended();
+        let releases = status.has_ended();
         let commit = Commit {
             status: changes.then_some(status),
             wake: wake.filter(|wake| changes || *wake != Wake::Now),
             takes,
             seen,
-            release: status.has_ended(),
+            release: releases,
             ..Commit::new(&*journal.run, journal.epoch, rows)
         };
         let store = Arc::clone(&journal.terms.store);
-        self.commit = Some((last, Box::pin(async move { store.commit(commit).await })));
+        let asked = Box::pin(async move { store.commit(commit).await });
+        self.commit = Some(Writing { last, releases, asked });
         true
     }
 
@@ -228,9 +251,9 @@ impl Scribe {
         let commit = self.commit.take();
         let runtime = Arc::clone(journal.runtime());
         let given_up = async move {
-            if let Some((_, commit)) = commit {
+            if let Some(Writing { asked, .. }) = commit {
                 // It lands or it does not; what follows must come after.
-                drop(commit.await);
+                drop(asked.await);
             }
             let held = Held { run: journal.run.to_string(), epoch: journal.epoch };
             drop(journal.terms.store.renew(vec![held], Duration::ZERO).await);

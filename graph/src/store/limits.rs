@@ -91,7 +91,7 @@ impl Post {
     }
 }
 
-pub(super) fn check_size(what: &'static str, size: usize, limit: usize) -> Result<(), StoreError> {
+pub(crate) fn check_size(what: &'static str, size: usize, limit: usize) -> Result<(), StoreError> {
     if size > limit { Err(StoreError::TooLarge { what, size, limit }) } else { Ok(()) }
 }
 
