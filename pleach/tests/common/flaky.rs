@@ -41,6 +41,8 @@ struct Plan {
     /// By whose clock a prune takes its time.
     slow_prunes: OnceLock<Arc<dyn Runtime>>,
     is_row_locked: AtomicBool,
+    /// By whose clock a commit takes its time, and how long.
+    slow_commits: OnceLock<(Arc<dyn Runtime>, Duration)>,
 }
 
 /// As long as it lives, nobody else changes the run's row.
@@ -84,6 +86,17 @@ impl FlakyStore {
     /// A prune takes a millisecond of this clock, and locks the run's row meanwhile, as a transaction of several statements does.
     pub fn prune_slowly(&self, clock: Arc<dyn Runtime>) {
         drop(self.plan.slow_prunes.set(clock));
+    }
+
+    /// A commit lands after so much time of this clock, and is answered after as much again.
+    pub fn commit_slowly(&self, clock: Arc<dyn Runtime>, time: Duration) {
+        drop(self.plan.slow_commits.set((clock, time)));
+    }
+
+    async fn commit_time(&self) {
+        if let Some((clock, time)) = self.plan.slow_commits.get() {
+            clock.sleep_until(clock.now() + *time).await;
+        }
     }
 
     /// Waits until nobody has the row.
@@ -133,7 +146,10 @@ impl Store for FlakyStore {
         self.write(|| {
             Box::pin(async {
                 self.row().await;
-                self.inside.commit(commit).await
+                self.commit_time().await;
+                let committed = self.inside.commit(commit).await;
+                self.commit_time().await;
+                committed
             })
         })
     }

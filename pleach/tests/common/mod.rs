@@ -7,6 +7,7 @@ pub mod flaky;
 pub mod kept;
 #[cfg(feature = "graph")]
 pub mod mortal;
+pub mod outside;
 
 use pleach::prelude::*;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};
