@@ -451,7 +451,7 @@ fn c6_of_many_drivers_that_take_over_from_each_other_one_brings_the_run_to_its_e
             told.happen(match first.await {
                 Ok(n) => format!("ok {n}"),
                 Err(e) => format!("{:?}", e.fault()),
-            })
+            });
         }));
         sim.advance(Duration::from_millis(30));
         for k in 0..4u64 {

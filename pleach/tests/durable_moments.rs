@@ -76,7 +76,7 @@ fn c8_a_spawned_node_that_was_cut_off_and_asks_again_pauses_the_run() {
                 n + futures::future::join(cx.interrupt::<u32>("k", "?"), async {
                     rest(&cx, 1000).await;
                     cx.effect("e", |_| async { Ok::<_, String>(()) }).await.unwrap();
-                    rest(&cx, 100000).await
+                    rest(&cx, 100_000).await;
                 })
                 .await
                 .0,

@@ -9,6 +9,9 @@ use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
+/// An undo on its way.
+type Work = BoxFuture<'static, Result<(), BoxError>>;
+
 /// The undos of a failed run.
 pub(super) struct Undoing<S> {
     shared: Arc<Shared>,
@@ -16,7 +19,7 @@ pub(super) struct Undoing<S> {
     /// What is left to be undone, in the order in which it was committed.
     left: Vec<Undoable>,
     undone: Vec<String>,
-    current: Option<(String, TokenId, BoxFuture<'static, Result<(), BoxError>>)>,
+    current: Option<(String, TokenId, Work)>,
     fresh: Option<CancelToken>,
 }
 
@@ -91,7 +94,7 @@ impl<S> Undoing<S> {
     }
 }
 
-fn start(next: Undoable, shared: Arc<Shared>, fresh: Option<CancelToken>) -> BoxFuture<'static, Result<(), BoxError>> {
+fn start(next: Undoable, shared: Arc<Shared>, fresh: Option<CancelToken>) -> Work {
     let Undoable { name, undo, payload, token, iteration } = next;
     let rare = Some(Box::new(Rare { fresh, is_undo: true, name: Some(name), ..Rare::default() }));
     let (branch, own_notes) = (BranchPath::default(), OnceLock::new());
