@@ -33,13 +33,16 @@ impl<S: Send + 'static> Engine<S> {
             None if self.driver.shared.run().letters().is_some_and(Letters::is_awaited) => Standing::Asking,
             None => Standing::Busy,
             Some(_) if is_held => Standing::Parked(Wake::OnPost),
-            Some(open) => Standing::Parked(open.iter().filter_map(|wait| wait.due).min().map_or(Wake::OnPost, Wake::At)),
+            Some(open) => Standing::Parked(wake_of(open)),
         };
         let Some(scribe) = &mut self.scribe else { return Poll::Pending };
         match scribe.poll(cx, standing) {
             Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
             Poll::Pending => match open {
-                Some(open) if scribe.is_idle() && (is_held || is_long(scribe.journal(), &open)) => self.pause(open, cx),
+                Some(open) if scribe.is_idle() && (is_held || is_long(scribe.journal(), &open)) => {
+                    let wake = if is_held { Wake::OnPost } else { wake_of(&open) };
+                    self.pause(open, wake, cx)
+                }
                 _ => Poll::Pending,
             },
         }
@@ -136,9 +139,9 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.
-    fn pause(&mut self, open: Vec<OpenWait>, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+    fn pause(&mut self, open: Vec<OpenWait>, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let Some(journal) = self.scribe.as_ref().map(|scribe| scribe.journal()) else { return Poll::Pending };
-        match journal.write_pause() {
+        match journal.write_pause(wake) {
             // It rides in a commit, which the scribe begins now.
             Ok(true) => return self.poll_scribe(cx),
             Ok(false) => {}
@@ -185,6 +188,11 @@ impl<S: Send + 'static> Engine<S> {
             }
         }
     }
+}
+
+/// When a run that waits for all of these goes on.
+fn wake_of(open: &[OpenWait]) -> Wake {
+    open.iter().filter_map(|wait| wait.due).min().map_or(Wake::OnPost, Wake::At)
 }
 
 /// Whether a run that does nothing but wait is not worth holding: all of it waits for mail, or longer than its holder is patient.

@@ -283,11 +283,11 @@ impl Journal {
         self.lock().is_lost
     }
 
-    /// Writes down that everything waits for mail, unless that is so. Whether there was anything to write.
-    pub(crate) fn write_pause(&self) -> Result<bool, StoreError> {
+    /// Writes down that everything waits, for mail or until then, unless that is so. Whether there was anything to write.
+    pub(crate) fn write_pause(&self, wake: Wake) -> Result<bool, StoreError> {
         {
             let state = self.lock();
-            if state.is_lost || state.parked == Some((Wake::OnPost, state.seen)) {
+            if state.is_lost || state.parked == Some((wake, state.seen)) {
                 return Ok(false);
             }
         }
