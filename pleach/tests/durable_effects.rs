@@ -475,3 +475,20 @@ fn f12_an_undo_that_fails_leaves_a_run_whose_compensation_failed_and_a_resume_go
     assert!(matches!(error.compensation(), Some(Compensation::Compensated { undone }) if *undone == ["b", "a"]), "{error}");
     assert_eq!(outside.all(), ["undid b 1", "undid a 0"]);
 }
+
+#[test]
+fn f12_a_failure_that_cannot_be_written_down_is_an_error_of_the_store_and_nothing_is_undone_in_silence() {
+    let graph = undoable();
+    let sim = Sim::new(1);
+    let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
+    let outside = World::default();
+    // The start, three effects, two steps and the undo of the node that fails; then the end, which is lost.
+    store.fail_at(7, Fate::Lost);
+    let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let error = sim.run(run.into_future()).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
+    assert_eq!((outside.count("undid"), error.compensation()), (0, None));
+    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let error = sim.run(resumed.into_future()).unwrap_err();
+    assert!(matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone.len() == 3), "{error}");
+}

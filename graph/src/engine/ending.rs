@@ -120,15 +120,15 @@ impl<S: Send + 'static> Engine<S> {
                 Stage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
                 Stage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
                     Poll::Pending => Poll::Pending,
-                    Poll::Ready(written) => {
+                    // That it failed is not on record, and nothing was undone: whoever resumes it finds it as it was.
+                    Poll::Ready(Err(unwritten)) => Poll::Ready(self.let_go(Err(unwritten))),
+                    Poll::Ready(Ok(())) => {
                         let error = error.take().expect("it ends once");
-                        match written && *is_undone {
-                            true => {
-                                self.undo_stored(error);
-                                continue;
-                            }
-                            false => Poll::Ready(self.let_go(Err(error))),
+                        if *is_undone {
+                            self.undo_stored(error);
+                            continue;
                         }
+                        Poll::Ready(self.let_go(Err(error)))
                     }
                 },
                 Stage::UndoingStored(undoing) => match self.poll_undoing(undoing, cx) {

@@ -161,16 +161,16 @@ impl<S: Send + 'static> Engine<S> {
         Poll::Ready(Some(Err(RunError::new(fault, None))))
     }
 
-    /// Ready once a record is durable, with whether it is; not if the store failed.
-    pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<bool> {
+    /// Ready once a record is durable, or with why it is not.
+    pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         loop {
-            let Some(scribe) = &mut self.scribe else { return Poll::Ready(false) };
+            let Some(scribe) = &mut self.scribe else { return Poll::Ready(Ok(())) };
             if scribe.journal().poll_durable(sequence, cx).is_ready() {
-                return Poll::Ready(true);
+                return Poll::Ready(Ok(()));
             }
-            match std::task::ready!(scribe.poll(cx, Standing::Busy)) {
-                Said::Fault(_) => return Poll::Ready(false),
-                said => drop(self.hear(said)),
+            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            if let Some(error) = self.hear(said) {
+                return Poll::Ready(Err(error));
             }
         }
     }
