@@ -32,6 +32,7 @@ mod driven;
 mod effect;
 mod engine;
 mod error;
+mod error_text;
 mod events;
 mod fan_out;
 mod fault;

@@ -10,6 +10,7 @@
 //! 5. When the engine waits, every lane has left a waker, and the token of the run has one too.
 
 mod branches;
+mod care;
 mod ending;
 mod forks;
 mod lane;

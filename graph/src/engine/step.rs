@@ -13,20 +13,17 @@
 
 use super::lane::{Besides, Ended, Lane, Phase, Running, Work};
 use super::ledger::Ledger;
-use super::spawned::{self, Spawned};
-use super::subgraph::{self, Left};
+use super::spawned::Spawned;
 use crate::context::{NodeContext, Rare, UndoSlot};
 use crate::error::{During, RouterError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent, Visit};
-use crate::node::{Call, Declared, Payload, Route};
-use crate::plan::{Care, Plan, Stop, Way};
-use crate::policy::{FailedAttempt, Verdict};
+use crate::node::{Call, Declared, Route};
+use crate::plan::{Plan, Stop, Way};
 use crate::shape::Target;
-use crate::shared::{Aside, Shared, Undoable};
-use pleach_core::{BoxError, Instant, Reason, Refusal, catch_panic};
+use crate::shared::{Aside, Shared};
+use pleach_core::{BoxError, Reason, Refusal, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 /// Why a lane goes no further for now.
 pub(super) enum Turn<S> {
@@ -164,7 +161,7 @@ impl<S: Send + 'static> Driver<S> {
         self.shared.run().desk().is_some_and(|desk| desk.holds(cx.waker()))
     }
 
-    fn check_cancel(&self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
+    pub(super) fn check_cancel(&self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
         let Some(cause) = self.shared.run().cause() else { return Ok(()) };
         let node = self.shared.name(lane.at).to_string();
         let fault = RunFault::Cancelled { node, cause, was_executing: false };
@@ -282,94 +279,8 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    pub(super) fn failed(
-        &mut self,
-        stop: &Stop<S>,
-        lane: &mut Lane<S>,
-        reason: Reason,
-        undo: Option<Arc<UndoSlot>>,
-    ) -> Result<Option<Turn<S>>, RunError<S>> {
-        let (halted, reason, escalates) = match subgraph::left(reason) {
-            Left::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
-            Left::Failed { reason, escalates } => (self.cut_off_in(lane, &reason), reason, escalates),
-        };
-        let reason = Arc::new(reason);
-        let outcome = || Err(Arc::clone(&reason));
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
-        if let Some(fault) = halted {
-            return Err(RunError::new(fault, self.state_before(lane)));
-        }
-        let name = self.shared.name(lane.at);
-        let verdict = match &stop.care {
-            None => Verdict::Fail { escalate: false },
-            Some(care) => {
-                let failed = FailedAttempt { node: &name, attempt: lane.attempt, reason: &reason };
-                let random = || self.shared.run().runtime().map_or(0, |runtime| runtime.random());
-                match catch_panic(|| care.policy.verdict(&failed, random)) {
-                    Ok(verdict) => verdict,
-                    Err(reason) => {
-                        let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
-                        return Err(RunError::new(fault, self.state_before(lane)));
-                    }
-                }
-            }
-        };
-        match (verdict, stop.care.as_deref()) {
-            (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait, &reason).map(|()| None),
-            (Verdict::Skip, _) => {
-                lane.state = lane.take_kept();
-                self.leave(stop, lane, None)
-            }
-            (Verdict::FallBack, Some(Care { fallback: Some(to), .. })) => {
-                lane.state = lane.take_kept();
-                self.commit(stop, lane, None, Ok(Next::To(*to)))
-            }
-            (verdict, _) => {
-                let escalate = escalates || verdict == Verdict::Fail { escalate: true };
-                let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
-                self.keep_own_undo(stop, lane, undo, &reason)?;
-                Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
-            }
-        }
-    }
-
-    /// The cancel of the run, if it reached a spawned node before it reached the run itself.
-    fn cut_off_in(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
-        let cause = spawned::is_cut_off(reason).then(|| self.shared.run().cause())??;
-        Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true })
-    }
-
-    fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration, why: &Reason) -> Result<(), RunError<S>> {
-        self.tell_only(lane, |visit| RunEvent::NodeRetried { visit, wait });
-        if let (Some(keep), Some(kept)) = (care.policy.keep, &lane.kept) {
-            match catch_panic(|| keep(kept)) {
-                Ok(state) => lane.state = Some(state),
-                Err(reason) => {
-                    let fault = self.panicked(lane, During::Split, &reason);
-                    return Err(RunError::new(fault, lane.take_kept()));
-                }
-            }
-        }
-        let due = match wait.is_zero() {
-            true => None,
-            false => {
-                let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
-                Some(runtime.now() + wait)
-            }
-        };
-        self.commit_attempt(lane, why, wait, due)
-    }
-
-    /// Before the next attempt at a node.
-    pub(super) fn wait_until(&self, due: Option<Instant>) -> Phase<S> {
-        match due.map(|due| (due, self.shared.run().runtime())) {
-            Some((due, Ok(runtime))) => Phase::Waiting(runtime.sleep_until(due)),
-            _ => Phase::Attempt,
-        }
-    }
-
     /// From a node that is done: router, commit, and on.
-    fn leave(
+    pub(super) fn leave(
         &mut self,
         stop: &Stop<S>,
         lane: &mut Lane<S>,
@@ -401,7 +312,7 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// Commits a step, before anything follows it: what can be undone is remembered, and the step gets its sequence.
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         stop: &Stop<S>,
         lane: &mut Lane<S>,
@@ -426,52 +337,6 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    /// What the node recorded to be undone by.
-    fn undo_payload(&self, stop: &Stop<S>, lane: &Lane<S>, undo: Option<Arc<UndoSlot>>) -> Result<Option<Payload>, RunFault> {
-        let recorded = undo.and_then(|slot| slot.take());
-        let Some((undo, recorded)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(recorded) else {
-            return Ok(None);
-        };
-        let why: BoxError = match recorded {
-            Ok(payload) if payload.type_id == undo.payload => return Ok(Some(payload)),
-            Ok(payload) => wrong_payload(undo.payload_name, payload.type_name),
-            Err(error) => format!("what it recorded to be undone by has no form as JSON: {error}").into(),
-        };
-        let node = self.shared.name(lane.at).to_string();
-        Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why))))
-    }
-
-    fn remember_undo(&self, stop: &Stop<S>, lane: &Lane<S>, payload: Option<Payload>) {
-        if let (Some(payload), Some(undo)) = (payload, stop.care.as_ref().and_then(|care| care.undo.as_ref())) {
-            let name = self.shared.name(lane.at);
-            let (undo, payload) = (Arc::clone(undo), payload.json);
-            let Lane { token, iteration, .. } = *lane;
-            self.shared.run().remember_undo(Undoable { name, undo, payload, token, iteration });
-        }
-    }
-
-    /// A node that failed is undone as well, if an effect of it was recorded or may have happened.
-    fn keep_own_undo(
-        &mut self,
-        stop: &Stop<S>,
-        lane: &mut Lane<S>,
-        undo: Option<Arc<UndoSlot>>,
-        why: &Reason,
-    ) -> Result<(), RunError<S>> {
-        if !lane.trail.as_ref().is_some_and(|trail| trail.notes.has_effects()) {
-            return Ok(());
-        }
-        let payload = match self.undo_payload(stop, lane, undo) {
-            Ok(payload) => payload,
-            Err(fault) => return Err(RunError::new(fault, self.state_before(lane))),
-        };
-        if self.ledger.is_some() {
-            return self.submit_own_undo(lane, payload, why);
-        }
-        self.remember_undo(stop, lane, payload);
-        Ok(())
-    }
-
     pub(super) fn panicked(&self, lane: &Lane<S>, during: During, reason: &Reason) -> RunFault {
         RunFault::panic(self.shared.name(lane.at).to_string(), during, reason)
     }
@@ -491,7 +356,7 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    fn tell_only<'a>(&self, lane: &Lane<S>, event: impl FnOnce(Visit) -> RunEvent<&'a S>)
+    pub(super) fn tell_only<'a>(&self, lane: &Lane<S>, event: impl FnOnce(Visit) -> RunEvent<&'a S>)
     where
         S: 'a,
     {
@@ -504,8 +369,4 @@ impl<S: Send + 'static> Driver<S> {
         let Lane { attempt, iteration, .. } = *lane;
         Visit { node: self.shared.name(lane.at), attempt, iteration, branch: lane.path.clone() }
     }
-}
-
-fn wrong_payload(expected: &str, given: &str) -> BoxError {
-    format!("it recorded a {given} to be undone by, and its undo takes a {expected}").into()
 }
