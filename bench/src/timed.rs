@@ -98,7 +98,7 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "store.commit_one", ops: 200, run: |peer, ops| Some(peer.commit?(1, ops)) },
     Timed { name: "store.commit_64", ops: 640, run: |peer, ops| Some(peer.commit?(64, ops)) },
     Timed { name: "graph.checkpoint_one", ops: 200, run: |peer, ops| Some(peer.steps?(1, ops)) },
-    Timed { name: "graph.checkpoint_64", ops: 640, run: |peer, ops| Some(peer.steps?(64, ops)) },
+    Timed { name: "graph.checkpoint_64", ops: 3_200, run: |peer, ops| Some(peer.steps?(64, ops)) },
     Timed { name: "graph.resume_10k", ops: 20, run: |peer, ops| Some(peer.resume?(10_000, ops)) },
     Timed { name: "worker.claims", ops: 512, run: |peer, ops| peer.claims?(ops) },
 ];
