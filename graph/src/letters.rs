@@ -1,6 +1,6 @@
 //! `Letters`: answers and signals for a run that no node has asked for yet. Nodes take them by name, the oldest first.
 
-use crate::control::TellError;
+use crate::control::{ANSWER, SIGNAL, TellError};
 use crate::store::INBOX_MAX;
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use std::task::Waker;
 
 /// What a letter with the answer to an interrupt is called.
 pub(crate) fn answer_to(key: &str) -> String {
-    format!("answer/{key}")
+    format!("{ANSWER}{key}")
 }
 
 /// What a letter with a signal is called.
 pub(crate) fn signal_of(name: &str) -> String {
-    format!("signal/{name}")
+    format!("{SIGNAL}{name}")
 }
 
 #[derive(Default)]

@@ -328,7 +328,7 @@ async fn cut_off(run: RunOptions<'static, Done>, store: &SqliteStore, world: &Wo
     world.hanging.lock().unwrap().clear();
     let run = tokio::spawn(run.into_future());
     loop {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::task::yield_now().await;
         let head = store.head(RUN).await.unwrap().head;
         let rows = store.read(RUN, Rows::Range(1..=head), Parts::Headers).await.unwrap();
         let kinds = rows.iter().map(|row| row.open_header(RUN).unwrap());
@@ -342,6 +342,6 @@ async fn cut_off(run: RunOptions<'static, Done>, store: &SqliteStore, world: &Wo
     run.abort();
     drop(run.await);
     while store.head(RUN).await.unwrap().owner.is_some() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::task::yield_now().await;
     }
 }

@@ -11,6 +11,7 @@ use crate::fan_out::Merge;
 use crate::journal::codec::Stored;
 use crate::journal::notes::Notes;
 use crate::plan::{Heads, Plan, Way};
+use crate::reopen;
 use crate::store::{Fork, LiveToken, Place, Record, StoreError};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::catch_panic;
@@ -205,10 +206,7 @@ impl<S: Send + 'static> Engine<S> {
 
     fn decode(&self, record: &Record) -> Result<Stored<S>, RunFault> {
         let codec = self.driver.ledger.as_ref().map(|ledger| ledger.codec).ok_or(RunFault::NoRuntime)?;
-        match catch_panic(|| codec.read(&record.body)) {
-            Ok(stored) => stored.map_err(|error| undecodable(record, error)),
-            Err(reason) => Err(RunFault::panic(record.header.node.clone(), During::Node, &reason)),
-        }
+        reopen::decode(codec, record)
     }
 
     /// The node of this engine's graph that a record names.
