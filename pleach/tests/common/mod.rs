@@ -8,6 +8,8 @@ pub mod kept;
 #[cfg(feature = "graph")]
 pub mod mortal;
 pub mod outside;
+#[cfg(feature = "graph")]
+pub mod shift;
 
 use pleach::prelude::*;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};

@@ -1,0 +1,111 @@
+//! Runs of five steps for workers to share, and a world that sees whether each has one driver and begins with what was committed.
+
+use super::Log;
+use super::mortal::MortalStore;
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{Filter, MemoryStore, RunStatus, Store};
+use pleach::{RunRemote, RunningWorker, Runtime, Worker};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+pub const LEASE: Duration = Duration::from_secs(8);
+
+/// What the nodes of all runs need, whoever drives them.
+#[derive(Clone)]
+pub struct World {
+    pub store: MemoryStore,
+    pub clock: Arc<dyn Runtime>,
+    pub starts: Log<(String, String)>,
+    /// How many nodes of each run are running now.
+    pub running: Arc<Mutex<HashMap<String, u32>>>,
+}
+
+impl World {
+    pub fn new(sim: &Sim) -> Self {
+        let (store, clock) = (MemoryStore::on(sim.runtime()), sim.runtime());
+        Self { store, clock, starts: Log::new(), running: Arc::default() }
+    }
+
+    /// Notes that a node runs, alone, from what was committed last.
+    pub async fn enter(&self, cx: &NodeContext, done: usize) -> Inside {
+        let run = cx.run_id().to_string();
+        self.starts.push((run.clone(), cx.node().to_string()));
+        let running = {
+            let mut running = self.running.lock().unwrap();
+            let count = running.entry(run.clone()).or_default();
+            *count += 1;
+            *count
+        };
+        assert_eq!(running, 1, "run {run:?} has two drivers");
+        let inside = Inside(self.clone(), run);
+        let view = RunRemote::new(&self.store, inside.1.as_str()).look().await.unwrap();
+        let committed: Vec<String> = serde_json::from_str(view.tokens[0].state.as_deref().unwrap()).unwrap();
+        assert_eq!(committed.len(), done, "what was committed runs again");
+        inside
+    }
+
+    pub async fn pass(&self, millis: u64) {
+        self.clock.sleep_until(self.clock.now() + Duration::from_millis(millis)).await;
+    }
+}
+
+/// A node that runs.
+pub struct Inside(World, String);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        *self.0.running.lock().unwrap().get_mut(&self.1).unwrap() -= 1;
+    }
+}
+
+pub type State = Vec<String>;
+
+/// Five steps of up to two seconds each.
+pub fn five(world: &World) -> CompiledGraph<State> {
+    let world = world.clone();
+    let step = move |cx: NodeContext, mut state: State| {
+        let world = world.clone();
+        async move {
+            let _inside = world.enter(&cx, state.len()).await;
+            world.pass(world.clock.random() % 2_000).await;
+            state.push(format!("step {}", state.len() + 1));
+            Ok::<_, String>(state)
+        }
+    };
+    Graph::new("five")
+        .add_node("step", step)
+        .add_conditional_edge("step", ["step", END], |state: &State| if state.len() < 5 { "step" } else { END })
+        .set_entry("step")
+        .compile()
+        .unwrap()
+}
+
+pub fn finished() -> State {
+    (1..=5).map(|step| format!("step {step}")).collect()
+}
+
+pub async fn enqueue(world: &World, graph: &CompiledGraph<State>, runs: usize) {
+    for run in 0..runs {
+        let run = graph.run(Vec::new()).id(format!("run {run}")).on(Arc::clone(&world.clock));
+        run.checkpoint(&world.store).enqueue().await.unwrap();
+    }
+}
+
+/// Waits for the end of all of them.
+pub async fn all_finish(world: &World, runs: usize) {
+    let clock = &world.clock;
+    for _ in 0..600 {
+        let list = world.store.list(vec![Filter::Status(RunStatus::Finished)], None, 100).await.unwrap();
+        if list.runs.len() == runs {
+            return;
+        }
+        clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
+    }
+    let list = world.store.list(Vec::new(), None, 100).await.unwrap();
+    panic!("not all have finished: {:#?}", list.runs);
+}
+
+pub fn worker(sim: &Sim, store: &MortalStore, graph: &CompiledGraph<State>) -> RunningWorker {
+    Worker::new(store).graph(graph).limit(4).lease(LEASE).on(sim.runtime()).start().unwrap()
+}
