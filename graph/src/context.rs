@@ -20,9 +20,7 @@ pub struct NodeContext {
     pub(crate) iteration: u64,
     pub(crate) token: TokenId,
     pub(crate) branch: BranchPath,
-    pub(crate) rare: Option<Box<Rare>>,
-    /// Where nobody else keeps notes of this visit.
-    pub(crate) own_notes: OnceLock<Arc<Notes>>,
+    pub(crate) rare: OnceLock<Box<Rare>>,
 }
 
 /// What few nodes have.
@@ -33,8 +31,8 @@ pub(crate) struct Rare {
     /// In place of the run's, for code that runs after the run was ended.
     pub(crate) fresh: Option<CancelToken>,
     pub(crate) is_undo: bool,
-    /// What was written down during this visit.
-    pub(crate) notes: Option<Arc<Notes>>,
+    /// What was written down during this visit; made when it is asked for, where nobody else keeps it.
+    pub(crate) notes: OnceLock<Arc<Notes>>,
     /// The id of the node, where it is not among those of the graph.
     pub(crate) name: Option<Arc<str>>,
 }
@@ -57,7 +55,7 @@ impl NodeContext {
 
     /// The id of this node; in a subgraph, `subgraph/node`.
     pub fn node(&self) -> Arc<str> {
-        let other = self.rare.as_ref().and_then(|rare| rare.name.clone());
+        let other = self.rare.get().and_then(|rare| rare.name.clone());
         other.unwrap_or_else(|| self.shared.name(self.node))
     }
 
@@ -79,7 +77,7 @@ impl NodeContext {
     /// A key for what the node does outside: the same for every attempt at this visit, and for no other visit of any run. The
     /// undo of a visit has another one.
     pub fn idempotency_key(&self) -> String {
-        let is_undo = self.rare.as_ref().is_some_and(|rare| rare.is_undo);
+        let is_undo = self.rare.get().is_some_and(|rare| rare.is_undo);
         self.token.key(self.run_id(), is_undo)
     }
 
@@ -88,7 +86,7 @@ impl NodeContext {
     /// # Panics
     /// If the run has no runtime to make one on; see [`RunFault::NoRuntime`](crate::RunFault::NoRuntime).
     pub fn token(&self) -> CancelToken {
-        if let Some(fresh) = self.rare.as_ref().and_then(|rare| rare.fresh.as_ref()) {
+        if let Some(fresh) = self.rare.get().and_then(|rare| rare.fresh.as_ref()) {
             return fresh.clone();
         }
         match self.shared.run().token() {
@@ -99,10 +97,10 @@ impl NodeContext {
 
     /// When the node will be cut off: by its own timeout, or by the deadline of the run, which an undo does not have.
     pub fn deadline(&self) -> Option<Instant> {
-        if self.rare.as_ref().is_some_and(|rare| rare.is_undo) {
+        if self.rare.get().is_some_and(|rare| rare.is_undo) {
             return None;
         }
-        let own = self.rare.as_ref().and_then(|rare| rare.deadline);
+        let own = self.rare.get().and_then(|rare| rare.deadline);
         own.into_iter().chain(self.shared.run().deadline()).min()
     }
 
@@ -122,7 +120,7 @@ impl NodeContext {
     ///
     /// A node without an undo records nothing. What cannot be written as JSON fails the node, once it is done.
     pub fn record_undo<P: Any + Serialize>(&self, payload: P) {
-        if let Some(slot) = self.rare.as_ref().and_then(|rare| rare.undo.as_ref()) {
+        if let Some(slot) = self.rare.get().and_then(|rare| rare.undo.as_ref()) {
             let (type_id, type_name) = (TypeId::of::<P>(), std::any::type_name::<P>());
             let recorded = to_raw_value(&payload).map(|json| Payload { json, type_id, type_name });
             *slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(recorded);

@@ -91,16 +91,15 @@ pub(crate) struct Scene {
 
 impl NodeContext {
     pub(crate) fn scene(&self) -> Scene {
-        let kept = self.rare.as_ref().and_then(|rare| rare.notes.as_ref());
-        let notes = kept.unwrap_or_else(|| self.own_notes.get_or_init(Arc::default));
+        let rare = self.rare.get_or_init(Box::default);
         Scene {
             shared: Arc::clone(&self.shared),
-            notes: Arc::clone(notes),
+            notes: Arc::clone(rare.notes.get_or_init(Arc::default)),
             token: self.token,
             path: self.branch.forks(),
             node: self.node(),
             attempt: self.attempt,
-            is_undo: self.rare.as_ref().is_some_and(|rare| rare.is_undo),
+            is_undo: rare.is_undo,
         }
     }
 

@@ -186,7 +186,20 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     }
 
     #[inline]
-    fn start(mut self) -> RunFuture<S> {
+    fn start(self) -> RunFuture<S> {
+        let is_tied = self.anchors.is_some() || self.more.is_some() || self.graph.plan.needs.runtime;
+        match self {
+            // Most runs: they need nothing but a place. Kept apart from the others, so that it is built where it will lie.
+            Self { graph, state: Some(state), stored: None, hooks: None, keep, visits_max, steps_per_poll, .. } if !is_tied => {
+                RunFuture(Place::Here(Engine::plain(graph.plan, visits_max, keep, steps_per_poll, state)))
+            }
+            run => run.start_tied(),
+        }
+    }
+
+    /// As [`start`](Self::start), for a run that somebody listens to, or that hangs somewhere, or is stored.
+    #[inline(never)]
+    fn start_tied(mut self) -> RunFuture<S> {
         let plan = &self.graph.plan;
         if let Some(hooks) = &self.hooks {
             let hooks = hooks.clone();
@@ -218,12 +231,13 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
                 });
             }
         };
-        // Two ways and not one `match`, so that the usual engine is built where it will lie.
-        if let Some((scope, (desk, inbox))) = scope {
-            let drive = Drive::Running(Box::new(Engine::new(self.graph.plan, shared, setup, state)));
-            return RunFuture(Place::Elsewhere(driven::launch(scope, desk, inbox, drive)));
-        }
-        RunFuture(Place::Here(Engine::new(self.graph.plan, shared, setup, state)))
+        let engine = Engine::new(self.graph.plan, shared, setup, state);
+        RunFuture(match scope {
+            Some((scope, (desk, inbox))) => {
+                Place::Elsewhere(driven::launch(scope, desk, inbox, Drive::Running(Box::new(engine))))
+            }
+            None => Place::Here(engine),
+        })
     }
 }
 

@@ -104,7 +104,7 @@ impl<S> Branches<S> {
         self.free.reserve(lanes);
     }
 
-    /// Adds a lane, which can go on at once.
+    /// Adds a lane, and gives its number.
     pub(super) fn add(&mut self, lane: Lane<S>) -> usize {
         let place = self.free.pop().unwrap_or(self.lanes.len());
         if place == self.lanes.len() {
@@ -112,7 +112,6 @@ impl<S> Branches<S> {
         } else {
             self.lanes[place] = Some(lane);
         }
-        self.queue.push_back(place + 1);
         place + 1
     }
 
@@ -173,6 +172,11 @@ impl<S> Branches<S> {
         }
         self.timed -= usize::from(open.timer.is_some());
         Some(open)
+    }
+
+    /// Whether each lane is polled with a waker of its own.
+    pub(super) fn is_wide(&self) -> bool {
+        self.is_wide
     }
 
     /// At the beginning of a poll: whoever may have been woken can go on.

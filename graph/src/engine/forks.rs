@@ -1,21 +1,19 @@
-//! Fan-out and fan-in: how a lane forks, and what follows when one of its branches ends.
+//! Fan-in: how branches are polled, and what follows when one of them ends. How they start is in `starts`.
 //!
-//! A lane that forks waits; its state lies in the fan-out. Branches start in order, as many as the limit allows. Whatever order
-//! they end in, the merge sees them as they were declared. A fault rises from branch to fan-out to the lane that forked, until
+//! A lane that forks waits; its state lies in the fan-out. Whatever order the branches end in, the merge sees them as they were
+//! declared. A fault rises from branch to fan-out to the lane that forked, until
 //! one collects it or the run has failed.
 
-use super::branches::{Branches, Open};
+use super::branches::Open;
 use super::lane::{Lane, Phase};
 use super::step::Turn;
 use super::{Engine, Outcome, ROOT};
 use crate::error::{During, MergeError, NodeError, RunError, RunFault};
 use crate::events::{self, RunEvent};
 use crate::fan_out::Merge;
-use crate::plan::{Fork, Heads, Plan, Way};
+use crate::plan::{Fork, Plan, Way};
 use crate::shape::Target;
-use crate::token::{BranchPath, TokenId};
 use pleach_core::{Cause, Elapsed, Reason, catch_panic};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -71,7 +69,7 @@ impl<S: Send + 'static> Engine<S> {
                     return Poll::Pending;
                 }
                 Turn::Forks(sequence, items) => {
-                    let rise = self.fork_from(plan, number, sequence, items);
+                    let rise = self.fork_from(plan, number, (sequence, items), cx);
                     self.climb(plan, rise)
                 }
                 Turn::Arrived => self.climb(plan, Rise::To(number, Ok(()))),
@@ -85,9 +83,9 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// The root lane forks. `Some` if that ended the run.
-    pub(super) fn fork(&mut self, sequence: u64, items: Option<Vec<S>>) -> Option<Outcome<S>> {
+    pub(super) fn fork(&mut self, sequence: u64, items: Option<Vec<S>>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
         let plan = &*Arc::clone(&self.plan);
-        let rise = self.fork_from(plan, ROOT, sequence, items);
+        let rise = self.fork_from(plan, ROOT, (sequence, items), cx);
         self.climb(plan, rise)
     }
 
@@ -102,114 +100,6 @@ impl<S: Send + 'static> Engine<S> {
     pub(super) fn opened(&mut self, place: usize) -> &mut Open<S> {
         let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
         open.expect("a fan-out is open until all its branches have ended")
-    }
-
-    /// Fans out from a lane whose node is done.
-    fn fork_from(&mut self, plan: &Plan<S>, parent: usize, sequence: u64, items: Option<Vec<S>>) -> Rise<S> {
-        let items = items.map(|items| (items.len(), items));
-        let place = match self.open_fan_out(plan, parent, sequence, items) {
-            Ok(place) => place,
-            Err(error) => return Rise::To(parent, Err(error)),
-        };
-        if let Some(hooks) = &self.driver.hooks
-            && let Some(Open { node, total, before, .. }) = self.branches.as_mut().and_then(|branches| branches.opened(place))
-        {
-            let node = self.driver.shared.name(*node);
-            hooks.call(&RunEvent::Forked { node, branches: *total, state: before });
-        }
-        self.start_branches(plan, place)
-    }
-
-    /// Opens a fan-out, with no branch started, and gives its place. Of a `map` it may be known how many branches there are, and the states
-    /// of those that are to be started.
-    pub(super) fn open_fan_out(
-        &mut self,
-        plan: &Plan<S>,
-        parent: usize,
-        sequence: u64,
-        items: Option<(usize, Vec<S>)>,
-    ) -> Result<usize, RunError<S>> {
-        let lane = self.lane(parent);
-        let (node, path) = (lane.at, lane.path.fan_out(sequence));
-        let before = lane.state.take().expect("a lane that forks has its state");
-        let Fork { heads, options, .. } = fork_of(plan, node);
-        let spawned = lane.spawned || options.spawned;
-        let (total, items) = match (heads, items) {
-            (Heads::Each(heads, _), _) => (heads.len(), None),
-            (Heads::Map(..), Some((total, items))) => (total, Some(items.into_iter())),
-            (Heads::Map(_, items), None) => match catch_panic(|| items(&before)) {
-                Ok(items) => (items.len(), Some(items.into_iter())),
-                Err(reason) => return Err(self.panicked(node, During::Split, &reason, Some(before))),
-            },
-        };
-        let timer = match options.timeout.map(|timeout| (timeout, self.driver.shared.run().runtime())) {
-            None => None,
-            Some((timeout, Ok(runtime))) => Some(runtime.sleep_until(runtime.now() + timeout)),
-            Some((_, Err(fault))) => return Err(RunError::new(fault, Some(before))),
-        };
-        let ended = (0..total).map(|_| None).collect();
-        let open = Open {
-            node,
-            parent,
-            sequence,
-            path,
-            spawned,
-            before,
-            items,
-            total,
-            started: 0,
-            running: 0,
-            restored: Vec::new(),
-            ended,
-            first_error: None,
-            timer,
-        };
-        let place = self.branches.get_or_insert_with(Branches::new).open(open);
-        self.lane(parent).phase = Phase::Forked(place);
-        Ok(place)
-    }
-
-    /// Starts as many branches as may run at a time, or joins those that have all ended.
-    pub(super) fn start_branches(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
-        let open = self.opened(place);
-        let limit = fork_of(plan, open.node).options.limit.unwrap_or(open.total);
-        let at_once = limit.saturating_sub(open.running).min(open.unstarted());
-        self.branches.get_or_insert_with(Branches::new).reserve(at_once);
-        for _ in 0..at_once {
-            if let Err(error) = self.start_branch(plan, place) {
-                return self.fail_fan_out(place, error);
-            }
-        }
-        let open = self.opened(place);
-        if open.running == 0 && open.unstarted() == 0 { self.join(plan, place) } else { Rise::Stay }
-    }
-
-    /// Starts the next branch of a fan-out.
-    fn start_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<(), RunError<S>> {
-        let open = self.opened(place);
-        open.skip_restored();
-        let (node, sequence, branch) = (open.node, open.sequence, open.started);
-        let Fork { heads, join, .. } = fork_of(plan, node);
-        let (head, state) = match heads {
-            Heads::Each(heads, clone) => (heads[branch], catch_panic(|| clone(&open.before))),
-            Heads::Map(head, _) => {
-                let next = open.items.as_mut().and_then(Iterator::next);
-                (*head, Ok(next.expect("there is an item for each branch")))
-            }
-        };
-        let state = match state {
-            Ok(state) => state,
-            Err(reason) => return Err(self.panicked(node, During::Split, &reason, None)),
-        };
-        open.started += 1;
-        open.running += 1;
-        let branch = branch as u32;
-        let path = BranchPath::branch_of(&open.path, branch);
-        let mut lane = Lane::new(head, Some(state), TokenId { sequence, branch }, path, *join);
-        lane.home = NonZeroU32::new(place as u32 + 1);
-        lane.spawned = open.spawned;
-        self.branches.get_or_insert_with(Branches::new).add(lane);
-        Ok(())
     }
 
     /// Goes up from an end until nothing more follows. `Some` if the run has ended.
@@ -276,7 +166,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// All branches have ended: one state is made of theirs, and the lane that forked goes on.
-    fn join(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+    pub(super) fn join(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
         let open = self.branches.as_mut().and_then(|branches| branches.close(place));
         let Open { parent, node, before, ended, first_error, .. } = open.expect("a fan-out is joined once");
         if let Some(error) = first_error {
@@ -342,7 +232,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
+    pub(super) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
         let before = self.close(place, &Cause::Because("another branch failed".into()));
         self.drop_values(node, || drop(before));
@@ -411,7 +301,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    fn panicked(&self, node: u32, during: During, reason: &Reason, state: Option<S>) -> RunError<S> {
+    pub(super) fn panicked(&self, node: u32, during: During, reason: &Reason, state: Option<S>) -> RunError<S> {
         RunError::new(RunFault::panic(self.driver.shared.name(node).to_string(), during, reason), state)
     }
 }

@@ -52,6 +52,8 @@ pub(super) enum Phase<S> {
     Running(Running<S>),
     /// Until the next attempt.
     Waiting(BoxFuture<'static, ()>),
+    /// After a node that was committed so, before the fan-out that follows it.
+    Forking(u64),
     /// Until its fan-out is joined.
     Forked(usize),
     /// Until what it wrote down is durable.
@@ -99,6 +101,7 @@ pub(super) enum Work<S> {
 pub(super) type Ended<S> = Result<S, Reason>;
 
 impl<S: Send + 'static> Lane<S> {
+    #[inline]
     pub(super) fn new(at: u32, state: Option<S>, token: TokenId, path: BranchPath, join: Target) -> Self {
         Self {
             phase: Phase::Start,

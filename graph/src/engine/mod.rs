@@ -19,6 +19,7 @@ mod orders;
 mod restore;
 mod spawned;
 mod sprint;
+mod starts;
 mod step;
 pub(crate) mod subgraph;
 mod undo;
@@ -32,7 +33,7 @@ use crate::journal::notes::Notes;
 use crate::journal::scribe::Scribe;
 use crate::plan::Plan;
 use crate::shape::Target;
-use crate::shared::{Aside, Shared};
+use crate::shared::{Aside, RunWide, Shared};
 use crate::token::{BranchPath, TokenId};
 use branches::Branches;
 use ending::Stage;
@@ -84,44 +85,65 @@ pub(crate) struct Setup<S> {
 }
 
 impl<S: Send + 'static> Engine<S> {
-    // Built where it will lie, rather than moved there.
+    /// A run that hangs nowhere and that nobody listens to.
     #[inline(always)]
+    pub(crate) fn plain(plan: Arc<Plan<S>>, visits_max: u64, keep: Option<fn(&S) -> S>, steps_per_poll: u32, state: S) -> Self {
+        let (sequence, many_threads) = (1, plan.needs.threads);
+        let run = RunWide { visits_max, many_threads, sequence: sequence.into(), ..RunWide::default() };
+        // First the one thing that is allocated: then all else is written where it will lie.
+        let shared = Arc::new(Shared::of_run(Arc::clone(&plan.names), run));
+        let driver = Driver { shared, hooks: None, keep, ledger: None, is_watched: keep.is_some(), share: 0 };
+        let start = plan.shape.entry;
+        Self::with(plan, driver, (start, sequence), Some(state), steps_per_poll)
+    }
+
     pub(crate) fn new(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: S) -> Self {
         // That of a stored run is its first record.
-        let sequence = shared.run().next_sequence();
-        Self::with(plan, shared, setup, Some(state), sequence)
+        let at = (setup.start, shared.run().next_sequence());
+        let steps_per_poll = setup.steps_per_poll;
+        Self::with(plan, Driver::new(shared, setup), at, Some(state), steps_per_poll)
     }
 
     /// A run that is stored; a new one has its state, one that is resumed is still to be restored.
     pub(crate) fn stored(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: Option<S>, scribe: Scribe) -> Self {
-        let mut engine = Self::with(plan, shared, setup, state, 1);
+        let (start, steps_per_poll) = (setup.start, setup.steps_per_poll);
+        let mut engine = Self::with(plan, Driver::new(shared, setup), (start, 1), state, steps_per_poll);
         engine.scribe = Some(Box::new(scribe));
         engine
     }
 
     #[inline(always)]
-    fn with(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: Option<S>, sequence: u64) -> Self {
-        let root = Lane::new(setup.start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End);
-        let Setup { hooks, keep, ledger, .. } = setup;
-        // A run that can be told things can be held before any node, and asked what its nodes wait for.
-        let is_told = shared.run().desk().is_some();
-        let is_watched = hooks.is_some() || keep.is_some() || ledger.is_some() || is_told || shared.is_subgraph();
-        let driver = Driver { shared: Arc::new(shared), hooks, keep, ledger, is_watched, share: 0 };
+    fn with(
+        plan: Arc<Plan<S>>,
+        driver: Driver<S>,
+        (start, sequence): (u32, u64),
+        state: Option<S>,
+        steps_per_poll: u32,
+    ) -> Self {
         Self {
             plan,
             driver,
-            root,
+            root: Lane::new(start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End),
             branches: None,
             cancelled: None,
             stage: None,
             scribe: None,
             outer_notes: None,
-            steps_per_poll: setup.steps_per_poll,
+            steps_per_poll,
             panics: Vec::new(),
         }
     }
 
-    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+    /// Takes a run that nothing is to be taken care of at as far as it goes, if it is before a node and no branch is open.
+    #[inline]
+    fn sprint(&mut self, cx: &mut Context<'_>) -> Option<Turn<S>> {
+        let is_free = !self.driver.is_watched && self.branches.is_none() && self.cancelled.is_none() && self.stage.is_none();
+        let is_before_node = is_free && matches!(self.root.phase, Phase::Start) && self.root.state.is_some();
+        if is_before_node { self.driver.sprint(&self.plan, &mut self.root, cx) } else { None }
+    }
+
+    /// Takes the run on, from where its sprint came to.
+    fn poll_run(&mut self, sprint: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
         {
@@ -130,13 +152,13 @@ impl<S: Send + 'static> Engine<S> {
         if let Some(error) = self.follow_orders(cx) {
             return Poll::Ready(Err(error));
         }
-        self.driver.share = self.steps_per_poll;
+        let mut turn = sprint;
         loop {
             // Even if no fan-out is open: the next one may open in this poll, and what an earlier one left would keep it asleep.
             if let Some(branches) = &mut self.branches {
                 branches.queue_what_waits(cx.waker());
             }
-            if let Poll::Ready(outcome) = std::task::ready!(self.poll_lanes(cx)) {
+            if let Poll::Ready(outcome) = std::task::ready!(self.poll_lanes(turn.take(), cx)) {
                 return Poll::Ready(outcome);
             }
             match self.poll_scribe(cx) {
@@ -149,7 +171,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Takes every lane as far as it goes. Pending if there is more to do, and the task is woken; ready with pending when all of them wait.
-    fn poll_lanes(&mut self, cx: &mut Context<'_>) -> Poll<Poll<Outcome<S>>> {
+    fn poll_lanes(&mut self, mut turn: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Poll<Outcome<S>>> {
         loop {
             let ended = if self.is_forked() {
                 match self.poll_branches(cx) {
@@ -157,13 +179,13 @@ impl<S: Send + 'static> Engine<S> {
                     Poll::Pending => return Poll::Ready(Poll::Pending),
                 }
             } else {
-                match self.driver.advance(&self.plan, &mut self.root, cx) {
+                match turn.take().unwrap_or_else(|| self.driver.advance(&self.plan, &mut self.root, cx)) {
                     Turn::Arrived => {
                         let state = self.root.state.take().expect("a lane that arrived has its state");
                         return Poll::Ready(Poll::Ready(Ok(state)));
                     }
                     Turn::Failed(error) => return Poll::Ready(Poll::Ready(Err(error))),
-                    Turn::Forks(sequence, items) => self.fork(sequence, items),
+                    Turn::Forks(sequence, items) => self.fork(sequence, items, cx),
                     Turn::Waits => return Poll::Ready(Poll::Pending),
                     Turn::Spent => {
                         cx.waker().wake_by_ref();
@@ -254,8 +276,14 @@ impl<S: Send + 'static> Future for Engine<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         let this = self.get_mut();
+        this.driver.share = this.steps_per_poll;
+        let sprint = match this.sprint(cx) {
+            // Nothing was to be taken care of, and nothing is to be let go.
+            Some(Turn::Arrived) => return Poll::Ready(Ok(this.root.state.take().expect("a lane that arrived has its state"))),
+            sprint => sprint,
+        };
         if this.stage.is_none() {
-            let outcome = std::task::ready!(this.poll_run(cx));
+            let outcome = std::task::ready!(this.poll_run(sprint, cx));
             if let Some(outcome) = this.end(outcome) {
                 return Poll::Ready(outcome);
             }
@@ -265,6 +293,14 @@ impl<S: Send + 'static> Future for Engine<S> {
 }
 
 impl<S: Send + 'static> Driver<S> {
+    fn new(shared: Shared, setup: Setup<S>) -> Self {
+        let Setup { hooks, keep, ledger, .. } = setup;
+        // A run that can be told things can be held before any node, and asked what its nodes wait for.
+        let is_told = shared.run().desk().is_some();
+        let is_watched = hooks.is_some() || keep.is_some() || ledger.is_some() || is_told || shared.is_subgraph();
+        Self { shared: Arc::new(shared), hooks, keep, ledger, is_watched, share: 0 }
+    }
+
     /// Takes the attempt away from a lane, and tells that it ended.
     fn abandon(&self, lane: &mut Lane<S>, cause: &Cause) -> Result<(), Reason> {
         let was_executing = lane.is_executing();

@@ -3,7 +3,7 @@
 
 use super::lane::{Lane, Phase, Running, Work};
 use super::step::{Driver, Turn};
-use crate::error::{RunError, RunFault};
+use crate::error::RunError;
 use crate::node::{Call, NodeFuture};
 use crate::plan::{Plan, Stop, Way};
 use crate::shape::Target;
@@ -57,7 +57,7 @@ impl<S: Send + 'static> Driver<S> {
                     Ok(to) => to,
                     Err(fault) => {
                         run.next_sequence();
-                        return Sprint::Lost(fault, state);
+                        return Sprint::Lost(RunError::new(fault, Some(state)));
                     }
                 },
                 Way::Fork(_) => return Sprint::Forks(run.next_sequence(), state),
@@ -92,7 +92,7 @@ impl<S: Send + 'static> Driver<S> {
                 self.stopped(stop, lane)
             }
             Sprint::Failed(reason) => self.failed(stop, lane, reason, None).unwrap_or_else(|error| Some(Turn::Failed(error))),
-            Sprint::Lost(fault, state) => Some(Turn::Failed(RunError::new(fault, Some(state)))),
+            Sprint::Lost(error) => Some(Turn::Failed(error)),
         }
     }
 
@@ -113,7 +113,7 @@ enum Sprint<S> {
     Waits(NodeFuture<S>),
     Failed(Reason),
     /// The router gave no way.
-    Lost(RunFault, S),
+    Lost(RunError<S>),
     Forks(u64, S),
     Arrived(S),
 }

@@ -69,14 +69,14 @@ impl<S: Send + 'static> Driver<S> {
                     if self.share == 0 {
                         return Turn::Spent;
                     }
-                    if self.is_held(cx) {
-                        return Turn::Waits;
-                    }
                     if self.is_plain(stop, lane) {
                         match self.sprint(plan, lane, cx) {
                             Some(turn) => return turn,
                             None => continue,
                         }
+                    }
+                    if self.is_held(cx) {
+                        return Turn::Waits;
                     }
                     if let Err(error) = self.enter(lane) {
                         return Turn::Failed(error);
@@ -112,6 +112,7 @@ impl<S: Send + 'static> Driver<S> {
                     lane.phase = Phase::Attempt;
                     continue;
                 }
+                Phase::Forking(sequence) => return Turn::Forks(*sequence, None),
                 Phase::Forked(_) => return Turn::Waits,
                 Phase::Committing(_) => match self.poll_commit(lane, cx) {
                     Poll::Pending => return Turn::Waits,
@@ -209,16 +210,17 @@ impl<S: Send + 'static> Driver<S> {
         }
         let undo = care.and_then(|care| care.undo.as_ref()).map(|_| Arc::new(UndoSlot::default()));
         rare.undo.clone_from(&undo);
-        if self.is_watched || care.is_some() {
+        let is_rare = self.is_watched || care.is_some();
+        if is_rare {
             let notes = &lane.trail.get_or_insert_default().notes;
             notes.begin_attempt();
-            rare.notes = Some(Arc::clone(notes));
+            rare.notes = OnceLock::from(Arc::clone(notes));
             self.keep_stored(lane, &state);
         }
         let work = match &stop.call {
             Call::State(call) => catch_panic(|| call(state)),
             Call::Context(call) => {
-                let context = self.context(lane, Some(rare));
+                let context = self.context(lane, is_rare.then_some(rare));
                 catch_panic(|| call(context, state))
             }
         };
@@ -252,8 +254,8 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
+    #[inline]
     pub(super) fn context(&self, lane: &Lane<S>, rare: Option<Rare>) -> NodeContext {
-        let rare = rare.filter(|rare| rare.deadline.is_some() || rare.undo.is_some() || rare.notes.is_some());
         NodeContext {
             shared: Arc::clone(&self.shared),
             node: lane.at,
@@ -261,8 +263,7 @@ impl<S: Send + 'static> Driver<S> {
             iteration: lane.iteration,
             token: lane.token,
             branch: lane.path.clone(),
-            rare: rare.map(Box::new),
-            own_notes: OnceLock::new(),
+            rare: rare.map_or_else(OnceLock::new, |rare| OnceLock::from(Box::new(rare))),
         }
     }
 

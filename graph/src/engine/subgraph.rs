@@ -1,6 +1,7 @@
 //! A graph as a node of another: it runs in the engine's own poll, with its own state, as a part of the same run.
 
 use super::ledger::Ledger;
+use super::step::Driver;
 use super::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
 use crate::CompiledGraph;
 use crate::context::NodeContext;
@@ -50,7 +51,7 @@ impl<S: Send + 'static> Engine<S> {
         let journal = shared.run().journal().map(Arc::clone);
         let ledger = journal.map(|journal| Arc::new(Ledger { journal, codec }));
         let (start, steps_per_poll) = (plan.shape.entry, STEPS_PER_POLL_MAX);
-        let notes = cx.rare.as_ref().and_then(|rare| rare.notes.clone());
+        let notes = cx.rare.get().and_then(|rare| rare.notes.get().cloned());
         // What is inside is known by what placed it there: the token of the node, or the last attempt at it that failed.
         let failed_row = notes.as_ref().map_or(0, |notes| notes.lock().failed_row);
         let is_stored = ledger.is_some();
@@ -60,7 +61,8 @@ impl<S: Send + 'static> Engine<S> {
             (true, failed) => failed,
         };
         let setup = Setup { start, hooks: None, keep: None, steps_per_poll, ledger };
-        let mut engine = Self::with(Arc::clone(plan), shared, setup, None, sequence);
+        let driver = Driver::new(shared, setup);
+        let mut engine = Self::with(Arc::clone(plan), driver, (start, sequence), None, steps_per_poll);
         // Each branch of a fan-out may begin with a subgraph, and all of them with one sequence: the branch tells their insides apart.
         engine.root.token.branch = cx.token.branch;
         engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), cx.token.branch);

@@ -96,8 +96,8 @@ impl<S> Undoing<S> {
 
 fn start(next: Undoable, shared: Arc<Shared>, fresh: Option<CancelToken>) -> Work {
     let Undoable { name, undo, payload, token, iteration } = next;
-    let rare = Some(Box::new(Rare { fresh, is_undo: true, name: Some(name), ..Rare::default() }));
-    let (branch, own_notes) = (BranchPath::default(), OnceLock::new());
-    let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare, own_notes };
+    let rare = OnceLock::from(Box::new(Rare { fresh, is_undo: true, name: Some(name), ..Rare::default() }));
+    let branch = BranchPath::default();
+    let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare };
     (undo.call)(context, &payload)
 }

@@ -133,7 +133,6 @@ fn context(shared: &Arc<Shared>, record: &Record, fresh: CancelToken) -> NodeCon
         iteration: header.visits,
         token,
         branch: BranchPath::default(),
-        rare: Some(Box::new(rare)),
-        own_notes: OnceLock::new(),
+        rare: OnceLock::from(Box::new(rare)),
     }
 }
