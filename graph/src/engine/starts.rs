@@ -145,26 +145,17 @@ impl<S: Send + 'static> Engine<S> {
         Ok(lane)
     }
 
-    /// Runs branches as they start, each as far as it goes, until one has to be taken care of or the limit is reached.
+    /// Runs branches as they start, each as far as it goes, as many as the limit allows.
     fn sprint_branches(&mut self, plan: &Plan<S>, place: usize, cx: &mut Context<'_>) -> Rise<S> {
         let open = self.opened(place);
-        let Fork { heads, options, .. } = fork_of(plan, open.node);
+        let options = &fork_of(plan, open.node).options;
         let limit = options.limit.unwrap_or(open.total);
-        // A fan-out whose time is up before it begins runs no branch.
-        if open.spawned || options.timeout.is_some() || self.driver.is_watched {
+        if open.spawned || self.driver.is_watched {
             return Rise::Stay;
         }
         loop {
-            let share = self.driver.share;
             let open = self.opened(place);
-            if open.unstarted() == 0 || open.running >= limit || share == 0 {
-                return Rise::Stay;
-            }
-            let head = match heads {
-                Heads::Each(heads, _) => heads[open.started],
-                Heads::Map(head, _) => *head,
-            };
-            if plan.stops[head as usize].care.is_some() {
+            if open.unstarted() == 0 || open.running >= limit {
                 return Rise::Stay;
             }
             let mut lane = match self.next_branch(plan, place) {

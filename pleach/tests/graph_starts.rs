@@ -1,0 +1,81 @@
+//! F9: how branches start. One that has nothing to wait for runs as it starts; the others must be none the worse for it.
+#![cfg(feature = "graph")]
+
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use std::sync::Arc;
+use tokio::sync::Barrier;
+
+type Step = pleach::BoxFuture<'static, Result<u32, String>>;
+
+/// A node that hands on its state after so many milliseconds.
+fn sleeps(sim: &Sim) -> impl Fn(u32) -> Step + Send + Sync + use<> {
+    let runtime = sim.runtime();
+    move |n| {
+        let sleep = runtime.sleep_until(runtime.now() + Duration::from_millis(u64::from(n)));
+        Box::pin(async move {
+            sleep.await;
+            Ok(n)
+        })
+    }
+}
+
+fn sum(_before: u32, branches: Vec<u32>) -> u32 {
+    branches.into_iter().sum()
+}
+
+#[test]
+fn f9_branches_that_fan_out_while_many_others_wait_are_woken() {
+    explore(0..20, |sim| {
+        let graph = Graph::<u32>::new("wide and deep")
+            .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+            .add_node("outer", sleeps(&sim))
+            .add_node("inner", sleeps(&sim))
+            .add_node("joined", |n: u32| async move { Ok::<_, String>(n) })
+            .map("split", |n| (1..=*n).collect(), "outer", END, sum)
+            .map("outer", |n| vec![*n, 2 * n], "inner", "joined", sum)
+            .add_edge("inner", "joined")
+            .add_edge("joined", END)
+            .set_entry("split")
+            .compile()
+            .unwrap();
+        // So many that each has a waker of its own.
+        let branches = 100;
+        let run = graph.run(branches).on(sim.runtime()).into_future();
+        assert_eq!(sim.run(run).unwrap(), 3 * (1..=branches).sum::<u32>());
+    });
+}
+
+#[test]
+fn f9_a_branch_that_fails_at_once_holds_up_no_other() {
+    let others = 3;
+    let all_met = Arc::new(Barrier::new(others));
+    let met = Arc::clone(&all_met);
+    let graph = Graph::<usize>::new("meeting")
+        .add_node("split", |n: usize| async move { Ok::<_, String>(n) })
+        .add_node("meet", move |n: usize| {
+            let met = Arc::clone(&met);
+            async move {
+                if n == 0 {
+                    return Err("no 0");
+                }
+                met.wait().await;
+                Ok(n)
+            }
+        })
+        .map(
+            "split",
+            |n| (0..*n).collect(),
+            "meet",
+            END,
+            FanOut::collect(|_, results: Vec<Result<usize, RunError<usize>>>| {
+                Ok::<_, String>(results.iter().flatten().count())
+            }),
+        )
+        .add_edge("meet", END)
+        .set_entry("split")
+        .compile()
+        .unwrap();
+    let sim = Sim::new(0);
+    assert_eq!(sim.run(graph.run(others + 1).on(sim.runtime()).into_future()).unwrap(), others);
+}
