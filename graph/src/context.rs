@@ -30,7 +30,8 @@ pub(crate) struct Rare {
     pub(crate) undo: Option<Arc<UndoSlot>>,
     /// In place of the run's, for code that runs after the run was ended.
     pub(crate) fresh: Option<CancelToken>,
-    pub(crate) is_undo: bool,
+    /// Of an undo: the record that it undoes; 0 in a run that is not stored.
+    pub(crate) undoes: Option<u64>,
     /// What was written down during this visit; made when it is asked for, where nobody else keeps it.
     pub(crate) notes: OnceLock<Arc<Notes>>,
     /// The id of the node, where it is not among those of the graph.
@@ -77,8 +78,7 @@ impl NodeContext {
     /// A key for what the node does outside: the same for every attempt at this visit, and for no other visit of any run. The
     /// undo of a visit has another one.
     pub fn idempotency_key(&self) -> String {
-        let is_undo = self.rare.get().is_some_and(|rare| rare.is_undo);
-        self.token.key(self.run_id(), is_undo)
+        self.token.key(self.run_id(), self.undoes().is_some())
     }
 
     /// The token of the run, to hand on to what the node starts. The node itself is dropped at its await when it is cancelled.
@@ -97,7 +97,7 @@ impl NodeContext {
 
     /// When the node will be cut off: by its own timeout, or by the deadline of the run, which an undo does not have.
     pub fn deadline(&self) -> Option<Instant> {
-        if self.rare.get().is_some_and(|rare| rare.is_undo) {
+        if self.undoes().is_some() {
             return None;
         }
         let own = self.rare.get().and_then(|rare| rare.deadline);
@@ -125,6 +125,11 @@ impl NodeContext {
             let recorded = to_raw_value(&payload).map(|json| Payload { json, type_id, type_name });
             *slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(recorded);
         }
+    }
+
+    /// The record that this is the undo of, if it is one.
+    pub(crate) fn undoes(&self) -> Option<u64> {
+        self.rare.get()?.undoes
     }
 
     pub(crate) fn visit(&self) -> Visit {

@@ -2,6 +2,7 @@
 //! a crash.
 
 use crate::context::NodeContext;
+use crate::journal::frontier::undo_path;
 use crate::journal::notes::{Namespace, NoteBody, Notes};
 use crate::journal::{Entry, Journal};
 use crate::letters::Letters;
@@ -83,23 +84,25 @@ pub(crate) struct Scene {
     pub(crate) notes: Arc<Notes>,
     token: TokenId,
     path: Vec<Fork>,
+    /// The record that notes follow.
+    parent: u64,
     node: Arc<str>,
     attempt: u32,
-    /// An undo is written down as a whole, when it is done, and what it does on the way is not.
     is_undo: bool,
 }
 
 impl NodeContext {
     pub(crate) fn scene(&self) -> Scene {
-        let rare = self.rare.get_or_init(Box::default);
+        let notes = &self.rare.get_or_init(Box::default).notes;
         Scene {
             shared: Arc::clone(&self.shared),
-            notes: Arc::clone(rare.notes.get_or_init(Arc::default)),
+            notes: Arc::clone(notes.get_or_init(Arc::default)),
             token: self.token,
-            path: self.branch.forks(),
+            path: self.undoes().map_or_else(|| self.branch.forks(), undo_path),
+            parent: self.undoes().unwrap_or(self.token.sequence),
             node: self.node(),
             attempt: self.attempt,
-            is_undo: rare.is_undo,
+            is_undo: self.undoes().is_some(),
         }
     }
 
@@ -109,8 +112,7 @@ impl NodeContext {
     /// goes on; whoever comes this way again, by a retry or after a crash, is given that result, and `work` is not called. An `Err` is not written
     /// down. If it is cut off in between, it is called again with the same key, unless it is to happen [`once`](Effect::once) at most.
     ///
-    /// The same key twice in one attempt fails the node, as [`EffectError`] says. An undo is written down as a whole: one that is cut off runs
-    /// again, and so do its effects, under the same keys.
+    /// The same key twice in one attempt fails the node, as [`EffectError`] says. Effects of an undo are written down like those of a node.
     pub fn effect<F, Fut, T, E>(&self, key: impl Into<String>, work: F) -> Effect<F, T, E>
     where
         F: FnOnce(String) -> Fut,
@@ -202,7 +204,7 @@ impl Scene {
     }
 
     pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
-        self.shared.run().journal().filter(|_| !self.is_undo)
+        self.shared.run().journal()
     }
 
     /// Where answers and signals come; an undo has nobody to ask.
@@ -215,7 +217,7 @@ impl Scene {
     pub(crate) async fn write(&self, kind: Kind, body: NoteBody, take: Option<u64>) {
         let Some(journal) = self.journal() else { return self.notes.lock().note(kind, body) };
         let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
-        (entry.parent, entry.attempt) = (self.token.sequence, self.attempt);
+        (entry.parent, entry.attempt) = (self.parent, self.attempt);
         (entry.body, entry.takes) = (body.bytes(), take.filter(|number| *number > 0).into_iter().collect());
         match journal.submit(entry) {
             Ok(sequence) => {

@@ -2,6 +2,7 @@
 
 use crate::checkpoint_error::MismatchError;
 use crate::error::RunFault;
+use crate::journal::frontier::undone_at;
 use crate::journal::relocate::{Picture, StateAt};
 use crate::plan::{Fork, Heads, Plan, Way};
 use crate::resume::ResumeError;
@@ -106,7 +107,8 @@ impl Migrations {
         picture.for_each_state(|held| self.migrate(held, &info.id, info.version.schema, to))?;
         if info.version.fingerprint != plan.fingerprint {
             picture.rename(|name| self.new_name(name));
-            picture.tokens().try_for_each(|token| check_place(plan, picture, token, &info.id))?;
+            let of_run = |token: &&LiveToken| undone_at(&token.path).is_none();
+            picture.tokens().filter(of_run).try_for_each(|token| check_place(plan, picture, token, &info.id))?;
         }
         Ok(())
     }

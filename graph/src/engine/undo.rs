@@ -3,14 +3,12 @@
 
 use crate::context::{NodeContext, Rare};
 use crate::error::{Compensation, RunError};
+use crate::journal::notes::Notes;
 use crate::shared::{Shared, Undoable};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-
-/// An undo on its way.
-type Work = BoxFuture<'static, Result<(), BoxError>>;
 
 /// The undos of a failed run.
 pub(super) struct Undoing<S> {
@@ -19,7 +17,7 @@ pub(super) struct Undoing<S> {
     /// What is left to be undone, in the order in which it was committed.
     left: Vec<Undoable>,
     undone: Vec<String>,
-    current: Option<(String, TokenId, Work)>,
+    current: Option<(String, Work)>,
     fresh: Option<CancelToken>,
 }
 
@@ -40,30 +38,22 @@ impl<S> Undoing<S> {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         loop {
-            let Some((node, token, undo)) = &mut self.current else {
+            let Some((node, undo)) = &mut self.current else {
                 let Some(next) = self.left.pop() else {
                     let undone = std::mem::take(&mut self.undone);
                     return Poll::Ready(self.end(Compensation::Compensated { undone }));
                 };
-                let (node, token) = (next.name.to_string(), next.token);
-                let (fresh, shared) = (self.fresh.clone(), Arc::clone(&self.shared));
-                match catch_panic(|| start(next, shared, fresh)) {
-                    Ok(undo) => self.current = Some((node, token, undo)),
+                let node = next.name.to_string();
+                match Work::begin(next, &self.shared, self.fresh.clone(), (0, Arc::default())) {
+                    Ok(undo) => self.current = Some((node, undo)),
                     Err(reason) => return Poll::Ready(self.fail(node, &reason)),
                 }
                 continue;
             };
-            let ended = match catch_panic(|| undo.as_mut().poll(cx)) {
-                Ok(Poll::Pending) => match self.shared.run().why_broken(*token) {
-                    Some(why) => Err(Reason::Error(why)),
-                    None => return Poll::Pending,
-                },
-                Ok(Poll::Ready(ended)) => ended.map_err(Reason::Error),
-                Err(reason) => Err(reason),
-            };
+            let ended = std::task::ready!(undo.poll(&self.shared, cx));
             let node = std::mem::take(node);
-            let current = self.current.take();
-            match catch_panic(|| drop(current)).and(ended) {
+            self.current = None;
+            match ended {
                 Ok(()) => self.undone.push(node),
                 Err(reason) => return Poll::Ready(self.fail(node, &reason)),
             }
@@ -72,7 +62,7 @@ impl<S> Undoing<S> {
 
     /// Ends it where it is: the undo that is running, or would be next, has failed for this cause.
     pub(super) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
-        let current = self.current.take().map(|(node, _, undo)| {
+        let current = self.current.take().map(|(node, undo)| {
             drop(catch_panic(|| drop(undo)));
             node
         });
@@ -94,10 +84,42 @@ impl<S> Undoing<S> {
     }
 }
 
-fn start(next: Undoable, shared: Arc<Shared>, fresh: Option<CancelToken>) -> Work {
-    let Undoable { name, undo, payload, token, iteration } = next;
-    let rare = OnceLock::from(Box::new(Rare { fresh, is_undo: true, name: Some(name), ..Rare::default() }));
-    let branch = BranchPath::default();
-    let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare };
-    (undo.call)(context, &payload)
+/// An undo on its way.
+pub(super) struct Work {
+    token: TokenId,
+    /// None once it has ended.
+    future: Option<BoxFuture<'static, Result<(), BoxError>>>,
+}
+
+impl Work {
+    /// Calls an undo. In a stored run it keeps its notes with the record that it undoes; those of an earlier process are given to it.
+    pub(super) fn begin(
+        next: Undoable,
+        shared: &Arc<Shared>,
+        fresh: Option<CancelToken>,
+        (record, notes): (u64, Arc<Notes>),
+    ) -> Result<Self, Reason> {
+        let Undoable { name, undo, payload, token, iteration } = next;
+        let (name, notes, undoes) = (Some(name), OnceLock::from(notes), Some(record));
+        let rare = OnceLock::from(Box::new(Rare { fresh, undoes, name, notes, ..Rare::default() }));
+        let (shared, branch) = (Arc::clone(shared), BranchPath::default());
+        let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare };
+        let future = catch_panic(|| (undo.call)(context, &payload))?;
+        Ok(Self { token, future: Some(future) })
+    }
+
+    /// Its panic is its failure, and so is asking for something impossible.
+    pub(super) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<Result<(), Reason>> {
+        let future = self.future.as_mut().expect("an undo ends once");
+        let ended = match catch_panic(|| future.as_mut().poll(cx)) {
+            Ok(Poll::Pending) => match shared.run().why_broken(self.token) {
+                Some(why) => Err(Reason::Error(why)),
+                None => return Poll::Pending,
+            },
+            Ok(Poll::Ready(ended)) => ended.map_err(Reason::Error),
+            Err(reason) => Err(reason),
+        };
+        let future = self.future.take();
+        Poll::Ready(catch_panic(|| drop(future)).and(ended))
+    }
 }

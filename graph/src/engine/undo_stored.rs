@@ -1,24 +1,25 @@
-//! Compensation of a stored run: each undo is written down when it is done, so that a run which is resumed goes on with the next.
+//! Compensation of a stored run: what an undo does is written down like what a node does, and so is that it is done, so that a run which is
+//! resumed goes on in the middle of an undo, or with the next.
 
-use crate::context::{NodeContext, Rare};
+use super::undo::Work;
 use crate::error::{Compensation, RunError};
-use crate::journal::Journal;
 use crate::journal::codec::StoredUndo;
-use crate::journal::notes::NoteBody;
-use crate::journal::{Entry, opening};
+use crate::journal::frontier::undo_path;
+use crate::journal::notes::{NoteBody, Notes};
+use crate::journal::{Entry, Journal, opening};
 use crate::plan::Plan;
-use crate::shared::Shared;
+use crate::shared::{Shared, Undoable};
 use crate::store::{Kind, Record, RunStatus, StoreError};
-use crate::token::{BranchPath, TokenId};
-use pleach_core::{BoxError, BoxFuture, CancelToken, Reason, catch_panic};
+use crate::token::TokenId;
+use pleach_core::{BoxFuture, CancelToken, Reason};
 use std::future::poll_fn;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The undos of a stored run that failed.
 pub(super) struct UndoingStored<S> {
     pub(super) error: Option<RunError<S>>,
-    work: BoxFuture<'static, Result<Compensation, StoreError>>,
+    work: BoxFuture<'static, Compensation>,
 }
 
 impl<S: Send + 'static> UndoingStored<S> {
@@ -28,71 +29,69 @@ impl<S: Send + 'static> UndoingStored<S> {
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
-        let undone = std::task::ready!(self.work.as_mut().poll(cx));
+        let compensation = std::task::ready!(self.work.as_mut().poll(cx));
         let mut error = self.error.take().expect("a run is undone once");
-        match undone {
-            Ok(compensation) => error.set_compensation(compensation),
-            Err(failed) => {
-                let (undone, reason) = (Vec::new(), failed.to_string());
-                let (node, left) = (String::new(), Vec::new());
-                error.set_compensation(Compensation::CompensationFailed { undone, node, reason, left });
-            }
-        }
+        error.set_compensation(compensation);
         Poll::Ready(error)
     }
 }
 
 /// Undoes what can be undone, the last first.
-async fn undo_all<S: Send + 'static>(plan: Arc<Plan<S>>, shared: Arc<Shared>) -> Result<Compensation, StoreError> {
-    let Some(journal) = shared.run().journal().map(Arc::clone) else {
-        return Ok(Compensation::Compensated { undone: Vec::new() });
-    };
-    let fresh = CancelToken::root(Arc::clone(journal.runtime()));
+async fn undo_all<S: Send + 'static>(plan: Arc<Plan<S>>, shared: Arc<Shared>) -> Compensation {
     let mut undone = Vec::new();
+    let Some(journal) = shared.run().journal() else { return Compensation::Compensated { undone } };
+    let fresh = CancelToken::root(Arc::clone(journal.runtime()));
     loop {
         let sequence = journal.undo();
         if sequence == 0 {
-            return Ok(Compensation::Compensated { undone });
+            return Compensation::Compensated { undone };
         }
-        let (record, undo) = opening::undo_of(&journal, sequence).await?;
-        let node = record.header.node.clone();
-        let ended = match plan.undos.get(&node) {
-            None => Err(Reason::Error("this graph has no undo for it".into())),
-            Some(known) => {
-                let context = context(&shared, &record, fresh.clone());
-                let token = context.token;
-                match catch_panic(|| (known.call)(context, &undo.payload)) {
-                    Ok(work) => finish(work, &shared, token).await,
-                    Err(reason) => Err(reason),
-                }
-            }
-        };
-        match ended {
-            Ok(()) => {
-                write(&journal, &record, undo.before, None).await?;
+        let (node, reason, left) = match undo_one(&plan, &shared, journal, &fresh, sequence).await {
+            Ok((node, Ok(()))) => {
                 undone.push(node);
+                continue;
             }
-            Err(reason) => {
-                write(&journal, &record, sequence, Some(reason.to_string())).await?;
-                let left = nodes_before(&journal, undo.before).await?;
-                return Ok(Compensation::CompensationFailed { undone, node, reason: reason.to_string(), left });
-            }
-        }
+            Ok((node, Err(reason))) => (node, reason.to_string(), nodes_before(journal, sequence).await.unwrap_or_default()),
+            Err(unread) => (String::new(), unread.to_string(), Vec::new()),
+        };
+        return Compensation::CompensationFailed { undone, node, reason, left };
     }
 }
 
-/// Runs an undo to its end; its panic is its failure, and so is asking for something impossible.
-async fn finish(mut work: BoxFuture<'static, Result<(), BoxError>>, shared: &Shared, token: TokenId) -> Result<(), Reason> {
-    let ended = poll_fn(|cx| match catch_panic(|| work.as_mut().poll(cx)) {
-        Ok(Poll::Pending) => match shared.run().why_broken(token) {
-            Some(why) => Poll::Ready(Err(Reason::Error(why))),
-            None => Poll::Pending,
-        },
-        Ok(polled) => polled.map_err(Reason::Error),
-        Err(reason) => Poll::Ready(Err(reason)),
-    })
-    .await;
-    catch_panic(|| drop(work)).and(ended)
+/// Undoes what this record can be undone by. The node, and how that went.
+async fn undo_one<S: Send + 'static>(
+    plan: &Plan<S>,
+    shared: &Arc<Shared>,
+    journal: &Arc<Journal>,
+    fresh: &CancelToken,
+    sequence: u64,
+) -> Result<(String, Result<(), Reason>), StoreError> {
+    let (record, StoredUndo { payload, before }) = opening::undo_of(journal, sequence).await?;
+    let header = &record.header;
+    let ended = match plan.undos.get(&header.node).map(Arc::clone) {
+        None => Err(Reason::Error("this graph has no undo for it".into())),
+        Some(undo) => {
+            let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
+            let next = Undoable { name: header.node.as_str().into(), undo, payload, token, iteration: header.visits };
+            let notes = (sequence, Arc::new(notes_of(journal, sequence)?));
+            match Work::begin(next, shared, Some(fresh.clone()), notes) {
+                Ok(mut work) => poll_fn(|cx| work.poll(shared, cx)).await,
+                Err(reason) => Err(reason),
+            }
+        }
+    };
+    let failed = ended.as_ref().err().map(Reason::to_string);
+    write(journal, &record, if failed.is_some() { sequence } else { before }, failed).await?;
+    Ok((record.header.node, ended))
+}
+
+/// What an earlier process wrote down while it undid this record.
+fn notes_of(journal: &Journal, sequence: u64) -> Result<Notes, StoreError> {
+    let damaged = |sequence, why| StoreError::Damaged { run: journal.run.to_string(), sequence, why };
+    let notes = journal.token_at(&undo_path(sequence)).map(|token| token.notes).unwrap_or_default();
+    let taken = notes.into_iter().map(|note| journal.take_restored(note).ok_or_else(|| damaged(note, "it is not there")));
+    let records: Vec<Record> = taken.collect::<Result<_, _>>()?;
+    Notes::restore(records).map_err(|_| damaged(sequence, "a note of its undo cannot be read"))
 }
 
 /// Writes down how an undo ended, and what is left to be undone.
@@ -110,29 +109,14 @@ async fn write(journal: &Arc<Journal>, record: &Record, left: u64, failed: Optio
     Ok(())
 }
 
-/// The nodes whose undos have not run.
-async fn nodes_before(journal: &Arc<Journal>, mut next: u64) -> Result<Vec<String>, StoreError> {
+/// The nodes before the one that this record can be undone by: their undos have not run.
+async fn nodes_before(journal: &Arc<Journal>, sequence: u64) -> Result<Vec<String>, StoreError> {
     let mut nodes = Vec::new();
+    let mut next = opening::undo_of(journal, sequence).await?.1.before;
     while next > 0 {
         let (record, StoredUndo { before, .. }) = opening::undo_of(journal, next).await?;
         nodes.push(record.header.node);
         next = before;
     }
     Ok(nodes)
-}
-
-fn context(shared: &Arc<Shared>, record: &Record, fresh: CancelToken) -> NodeContext {
-    let header = &record.header;
-    let name = Some(header.node.as_str().into());
-    let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
-    let rare = Rare { fresh: Some(fresh), is_undo: true, name, ..Rare::default() };
-    NodeContext {
-        shared: Arc::clone(shared),
-        node: 0,
-        attempt: 1,
-        iteration: header.visits,
-        token,
-        branch: BranchPath::default(),
-        rare: OnceLock::from(Box::new(rare)),
-    }
 }

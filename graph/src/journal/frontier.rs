@@ -7,6 +7,22 @@
 use crate::store::{Fork, Header, Kind, LiveToken, Place, PlacedBy};
 use std::collections::BTreeMap;
 
+/// The undo of a record, as a branch of it: no fan-out is so wide.
+const UNDO: u32 = u32::MAX;
+
+/// The line of control that the undo of a record is. It stands apart from those of the run, with nothing but its notes.
+pub(crate) fn undo_path(record: u64) -> Vec<Fork> {
+    vec![Fork { sequence: record, branch: UNDO }]
+}
+
+/// The record whose undo is this line of control, if it is one.
+pub(crate) fn undone_at(path: &[Fork]) -> Option<u64> {
+    match path {
+        [Fork { sequence, branch: UNDO }] => Some(*sequence),
+        _ => None,
+    }
+}
+
 /// The live tokens of a run, by their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frontier {
@@ -49,6 +65,8 @@ impl Frontier {
             (Some(all), _) => *self = Self::of(all.clone()),
             (None, Some(to)) => self.place(sequence, &header.path, to.clone()),
             (None, None) if header.is_note() => self.note(sequence, header),
+            // One that failed can be tried again, and keeps its notes.
+            (None, None) if header.kind == Kind::Undo && header.undo != header.parent => self.remove(&undo_path(header.parent)),
             _ => {}
         }
     }
@@ -75,7 +93,8 @@ impl Frontier {
     /// that of the node which the subgraph is.
     fn implied(&self, path: &[Fork], node: &str) -> LiveToken {
         let (id, above) = path.split_last().map_or((Fork { sequence: 0, branch: 0 }, path), |(last, above)| (*last, above));
-        let is_branch = self.tokens.get(above).is_some_and(|token| matches!(token.at, Place::Fork(_)));
+        let is_fork = self.tokens.get(above).is_some_and(|token| matches!(token.at, Place::Fork(_)));
+        let is_branch = is_fork && undone_at(path).is_none();
         let row = if is_branch { id.sequence } else { 0 };
         LiveToken { id, path: path.to_vec(), at: Place::Node(node.to_string()), row, notes: Vec::new() }
     }
@@ -85,9 +104,16 @@ impl Frontier {
         let below = |other: &Vec<Fork>| other.len() > path.len() && other.starts_with(path);
         let gone: Vec<Vec<Fork>> =
             self.tokens.range(path.to_vec()..).map(|(path, _)| path).filter(|other| below(other)).cloned().collect();
-        for path in gone {
-            self.notes -= self.tokens.remove(&path).map_or(0, |token| token.notes.len());
-        }
+        gone.iter().for_each(|path| self.remove(path));
+    }
+
+    fn remove(&mut self, path: &[Fork]) {
+        self.notes -= self.tokens.remove(path).map_or(0, |token| token.notes.len());
+    }
+
+    /// Leaves out what belongs to undos.
+    pub(crate) fn without_undos(self) -> Self {
+        Self::of(self.tokens.into_values().filter(|token| undone_at(&token.path).is_none()).collect())
     }
 }
 
@@ -96,5 +122,10 @@ impl Header {
     pub(crate) fn is_note(&self) -> bool {
         let of_a_node = matches!(self.kind, Kind::Effect | Kind::Started | Kind::Attempt | Kind::Wait | Kind::Wake);
         of_a_node && !self.node.is_empty() && self.next.is_none()
+    }
+
+    /// Whether it is about an undo: that it is over, or what happens on its way.
+    pub(crate) fn is_of_undo(&self) -> bool {
+        self.kind == Kind::Undo || undone_at(&self.path).is_some()
     }
 }

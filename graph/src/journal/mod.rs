@@ -209,7 +209,7 @@ impl Journal {
         let is_listed = match whole_at {
             Some(last) => sequence == last,
             // A run that is undone goes back to the record of its failure, to know why.
-            None => kind == Kind::End || (kind != Kind::Undo && sequence - state.base >= frontier.width() as u64),
+            None => kind == Kind::End || (!header.is_of_undo() && sequence - state.base >= frontier.width() as u64),
         };
         if is_listed {
             (header.frontier, header.base) = (Some(frontier.list()), None);

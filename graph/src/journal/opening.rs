@@ -190,7 +190,7 @@ pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<
             return Err(damaged("the record that it builds on has no frontier"));
         }
         frontier.apply(sequence, &header);
-        is_undoing = header.kind == Kind::End || (is_undoing && header.kind == Kind::Undo);
+        is_undoing = header.kind == Kind::End || (is_undoing && header.is_of_undo());
     }
     Ok(Standpoint { frontier, base, head, is_undoing })
 }

@@ -6,7 +6,7 @@
 //! the whole frontier: a run never stands in the middle of them.
 
 use super::codec::StoredUndo;
-use super::frontier::Frontier;
+use super::frontier::{Frontier, undo_path, undone_at};
 use super::opening::{self, Opened, Standpoint};
 use super::pruning::Undos;
 use super::{Entry, Journal, State, Terms};
@@ -49,14 +49,16 @@ impl Picture {
     /// The run as it stood after the record `at`.
     pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
         let Standpoint { frontier, head, .. } = opening::standpoint(store, run, at).await?;
-        Self::of(store, run, at, frontier, (head.visits, head.undo)).await
+        Self::of(store, run, at, frontier.without_undos(), (head.visits, head.undo)).await
     }
 
     /// The run as it stands.
     pub(crate) async fn at_head(store: &dyn Store, info: &RunInfo) -> Result<Self, StoreError> {
         let Standpoint { frontier, head, is_undoing, base } = opening::standpoint(store, &info.id, info.head).await?;
+        let is_undoing = is_undoing && matches!(info.status, RunStatus::Running | RunStatus::CompensationFailed);
+        let frontier = if is_undoing { frontier } else { frontier.without_undos() };
         let mut picture = Self::of(store, &info.id, info.head, frontier, (head.visits, head.undo)).await?;
-        if is_undoing && matches!(info.status, RunStatus::Running | RunStatus::CompensationFailed) {
+        if is_undoing {
             picture.undoing = opening::records(store, &info.id, vec![base]).await?.remove(&base);
         }
         Ok(picture)
@@ -82,7 +84,7 @@ impl Picture {
             true
         });
         let Header { visits, undo, .. } = before.head;
-        Self::of(store, run, sequence - 1, Frontier::of(tokens), (visits, undo)).await.map(Some)
+        Self::of(store, run, sequence - 1, Frontier::of(tokens).without_undos(), (visits, undo)).await.map(Some)
     }
 
     async fn of(
@@ -162,9 +164,10 @@ impl Picture {
 
     /// The rows that say it anew, from the sequence `first` on.
     fn entries(&self, first: u64, kind: Kind, parent: u64) -> Result<Vec<Entry>, StoreError> {
-        let undos = self.undos.iter().filter(|_| self.moves_undos && kind == Kind::Rewind);
-        let mut moving =
-            Moving { first, entries: undos.map(|(record, undo)| undo_entry(record, undo)).collect(), to: HashMap::new() };
+        let undos: Vec<_> = self.undos.iter().filter(|_| self.moves_undos && kind == Kind::Rewind).collect();
+        let undos_to = undos.iter().zip(first..).map(|((record, _), new)| (record.sequence, new)).collect();
+        let entries = undos.into_iter().map(|(record, undo)| undo_entry(record, undo)).collect();
+        let mut moving = Moving { first, entries, to: HashMap::new(), undos_to };
         for token in self.frontier.tokens() {
             let path = moving.path(&token.path).ok_or_else(|| self.damaged(token.row, "no live record opened its fan-out"))?;
             if !is_implied(token) {
@@ -175,7 +178,7 @@ impl Picture {
             }
             for note in &token.notes {
                 let Record { header, body, .. } = self.record(*note)?;
-                let parent = moving.to.get(&header.parent).copied().unwrap_or(0);
+                let parent = undone_at(&path).unwrap_or_else(|| moving.to.get(&header.parent).copied().unwrap_or(0));
                 let entry = Entry { parent, body: body.clone(), ..Entry::new(header.kind, path.clone(), header.node.clone()) };
                 moving.push(*note, Entry { attempt: header.attempt, ..entry });
             }
@@ -233,13 +236,14 @@ impl Picture {
 
     /// Makes a new run of it, held by `owner`. What the first one did, the new one does not undo.
     pub(crate) async fn fork(
-        self,
+        mut self,
         terms: Terms,
         runtime: Arc<dyn Runtime>,
         run: Arc<str>,
         graph: (String, GraphVersion),
         owner: String,
     ) -> Result<Opened, StoreError> {
+        self.frontier = self.frontier.without_undos();
         let journal = opening::blank(terms, runtime, run, graph);
         journal.lock().visits = self.visits;
         let rows = journal.seal_whole(self.entries(1, Kind::Start, 0)?)?;
@@ -271,8 +275,10 @@ impl Journal {
 struct Moving {
     first: u64,
     entries: Vec<Entry>,
-    /// Where each old row went.
+    /// Where each old row of a live token went.
     to: HashMap<u64, u64>,
+    /// Where what can be undone went, unless it stays.
+    undos_to: HashMap<u64, u64>,
 }
 
 impl Moving {
@@ -283,6 +289,9 @@ impl Moving {
 
     /// A path by its new records. Those above come first, so they have moved.
     fn path(&self, path: &[Fork]) -> Option<Vec<Fork>> {
+        if let Some(undone) = undone_at(path) {
+            return Some(undo_path(self.undos_to.get(&undone).copied().unwrap_or(undone)));
+        }
         path.iter().map(|fork| Some(Fork { sequence: *self.to.get(&fork.sequence)?, branch: fork.branch })).collect()
     }
 }

@@ -104,7 +104,7 @@ pub enum Kind {
 pub struct Fork {
     /// The sequence of the record that opened it.
     pub sequence: u64,
-    /// Which branch.
+    /// Which branch. The highest number there is stands for the undo of that record.
     pub branch: u32,
 }
 
