@@ -3,11 +3,11 @@
 
 use crate::context::NodeContext;
 use crate::journal::frontier::undo_path;
-use crate::journal::notes::{Namespace, NoteBody, Notes};
+use crate::journal::notes::{EffectRunning, Namespace, NoteBody, Notes};
 use crate::journal::{Entry, Journal};
 use crate::letters::Letters;
 use crate::shared::Shared;
-use crate::store::{Fork, Kind};
+use crate::store::{Fork, Kind, StoreError};
 use crate::token::TokenId;
 use pleach_core::{BoxError, BoxFuture};
 use serde::Serialize;
@@ -87,7 +87,7 @@ pub(crate) struct Scene {
     /// The record that notes follow.
     parent: u64,
     node: Arc<str>,
-    attempt: u32,
+    pub(crate) attempt: u32,
     is_undo: bool,
 }
 
@@ -96,7 +96,7 @@ impl NodeContext {
         let notes = &self.rare.get_or_init(Box::default).notes;
         Scene {
             shared: Arc::clone(&self.shared),
-            notes: Arc::clone(notes.get_or_init(Arc::default)),
+            notes: Arc::clone(notes.get_or_init(|| Arc::new(Notes::of_attempt(self.attempt)))),
             token: self.token,
             path: self.undoes().map_or_else(|| self.branch.forks(), undo_path),
             parent: self.undoes().unwrap_or(self.token.sequence),
@@ -165,16 +165,16 @@ where
                 Err(error) => scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
             };
         }
-        let _running = Running::new(&scene.notes);
+        let Some(_running) = Running::new(&scene) else { return pending().await };
         if once {
-            scene.write(Kind::Started, NoteBody { key: key.clone(), ..NoteBody::default() }, None).await;
+            scene.write(Kind::Started, NoteBody { key: key.clone(), ..NoteBody::default() }).await;
         }
         let value = work(scene.effect_key(&key)).await?;
         let json = match to_raw_value(&value).and_then(|json| serde_json::from_str::<T>(json.get()).map(|_| json)) {
             Ok(json) => json,
             Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
         };
-        scene.write(Kind::Effect, NoteBody { key, value: Some(json), ..NoteBody::default() }, None).await;
+        scene.write(Kind::Effect, NoteBody { key, value: Some(json), ..NoteBody::default() }).await;
         Ok(value)
     }
 }
@@ -182,7 +182,10 @@ where
 impl Scene {
     /// Takes a key for this attempt. The result, if it was recorded.
     fn begin(&self, key: &str, once: bool) -> Result<Option<String>, EffectError> {
-        let mut notes = self.notes.lock();
+        // One that was cut off goes no further, whatever the error.
+        let Some(mut notes) = self.notes.lock_for(self.attempt) else {
+            return Err(EffectError::UsedTwice { key: key.to_string() });
+        };
         let kept = notes.kept(Namespace::Effect, key);
         if std::mem::replace(&mut kept.is_used, true) {
             return Err(EffectError::UsedTwice { key: key.to_string() });
@@ -214,41 +217,62 @@ impl Scene {
 
     /// Writes a note, in the log if the run is stored, and waits until it is durable. It counts from when it is submitted: an attempt that is cut
     /// off while it waits would hide from the next what will be in the log.
-    pub(crate) async fn write(&self, kind: Kind, body: NoteBody, take: Option<u64>) {
-        let Some(journal) = self.journal() else { return self.notes.lock().note(kind, body) };
-        let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
-        (entry.parent, entry.attempt) = (self.parent, self.attempt);
-        (entry.body, entry.takes) = (body.bytes(), take.filter(|number| *number > 0).into_iter().collect());
-        match journal.submit(entry) {
-            Ok(sequence) => {
-                self.notes.lock().note(kind, body);
-                poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
-            }
+    pub(crate) async fn write(&self, kind: Kind, body: NoteBody) {
+        match self.submit(kind, body, None) {
+            Ok(sequence) => self.durable(sequence).await,
             Err(error) => self.fail(error).await,
         }
     }
 
-    /// Fails the node: it stays pending here, and the engine drops it.
+    /// Writes a note, and the letter that is taken with it. Its sequence, which is to become durable.
+    pub(crate) fn submit(&self, kind: Kind, body: NoteBody, take: Option<u64>) -> Result<u64, StoreError> {
+        let Some(journal) = self.journal() else {
+            self.notes.lock().note(kind, body);
+            return Ok(0);
+        };
+        let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
+        (entry.parent, entry.attempt) = (self.parent, self.attempt);
+        (entry.body, entry.takes) = (body.bytes(), take.filter(|number| *number > 0).into_iter().collect());
+        let sequence = journal.submit(entry)?;
+        self.notes.lock().note(kind, body);
+        Ok(sequence)
+    }
+
+    pub(crate) async fn durable(&self, sequence: u64) {
+        if let Some(journal) = self.journal() {
+            poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
+        }
+    }
+
+    /// Fails the node: it stays pending here, and the engine drops it. An attempt that was cut off fails nobody.
     pub(crate) async fn fail<T>(&self, error: impl Into<BoxError>) -> T {
-        self.shared.run().break_node(self.token, error.into());
+        if self.notes.lock_for(self.attempt).is_some() {
+            self.shared.run().break_node(self.token, error.into());
+        }
         pending().await
+    }
+
+    /// Wakes the run if this node does nothing but wait now: on another thread, nobody else would.
+    pub(crate) fn tell_if_parked(&self) {
+        if let Some(journal) = self.journal().filter(|_| self.notes.is_parked()) {
+            journal.wake_driver();
+        }
     }
 }
 
 /// While it lives, its node does more than wait.
-struct Running<'a>(&'a Notes);
+struct Running<'a>(&'a Scene, Option<EffectRunning<'a>>);
 
 impl<'a> Running<'a> {
-    fn new(notes: &'a Notes) -> Self {
-        notes.lock().effects_running += 1;
-        Self(notes)
+    fn new(scene: &'a Scene) -> Option<Self> {
+        scene.notes.run_effect(scene.attempt).map(|running| Self(scene, Some(running)))
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut notes = self.0.lock();
-        notes.effects_running = notes.effects_running.saturating_sub(1);
+        self.1 = None;
+        self.0.tell_if_parked();
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Letters(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     letters: VecDeque<Letter>,
+    /// How many were taken by nodes that have not written that down yet.
+    in_hand: usize,
     waiting: Vec<Waker>,
     refused: Vec<RefusedLetter>,
     /// Of a run that is not stored: how many letters there were, and their dedup texts.
@@ -36,6 +38,15 @@ pub(crate) struct Letter {
     pub(crate) number: u64,
     pub(crate) name: String,
     pub(crate) payload: Vec<u8>,
+}
+
+/// While it lives, somebody has taken a letter.
+pub(crate) struct InHand<'a>(&'a Letters);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.lock().in_hand -= 1;
+    }
 }
 
 /// A letter that the node which waited for it could not read.
@@ -78,23 +89,23 @@ impl Letters {
         Ok(())
     }
 
-    /// The oldest letter of this name; if there is none, `waker` is woken when any comes.
-    pub(crate) fn take(&self, name: &str, waker: &Waker) -> Option<Letter> {
+    /// The oldest letter of this name; if there is none, `waker` is woken when any comes. It is in hand until its taking is written down.
+    pub(crate) fn take(&self, name: &str, waker: &Waker) -> Option<(Letter, InHand<'_>)> {
         let mut inner = self.lock();
-        match inner.letters.iter().position(|letter| letter.name == name) {
-            Some(at) => inner.letters.remove(at),
-            None => {
-                if !inner.waiting.iter().any(|known| known.will_wake(waker)) {
-                    inner.waiting.push(waker.clone());
-                }
-                None
-            }
+        let at = inner.letters.iter().position(|letter| letter.name == name);
+        let letter = at.and_then(|at| inner.letters.remove(at));
+        if letter.is_some() {
+            inner.in_hand += 1;
+        } else if !inner.waiting.iter().any(|known| known.will_wake(waker)) {
+            inner.waiting.push(waker.clone());
         }
+        letter.map(|letter| (letter, InHand(self)))
     }
 
-    /// Whether there is a letter of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.lock().letters.iter().any(|letter| letter.name == name)
+    /// Whether there is a letter of any of these names, or one is in hand.
+    pub(crate) fn has_any<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
+        let inner = self.lock();
+        inner.in_hand > 0 || names.any(|name| inner.letters.iter().any(|letter| letter.name == name))
     }
 
     /// Whether somebody has asked for a letter since the last one came.

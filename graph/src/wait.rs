@@ -3,14 +3,14 @@
 
 use crate::context::NodeContext;
 use crate::effect::{EffectError, Scene};
-use crate::journal::notes::{Kept, Namespace, NoteBody, OpenWait};
-use crate::letters::{Letters, answer_to, signal_of};
+use crate::journal::notes::{Kept, Namespace, NoteBody, OpenWait, Waiting};
+use crate::letters::{InHand, Letter, Letters, answer_to, signal_of};
 use crate::store::{Kind, Timestamp};
 use pleach_core::{BoxFuture, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
@@ -45,7 +45,9 @@ impl NodeContext {
         let (scene, name) = (self.scene(), name.into());
         Box::pin(async move {
             // The second wait for a signal in one attempt is another wait.
-            let count = scene.notes.lock().count_signal(&name);
+            let Some(count) = scene.notes.lock_for(scene.attempt).map(|mut notes| notes.count_signal(&name)) else {
+                return pending().await;
+            };
             let key = if count == 1 { name.clone() } else { format!("{name}#{count}") };
             scene.answer(key, None, signal_of(&name)).await
         })
@@ -75,11 +77,10 @@ impl NodeContext {
 impl Scene {
     /// Takes the key of a wait for this attempt, and gives what is known of it.
     async fn begin_wait<T>(&self, key: &str, look: impl FnOnce(&Kept) -> T) -> T {
-        let found = {
-            let mut notes = self.notes.lock();
+        let found = self.notes.lock_for(self.attempt).and_then(|mut notes| {
             let kept = notes.kept(Namespace::Wait, key);
             if std::mem::replace(&mut kept.is_used, true) { None } else { Some(look(kept)) }
-        };
+        });
         match found {
             Some(found) => found,
             None => self.fail(EffectError::UsedTwice { key: key.to_string() }).await,
@@ -96,16 +97,29 @@ impl Scene {
             };
         }
         let Some(letters) = self.letters() else { return self.fail(EffectError::Unanswerable { key }).await };
-        self.notes.lock().kept(Namespace::Wait, &key).letter = Some(letter.clone());
         // From here on the node waits: what is written with it says so.
-        let waits = Open::new(&self, &key, None);
+        let open = OpenWait { key: key.clone(), due: None, letter: Some(letter.clone()) };
+        let Some(waits) = self.wait(open) else { return pending().await };
         if !is_written {
-            self.write(Kind::Wait, NoteBody { key: key.clone(), value: question, ..NoteBody::default() }, None).await;
+            self.write(Kind::Wait, NoteBody { key: key.clone(), value: question, ..NoteBody::default() }).await;
         }
-        let (number, json, answer) = poll_fn(|cx| next_readable(letters, &letter, cx.waker())).await;
+        let (letter, json, answer) = poll_fn(|cx| next_readable(letters, &letter, cx.waker())).await;
         drop(waits);
-        self.write(Kind::Wake, NoteBody { key, value: Some(json), ..NoteBody::default() }, Some(number)).await;
+        let (letter, in_hand) = letter;
+        let woken = self.submit(Kind::Wake, NoteBody { key, value: Some(json), ..NoteBody::default() }, Some(letter.number));
+        drop(in_hand);
+        match woken {
+            Ok(sequence) => self.durable(sequence).await,
+            Err(error) => return self.fail(error).await,
+        }
         answer
+    }
+
+    /// The node waits from now on, and the run is told. `None` if it was cut off.
+    fn wait(&self, open: OpenWait) -> Option<Waiting<'_>> {
+        let waiting = self.notes.wait(self.attempt, open)?;
+        self.tell_if_parked();
+        Some(waiting)
     }
 
     async fn sleep(self, key: String, at: Timestamp) {
@@ -122,9 +136,10 @@ impl Scene {
         if runtime.now() >= until {
             return;
         }
-        let _waits = Open::new(&self, &key, Some(due));
+        let open = OpenWait { key: key.clone(), due: Some(due), letter: None };
+        let Some(_waits) = self.wait(open) else { return pending().await };
         if known.is_none() {
-            self.write(Kind::Wait, NoteBody { key: key.clone(), due: Some(due), ..NoteBody::default() }, None).await;
+            self.write(Kind::Wait, NoteBody { key, due: Some(due), ..NoteBody::default() }).await;
         }
         runtime.sleep_until(until).await;
     }
@@ -140,43 +155,18 @@ impl Scene {
 }
 
 /// The next letter of this name that says what it should; the others are refused.
-fn next_readable<T: DeserializeOwned>(
-    letters: &Letters,
+fn next_readable<'a, T: DeserializeOwned>(
+    letters: &'a Letters,
     name: &str,
     waker: &std::task::Waker,
-) -> Poll<(u64, Box<RawValue>, T)> {
-    while let Some(letter) = letters.take(name, waker) {
+) -> Poll<((Letter, InHand<'a>), Box<RawValue>, T)> {
+    while let Some((letter, in_hand)) = letters.take(name, waker) {
         let read = serde_json::from_slice::<T>(&letter.payload)
             .and_then(|answer| Ok((serde_json::from_slice::<Box<RawValue>>(&letter.payload)?, answer)));
         match read {
-            Ok((json, answer)) => return Poll::Ready((letter.number, json, answer)),
+            Ok((json, answer)) => return Poll::Ready(((letter, in_hand), json, answer)),
             Err(error) => letters.refuse(letter, error.to_string()),
         }
     }
     Poll::Pending
-}
-
-/// While it lives, its node waits.
-struct Open<'a> {
-    scene: &'a Scene,
-    wait: OpenWait,
-}
-
-impl<'a> Open<'a> {
-    fn new(scene: &'a Scene, key: &str, due: Option<Timestamp>) -> Self {
-        let wait = OpenWait { key: key.to_string(), due };
-        scene.notes.lock().open.push(wait.clone());
-        // A node on another thread: the run may be all waiting now.
-        scene.journal().into_iter().for_each(|journal| journal.wake_driver());
-        Self { scene, wait }
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        let mut notes = self.scene.notes.lock();
-        if let Some(at) = notes.open.iter().position(|open| *open == self.wait) {
-            notes.open.swap_remove(at);
-        }
-    }
 }

@@ -29,7 +29,6 @@ mod writing;
 
 use crate::error::{During, PanicError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent};
-use crate::journal::notes::Notes;
 use crate::journal::scribe::Scribe;
 use crate::plan::Plan;
 use crate::shape::Target;
@@ -66,8 +65,6 @@ pub(crate) struct Engine<S> {
     stage: Option<Box<Stage<S>>>,
     /// Writes down what happens, at the root of a stored run.
     scribe: Option<Box<Scribe>>,
-    /// Inside a subgraph: the notes of the node that it is.
-    outer_notes: Option<Arc<Notes>>,
     steps_per_poll: u32,
     panics: Vec<PanicError>,
 }
@@ -128,7 +125,6 @@ impl<S: Send + 'static> Engine<S> {
             cancelled: None,
             stage: None,
             scribe: None,
-            outer_notes: None,
             steps_per_poll,
             panics: Vec::new(),
         }

@@ -213,7 +213,7 @@ impl<S: Send + 'static> Driver<S> {
         let is_rare = self.is_watched || care.is_some();
         if is_rare {
             let notes = &lane.trail.get_or_insert_default().notes;
-            notes.begin_attempt();
+            notes.begin_attempt(lane.attempt);
             rare.notes = OnceLock::from(Arc::clone(notes));
             self.keep_stored(lane, &state);
         }

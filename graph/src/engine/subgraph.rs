@@ -13,6 +13,8 @@ use crate::shared::Shared;
 use crate::token::BranchPath;
 use pleach_core::{BoxError, Reason};
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// The code of a node that is a graph.
@@ -30,7 +32,7 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
             let mut engine = Engine::of_subgraph(&graph.plan, codec, &cx);
             let ended = match engine.begin(|| project(&state)) {
                 Ok(Some(ended)) => ended,
-                Ok(None) => engine.await,
+                Ok(None) => drive(engine, &cx).await,
                 Err(fault) => Err(RunError::new(fault, None)),
             };
             match ended {
@@ -42,6 +44,27 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
             }
         })
     }))
+}
+
+/// Runs the graph inside a node to its end. The notes of the node say whether all of it waits, and for what.
+async fn drive<S: Send + 'static>(mut engine: Engine<S>, cx: &NodeContext) -> Outcome<S> {
+    let Some(notes) = cx.rare.get().and_then(|rare| rare.notes.get()) else { return engine.await };
+    let mut told = None;
+    poll_fn(|polled| {
+        // On another thread the run may look at it meanwhile, and something goes on now.
+        notes.wait_inside(cx.attempt, None);
+        let ended = Pin::new(&mut engine).poll(polled);
+        if ended.is_pending() {
+            let open = engine.open_waits();
+            notes.wait_inside(cx.attempt, open.clone());
+            if let Some(journal) = cx.shared.run().journal().filter(|_| open.is_some() && open != told) {
+                journal.wake_driver();
+            }
+            told = open;
+        }
+        ended
+    })
+    .await
 }
 
 impl<S: Send + 'static> Engine<S> {
@@ -66,7 +89,6 @@ impl<S: Send + 'static> Engine<S> {
         // Each branch of a fan-out may begin with a subgraph, and all of them with one sequence: the branch tells their insides apart.
         engine.root.token.branch = cx.token.branch;
         engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), cx.token.branch);
-        engine.outer_notes = notes;
         engine
     }
 

@@ -23,17 +23,16 @@ fn key_of(name: &str) -> String {
 impl<S: Send + 'static> Engine<S> {
     /// Ready when lanes may go on, or with the outcome if the run cannot.
     pub(super) fn poll_scribe(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
-        if self.scribe.is_none() {
-            self.tell_if_parked();
-            return Poll::Pending;
-        }
+        let Some(scribe) = &self.scribe else { return Poll::Pending };
+        // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
+        let head = scribe.journal().head();
         let open = self.open_waits();
         let is_held = self.driver.shared.run().is_held();
         let standing = match &open {
             None if self.driver.shared.run().letters().is_some_and(Letters::is_awaited) => Standing::Asking,
             None => Standing::Busy,
-            Some(_) if is_held => Standing::Parked(Wake::OnPost),
-            Some(open) => Standing::Parked(wake_of(open)),
+            Some(_) if is_held => Standing::Parked { wake: Wake::OnPost, head },
+            Some(open) => Standing::Parked { wake: wake_of(open), head },
         };
         let Some(scribe) = &mut self.scribe else { return Poll::Pending };
         match scribe.poll(cx, standing) {
@@ -100,16 +99,13 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Whether there is a letter for a node that waits: it has not taken it yet, and will. A run that said now that it waits would sleep on if it
     /// died before, with its mail unread.
-    fn is_answered(&self) -> bool {
+    fn is_answered(&self, open: &[OpenWait]) -> bool {
         let Some(letters) = self.driver.shared.run().letters() else { return false };
-        let below = self.branches.iter().flat_map(|branches| branches.lanes());
-        let mut awaited =
-            below.chain([&self.root]).filter_map(|lane| lane.trail.as_ref()).map(|trail| trail.notes.lock().awaited());
-        awaited.any(|awaited| awaited.iter().any(|letter| letters.has(letter)))
+        letters.has_any(open.iter().filter_map(|wait| wait.letter.as_deref()))
     }
 
     /// What the run waits for, if every line of control does nothing but wait.
-    fn open_waits(&self) -> Option<Vec<OpenWait>> {
+    pub(super) fn open_waits(&self) -> Option<Vec<OpenWait>> {
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         let mut lanes = below.chain([&self.root]).filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
         lanes.peek()?;
@@ -121,21 +117,14 @@ impl<S: Send + 'static> Engine<S> {
             }
             let notes = lane.trail.as_ref().filter(|_| lane.is_parked())?.notes.lock();
             match lane.phase {
-                Phase::Waiting(_) => open.push(OpenWait { key: String::new(), due: notes.failed.and_then(|(_, due)| due) }),
+                Phase::Waiting(_) => {
+                    let due = notes.failed.and_then(|(_, due)| due);
+                    open.push(OpenWait { key: String::new(), due, letter: None });
+                }
                 _ => open.extend(notes.open.iter().cloned()),
             }
         }
-        (!self.is_answered()).then_some(open)
-    }
-
-    /// Inside a subgraph: the node that it is knows whether all of it waits, and for what.
-    fn tell_if_parked(&self) {
-        if let Some(notes) = &self.outer_notes {
-            let open = self.open_waits();
-            let mut notes = notes.lock();
-            notes.is_parked_inside = open.is_some();
-            notes.open = open.unwrap_or_default();
-        }
+        (!self.is_answered(&open)).then_some(open)
     }
 
     /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.

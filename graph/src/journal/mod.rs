@@ -250,6 +250,11 @@ impl Journal {
         self.lock().restored.remove(&sequence)
     }
 
+    /// The last sequence that was given.
+    pub(crate) fn head(&self) -> u64 {
+        self.lock().head
+    }
+
     /// How many visits are over.
     pub(crate) fn visits(&self) -> u64 {
         self.lock().visits

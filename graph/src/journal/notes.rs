@@ -42,6 +42,8 @@ pub(crate) struct Notes(Mutex<Inner>);
 
 #[derive(Default)]
 pub(crate) struct Inner {
+    /// The attempt that is under way. One before it may not be gone yet, if it runs on another thread: it has no say any more.
+    attempt: u32,
     /// Effects and waits of this visit, by their keys. Waits have a namespace of their own.
     pub(crate) kept: HashMap<(Namespace, String), Kept>,
     /// How many effects are on their way.
@@ -49,7 +51,7 @@ pub(crate) struct Inner {
     /// The waits that are open in this attempt.
     pub(crate) open: Vec<OpenWait>,
     /// For a node that is a graph: every line of control inside it is parked.
-    pub(crate) is_parked_inside: bool,
+    is_parked_inside: bool,
     /// The last attempt that failed, and when the next may begin.
     pub(crate) failed: Option<(u32, Option<Timestamp>)>,
     /// The record of it.
@@ -74,8 +76,6 @@ pub(crate) struct Kept {
     pub(crate) is_started: bool,
     /// A wait is written down; until when, if it is a sleep.
     pub(crate) wait: Option<Option<Timestamp>>,
-    /// The letter that answers it.
-    pub(crate) letter: Option<String>,
     /// The result of the effect, or the answer.
     pub(crate) value: Option<Box<RawValue>>,
 }
@@ -85,9 +85,46 @@ pub(crate) struct Kept {
 pub(crate) struct OpenWait {
     pub(crate) key: String,
     pub(crate) due: Option<Timestamp>,
+    /// The letter that answers it.
+    pub(crate) letter: Option<String>,
+}
+
+/// While it lives, its node has an effect under way.
+pub(crate) struct EffectRunning<'a> {
+    notes: &'a Notes,
+    attempt: u32,
+}
+
+impl Drop for EffectRunning<'_> {
+    fn drop(&mut self) {
+        if let Some(mut inner) = self.notes.lock_for(self.attempt) {
+            inner.effects_running -= 1;
+        }
+    }
+}
+
+/// While it lives, its node waits.
+pub(crate) struct Waiting<'a> {
+    notes: &'a Notes,
+    attempt: u32,
+    wait: OpenWait,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.notes.lock_for(self.attempt) else { return };
+        if let Some(at) = inner.open.iter().position(|open| *open == self.wait) {
+            inner.open.swap_remove(at);
+        }
+    }
 }
 
 impl Notes {
+    /// The notes of a visit that begins with this attempt.
+    pub(crate) fn of_attempt(attempt: u32) -> Self {
+        Self(Mutex::new(Inner { attempt, ..Inner::default() }))
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,13 +143,38 @@ impl Notes {
         Ok(Self(Mutex::new(inner)))
     }
 
+    /// The notes, if this attempt was not cut off.
+    pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, Inner>> {
+        Some(self.lock()).filter(|inner| inner.attempt == attempt)
+    }
+
     /// Another attempt begins: no key is used yet.
-    pub(crate) fn begin_attempt(&self) {
+    pub(crate) fn begin_attempt(&self, attempt: u32) {
         let mut inner = self.lock();
+        inner.attempt = attempt;
         inner.kept.values_mut().for_each(|kept| kept.is_used = false);
         inner.open.clear();
         inner.signals.clear();
         (inner.effects_running, inner.is_parked_inside) = (0, false);
+    }
+
+    /// An attempt has an effect under way from now on. `None` if it was cut off.
+    pub(crate) fn run_effect(&self, attempt: u32) -> Option<EffectRunning<'_>> {
+        self.lock_for(attempt)?.effects_running += 1;
+        Some(EffectRunning { notes: self, attempt })
+    }
+
+    /// An attempt waits from now on. `None` if it was cut off.
+    pub(crate) fn wait(&self, attempt: u32, wait: OpenWait) -> Option<Waiting<'_>> {
+        self.lock_for(attempt)?.open.push(wait.clone());
+        Some(Waiting { notes: self, attempt, wait })
+    }
+
+    /// What an attempt at a node that is a graph waits for; `None` as long as something goes on inside it.
+    pub(crate) fn wait_inside(&self, attempt: u32, open: Option<Vec<OpenWait>>) {
+        if let Some(mut inner) = self.lock_for(attempt) {
+            (inner.is_parked_inside, inner.open) = (open.is_some(), open.unwrap_or_default());
+        }
     }
 
     /// Whether the node does nothing but wait.
@@ -148,13 +210,33 @@ impl Inner {
         *count
     }
 
-    /// The letters that the open waits are for.
-    pub(crate) fn awaited(&self) -> Vec<String> {
-        let letter = |wait: &OpenWait| self.kept.get(&(Namespace::Wait, wait.key.clone()))?.letter.clone();
-        self.open.iter().filter_map(letter).collect()
-    }
-
     pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {
         self.kept.entry((namespace, key.to_string())).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c4_an_attempt_that_was_cut_off_has_no_say_in_the_next() {
+        let notes = Notes::default();
+        let wait = || OpenWait { key: "k".into(), due: None, letter: None };
+        notes.begin_attempt(1);
+        let (effect, waiting) = (notes.run_effect(1), notes.wait(1, wait()));
+        assert!(effect.is_some() && waiting.is_some() && !notes.is_parked());
+        // It is cut off in the middle of a poll on another thread, and the next one begins.
+        notes.begin_attempt(2);
+        let (second, second_waiting) = (notes.run_effect(2), notes.wait(2, wait()));
+        drop((effect, waiting));
+        assert!(!notes.is_parked(), "the effect of the second is under way");
+        drop(second);
+        assert!(notes.is_parked(), "the second waits");
+        assert!(notes.run_effect(1).is_none() && notes.wait(1, wait()).is_none());
+        notes.wait_inside(1, None);
+        assert!(notes.is_parked());
+        drop(second_waiting);
+        assert!(!notes.is_parked());
     }
 }

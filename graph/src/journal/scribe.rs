@@ -80,8 +80,11 @@ pub(crate) enum Standing {
     Busy,
     /// Some work, and some wait for mail.
     Asking,
-    /// Every line of control waits: until then, or for mail.
-    Parked(Wake),
+    /// Every line of control waits, until then or for mail, if this is still the last record.
+    Parked {
+        wake: Wake,
+        head: u64,
+    },
 }
 
 impl Scribe {
@@ -201,9 +204,13 @@ impl Scribe {
         let (rows, takes) = state.next.some();
         let last = rows.last().map_or(0, |row: &Row| row.sequence);
         let is_all = state.next.rows.is_empty();
-        let (status, wake) = match (state.next.status.filter(|_| is_all), standing) {
+        let parked = match standing {
+            Standing::Parked { wake, head } if is_all && head == state.head => Some(wake),
+            _ => None,
+        };
+        let (status, wake) = match (state.next.status.filter(|_| is_all), parked) {
             (Some(status), _) if status.has_ended() => (status, None),
-            (_, Standing::Parked(wake)) if is_all => (RunStatus::Waiting, Some(wake)),
+            (_, Some(wake)) => (RunStatus::Waiting, Some(wake)),
             _ => (RunStatus::Running, Some(Wake::Now)),
         };
         if is_all {
@@ -212,10 +219,7 @@ impl Scribe {
         let changes = status != state.status;
         state.status = status;
         let seen = state.seen;
-        state.parked = match standing {
-            Standing::Parked(wake) if is_all => Some((wake, seen)),
-            _ => None,
-        };
+        state.parked = parked.map(|wake| (wake, seen));
         if is_all {
             self.pruner.plan(&state, journal.terms.rows_kept);
         }
