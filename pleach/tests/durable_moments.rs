@@ -8,7 +8,7 @@ use common::outside::{World, dropped_after, rest, with, world};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
-use pleach::{FanOut, Instant, Policy, Retry, Runtime};
+use pleach::{FanOut, Instant, Policy, Retry, Runtime, Worker};
 use std::sync::Arc;
 
 fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
@@ -247,4 +247,40 @@ fn c4_why_an_attempt_would_have_failed_is_nothing_to_the_next() {
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
     assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 2);
+}
+
+#[test]
+fn c6_a_run_that_is_dropped_while_it_is_made_or_claimed_is_held_by_nobody() {
+    let graph = one(|n: u32| async move { Ok::<_, String>(n + 1) }, Policy::new());
+    let forked = |store: &FlakyStore| graph.resume("r").fork_as("f").checkpoint(store);
+    let mut held = 0;
+    for (at, what) in (0..25).flat_map(|at| [(at, "made"), (at, "claimed"), (at, "forked"), (at, "worked on")]) {
+        let sim = Sim::new(at);
+        let (inside, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let store = FlakyStore::new(inside.clone());
+        if what != "made" {
+            sim.run(async { graph.run(1).id("r").checkpoint(&inside).on(sim.runtime()).enqueue().await }).unwrap();
+        }
+        store.claim_slowly(sim.runtime(), Duration::from_millis(10));
+        match what {
+            "made" => drop(dropped_after(&sim, with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)), at)),
+            "claimed" => drop(dropped_after(&sim, with(&sim, &outside, graph.resume("r").checkpoint(&store)), at)),
+            "forked" => drop(dropped_after(&sim, with(&sim, &outside, forked(&store)), at)),
+            _ => {
+                let worker = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+                sim.run(sim.sleep(Duration::from_millis(at)));
+                drop(worker);
+            }
+        }
+        held += usize::from(inside_is_held(&sim, &inside));
+        sim.run(sim.sleep(Duration::from_millis(100)));
+        assert!(!inside_is_held(&sim, &inside), "{what}, dropped after {at} ms");
+    }
+    assert!(held > 20, "{held}");
+}
+
+/// Whether anybody holds a run.
+fn inside_is_held(sim: &Sim, store: &MemoryStore) -> bool {
+    let runs = sim.run(async { store.list(Vec::new(), None, 10).await }).unwrap().runs;
+    runs.iter().any(|run| run.owner.is_some())
 }

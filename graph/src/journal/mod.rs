@@ -7,8 +7,9 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `pruning`, `opening`, `relocate`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `pruning`, `asking`, `opening`, `relocate`.
 
+pub(crate) mod asking;
 pub(crate) mod codec;
 pub(crate) mod frontier;
 pub(crate) mod keeper;

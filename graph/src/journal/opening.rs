@@ -3,6 +3,7 @@
 //! Reading takes the head, the last whole frontier before it, and the records that live tokens point to: as much as the run is wide, however
 //! long its history is.
 
+use super::asking::Asking;
 use super::codec::{self, StoredUndo};
 use super::frontier::Frontier;
 use super::pruning::Undos;
@@ -81,7 +82,8 @@ pub(super) async fn create_with(
     let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
     let (id, graph, version) = (journal.run.to_string(), journal.graph.clone(), journal.version.clone());
     let new = NewRun { id, graph, version, from, lease, wake: Wake::Now };
-    let Claim { run: info, now } = journal.terms.store.create(new, rows).await?;
+    let made = Asking::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
+    let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
     let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(head), ..journal };
     let lease_ends = asked_at + journal.terms.lease;
     Ok(Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None })
@@ -99,7 +101,7 @@ pub(crate) async fn claim(
     loop {
         let asked_at = runtime.now();
         let wanted = Wanted::One { run: run.to_string(), force };
-        match terms.store.claim(wanted, lease.clone()).await {
+        match Asking::claim(&terms.store, runtime, wanted, lease.clone()).await {
             Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
             Ok(_) => return Err(StoreError::Unknown { run: run.to_string() }),
             Err(StoreError::Held { run, owner, left, until: ends }) => {

@@ -371,7 +371,7 @@ impl Journal {
 }
 
 /// Whichever is ready first.
-async fn either(mut one: BoxFuture<'static, ()>, mut other: BoxFuture<'static, ()>) {
+pub(super) async fn either(mut one: BoxFuture<'static, ()>, mut other: BoxFuture<'static, ()>) {
     std::future::poll_fn(|cx| {
         if one.as_mut().poll(cx).is_ready() || other.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })

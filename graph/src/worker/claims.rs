@@ -1,6 +1,7 @@
 //! What a worker does to get runs: it asks for as many as it has room for, when there may be some.
 
 use super::shift::{CALL_MAX, Shift, either};
+use crate::journal::asking::Asking;
 use crate::store::{Claim, Lease, StoreError, Wanted};
 use pleach_core::Instant;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ async fn claim(shift: &Shift, room: usize) -> Result<(Vec<Claim>, Instant), Stor
     let graphs = names.collect();
     let lease = Lease { owner: shift.owner.clone(), length: shift.settings.lease };
     let asked_at = shift.runtime.now();
-    let claims = shift.bounded(CALL_MAX, shift.store.claim(Wanted::Ready { graphs, count: room }, lease)).await?;
+    let asking = Asking::claim(&shift.store, &shift.runtime, Wanted::Ready { graphs, count: room }, lease);
+    let claims = shift.bounded(CALL_MAX, Box::pin(asking)).await?;
     Ok((claims, asked_at))
 }

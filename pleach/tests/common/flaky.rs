@@ -5,6 +5,7 @@ use pleach::store::{
     Store, StoreError, StoreFuture, Wanted,
 };
 use pleach::{BoxFuture, Runtime};
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -41,6 +42,8 @@ struct Plan {
     /// By whose clock a prune takes its time.
     slow_prunes: OnceLock<Arc<dyn Runtime>>,
     is_row_locked: AtomicBool,
+    /// By whose clock a create or a claim takes its time, and how long.
+    slow_claims: OnceLock<(Arc<dyn Runtime>, Duration)>,
     /// By whose clock a commit takes its time, and how long.
     slow_commits: OnceLock<(Arc<dyn Runtime>, Duration)>,
 }
@@ -93,10 +96,21 @@ impl FlakyStore {
         drop(self.plan.slow_commits.set((clock, time)));
     }
 
-    async fn commit_time(&self) {
-        if let Some((clock, time)) = self.plan.slow_commits.get() {
-            clock.sleep_until(clock.now() + *time).await;
-        }
+    /// So does a create or a claim.
+    pub fn claim_slowly(&self, clock: Arc<dyn Runtime>, time: Duration) {
+        drop(self.plan.slow_claims.set((clock, time)));
+    }
+
+    async fn slowly<T>(slow: &OnceLock<(Arc<dyn Runtime>, Duration)>, landing: impl Future<Output = T>) -> T {
+        let pass = async || {
+            if let Some((clock, time)) = slow.get() {
+                clock.sleep_until(clock.now() + *time).await;
+            }
+        };
+        pass().await;
+        let landed = landing.await;
+        pass().await;
+        landed
     }
 
     /// Waits until nobody has the row.
@@ -139,23 +153,20 @@ impl FlakyStore {
 
 impl Store for FlakyStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
-        self.write(|| self.inside.create(run, rows))
+        self.write(|| Box::pin(Self::slowly(&self.plan.slow_claims, self.inside.create(run, rows))))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         self.write(|| {
             Box::pin(async {
                 self.row().await;
-                self.commit_time().await;
-                let committed = self.inside.commit(commit).await;
-                self.commit_time().await;
-                committed
+                Self::slowly(&self.plan.slow_commits, self.inside.commit(commit)).await
             })
         })
     }
 
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
-        self.inside.claim(wanted, lease)
+        Box::pin(Self::slowly(&self.plan.slow_claims, self.inside.claim(wanted, lease)))
     }
 
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
