@@ -136,9 +136,11 @@ struct ForKeyShare {
 
 const LOOK: &str = "SELECT no, epoch, head, posted FROM pleach_run WHERE id = $1::text FOR KEY SHARE";
 const ADD: &str = "INSERT INTO pleach_log (run, seq, sum, header, body) VALUES ($1, $2, $3, $4, $5)";
-const MOVE: &str = "UPDATE pleach_run SET head = $2::bigint, takeovers = 0 WHERE no = $1::bigint";
-const CLAIM: &str = "UPDATE pleach_run SET epoch = epoch + 1, owner = $2::text,
-    lease_until = (extract(epoch FROM statement_timestamp()) * 1000)::bigint + $3::bigint WHERE id = $1::text";
+const MOVE: &str =
+    "UPDATE pleach_run SET sum = sum # head # $2::bigint, head = $2::bigint, takeovers = 0 WHERE no = $1::bigint";
+const CLAIM: &str = "UPDATE pleach_run SET epoch = epoch + 1, owner = $2::text, lease_until = now.millis + $3::bigint,
+    sum = sum # epoch # (epoch + 1) # COALESCE(lease_until, -1) # (now.millis + $3::bigint)
+    FROM (SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS millis) AS now WHERE id = $1::text";
 
 impl ForKeyShare {
     async fn connect(&self) -> Result<Client, tokio_postgres::Error> {

@@ -1,11 +1,14 @@
-//! C2: a bit that flips on the disk is found, wherever in a row it lies: in its key, its checksum, its header, its body, or in SQLite's own bytes.
+//! C2: a bit that flips on the disk is found, wherever in a row it lies: in its key, its checksum, its header, its body, in a run's own row, or in
+//! SQLite's own bytes.
 #![cfg(feature = "sqlite")]
 
 mod common;
 
-use common::{Folder, create_held, next};
+use common::{Folder, create_held, forced, lease, next, queued, ready, row};
 use pleach_core::block_on;
-use pleach_graph::store::{Parts, Record, Rows, SqliteStore, Store, StoreError};
+use pleach_graph::store::{
+    Commit, Held, NewRun, Origin, Parts, Post, Prune, Record, Rows, RunInfo, RunStatus, SqliteStore, Store, StoreError,
+};
 use std::ops::Range;
 use std::path::Path;
 
@@ -96,4 +99,99 @@ fn c2_every_flipped_bit_of_the_index_over_rows_is_found() {
     let places = index_page(&bytes);
     let harmless = unharmed(&bytes, &places);
     assert!(harmless < places.len() * 8 / 2, "{harmless} of {} flips change nothing", places.len() * 8);
+}
+
+const LONG_ID: &str = "a run with a name that is found in the file";
+
+/// What of a run's row is covered by its checksum: all but who holds it, how often it was taken over, and when it was last committed to.
+fn covered(info: RunInfo) -> RunInfo {
+    RunInfo { owner: None, takeovers: 0, changed: info.created, ..info }
+}
+
+#[test]
+fn c2_every_flipped_bit_of_a_runs_own_row_in_the_file_is_found() {
+    let folder = Folder::in_memory();
+    let path = folder.file("runs.db");
+    // Asked for by its id, SQLite takes the id from the index; a list reads it from the row.
+    let look = async || {
+        let store = SqliteStore::open(&path).await?;
+        let listed = store.list(Vec::new(), None, 9).await?.runs;
+        let info = store.head(LONG_ID).await?;
+        assert_eq!(listed, std::slice::from_ref(&info));
+        Ok::<_, StoreError>(info)
+    };
+    let before = block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        let from = Some(Origin { run: "another run".into(), sequence: 77 });
+        let new = NewRun { lease: Some(lease("ann")), from, ..queued(LONG_ID) };
+        let claim = store.create(new, vec![row(LONG_ID, 1, 1, b"{}")]).await.unwrap();
+        store.commit(next(&claim, b"{}")).await.unwrap();
+        store.post(LONG_ID, Post::seal(LONG_ID, "signal/go", None, b"1".to_vec())).await.unwrap();
+        drop(store);
+        look().await.unwrap()
+    });
+    let bytes = std::fs::read(&path).unwrap();
+    // The row, not the index over ids: the name of the graph follows.
+    let needle = format!("{LONG_ID}essay");
+    let id = bytes.windows(needle.len()).position(|window| window == needle.as_bytes()).unwrap();
+    let origin = bytes.windows(11).position(|window| window == b"another run").unwrap();
+    // Before it lie the sizes of the columns, and behind the origin a number, two times and the checksum.
+    let places: Vec<usize> = (id - 24..origin + 11 + 1 + 6 + 6 + 8).collect();
+    let (mut found, mut harmless) = (0, 0);
+    for (place, bit) in places.iter().flat_map(|place| (0..8).map(move |bit| (*place, bit))) {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 1 << bit;
+        std::fs::write(&path, flipped).unwrap();
+        match block_on(look()) {
+            Ok(after) => {
+                assert_eq!(covered(after), covered(before.clone()), "bit {bit} of byte {place} went unnoticed");
+                harmless += 1;
+            }
+            Err(StoreError::Damaged { sequence: 0, .. } | StoreError::Unusable { .. } | StoreError::Unknown { .. }) => {
+                found += 1;
+            }
+            Err(other) => panic!("bit {bit} of byte {place}: {other:?}"),
+        }
+        std::fs::remove_file(folder.file("runs.db-wal")).ok();
+    }
+    assert!(harmless < found / 5 && found > 900, "{found} found, {harmless} harmless");
+}
+
+#[test]
+fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_it() {
+    let folder = Folder::in_memory();
+    let path = folder.file("runs.db");
+    block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        for column in ["epoch", "head", "oldest", "posted", "created", "wake_at", "lease_until", "schema"] {
+            let claim = create_held(&store, "r").await;
+            store.create(queued("well"), vec![row("well", 1, 1, b"{}")]).await.unwrap();
+            let meddler = rusqlite::Connection::open(&path).unwrap();
+            meddler.execute(&format!("UPDATE run SET {column} = {column} + 4096 WHERE id = 'r'"), []).unwrap();
+            // What knows nothing of that column does not vouch for it.
+            let held = Held { run: "r".into(), epoch: claim.run.epoch };
+            store.renew(vec![held.clone()], common::LONG).await.unwrap();
+            drop(store.commit(next(&claim, b"{}")).await);
+            let named = |error: StoreError| {
+                assert!(matches!(&error, StoreError::Damaged { run, sequence: 0, .. } if run == "r"), "{error}");
+            };
+            named(store.head("r").await.unwrap_err());
+            named(store.list(Vec::new(), None, 9).await.unwrap_err());
+            named(store.claim(forced("r"), lease("bob")).await.unwrap_err());
+            named(store.post("r", Post::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
+            named(store.prune(Prune::Rows { held: held.clone(), before: 1, keep: vec![] }).await.unwrap_err());
+            let last = Commit { status: Some(RunStatus::Finished), ..next(&claim, b"{}") };
+            named(store.commit(last).await.unwrap_err());
+            // Others are claimed all the same, and it can be deleted once nobody holds it.
+            meddler.execute("UPDATE run SET owner = NULL, lease_until = NULL, wake_at = 1 WHERE id = 'r'", []).unwrap();
+            let claims = store.claim(ready(9), lease("bob")).await.unwrap();
+            assert_eq!(claims.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
+            store.delete("r").await.unwrap();
+            store
+                .renew(vec![Held { run: "well".into(), epoch: claims[0].run.epoch }], std::time::Duration::ZERO)
+                .await
+                .unwrap();
+            store.delete("well").await.unwrap();
+        }
+    });
 }

@@ -4,10 +4,11 @@
 mod common;
 
 use common::{create_held, forced, lease, next, queued, ready, row};
-use pleach_graph::store::{Commit, Parts, PostgresStore, Rows, RunStatus, Store, StoreError, conformance};
+use pleach_graph::store::{Commit, Held, Parts, Post, PostgresStore, Prune, Rows, RunStatus, Store, StoreError, conformance};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::Poll;
 use tokio_postgres::{Client, NoTls};
 
 /// The address of the server that tests may use.
@@ -151,7 +152,7 @@ async fn c7_tables_of_a_later_version_are_refused() {
     drop(PostgresStore::connect(&url).await.unwrap());
     connect(&url).await.execute("UPDATE pleach_format SET format = 99", &[]).await.unwrap();
     let refused = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Future { format: 99, known: 1, .. }), "{refused}");
+    assert!(matches!(refused, StoreError::Future { format: 99, known: 2, .. }), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -178,4 +179,74 @@ async fn c15_other_machines_are_nudged() {
     here.create(queued("r"), vec![row("r", 1, 1, b"{}")]).await.unwrap();
     nudged.await;
     assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_it() {
+    let url = fresh_schema().await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let meddler = connect(&url).await;
+    let columns = ["epoch", "head", "oldest", "posted", "created", "wake_at", "lease_until", "schema", "sum"];
+    for (column, bit) in columns.into_iter().flat_map(|column| [12, 40].map(|bit| (column, bit))) {
+        let bit = if column == "schema" { 12 } else { bit };
+        let claim = create_held(&store, "r").await;
+        store.create(queued("well"), vec![row("well", 1, 1, b"{}")]).await.unwrap();
+        let flip = format!("UPDATE pleach_run SET {column} = {column} # (1::bigint << {bit}) WHERE id = 'r'");
+        meddler.execute(&flip, &[]).await.unwrap();
+        // What knows nothing of that column does not vouch for it.
+        let held = Held { run: "r".into(), epoch: claim.run.epoch };
+        store.renew(vec![held.clone()], common::LONG).await.unwrap();
+        let last = Commit { status: Some(RunStatus::Finished), release: true, ..next(&claim, b"{}") };
+        drop(store.commit(last).await);
+        let named = |error: StoreError| {
+            assert!(matches!(&error, StoreError::Damaged { run, sequence: 0, .. } if run == "r"), "{column}: {error}");
+        };
+        named(store.head("r").await.unwrap_err());
+        named(store.list(Vec::new(), None, 9).await.unwrap_err());
+        named(store.claim(forced("r"), lease("bob")).await.unwrap_err());
+        named(store.post("r", Post::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
+        named(store.prune(Prune::Rows { held, before: 1, keep: vec![] }).await.unwrap_err());
+        // Others are claimed all the same, and it can be deleted once nobody holds it.
+        let ready_again = "UPDATE pleach_run SET owner = NULL, lease_until = NULL, wake_at = 1 WHERE id = 'r'";
+        meddler.execute(ready_again, &[]).await.unwrap();
+        let claims = store.claim(ready(9), lease("bob")).await.unwrap();
+        assert_eq!(claims.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
+        meddler.execute("UPDATE pleach_run SET owner = NULL, lease_until = NULL", &[]).await.unwrap();
+        store.delete("r").await.unwrap();
+        store.delete("well").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn c7_the_tables_of_the_first_format_get_their_checksums() {
+    let url = fresh_schema().await;
+    let first = PostgresStore::connect(&url).await.unwrap();
+    let mut claim = create_held(&first, "r").await;
+    first.create(queued("queued"), vec![row("queued", 1, 1, b"{}")]).await.unwrap();
+    drop(first);
+    let meddler = connect(&url).await;
+    meddler.batch_execute("ALTER TABLE pleach_run DROP COLUMN sum; UPDATE pleach_format SET format = 1").await.unwrap();
+    // Several at once, of which one does it.
+    let stores = futures_of(4, || PostgresStore::connect(&url)).await;
+    for store in stores {
+        let store = store.unwrap();
+        store.commit(next(&claim, b"{}")).await.unwrap();
+        claim.run.head += 1;
+        assert_eq!(store.list(Vec::new(), None, 9).await.unwrap().runs.len(), 2);
+    }
+}
+
+async fn futures_of<F: Future>(count: usize, make: impl Fn() -> F) -> Vec<F::Output> {
+    let mut running: Vec<_> = (0..count).map(|_| Box::pin(make())).collect();
+    let mut done: Vec<Option<F::Output>> = (0..count).map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        for (future, done) in running.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                *done = Some(output);
+            }
+        }
+        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
 }

@@ -19,6 +19,16 @@ impl Commit {
     }
 }
 
+/// Fails if somebody holds a run.
+pub(super) fn check_free(run: &str, owner: Option<&str>, until: Option<Timestamp>, now: Timestamp) -> Result<(), StoreError> {
+    match (owner, until) {
+        (Some(owner), Some(until)) if until > now => {
+            Err(StoreError::Held { run: run.to_string(), owner: owner.to_string(), until, left: until.since(now) })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl RunInfo {
     /// A run as it is made, with a log of so many rows.
     pub(super) fn new(run: NewRun, head: u64, now: Timestamp) -> Self {
@@ -47,12 +57,7 @@ impl RunInfo {
 
     /// Fails if somebody holds it.
     pub(super) fn check_free(&self, now: Timestamp) -> Result<(), StoreError> {
-        match (&self.owner, self.lease_until) {
-            (Some(owner), Some(until)) if until > now => {
-                Err(StoreError::Held { run: self.id.clone(), owner: owner.clone(), until, left: until.since(now) })
-            }
-            _ => Ok(()),
-        }
+        check_free(&self.id, self.owner.as_deref(), self.lease_until, now)
     }
 
     /// The row after a claim. It must be kept also when it was refused: the run may have become stuck.

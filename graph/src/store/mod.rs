@@ -30,6 +30,8 @@ mod postgres;
 mod record;
 mod row;
 mod run_info;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod run_sum;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod time;

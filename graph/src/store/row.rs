@@ -145,7 +145,7 @@ fn sum_of_post(run: &str, name: &str, dedup: Option<&str>, payload: &[u8]) -> u3
 }
 
 /// A checksum of several parts; each counts with its length, so that nothing can move from one to the next.
-fn sum_of(parts: &[&[u8]]) -> u32 {
+pub(super) fn sum_of(parts: &[&[u8]]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     for part in parts {
         sum.update(&(part.len() as u64).to_le_bytes());

@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 macro_rules! columns {
     () => {
         "no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted, from_run, \
-         from_seq, created, changed"
+         from_seq, created, changed, sum"
     };
 }
 
@@ -137,8 +137,14 @@ pub(super) async fn inbox(client: &impl GenericClient, id: &str, after: u64) -> 
     Ok(mail)
 }
 
-/// A run's key and its row, in the order of the columns.
+/// A run's key and its row, after it was checked.
 pub(super) fn info(row: &tokio_postgres::Row) -> Result<(i64, RunInfo), Failure> {
+    let (key, info) = unchecked(row)?;
+    Ok((key, info.checked(row.try_get(18)?)?))
+}
+
+/// A run's key and its row, in the order of the columns.
+pub(super) fn unchecked(row: &tokio_postgres::Row) -> Result<(i64, RunInfo), Failure> {
     let id: String = row.try_get(1)?;
     let damaged = |why| Failure::Refused(StoreError::Damaged { run: id.clone(), sequence: 0, why });
     let number = |column: usize| -> Result<u64, Failure> {

@@ -1,7 +1,8 @@
 //! What is written. Every parameter is cast, and every statement is a constant.
 
 use super::Failure;
-use super::read::{columns, info, now};
+use super::read::{columns, head as head_of, info, now, unchecked};
+use crate::store::decide::check_free;
 use crate::store::limits::{INBOX_MAX, check_text};
 use crate::store::time::millis;
 use crate::store::{
@@ -13,19 +14,44 @@ use tokio_postgres::types::ToSql;
 
 const LOCK: &str = concat!("SELECT ", columns!(), ", ", now!(), " FROM pleach_run WHERE id = $1::text FOR UPDATE");
 
+/// When a new run is due.
+macro_rules! first_wake {
+    () => {
+        concat!("CASE WHEN $9::bool THEN ", now!(), " ELSE $10::bigint END")
+    };
+}
+
+/// When a run is due after a commit.
+macro_rules! next_wake {
+    () => {
+        concat!(
+            "CASE WHEN COALESCE($5::text, status) NOT IN ('running', 'waiting') THEN NULL
+                WHEN posted > $6::bigint OR $7::text = 'now' THEN ",
+            now!(),
+            " WHEN $7::text = 'at' THEN $8::bigint WHEN $7::text = 'post' THEN NULL ELSE wake_at END"
+        )
+    };
+}
+
 const CREATE: &str = concat!(
     "WITH made AS (
         INSERT INTO pleach_run (id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
-            from_run, from_seq, created, changed)
+            from_run, from_seq, created, changed, sum)
         VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::text, 1, $6::bigint, 1, $7::text, ",
     now!(),
-    " + $8::bigint, CASE WHEN $9::bool THEN ",
-    now!(),
-    " ELSE $10::bigint END, 0, 0, $11::text, $12::bigint, ",
+    " + $8::bigint, ",
+    first_wake!(),
+    ", 0, 0, $11::text, $12::bigint, ",
     now!(),
     ", ",
     now!(),
-    ") ON CONFLICT (id) DO NOTHING RETURNING *
+    ", $17::bigint # ",
+    now!(),
+    " # COALESCE(",
+    first_wake!(),
+    ", -1) # COALESCE(",
+    now!(),
+    " + $8::bigint, -1)) ON CONFLICT (id) DO NOTHING RETURNING *
     ), logged AS (
         INSERT INTO pleach_log (run, seq, sum, header, body)
         SELECT made.no, r.seq, r.sum, r.header, r.body
@@ -42,15 +68,17 @@ const COMMIT: &str = concat!(
         UPDATE pleach_run SET head = $4::bigint, takeovers = 0, changed = ",
     now!(),
     ", status = COALESCE($5::text, status),
-            wake_at = CASE WHEN COALESCE($5::text, status) NOT IN ('running', 'waiting') THEN NULL
-                WHEN posted > $6::bigint OR $7::text = 'now' THEN ",
-    now!(),
-    " WHEN $7::text = 'at' THEN $8::bigint WHEN $7::text = 'post' THEN NULL ELSE wake_at END,
+            wake_at = ",
+    next_wake!(),
+    ",
             ended_at = CASE WHEN COALESCE($5::text, status) IN ('running', 'waiting', 'stuck') THEN NULL ELSE ",
     now!(),
     " END,
             owner = CASE WHEN $9::bool THEN NULL ELSE owner END, lease_until = CASE WHEN $9::bool THEN NULL ELSE lease_until END,
-            fingerprint = COALESCE($10::text, fingerprint), schema = COALESCE($11::bigint, schema)
+            fingerprint = COALESCE($10::text, fingerprint), schema = COALESCE($11::bigint, schema),
+            sum = sum # $3::bigint # $4::bigint # $18::bigint # COALESCE(wake_at, -1) # COALESCE(",
+    next_wake!(),
+    ", -1) # CASE WHEN $9::bool THEN COALESCE(lease_until, -1) # (-1) ELSE 0 END
         WHERE id = $1::text AND epoch = $2::bigint AND head = $3::bigint AND owner IS NOT NULL RETURNING no, posted
     ), logged AS (
         INSERT INTO pleach_log (run, seq, sum, header, body)
@@ -68,7 +96,7 @@ const HAS_LANDED: &str = "SELECT r.posted FROM pleach_run r JOIN pleach_log l ON
 
 const KEEP_CLAIM: &str =
     "UPDATE pleach_run SET status = $2::text, epoch = $3::bigint, owner = $4::text, lease_until = $5::bigint,
-    wake_at = $6::bigint, takeovers = $7::bigint WHERE no = $1::bigint";
+    wake_at = $6::bigint, takeovers = $7::bigint, sum = $8::bigint WHERE no = $1::bigint";
 
 /// One that would be taken over once too often becomes stuck, and is given back as such.
 const CLAIM_READY: &str = concat!(
@@ -88,9 +116,12 @@ const CLAIM_READY: &str = concat!(
         owner = CASE WHEN due.stuck THEN NULL ELSE $3::text END,
         lease_until = CASE WHEN due.stuck THEN NULL ELSE ",
     now!(),
-    " + $4::bigint END, takeovers = takeovers + CASE WHEN due.stuck THEN 0 ELSE due.takeover END
+    " + $4::bigint END, takeovers = takeovers + CASE WHEN due.stuck THEN 0 ELSE due.takeover END,
+        sum = sum # COALESCE(lease_until, -1) # CASE WHEN due.stuck THEN wake_at ELSE epoch # (epoch + 1) # (",
+    now!(),
+    " + $4::bigint) END
     FROM due WHERE r.no = due.no RETURNING r.no, r.id, r.graph, r.fingerprint, r.schema, r.status, r.epoch, r.head, r.oldest, r.owner,
-        r.lease_until, r.wake_at, r.takeovers, r.posted, r.from_run, r.from_seq, r.created, r.changed, ",
+        r.lease_until, r.wake_at, r.takeovers, r.posted, r.from_run, r.from_seq, r.created, r.changed, r.sum, ",
     now!(),
     ", due.due"
 );
@@ -98,6 +129,8 @@ const CLAIM_READY: &str = concat!(
 const RENEW: &str = concat!(
     "UPDATE pleach_run r SET owner = CASE WHEN $3::bigint = 0 THEN NULL ELSE owner END,
         lease_until = CASE WHEN $3::bigint = 0 THEN NULL ELSE ",
+    now!(),
+    " + $3::bigint END, sum = sum # COALESCE(lease_until, -1) # CASE WHEN $3::bigint = 0 THEN -1 ELSE ",
     now!(),
     " + $3::bigint END
     FROM unnest($1::text[], $2::bigint[]) AS held (id, epoch)
@@ -107,13 +140,14 @@ const RENEW: &str = concat!(
 
 const SAME_POST: &str = "SELECT n FROM pleach_inbox WHERE run = $1::bigint AND dedup = $2::text";
 const UNTAKEN: &str = "SELECT count(*) FROM pleach_inbox WHERE run = $1::bigint AND taken_seq IS NULL";
-const POST: &str = "WITH posted AS (UPDATE pleach_run SET posted = $2::bigint, wake_at = $3::bigint WHERE no = $1::bigint)
+const POST: &str = "WITH posted AS (UPDATE pleach_run SET posted = $2::bigint, wake_at = $3::bigint, sum = $9::bigint
+        WHERE no = $1::bigint)
     INSERT INTO pleach_inbox (run, n, at, name, dedup, sum, payload)
     VALUES ($1::bigint, $2::bigint, $4::bigint, $5::text, $6::text, $7::bigint, $8::bytea) RETURNING pg_notify('pleach', '')::text";
 
 const PRUNE_ROWS: &str = "DELETE FROM pleach_log WHERE run = $1::bigint AND seq < $2::bigint AND seq <> ALL ($3::bigint[])";
 const PRUNE_INBOX: &str = "DELETE FROM pleach_inbox WHERE run = $1::bigint AND taken_seq < $2::bigint";
-const PRUNED: &str = "UPDATE pleach_run SET oldest = GREATEST(oldest, $2::bigint) WHERE no = $1::bigint";
+const PRUNED: &str = "UPDATE pleach_run SET oldest = $2::bigint, sum = $3::bigint WHERE no = $1::bigint";
 const PRUNE_ENDED: &str = concat!(
     "DELETE FROM pleach_run WHERE no IN (SELECT no FROM pleach_run WHERE ended_at IS NOT NULL AND ended_at <= ",
     now!(),
@@ -122,7 +156,11 @@ const PRUNE_ENDED: &str = concat!(
     ") ORDER BY ended_at, no LIMIT $2::bigint FOR UPDATE SKIP LOCKED)"
 );
 
+const HOLDER: &str = concat!("SELECT no, owner, lease_until, ", now!(), " FROM pleach_run WHERE id = $1::text FOR UPDATE");
 const DELETE: &str = "DELETE FROM pleach_run WHERE no = $1::bigint";
+
+const ALL_RUNS: &str = concat!("SELECT ", columns!(), " FROM pleach_run");
+const SEAL: &str = "UPDATE pleach_run SET sum = $2::bigint WHERE no = $1::bigint";
 
 /// Rows as columns, for `unnest`.
 struct Columns<'a> {
@@ -149,7 +187,11 @@ pub(super) async fn create(client: &mut Object, run: &NewRun, rows: &[Row]) -> R
     let wake_at = run.wake.time(Timestamp::default()).map(Timestamp::as_millis);
     let (owner, length) = run.lease.as_ref().map(|lease| (&lease.owner, millis(lease.length))).unzip();
     let (from_run, from_seq) = run.from.as_ref().map(|from| (&from.run, from.sequence as i64)).unzip();
-    let parameters: [&(dyn ToSql + Sync); 16] = [
+    // Times are the database's.
+    let blank =
+        RunInfo { wake_at: None, lease_until: None, ..RunInfo::new(run.clone(), rows.len() as u64, Timestamp::default()) };
+    let sum = blank.sum();
+    let parameters: [&(dyn ToSql + Sync); 17] = [
         &run.id,
         &run.graph,
         &run.version.fingerprint,
@@ -166,6 +208,7 @@ pub(super) async fn create(client: &mut Object, run: &NewRun, rows: &[Row]) -> R
         &columns.sums,
         &columns.headers,
         &columns.bodies,
+        &sum,
     ];
     let statement = client.prepare_cached(CREATE).await?;
     if let Some(row) = client.query_opt(&statement, &parameters).await? {
@@ -192,7 +235,16 @@ pub(super) async fn commit(client: &Object, commit: &Commit, head: u64) -> Resul
     let (fingerprint, schema) =
         commit.version.as_ref().map(|version| (&version.fingerprint, i64::from(version.schema))).unzip();
     let takes: Vec<i64> = commit.takes.iter().map(|number| i64::try_from(*number).unwrap_or(i64::MAX)).collect();
-    let parameters: [&(dyn ToSql + Sync); 17] = [
+    let sum = match &commit.version {
+        // As long as this driver is not fenced, nobody else changes the version.
+        Some(version) => match head_of(client, &commit.run).await {
+            Ok(before) => before.sum() ^ RunInfo { version: version.clone(), ..before.clone() }.sum(),
+            Err(Failure::Refused(StoreError::Unknown { .. })) => 0,
+            Err(failure) => return Err(failure),
+        },
+        None => 0,
+    };
+    let parameters: [&(dyn ToSql + Sync); 18] = [
         &commit.run,
         &(commit.epoch as i64),
         &(head as i64),
@@ -210,6 +262,7 @@ pub(super) async fn commit(client: &Object, commit: &Commit, head: u64) -> Resul
         &columns.bodies,
         &takes,
         &commit.may_make_ready(),
+        &sum,
     ];
     let statement = client.prepare_cached(COMMIT).await?;
     if let Some(row) = client.query_opt(&statement, &parameters).await? {
@@ -236,11 +289,11 @@ async fn lock(transaction: &deadpool_postgres::Transaction<'_>, id: &str) -> Res
         return Err(StoreError::Unknown { run: id.to_string() }.into());
     };
     let (key, info) = info(&row)?;
-    Ok((key, info, Timestamp::from_millis(row.try_get(18)?)))
+    Ok((key, info, Timestamp::from_millis(row.try_get(19)?)))
 }
 
 fn claim_of(row: &tokio_postgres::Row) -> Result<Claim, Failure> {
-    Ok(Claim { run: info(row)?.1, now: Timestamp::from_millis(row.try_get(18)?) })
+    Ok(Claim { run: info(row)?.1, now: Timestamp::from_millis(row.try_get(19)?) })
 }
 
 pub(super) async fn claim_one(client: &mut Object, id: &str, force: bool, lease: &Lease) -> Result<Vec<Claim>, Failure> {
@@ -250,8 +303,8 @@ pub(super) async fn claim_one(client: &mut Object, id: &str, force: bool, lease:
     if !matches!(claimed, Err(StoreError::Held { .. })) {
         let (lease_until, wake_at) = (info.lease_until.map(Timestamp::as_millis), info.wake_at.map(Timestamp::as_millis));
         let (status, takeovers) = (info.status.as_str(), i64::from(info.takeovers));
-        let parameters: [&(dyn ToSql + Sync); 7] =
-            [&key, &status, &(info.epoch as i64), &info.owner, &lease_until, &wake_at, &takeovers];
+        let parameters: [&(dyn ToSql + Sync); 8] =
+            [&key, &status, &(info.epoch as i64), &info.owner, &lease_until, &wake_at, &takeovers, &info.sum()];
         let statement = transaction.prepare_cached(KEEP_CLAIM).await?;
         transaction.execute(&statement, &parameters).await?;
     }
@@ -279,9 +332,12 @@ pub(super) async fn claim_ready(
         let found = client.query(&statement, &parameters).await?;
         let before = claims.len();
         for row in &found {
-            let claim = claim_of(row)?;
-            if claim.run.status != RunStatus::Stuck {
-                claims.push((row.try_get(19)?, claim));
+            match claim_of(row) {
+                Ok(claim) if claim.run.status == RunStatus::Stuck => {}
+                Ok(claim) => claims.push((row.try_get(20)?, claim)),
+                // It is left alone until its lease ends, and does not keep others waiting. Whoever looks at it is told.
+                Err(Failure::Refused(StoreError::Damaged { .. })) => {}
+                Err(failure) => return Err(failure),
             }
         }
         // Those that became stuck made room for others.
@@ -321,8 +377,9 @@ pub(super) async fn post(client: &mut Object, id: &str, post: &Post) -> Result<u
     }
     info.post(now)?;
     let wake_at = info.wake_at.map(Timestamp::as_millis);
-    let parameters: [&(dyn ToSql + Sync); 8] =
-        [&key, &(info.posted as i64), &wake_at, &now.as_millis(), &post.name, &post.dedup, &i64::from(post.sum), &post.payload];
+    let (number, sum, run_sum) = (info.posted as i64, i64::from(post.sum), info.sum());
+    let parameters: [&(dyn ToSql + Sync); 9] =
+        [&key, &number, &wake_at, &now.as_millis(), &post.name, &post.dedup, &sum, &post.payload, &run_sum];
     transaction.query_one(&transaction.prepare_cached(POST).await?, &parameters).await?;
     transaction.commit().await?;
     Ok(info.posted)
@@ -331,16 +388,20 @@ pub(super) async fn post(client: &mut Object, id: &str, post: &Post) -> Result<u
 pub(super) async fn prune_rows(client: &mut Object, held: &Held, before: u64, keep: &[u64]) -> Result<u64, Failure> {
     let fenced = || StoreError::Fenced { run: held.run.clone(), epoch: held.epoch };
     let transaction = client.transaction().await?;
-    let (key, info) = match lock(&transaction, &held.run).await {
+    let (key, mut info) = match lock(&transaction, &held.run).await {
         Ok((key, info, _)) if info.is_held_with(held.epoch) => (key, info),
+        Err(Failure::Refused(damaged @ StoreError::Damaged { .. })) => return Err(damaged.into()),
         Ok(_) | Err(Failure::Refused(_)) => return Err(fenced().into()),
         Err(failure) => return Err(failure),
     };
-    let before = before.min(info.head) as i64;
+    let before = before.min(info.head);
+    info.oldest = info.oldest.max(before);
+    let before = before as i64;
     let keep: Vec<i64> = keep.iter().filter_map(|sequence| i64::try_from(*sequence).ok()).collect();
     let removed = transaction.execute(&transaction.prepare_cached(PRUNE_ROWS).await?, &[&key, &before, &keep]).await?;
     transaction.execute(&transaction.prepare_cached(PRUNE_INBOX).await?, &[&key, &before]).await?;
-    transaction.execute(&transaction.prepare_cached(PRUNED).await?, &[&key, &before]).await?;
+    let pruned = transaction.prepare_cached(PRUNED).await?;
+    transaction.execute(&pruned, &[&key, &(info.oldest as i64), &info.sum()]).await?;
     transaction.commit().await?;
     Ok(removed)
 }
@@ -351,11 +412,28 @@ pub(super) async fn prune_ended(client: &Object, unchanged_for: Duration, count:
     Ok(client.execute(&statement, &[&millis(unchanged_for), &count]).await?)
 }
 
+/// Also a run whose row is damaged can be deleted.
 pub(super) async fn delete(client: &mut Object, id: &str) -> Result<(), Failure> {
+    check_text("run id", id)?;
     let transaction = client.transaction().await?;
-    let (key, info, now) = lock(&transaction, id).await?;
-    info.check_free(now)?;
+    let Some(row) = transaction.query_opt(&transaction.prepare_cached(HOLDER).await?, &[&id]).await? else {
+        return Err(StoreError::Unknown { run: id.to_string() }.into());
+    };
+    let until = row.try_get::<_, Option<i64>>(2)?.map(Timestamp::from_millis);
+    check_free(id, row.try_get(1)?, until, Timestamp::from_millis(row.try_get(3)?))?;
+    let key: i64 = row.try_get(0)?;
     transaction.execute(&transaction.prepare_cached(DELETE).await?, &[&key]).await?;
     transaction.commit().await?;
+    Ok(())
+}
+
+/// Gives the rows of all runs the checksums that an earlier format had not.
+pub(super) async fn seal_runs(transaction: &deadpool_postgres::Transaction<'_>) -> Result<(), Failure> {
+    let runs = transaction.query(ALL_RUNS, &[]).await?;
+    let statement = transaction.prepare(SEAL).await?;
+    for row in &runs {
+        let (key, info) = unchecked(row)?;
+        transaction.execute(&statement, &[&key, &info.sum()]).await?;
+    }
     Ok(())
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The format of the tables that this version writes, in the file's `user_version`.
-const FORMAT: u32 = 1;
+///
+/// 1: as it began. 2: `run.sum`.
+const FORMAT: u32 = 2;
 
 /// Marks a file as ours: "plch".
 const APPLICATION_ID: i32 = 0x706c_6368;
@@ -29,7 +31,7 @@ pub(super) const TABLES: &str = "
         no INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, graph TEXT NOT NULL, fingerprint TEXT NOT NULL, schema INTEGER NOT NULL,
         status TEXT NOT NULL, epoch INTEGER NOT NULL, head INTEGER NOT NULL, oldest INTEGER NOT NULL, owner TEXT, lease_until INTEGER,
         wake_at INTEGER, takeovers INTEGER NOT NULL, posted INTEGER NOT NULL, from_run TEXT, from_seq INTEGER, created INTEGER NOT NULL,
-        changed INTEGER NOT NULL, ended INTEGER
+        changed INTEGER NOT NULL, ended INTEGER, sum INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE log (
         run INTEGER NOT NULL REFERENCES run(no) ON DELETE CASCADE, seq INTEGER NOT NULL, sum INTEGER NOT NULL, header BLOB NOT NULL,
@@ -109,9 +111,19 @@ fn prepare(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
     db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;").map_err(failed)?;
     // Also when there is nothing to make: a file that cannot be written is refused now, not at the first commit.
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
-    if format == 0 && check(&transaction, path)? == 0 {
-        transaction.execute_batch(TABLES).map_err(failed)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+    if format < FORMAT {
+        // Another process may have done it meanwhile.
+        match check(&transaction, path)? {
+            0 => {
+                transaction.execute_batch(TABLES).map_err(failed)?;
+                transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+            }
+            1 => {
+                transaction.execute_batch("ALTER TABLE run ADD COLUMN sum INTEGER NOT NULL DEFAULT 0").map_err(failed)?;
+                super::write::seal_runs(&transaction).map_err(failed)?;
+            }
+            _ => {}
+        }
     }
     transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
     renew_wal(&transaction, path).map_err(StoreError::unavailable)?;

@@ -6,19 +6,26 @@ use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use crate::store::{
     Filter, GraphVersion, Mail, Origin, Parts, Post, Row, Rows, RunInfo, RunList, RunStatus, StoreError, Timestamp,
 };
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-const RUN: &str =
-    "SELECT no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
-    from_run, from_seq, created, changed FROM run WHERE id = ?1";
+/// The columns of a run's row, as [`info`] reads them.
+macro_rules! columns {
+    () => {
+        "no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted, from_run, \
+         from_seq, created, changed, sum"
+    };
+}
+
+const RUN: &str = concat!("SELECT ", columns!(), " FROM run WHERE id = ?1");
+const ALL_RUNS: &str = concat!("SELECT ", columns!(), " FROM run");
 
 /// The query for a list, with or without a status: SQLite chooses its index before it knows what is asked for.
 macro_rules! list {
     ($status:literal) => {
         concat!(
-            "SELECT no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
-    from_run, from_seq, created, changed FROM run WHERE ",
+            "SELECT ",
+            columns!(),
+            " FROM run WHERE ",
             $status,
             " AND no < ifnull(?1, 9223372036854775807) AND (?3 IS NULL OR graph = ?3) AND (?4 IS NULL OR created >= ?4)
     AND (?5 IS NULL OR created < ?5) AND (?6 IS NULL OR changed >= ?6) AND (?7 IS NULL OR changed < ?7) ORDER BY no DESC LIMIT ?8"
@@ -46,7 +53,14 @@ pub(super) fn run(db: &Connection, id: &str) -> Done<(i64, RunInfo)> {
         return Ok(Err(refused));
     }
     let found = db.prepare_cached(RUN)?.query_row([id], info).optional()?;
-    Ok(found.ok_or_else(|| StoreError::Unknown { run: id.to_string() }))
+    Ok(found.unwrap_or_else(|| Err(StoreError::Unknown { run: id.to_string() })).and_then(Found::checked))
+}
+
+/// The keys of all runs, and what their rows come to.
+pub(super) fn sums(db: &Connection) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let mut statement = db.prepare(ALL_RUNS)?;
+    let runs = statement.query_map([], info)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(runs.into_iter().flatten().map(|found| (found.key, found.info.sum())).collect())
 }
 
 pub(super) fn rows(db: &Connection, id: &str, which: Rows, parts: Parts) -> Done<Vec<Row>> {
@@ -95,11 +109,14 @@ pub(super) fn list(db: &Connection, filters: Vec<Filter>, after: Option<u64>, co
         ],
         info,
     )?;
-    let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
-    let more = found.len() > count;
-    found.truncate(count);
-    let next = found.last().filter(|_| more).map(|(key, _)| *key as u64);
-    Ok(Ok(RunList { runs: found.into_iter().map(|(_, info)| info).collect(), next }))
+    let found = found.collect::<rusqlite::Result<Result<Vec<_>, _>>>()?;
+    Ok(found.and_then(|mut found| {
+        let more = found.len() > count;
+        found.truncate(count);
+        let next = found.last().filter(|_| more).map(|last| last.key as u64);
+        let runs: Result<_, _> = found.into_iter().map(|found| found.checked().map(|(_, info)| info)).collect();
+        Ok(RunList { runs: runs?, next })
+    }))
 }
 
 pub(super) fn inbox(db: &Connection, id: &str, after: u64) -> Done<Vec<Mail>> {
@@ -122,18 +139,32 @@ pub(super) fn inbox(db: &Connection, id: &str, after: u64) -> Done<Vec<Mail>> {
     Ok(Ok(mail))
 }
 
+/// A row of `run`, with its key and its checksum.
+struct Found {
+    key: i64,
+    info: RunInfo,
+    sum: i64,
+}
+
+impl Found {
+    fn checked(self) -> Result<(i64, RunInfo), StoreError> {
+        Ok((self.key, self.info.checked(self.sum)?))
+    }
+}
+
 /// A row of `run`, in the order of the columns.
-fn info(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, RunInfo)> {
+fn info(row: &rusqlite::Row<'_>) -> Done<Found> {
     let time = |column| row.get::<_, Option<i64>>(column).map(|millis| millis.map(Timestamp::from_millis));
-    let word: String = row.get(5)?;
-    let unknown = || rusqlite::Error::FromSqlConversionFailure(5, Type::Text, format!("there is no status {word:?}").into());
+    let Some(status) = RunStatus::parse(row.get_ref(5)?.as_str()?) else {
+        return Ok(Err(StoreError::Damaged { run: row.get(1)?, sequence: 0, why: "its status is none" }));
+    };
     let from =
         row.get::<_, Option<String>>(14)?.map(|run| Ok::<_, rusqlite::Error>(Origin { run, sequence: number(row, 15)? }));
     let info = RunInfo {
         id: row.get(1)?,
         graph: row.get(2)?,
         version: GraphVersion { fingerprint: row.get(3)?, schema: row.get(4)? },
-        status: RunStatus::parse(&word).ok_or_else(unknown)?,
+        status,
         epoch: number(row, 6)?,
         head: number(row, 7)?,
         oldest: number(row, 8)?,
@@ -146,7 +177,7 @@ fn info(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, RunInfo)> {
         created: Timestamp::from_millis(row.get(16)?),
         changed: Timestamp::from_millis(row.get(17)?),
     };
-    Ok((row.get(0)?, info))
+    Ok(Ok(Found { key: row.get(0)?, info, sum: row.get(18)? }))
 }
 
 /// Whether a column holds what cannot have been written.

@@ -2,57 +2,77 @@
 
 use super::read::{self, now};
 use super::writer::Done;
-use crate::store::limits::INBOX_MAX;
+use crate::store::decide::check_free;
+use crate::store::limits::{INBOX_MAX, check_text};
 use crate::store::time::millis;
-use crate::store::{
-    Claim, Commit, Committed, Held, Lease, NewRun, Post, Prune, Row, RunInfo, RunStatus, StoreError, Timestamp, Wake,
-};
+use crate::store::{Claim, Commit, Committed, Held, Lease, NewRun, Post, Prune, Row, RunInfo, StoreError, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
+use std::collections::HashSet;
 use std::time::Duration;
 
 const CREATE: &str =
     "INSERT INTO run (id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers,
-    posted, from_run, from_seq, created, changed) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, 1, ?7, ?8, ?9, 0, 0, ?10, ?11, ?12, ?12)";
+    posted, from_run, from_seq, created, changed, sum) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, 1, ?7, ?8, ?9, 0, 0, ?10, ?11, ?12, ?12, ?13)";
 
 const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
 const FIND: &str = "SELECT no, posted, ended IS NOT NULL FROM run WHERE id = ?1";
 
+/// SQLite has no XOR.
+macro_rules! xor {
+    ($one:expr, $other:expr) => {
+        concat!("((", $one, " & ~", $other, ") | (~", $one, " & ", $other, "))")
+    };
+}
+
 /// The fence, and all that a commit changes in the run's row if it only adds rows: no column of an index is touched. (`RETURNING` would spare `FIND`,
 /// but makes a table for its answer each time.)
-const ADVANCE: &str = "UPDATE run SET head = ?4, takeovers = 0, changed = CAST(round(unixepoch('subsec') * 1000) AS INTEGER)
-    WHERE no = ?1 AND epoch = ?2 AND head = ?3 AND owner IS NOT NULL";
+const ADVANCE: &str = concat!(
+    "UPDATE run SET head = ?4, takeovers = 0, changed = CAST(round(unixepoch('subsec') * 1000) AS INTEGER), sum = ",
+    xor!("sum", "?5"),
+    " WHERE no = ?1 AND epoch = ?2 AND head = ?3 AND owner IS NOT NULL"
+);
 
 /// What a commit changes besides.
 const SETTLE: &str =
-    "UPDATE run SET status = ifnull(?2, status), wake_at = ?3, owner = iif(?4, NULL, owner), lease_until = iif(?4, NULL, lease_until),
-    fingerprint = ifnull(?5, fingerprint), schema = ifnull(?6, schema), changed = ?7, ended = iif(?8, ?7, NULL) WHERE no = ?1";
+    "UPDATE run SET status = ?2, wake_at = ?3, owner = ?4, lease_until = ?5, fingerprint = ?6, schema = ?7, changed = ?8,
+    ended = iif(?9, ?8, NULL), sum = ?10 WHERE no = ?1";
 
 const HAS_LANDED: &str = "SELECT run.posted FROM run JOIN log ON log.run = run.no AND log.seq = run.head
     WHERE run.id = ?1 AND run.epoch = ?2 AND run.head = ?3 AND log.header = ?4";
 
-const KEEP_CLAIM: &str =
-    "UPDATE run SET status = ?2, epoch = ?3, owner = ?4, lease_until = ?5, wake_at = ?6, takeovers = ?7 WHERE no = ?1";
+const KEEP_CLAIM: &str = "UPDATE run SET status = ?2, epoch = ?3, owner = ?4, lease_until = ?5, wake_at = ?6, takeovers = ?7, sum = ?8 WHERE no = ?1";
 
 const READY: &str = "SELECT id, max(wake_at, ifnull(lease_until, wake_at)) AS due FROM run
     WHERE graph = ?1 AND fingerprint = ?2 AND wake_at IS NOT NULL AND due <= ?3 ORDER BY due, no LIMIT ?4";
 
-const RENEW: &str = "UPDATE run SET lease_until = ?3 WHERE id = ?1 AND epoch = ?2 AND owner IS NOT NULL";
-const GIVE_UP: &str = "UPDATE run SET owner = NULL, lease_until = NULL WHERE id = ?1 AND epoch = ?2 AND owner IS NOT NULL";
+const RENEW: &str = concat!(
+    "UPDATE run SET lease_until = ?3, sum = ",
+    xor!("sum", xor!("ifnull(lease_until, -1)", "?3")),
+    " WHERE id = ?1 AND epoch = ?2 AND owner IS NOT NULL"
+);
+const GIVE_UP: &str = concat!(
+    "UPDATE run SET owner = NULL, lease_until = NULL, sum = ",
+    xor!("sum", xor!("ifnull(lease_until, -1)", "-1")),
+    " WHERE id = ?1 AND epoch = ?2 AND owner IS NOT NULL"
+);
 
 const SAME_POST: &str = "SELECT n FROM inbox WHERE run = ?1 AND dedup = ?2";
 const UNTAKEN: &str = "SELECT count(*) FROM inbox WHERE run = ?1 AND taken_seq IS NULL";
 const POST: &str = "INSERT INTO inbox (run, n, at, name, dedup, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3 WHERE no = ?1";
+const POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
 
 const PRUNE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq < ?2 AND seq NOT IN (SELECT value FROM json_each(?3))";
 const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2";
-const PRUNED: &str = "UPDATE run SET oldest = max(oldest, ?2) WHERE no = ?1";
+const PRUNED: &str = "UPDATE run SET oldest = ?2, sum = ?3 WHERE no = ?1";
 const PRUNE_ENDED: &str = "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ended <= ?1
     AND (lease_until IS NULL OR lease_until <= ?2) ORDER BY ended, no LIMIT ?3)";
 
+const HOLDER: &str = "SELECT no, owner, lease_until FROM run WHERE id = ?1";
 const DELETE: &str = "DELETE FROM run WHERE no = ?1";
+
+const SEAL: &str = "UPDATE run SET sum = ?2 WHERE no = ?1";
 
 pub(super) fn create(db: &Connection, run: NewRun, rows: &[Row]) -> Done<Claim> {
     let now = now(db)?;
@@ -75,6 +95,7 @@ pub(super) fn create(db: &Connection, run: NewRun, rows: &[Row]) -> Done<Claim> 
         info.from.as_ref().map(|from| &from.run),
         info.from.as_ref().map(|from| from.sequence as i64),
         now.as_millis(),
+        info.sum(),
     ])?;
     insert(db, db.last_insert_rowid(), rows)?;
     Ok(Ok(Claim { run: info, now }))
@@ -84,7 +105,13 @@ pub(super) fn commit(db: &Connection, commit: &Commit, head: u64) -> Done<Commit
     let new_head = head + commit.rows.len() as u64;
     let found = db.prepare_cached(FIND)?.query_row([&commit.run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
     let (run, posted, has_ended): (i64, i64, bool) = found.optional()?.unwrap_or_default();
-    if db.prepare_cached(ADVANCE)?.execute(params![run, commit.epoch as i64, head as i64, new_head as i64])? == 0 {
+    let settles = has_ended || commit.status.is_some() || commit.wake.is_some() || commit.release || commit.version.is_some();
+    let before = match settles.then(|| read::run(db, &commit.run)).transpose()? {
+        Some(Err(damaged @ StoreError::Damaged { .. })) => return Ok(Err(damaged)),
+        before => before.and_then(Result::ok),
+    };
+    let moved = (head ^ new_head) as i64;
+    if db.prepare_cached(ADVANCE)?.execute(params![run, commit.epoch as i64, head as i64, new_head as i64, moved])? == 0 {
         let landed = has_landed(db, &commit.run, commit.epoch, &commit.rows)?;
         return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
     }
@@ -92,31 +119,41 @@ pub(super) fn commit(db: &Connection, commit: &Commit, head: u64) -> Done<Commit
     for number in &commit.takes {
         db.prepare_cached(TAKE)?.execute(params![run, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64])?;
     }
-    let posted = posted as u64;
-    if has_ended || commit.status.is_some() || commit.wake.is_some() || commit.release || commit.version.is_some() {
-        settle(db, run, commit, posted)?;
+    if let Some((_, before)) = before {
+        settle(db, run, commit, RunInfo { head: new_head, ..before })?;
     }
-    Ok(Ok(Committed { posted }))
+    Ok(Ok(Committed { posted: posted as u64 }))
 }
 
 /// Without a new time to wake there is nothing to do about unseen mail: its post has made the run due.
-fn settle(db: &Connection, run: i64, commit: &Commit, posted: u64) -> rusqlite::Result<()> {
+fn settle(db: &Connection, run: i64, commit: &Commit, mut info: RunInfo) -> rusqlite::Result<()> {
     let now = now(db)?;
-    let standing = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?));
-    let (word, wake_at) = db.prepare_cached("SELECT status, wake_at FROM run WHERE no = ?1")?.query_row([run], standing)?;
-    let status = commit.status.or_else(|| RunStatus::parse(&word));
-    let wake_at = match commit.wake {
-        _ if !status.is_some_and(RunStatus::is_live) => None,
-        _ if posted > commit.seen => Some(now.as_millis()),
-        Some(wake) => Wake::time(wake, now).map(Timestamp::as_millis),
-        None => wake_at,
+    info.status = commit.status.unwrap_or(info.status);
+    info.wake_at = match commit.wake {
+        _ if !info.status.is_live() => None,
+        _ if info.posted > commit.seen => Some(now),
+        Some(wake) => wake.time(now),
+        None => info.wake_at,
     };
-    let (fingerprint, schema) = commit.version.as_ref().map(|version| (&version.fingerprint, version.schema)).unzip();
-    let has_ended = status.is_some_and(RunStatus::has_ended);
-    let word = commit.status.map(RunStatus::as_str);
-    db.prepare_cached(SETTLE)?
-        .execute(params![run, word, wake_at, commit.release, fingerprint, schema, now.as_millis(), has_ended])
-        .map(drop)
+    if let Some(version) = &commit.version {
+        info.version.clone_from(version);
+    }
+    if commit.release {
+        info.release();
+    }
+    let settled = params![
+        run,
+        info.status.as_str(),
+        info.wake_at.map(Timestamp::as_millis),
+        info.owner,
+        info.lease_until.map(Timestamp::as_millis),
+        info.version.fingerprint,
+        info.version.schema,
+        now.as_millis(),
+        info.status.has_ended(),
+        info.sum(),
+    ];
+    db.prepare_cached(SETTLE)?.execute(settled).map(drop)
 }
 
 fn insert(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
@@ -140,9 +177,9 @@ pub(super) fn claim_one(db: &Connection, run: &str, force: bool, lease: &Lease) 
 
 pub(super) fn claim_ready(db: &Connection, graphs: &[(String, String)], count: usize, lease: &Lease) -> Done<Vec<Claim>> {
     let now = now(db)?;
-    let mut claims = Vec::new();
+    let (mut claims, mut damaged) = (Vec::new(), HashSet::new());
     while claims.len() < count {
-        let left = i64::try_from(count - claims.len()).unwrap_or(i64::MAX);
+        let left = i64::try_from(count - claims.len() + damaged.len()).unwrap_or(i64::MAX);
         let mut due: Vec<(i64, String)> = Vec::new();
         for (graph, fingerprint) in graphs {
             let mut statement = db.prepare_cached(READY)?;
@@ -150,6 +187,7 @@ pub(super) fn claim_ready(db: &Connection, graphs: &[(String, String)], count: u
                 .query_map(params![graph, fingerprint, now.as_millis(), left], |row| Ok((row.get(1)?, row.get(0)?)))?;
             due.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
         }
+        due.retain(|(_, run)| !damaged.contains(run));
         due.sort_unstable();
         due.dedup();
         if due.is_empty() {
@@ -157,7 +195,12 @@ pub(super) fn claim_ready(db: &Connection, graphs: &[(String, String)], count: u
         }
         // One that turns out to be stuck is no longer due: the next round finds others in its place.
         for (_, run) in due.into_iter().take(count - claims.len()) {
-            claims.extend(claim(db, &run, false, lease, now)?.ok());
+            match claim(db, &run, false, lease, now)? {
+                Ok(claim) => claims.push(claim),
+                Err(StoreError::Stuck { .. }) => {}
+                // It is left alone, and does not keep others waiting. Whoever looks at it is told.
+                Err(_) => drop(damaged.insert(run)),
+            }
         }
     }
     Ok(Ok(claims))
@@ -178,6 +221,7 @@ fn claim(db: &Connection, id: &str, force: bool, lease: &Lease, now: Timestamp) 
             info.lease_until.map(Timestamp::as_millis),
             info.wake_at.map(Timestamp::as_millis),
             info.takeovers,
+            info.sum(),
         ])?;
     }
     Ok(claimed.map(|()| Claim { run: info, now }))
@@ -219,7 +263,7 @@ pub(super) fn post(db: &Connection, id: &str, post: &Post) -> Done<u64> {
         return Ok(Err(refused));
     }
     let number = info.posted as i64;
-    db.prepare_cached(POSTED)?.execute(params![run, number, info.wake_at.map(Timestamp::as_millis)])?;
+    db.prepare_cached(POSTED)?.execute(params![run, number, info.wake_at.map(Timestamp::as_millis), info.sum()])?;
     db.prepare_cached(POST)?.execute(params![run, number, now.as_millis(), post.name, post.dedup, post.sum, post.payload])?;
     Ok(Ok(info.posted))
 }
@@ -227,15 +271,18 @@ pub(super) fn post(db: &Connection, id: &str, post: &Post) -> Done<u64> {
 pub(super) fn prune(db: &Connection, prune: Prune) -> Done<u64> {
     let removed = match prune {
         Prune::Rows { held: Held { run: id, epoch }, before, keep } => {
-            let (run, info) = match read::run(db, &id)? {
+            let (run, mut info) = match read::run(db, &id)? {
                 Ok((run, info)) if info.is_held_with(epoch) => (run, info),
+                Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
                 _ => return Ok(Err(StoreError::Fenced { run: id, epoch })),
             };
-            let before = before.min(info.head) as i64;
+            let before = before.min(info.head);
+            info.oldest = info.oldest.max(before);
+            let before = before as i64;
             let keep: Vec<String> = keep.iter().map(u64::to_string).collect();
             let removed = db.prepare_cached(PRUNE_ROWS)?.execute(params![run, before, format!("[{}]", keep.join(","))])?;
             db.prepare_cached(PRUNE_INBOX)?.execute(params![run, before])?;
-            db.prepare_cached(PRUNED)?.execute(params![run, before])?;
+            db.prepare_cached(PRUNED)?.execute(params![run, info.oldest as i64, info.sum()])?;
             removed
         }
         Prune::Ended { unchanged_for, count } => {
@@ -247,14 +294,23 @@ pub(super) fn prune(db: &Connection, prune: Prune) -> Done<u64> {
     Ok(Ok(removed as u64))
 }
 
+/// Also a run whose row is damaged can be deleted.
 pub(super) fn delete(db: &Connection, id: &str) -> Done<()> {
-    let (run, info) = match read::run(db, id)? {
-        Ok(run) => run,
-        Err(refused) => return Ok(Err(refused)),
-    };
-    if let Err(held) = info.check_free(now(db)?) {
+    if let Err(refused) = check_text("run id", id) {
+        return Ok(Err(refused));
+    }
+    let holder = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let found: Option<(i64, Option<String>, Option<i64>)> = db.prepare_cached(HOLDER)?.query_row([id], holder).optional()?;
+    let Some((run, owner, until)) = found else { return Ok(Err(StoreError::Unknown { run: id.to_string() })) };
+    if let Err(held) = check_free(id, owner.as_deref(), until.map(Timestamp::from_millis), now(db)?) {
         return Ok(Err(held));
     }
     db.prepare_cached(DELETE)?.execute([run])?;
     Ok(Ok(()))
+}
+
+/// Gives the rows of all runs the checksums that an earlier format had not.
+pub(super) fn seal_runs(db: &Connection) -> rusqlite::Result<()> {
+    let mut statement = db.prepare(SEAL)?;
+    read::sums(db)?.into_iter().try_for_each(|(run, sum)| statement.execute([run, sum]).map(drop))
 }
