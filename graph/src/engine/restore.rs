@@ -115,7 +115,7 @@ impl<S: Send + 'static> Engine<S> {
         }
         self.lane(parent).state = Some(state);
         let place = self.open_fan_out(plan, parent, token.row, Some((total, left))).map_err(RunError::into_fault)?;
-        self.opened(place).restored = known.iter().map(|(branch, _)| *branch).collect();
+        self.opened(place).restored = known.iter().map(|(branch, _)| *branch).rev().collect();
         for (branch, token) in known.drain(..) {
             self.restore_branch(plan, place, branch, &token, begun.remove(&branch), to_stand)?;
         }

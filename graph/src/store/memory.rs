@@ -11,7 +11,7 @@ use super::{
     StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -336,6 +336,7 @@ impl Run {
     fn prune(&mut self, before: u64, keep: &[u64]) -> u64 {
         let before = before.min(self.info.head);
         let rows = self.log.len();
+        let keep: HashSet<u64> = keep.iter().copied().collect();
         self.log.retain(|sequence, _| *sequence >= before || keep.contains(sequence));
         self.inbox.retain(|_, letter| letter.taken_by.is_none_or(|sequence| sequence >= before));
         self.info.oldest = self.info.oldest.max(before);
