@@ -236,3 +236,59 @@ fn f12_an_effect_of_an_undo_that_may_happen_once_is_unknown_after_a_crash() {
     assert_eq!((node.as_str(), reason), ("pay", &unknown.to_string()));
     assert_eq!((world.stage.outside.len(), world.info("r").status), (0, RunStatus::CompensationFailed));
 }
+
+#[test]
+fn f12_a_run_that_lost_its_store_undoes_what_it_did_before_and_since() {
+    let booked = ["a", "b", "c", "d"];
+    let graph = {
+        let mut graph = Graph::new("booked").set_entry("a").add_node("pay", named("pay")).add_edge("pay", END);
+        for (at, name) in booked.into_iter().enumerate() {
+            let next = booked.get(at + 1).copied().unwrap_or("pay");
+            graph = graph.add_node(name, booking(name)).compensate(name, undo).add_edge(name, next);
+        }
+        graph.compile().unwrap()
+    };
+    let mut lost = 0;
+    for (at, fate) in (2..25).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
+        let world = World::new(at);
+        world.stage.fail(&["pay"]);
+        let store = FlakyStore::new(world.store.clone());
+        store.fail_at(at, fate);
+        let run = graph.run(vec![]).id("r").checkpoint(&store).best_effort();
+        let error = world.end(world.here(run)).unwrap_err();
+        let undone = booked.iter().rev().map(ToString::to_string).collect();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{at} {fate:?}: {error}");
+        let (calls, keys) = calls(&world);
+        let expected: Vec<String> =
+            booked.iter().rev().flat_map(|name| ["cancel", "confirm"].map(|call| format!("{name} {call}"))).collect();
+        assert_eq!((calls, keys), (expected, 8), "{at} {fate:?}");
+        lost += usize::from(world.info("r").status == RunStatus::Running);
+    }
+    assert!(lost > 20, "{lost}");
+}
+
+#[test]
+fn f12_a_run_that_cannot_read_its_store_says_what_it_undid_all_the_same() {
+    let graph = Graph::new("two")
+        .add_node("a", booking("a"))
+        .compensate("a", undo)
+        .add_node("b", booking("b"))
+        .compensate("b", undo)
+        .add_node("pay", named("pay"))
+        .add_edge("a", "b")
+        .add_edge("b", "pay")
+        .add_edge("pay", END)
+        .set_entry("a")
+        .compile()
+        .unwrap();
+    let world = World::new(1);
+    world.stage.fail(&["pay"]);
+    let store = FlakyStore::new(world.store.clone());
+    // The record of `a` is written, and reads as damaged; that of `b` is lost.
+    store.fail_at(3, Fate::Lost);
+    store.damage(2);
+    let error = world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store).best_effort())).unwrap_err();
+    let Some(Compensation::CompensationFailed { undone, reason, .. }) = error.compensation() else { panic!("{error}") };
+    assert_eq!(undone, &["b"]);
+    assert!(reason.contains("row 2"), "{reason}");
+}

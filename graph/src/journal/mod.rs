@@ -28,7 +28,7 @@ use frontier::Frontier;
 use keeper::KeptLease;
 use pleach_core::{Instant, Runtime};
 use pruning::Undos;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -74,6 +74,8 @@ struct State {
     undo: u64,
     /// All of them, as far as is known.
     undos: Undos,
+    /// Of a run that goes on when its store fails: those that are not durable, or never will be.
+    unwritten: BTreeMap<u64, Row>,
     /// From which record on all are there.
     oldest: u64,
     status: RunStatus,
@@ -164,6 +166,10 @@ impl Journal {
         let sequence = {
             let mut state = self.lock();
             if state.is_lost {
+                // What can be undone is, from memory.
+                if entry.undo.is_some() {
+                    return self.seal(&mut state, entry, None).map(|(sequence, _)| sequence);
+                }
                 state.head += 1;
                 return Ok(state.head);
             }
@@ -221,6 +227,9 @@ impl Journal {
         state.head = sequence;
         if last_undo == sequence {
             state.undos.push(sequence);
+            if self.terms.is_best_effort {
+                state.unwritten.insert(sequence, row.clone());
+            }
         }
         state.undo = last_undo;
         state.visits = header.visits;
@@ -269,6 +278,11 @@ impl Journal {
     /// The last record that can be undone.
     pub(crate) fn undo(&self) -> u64 {
         self.lock().undo
+    }
+
+    /// A record that can be undone, if it is not in the store.
+    pub(crate) fn unwritten(&self, sequence: u64) -> Option<Row> {
+        self.lock().unwritten.get(&sequence).cloned()
     }
 
     /// Goes back to an earlier one: what was the last is undone.

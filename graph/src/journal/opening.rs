@@ -13,7 +13,7 @@ use crate::store::{
     RunStatus, Store, StoreError, Wake, Wanted,
 };
 use pleach_core::{Instant, Runtime};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -235,15 +235,22 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
 
 /// A record that can be undone, and what its undo is given.
 pub(crate) async fn undo_of(journal: &Journal, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
-    undo_at(&*journal.terms.store, &journal.run, sequence).await
+    match journal.unwritten(sequence) {
+        Some(row) => with_undo(row.open(&journal.run)?),
+        None => undo_at(&*journal.terms.store, &journal.run, sequence).await,
+    }
 }
 
 pub(super) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
     let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence, why };
     let mut records = records(store, run, vec![sequence]).await?;
-    let record = records.remove(&sequence).ok_or_else(|| damaged("it is not there"))?;
+    with_undo(records.remove(&sequence).ok_or_else(|| damaged("it is not there"))?)
+}
+
+fn with_undo(record: Record) -> Result<(Record, StoredUndo), StoreError> {
     let undo = codec::undo_in(&record.body).ok().flatten();
-    let undo = undo.ok_or_else(|| damaged("it does not say what undoes it"))?;
+    let (run, sequence, why) = (&record.run, record.sequence, "it does not say what undoes it");
+    let undo = undo.ok_or_else(|| StoreError::Damaged { run: run.clone(), sequence, why })?;
     Ok((record, undo))
 }
 
@@ -256,6 +263,7 @@ impl State {
             visits: 0,
             undo: 0,
             undos: Undos::default(),
+            unwritten: BTreeMap::new(),
             oldest: 1,
             status: RunStatus::Running,
             parked: None,

@@ -178,6 +178,9 @@ impl Scribe {
         let waiting = {
             let mut state = self.journal.lock();
             self.journal.durable.store(last, Ordering::Release);
+            while state.unwritten.first_entry().is_some_and(|first| *first.key() <= last) {
+                state.unwritten.pop_first();
+            }
             std::mem::take(&mut state.waiting)
         };
         waiting.into_iter().for_each(Waker::wake);
