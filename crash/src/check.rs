@@ -108,13 +108,14 @@ impl Checker {
     }
 
     /// The end of a run: reads it once more, and looks at all that was ever said of it.
-    pub fn finish(&mut self, ledger: &Ledger, run: &str, reference: &HashMap<Variant, Reference>) {
+    pub fn finish(&mut self, ledger: &Ledger, run: &str, reference: &HashMap<Variant, Reference>) -> Option<Reading> {
         let Some(reading) = self.read(ledger, run) else {
-            return self.add("end", run, "it is not in the store");
+            self.add("end", run, "it is not in the store");
+            return None;
         };
         let (entries, stopped) =
             ledger.with(|book| (book.entries.get(run).cloned().unwrap_or_default(), book.were_stopped.clone()));
-        let Some(known) = self.runs.remove(run) else { return };
+        let Some(known) = self.runs.remove(run) else { return Some(reading) };
         let (variant, was_forced) = ledger.with(|book| (book.desk.tasks[run].variant, book.desk.tasks[run].was_forced));
         let mut found = Vec::new();
         let may_be_late = |entry: &Entry, stalled: bool| was_forced || stalled || stopped.contains(&entry.pid);
@@ -123,6 +124,7 @@ impl Checker {
         check_undos(&reading.records, &entries, &mut found);
         ledger.with(|book| check_end(&book.desk.tasks[run], &reading, reference.get(&variant), &mut found));
         found.into_iter().for_each(|(rule, what)| self.add(rule, run, what));
+        Some(reading)
     }
 
     /// Of the things that a process had begun, is any not durable? Then it died in the midst of something.

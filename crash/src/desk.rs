@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const SHARED_PERCENT: u64 = 8;
 /// How often, of a hundred times, it takes such a run, or one whose driver died, by force.
 const FORCED_PERCENT: u64 = 30;
+/// One of so many runs that are left to workers is long enough to be pruned.
+const LONG_EVERY: usize = 8;
 
 /// A run, as seen from outside.
 #[derive(Debug)]
@@ -78,6 +80,7 @@ impl Desk {
     pub fn leave(&mut self, lot: &str) -> (String, Variant) {
         let run = format!("{lot}-{}", self.tasks.len());
         let variant = match self.dice.below(10) {
+            _ if self.tasks.len().is_multiple_of(LONG_EVERY) => Variant::Long,
             0 => Variant::Undone,
             1 => Variant::Refused,
             _ => Variant::Full,

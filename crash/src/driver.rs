@@ -84,7 +84,8 @@ impl Driver {
         let (outside, store) = (self.outside.clone(), witness.clone());
         let options = move |run: RunOptions<'static, State>| {
             let drive = Drive::new(outside.clone(), &store);
-            run.keep_records(Variant::Full.records_kept()).hooks(drive.hooks()).extension(drive)
+            // So few that long runs are pruned; the others have not so many.
+            run.keep_records(Variant::Long.records_kept()).hooks(drive.hooks()).extension(drive)
         };
         let outside = self.outside.clone();
         let hears = move |event: &WorkerEvent| {

@@ -24,7 +24,16 @@ pub struct Deaths {
 /// Every `stride`-th pass of each class, from the first on. As many at a time as there are sites: most of the time a run waits for a lease to end.
 pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
     let mut jobs: VecDeque<(Variant, &str)> = CLASSES.iter().map(|class| (Variant::Full, *class)).collect();
-    let undoing = ["commit before", "commit after", "acknowledged", "effect after", "undo start", "undo end", "read after"];
+    let undoing = [
+        "commit before",
+        "commit after",
+        "acknowledged",
+        "effect before",
+        "effect after",
+        "undo start",
+        "undo end",
+        "read after",
+    ];
     jobs.extend(undoing.map(|class| (Variant::Undone, class)));
     let refused = ["commit before", "commit after", "undo start", "undo end"];
     jobs.extend(refused.map(|class| (Variant::Refused, class)));

@@ -186,11 +186,20 @@ fn book(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
     }
 }
 
+/// Cancels what was booked, by an effect that is not repeated once it is durable.
 async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     let drive = drive(&cx);
     drive.begins(thing::undo(&name), Vec::new(), false);
     drive.pass("undo start");
-    tokio::time::sleep(Duration::from_micros(drive.chance(1_000))).await;
+    let again = drive.clone();
+    let cancel = move |key: String| async move {
+        again.begins(thing::effect(&key), Vec::new(), false);
+        again.pass("effect before");
+        tokio::time::sleep(Duration::from_micros(again.chance(1_000))).await;
+        again.pass("effect after");
+        Ok::<_, String>(Receipt { receipt: key })
+    };
+    cx.effect("cancel", cancel).await?;
     drive.pass("undo end");
     Ok(())
 }

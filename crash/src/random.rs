@@ -31,6 +31,8 @@ pub struct Kills {
     pub cut_off: u64,
     pub servers: u64,
     pub runs: usize,
+    /// Those of which records were pruned.
+    pub pruned: usize,
 }
 
 /// One process.
@@ -257,7 +259,11 @@ impl Field<'_> {
         }
         self.kills.runs = runs.len();
         for (run, _, _) in runs {
-            lock(&self.site.checker).finish(&self.site.ledger, &run, &self.site.reference);
+            let reading = lock(&self.site.checker).finish(&self.site.ledger, &run, &self.site.reference);
+            self.kills.pruned += usize::from(reading.is_some_and(|reading| reading.info.oldest > 1));
+        }
+        if self.queue.is_some() && self.kills.pruned == 0 {
+            return Err(format!("none of the runs was pruned: {:?}", self.kills));
         }
         Ok(self.kills)
     }

@@ -108,7 +108,7 @@ impl Site {
             }
         }
         if !self.reference.is_empty() {
-            lock(&self.checker).finish(&self.ledger, run, &self.reference);
+            drop(lock(&self.checker).finish(&self.ledger, run, &self.reference));
         }
         Ok(died)
     }
