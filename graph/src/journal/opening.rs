@@ -13,7 +13,7 @@ use crate::store::{
     RunStatus, Store, StoreError, Wake, Wanted,
 };
 use pleach_core::{Instant, Runtime};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -128,10 +128,16 @@ pub(crate) async fn open(
     version: GraphVersion,
 ) -> Result<Opened, StoreError> {
     let info = &claim.0.run;
-    let stands = standpoint(&*terms.store, &info.id, info.head).await?;
+    let (store, run) = (&*terms.store, info.id.as_str());
+    // Most runs have one token, which their last record placed: then that is all there is to read.
+    let mut restored = records(store, run, vec![info.head]).await?;
+    let stands = standpoint_by(store, run, info.head, restored.get(&info.head).map(|last| last.header.clone())).await?;
     // How it failed is in the record that it is undone from.
     let failed_at = stands.is_undoing.then_some(stands.base);
-    let restored = records(&*terms.store, &info.id, stands.frontier.rows().chain(failed_at).collect()).await?;
+    let wanted: HashSet<u64> = stands.frontier.rows().chain(failed_at).collect();
+    restored.retain(|sequence, _| wanted.contains(sequence));
+    let missing = wanted.into_iter().filter(|sequence| !restored.contains_key(sequence)).collect();
+    restored.extend(records(store, run, missing).await?);
     let Header { visits, undo, .. } = stands.head;
     let (base, undos, status) = (stands.base, Undos::from(undo), info.status);
     let state = State { base, visits, undo, undos, status, restored, ..State::new(info.head, stands.frontier) };
@@ -176,8 +182,14 @@ pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result
 
 /// Where a run stood after the record `at`.
 pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<Standpoint, StoreError> {
+    let head = headers(store, run, at, at).await?.pop();
+    standpoint_by(store, run, at, head.map(|(_, header)| header)).await
+}
+
+/// Where a run stood after the record `at`, which has this header.
+async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Header>) -> Result<Standpoint, StoreError> {
     let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence: at, why };
-    let head = headers(store, run, at, at).await?.pop().ok_or_else(|| damaged("it is not there"))?.1;
+    let head = head.ok_or_else(|| damaged("it is not there"))?;
     let base = match (&head.frontier, head.base) {
         (Some(_), _) => at,
         (None, Some(base)) if base < at => base,

@@ -16,7 +16,7 @@ use super::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
     StoreError, StoreFuture, Wanted,
 };
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use pleach_core::BoxFuture;
 use std::fmt;
 use std::str::FromStr as _;
@@ -33,6 +33,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an answer is waited for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Every statement is a constant that finds its rows by a key or by an index made for it, whatever the parameters: to plan it anew each time, as the
+/// server would for some, takes longer than to run it.
+const PLAN_ONCE: &str = "SET plan_cache_mode = force_generic_plan";
 
 /// Runs in a PostgreSQL database (13 or later). Cloning is cheap, and gives the same store. It needs a Tokio runtime.
 ///
@@ -56,7 +60,10 @@ impl PostgresStore {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
         let manager = Manager::from_config(config.clone(), NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        let pool = Pool::builder(manager).max_size(CONNECTIONS_MAX).runtime(Runtime::Tokio1);
+        let plan_once = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
+            Box::pin(async move { client.batch_execute(PLAN_ONCE).await.map_err(HookError::Backend) })
+        });
+        let pool = Pool::builder(manager).max_size(CONNECTIONS_MAX).runtime(Runtime::Tokio1).post_create(plan_once);
         let pool = pool.wait_timeout(Some(CONNECT_TIMEOUT)).create_timeout(Some(CONNECT_TIMEOUT)).build();
         let pool = pool.map_err(StoreError::unavailable)?;
         schema::prepare(&mut client(&pool).await?).await?;
