@@ -47,7 +47,7 @@ where
     E: Into<BoxError>,
 {
     fn into_node(self) -> Node<S> {
-        Node(Call::State(Box::new(move |state| Box::pin(Converted { future: self(state) }))))
+        Node(Call::State(Box::new(move |state| boxed(|| self(state)))))
     }
 }
 
@@ -59,8 +59,20 @@ where
     E: Into<BoxError>,
 {
     fn into_node(self) -> Node<S> {
-        Node(Call::Context(Box::new(move |cx, state| Box::pin(Converted { future: self(cx, state) }))))
+        Node(Call::Context(Box::new(move |cx, state| boxed(|| self(cx, state)))))
     }
+}
+
+/// The future of a node in its box. The box is made first, so that the future can be written where it will lie.
+#[inline]
+fn boxed<S, E, Fut>(start: impl FnOnce() -> Fut) -> NodeFuture<S>
+where
+    Fut: Future<Output = Result<S, E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    let place = Box::<Converted<Fut>>::new_uninit();
+    let future = Box::write(place, Converted { future: start() });
+    Box::into_pin(future)
 }
 
 pin_project! {
