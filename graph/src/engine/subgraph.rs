@@ -32,7 +32,7 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
             let mut engine = Engine::of_subgraph(&graph.plan, codec, &cx);
             let ended = match engine.begin(|| project(&state)) {
                 Ok(Some(ended)) => ended,
-                Ok(None) => drive(engine, &cx).await,
+                Ok(None) => drive(&mut engine, &cx).await,
                 Err(fault) => Err(RunError::new(fault, None)),
             };
             match ended {
@@ -47,13 +47,13 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
 }
 
 /// Runs the graph inside a node to its end. The notes of the node say whether all of it waits, and for what.
-async fn drive<S: Send + 'static>(mut engine: Engine<S>, cx: &NodeContext) -> Outcome<S> {
+async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> Outcome<S> {
     let Some(notes) = cx.rare.get().and_then(|rare| rare.notes.get()) else { return engine.await };
     let mut told = None;
     poll_fn(|polled| {
         // On another thread the run may look at it meanwhile, and something goes on now.
         notes.wait_inside(cx.attempt, None);
-        let ended = Pin::new(&mut engine).poll(polled);
+        let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
             let open = engine.open_waits();
             notes.wait_inside(cx.attempt, open.clone());
