@@ -29,8 +29,8 @@ fn f9_branches_that_fan_out_while_many_others_wait_are_woken() {
     explore(0..20, |sim| {
         let graph = Graph::<u32>::new("wide and deep")
             .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
-            .add_node("outer", sleeps(&sim))
-            .add_node("inner", sleeps(&sim))
+            .add_node("outer", sleeps(sim))
+            .add_node("inner", sleeps(sim))
             .add_node("joined", |n: u32| async move { Ok::<_, String>(n) })
             .map("split", |n| (1..=*n).collect(), "outer", END, sum)
             .map("outer", |n| vec![*n, 2 * n], "inner", "joined", sum)
