@@ -50,7 +50,7 @@ impl Drive {
     pub fn begins(&self, thing: String, rests_on: Vec<String>, once: bool) {
         let (run, epoch) = self.known.run.get().cloned().unwrap_or_default();
         let stalled = self.outside.has_stalled();
-        self.outside.say(&Report::Began { run, thing, epoch, rests_on, once, stalled });
+        self.outside.say_in_time(&Report::Began { run, thing, epoch, rests_on, once, stalled });
     }
 
     fn acknowledged(&self, sequence: u64) {

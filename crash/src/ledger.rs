@@ -30,7 +30,7 @@ pub struct Book {
     pub entries: HashMap<String, Vec<Entry>>,
     /// How many processes died of themselves, by the class of the place.
     pub deaths: BTreeMap<String, u64>,
-    /// Processes that were stopped for a while: they may have missed the end of their leases.
+    /// Processes that were stopped for a while, or kept waiting here: their leases may have ended meanwhile.
     pub were_stopped: HashSet<u32>,
     order: u64,
     lines: HashMap<u32, usize>,
@@ -195,6 +195,7 @@ impl Book {
         match &report {
             Report::Next { lot, wish } => return self.desk.next(pid, lot, *wish),
             Report::Dies { class } => *self.deaths.entry(class.clone()).or_default() += 1,
+            Report::Waited => drop(self.were_stopped.insert(pid)),
             Report::Hello { .. } | Report::Holds { .. } => {}
             Report::Ended { run, how } => self.desk.ended(pid, run, how.clone()),
             Report::Claimed { run, .. } | Report::Began { run, .. } | Report::Acknowledged { run, .. } => {

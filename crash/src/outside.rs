@@ -68,6 +68,20 @@ impl Outside {
         tell(&mut lock(&self.0.line), report).unwrap_or_else(|_| std::process::exit(3))
     }
 
+    /// Reports what must be written down before a lease can have ended, and says so if it may not have been.
+    pub fn say_in_time(&self, report: &Report) {
+        let begun = Instant::now();
+        self.say(report);
+        if begun.elapsed() > self.patience() {
+            self.say(&Report::Waited);
+        }
+    }
+
+    /// How long this process may not have gone on before its lease is in doubt.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.0.spec.lease_millis / 4)
+    }
+
     /// A place where a process can be made to die, or to stop for a while.
     pub fn pass(&self, class: &'static str) {
         let Spec { dies_at, holds_at, .. } = &self.0.spec;
@@ -95,7 +109,7 @@ impl Outside {
     }
 
     fn watch_for_stalls(&self) {
-        let patience = Duration::from_millis(self.0.spec.lease_millis / 4);
+        let patience = self.patience();
         loop {
             let before = Instant::now();
             thread::sleep(Duration::from_millis(5));

@@ -82,6 +82,8 @@ pub enum Report {
         /// This process was not scheduled for so long that its lease may have ended unseen.
         stalled: bool,
     },
+    /// What it said last may have been written down long after it was so.
+    Waited,
     /// It was told that a record is durable.
     Acknowledged { run: String, epoch: u64, sequence: u64, sum: u64 },
     /// It stopped driving a run.
