@@ -1,8 +1,9 @@
 //! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
 
+use crate::cell::{self, BoxRecipe, Cell};
 use crate::escalate::EscalationSink;
 use crate::node::Node;
-use crate::{Actor, BoxError, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, Signal, SupervisorStrategy};
+use crate::{Actor, BoxError, BoxFuture, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, Signal, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -16,7 +17,7 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 
 /// How to make an actor, again and again. Each incarnation gets a fresh state from the factory.
 pub struct Props<A: Actor> {
-    factory: Box<dyn FnMut() -> A + Send>,
+    recipe: BoxRecipe<A>,
     mailbox: Mailbox,
     feed: Option<BoxStream<A::Msg>>,
     extra: Option<Arc<Extra<A::Msg>>>,
@@ -39,17 +40,11 @@ type MapSystem<M> = Box<dyn Fn(&Signal) -> Option<M> + Send + Sync>;
 
 type Describe<M> = Box<dyn Fn(&M) -> String + Send + Sync>;
 
-/// What the task of an actor needs of its props.
-pub(crate) struct Parts<A: Actor> {
-    pub(crate) factory: Box<dyn FnMut() -> A + Send>,
-    pub(crate) feed: Option<BoxStream<A::Msg>>,
-}
-
 impl<A: Actor> Props<A> {
     /// An actor made by `factory`, with the default mailbox.
     pub fn new(factory: impl FnMut() -> A + Send + 'static) -> Self {
         Self {
-            factory: Box::new(factory),
+            recipe: cell::recipe(factory),
             mailbox: Mailbox::default(),
             feed: None,
             extra: None,
@@ -205,8 +200,9 @@ impl<A: Actor> Props<A> {
         self.extra.clone()
     }
 
-    pub(crate) fn into_parts(self) -> Parts<A> {
-        Parts { factory: self.factory, feed: self.feed }
+    /// The task of the actor in `cell`, for a runtime to run.
+    pub(crate) fn into_task(self, cell: Arc<Cell<A::Msg>>) -> BoxFuture<'static, ()> {
+        cell::begin(self.recipe, cell, self.feed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starting an actor: one road for systems, supervisors, scopes and actors.
 
-use crate::cell::{self, Cell};
+use crate::cell::Cell;
 use crate::lock::Lock;
 use crate::mailbox::Inbox;
 use crate::node::{Above, Member, Node, Refused};
@@ -90,8 +90,7 @@ pub(crate) fn actor<A: Actor>(
 ) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
     match prepare(parent, name, &props) {
         Ok(cell) => {
-            let task = cell::live(Arc::clone(&cell), props.into_parts());
-            parent.node().runtime().spawn(Box::pin(task));
+            parent.node().runtime().spawn(props.into_task(Arc::clone(&cell)));
             Ok(ActorRef::new(cell))
         }
         Err(why) => Err(SpawnError { why, props: Box::new(Lock::new(props)) }),

@@ -4,7 +4,6 @@ use super::waiting::Pause;
 use super::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::events::{Event, EventKinds};
 use crate::mailbox::{Refill, control};
-use crate::props::Parts;
 use crate::{Actor, AskError, BoxError, BoxStream, Context, Exit, FailureInfo};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -23,7 +22,6 @@ pub(super) struct Body<A: Actor> {
     pub(super) actor: Option<A>,
     pub(super) cx: Context<A>,
     pub(super) batch: Vec<A::Msg>,
-    pub(super) factory: Box<dyn FnMut() -> A + Send>,
     pub(super) rare: Option<Box<Rare<A::Msg>>>,
     /// How many more messages and incarnations this poll may take on.
     pub(super) left: u16,
@@ -101,12 +99,11 @@ impl End {
 }
 
 impl<A: Actor> Body<A> {
-    pub(super) fn new(cell: Arc<Cell<A::Msg>>, parts: Parts<A>) -> Self {
+    pub(super) fn new(cell: Arc<Cell<A::Msg>>, feed: Option<BoxStream<A::Msg>>) -> Self {
         let mut body = Self {
             actor: None,
             cx: Context::new(cell),
             batch: Vec::new(),
-            factory: parts.factory,
             rare: None,
             left: MESSAGES_PER_POLL_MAX as u16,
             stage: Stage::Run,
@@ -116,8 +113,8 @@ impl<A: Actor> Body<A> {
             has_timers: false,
             early: Early::NotUp,
         };
-        if let Some(feed) = parts.feed {
-            body.rare.get_or_insert_default().feed = Some(feed);
+        if feed.is_some() {
+            body.rare.get_or_insert_default().feed = feed;
         }
         body
     }

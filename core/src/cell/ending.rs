@@ -50,9 +50,6 @@ impl<A: Actor> Body<A> {
             }
             (Stage::Bury | Stage::Gone, _) => self.stage = Stage::Gone,
         }
-        if self.stage == Stage::Gone {
-            self.depart(cell);
-        }
     }
 
     fn after_run(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
@@ -239,9 +236,8 @@ impl<A: Actor> Body<A> {
     }
 
     /// The last step: out of the tree.
-    fn depart(&mut self, cell: &Arc<Cell<A::Msg>>) {
+    pub(super) fn depart(&mut self, cell: &Arc<Cell<A::Msg>>, factory: impl FnMut() -> A) {
         // What the recipe holds is a user's as well: it goes before the exit is told, and each part by itself.
-        let factory = core::mem::replace(&mut self.factory, Box::new(|| unreachable!("no incarnation follows the last")));
         let (feed, kept) = self.rare.as_mut().map(|rare| (rare.feed.take(), rare.kept.take())).unwrap_or_default();
         for dropped in [catch::catch(|| drop(factory)), catch::catch(|| drop(feed)), catch::catch(|| drop(kept))] {
             if let Err(reason) = dropped {
