@@ -21,14 +21,21 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicUsize as AtomicUsizeOfCore;
 
-/// How many trees have somebody who wants lints. A hint and no more: it spares every batch of messages the way up to its own tree's ears, and a
-/// tree that finds it raised looks there.
+/// How many trees have somebody who wants lints, and how many somebody who follows lives. Hints and no more: they spare every batch of messages,
+/// and every life, the way up to its own tree's ears, and a tree that finds its hint raised looks there.
 static LINTED_TREES: AtomicUsizeOfCore = AtomicUsizeOfCore::new(0);
+static FOLLOWED_TREES: AtomicUsizeOfCore = AtomicUsizeOfCore::new(0);
 
 /// Whether handlers may have to be timed, in this tree or another.
 #[inline]
 pub(crate) fn somebody_times() -> bool {
     LINTED_TREES.load(Ordering::Relaxed) != 0
+}
+
+/// Whether anybody may want to hear of starts and ends, in this tree or another.
+#[inline]
+pub(crate) fn somebody_follows() -> bool {
+    FOLLOWED_TREES.load(Ordering::Relaxed) != 0
 }
 
 /// Where a system tells what happens in it; from `System::hub`. A cheap handle that owns nothing that runs.
@@ -244,24 +251,26 @@ impl Events {
     fn replace(&self, ears: &mut Ears, all: Vec<Registered>) -> Arc<Vec<Registered>> {
         let wanted = all.iter().fold(EventKinds::NONE, |wanted, registered| wanted | registered.kinds);
         let before = self.wanted.swap(wanted.bits(), Ordering::AcqRel);
-        note_lints(before, wanted.bits());
+        note_hints(before, wanted.bits());
         core::mem::replace(&mut ears.all, Arc::new(all))
     }
 }
 
-fn note_lints(before: u32, after: u32) {
-    let wanted = |bits| bits & EventKinds::LINTS.bits() != 0;
-    match (wanted(before), wanted(after)) {
-        (false, true) => drop(LINTED_TREES.fetch_add(1, Ordering::Relaxed)),
-        (true, false) => drop(LINTED_TREES.fetch_sub(1, Ordering::Relaxed)),
-        _ => {}
+fn note_hints(before: u32, after: u32) {
+    for (kind, trees) in [(EventKinds::LINTS, &LINTED_TREES), (EventKinds::LIFECYCLE, &FOLLOWED_TREES)] {
+        let wanted = |bits| bits & kind.bits() != 0;
+        match (wanted(before), wanted(after)) {
+            (false, true) => drop(trees.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(trees.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
     }
 }
 
 /// The tree is gone: nobody is left to tell anything.
 impl Drop for Events {
     fn drop(&mut self) {
-        note_lints(self.wanted.swap(0, Ordering::AcqRel), 0);
+        note_hints(self.wanted.swap(0, Ordering::AcqRel), 0);
         self.end();
     }
 }

@@ -182,7 +182,7 @@ impl<A: Actor> Props<A> {
     }
 
     /// Sets up how `node` is supervised and supervises its children, where the recipe says so.
-    pub(crate) fn equip(&self, node: &Node) {
+    pub(crate) fn equip(&self, node: &mut Node) {
         if self.policy != RestartPolicy::default() {
             node.set_policy(self.policy);
         }

@@ -56,7 +56,7 @@ impl ScopeMember {
     }
 
     pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>, role: Role) -> Result<Arc<Self>, Refusal> {
-        let member = Arc::new(Self { node: spawn::new_node(parent, name)?, role });
+        let member = Arc::new(Self { node: spawn::new_node(parent.node().world(), parent, name)?, role });
         spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>)?;
         Ok(member)
     }
@@ -70,7 +70,7 @@ impl ScopeMember {
         if !self.node.has_children()
             && let Some(exit) = self.childless()
         {
-            node::leave(self.as_member(), exit);
+            node::leave(&self.as_member(), exit);
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::cell::Cell;
 use crate::lock::Lock;
 use crate::mailbox::Inbox;
 use crate::node::{Above, Member, Node, Refused};
+use crate::world::World;
 use crate::{Actor, ActorPath, ActorRef, Name, NameError, Props, guardian};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -88,51 +89,56 @@ pub(crate) fn actor<A: Actor>(
     name: Option<&str>,
     props: Props<A>,
 ) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-    match prepare(parent, name, &props) {
+    let world = parent.node().world();
+    match prepare(world, parent, name, &props) {
         Ok(cell) => {
-            parent.node().runtime().spawn(props.into_task(Arc::clone(&cell)));
+            world.runtime.spawn(props.into_task(Arc::clone(&cell)));
             Ok(ActorRef::new(cell))
         }
         Err(why) => Err(SpawnError { why, props: Box::new(Lock::new(props)) }),
     }
 }
 
-fn prepare<A: Actor>(parent: &Arc<dyn Member>, name: Option<&str>, props: &Props<A>) -> Result<Arc<Cell<A::Msg>>, Refusal> {
+#[inline]
+fn prepare<A: Actor>(
+    world: &World,
+    parent: &Arc<dyn Member>,
+    name: Option<&str>,
+    props: &Props<A>,
+) -> Result<Arc<Cell<A::Msg>>, Refusal> {
     let kind = props.mailbox_kind();
     if kind.capacity == 0 {
         return Err(Refusal::NoCapacity);
     }
-    let node = new_node(parent, name)?;
-    props.equip(&node);
+    let mut node = new_node(world, parent, name)?;
+    props.equip(&mut node);
     let cell = Arc::new(Cell::new(node, Inbox::new(kind), props.shared_extra()));
-    if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || parent.node().world().strategy.is_some() {
+    if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || world.strategy.is_some() {
         let child = Arc::clone(&cell) as Arc<dyn Member>;
         guardian::call_hook(&child, |strategy, child| strategy.before_start(child));
     }
     Ok(cell)
 }
 
-/// A node below `parent`, not yet in its table.
+/// A node below `parent`, in its world and not yet in its table.
 #[inline]
-pub(crate) fn new_node(parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
-    let next_id = || parent.node().world().next_id();
-    let node = |id, name| Node::new(Above::Parent(Arc::clone(parent)), id, name);
-    match name {
-        Some(name) => Name::new(name).map(|name| node(next_id(), name)).map_err(Refusal::Name),
-        None => {
-            let id = next_id();
-            Ok(node(id, Name::made(id)))
-        }
-    }
+pub(crate) fn new_node(world: &World, parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
+    let given = name.map(Name::new).transpose()?;
+    let id = world.next_id();
+    Ok(Node::new(Above::Parent(Arc::clone(parent)), id, given.unwrap_or(Name::made(id))))
 }
 
 /// Puts a member into its parent's table. True if the parent has a strategy that may want to hear of it.
 pub(crate) fn adopt(parent: &Arc<dyn Member>, child: Arc<dyn Member>) -> Result<bool, Refusal> {
-    parent.node().adopt(child).map_err(|(refused, child)| {
-        let parent = parent.node().path();
-        match refused {
-            Refused::ShuttingDown => Refusal::ShuttingDown { parent },
-            Refused::NameTaken => Refusal::NameTaken { name: child.node().name.to_string(), parent },
-        }
-    })
+    let above = parent.node();
+    above.adopt(child).map_err(|(refused, child)| refusal(above, refused, &child))
+}
+
+#[cold]
+fn refusal(parent: &Node, refused: Refused, child: &Arc<dyn Member>) -> Refusal {
+    let parent = parent.path();
+    match refused {
+        Refused::ShuttingDown => Refusal::ShuttingDown { parent },
+        Refused::NameTaken => Refusal::NameTaken { name: child.node().name.to_string(), parent },
+    }
 }

@@ -180,7 +180,7 @@ impl TaskMember {
             (None, Some(cause)) => Exit::Cancelled(cause),
             (Some(reason), _) => Exit::Failed(self.fail(reason)),
         };
-        node::leave(self as Arc<dyn Member>, exit);
+        node::leave(&(self as Arc<dyn Member>), exit);
     }
 
     fn fail(&self, reason: Reason) -> FailureInfo {
@@ -198,7 +198,7 @@ pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, bond: Bond
 where
     F: Future<Output: Outcome> + Send + 'static,
 {
-    let node = match spawn::new_node(parent, name) {
+    let node = match spawn::new_node(parent.node().world(), parent, name) {
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, future)),
     };

@@ -2,7 +2,7 @@
 
 use super::waiting::Pause;
 use super::{Cell, MESSAGES_PER_POLL_MAX};
-use crate::events::{Event, EventKinds};
+use crate::events::Event;
 use crate::mailbox::{Refill, control};
 use crate::{Actor, AskError, BoxError, BoxStream, Context, Exit, FailureInfo};
 use alloc::borrow::Cow;
@@ -168,7 +168,7 @@ impl<A: Actor> Body<A> {
 
     pub(super) fn say_started(&self, cell: &Cell<A::Msg>) {
         let (node, incarnation) = (&cell.node, self.cx.incarnation());
-        node.events().emit(EventKinds::LIFECYCLE, || match incarnation {
+        node.tell_of_life(|| match incarnation {
             0 => Event::Started { path: node.path() },
             _ => Event::Restarted { path: node.path(), incarnation },
         });
@@ -179,7 +179,7 @@ impl<A: Actor> Body<A> {
             return;
         }
         let node = &cell.node;
-        node.events().emit(EventKinds::LIFECYCLE, || match suspended {
+        node.tell_of_life(|| match suspended {
             true => Event::Suspended { path: node.path() },
             false => Event::Resumed { path: node.path() },
         });

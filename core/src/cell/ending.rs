@@ -32,23 +32,25 @@ const BURIALS_PER_POLL_MAX: u32 = 256;
 impl<A: Actor> Body<A> {
     /// Settles the stage that has ended, and says which comes next.
     pub(super) fn next_stage(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
-        match (self.stage, end) {
-            (Stage::Run, end) => {
+        match self.stage {
+            Stage::Run => {
                 cell.handler_returned();
                 self.after_run(cell, end);
             }
-            (Stage::Restarting, end) => {
+            Stage::Restarting => {
                 self.record_hook(cell, end);
                 self.end_children(cell, WindDown::Stop);
             }
-            (Stage::EndChildren, _) => self.after_children(cell),
-            (Stage::Waiting, Ok(end)) => self.after_wait(cell, end),
-            (Stage::Waiting, Err(_)) => self.leave_cancelled(cell),
-            (Stage::Stopped, end) => {
+            Stage::EndChildren => self.after_children(cell),
+            Stage::Waiting => match end {
+                Ok(end) => self.after_wait(cell, end),
+                Err(_) => self.leave_cancelled(cell),
+            },
+            Stage::Stopped => {
                 self.record_hook(cell, end);
                 self.drop_state(cell);
             }
-            (Stage::Bury | Stage::Gone, _) => self.stage = Stage::Gone,
+            Stage::Bury | Stage::Gone => self.stage = Stage::Gone,
         }
     }
 
@@ -71,7 +73,7 @@ impl<A: Actor> Body<A> {
                 return;
             }
             Ok(End::Failed(error)) => self.record(cell, Reason::Error(error)),
-            Err(Cut::Panicked(reason)) => self.record(cell, reason),
+            Err(Cut::Panicked(reason)) => self.record(cell, *reason),
         };
         self.after_failure(cell, failure);
     }
@@ -130,9 +132,10 @@ impl<A: Actor> Body<A> {
     }
 
     /// The handler was cut off. A panic in what it left behind is on record, and not a matter for the supervisor: the actor ends.
-    fn cut_off(&mut self, cell: &Cell<A::Msg>, dropped: Option<Reason>) {
+    #[cold]
+    fn cut_off(&mut self, cell: &Cell<A::Msg>, dropped: Option<Box<Reason>>) {
         if let Some(reason) = dropped {
-            self.record(cell, reason);
+            self.record(cell, *reason);
         }
         self.settle_in_hand(cell, false);
         self.leave_cancelled(cell);
@@ -169,36 +172,48 @@ impl<A: Actor> Body<A> {
 
     /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
     fn drop_state(&mut self, cell: &Cell<A::Msg>) {
-        // What was put aside is back at the front of the mailbox: for the next incarnation, or to be buried.
-        cell.inbox.unstash();
-        if cell.inbox.word() & control::STASH != 0 {
-            self.settle_stash(cell);
-        }
-        // The timers of an incarnation end with it. What they would have sent was never accepted.
-        self.has_timers = false;
-        if let Some(timers) = cell.inbox.take_timers()
-            && let Err(reason) = catch::catch(|| drop(timers))
-        {
-            self.record(cell, reason);
+        if cell.inbox.keeps_more() {
+            self.drop_timers_and_stash(cell);
         }
         self.drop_behaviour(cell);
         self.early = Early::NotUp;
-        let actor = self.actor.take();
-        if core::mem::needs_drop::<A>() {
-            // Replies in the state are held like those of a handler, and answered with what ended it.
-            let mut member = Some(Arc::clone(self.cx.cell()) as Arc<dyn Member>);
-            let inside = current::enter(&mut member, Waker::noop());
-            let dropped = catch::catch(|| drop(actor));
-            drop(inside);
-            if let Err(reason) = dropped {
-                self.record(cell, reason);
-            }
+        if self.actor.is_some() {
+            self.drop_unstopped(cell);
         }
         if self.leaving.is_some() {
             let nothing_left = self.batch.is_empty() && cell.inbox.is_empty();
             self.stage = if nothing_left { Stage::Gone } else { Stage::Bury };
         } else {
             self.begin_again_or_wait(cell);
+        }
+    }
+
+    /// What was put aside is back at the front of the mailbox: for the next incarnation, or to be buried. The timers of an incarnation end
+    /// with it; what they would have sent was never accepted.
+    #[cold]
+    fn drop_timers_and_stash(&mut self, cell: &Cell<A::Msg>) {
+        cell.inbox.unstash();
+        if cell.inbox.word() & control::STASH != 0 {
+            self.settle_stash(cell);
+        }
+        self.has_timers = false;
+        if let Some(timers) = cell.inbox.take_timers()
+            && let Err(reason) = catch::catch(|| drop(timers))
+        {
+            self.record(cell, reason);
+        }
+    }
+
+    /// Drops a state whose `stopped` hook failed. Replies in it are held like those of a handler, and answered with what ended it.
+    #[cold]
+    fn drop_unstopped(&mut self, cell: &Cell<A::Msg>) {
+        let mut member = Some(Arc::clone(self.cx.cell()) as Arc<dyn Member>);
+        let inside = current::enter(&mut member, Waker::noop());
+        let actor = self.actor.take();
+        let dropped = catch::catch(|| drop(actor));
+        drop(inside);
+        if let Err(reason) = dropped {
+            self.record(cell, reason);
         }
     }
 
@@ -236,11 +251,14 @@ impl<A: Actor> Body<A> {
     }
 
     /// The last step: out of the tree.
-    pub(super) fn depart(&mut self, cell: &Arc<Cell<A::Msg>>, factory: impl FnMut() -> A) {
+    pub(super) fn depart(&mut self, cell: &Cell<A::Msg>, member: &Arc<dyn Member>, factory: impl FnMut() -> A) {
         // What the recipe holds is a user's as well: it goes before the exit is told, and each part by itself.
-        let (feed, kept) = self.rare.as_mut().map(|rare| (rare.feed.take(), rare.kept.take())).unwrap_or_default();
-        for dropped in [catch::catch(|| drop(factory)), catch::catch(|| drop(feed)), catch::catch(|| drop(kept))] {
-            if let Err(reason) = dropped {
+        if let Err(reason) = catch::catch(|| drop(factory)) {
+            self.record(cell, reason);
+        }
+        if let Some(rare) = &mut self.rare {
+            let (feed, kept) = (rare.feed.take(), rare.kept.take());
+            for reason in [catch::catch(|| drop(feed)), catch::catch(|| drop(kept))].into_iter().filter_map(Result::err) {
                 self.record(cell, reason);
             }
         }
@@ -250,7 +268,7 @@ impl<A: Actor> Body<A> {
             Some(Leaving::Cancel | Leaving::Fail) => self.rare().exit.take().unwrap_or(Exit::Stopped),
         };
         cell.answer_lost(|| AskError::from(exit.clone()));
-        node::leave(Arc::clone(cell) as Arc<dyn Member>, exit);
+        node::leave(member, exit);
     }
 
     /// The `restarting` hook, on the state that failed, within the grace period.
@@ -263,21 +281,23 @@ impl<A: Actor> Body<A> {
         WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
     }
 
-    /// The `stopped` hook, within the grace period.
-    pub(super) fn stopped<'a>(
-        &'a mut self,
-        cell: &'a Cell<A::Msg>,
-    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
-        self.cx.begin_ending();
-        let exit = match (self.leaving, &self.rare) {
-            (Some(Leaving::Close), _) => &Exit::Closed,
-            (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
-                rare.exit.as_ref().unwrap_or(&Exit::Stopped)
-            }
-            _ => &Exit::Stopped,
-        };
-        let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
-        WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
+    /// The `stopped` hook, within the grace period, and the end of the state. If the hook fails, the state is still to be dropped.
+    #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
+    pub(super) fn stopped<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a {
+        async move {
+            self.cx.begin_ending();
+            let exit = match (self.leaving, &self.rare) {
+                (Some(Leaving::Close), _) => &Exit::Closed,
+                (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
+                    rare.exit.as_ref().unwrap_or(&Exit::Stopped)
+                }
+                _ => &Exit::Stopped,
+            };
+            let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
+            WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }.await?;
+            self.actor = None;
+            Ok(())
+        }
     }
 
     /// Makes dead letters of what is left, some at a time. A reply in them is answered with the outcome, once all are buried.
@@ -319,7 +339,7 @@ impl<A: Actor> Body<A> {
     fn record_hook(&self, cell: &Cell<A::Msg>, end: Result<End, Cut>) {
         match end {
             Ok(End::Failed(error)) => drop(self.record(cell, Reason::Error(error))),
-            Err(Cut::Panicked(reason) | Cut::Cancelled(Some(reason))) => drop(self.record(cell, reason)),
+            Err(Cut::Panicked(reason) | Cut::Cancelled(Some(reason))) => drop(self.record(cell, *reason)),
             _ => {}
         }
     }
@@ -429,7 +449,7 @@ impl<A: Actor> Drop for Body<A> {
         cell.answer_lost(|| AskError::Cancelled(Cause::Dropped));
         let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;
         node::cancel(&member, &Cause::Dropped);
-        node::leave(member, Exit::Cancelled(Cause::Dropped));
+        node::leave(&member, Exit::Cancelled(Cause::Dropped));
     }
 }
 

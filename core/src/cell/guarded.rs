@@ -5,17 +5,18 @@ use crate::current;
 use crate::mailbox::Posture;
 use crate::node::Member;
 use crate::{Reason, catch};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
-/// Why guarded code did not come to its own end.
+/// Why guarded code did not come to its own end. Boxed, since what is handed on after every stage should be small.
 pub(super) enum Cut {
     /// With what a panic said in the drop of what was cut off.
-    Cancelled(Option<Reason>),
-    Panicked(Reason),
+    Cancelled(Option<Box<Reason>>),
+    Panicked(Box<Reason>),
 }
 
 pin_project! {
@@ -48,27 +49,39 @@ impl<M, F: Future> Future for Guarded<'_, M, F> {
             if inbox.is_cut_off() {
                 break Err(Cut::Cancelled(None));
             }
-            let polled = catch::catch(|| this.inner.as_mut().as_pin_mut().map(|inner| inner.poll(cx)));
+            let polled = catch::catch(|| {
+                let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Pending };
+                let polled = inner.poll(cx);
+                if polled.is_ready() {
+                    this.inner.set(None);
+                }
+                polled
+            });
             match polled {
-                Ok(Some(Poll::Ready(output))) => break Ok(output),
-                Err(reason) => break Err(Cut::Panicked(reason)),
+                Ok(Poll::Ready(output)) => break Ok(output),
+                Err(reason) => break Err(Cut::Panicked(Box::new(reason))),
                 // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
-                Ok(_) if inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) => {
+                Ok(Poll::Pending) if inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) => {
                     this.cell.handler_waits(cx);
                     inbox.set_posture(Posture::Outside);
                     return Poll::Pending;
                 }
                 // A cancel came before the waker was there.
-                Ok(_) => {}
+                Ok(Poll::Pending) => {}
             }
         };
-        // The code may be half-way through: what it holds is dropped here, as a part of it.
-        let result = match (catch::catch(|| this.inner.set(None)), result) {
-            (Ok(()), result) => result,
-            (Err(reason), Err(Cut::Cancelled(_))) => Err(Cut::Cancelled(Some(reason))),
-            (Err(reason), _) => Err(Cut::Panicked(reason)),
-        };
+        let result = result.map_err(|cut| drop_unfinished(this.inner, cut));
         inbox.set_posture(Posture::Outside);
         Poll::Ready(result)
+    }
+}
+
+/// The code may be half-way through: what it holds is dropped here, as a part of it.
+#[cold]
+fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, cut: Cut) -> Cut {
+    match (catch::catch(|| inner.set(None)), cut) {
+        (Ok(()), cut) => cut,
+        (Err(reason), Cut::Cancelled(_)) => Cut::Cancelled(Some(Box::new(reason))),
+        (Err(reason), Cut::Panicked(_)) => Cut::Panicked(Box::new(reason)),
     }
 }

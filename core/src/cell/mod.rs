@@ -73,7 +73,8 @@ fn live<A: Actor, F: FnMut() -> A + Send>(
             };
             body.next_stage(&cell, end);
         }
-        body.depart(&cell, factory);
+        let member = member.unwrap_or_else(|| Arc::clone(&cell) as Arc<dyn Member>);
+        body.depart(&cell, &member, factory);
     }
 }
 

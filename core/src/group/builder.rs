@@ -131,7 +131,7 @@ impl Place {
         let dynamic = |member: &Arc<M>| Arc::clone(member) as Arc<dyn Member>;
         match self {
             Self::Below(parent, name) => {
-                let member = member(spawn::new_node(&parent, Some(&name))?);
+                let member = member(spawn::new_node(parent.node().world(), &parent, Some(&name))?);
                 spawn::adopt(&parent, dynamic(&member))?;
                 Ok(member)
             }

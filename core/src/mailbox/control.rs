@@ -194,11 +194,14 @@ impl<M> Inbox<M> {
         answer
     }
 
+    /// Whether the actor has ever set a timer or put a message aside.
+    #[inline]
+    pub(crate) fn keeps_more(&self) -> bool {
+        self.keeps_more.load(Ordering::Relaxed)
+    }
+
     /// Takes all timers out, for the caller to drop.
     pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
-        if !self.keeps_more.load(Ordering::Relaxed) {
-            return None;
-        }
         self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.timers.take()))
     }
 

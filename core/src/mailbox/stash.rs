@@ -45,9 +45,6 @@ impl<M> Inbox<M> {
 
     /// Brings back all that was put aside.
     pub(crate) fn unstash(&self) {
-        if !self.keeps_more.load(Ordering::Relaxed) {
-            return;
-        }
         let any = self.state.with(|state| {
             let stash = state.cold.as_mut().and_then(|cold| cold.stash.as_mut());
             stash.is_some_and(|stash| {

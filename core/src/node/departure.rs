@@ -1,12 +1,13 @@
 //! How a member is cancelled, and how it leaves the tree.
 
 use super::watchers::Watchers;
-use super::{Cancel, Member, Node, Phase};
+use super::{Cancel, Member, Node, OnDone, Phase, Rare};
 use crate::wakers::wake_all;
-use crate::{CancelToken, Cause, Counts, Event, EventKinds, Exit, Signal, guardian};
+use crate::{CancelToken, Cause, Counts, Event, Exit, Signal, guardian};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// The token of a member: cancelled with it, at the latest when it has ended, and the other way round. Made when first asked for.
 pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
@@ -58,38 +59,63 @@ impl Node {
         recorded
     }
 
-    /// Sets the exit and runs every `on_done`, once. Gives the counts of all children it had and who watches, or `None` if it has taken
-    /// its leave before.
-    fn take_leave(&self, exit: &Exit) -> Option<(Counts, Option<Box<Watchers>>)> {
-        let (listeners, ended) = self.life.with(|life| {
+    /// Sets the exit, once, and adds what became of messages below. Gives whoever is to be told, if there is anybody, or `None` if it has
+    /// taken its leave before.
+    #[inline]
+    fn take_leave(&self, exit: &Exit, counts: &mut Counts) -> Option<Option<Listeners>> {
+        self.life.with(|life| {
             if life.exit.is_some() {
                 return None;
             }
             life.phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
-            let ended = life.known_family_mut().map(|family| family.report(self.parent().is_none())).unwrap_or_default();
-            let listeners = life
-                .rare
-                .as_mut()
-                .map(|rare| (core::mem::take(&mut rare.on_done), rare.watchers.take(), rare.above.take(), rare.token.clone()));
-            Some((listeners, ended))
-        })?;
-        let Some((on_done, watchers, above, token)) = listeners else { return Some((ended, None)) };
-        if let Some((token, place)) = above {
+            let Some(rare) = &mut life.rare else { return Some(None) };
+            if let Some(family) = &mut rare.family {
+                *counts += family.report(self.parent().is_none());
+            }
+            Some(rare.take_listeners())
+        })
+    }
+}
+
+impl Rare {
+    fn take_listeners(&mut self) -> Option<Listeners> {
+        let Self { on_done, watchers, above, token, .. } = self;
+        if on_done.is_empty() && watchers.is_none() && above.is_none() && token.is_none() {
+            return None;
+        }
+        let (on_done, watchers) = (core::mem::take(on_done), watchers.take());
+        Some(Listeners { on_done, watchers, above: above.take(), token: token.clone() })
+    }
+}
+
+/// Who is told of an exit before the tree lets go.
+struct Listeners {
+    on_done: Vec<OnDone>,
+    watchers: Option<Box<Watchers>>,
+    above: Option<(CancelToken, usize)>,
+    token: Option<CancelToken>,
+}
+
+impl Listeners {
+    /// Tells all but those that watch, who hear of it when the name is free.
+    #[cold]
+    fn tell(self, node: &Node, exit: &Exit) -> Vec<Arc<dyn Member>> {
+        if let Some((token, place)) = self.above {
             token.forget(place);
         }
-        if let Some(token) = token {
+        if let Some(token) = self.token {
             token.cancel(exit.cause());
         }
-        on_done.into_iter().for_each(|f| self.run_on_done(f, exit));
-        Some((ended, watchers))
+        self.on_done.into_iter().for_each(|f| node.run_on_done(f, exit));
+        self.watchers.map(|watchers| watchers.living()).unwrap_or_default()
     }
 }
 
 /// Ends a member: sets its exit, runs every `on_done`, takes it out of the tree, and tells whoever waited. Members above it that
 /// have no task of their own and waited only for this one end with it.
-pub(crate) fn leave(member: Arc<dyn Member>, exit: Exit) {
-    let mut next = leave_one(&member, exit);
+pub(crate) fn leave(member: &Arc<dyn Member>, exit: Exit) {
+    let mut next = leave_one(member, exit);
     while let Some((member, exit)) = next {
         next = leave_one(&member, exit);
     }
@@ -97,18 +123,21 @@ pub(crate) fn leave(member: Arc<dyn Member>, exit: Exit) {
 
 fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, Exit)> {
     let node = member.node();
-    let (mut counts, watchers) = node.take_leave(&exit)?;
-    counts += member.counts();
+    let mut counts = member.counts();
+    let listeners = node.take_leave(&exit, &mut counts)?;
+    let watchers = listeners.map(|listeners| listeners.tell(node, &exit)).unwrap_or_default();
     let parent = node.parent();
     // A parent that is ending an incarnation ends its children itself; the next incarnation has nothing to do with them.
     let listening = parent.filter(|parent| parent.hears() && parent.node().takes_children());
-    node.events().emit(EventKinds::LIFECYCLE, || Event::Ended { path: node.path(), exit: exit.clone() });
-    if parent.is_none() {
-        end_events(node);
-    }
-    let parent_exit = parent.and_then(|parent| let_go(parent, node, counts));
+    node.tell_of_life(|| Event::Ended { path: node.path(), exit: exit.clone() });
+    let parent_exit = match parent {
+        Some(parent) => let_go(parent, node, counts).map(|exit| (Arc::clone(parent), exit)),
+        None => {
+            end_events(node);
+            None
+        }
+    };
     // Whoever hears of the end may want the name for another: it is free by now.
-    let watchers = watchers.map(|watchers| watchers.living()).unwrap_or_default();
     for watcher in listening.into_iter().chain(&watchers) {
         watcher.hear(Signal::Terminated(node.terminated(exit.clone())));
     }
@@ -117,7 +146,7 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
         life.rare.as_mut().and_then(|rare| rare.exit_waiters.take())
     });
     wake_all(waiters);
-    parent_exit.and_then(|exit| parent.map(|parent| (Arc::clone(parent), exit)))
+    parent_exit
 }
 
 /// With the root of a system its events end. A scope that hangs below a token of the system ends for itself alone.

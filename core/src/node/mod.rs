@@ -24,8 +24,9 @@ pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
 
 use crate::ask::{Edge, Unanswered};
+use crate::events::{Event, EventKinds};
 use crate::guardian::{Guardian, Risen, Verdict};
-use crate::hub::Events;
+use crate::hub::{self, Events};
 use crate::lock::Lock;
 use crate::sync::AtomicU32;
 use crate::wakers::{Key, Wakers};
@@ -150,6 +151,7 @@ pub(crate) struct Node {
     pub(crate) id: ActorId,
     pub(crate) name: Name,
     above: Above,
+    policy: RestartPolicy,
     slot: AtomicU32,
     life: Lock<Life>,
 }
@@ -164,7 +166,6 @@ pub(crate) enum Above {
 struct Life {
     phase: Phase,
     exit: Option<ExitKind>,
-    policy: RestartPolicy,
     rare: Option<Box<Rare>>,
 }
 
@@ -229,13 +230,22 @@ impl Drop for Node {
     }
 }
 
+/// Once in the life of a node at most, so it is kept out of the way.
+#[cold]
+#[inline(never)]
+fn boxed<T: Default>() -> Box<T> {
+    Box::default()
+}
+
 impl Life {
+    #[inline]
     fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+        self.rare.get_or_insert_with(boxed)
     }
 
+    #[inline]
     fn family(&mut self) -> &mut Family {
-        self.rare().family.get_or_insert_default()
+        self.rare().family.get_or_insert_with(boxed)
     }
 
     fn known_family(&self) -> Option<&Family> {
@@ -278,8 +288,8 @@ impl Life {
 impl Node {
     #[inline]
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
-        let life = Life { phase: Phase::Open, exit: None, policy: RestartPolicy::Transient, rare: None };
-        Self { id, name, above, slot: AtomicU32::new(0), life: Lock::new(life) }
+        let life = Life { phase: Phase::Open, exit: None, rare: None };
+        Self { id, name, above, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
     }
 
     pub(crate) fn parent(&self) -> Option<&Arc<dyn Member>> {
@@ -305,6 +315,14 @@ impl Node {
 
     pub(crate) fn events(&self) -> &Events {
         &self.world().events
+    }
+
+    /// Tells of a start or an end, if somebody wants to hear of it.
+    #[inline]
+    pub(crate) fn tell_of_life(&self, make: impl FnOnce() -> Event) {
+        if hub::somebody_follows() {
+            self.events().emit(EventKinds::LIFECYCLE, make);
+        }
     }
 
     /// This node and all above it.
@@ -349,12 +367,13 @@ impl Node {
         self.events().failure(&self.failure(0, reason));
     }
 
-    pub(crate) fn set_policy(&self, policy: RestartPolicy) {
-        self.life.with(|life| life.policy = policy);
+    /// Before it has its place.
+    pub(crate) fn set_policy(&mut self, policy: RestartPolicy) {
+        self.policy = policy;
     }
 
     pub(crate) fn policy(&self) -> RestartPolicy {
-        self.life.with(|life| life.policy)
+        self.policy
     }
 
     pub(crate) fn cause(&self) -> Option<Cause> {
