@@ -101,8 +101,12 @@ impl<T: Send + 'static> Reply<T> {
     }
 
     /// Answers. If the asker has gone, the answer is dropped.
+    #[inline]
     pub fn send(mut self, answer: T) {
-        if let Some(slot) = self.slot.take() {
+        let slot = self.slot.take();
+        // Nothing is left in it to be dropped unanswered.
+        core::mem::forget(self);
+        if let Some(slot) = slot {
             slot.settle(Answer::Given(answer));
         }
     }

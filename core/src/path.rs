@@ -64,11 +64,20 @@ impl Name {
     /// Checks a name a user gives: not blank, at most [`NAME_LEN_MAX`] bytes, no `/`, no control characters, no space at either
     /// end, and neither `.`, `..` nor a first `$`, which is kept for names that nobody gave.
     pub fn new(text: &str) -> Result<Self, NameError> {
-        let fault = |why| Err(NameError { name: shorten(text), why });
+        Self::check(text)?;
+        Ok(Self::unchecked(text))
+    }
+
+    /// As [`new`](Self::new), for whoever makes the name later, where it stays.
+    pub(crate) fn check(text: &str) -> Result<(), NameError> {
         // Nearly every name is of this kind, and is checked in one pass over its bytes.
-        if !text.is_empty() && text.len() <= NAME_LEN_MAX && text.bytes().all(|byte| PLAIN[usize::from(byte)]) {
-            return Ok(Self::unchecked(text));
-        }
+        let plain = text.bytes().fold(true, |plain, byte| plain & PLAIN[usize::from(byte)]);
+        if plain && !text.is_empty() && text.len() <= NAME_LEN_MAX { Ok(()) } else { Self::check_closely(text) }
+    }
+
+    #[cold]
+    fn check_closely(text: &str) -> Result<(), NameError> {
+        let fault = |why| Err(NameError { name: shorten(text), why });
         if text.trim().is_empty() {
             return fault(NameFault::Blank);
         }
@@ -81,7 +90,7 @@ impl Name {
         if text.contains('/') || text.chars().any(char::is_control) || text.trim() != text {
             return fault(NameFault::Character);
         }
-        Ok(Self::unchecked(text))
+        Ok(())
     }
 
     /// The name of a root, which is no step of any path.
@@ -93,7 +102,9 @@ impl Name {
         Self(Text::Made(id))
     }
 
-    fn unchecked(text: &str) -> Self {
+    /// A name that has been checked.
+    #[inline]
+    pub(crate) fn unchecked(text: &str) -> Self {
         let len = text.len();
         if len > INLINE_LEN_MAX {
             return Self(Text::Long(text.into()));

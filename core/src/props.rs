@@ -2,6 +2,7 @@
 
 use crate::cell::{self, BoxRecipe, Cell};
 use crate::escalate::EscalationSink;
+use crate::lock::Lock;
 use crate::node::Node;
 use crate::{Actor, BoxError, BoxFuture, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, Signal, SupervisorStrategy};
 use alloc::boxed::Box;
@@ -19,7 +20,6 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 pub struct Props<A: Actor> {
     recipe: BoxRecipe<A>,
     mailbox: Mailbox,
-    feed: Option<BoxStream<A::Msg>>,
     extra: Option<Arc<Extra<A::Msg>>>,
     policy: RestartPolicy,
     strategy: Option<Arc<dyn SupervisorStrategy>>,
@@ -34,6 +34,8 @@ pub(crate) struct Extra<M> {
     pub(crate) bury_failed: bool,
     pub(crate) stash_capacity: usize,
     pub(crate) map_system: Option<MapSystem<M>>,
+    /// Until the actor begins. Behind the lock, because a stream need not be shared between threads.
+    pub(crate) feed: Lock<Option<BoxStream<M>>>,
 }
 
 type MapSystem<M> = Box<dyn Fn(&Signal) -> Option<M> + Send + Sync>;
@@ -46,7 +48,6 @@ impl<A: Actor> Props<A> {
         Self {
             recipe: cell::recipe(factory),
             mailbox: Mailbox::default(),
-            feed: None,
             extra: None,
             policy: RestartPolicy::default(),
             strategy: None,
@@ -64,7 +65,7 @@ impl<A: Actor> Props<A> {
     /// Feeds it from a stream or a receiver: each item is handled exactly once, and the end of the stream is a `close()`.
     #[must_use]
     pub fn fed_by(mut self, items: impl Stream<Item = A::Msg> + Send + 'static) -> Self {
-        self.feed = Some(Box::pin(items));
+        self.extra().feed = Lock::new(Some(Box::pin(items)));
         self
     }
 
@@ -176,20 +177,29 @@ impl<A: Actor> Props<A> {
                 bury_failed: false,
                 stash_capacity: STASH_CAPACITY_DEFAULT,
                 map_system: None,
+                feed: Lock::new(None),
             })
         });
         Arc::get_mut(extra).expect("props are not shared before they are spawned")
     }
 
-    /// Sets up how `node` is supervised and supervises its children, where the recipe says so.
-    pub(crate) fn equip(&self, node: &mut Node) {
-        if self.policy != RestartPolicy::default() {
-            node.set_policy(self.policy);
-        }
+    /// Which ends call for another start.
+    pub(crate) fn policy(&self) -> RestartPolicy {
+        self.policy
+    }
+
+    /// Sets up how `node` supervises its children, where the recipe says so.
+    #[inline]
+    pub(crate) fn equip(&self, node: &Node) {
         if self.strategy.is_some() || self.sink.is_some() {
-            let (strategy, sink) = (self.strategy.clone(), self.sink.clone());
-            node.with_guardian(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));
+            self.equip_guardian(node);
         }
+    }
+
+    #[cold]
+    fn equip_guardian(&self, node: &Node) {
+        let (strategy, sink) = (self.strategy.clone(), self.sink.clone());
+        node.with_guardian(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));
     }
 
     pub(crate) fn mailbox_kind(&self) -> Mailbox {
@@ -201,8 +211,9 @@ impl<A: Actor> Props<A> {
     }
 
     /// The task of the actor in `cell`, for a runtime to run.
+    #[inline]
     pub(crate) fn into_task(self, cell: Arc<Cell<A::Msg>>) -> BoxFuture<'static, ()> {
-        cell::begin(self.recipe, cell, self.feed)
+        cell::task(self.recipe, cell)
     }
 }
 

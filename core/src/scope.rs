@@ -70,7 +70,7 @@ impl ScopeMember {
         if !self.node.has_children()
             && let Some(exit) = self.childless()
         {
-            node::leave(&self.as_member(), exit);
+            node::leave(&self.as_member(), &exit);
         }
     }
 }

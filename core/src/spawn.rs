@@ -110,9 +110,9 @@ fn prepare<A: Actor>(
     if kind.capacity == 0 {
         return Err(Refusal::NoCapacity);
     }
-    let mut node = new_node(world, parent, name)?;
-    props.equip(&mut node);
+    let node = new_node(world, parent, name)?.with_policy(props.policy());
     let cell = Arc::new(Cell::new(node, Inbox::new(kind), props.shared_extra()));
+    props.equip(cell.node());
     if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || world.strategy.is_some() {
         let child = Arc::clone(&cell) as Arc<dyn Member>;
         guardian::call_hook(&child, |strategy, child| strategy.before_start(child));
@@ -121,14 +121,16 @@ fn prepare<A: Actor>(
 }
 
 /// A node below `parent`, in its world and not yet in its table.
-#[inline]
+#[inline(always)]
 pub(crate) fn new_node(world: &World, parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
-    let given = name.map(Name::new).transpose()?;
+    name.map_or(Ok(()), Name::check)?;
     let id = world.next_id();
-    Ok(Node::new(Above::Parent(Arc::clone(parent)), id, given.unwrap_or(Name::made(id))))
+    let above = Above::Parent(Arc::clone(parent));
+    Ok(Node::new(above, id, name.map_or(Name::made(id), Name::unchecked)))
 }
 
 /// Puts a member into its parent's table. True if the parent has a strategy that may want to hear of it.
+#[inline]
 pub(crate) fn adopt(parent: &Arc<dyn Member>, child: Arc<dyn Member>) -> Result<bool, Refusal> {
     let above = parent.node();
     above.adopt(child).map_err(|(refused, child)| refusal(above, refused, &child))

@@ -180,7 +180,7 @@ impl TaskMember {
             (None, Some(cause)) => Exit::Cancelled(cause),
             (Some(reason), _) => Exit::Failed(self.fail(reason)),
         };
-        node::leave(&(self as Arc<dyn Member>), exit);
+        node::leave(&(self as Arc<dyn Member>), &exit);
     }
 
     fn fail(&self, reason: Reason) -> FailureInfo {

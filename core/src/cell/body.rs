@@ -4,7 +4,8 @@ use super::waiting::Pause;
 use super::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::events::Event;
 use crate::mailbox::{Refill, control};
-use crate::{Actor, AskError, BoxError, BoxStream, Context, Exit, FailureInfo};
+use crate::props::Extra;
+use crate::{Actor, AskError, BoxError, BoxStream, Context, Exit, FailureInfo, Reason};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -80,31 +81,44 @@ pub(super) enum Leaving {
     Fail,
 }
 
-/// How a stage came to its own end.
+/// How a stage ended. Two words, whatever it carries: it is handed on after every stage.
 pub(super) enum End {
     Done,
     Stopped,
     Closed,
-    Cancelled,
-    Failed(BoxError),
+    /// With what a panic said in the drop of what was cut off.
+    Cancelled(Option<Box<Reason>>),
+    /// By an error or a panic.
+    Failed(Box<Reason>),
     ChildFailed,
     Halt,
     Restart,
+    /// The stage that follows is set.
+    Left,
 }
 
 impl End {
-    pub(super) fn of<E: Into<BoxError>>(result: Result<(), E>) -> Self {
-        result.map_or_else(|error| Self::Failed(error.into()), |()| Self::Done)
+    #[cold]
+    pub(super) fn failed(error: impl Into<BoxError>) -> Self {
+        Self::Failed(Box::new(Reason::Error(error.into())))
+    }
+}
+
+impl From<()> for End {
+    fn from((): ()) -> Self {
+        Self::Done
     }
 }
 
 impl<A: Actor> Body<A> {
-    pub(super) fn new(cell: Arc<Cell<A::Msg>>, feed: Option<BoxStream<A::Msg>>) -> Self {
-        let mut body = Self {
+    #[inline]
+    pub(super) fn new(cell: Arc<Cell<A::Msg>>) -> Self {
+        let rare = cell.extra.as_deref().and_then(Rare::fed_by);
+        Self {
             actor: None,
             cx: Context::new(cell),
             batch: Vec::new(),
-            rare: None,
+            rare,
             left: MESSAGES_PER_POLL_MAX as u16,
             stage: Stage::Run,
             leaving: None,
@@ -112,11 +126,7 @@ impl<A: Actor> Body<A> {
             suspended: false,
             has_timers: false,
             early: Early::NotUp,
-        };
-        if feed.is_some() {
-            body.rare.get_or_insert_default().feed = feed;
         }
-        body
     }
 
     /// Begins the next message of the batch, which is not empty.
@@ -197,7 +207,7 @@ impl<A: Actor> Body<A> {
             cell.time_next(serves && word & control::SIGNALS == 0);
         }
         if word & control::CANCEL != 0 {
-            return Some(End::Cancelled);
+            return Some(End::Cancelled(None));
         }
         if word & control::UNANSWERED != 0 {
             cell.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(AskError::Dropped));
@@ -340,6 +350,13 @@ impl<M> Default for Rare<M> {
 }
 
 impl<M: Send + 'static> Rare<M> {
+    /// What there is for an actor with a feed.
+    #[cold]
+    fn fed_by(extra: &Extra<M>) -> Option<Box<Self>> {
+        let feed = extra.feed.with(Option::take)?;
+        Some(Box::new(Self { feed: Some(feed), ..Self::default() }))
+    }
+
     pub(super) fn poll_feed(
         &mut self,
         cell: &Cell<M>,

@@ -7,7 +7,6 @@
 use super::Cell;
 use super::body::{Body, Early, End, Leaving, Rare, Stage};
 use super::door::type_name;
-use super::guarded::Cut;
 use super::waiting::Pause;
 use crate::ask;
 use crate::current;
@@ -31,21 +30,19 @@ const BURIALS_PER_POLL_MAX: u32 = 256;
 
 impl<A: Actor> Body<A> {
     /// Settles the stage that has ended, and says which comes next.
-    pub(super) fn next_stage(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
+    pub(super) fn next_stage(&mut self, cell: &Cell<A::Msg>, end: End) {
         match self.stage {
+            _ if matches!(end, End::Left) => {}
             Stage::Run => {
                 cell.handler_returned();
                 self.after_run(cell, end);
             }
             Stage::Restarting => {
                 self.record_hook(cell, end);
-                self.end_children(cell, WindDown::Stop);
+                self.end_children(cell, WindDown::Stop, 0);
             }
             Stage::EndChildren => self.after_children(cell),
-            Stage::Waiting => match end {
-                Ok(end) => self.after_wait(cell, end),
-                Err(_) => self.leave_cancelled(cell),
-            },
+            Stage::Waiting => self.after_wait(cell, end),
             Stage::Stopped => {
                 self.record_hook(cell, end);
                 self.drop_state(cell);
@@ -54,31 +51,31 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    fn after_run(&mut self, cell: &Arc<Cell<A::Msg>>, end: Result<End, Cut>) {
+    #[inline]
+    fn after_run(&mut self, cell: &Cell<A::Msg>, end: End) {
         let failure = match end {
-            Ok(End::Stopped) if self.ends_for_good(cell) => return self.leave(cell, Leaving::Stop, Exit::Stopped),
-            Ok(End::Closed | End::Done) if self.ends_for_good(cell) => return self.leave(cell, Leaving::Close, Exit::Closed),
-            Ok(End::Stopped) => self.ended_unasked(cell, Exit::Stopped),
-            Ok(End::Closed | End::Done) => self.ended_unasked(cell, Exit::Closed),
-            Ok(End::Cancelled) => return self.cut_off(cell, None),
-            Err(Cut::Cancelled(dropped)) => return self.cut_off(cell, dropped),
-            Ok(End::Restart | End::Halt) => {
+            End::Stopped => self.ended_unasked(cell, Exit::Stopped),
+            End::Closed => self.ended_unasked(cell, Exit::Closed),
+            // No run ends like this: it has no end of its own, and one that has left has its next stage.
+            End::Done | End::Left => return,
+            End::Cancelled(dropped) => return self.cut_off(cell, dropped),
+            End::Restart | End::Halt => {
                 self.rare().exit = None;
-                return self.end_children(cell, WindDown::Stop);
+                return self.end_children(cell, WindDown::Stop, 0);
             }
-            Ok(End::ChildFailed) => {
+            End::ChildFailed => {
                 if let Some((verdict, failure)) = cell.node.take_verdict() {
                     self.obey_verdict(cell, verdict, failure);
                 }
                 return;
             }
-            Ok(End::Failed(error)) => self.record(cell, Reason::Error(error)),
-            Err(Cut::Panicked(reason)) => self.record(cell, *reason),
+            End::Failed(reason) => self.record(cell, *reason),
         };
         self.after_failure(cell, failure);
     }
 
-    fn after_failure(&mut self, cell: &Arc<Cell<A::Msg>>, failure: FailureInfo) {
+    #[cold]
+    fn after_failure(&mut self, cell: &Cell<A::Msg>, failure: FailureInfo) {
         let fallen = if self.early == Early::NotUp { Fallen::Stateless } else { Fallen::Actor };
         let (mut verdict, failure) = guardian::judge(&cell.node, fallen, failure);
         if let (Verdict::Escalate { exceeded }, Some(parent)) = (verdict, cell.node.parent()) {
@@ -94,7 +91,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// Does what was decided about a failure of this actor.
-    fn obey_verdict(&mut self, cell: &Arc<Cell<A::Msg>>, verdict: Verdict, failure: FailureInfo) {
+    fn obey_verdict(&mut self, cell: &Cell<A::Msg>, verdict: Verdict, failure: FailureInfo) {
         self.settle_in_hand(cell, true);
         cell.answer_lost(|| AskError::Failed(failure.clone()));
         match verdict {
@@ -104,10 +101,27 @@ impl<A: Actor> Body<A> {
                 rare.pause = Pause::of(wait, matches!(verdict, Verdict::Wait(_)));
                 rare.exit = Some(Exit::Failed(failure.clone()));
                 rare.failure = Some(failure);
-                if self.actor.is_some() { self.stage = Stage::Restarting } else { self.end_children(cell, WindDown::Stop) }
+                if self.actor.is_some() { self.stage = Stage::Restarting } else { self.end_children(cell, WindDown::Stop, 0) }
             }
-            Verdict::Stop | Verdict::Escalate { .. } => self.leave(cell, Leaving::Fail, Exit::Failed(failure)),
+            Verdict::Stop | Verdict::Escalate { .. } => self.leave_with(cell, Leaving::Fail, Exit::Failed(failure)),
         }
+    }
+
+    /// A stop or the end of input that no other incarnation follows begins here, within the stage that it ends: `None` if nothing but the
+    /// `stopped` hook comes next, which is then a part of that stage.
+    #[inline]
+    pub(super) fn leave_at_once(&mut self, cell: &Cell<A::Msg>, end: End) -> Option<End> {
+        let leaving = match end {
+            End::Stopped => Leaving::Stop,
+            End::Closed => Leaving::Close,
+            end => return Some(end),
+        };
+        if !self.ends_for_good(cell) {
+            return Some(end);
+        }
+        cell.handler_returned();
+        self.leave(cell, leaving);
+        if self.stage == Stage::Stopped { None } else { Some(End::Left) }
     }
 
     /// Whether no other incarnation follows a stop or the end of input.
@@ -141,22 +155,29 @@ impl<A: Actor> Body<A> {
         self.leave_cancelled(cell);
     }
 
+    #[cold]
     pub(super) fn leave_cancelled(&mut self, cell: &Cell<A::Msg>) {
         let cause = cell.node.cause().unwrap_or(Cause::Cancelled);
-        self.leave(cell, Leaving::Cancel, Exit::Cancelled(cause));
+        self.leave_with(cell, Leaving::Cancel, Exit::Cancelled(cause));
     }
 
-    pub(super) fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving, exit: Exit) {
+    /// Ends for good, with an exit that says more than that it was told to.
+    #[cold]
+    pub(super) fn leave_with(&mut self, cell: &Cell<A::Msg>, leaving: Leaving, exit: Exit) {
+        self.rare().exit = Some(exit);
+        self.leave(cell, leaving);
+    }
+
+    #[inline]
+    pub(super) fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving) {
         self.leaving = Some(leaving);
-        if matches!(leaving, Leaving::Cancel | Leaving::Fail) {
-            self.rare().exit = Some(exit);
-        }
-        cell.inbox.close();
-        self.end_children(cell, if leaving == Leaving::Close { WindDown::Close } else { WindDown::Stop });
+        let emptied = if cell.inbox.close_for_good() { control::EMPTIED } else { 0 };
+        self.end_children(cell, if leaving == Leaving::Close { WindDown::Close } else { WindDown::Stop }, emptied);
     }
 
-    fn end_children(&mut self, cell: &Cell<A::Msg>, how: WindDown) {
-        cell.inbox.mark(control::ENDING);
+    #[inline]
+    fn end_children(&mut self, cell: &Cell<A::Msg>, how: WindDown, noted: u32) {
+        cell.inbox.mark(control::ENDING | noted);
         if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
             self.stage = Stage::EndChildren;
@@ -166,6 +187,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
+    #[inline]
     fn after_children(&mut self, cell: &Cell<A::Msg>) {
         if self.actor.is_some() { self.stage = Stage::Stopped } else { self.drop_state(cell) }
     }
@@ -178,10 +200,11 @@ impl<A: Actor> Body<A> {
         self.drop_behaviour(cell);
         self.early = Early::NotUp;
         if self.actor.is_some() {
-            self.drop_unstopped(cell);
+            self.drop_actor(cell);
         }
         if self.leaving.is_some() {
-            let nothing_left = self.batch.is_empty() && cell.inbox.is_empty();
+            let emptied = cell.inbox.word() & control::EMPTIED != 0;
+            let nothing_left = self.batch.is_empty() && (emptied || cell.inbox.is_empty());
             self.stage = if nothing_left { Stage::Gone } else { Stage::Bury };
         } else {
             self.begin_again_or_wait(cell);
@@ -204,9 +227,9 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Drops a state whose `stopped` hook failed. Replies in it are held like those of a handler, and answered with what ended it.
+    /// Drops a state that did not end with the stage in which it was stopped. Replies in it are held like those of a handler, and answered with what ended it.
     #[cold]
-    fn drop_unstopped(&mut self, cell: &Cell<A::Msg>) {
+    fn drop_actor(&mut self, cell: &Cell<A::Msg>) {
         let mut member = Some(Arc::clone(self.cx.cell()) as Arc<dyn Member>);
         let inside = current::enter(&mut member, Waker::noop());
         let actor = self.actor.take();
@@ -221,7 +244,9 @@ impl<A: Actor> Body<A> {
     pub(super) fn begin_again(&mut self, cell: &Cell<A::Msg>, waited: bool) {
         match cell.node.take_verdict() {
             // A failure of a child of the last incarnation is not the next one's; what was decided about it stands.
-            Some((Verdict::Stop | Verdict::Escalate { .. }, failure)) => self.leave(cell, Leaving::Fail, Exit::Failed(failure)),
+            Some((Verdict::Stop | Verdict::Escalate { .. }, failure)) => {
+                self.leave_with(cell, Leaving::Fail, Exit::Failed(failure));
+            }
             // Its group counts on it to halt by itself.
             Some((Verdict::Wait(wait), failure)) if !waited => {
                 let rare = self.rare();
@@ -251,6 +276,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// The last step: out of the tree.
+    #[inline]
     pub(super) fn depart(&mut self, cell: &Cell<A::Msg>, member: &Arc<dyn Member>, factory: impl FnMut() -> A) {
         // What the recipe holds is a user's as well: it goes before the exit is told, and each part by itself.
         if let Err(reason) = catch::catch(|| drop(factory)) {
@@ -268,7 +294,7 @@ impl<A: Actor> Body<A> {
             Some(Leaving::Cancel | Leaving::Fail) => self.rare().exit.take().unwrap_or(Exit::Stopped),
         };
         cell.answer_lost(|| AskError::from(exit.clone()));
-        node::leave(member, exit);
+        node::leave(member, &exit);
     }
 
     /// The `restarting` hook, on the state that failed, within the grace period.
@@ -281,23 +307,21 @@ impl<A: Actor> Body<A> {
         WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
     }
 
-    /// The `stopped` hook, within the grace period, and the end of the state. If the hook fails, the state is still to be dropped.
-    #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
-    pub(super) fn stopped<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a {
-        async move {
-            self.cx.begin_ending();
-            let exit = match (self.leaving, &self.rare) {
-                (Some(Leaving::Close), _) => &Exit::Closed,
-                (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
-                    rare.exit.as_ref().unwrap_or(&Exit::Stopped)
-                }
-                _ => &Exit::Stopped,
-            };
-            let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
-            WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }.await?;
-            self.actor = None;
-            Ok(())
-        }
+    /// The `stopped` hook, within the grace period.
+    pub(super) fn stopped<'a>(
+        &'a mut self,
+        cell: &'a Cell<A::Msg>,
+    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
+        self.cx.begin_ending();
+        let exit = match (self.leaving, &self.rare) {
+            (Some(Leaving::Close), _) => &Exit::Closed,
+            (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
+                rare.exit.as_ref().unwrap_or(&Exit::Stopped)
+            }
+            _ => &Exit::Stopped,
+        };
+        let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
+        WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
     }
 
     /// Makes dead letters of what is left, some at a time. A reply in them is answered with the outcome, once all are buried.
@@ -325,6 +349,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// Makes the record of a failure and tells it. There is one for every failure, whatever becomes of it.
+    #[cold]
     fn record(&self, cell: &Cell<A::Msg>, reason: Reason) -> FailureInfo {
         let mut failure = cell.node.failure(self.cx.incarnation(), reason);
         if self.in_hand {
@@ -336,11 +361,10 @@ impl<A: Actor> Body<A> {
     }
 
     /// A hook that failed is a failure on record, and changes nothing else.
-    fn record_hook(&self, cell: &Cell<A::Msg>, end: Result<End, Cut>) {
-        match end {
-            Ok(End::Failed(error)) => drop(self.record(cell, Reason::Error(error))),
-            Err(Cut::Panicked(reason) | Cut::Cancelled(Some(reason))) => drop(self.record(cell, *reason)),
-            _ => {}
+    #[inline]
+    fn record_hook(&self, cell: &Cell<A::Msg>, end: End) {
+        if let End::Failed(reason) | End::Cancelled(Some(reason)) = end {
+            self.record(cell, *reason);
         }
     }
 
@@ -380,17 +404,25 @@ impl<A: Actor> Body<A> {
 
 impl<M: Send + 'static> Cell<M> {
     /// Answers the asks whose replies were dropped in what has just ended.
+    #[inline]
     fn answer_lost(&self, why: impl FnOnce() -> AskError) {
         if self.inbox.word() & control::UNANSWERED != 0 {
-            let why = why();
-            self.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
+            self.answer_all(&why());
         }
+    }
+
+    #[cold]
+    fn answer_all(&self, why: &AskError) {
+        self.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
     }
 }
 
 impl<M: Send + 'static> Extra<M> {
     /// Keeps what records and retries need of a message about to be handled.
     pub(super) fn note(&self, cell: &Cell<M>, rare: &mut Option<Box<Rare<M>>>, message: &M) {
+        if self.describe.is_none() && self.copy.is_none() {
+            return;
+        }
         let rare = rare.get_or_insert_default();
         if !core::mem::take(&mut rare.retrying) {
             rare.attempts = 0;
@@ -413,16 +445,16 @@ pin_project! {
 }
 
 impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrace<'_, F> {
-    type Output = Result<(), BoxError>;
+    type Output = End;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let this = self.project();
         if let Poll::Ready(ended) = this.hook.poll(cx) {
-            return Poll::Ready(ended.map_err(Into::into));
+            return Poll::Ready(ended.map_or_else(End::failed, |()| End::Done));
         }
         let world = this.node.world();
         let sleep = this.sleep.get_or_insert_with(|| world.runtime.sleep_until(world.runtime.now() + world.grace));
-        sleep.as_mut().poll(cx).map(|()| Err(GraceExceeded(world.grace).into()))
+        sleep.as_mut().poll(cx).map(|()| End::failed(GraceExceeded(world.grace)))
     }
 }
 
@@ -449,7 +481,7 @@ impl<A: Actor> Drop for Body<A> {
         cell.answer_lost(|| AskError::Cancelled(Cause::Dropped));
         let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;
         node::cancel(&member, &Cause::Dropped);
-        node::leave(&member, Exit::Cancelled(Cause::Dropped));
+        node::leave(&member, &Exit::Cancelled(Cause::Dropped));
     }
 }
 

@@ -1,23 +1,17 @@
 //! `Guarded`: user code polled so that nothing it does gets out: a panic becomes a value, a cancel cuts it off at its await.
 
 use super::Cell;
+use super::body::End;
+use crate::catch;
 use crate::current;
 use crate::mailbox::Posture;
 use crate::node::Member;
-use crate::{Reason, catch};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use pin_project_lite::pin_project;
-
-/// Why guarded code did not come to its own end. Boxed, since what is handed on after every stage should be small.
-pub(super) enum Cut {
-    /// With what a panic said in the drop of what was cut off.
-    Cancelled(Option<Box<Reason>>),
-    Panicked(Box<Reason>),
-}
 
 pin_project! {
     /// Polls `inner` as the member of `cell`. The inner future is dropped before this one is ready, and a panic in that drop counts as
@@ -37,17 +31,17 @@ impl<'a, M, F: Future> Guarded<'a, M, F> {
     }
 }
 
-impl<M, F: Future> Future for Guarded<'_, M, F> {
-    type Output = Result<F::Output, Cut>;
+impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
+    type Output = End;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let _inside = current::enter(this.member, cx.waker());
         let inbox = &this.cell.inbox;
         inbox.set_posture(Posture::Polling);
-        let result = loop {
+        let end = loop {
             if inbox.is_cut_off() {
-                break Err(Cut::Cancelled(None));
+                break drop_unfinished(this.inner, End::Cancelled(None));
             }
             let polled = catch::catch(|| {
                 let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -58,8 +52,8 @@ impl<M, F: Future> Future for Guarded<'_, M, F> {
                 polled
             });
             match polled {
-                Ok(Poll::Ready(output)) => break Ok(output),
-                Err(reason) => break Err(Cut::Panicked(Box::new(reason))),
+                Ok(Poll::Ready(output)) => break output.into(),
+                Err(reason) => break drop_unfinished(this.inner, End::Failed(Box::new(reason))),
                 // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
                 Ok(Poll::Pending) if inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) => {
                     this.cell.handler_waits(cx);
@@ -70,18 +64,17 @@ impl<M, F: Future> Future for Guarded<'_, M, F> {
                 Ok(Poll::Pending) => {}
             }
         };
-        let result = result.map_err(|cut| drop_unfinished(this.inner, cut));
         inbox.set_posture(Posture::Outside);
-        Poll::Ready(result)
+        Poll::Ready(end)
     }
 }
 
 /// The code may be half-way through: what it holds is dropped here, as a part of it.
 #[cold]
-fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, cut: Cut) -> Cut {
-    match (catch::catch(|| inner.set(None)), cut) {
-        (Ok(()), cut) => cut,
-        (Err(reason), Cut::Cancelled(_)) => Cut::Cancelled(Some(Box::new(reason))),
-        (Err(reason), Cut::Panicked(_)) => Cut::Panicked(Box::new(reason)),
+fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, end: End) -> End {
+    match (catch::catch(|| inner.set(None)), end) {
+        (Ok(()), end) => end,
+        (Err(reason), End::Cancelled(_)) => End::Cancelled(Some(Box::new(reason))),
+        (Err(reason), _) => End::Failed(Box::new(reason)),
     }
 }

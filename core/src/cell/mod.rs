@@ -27,16 +27,16 @@ mod recipe;
 mod timed;
 mod waiting;
 
+use crate::Actor;
 use crate::mailbox::{Inbox, Refill, control};
 use crate::node::{Childless, Member, Node};
 use crate::props::Extra;
-use crate::{Actor, BoxStream};
 use alloc::sync::Arc;
 use body::{Body, Early, End, Stage};
 use core::future::{Future, poll_fn};
 pub(crate) use door::type_name;
 use guarded::Guarded;
-pub(crate) use recipe::{BoxRecipe, begin, recipe};
+pub(crate) use recipe::{BoxRecipe, recipe, task};
 
 /// After this many messages in one poll an actor lets others run.
 pub const MESSAGES_PER_POLL_MAX: u32 = 256;
@@ -50,26 +50,21 @@ pub(crate) struct Cell<M> {
 }
 
 /// The whole life of an actor, as one task.
-fn live<A: Actor, F: FnMut() -> A + Send>(
-    cell: Arc<Cell<A::Msg>>,
-    mut factory: F,
-    feed: Option<BoxStream<A::Msg>>,
-) -> impl Future<Output = ()> + Send {
-    let mut body = Body::new(Arc::clone(&cell), feed);
-    let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
-    // Blocks and not `async fn`s, here and below: an `async fn` stores its arguments twice.
+#[inline]
+#[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
+fn live<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut factory: F) -> impl Future<Output = ()> + Send {
     async move {
+        let mut body = Body::new(Arc::clone(&cell));
+        let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
         while body.stage != Stage::Gone {
             // The stages share their memory: an idle actor keeps room for the largest and not for each.
             let end = match body.stage {
                 Stage::Run | Stage::Gone => Guarded::new(&cell, &mut member, drain(&cell, &mut body, &mut factory)).await,
-                Stage::Restarting => Guarded::new(&cell, &mut member, body.restarting(&cell)).await.map(End::of),
-                Stage::EndChildren => Guarded::new(&cell, &mut member, Childless::of(&cell.node)).await.map(|()| End::Done),
-                Stage::Stopped => Guarded::new(&cell, &mut member, body.stopped(&cell)).await.map(End::of),
+                Stage::Restarting => Guarded::new(&cell, &mut member, body.restarting(&cell)).await,
+                Stage::EndChildren => Guarded::new(&cell, &mut member, Childless::of(&cell.node)).await,
+                Stage::Stopped => Guarded::new(&cell, &mut member, body.stopped(&cell)).await,
                 Stage::Waiting => Guarded::new(&cell, &mut member, poll_fn(|cx| body.poll_wait(&cell, cx))).await,
-                Stage::Bury => {
-                    Guarded::new(&cell, &mut member, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await.map(|()| End::Done)
-                }
+                Stage::Bury => Guarded::new(&cell, &mut member, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await,
             };
             body.next_stage(&cell, end);
         }
@@ -91,11 +86,11 @@ fn drain<A: Actor>(
             poll_fn(|cx| cell.rest(body.step_aside(cx))).await;
             body.left -= 1;
             if body.cx.incarnation() > 0 && cell.inbox.word() & control::STOP != 0 {
-                return End::Stopped;
+                return body.leave_at_once(cell, End::Stopped).unwrap_or(End::Left);
             }
             let actor = body.actor.insert(factory());
             if let Err(error) = actor.started(&mut body.cx).await {
-                return End::Failed(error.into());
+                return End::failed(error);
             }
             body.early = Early::Unlikely;
             body.say_up(cell);
@@ -103,26 +98,27 @@ fn drain<A: Actor>(
         cell.begin_batch();
         body.early = Early::Unlikely;
         let mut signals = 0;
-        loop {
+        let end = loop {
             let word = cell.inbox.word();
             if word != 0 {
                 if let Some(end) = body.obey(cell, word) {
-                    return end;
+                    break end;
                 }
                 if let Some(aside) = body.next_aside(word, &mut signals) {
                     if let Err(error) = body.begin_aside(cell, aside).await {
-                        return End::Failed(error.into());
+                        return End::failed(error);
                     }
                     body.settle_aside(cell);
                     continue;
                 }
             }
             if !body.batch.is_empty() && !body.suspended && body.left > 0 {
-                signals = 0;
+                // Nothing is written between the look at the batch and the message, so that it is not looked at twice.
                 if let Err(error) = body.take_next(cell).await {
-                    return End::Failed(error.into());
+                    return End::failed(error);
                 }
                 body.put_down(cell);
+                signals = 0;
                 continue;
             }
             let found = poll_fn(|cx| {
@@ -135,7 +131,7 @@ fn drain<A: Actor>(
             });
             let handling = match found.await {
                 Refill::Alone(message) => body.take_up(cell, message),
-                Refill::Ended => return End::Closed,
+                Refill::Ended => break End::Closed,
                 Refill::Control => {
                     signals = 0;
                     continue;
@@ -147,10 +143,19 @@ fn drain<A: Actor>(
             };
             signals = 0;
             if let Err(error) = handling.await {
-                return End::Failed(error.into());
+                return End::failed(error);
             }
             body.put_down(cell);
+        };
+        if let Some(end) = body.leave_at_once(cell, end) {
+            return end;
         }
+        let end = body.stopped(cell).await;
+        // Here it goes as a part of the user's code; if the hook failed, by itself and later.
+        if let End::Done = end {
+            body.actor = None;
+        }
+        end
     }
 }
 

@@ -1,14 +1,14 @@
 //! `Recipe`: how an actor is made, and later the task that runs it, in one allocation.
 //!
 //! A recipe is boxed when its `Props` are made, because only then is the type of its factory known. That box has room for the task: once
-//! the actor has its cell, [`begin`](Recipe::begin) turns the one into the other in place, and the runtime is given the box as it is.
+//! the actor has its cell the runtime is given the box as it is, and the first poll turns the one into the other in place.
 
 use super::Cell;
-use crate::{Actor, BoxFuture, BoxStream};
+use super::body::Body;
+use crate::{Actor, BoxFuture};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
-use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use pin_project_lite::pin_project;
@@ -16,56 +16,72 @@ use pin_project_lite::pin_project;
 /// A factory in a box in which its actor can run.
 pub(crate) trait Recipe<A: Actor>: Future<Output = ()> + Send {
     /// From now on this is the task of the actor in `cell`.
-    fn begin(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>, feed: Option<BoxStream<A::Msg>>);
+    fn is_for(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>);
 }
 
 /// A recipe of an actor `A`, whatever its factory is.
 pub(crate) type BoxRecipe<A> = Pin<Box<dyn Recipe<A>>>;
 
 /// The recipe of an actor that `factory` makes.
+#[inline]
 pub(crate) fn recipe<A: Actor>(factory: impl FnMut() -> A + Send + 'static) -> BoxRecipe<A> {
-    Box::pin(Task::Recipe { parts: Some((factory, super::live)), actor: PhantomData })
+    // In two steps, because most of it is room that needs no copying.
+    let task = Box::write(Box::new_uninit(), Task::Recipe { parts: Some((factory, super::live)), unborn: Unborn(None) });
+    Box::into_pin(task)
 }
 
 /// The task of the actor in `cell`, for a runtime to run.
-pub(crate) fn begin<A: Actor>(
-    mut recipe: BoxRecipe<A>,
-    cell: Arc<Cell<A::Msg>>,
-    feed: Option<BoxStream<A::Msg>>,
-) -> BoxFuture<'static, ()> {
-    recipe.as_mut().begin(cell, feed);
+#[inline]
+pub(crate) fn task<A: Actor>(mut recipe: BoxRecipe<A>, cell: Arc<Cell<A::Msg>>) -> BoxFuture<'static, ()> {
+    recipe.as_mut().is_for(cell);
     recipe
 }
 
 pin_project! {
     /// The two things that the box holds, one after the other. `S` makes the life `L` of an actor out of its cell and its factory.
     #[project = Now]
-    enum Task<A, F, S, L> {
-        Recipe { parts: Option<(F, S)>, actor: PhantomData<fn() -> A> },
+    enum Task<A: Actor, F, S, L> {
+        Recipe { parts: Option<(F, S)>, unborn: Unborn<A> },
         Life { #[pin] life: L },
     }
 }
 
-impl<A, F, S, L> Recipe<A> for Task<A, F, S, L>
-where
-    A: Actor,
-    F: Send,
-    S: FnOnce(Arc<Cell<A::Msg>>, F, Option<BoxStream<A::Msg>>) -> L + Send,
-    L: Future<Output = ()> + Send,
-{
-    fn begin(mut self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>, feed: Option<BoxStream<A::Msg>>) {
-        if let Now::Recipe { parts, .. } = self.as_mut().project()
-            && let Some((factory, live)) = parts.take()
-        {
-            self.set(Self::Life { life: live(cell, factory, feed) });
+/// The cell of an actor whose task has not been polled. If it never is, it leaves the tree like any other.
+struct Unborn<A: Actor>(Option<Arc<Cell<A::Msg>>>);
+
+impl<A: Actor> Drop for Unborn<A> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(cell) = self.0.take() {
+            drop(Body::<A>::new(cell));
         }
     }
 }
 
-impl<A, F, S, L: Future<Output = ()>> Future for Task<A, F, S, L> {
+impl<A: Actor, F: Send, S: Send, L> Recipe<A> for Task<A, F, S, L>
+where
+    Self: Future<Output = ()> + Send,
+{
+    fn is_for(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>) {
+        if let Now::Recipe { unborn, .. } = self.project() {
+            unborn.0 = Some(cell);
+        }
+    }
+}
+
+impl<A, F, S, L> Future for Task<A, F, S, L>
+where
+    A: Actor,
+    S: FnOnce(Arc<Cell<A::Msg>>, F) -> L,
+    L: Future<Output = ()>,
+{
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Now::Recipe { parts, unborn } = self.as_mut().project() {
+            let (Some((factory, live)), Some(cell)) = (parts.take(), unborn.0.take()) else { return Poll::Ready(()) };
+            self.set(Self::Life { life: live(cell, factory) });
+        }
         match self.project() {
             Now::Life { life } => life.poll(cx),
             Now::Recipe { .. } => Poll::Ready(()),

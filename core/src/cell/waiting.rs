@@ -49,13 +49,13 @@ impl<A: Actor> Body<A> {
         cell.inbox.lower(control::DOWN);
         match end {
             End::Done => return self.begin_again(cell, true),
-            End::Cancelled => return self.leave_cancelled(cell),
+            End::Cancelled(_) | End::Failed(_) => return self.leave_cancelled(cell),
             _ => {}
         }
         // Whoever failed and was not started again ends with that failure.
         match self.rare().exit.take() {
-            Some(exit @ Exit::Failed(_)) => self.leave(cell, Leaving::Fail, exit),
-            _ => self.leave(cell, Leaving::Stop, Exit::Stopped),
+            Some(exit @ Exit::Failed(_)) => self.leave_with(cell, Leaving::Fail, exit),
+            _ => self.leave(cell, Leaving::Stop),
         }
     }
 
@@ -65,7 +65,7 @@ impl<A: Actor> Body<A> {
             let (word, closed) = (cell.inbox.word(), cell.inbox.is_closed());
             // It may have come since the actor was last found not to be cut off, and nobody would wake it again for that.
             if word & control::CANCEL != 0 {
-                return Poll::Ready(End::Cancelled);
+                return Poll::Ready(End::Cancelled(None));
             }
             let for_good = word & control::FOR_GOOD != 0;
             if word & control::STOP != 0 && (for_good || cell.node.policy() != RestartPolicy::Permanent) {

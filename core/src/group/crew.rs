@@ -140,7 +140,7 @@ impl<T: Send + 'static> Crew<T> {
             self.spawn_runner(true);
         }
         if let Some(exit) = exit {
-            node::leave(&self.as_member(), exit);
+            node::leave(&self.as_member(), &exit);
         }
     }
 

@@ -74,7 +74,7 @@ impl<'env, T> InPlace<'env, T> {
     fn leave(&self) {
         let exit = self.state.with(|state| state.books.is_leaving().then(|| state.books.leave()));
         if let Some(exit) = exit {
-            node::leave(&self.member(), exit);
+            node::leave(&self.member(), &exit);
         }
     }
 

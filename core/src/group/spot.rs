@@ -124,14 +124,14 @@ impl Member for Spot {
         }
         self.tell(CLOSE);
         if !self.busy.load(Ordering::SeqCst) {
-            node::leave(&(self as Arc<dyn Member>), Exit::Closed);
+            node::leave(&(self as Arc<dyn Member>), &Exit::Closed);
         }
     }
 
     fn cut_off(self: Arc<Self>) {
         self.tell(CANCEL);
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
-        node::leave(&(self as Arc<dyn Member>), Exit::Cancelled(cause));
+        node::leave(&(self as Arc<dyn Member>), &Exit::Cancelled(cause));
     }
 
     fn childless(&self) -> Option<Exit> {

@@ -52,6 +52,9 @@ pub(crate) const BEHAVIOUR: u32 = 1 << 17;
 /// Set by the actor itself between two incarnations, while it waits to start the next.
 pub(crate) const DOWN: u32 = 1 << 18;
 
+/// Set by the actor itself when it ended its input for good and nothing was left of it.
+pub(crate) const EMPTIED: u32 = 1 << 19;
+
 /// What does not keep an idle receiver from parking.
 pub(super) const QUIET: u32 = SENDERS | AWAITED | FOR_GOOD | BEHAVIOUR;
 

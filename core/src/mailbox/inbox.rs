@@ -319,17 +319,24 @@ impl<M> Inbox<M> {
     /// Takes no more messages. Waiting sends get theirs back. Gives the waker of a parked receiver.
     pub(crate) fn close(&self) -> Option<Waker> {
         let (receiver, senders) = self.state.with(|state| {
-            state.closed = true;
-            state.quick = 0;
-            let senders: Option<Vec<Waker>> =
-                state.cold.as_ref().map(|cold| cold.waiting.values().map(|waiting| waiting.waker.clone()).collect());
+            let senders = state.close();
             let resting = matches!(state.parked, Parked::Idle | Parked::Suspended);
             (if resting { state.unpark() } else { None }, senders)
+        });
+        senders.into_iter().flatten().for_each(Waker::wake);
+        receiver
+    }
+
+    /// As [`close`](Self::close), by the receiver itself. True if nothing is left, which is how it stays.
+    pub(crate) fn close_for_good(&self) -> bool {
+        let (empty, senders) = self.state.with(|state| {
+            let senders = state.close();
+            (state.is_empty(), senders)
         });
         if let Some(senders) = senders {
             senders.into_iter().for_each(Waker::wake);
         }
-        receiver
+        empty
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -397,7 +404,6 @@ impl<M> Inbox<M> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.state
-            .with(|state| state.chunk.is_empty() && state.cold.as_ref().is_none_or(|cold| cold.is_empty() && cold.held == 0))
+        self.state.with(|state| state.is_empty())
     }
 }

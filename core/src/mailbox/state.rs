@@ -118,16 +118,40 @@ pub(super) struct Waiting<M> {
 }
 
 impl<M> Cold<M> {
+    #[cold]
+    fn with_lanes(lanes: usize) -> Box<Self> {
+        Box::new(Self {
+            backlog: VecDeque::new(),
+            lanes: core::iter::repeat_with(VecDeque::new).take(lanes).collect(),
+            waiting: BTreeMap::new(),
+            next_key: 0,
+            granted: BTreeSet::new(),
+            held: 0,
+            forsaken: false,
+            removed: 0,
+            failed: 0,
+            dead_lettered: 0,
+            signals: Signals::default(),
+            unanswered: Vec::new(),
+            asking: Vec::new(),
+            timers: None,
+            stash: None,
+            stopwatch: None,
+            behaviour: None,
+        })
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.backlog.is_empty() && self.lanes.iter().all(VecDeque::is_empty)
     }
 }
 
 impl<M> State<M> {
+    #[inline]
     pub(super) fn new(kind: Mailbox) -> Self {
         let one_by_one = kind.prioritised || matches!(kind.overflow, Overflow::DropOldest | Overflow::Conflate);
         let capacity = u32::try_from(kind.capacity).unwrap_or(u32::MAX);
-        let mut state = State {
+        State {
             chunk: Vec::new(),
             waker: None,
             accepted: 0,
@@ -140,37 +164,24 @@ impl<M> State<M> {
             one_by_one,
             // Nobody is told where each message takes the place of the one before.
             marked: kind.overflow == Overflow::Conflate,
-            cold: None,
-        };
-        if one_by_one {
-            let lanes = if kind.prioritised { Priority::COUNT } else { 1 };
-            state.cold().lanes.resize_with(lanes, VecDeque::new);
+            cold: if one_by_one { Some(Cold::with_lanes(if kind.prioritised { Priority::COUNT } else { 1 })) } else { None },
         }
-        state
     }
 
     pub(super) fn cold(&mut self) -> &mut Cold<M> {
-        self.cold.get_or_insert_with(|| {
-            Box::new(Cold {
-                backlog: VecDeque::new(),
-                lanes: Vec::new(),
-                waiting: BTreeMap::new(),
-                next_key: 0,
-                granted: BTreeSet::new(),
-                held: 0,
-                forsaken: false,
-                removed: 0,
-                failed: 0,
-                dead_lettered: 0,
-                signals: Signals::default(),
-                unanswered: Vec::new(),
-                asking: Vec::new(),
-                timers: None,
-                stash: None,
-                stopwatch: None,
-                behaviour: None,
-            })
-        })
+        self.cold.get_or_insert_with(|| Cold::with_lanes(0))
+    }
+
+    /// Whether there is nothing to take, now or once it is made.
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunk.is_empty() && self.cold.as_ref().is_none_or(|cold| cold.is_empty() && cold.held == 0)
+    }
+
+    /// Takes no more messages. Gives the senders that wait, for the caller to wake.
+    pub(super) fn close(&mut self) -> Option<Vec<Waker>> {
+        self.closed = true;
+        self.quick = 0;
+        self.cold.as_ref().map(|cold| cold.waiting.values().map(|waiting| waiting.waker.clone()).collect())
     }
 
     /// Messages accepted whose handling has not begun.

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 /// The token of a member: cancelled with it, at the latest when it has ended, and the other way round. Made when first asked for.
 pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
     let node = member.node();
-    let known = node.life.with(|life| life.rare.as_ref().and_then(|rare| rare.token.clone()));
+    let known = node.life.with(|life| life.known_rare().and_then(|rare| rare.token.clone()));
     if let Some(token) = known {
         return token;
     }
@@ -69,11 +69,11 @@ impl Node {
             }
             life.phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
-            let Some(rare) = &mut life.rare else { return Some(None) };
-            if let Some(family) = &mut rare.family {
+            let Some(around) = &mut life.around else { return Some(None) };
+            if let Some(family) = &mut around.family {
                 *counts += family.report(self.parent().is_none());
             }
-            Some(rare.take_listeners())
+            Some(around.rare.as_mut().and_then(|rare| rare.take_listeners()))
         })
     }
 }
@@ -114,18 +114,19 @@ impl Listeners {
 
 /// Ends a member: sets its exit, runs every `on_done`, takes it out of the tree, and tells whoever waited. Members above it that
 /// have no task of their own and waited only for this one end with it.
-pub(crate) fn leave(member: &Arc<dyn Member>, exit: Exit) {
+#[inline]
+pub(crate) fn leave(member: &Arc<dyn Member>, exit: &Exit) {
     let mut next = leave_one(member, exit);
     while let Some((member, exit)) = next {
-        next = leave_one(&member, exit);
+        next = leave_one(&member, &exit);
     }
 }
 
-fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, Exit)> {
+fn leave_one(member: &Arc<dyn Member>, exit: &Exit) -> Option<(Arc<dyn Member>, Exit)> {
     let node = member.node();
     let mut counts = member.counts();
-    let listeners = node.take_leave(&exit, &mut counts)?;
-    let watchers = listeners.map(|listeners| listeners.tell(node, &exit)).unwrap_or_default();
+    let listeners = node.take_leave(exit, &mut counts)?;
+    let watchers = listeners.map(|listeners| listeners.tell(node, exit)).unwrap_or_default();
     let parent = node.parent();
     // A parent that is ending an incarnation ends its children itself; the next incarnation has nothing to do with them.
     let listening = parent.filter(|parent| parent.hears() && parent.node().takes_children());
@@ -143,7 +144,7 @@ fn leave_one(member: &Arc<dyn Member>, exit: Exit) -> Option<(Arc<dyn Member>, E
     }
     let waiters = node.life.with(|life| {
         life.phase = Phase::Gone;
-        life.rare.as_mut().and_then(|rare| rare.exit_waiters.take())
+        life.around.as_mut().and_then(|around| around.exit_waiters.take())
     });
     wake_all(waiters);
     parent_exit

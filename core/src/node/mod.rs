@@ -166,7 +166,7 @@ pub(crate) enum Above {
 struct Life {
     phase: Phase,
     exit: Option<ExitKind>,
-    rare: Option<Box<Rare>>,
+    around: Option<Box<Around>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -185,17 +185,23 @@ enum ExitKind {
     Failed,
 }
 
-/// What only nodes need that were cancelled or failed, or that have somebody around them.
+/// What a node has that somebody waits for, or that has children. Small, since awaiting an exit is common.
+#[derive(Default)]
+struct Around {
+    exit_waiters: Wakers,
+    family: Option<Box<Family>>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What only nodes need that were cancelled or failed, or that have others around them.
 #[derive(Default)]
 struct Rare {
     cancel: Option<Cancel>,
     failure: Option<FailureInfo>,
     on_done: Vec<OnDone>,
     watchers: Option<Box<Watchers>>,
-    exit_waiters: Wakers,
     token: Option<CancelToken>,
     above: Option<(CancelToken, usize)>,
-    family: Option<Box<Family>>,
 }
 
 struct Cancel {
@@ -239,40 +245,59 @@ fn boxed<T: Default>() -> Box<T> {
 
 impl Life {
     #[inline]
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_with(boxed)
+    fn around(&mut self) -> &mut Around {
+        self.around.get_or_insert_with(boxed)
     }
 
     #[inline]
     fn family(&mut self) -> &mut Family {
-        self.rare().family.get_or_insert_with(boxed)
+        self.around().family.get_or_insert_with(boxed)
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.around().rare.get_or_insert_with(boxed)
+    }
+
+    fn known_rare(&self) -> Option<&Rare> {
+        self.around.as_ref()?.rare.as_deref()
+    }
+
+    fn known_rare_mut(&mut self) -> Option<&mut Rare> {
+        self.around.as_mut()?.rare.as_deref_mut()
     }
 
     fn known_family(&self) -> Option<&Family> {
-        self.rare.as_ref()?.family.as_deref()
+        self.around.as_ref()?.family.as_deref()
     }
 
     fn known_family_mut(&mut self) -> Option<&mut Family> {
-        self.rare.as_mut()?.family.as_deref_mut()
+        self.around.as_mut()?.family.as_deref_mut()
     }
 
     fn cancel(&self) -> Option<&Cancel> {
-        self.rare.as_ref()?.cancel.as_ref()
+        self.known_rare()?.cancel.as_ref()
     }
 
+    #[inline]
     fn set_exit(&mut self, exit: &Exit, now: impl FnOnce() -> Instant) {
         self.exit = Some(match exit {
             Exit::Stopped => ExitKind::Stopped,
             Exit::Closed => ExitKind::Closed,
-            Exit::Cancelled(cause) => {
-                self.rare().cancel.get_or_insert_with(|| Cancel { cause: cause.clone(), at: now() });
-                ExitKind::Cancelled
-            }
-            Exit::Failed(failure) => {
-                self.rare().failure = Some(failure.clone());
-                ExitKind::Failed
-            }
+            Exit::Cancelled(cause) => self.keep_cause(cause, now),
+            Exit::Failed(failure) => self.keep_failure(failure),
         });
+    }
+
+    #[cold]
+    fn keep_cause(&mut self, cause: &Cause, now: impl FnOnce() -> Instant) -> ExitKind {
+        self.rare().cancel.get_or_insert_with(|| Cancel { cause: cause.clone(), at: now() });
+        ExitKind::Cancelled
+    }
+
+    #[cold]
+    fn keep_failure(&mut self, failure: &FailureInfo) -> ExitKind {
+        self.rare().failure = Some(failure.clone());
+        ExitKind::Failed
     }
 
     fn exit(&self) -> Option<Exit> {
@@ -280,7 +305,7 @@ impl Life {
             ExitKind::Stopped => Exit::Stopped,
             ExitKind::Closed => Exit::Closed,
             ExitKind::Cancelled => Exit::Cancelled(self.cancel()?.cause.clone()),
-            ExitKind::Failed => Exit::Failed(self.rare.as_ref()?.failure.clone()?),
+            ExitKind::Failed => Exit::Failed(self.known_rare()?.failure.clone()?),
         })
     }
 }
@@ -288,7 +313,7 @@ impl Life {
 impl Node {
     #[inline]
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
-        let life = Life { phase: Phase::Open, exit: None, rare: None };
+        let life = Life { phase: Phase::Open, exit: None, around: None };
         Self { id, name, above, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
     }
 
@@ -367,9 +392,11 @@ impl Node {
         self.events().failure(&self.failure(0, reason));
     }
 
-    /// Before it has its place.
-    pub(crate) fn set_policy(&mut self, policy: RestartPolicy) {
+    /// Transient where nothing else is said.
+    #[inline]
+    pub(crate) fn with_policy(mut self, policy: RestartPolicy) -> Self {
         self.policy = policy;
+        self
     }
 
     pub(crate) fn policy(&self) -> RestartPolicy {
@@ -388,7 +415,7 @@ impl Node {
     /// The deadline of the token that the whole tree hangs below.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let top = self.upwards().last()?;
-        top.life.with(|life| life.rare.as_ref()?.above.as_ref()?.0.deadline())
+        top.life.with(|life| life.known_rare()?.above.as_ref()?.0.deadline())
     }
 
     /// Remembers the token this node hangs below, to leave it on exit.
@@ -447,14 +474,14 @@ impl Node {
 
     pub(crate) fn unwatch(&self, watcher: ActorId) {
         self.life.with(|life| {
-            if let Some(watchers) = life.rare.as_mut().and_then(|rare| rare.watchers.as_mut()) {
+            if let Some(watchers) = life.known_rare_mut().and_then(|rare| rare.watchers.as_mut()) {
                 watchers.remove(watcher);
             }
         });
     }
 
     pub(crate) fn watchers(&self) -> Vec<Arc<dyn Member>> {
-        self.life.with(|life| life.rare.as_ref()?.watchers.as_ref().map(|watchers| watchers.living())).unwrap_or_default()
+        self.life.with(|life| life.known_rare()?.watchers.as_ref().map(|watchers| watchers.living())).unwrap_or_default()
     }
 
     fn terminated(&self, exit: Exit) -> Terminated {
@@ -462,21 +489,27 @@ impl Node {
     }
 
     /// Ready with the exit once every `on_done` has run and the parent has let go.
+    #[inline]
     pub(crate) fn poll_exit(&self, key: &mut Key, waker: &Waker) -> Poll<Exit> {
-        let (polled, replaced) = self.life.with(|life| match (life.phase, life.exit()) {
-            (Phase::Gone, Some(exit)) => (Poll::Ready(exit), None),
-            _ => (Poll::Pending, life.rare().exit_waiters.register(key, waker)),
+        let found = self.life.with(|life| match life.phase {
+            Phase::Gone => Ok(life.exit()),
+            _ => Err(life.around().exit_waiters.register(key, waker)),
         });
-        if polled.is_ready() {
-            // Whoever waited was taken out before it was woken.
-            *key = None;
+        match found {
+            Ok(exit) => {
+                // Whoever waited was taken out before it was woken.
+                *key = None;
+                Poll::Ready(exit.expect("whoever is gone has its exit"))
+            }
+            Err(replaced) => {
+                drop(replaced);
+                Poll::Pending
+            }
         }
-        drop(replaced);
-        polled
     }
 
     pub(crate) fn forget_exit_waiter(&self, key: &mut Key) {
-        let waker = self.life.with(|life| life.rare.as_mut().and_then(|rare| rare.exit_waiters.remove(key)));
+        let waker = self.life.with(|life| life.around.as_mut().and_then(|around| around.exit_waiters.remove(key)));
         drop(waker);
     }
 }
