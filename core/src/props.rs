@@ -1,10 +1,10 @@
 //! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
 
-use crate::cell::{self, BoxRecipe, Cell};
+use crate::cell::{self, BoxRecipe};
 use crate::escalate::EscalationSink;
 use crate::lock::Lock;
 use crate::node::Node;
-use crate::{Actor, BoxError, BoxFuture, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, Signal, SupervisorStrategy};
+use crate::{Actor, BoxError, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, Signal, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 
 /// How to make an actor, again and again. Each incarnation gets a fresh state from the factory.
 pub struct Props<A: Actor> {
-    recipe: BoxRecipe<A>,
+    pub(crate) recipe: BoxRecipe<A>,
     mailbox: Mailbox,
     extra: Option<Arc<Extra<A::Msg>>>,
     policy: RestartPolicy,
@@ -208,12 +208,6 @@ impl<A: Actor> Props<A> {
 
     pub(crate) fn shared_extra(&self) -> Option<Arc<Extra<A::Msg>>> {
         self.extra.clone()
-    }
-
-    /// The task of the actor in `cell`, for a runtime to run.
-    #[inline]
-    pub(crate) fn into_task(self, cell: Arc<Cell<A::Msg>>) -> BoxFuture<'static, ()> {
-        cell::task(self.recipe, cell)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starting an actor: one road for systems, supervisors, scopes and actors.
 
-use crate::cell::Cell;
+use crate::cell::{self, Cell};
 use crate::lock::Lock;
 use crate::mailbox::Inbox;
 use crate::node::{Above, Member, Node, Refused};
@@ -92,7 +92,7 @@ pub(crate) fn actor<A: Actor>(
     let world = parent.node().world();
     match prepare(world, parent, name, &props) {
         Ok(cell) => {
-            world.runtime.spawn(props.into_task(Arc::clone(&cell)));
+            world.runtime.spawn(cell::task(props.recipe, Arc::clone(&cell)));
             Ok(ActorRef::new(cell))
         }
         Err(why) => Err(SpawnError { why, props: Box::new(Lock::new(props)) }),

@@ -34,7 +34,8 @@ impl<'a, M, F: Future> Guarded<'a, M, F> {
 impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
     type Output = End;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let mut this = self.project();
         let _inside = current::enter(this.member, cx.waker());
         let inbox = &this.cell.inbox;

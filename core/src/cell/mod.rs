@@ -1,7 +1,7 @@
 //! `Cell`: an actor in the tree, and THE loop that runs it.
 //!
-//! One task per actor, across all its restarts. The task owns the [`Body`]: state, factory, the batch of messages it is working
-//! through. Everybody else holds the [`Cell`]: the node in the tree and the inbox (see `door`). [`drain`] is one incarnation: control
+//! One task per actor, across all its restarts, in the box that was its `recipe`. The task owns the factory and the [`Body`]: state, the batch
+//! of messages it is working through. Everybody else holds the [`Cell`]: the node in the tree and the inbox (see `door`). [`drain`] is one incarnation: control
 //! first (one load of a word before every message), then a message, until something ends it; `ending` decides what stage comes next.
 //!
 //! ```text
@@ -11,6 +11,8 @@
 //!    │   (restarting hook)  (youngest first) (hook, then └─ leave ──► Bury ──► Gone
 //!    └─ stop, close, cancel, halt ──►┘         drop state)         (dead letters)
 //! ```
+//!
+//! A stop or the end of input, for good and with no children, goes all the way to the end of `Stopped` within `Run`.
 //!
 //! Invariants:
 //! 1. A message is in exactly one place: inbox, batch, or in hand. `in_hand` is true from the moment it left the batch until its

@@ -48,7 +48,8 @@ pub(super) struct State<M> {
     pub(super) parked: Parked,
     pub(super) closed: bool,
     pub(super) overflow: Overflow,
-    pub(super) one_by_one: bool,
+    /// How many lanes its messages wait in, to be taken one by one; 0 where they wait in the chunk.
+    pub(super) lanes: u8,
     /// The mark at 80 % is passed, and has been told of.
     pub(super) marked: bool,
     pub(super) cold: Option<Box<Cold<M>>>,
@@ -119,10 +120,10 @@ pub(super) struct Waiting<M> {
 
 impl<M> Cold<M> {
     #[cold]
-    fn with_lanes(lanes: usize) -> Box<Self> {
+    fn with_lanes(lanes: u8) -> Box<Self> {
         Box::new(Self {
             backlog: VecDeque::new(),
-            lanes: core::iter::repeat_with(VecDeque::new).take(lanes).collect(),
+            lanes: core::iter::repeat_with(VecDeque::new).take(usize::from(lanes)).collect(),
             waiting: BTreeMap::new(),
             next_key: 0,
             granted: BTreeSet::new(),
@@ -149,7 +150,11 @@ impl<M> Cold<M> {
 impl<M> State<M> {
     #[inline]
     pub(super) fn new(kind: Mailbox) -> Self {
-        let one_by_one = kind.prioritised || matches!(kind.overflow, Overflow::DropOldest | Overflow::Conflate);
+        let lanes = match kind.overflow {
+            _ if kind.prioritised => Priority::COUNT as u8,
+            Overflow::DropOldest | Overflow::Conflate => 1,
+            Overflow::Fail | Overflow::DropNewest => 0,
+        };
         let capacity = u32::try_from(kind.capacity).unwrap_or(u32::MAX);
         State {
             chunk: Vec::new(),
@@ -161,15 +166,15 @@ impl<M> State<M> {
             parked: Parked::Running,
             closed: false,
             overflow: kind.overflow,
-            one_by_one,
+            lanes,
             // Nobody is told where each message takes the place of the one before.
             marked: kind.overflow == Overflow::Conflate,
-            cold: if one_by_one { Some(Cold::with_lanes(if kind.prioritised { Priority::COUNT } else { 1 })) } else { None },
+            cold: None,
         }
     }
 
     pub(super) fn cold(&mut self) -> &mut Cold<M> {
-        self.cold.get_or_insert_with(|| Cold::with_lanes(0))
+        self.cold.get_or_insert_with(|| Cold::with_lanes(self.lanes))
     }
 
     /// Whether there is nothing to take, now or once it is made.
@@ -219,7 +224,7 @@ impl<M> State<M> {
     #[inline]
     pub(super) fn measure(&mut self, taken: &AtomicUsize) {
         let place = self.chunk.capacity().min(chunk::<M>()).saturating_sub(self.chunk.len()) as u32;
-        let simple = place > 0 && !self.one_by_one && !self.closed && self.nobody_waits();
+        let simple = place > 0 && self.lanes == 0 && !self.closed && self.nobody_waits();
         self.quick = if simple { place.min(self.unmarked_room(taken)) } else { 0 };
     }
 
@@ -245,7 +250,7 @@ impl<M> State<M> {
     }
 
     pub(super) fn has_priorities(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.lanes.len() > 1)
+        self.lanes > 1
     }
 
     pub(super) fn unpark_if_idle(&mut self) -> Option<Waker> {
@@ -259,7 +264,7 @@ impl<M> State<M> {
 
     /// Puts in a message that has been counted.
     pub(super) fn put_accepted(&mut self, message: M, priority: Priority) {
-        if self.one_by_one {
+        if self.lanes > 0 {
             let lanes = &mut self.cold().lanes;
             let lane = usize::from(priority.get()).min(lanes.len() - 1);
             lanes[lane].push_back(message);
@@ -282,6 +287,7 @@ impl<M> State<M> {
     }
 
     /// Keeps the waker of a receiver that parks; the one it replaces is dropped outside the lock.
+    #[inline]
     pub(super) fn remember(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.waker {
             Some(known) if known.will_wake(waker) => None,

@@ -116,56 +116,69 @@ impl Listeners {
 /// have no task of their own and waited only for this one end with it.
 #[inline]
 pub(crate) fn leave(member: &Arc<dyn Member>, exit: &Exit) {
-    let mut next = leave_one(member, exit);
-    while let Some((member, exit)) = next {
-        next = leave_one(&member, &exit);
+    if leave_one(member, exit) {
+        leave_above(member);
     }
 }
 
-fn leave_one(member: &Arc<dyn Member>, exit: &Exit) -> Option<(Arc<dyn Member>, Exit)> {
+/// The parent of `child` has lost the last it waited for, and it may end with it, and so on: a loop, because a branch may be deep.
+#[cold]
+fn leave_above(child: &Arc<dyn Member>) {
+    let mut next = child.node().parent().cloned();
+    while let Some(member) = next {
+        let ended = member.childless().is_some_and(|exit| leave_one(&member, &exit));
+        next = if ended { member.node().parent().cloned() } else { None };
+    }
+}
+
+/// True if this was the last that its parent waited for.
+fn leave_one(member: &Arc<dyn Member>, exit: &Exit) -> bool {
     let node = member.node();
     let mut counts = member.counts();
-    let listeners = node.take_leave(exit, &mut counts)?;
-    let watchers = listeners.map(|listeners| listeners.tell(node, exit)).unwrap_or_default();
+    let Some(listeners) = node.take_leave(exit, &mut counts) else { return false };
+    let watchers = listeners.map(|listeners| listeners.tell(node, exit));
     let parent = node.parent();
     // A parent that is ending an incarnation ends its children itself; the next incarnation has nothing to do with them.
     let listening = parent.filter(|parent| parent.hears() && parent.node().takes_children());
     node.tell_of_life(|| Event::Ended { path: node.path(), exit: exit.clone() });
-    let parent_exit = match parent {
-        Some(parent) => let_go(parent, node, counts).map(|exit| (Arc::clone(parent), exit)),
-        None => {
-            end_events(node);
-            None
-        }
+    let last = match parent {
+        Some(parent) => let_go(parent, node, &counts),
+        None => end_events(node),
     };
     // Whoever hears of the end may want the name for another: it is free by now.
-    for watcher in listening.into_iter().chain(&watchers) {
-        watcher.hear(Signal::Terminated(node.terminated(exit.clone())));
+    if listening.is_some() || watchers.is_some() {
+        tell_of_end(node, exit, listening.into_iter().chain(watchers.iter().flatten()));
     }
     let waiters = node.life.with(|life| {
         life.phase = Phase::Gone;
         life.around.as_mut().and_then(|around| around.exit_waiters.take())
     });
     wake_all(waiters);
-    parent_exit
+    last
+}
+
+#[cold]
+fn tell_of_end<'a>(node: &Node, exit: &Exit, to: impl Iterator<Item = &'a Arc<dyn Member>>) {
+    to.for_each(|watcher| watcher.hear(Signal::Terminated(node.terminated(exit.clone()))));
 }
 
 /// With the root of a system its events end. A scope that hangs below a token of the system ends for itself alone.
 #[cold]
-fn end_events(top: &Node) {
+fn end_events(top: &Node) -> bool {
     if top.name.is_root() {
         top.events().end();
     }
+    false
 }
 
-/// Takes `child` out of `parent`'s table; the exit of `parent` if that was all it waited for and it has no task to notice.
-fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit> {
+/// Takes `child` out of `parent`'s table. True if it was the last one, and `parent` waited for that.
+fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: &Counts) -> bool {
     let (released, in_turn, regrouping, waiters, childless, orphaned) = parent.node().life.with(|life| {
         let closing = life.phase == Phase::Closing || life.cancel().is_some();
         let family = life.family();
         let orphaned = family.reported;
         if !orphaned {
-            family.ended += counts;
+            family.ended += *counts;
         }
         let released = family.let_go(child);
         let in_turn = family.was_awaited(child.id);
@@ -176,7 +189,7 @@ fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit
     });
     drop(released);
     if orphaned {
-        parent.node().add_ended(counts);
+        parent.node().add_ended(*counts);
     }
     wake_all(waiters);
     if in_turn {
@@ -185,5 +198,5 @@ fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: Counts) -> Option<Exit
     if regrouping {
         guardian::advance(parent);
     }
-    if childless { parent.childless() } else { None }
+    childless
 }
