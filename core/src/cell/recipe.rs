@@ -88,3 +88,42 @@ where
         }
     }
 }
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{BoxError, CancelToken, Cause, Exit, Instant, Props, Runtime, Scope};
+
+    /// A runtime that has shut down.
+    struct Down;
+
+    impl Runtime for Down {
+        fn spawn(&self, task: BoxFuture<'static, ()>) {
+            drop(task);
+        }
+
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+
+        fn sleep_until(&self, _at: Instant) -> BoxFuture<'static, ()> {
+            Box::pin(core::future::pending())
+        }
+
+        fn random(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn t4_an_actor_whose_task_is_never_polled_leaves_the_tree() {
+        let scope = Scope::under(&CancelToken::root(Arc::new(Down)));
+        let made = Arc::new(());
+        let held = Arc::clone(&made);
+        let state = move || drop(Arc::clone(&held));
+        let actor = scope.actor("a", Props::from_fn(state, |(), ()| Ok::<(), BoxError>(()))).unwrap();
+        assert_eq!(actor.exit(), Some(Exit::Cancelled(Cause::Dropped)));
+        assert!(scope.try_wait_all().is_ok(), "it is out of its parent's table");
+        assert_eq!(Arc::strong_count(&made), 1, "its recipe is gone");
+    }
+}
