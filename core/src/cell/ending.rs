@@ -13,20 +13,12 @@ use crate::current;
 use crate::events::DeadLetterReason;
 use crate::guardian::{self, Fallen, Guardian, Verdict};
 use crate::mailbox::control;
-use crate::node::{self, Member, Node, WindDown};
-use crate::props::Extra;
-use crate::{Actor, AskError, BoxError, BoxFuture, Cause, EndedUnasked, Exit, FailureInfo, Reason, RestartPolicy, catch};
+use crate::node::{self, Member, WindDown};
+use crate::{Actor, AskError, Cause, EndedUnasked, Exit, FailureInfo, Reason, RestartPolicy, catch};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
-use core::future::Future;
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::Waker;
 use core::time::Duration;
-use pin_project_lite::pin_project;
-
-/// Dead letters recorded in one go before others may run.
-const BURIALS_PER_POLL_MAX: u32 = 256;
 
 impl<A: Actor> Body<A> {
     /// Settles the stage that has ended, and says which comes next.
@@ -297,57 +289,6 @@ impl<A: Actor> Body<A> {
         node::leave(member, &exit);
     }
 
-    /// The `restarting` hook, on the state that failed, within the grace period.
-    pub(super) fn restarting<'a>(
-        &'a mut self,
-        cell: &'a Cell<A::Msg>,
-    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
-        let actor = self.actor.as_mut().expect("only a state that was made is told of its restart");
-        let failure = self.rare.as_ref().and_then(|rare| rare.failure.as_ref()).expect("only a failure leads here");
-        WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
-    }
-
-    /// The `stopped` hook, within the grace period.
-    pub(super) fn stopped<'a>(
-        &'a mut self,
-        cell: &'a Cell<A::Msg>,
-    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
-        self.cx.begin_ending();
-        let exit = match (self.leaving, &self.rare) {
-            (Some(Leaving::Close), _) => &Exit::Closed,
-            (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
-                rare.exit.as_ref().unwrap_or(&Exit::Stopped)
-            }
-            _ => &Exit::Stopped,
-        };
-        let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
-        WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
-    }
-
-    /// Makes dead letters of what is left, some at a time. A reply in them is answered with the outcome, once all are buried.
-    pub(super) fn bury_some(&mut self, cell: &Cell<A::Msg>, waker: &Waker) -> Poll<()> {
-        let reason = match self.leaving {
-            Some(Leaving::Cancel) => DeadLetterReason::Cancelled,
-            Some(Leaving::Fail) => DeadLetterReason::Failed,
-            _ => DeadLetterReason::Stopped,
-        };
-        for _ in 0..BURIALS_PER_POLL_MAX {
-            if self.batch.is_empty() {
-                match cell.inbox.poll_left_over(waker) {
-                    Poll::Ready(Some(left)) => self.batch = left,
-                    Poll::Ready(None) => return Poll::Ready(()),
-                    Poll::Pending => return cell.rest(Poll::Pending),
-                }
-            }
-            if let Some(message) = self.batch.pop() {
-                cell.inbox.count_removed();
-                cell.bury(message, reason);
-            }
-        }
-        waker.wake_by_ref();
-        cell.rest(Poll::Pending)
-    }
-
     /// Makes the record of a failure and tells it. There is one for every failure, whatever becomes of it.
     #[cold]
     fn record(&self, cell: &Cell<A::Msg>, reason: Reason) -> FailureInfo {
@@ -368,93 +309,8 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Accounts for the message whose handler did not finish: once more if it may be retried, else failed or a dead letter.
-    fn settle_in_hand(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
-        if cell.inbox.word() & control::STASH != 0 {
-            self.settle_stash(cell);
-        }
-        if !core::mem::take(&mut self.in_hand) {
-            return;
-        }
-        let (retries_max, bury) = cell.extra.as_ref().map_or((0, false), |extra| (extra.retries_max, extra.bury_failed));
-        let kept = self.rare.as_mut().and_then(|rare| rare.kept.take());
-        match kept {
-            Some(message) if may_retry && self.rare().attempts < retries_max => {
-                cell.inbox.begin_again();
-                self.batch.push(message);
-                let rare = self.rare();
-                rare.attempts += 1;
-                rare.retrying = true;
-            }
-            Some(message) if bury => {
-                cell.inbox.count_dead_lettered();
-                cell.bury(message, DeadLetterReason::HandlerFailed);
-            }
-            kept => {
-                cell.inbox.count_failed();
-                kept.into_iter().for_each(|message| cell.discard(message));
-            }
-        }
-    }
-
     pub(super) fn rare(&mut self) -> &mut Rare<A::Msg> {
         self.rare.get_or_insert_default()
-    }
-}
-
-impl<M: Send + 'static> Cell<M> {
-    /// Answers the asks whose replies were dropped in what has just ended.
-    #[inline]
-    fn answer_lost(&self, why: impl FnOnce() -> AskError) {
-        if self.inbox.word() & control::UNANSWERED != 0 {
-            self.answer_all(&why());
-        }
-    }
-
-    #[cold]
-    fn answer_all(&self, why: &AskError) {
-        self.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
-    }
-}
-
-impl<M: Send + 'static> Extra<M> {
-    /// Keeps what records and retries need of a message about to be handled.
-    pub(super) fn note(&self, cell: &Cell<M>, rare: &mut Option<Box<Rare<M>>>, message: &M) {
-        if self.describe.is_none() && self.copy.is_none() {
-            return;
-        }
-        let rare = rare.get_or_insert_default();
-        if !core::mem::take(&mut rare.retrying) {
-            rare.attempts = 0;
-        }
-        rare.description = self.describe.is_some().then(|| cell.describe(message));
-        // The copy of the message before goes first: should this one not be copied, there is none to retry.
-        rare.kept.take().into_iter().for_each(|before| cell.discard(before));
-        rare.kept = self.copy.map(|copy| copy(message));
-    }
-}
-
-pin_project! {
-    /// A hook that is cut off after the grace period. The timer is set only if the hook has to wait.
-    pub(super) struct WithinGrace<'a, F> {
-        #[pin]
-        hook: F,
-        node: &'a Node,
-        sleep: Option<BoxFuture<'static, ()>>,
-    }
-}
-
-impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrace<'_, F> {
-    type Output = End;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
-        let this = self.project();
-        if let Poll::Ready(ended) = this.hook.poll(cx) {
-            return Poll::Ready(ended.map_or_else(End::failed, |()| End::Done));
-        }
-        let world = this.node.world();
-        let sleep = this.sleep.get_or_insert_with(|| world.runtime.sleep_until(world.runtime.now() + world.grace));
-        sleep.as_mut().poll(cx).map(|()| End::failed(GraceExceeded(world.grace)))
     }
 }
 
@@ -484,15 +340,3 @@ impl<A: Actor> Drop for Body<A> {
         node::leave(&member, &Exit::Cancelled(Cause::Dropped));
     }
 }
-
-/// A hook did not return within the grace period.
-#[derive(Debug)]
-struct GraceExceeded(Duration);
-
-impl fmt::Display for GraceExceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a hook took longer than the grace period of {:?} and was cut off", self.0)
-    }
-}
-
-impl core::error::Error for GraceExceeded {}

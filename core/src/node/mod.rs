@@ -18,134 +18,34 @@
 
 mod departure;
 mod family;
+mod life;
+mod member;
 mod watchers;
 
 pub(crate) use departure::{cancel, leave, token};
 pub(crate) use family::{Childless, Refused};
+pub(crate) use member::{Member, WindDown};
 
-use crate::ask::{Edge, Unanswered};
 use crate::events::{Event, EventKinds};
-use crate::guardian::{Guardian, Risen, Verdict};
+use crate::guardian::Guardian;
 use crate::hub::{self, Events};
 use crate::lock::Lock;
 use crate::sync::AtomicU32;
-use crate::wakers::{Key, Wakers};
+use crate::wakers::Key;
 use crate::world::World;
 use crate::{
-    ActorId, ActorPath, CancelToken, Cause, Counts, Exit, FailureInfo, Instant, Name, Reason, RestartPolicy, Runtime, Signal,
+    ActorId, ActorPath, CancelToken, Cause, Exit, FailureInfo, Instant, Name, Reason, RestartPolicy, Runtime, Signal,
     Terminated, catch,
 };
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::task::{Poll, Waker};
 use core::time::Duration;
-use family::Family;
-use watchers::Watchers;
+use life::{Cancel, Life, Phase, Rare};
 
 /// The path of a node with at most this many steps is put together with a single allocation.
 const NEAR_MAX: usize = 8;
-
-/// Something that stands in the tree.
-pub(crate) trait Member: Any + Send + Sync {
-    fn node(&self) -> &Node;
-
-    fn node_mut(&mut self) -> &mut Node;
-
-    /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
-    fn wind_down(self: Arc<Self>, how: WindDown);
-
-    /// A cause has been recorded on the node; end at the next await.
-    fn cut_off(self: Arc<Self>);
-
-    /// The last child is gone while the node refuses new ones. A member with no task of its own answers with its exit.
-    fn childless(&self) -> Option<Exit>;
-
-    /// A failure that a child's supervision did not settle, as this member sees it.
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Risen {
-        Risen::default()
-    }
-
-    /// What was decided about this member after a failure below became its own.
-    fn obey(self: Arc<Self>, _verdict: Verdict, _failure: FailureInfo) {}
-
-    /// Somebody who is not its supervisor wants it to end. A permanent child starts again after that.
-    fn asked_to_end(self: Arc<Self>, how: WindDown) {
-        self.wind_down(how);
-    }
-
-    /// End the incarnation, say so to the guardian above, and wait for `start_again`. What cannot start again ends for good.
-    fn halt(self: Arc<Self>) {
-        self.wind_down(WindDown::Stop);
-    }
-
-    /// Begin the next incarnation, and say so to the guardian above.
-    fn start_again(self: Arc<Self>) {}
-
-    /// Whether its children start again when it does.
-    fn revives(&self) -> bool {
-        false
-    }
-
-    /// Start afresh because somebody asked for it. False if this cannot.
-    fn restart(self: Arc<Self>) -> bool {
-        false
-    }
-
-    /// Whether this member listens to signals.
-    fn hears(&self) -> bool {
-        false
-    }
-
-    /// Something happened around this member: a child failed, something it watches ended. Only actors listen.
-    fn hear(&self, _signal: Signal) {}
-
-    /// What became of the messages of this member; zero for what has none.
-    fn counts(&self) -> Counts {
-        Counts::default()
-    }
-
-    /// Whether it is inside a poll at this moment.
-    fn in_poll(&self) -> bool {
-        false
-    }
-
-    /// A reply was dropped unanswered inside a poll of this member: hold it until the outcome is known, if there will be one.
-    fn hold_unanswered(&self, unanswered: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
-        Err(unanswered)
-    }
-
-    /// The asks this member awaits in its own task.
-    fn asking(&self) -> Vec<Edge> {
-        Vec::new()
-    }
-
-    /// Whom this member waits for before it can answer anybody: children that end, a group that goes down.
-    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
-        Vec::new()
-    }
-
-    fn begin_asking(&self, _edge: Edge) {}
-
-    fn end_asking(&self, _slot: &Arc<dyn Unanswered>) {}
-}
-
-/// The two orderly ways to end; the third way, cancel, is [`cancel`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WindDown {
-    Stop,
-    Close,
-}
-
-impl WindDown {
-    pub(crate) fn exit(self) -> Exit {
-        match self {
-            Self::Stop => Exit::Stopped,
-            Self::Close => Exit::Closed,
-        }
-    }
-}
 
 pub(crate) struct Node {
     pub(crate) id: ActorId,
@@ -160,53 +60,6 @@ pub(crate) struct Node {
 pub(crate) enum Above {
     Nothing(Arc<World>),
     Parent(Arc<dyn Member>),
-}
-
-/// One of these is kept for every idle actor, so an exit takes a byte here and its details lie where they were recorded.
-struct Life {
-    phase: Phase,
-    exit: Option<ExitKind>,
-    around: Option<Box<Around>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Open,
-    Closing,
-    Exited,
-    Gone,
-}
-
-#[derive(Clone, Copy)]
-enum ExitKind {
-    Stopped,
-    Closed,
-    Cancelled,
-    Failed,
-}
-
-/// What a node has that somebody waits for, or that has children. Small, since awaiting an exit is common.
-#[derive(Default)]
-struct Around {
-    exit_waiters: Wakers,
-    family: Option<Box<Family>>,
-    rare: Option<Box<Rare>>,
-}
-
-/// What only nodes need that were cancelled or failed, or that have others around them.
-#[derive(Default)]
-struct Rare {
-    cancel: Option<Cancel>,
-    failure: Option<FailureInfo>,
-    on_done: Vec<OnDone>,
-    watchers: Option<Box<Watchers>>,
-    token: Option<CancelToken>,
-    above: Option<(CancelToken, usize)>,
-}
-
-struct Cancel {
-    cause: Cause,
-    at: Instant,
 }
 
 pub(crate) type OnDone = Box<dyn FnOnce(&Exit) + Send>;
@@ -233,80 +86,6 @@ impl Drop for Node {
             let world = world.get_or_insert_with(|| Arc::clone(parent.node().world()));
             self.above = core::mem::replace(&mut parent.node_mut().above, Above::Nothing(Arc::clone(world)));
         }
-    }
-}
-
-/// Once in the life of a node at most, so it is kept out of the way.
-#[cold]
-#[inline(never)]
-fn boxed<T: Default>() -> Box<T> {
-    Box::default()
-}
-
-impl Life {
-    #[inline]
-    fn around(&mut self) -> &mut Around {
-        self.around.get_or_insert_with(boxed)
-    }
-
-    #[inline]
-    fn family(&mut self) -> &mut Family {
-        self.around().family.get_or_insert_with(boxed)
-    }
-
-    fn rare(&mut self) -> &mut Rare {
-        self.around().rare.get_or_insert_with(boxed)
-    }
-
-    fn known_rare(&self) -> Option<&Rare> {
-        self.around.as_ref()?.rare.as_deref()
-    }
-
-    fn known_rare_mut(&mut self) -> Option<&mut Rare> {
-        self.around.as_mut()?.rare.as_deref_mut()
-    }
-
-    fn known_family(&self) -> Option<&Family> {
-        self.around.as_ref()?.family.as_deref()
-    }
-
-    fn known_family_mut(&mut self) -> Option<&mut Family> {
-        self.around.as_mut()?.family.as_deref_mut()
-    }
-
-    fn cancel(&self) -> Option<&Cancel> {
-        self.known_rare()?.cancel.as_ref()
-    }
-
-    #[inline]
-    fn set_exit(&mut self, exit: &Exit, now: impl FnOnce() -> Instant) {
-        self.exit = Some(match exit {
-            Exit::Stopped => ExitKind::Stopped,
-            Exit::Closed => ExitKind::Closed,
-            Exit::Cancelled(cause) => self.keep_cause(cause, now),
-            Exit::Failed(failure) => self.keep_failure(failure),
-        });
-    }
-
-    #[cold]
-    fn keep_cause(&mut self, cause: &Cause, now: impl FnOnce() -> Instant) -> ExitKind {
-        self.rare().cancel.get_or_insert_with(|| Cancel { cause: cause.clone(), at: now() });
-        ExitKind::Cancelled
-    }
-
-    #[cold]
-    fn keep_failure(&mut self, failure: &FailureInfo) -> ExitKind {
-        self.rare().failure = Some(failure.clone());
-        ExitKind::Failed
-    }
-
-    fn exit(&self) -> Option<Exit> {
-        Some(match self.exit? {
-            ExitKind::Stopped => Exit::Stopped,
-            ExitKind::Closed => Exit::Closed,
-            ExitKind::Cancelled => Exit::Cancelled(self.cancel()?.cause.clone()),
-            ExitKind::Failed => Exit::Failed(self.known_rare()?.failure.clone()?),
-        })
     }
 }
 

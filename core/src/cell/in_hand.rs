@@ -1,0 +1,101 @@
+//! What becomes of messages that were not handled to their end: the one in hand when its handler failed, those that are left when the actor is
+//! gone, and the asks that waited for an answer.
+
+use super::Cell;
+use super::body::{Body, Leaving, Rare};
+use crate::events::DeadLetterReason;
+use crate::mailbox::control;
+use crate::props::Extra;
+use crate::{Actor, AskError};
+use alloc::boxed::Box;
+use core::task::{Poll, Waker};
+
+/// Dead letters recorded in one go before others may run.
+const BURIALS_PER_POLL_MAX: u32 = 256;
+
+impl<A: Actor> Body<A> {
+    /// Accounts for the message whose handler did not finish: once more if it may be retried, else failed or a dead letter.
+    pub(super) fn settle_in_hand(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
+        if cell.inbox.word() & control::STASH != 0 {
+            self.settle_stash(cell);
+        }
+        if !core::mem::take(&mut self.in_hand) {
+            return;
+        }
+        let (retries_max, bury) = cell.extra.as_ref().map_or((0, false), |extra| (extra.retries_max, extra.bury_failed));
+        let kept = self.rare.as_mut().and_then(|rare| rare.kept.take());
+        match kept {
+            Some(message) if may_retry && self.rare().attempts < retries_max => {
+                cell.inbox.begin_again();
+                self.batch.push(message);
+                let rare = self.rare();
+                rare.attempts += 1;
+                rare.retrying = true;
+            }
+            Some(message) if bury => {
+                cell.inbox.count_dead_lettered();
+                cell.bury(message, DeadLetterReason::HandlerFailed);
+            }
+            kept => {
+                cell.inbox.count_failed();
+                kept.into_iter().for_each(|message| cell.discard(message));
+            }
+        }
+    }
+
+    /// Makes dead letters of what is left, some at a time. A reply in them is answered with the outcome, once all are buried.
+    pub(super) fn bury_some(&mut self, cell: &Cell<A::Msg>, waker: &Waker) -> Poll<()> {
+        let reason = match self.leaving {
+            Some(Leaving::Cancel) => DeadLetterReason::Cancelled,
+            Some(Leaving::Fail) => DeadLetterReason::Failed,
+            _ => DeadLetterReason::Stopped,
+        };
+        for _ in 0..BURIALS_PER_POLL_MAX {
+            if self.batch.is_empty() {
+                match cell.inbox.poll_left_over(waker) {
+                    Poll::Ready(Some(left)) => self.batch = left,
+                    Poll::Ready(None) => return Poll::Ready(()),
+                    Poll::Pending => return cell.rest(Poll::Pending),
+                }
+            }
+            if let Some(message) = self.batch.pop() {
+                cell.inbox.count_removed();
+                cell.bury(message, reason);
+            }
+        }
+        waker.wake_by_ref();
+        cell.rest(Poll::Pending)
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    /// Answers the asks whose replies were dropped in what has just ended.
+    #[inline]
+    pub(super) fn answer_lost(&self, why: impl FnOnce() -> AskError) {
+        if self.inbox.word() & control::UNANSWERED != 0 {
+            self.answer_all(&why());
+        }
+    }
+
+    #[cold]
+    fn answer_all(&self, why: &AskError) {
+        self.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
+    }
+}
+
+impl<M: Send + 'static> Extra<M> {
+    /// Keeps what records and retries need of a message about to be handled.
+    pub(super) fn note(&self, cell: &Cell<M>, rare: &mut Option<Box<Rare<M>>>, message: &M) {
+        if self.describe.is_none() && self.copy.is_none() {
+            return;
+        }
+        let rare = rare.get_or_insert_default();
+        if !core::mem::take(&mut rare.retrying) {
+            rare.attempts = 0;
+        }
+        rare.description = self.describe.is_some().then(|| cell.describe(message));
+        // The copy of the message before goes first: should this one not be copied, there is none to retry.
+        rare.kept.take().into_iter().for_each(|before| cell.discard(before));
+        rare.kept = self.copy.map(|copy| copy(message));
+    }
+}

@@ -1,0 +1,109 @@
+//! `Member`: whatever stands in the tree, and what the tree asks of it.
+
+use super::Node;
+use crate::ask::{Edge, Unanswered};
+use crate::guardian::{Risen, Verdict};
+use crate::{Counts, Exit, FailureInfo, Signal};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+
+/// Something that stands in the tree.
+pub(crate) trait Member: Any + Send + Sync {
+    fn node(&self) -> &Node;
+
+    fn node_mut(&mut self) -> &mut Node;
+
+    /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
+    fn wind_down(self: Arc<Self>, how: WindDown);
+
+    /// A cause has been recorded on the node; end at the next await.
+    fn cut_off(self: Arc<Self>);
+
+    /// The last child is gone while the node refuses new ones. A member with no task of its own answers with its exit.
+    fn childless(&self) -> Option<Exit>;
+
+    /// A failure that a child's supervision did not settle, as this member sees it.
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Risen {
+        Risen::default()
+    }
+
+    /// What was decided about this member after a failure below became its own.
+    fn obey(self: Arc<Self>, _verdict: Verdict, _failure: FailureInfo) {}
+
+    /// Somebody who is not its supervisor wants it to end. A permanent child starts again after that.
+    fn asked_to_end(self: Arc<Self>, how: WindDown) {
+        self.wind_down(how);
+    }
+
+    /// End the incarnation, say so to the guardian above, and wait for `start_again`. What cannot start again ends for good.
+    fn halt(self: Arc<Self>) {
+        self.wind_down(WindDown::Stop);
+    }
+
+    /// Begin the next incarnation, and say so to the guardian above.
+    fn start_again(self: Arc<Self>) {}
+
+    /// Whether its children start again when it does.
+    fn revives(&self) -> bool {
+        false
+    }
+
+    /// Start afresh because somebody asked for it. False if this cannot.
+    fn restart(self: Arc<Self>) -> bool {
+        false
+    }
+
+    /// Whether this member listens to signals.
+    fn hears(&self) -> bool {
+        false
+    }
+
+    /// Something happened around this member: a child failed, something it watches ended. Only actors listen.
+    fn hear(&self, _signal: Signal) {}
+
+    /// What became of the messages of this member; zero for what has none.
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+
+    /// Whether it is inside a poll at this moment.
+    fn in_poll(&self) -> bool {
+        false
+    }
+
+    /// A reply was dropped unanswered inside a poll of this member: hold it until the outcome is known, if there will be one.
+    fn hold_unanswered(&self, unanswered: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
+        Err(unanswered)
+    }
+
+    /// The asks this member awaits in its own task.
+    fn asking(&self) -> Vec<Edge> {
+        Vec::new()
+    }
+
+    /// Whom this member waits for before it can answer anybody: children that end, a group that goes down.
+    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
+        Vec::new()
+    }
+
+    fn begin_asking(&self, _edge: Edge) {}
+
+    fn end_asking(&self, _slot: &Arc<dyn Unanswered>) {}
+}
+
+/// The two orderly ways to end; the third way, cancel, is [`cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindDown {
+    Stop,
+    Close,
+}
+
+impl WindDown {
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::Stop => Exit::Stopped,
+            Self::Close => Exit::Closed,
+        }
+    }
+}
