@@ -1,4 +1,4 @@
-//! `cargo xtask WORD`: what this project checks, explores and measures. Plain std, so that a machine needs nothing but Rust.
+//! `cargo xtask WORD`: what this project checks, explores and measures. Plain std: it builds with nothing but Rust, and what tests need besides, it installs.
 //!
 //! The modules in reading order: `suite` (the steps of `cargo xtask test`), `dependencies` and `promises` (the two checks that are not a
 //! command), `demo` (which is killed). The library beside it has `step` (how a step is run and told of) and `postgres` (a server for tests).
