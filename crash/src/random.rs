@@ -17,6 +17,9 @@ const PROCESSES: usize = 4;
 const SLOTS: usize = 3;
 /// How often each class of places must have been died at.
 const EACH_CLASS: u64 = 5;
+/// How many processes must have been stopped past their leases, and how often, with a server, one must have been cut off.
+const STOPS_MIN: u64 = 3;
+const CUT_OFF_MIN: u64 = 4;
 /// How long a process that will die at some place is left alone.
 const ARMED_FOR: Duration = Duration::from_millis(1500);
 /// How long the runs that are left may take in the end.
@@ -84,7 +87,7 @@ pub fn run(site: &Site, by: By, server: Option<&mut Server>, open: u64, time: Du
     }
     let begun = Instant::now();
     let mut servers_left = if field.server.is_some() { 2 } else { 0 };
-    while field.kills.open < open || !field.rare().is_empty() {
+    while field.kills.open < open || !field.rare().is_empty() || field.lacks_trouble() {
         if begun.elapsed() > time {
             return Err(format!("after {time:?} there were {:?}, and too few deaths at {:?}", field.kills, field.rare()));
         }
@@ -106,6 +109,12 @@ impl Field<'_> {
         if let Some(queue) = &mut self.queue {
             queue.tend(self.site, is_open);
         }
+    }
+
+    /// Whether there was too little of what is worse than a death.
+    fn lacks_trouble(&self) -> bool {
+        let is_cut_off = |server: &&mut Server| self.kills.cut_off >= CUT_OFF_MIN && server.answers_lost() > 0;
+        self.kills.stops < STOPS_MIN || !self.server.as_ref().is_none_or(is_cut_off)
     }
 
     /// The classes that too few have died at.
