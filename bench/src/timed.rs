@@ -95,6 +95,7 @@ pub const WORKLOADS: &[Timed] = &[
     },
     Timed { name: "graph.fanout8", ops: 2_000, run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::FanOut8, ops) },
     Timed { name: "graph.compile1000", ops: 20, run: |peer, ops| Some(peer.compile?(1_000, ops)) },
+    Timed { name: "graph.compile10k", ops: 4, run: |peer, ops| Some(peer.compile?(10_000, ops)) },
     Timed { name: "store.commit_one", ops: 200, run: |peer, ops| Some(peer.commit?(1, ops)) },
     Timed { name: "store.commit_64", ops: 640, run: |peer, ops| Some(peer.commit?(64, ops)) },
     Timed { name: "graph.checkpoint_one", ops: 200, run: |peer, ops| Some(peer.steps?(1, ops)) },

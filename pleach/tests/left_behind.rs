@@ -96,30 +96,31 @@ fn a7_a_cancelled_actor_ends_cancelled_even_if_its_handler_panics_in_its_drop() 
 
 #[test]
 fn s6_a_child_that_fails_while_its_parent_restarts_is_not_the_next_incarnations() {
-    let sim = Sim::new(1);
-    let system = sim.system("s");
-    let log = Log::new();
-    let parent = system.spawn("parent", Doer::props(&log)).unwrap();
-    let (children, gate) = (Log::new(), Gate::new());
-    let (born, held) = (children.clone(), gate.clone());
-    parent.tell(Job::act(move |cx| born.push(cx.spawn("child", Doer::props(&Log::new())).unwrap()))).unwrap();
-    sim.settle();
-    let child = children.take().pop().unwrap();
-    // Its restarts are used up: the next failure goes up.
-    (0..3).for_each(|_| child.tell(Job::Fail("again")).unwrap());
-    let last = move |_| async move {
-        held.pass().await;
-        Err("last".into())
-    };
-    child.tell(Job::work(last)).unwrap();
-    sim.settle();
-    parent.try_send_system(SystemMessage::Restart).unwrap();
-    sim.settle();
-    gate.open();
-    sim.settle();
-    let starts = log.take().into_iter().filter(|entry| entry.starts_with("started")).collect::<Vec<_>>();
-    assert_eq!(starts, ["started 0", "started 1"]);
-    assert_eq!(parent.exit(), None);
+    explore(0..200, |sim| {
+        let system = sim.system("s");
+        let log = Log::new();
+        let parent = system.spawn("parent", Doer::props(&log)).unwrap();
+        let (children, gate) = (Log::new(), Gate::new());
+        let (born, held) = (children.clone(), gate.clone());
+        parent.tell(Job::act(move |cx| born.push(cx.spawn("child", Doer::props(&Log::new())).unwrap()))).unwrap();
+        sim.settle();
+        let child = children.take().pop().unwrap();
+        // Its restarts are used up: the next failure goes up.
+        (0..3).for_each(|_| child.tell(Job::Fail("again")).unwrap());
+        let last = move |_| async move {
+            held.pass().await;
+            Err("last".into())
+        };
+        child.tell(Job::work(last)).unwrap();
+        sim.settle();
+        parent.try_send_system(SystemMessage::Restart).unwrap();
+        sim.settle();
+        gate.open();
+        sim.settle();
+        let starts = log.take().into_iter().filter(|entry| entry.starts_with("started")).collect::<Vec<_>>();
+        assert_eq!(starts, ["started 0", "started 1"]);
+        assert_eq!(parent.exit(), None);
+    });
 }
 
 /// Looks at the supervisor when it is dropped.
