@@ -169,12 +169,14 @@ fn f4_random_graphs_run_as_a_small_interpreter_says() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
         let hooks = Hooks::around_nodes(move |visit, _: &Trail| noted.lock().unwrap().push(visit.node.to_string()), |_, _| {});
-        let run = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit).hooks(hooks).into_future();
-        let outcome = sim.run(run);
-        let started = seen.lock().unwrap().len() as u64;
+        let run = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit);
+        // A run that nobody watches takes a quicker way, and must come to the same end.
+        let is_watched = round % 3 != 0;
+        let outcome = sim.run(if is_watched { run.hooks(hooks).into_future() } else { run.into_future() });
+        let started = if is_watched { seen.lock().unwrap().len() as u64 } else { visits };
         let has_branches = model.nodes.iter().any(|next| !matches!(next, Next::To(_) | Next::Choice(_)));
         forked += u32::from(has_branches && expected.is_ok());
-        assert!(started <= model.limit, "{model:?}");
+        assert!(!is_watched || started <= model.limit, "{model:?}");
         match (outcome, expected) {
             (Ok(trail), Ok(expected)) => {
                 assert_eq!((trail, started), (expected, visits), "{model:?}");

@@ -27,6 +27,7 @@ enum How {
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Go(How),
+    GoWith(How),
     TryGo(How),
     /// Opens the gate of the n-th task in flight.
     Finish(usize),
@@ -201,10 +202,14 @@ impl<'a> Program<'a> {
         self.calls += 1;
         let call = self.calls;
         match op {
-            Op::Go(how) => {
+            Op::Go(how) | Op::GoWith(how) => {
                 let (id, task) = self.new_task(how);
                 let group = self.group;
-                self.entering.insert(call, Box::pin(async move { group.go(task).await.is_ok() }));
+                let entering: Pin<Box<dyn Future<Output = bool> + 'a>> = match op {
+                    Op::Go(_) => Box::pin(async move { group.go(task).await.is_ok() }),
+                    _ => Box::pin(async move { group.go_with(|_| task).await.is_ok() }),
+                };
+                self.entering.insert(call, entering);
                 self.model.entrants.push_back((call, id, how));
             }
             Op::TryGo(how) => {
@@ -325,7 +330,8 @@ fn run(seed: u64, rules: Rules, ops: &[Op]) {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let how = || prop_oneof![6 => Just(How::Value), 1 => Just(How::Error), 1 => Just(How::Panic)];
     let op = prop_oneof![
-        6 => how().prop_map(Op::Go),
+        4 => how().prop_map(Op::Go),
+        2 => how().prop_map(Op::GoWith),
         2 => how().prop_map(Op::TryGo),
         8 => (0..8_usize).prop_map(Op::Finish),
         6 => Just(Op::Next),
@@ -345,7 +351,7 @@ fn rules() -> impl Strategy<Value = Rules> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn g1_to_g9_random_programs_agree_with_the_model(seed in 0..1_000_u64, rules in rules(), ops in ops()) {
