@@ -4,7 +4,7 @@ use crate::ask::{Ask, Reply};
 use crate::cell::Cell;
 use crate::mailbox::{PriorityEnvelope, SendError, Sending, control};
 use crate::node::{self, Member, WindDown};
-use crate::scope;
+use crate::wait_all;
 use crate::wakers::Key;
 use crate::{ActorId, ActorPath, Cause, Counts, Exit, Recipient, Signal, SystemMessage};
 use alloc::boxed::Box;
@@ -262,7 +262,7 @@ impl Future for Exited {
         let Self { member, key } = &mut *self;
         let polled = member.node().poll_exit(key, cx.waker());
         if polled.is_pending()
-            && let Some(child) = scope::inside(member.node())
+            && let Some(child) = wait_all::inside(member.node())
         {
             // A bug in the program that could only hang; as a panic it is a failure of whoever waits, with its place.
             panic!("{child} waits for the exit of {}, which cannot come before its own", member.node().path());

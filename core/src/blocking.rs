@@ -2,7 +2,7 @@
 //! runtime is free.
 
 use crate::Scope;
-use crate::scope::WaitError;
+use crate::wait_all::WaitError;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::Future;

@@ -40,6 +40,7 @@ mod lock;
 mod mailbox;
 #[cfg(all(test, loom))]
 mod models;
+mod name;
 mod node;
 mod path;
 mod pool;
@@ -61,6 +62,7 @@ mod time;
 mod timers;
 mod topic;
 mod unhandled;
+mod wait_all;
 mod wakers;
 mod world;
 
@@ -91,14 +93,15 @@ pub use group::{
 };
 pub use hub::{FailureEventHub, Listening};
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, STASH_CAPACITY_DEFAULT, SendError, Sending};
+pub use name::{NAME_LEN_MAX, Name, NameError, NameFault};
 pub use node::Running;
-pub use path::{ActorId, ActorPath, NAME_LEN_MAX, Name, NameError, NameFault, PathError};
+pub use path::{ActorId, ActorPath, PathError};
 pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError, PoolSend};
 pub use produce::{Produced, Producer, Unreceived};
 pub use props::{BoxStream, FnActor, Props};
 pub use recipient::{Recipient, RecipientAsk, RecipientSend};
 pub use runtime::{BoxFuture, Random, Runtime};
-pub use scope::{Launch, Scope, WaitAll, WaitError};
+pub use scope::{Launch, Scope};
 pub use spawn::{Refusal, SpawnError};
 pub use subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
 pub use supervise::{
@@ -113,4 +116,5 @@ pub use time::Instant;
 pub use timers::TimerKey;
 pub use topic::{Published, SlowSubscriber, Subscription, Topic};
 pub use unhandled::{ESCALATIONS_KEPT_MAX, Escalations};
+pub use wait_all::{WaitAll, WaitError};
 pub use world::GRACE_DEFAULT;

@@ -1,25 +1,22 @@
 //! `Scope`: an owner of whatever is started in it. Dropping it cancels all of that; waiting for it waits for all of it.
 
 use crate::actor_ref::{AnyRef, Exited};
-use crate::current;
 use crate::group::GroupBuilder;
 use crate::guardian::{self, Fallen, Risen, Verdict};
-use crate::node::{self, Above, Member, Node, Running, WindDown};
+use crate::node::{self, Above, Member, Node, WindDown};
 use crate::pool::PoolBuilder;
 use crate::produce::{self, Produced, Producer};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Bond, LaunchError, Outcome, Task};
-use crate::wakers::Key;
+use crate::wait_all::{WaitAll, WaitError, outcome};
 use crate::world::World;
-use crate::{Actor, ActorId, ActorPath, ActorRef, BoxFuture, CancelToken, Cause, Exit, FailureInfo, Name, Props};
+use crate::{Actor, ActorId, ActorPath, ActorRef, CancelToken, Cause, Exit, FailureInfo, Name, Props};
 use crate::{Supervisor, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
-use core::pin::Pin;
-use core::task::{Context, Poll};
 use core::time::Duration;
 
 /// An owner of tasks, actors, producers and further scopes. Cancelling it, or dropping it, reaches all of them.
@@ -365,110 +362,5 @@ impl<'a> Launch<'a> {
     {
         let bond = if self.isolated { Bond::Isolated } else { Bond::Sibling };
         task::launch(&self.scope.member.as_member(), self.name, bond, future)
-    }
-}
-
-/// Why a wait for a scope did not end well.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum WaitError {
-    /// A child failed, and that cancelled the scope.
-    Failed(FailureInfo),
-    /// The bound passed, and these were still running.
-    StillRunning(Vec<Running>),
-    /// The wait was awaited from inside a child, and would have waited for itself.
-    FromInside {
-        /// The child that waited.
-        child: ActorPath,
-        /// What it waited for.
-        scope: ActorPath,
-    },
-}
-
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(failure) => write!(f, "a child failed: {failure}"),
-            Self::StillRunning(running) => write_running(f, running),
-            Self::FromInside { child, scope } => {
-                write!(f, "{child} cannot wait for {scope}, which it is part of: wait from outside, or in a task of its own")
-            }
-        }
-    }
-}
-
-/// Names what is still running: the first few, and how many more.
-pub(crate) fn write_running(f: &mut fmt::Formatter<'_>, running: &[Running]) -> fmt::Result {
-    const SHOWN: usize = 8;
-    write!(f, "{} still running: ", running.len())?;
-    for (at, one) in running.iter().take(SHOWN).enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
-        write!(f, "{comma}{}", one.path)?;
-        match one.cancelled_for {
-            Some(since) if one.in_poll => write!(f, " (cancelled {since:?} ago, inside one poll)")?,
-            Some(since) => write!(f, " (cancelled {since:?} ago)")?,
-            None => {}
-        }
-    }
-    if running.len() > SHOWN { write!(f, " and {} more", running.len() - SHOWN) } else { Ok(()) }
-}
-
-impl core::error::Error for WaitError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Failed(failure) => Some(failure),
-            _ => None,
-        }
-    }
-}
-
-fn outcome(node: &Node) -> Result<(), WaitError> {
-    node.first_failure().map_or(Ok(()), |failure| Err(WaitError::Failed(failure)))
-}
-
-/// If whoever is being polled lies within `node`: waiting for it would be waiting for oneself.
-pub(crate) fn inside(node: &Node) -> Option<ActorPath> {
-    current::member().filter(|member| member.node().is_within(node)).map(|member| member.node().path())
-}
-
-/// Ready when a scope has no children; from [`Scope::wait_all`].
-#[must_use = "futures do nothing unless awaited"]
-pub struct WaitAll {
-    member: Arc<dyn Member>,
-    key: Key,
-    wait: Option<Duration>,
-    sleep: Option<BoxFuture<'static, ()>>,
-}
-
-impl WaitAll {
-    pub(crate) fn of(member: Arc<dyn Member>, wait: Option<Duration>) -> Self {
-        Self { member, key: None, wait, sleep: None }
-    }
-}
-
-impl Future for WaitAll {
-    type Output = Result<(), WaitError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { member, key, wait, sleep } = self.get_mut();
-        let node = member.node();
-        if let Some(child) = inside(node) {
-            return Poll::Ready(Err(WaitError::FromInside { child, scope: node.path() }));
-        }
-        if node.poll_childless(key, cx.waker()).is_ready() {
-            return Poll::Ready(outcome(node));
-        }
-        let Some(wait) = *wait else { return Poll::Pending };
-        let runtime = node.runtime();
-        let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
-        sleep.as_mut().poll(cx).map(|()| Err(WaitError::StillRunning(node.running())))
-    }
-}
-
-impl Drop for WaitAll {
-    fn drop(&mut self) {
-        if self.key.is_some() {
-            self.member.node().forget_child_waiter(&mut self.key);
-        }
     }
 }

@@ -8,9 +8,10 @@ use crate::group::GroupBuilder;
 use crate::hub::{FailureEventHub, Listener, Listening};
 use crate::node::{self, Member, Running, WindDown};
 use crate::pool::PoolBuilder;
-use crate::scope::{self, Role, Scope, ScopeMember, WaitAll, WaitError, write_running};
+use crate::scope::{Role, Scope, ScopeMember};
 use crate::spawn::{self, Refusal, SpawnError};
 use crate::unhandled::{Escalations, RootHandler};
+use crate::wait_all::{self, WaitAll, WaitError, write_running};
 use crate::world::{Choices, World};
 use crate::{
     Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, Guardian, Name, NameError, Props, Reason,
@@ -219,7 +220,7 @@ impl System {
     /// Called from inside an actor or task of this system it begins the shutdown and answers at once with an error, since it cannot
     /// wait for itself.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
-        let inside = scope::inside(self.root.node());
+        let inside = wait_all::inside(self.root.node());
         Arc::clone(&self.root).wind_down(WindDown::Close);
         let runtime = Arc::clone(&self.root.node().world().runtime);
         if let Some(child) = inside {

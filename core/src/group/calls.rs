@@ -10,7 +10,7 @@ use super::job::Task;
 use super::line::Place;
 use crate::cancel::Cancelled;
 use crate::wakers::Key;
-use crate::{ActorPath, CancelToken, Cause, scope};
+use crate::{ActorPath, CancelToken, Cause, wait_all};
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
@@ -249,7 +249,7 @@ impl<E: Engine> Future for Waiting<'_, E> {
         let Self { engine, waiter, key } = self.get_mut();
         let polled = engine.attempt(cx, key, |books, waker, wakes| books.poll_wait(waiter, waker, wakes));
         if polled.is_pending()
-            && let Some(group) = scope::inside(engine.member().node())
+            && let Some(group) = wait_all::inside(engine.member().node())
         {
             // A bug in the program that could only hang; as a panic it is a failure of that task, with its place.
             panic!("a task of {group} waits for all tasks of it, and so for itself: wait from outside");
