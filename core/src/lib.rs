@@ -15,6 +15,7 @@ extern crate std;
 mod actor;
 mod actor_ref;
 mod ask;
+mod ask_cycle;
 #[cfg(feature = "std")]
 mod blocking;
 mod cancel;

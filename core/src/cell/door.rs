@@ -1,7 +1,7 @@
 //! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
 
 use super::Cell;
-use crate::ask::{Edge, Unanswered};
+use crate::ask_cycle::{Edge, Unanswered};
 use crate::events::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
 use crate::guardian::{self, Fallen, Risen, Verdict};
 use crate::mailbox::{Filling, Inbox, Posture, control};

@@ -8,7 +8,7 @@ use super::Cell;
 use super::body::{Body, Early, End, Leaving, Rare, Stage};
 use super::door::type_name;
 use super::waiting::Pause;
-use crate::ask;
+use crate::ask_cycle;
 use crate::current;
 use crate::events::DeadLetterReason;
 use crate::guardian::{self, Fallen, Guardian, Verdict};
@@ -173,7 +173,7 @@ impl<A: Actor> Body<A> {
         if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
             self.stage = Stage::EndChildren;
-            ask::release_askers_of(&self.cx.member());
+            ask_cycle::release_askers_of(&self.cx.member());
         } else {
             self.after_children(cell);
         }

@@ -2,7 +2,7 @@
 
 use super::Cell;
 use super::body::{Body, End, Leaving, Stage};
-use crate::ask;
+use crate::ask_cycle;
 use crate::guardian;
 use crate::mailbox::control;
 use crate::node::Member;
@@ -87,7 +87,7 @@ impl<A: Actor> Body<A> {
                 }
                 if core::mem::take(&mut pause.owes_report) {
                     guardian::report(&cell.node, Report::Halted);
-                    ask::release_askers_of(&self.cx.member());
+                    ask_cycle::release_askers_of(&self.cx.member());
                     continue;
                 }
             }

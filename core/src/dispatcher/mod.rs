@@ -11,6 +11,8 @@
 //!    that comes upon it meanwhile leaves word, so no wake-up is lost.
 //! 3. Nothing is polled, woken or dropped under the lock.
 
+mod handle;
+mod job;
 mod queue;
 #[cfg(feature = "std")]
 mod threads;
@@ -20,15 +22,16 @@ pub use threads::StdClock;
 
 use crate::lock::Lock;
 use crate::sync::{AtomicBool, Ordering};
-use crate::{BoxFuture, Instant, Runtime};
-use alloc::boxed::Box;
+use crate::{Instant, Runtime};
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::fmt;
 use core::future::{Future, poll_fn};
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::task::{Context, Poll, Waker};
-use queue::{Queue, Timer};
+use handle::Handle;
+use job::{Job, Place};
+use queue::Queue;
 
 /// Where a dispatcher gets its time from.
 pub trait Clock: Send + Sync + 'static {
@@ -50,24 +53,6 @@ struct Inner {
     queue: Lock<Queue>,
     clock: Option<Arc<dyn Clock>>,
     waking_for_control: AtomicBool,
-}
-
-/// A task and its place in the queue.
-struct Job {
-    id: u64,
-    queued: AtomicBool,
-    future: Lock<Place>,
-    inner: Arc<Inner>,
-}
-
-/// Where the future of a task is.
-enum Place {
-    Here(BoxFuture<'static, ()>),
-    /// Somebody polls it; another driver came upon it meanwhile if `again`.
-    Away {
-        again: bool,
-    },
-    Gone,
 }
 
 /// Something ready to run.
@@ -324,69 +309,6 @@ impl Inner {
     }
 }
 
-impl Job {
-    fn run(self: Arc<Self>) {
-        let Some(mut future) = self.future.with(Place::take) else { return };
-        // A swap and not a store: a wake-up that found it still queued has done nothing but this, and the poll must see what it was for.
-        self.queued.swap(false, Ordering::AcqRel);
-        let waker = Waker::from(Arc::clone(&self));
-        // A task of ours contains its own panics; should one get out, the task is gone and the panic is the driver's.
-        let ending = Ending(&self);
-        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            core::mem::forget(ending);
-            let (again, shut) = self.future.with(|place| match place {
-                Place::Away { again } => {
-                    let again = *again;
-                    *place = Place::Here(future);
-                    (again, None)
-                }
-                _ => (false, Some(future)),
-            });
-            drop(shut);
-            if again {
-                let inner = Arc::clone(&self.inner);
-                inner.enqueue(Ready::Job(self));
-            }
-        }
-    }
-}
-
-/// Takes a job that has ended out of the queue, also when its future panicked.
-struct Ending<'a>(&'a Arc<Job>);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        let ended = self.0.inner.queue.with(|queue| queue.jobs.remove(&self.0.id));
-        drop(ended);
-    }
-}
-
-impl Place {
-    /// The future to poll. Whoever finds it away leaves word, so that it is polled once more.
-    fn take(&mut self) -> Option<BoxFuture<'static, ()>> {
-        if let Self::Away { again } = self {
-            *again = true;
-            return None;
-        }
-        match core::mem::replace(self, Self::Away { again: false }) {
-            Self::Here(future) => Some(future),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
-}
-
-impl Wake for Job {
-    fn wake(self: Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            let inner = Arc::clone(&self.inner);
-            inner.enqueue(Ready::Job(self));
-        }
-    }
-}
-
 /// Wakes the future that a simulation runs for.
 struct Main {
     queued: AtomicBool,
@@ -398,75 +320,5 @@ impl Wake for Main {
         if !self.queued.swap(true, Ordering::AcqRel) {
             self.inner.enqueue(Ready::Main);
         }
-    }
-}
-
-/// The dispatcher as a runtime.
-struct Handle(Arc<Inner>);
-
-impl Runtime for Handle {
-    fn spawn(&self, task: BoxFuture<'static, ()>) {
-        let inner = &self.0;
-        let mut task = Some(task);
-        let job = inner.queue.with(|queue| {
-            if queue.is_shut {
-                return None;
-            }
-            queue.last_job += 1;
-            let future = Lock::new(task.take().map_or(Place::Gone, Place::Here));
-            let job = Job { id: queue.last_job, queued: AtomicBool::new(true), future, inner: Arc::clone(inner) };
-            let job = Arc::new(job);
-            queue.jobs.insert(job.id, Arc::clone(&job));
-            Some(job)
-        });
-        drop(task);
-        if let Some(job) = job {
-            inner.enqueue(Ready::Job(job));
-        }
-    }
-
-    fn now(&self) -> Instant {
-        self.0.now()
-    }
-
-    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
-        Box::pin(Sleep { inner: Arc::clone(&self.0), timer: Timer::at(at) })
-    }
-
-    fn random(&self) -> u64 {
-        self.0.queue.with(|queue| queue.random.next_u64())
-    }
-
-    fn wake_for_control(&self, waker: Waker) {
-        // Another thread that wakes something in this moment gets ahead too, which harms nobody.
-        self.0.waking_for_control.store(true, Ordering::Relaxed);
-        waker.wake();
-        self.0.waking_for_control.store(false, Ordering::Relaxed);
-    }
-}
-
-struct Sleep {
-    inner: Arc<Inner>,
-    timer: Timer,
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { inner, timer } = &mut *self;
-        if timer.at <= inner.now() {
-            return Poll::Ready(());
-        }
-        let replaced = inner.queue.with(|queue| queue.set_timer(timer, cx.waker()));
-        drop(replaced);
-        Poll::Pending
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        let waker = self.inner.queue.with(|queue| queue.drop_timer(&self.timer));
-        drop(waker);
     }
 }

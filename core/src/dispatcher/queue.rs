@@ -1,6 +1,7 @@
 //! `Queue`: what is ready, what sleeps, and which comes next.
 
-use super::{Job, Ready, Step};
+use super::job::Job;
+use super::{Ready, Step};
 use crate::{Instant, Random};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::inbox::Inbox;
 use super::state::{Parked, Stopwatch};
-use crate::ask::{Edge, Unanswered};
+use crate::ask_cycle::{Edge, Unanswered};
 use crate::sync::Ordering;
 use crate::timers::Timers;
 use crate::{ActorId, Signal};

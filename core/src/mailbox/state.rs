@@ -3,7 +3,7 @@
 use super::signals::Signals;
 use super::stash::Stash;
 use super::{Mailbox, Overflow, Priority};
-use crate::ask::{Edge, Unanswered};
+use crate::ask_cycle::{Edge, Unanswered};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::timers::Timers;
 use crate::{BoxFuture, DeadLetterReason, Instant};

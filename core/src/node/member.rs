@@ -1,7 +1,7 @@
 //! `Member`: whatever stands in the tree, and what the tree asks of it.
 
 use super::Node;
-use crate::ask::{Edge, Unanswered};
+use crate::ask_cycle::{Edge, Unanswered};
 use crate::guardian::{Risen, Verdict};
 use crate::{Counts, Exit, FailureInfo, Signal};
 use alloc::sync::Arc;

@@ -1,0 +1,83 @@
+//! A dispatcher as the runtime of a tree: how tasks and sleeps get into its queue.
+
+use super::job::{Job, Place};
+use super::queue::Timer;
+use super::{Inner, Ready};
+use crate::lock::Lock;
+use crate::sync::{AtomicBool, Ordering};
+use crate::{BoxFuture, Instant, Runtime};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+/// The dispatcher as a runtime.
+pub(super) struct Handle(pub(super) Arc<Inner>);
+
+impl Runtime for Handle {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        let inner = &self.0;
+        let mut task = Some(task);
+        let job = inner.queue.with(|queue| {
+            if queue.is_shut {
+                return None;
+            }
+            queue.last_job += 1;
+            let future = Lock::new(task.take().map_or(Place::Gone, Place::Here));
+            let job = Job { id: queue.last_job, queued: AtomicBool::new(true), future, inner: Arc::clone(inner) };
+            let job = Arc::new(job);
+            queue.jobs.insert(job.id, Arc::clone(&job));
+            Some(job)
+        });
+        drop(task);
+        if let Some(job) = job {
+            inner.enqueue(Ready::Job(job));
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(Sleep { inner: Arc::clone(&self.0), timer: Timer::at(at) })
+    }
+
+    fn random(&self) -> u64 {
+        self.0.queue.with(|queue| queue.random.next_u64())
+    }
+
+    fn wake_for_control(&self, waker: Waker) {
+        // Another thread that wakes something in this moment gets ahead too, which harms nobody.
+        self.0.waking_for_control.store(true, Ordering::Relaxed);
+        waker.wake();
+        self.0.waking_for_control.store(false, Ordering::Relaxed);
+    }
+}
+
+struct Sleep {
+    inner: Arc<Inner>,
+    timer: Timer,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { inner, timer } = &mut *self;
+        if timer.at <= inner.now() {
+            return Poll::Ready(());
+        }
+        let replaced = inner.queue.with(|queue| queue.set_timer(timer, cx.waker()));
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let waker = self.inner.queue.with(|queue| queue.drop_timer(&self.timer));
+        drop(waker);
+    }
+}
