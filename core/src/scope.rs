@@ -82,9 +82,21 @@ impl Member for ScopeMember {
     }
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
-        if self.node.note_wind_down(how) {
-            self.node.wind_down_children(how);
+        if Arc::clone(&self).begin_wind_down(how) {
+            self.node.wind_down_next();
         }
+        self.end_wind_down();
+    }
+
+    fn begin_wind_down(self: Arc<Self>, how: WindDown) -> bool {
+        let begins = self.node.note_wind_down(how);
+        if begins {
+            self.node.plan_wind_down(how);
+        }
+        begins
+    }
+
+    fn end_wind_down(self: Arc<Self>) {
         self.leave_if_childless();
     }
 

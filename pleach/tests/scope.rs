@@ -94,7 +94,7 @@ fn t4_a_wide_scope_and_a_deep_one_end_without_a_deep_stack() {
     drop(scopes);
 
     let mut deep = vec![sim.scope()];
-    for _ in 0..1_000 {
+    for _ in 0..20_000 {
         deep.push(deep.last().unwrap().scope("below").unwrap());
     }
     deep.last().unwrap().launch(pending::<()>()).unwrap();

@@ -230,27 +230,59 @@ impl Node {
 
     /// Ends the children one after the other, the youngest first. The node must refuse new ones by now.
     pub(crate) fn wind_down_children(&self, how: WindDown) {
+        self.plan_wind_down(how);
+        self.wind_down_next();
+    }
+
+    /// Notes in which order the children are to end; `wind_down_next` begins with it.
+    pub(crate) fn plan_wind_down(&self, how: WindDown) {
         let children = self.children();
         let plan = Winding { how, waiting_for: None, driven: false, oldest_first: children };
         let replaced = self.life.with(|life| life.family().winding.replace(plan));
         drop(replaced);
-        self.wind_down_next();
     }
 
-    /// Ends the next child, and further ones as long as each ends at once: a loop, because there may be a hundred thousand.
-    pub(super) fn wind_down_next(&self) {
-        while let Some((child, how)) = self.life.with(|life| life.known_family_mut()?.next_to_wind_down()) {
-            let Some(how) = how else { continue };
-            child.wind_down(how);
-            let ended = self.life.with(|life| {
-                let plan = life.known_family_mut()?.winding.as_mut()?;
-                plan.driven = false;
-                Some(plan.waiting_for.is_none())
-            });
-            if ended != Some(true) {
-                break;
+    /// Ends the next child, and further ones as long as each ends at once: a loop, because there may be a hundred thousand, and because a branch
+    /// may be as deep.
+    pub(crate) fn wind_down_next(&self) {
+        // The members below that are being wound down, each a child of the one before.
+        let mut inside: Vec<Arc<dyn Member>> = Vec::new();
+        loop {
+            let node = inside.last().map_or(self, |member| member.node());
+            match node.life.with(|life| life.known_family_mut()?.next_to_wind_down()) {
+                Some((_, None)) => continue,
+                Some((child, Some(how))) => {
+                    if Arc::clone(&child).begin_wind_down(how) {
+                        inside.push(child);
+                        continue;
+                    }
+                    child.end_wind_down();
+                    if node.has_ended_at_once() {
+                        continue;
+                    }
+                }
+                None => {}
+            }
+            // Nothing more to do in this one for now: on with whoever waits for it.
+            loop {
+                let Some(member) = inside.pop() else { return };
+                member.end_wind_down();
+                if inside.last().map_or(self, |above| above.node()).has_ended_at_once() {
+                    break;
+                }
             }
         }
+    }
+
+    /// Whether the child that was told to end has ended by now. If not, whoever ends it goes on with the next.
+    fn has_ended_at_once(&self) -> bool {
+        self.life.with(|life| {
+            let plan = life.known_family_mut().and_then(|family| family.winding.as_mut());
+            plan.is_some_and(|plan| {
+                plan.driven = false;
+                plan.waiting_for.is_none()
+            })
+        })
     }
 
     pub(crate) fn first_failure(&self) -> Option<FailureInfo> {

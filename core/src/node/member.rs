@@ -17,6 +17,16 @@ pub(crate) trait Member: Any + Send + Sync {
     /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
     fn wind_down(self: Arc<Self>, how: WindDown);
 
+    /// The first half of `wind_down` of a member with no task of its own: its children end next, then comes `end_wind_down`. False if the member
+    /// sees to all of it by itself.
+    fn begin_wind_down(self: Arc<Self>, how: WindDown) -> bool {
+        self.wind_down(how);
+        false
+    }
+
+    /// Its children have ended, or were told to.
+    fn end_wind_down(self: Arc<Self>) {}
+
     /// A cause has been recorded on the node; end at the next await.
     fn cut_off(self: Arc<Self>);
 
