@@ -194,7 +194,9 @@ impl fmt::Display for GraphFault {
             }
             Self::BlankId => f.write_str("a node has a blank id: give it a name"),
             Self::NoWayOut { node } => write!(f, "nothing leaves {node:?}: add an edge, to END if it is the last"),
-            Self::NoPathToEnd { node } => write!(f, "no way leads from {node:?} to END"),
+            Self::NoPathToEnd { node } => {
+                write!(f, "no way leads from {node:?} to END: add an edge out of where it goes, to END in the end")
+            }
             Self::UnconditionalCycle { nodes } => {
                 write!(f, "{} go round for ever: make one of their edges conditional", Listed(nodes, " → "))
             }
@@ -208,9 +210,16 @@ impl fmt::Display for GraphFault {
             Self::MixedEdges { node } => {
                 write!(f, "{node:?} has edges of several kinds, or several that choose or fan out: one decides what follows")
             }
-            Self::NoTargets { node } => write!(f, "the conditional edge of {node:?} declares no targets"),
-            Self::NoBranches { fan_out } => write!(f, "the fan-out of {fan_out:?} has no branches"),
-            Self::ZeroLimit { fan_out } => write!(f, "the fan-out of {fan_out:?} has a limit of 0, so no branch could run"),
+            Self::NoTargets { node } => {
+                write!(f, "the conditional edge of {node:?} declares no targets: name every node that its router may answer")
+            }
+            Self::NoBranches { fan_out } => write!(
+                f,
+                "the fan-out of {fan_out:?} has no branches: name the nodes that they begin with, or use a plain edge"
+            ),
+            Self::ZeroLimit { fan_out } => {
+                write!(f, "the fan-out of {fan_out:?} has a limit of 0, so no branch could run: let it be 1 at least")
+            }
             Self::EmptyBranch { fan_out, join } => {
                 write!(
                     f,
@@ -226,7 +235,7 @@ impl fmt::Display for GraphFault {
             Self::BranchEscapes { node, to, fan_out, join } => {
                 write!(
                     f,
-                    "the edge from {node:?} to {to:?} leaves a branch of the fan-out of {fan_out:?} otherwise than by its join {join:?}"
+                    "the edge from {node:?} to {to:?} leaves a branch of the fan-out of {fan_out:?} otherwise than by its join {join:?}: let it lead there"
                 )
             }
             Self::CrossesBranch { node, to } => {
@@ -235,7 +244,7 @@ impl fmt::Display for GraphFault {
             Self::JoinsCross { fan_out, join } => {
                 write!(f, "the fan-out of {fan_out:?} joins at {join:?}, which belongs to another branch than {fan_out:?}")
             }
-            Self::Unreachable { node } => write!(f, "no way leads to {node:?}"),
+            Self::Unreachable { node } => write!(f, "no way leads to {node:?}: add an edge to it, or leave it out"),
             Self::UndoWithoutContext { node } => {
                 write!(f, "{node:?} has an undo and takes no context: take one, and record in it what to undo")
             }

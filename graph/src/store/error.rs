@@ -148,7 +148,10 @@ impl fmt::Display for StoreError {
                 write!(f, "run {run:?} is no longer driven with epoch {epoch}: another driver has claimed it")
             }
             Self::Exists { run } => write!(f, "there is a run {run:?}: resume it, or choose another id"),
-            Self::Unknown { run } => write!(f, "there is no run {run:?} in this store"),
+            Self::Unknown { run } => write!(
+                f,
+                "there is no run {run:?} in this store: look for its id with `list`; it may have been deleted, or pruned after its end"
+            ),
             Self::Held { run, owner, left, .. } => {
                 write!(f, "run {run:?} is held by {owner:?} for another {left:?}: wait for the lease to end, or take it over")
             }

@@ -51,7 +51,11 @@ impl NewRun {
 impl Lease {
     fn check(&self) -> Result<(), StoreError> {
         check_text("owner", &self.owner)?;
-        if self.length.is_zero() { Err(StoreError::invalid("lease", &self.owner, "it ends before it begins")) } else { Ok(()) }
+        if self.length.is_zero() {
+            Err(StoreError::invalid("a lease of", "0 s", "it would end before it begins; give it some seconds"))
+        } else {
+            Ok(())
+        }
     }
 }
 
