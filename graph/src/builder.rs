@@ -194,7 +194,8 @@ impl<S: Send + 'static> Graph<S> {
     }
 
     /// How `node` is undone if the run fails after it: `undo` is given what the node [recorded](NodeContext::record_undo), on a
-    /// token of its own. A visit that recorded nothing is not undone. Given twice, the last counts.
+    /// token of its own. Of a visit that recorded nothing the undo is called only if its payload can be nothing (`()`, an `Option`); otherwise
+    /// nothing is undone if the visit had no effect, and the compensation has failed if it had one. Given twice, the last counts.
     pub fn compensate<P, F, Fut, E>(mut self, node: impl Into<String>, undo: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,

@@ -1,7 +1,7 @@
 //! `NodeContext`: what a node knows of the run it is part of, and may say to it.
 
 use crate::events::{Emission, Visit};
-use crate::journal::notes::Notes;
+use crate::journal::notes::{Notes, Recorded};
 use crate::node::Payload;
 use crate::shared::{Aside, Shared};
 use crate::token::{BranchPath, TokenId};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 use std::any::{Any, TypeId};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// What a node is given besides the state, if it asks for it. It is owned, so that a node may keep it across awaits.
 pub struct NodeContext {
@@ -27,7 +27,8 @@ pub struct NodeContext {
 #[derive(Default)]
 pub(crate) struct Rare {
     pub(crate) deadline: Option<Instant>,
-    pub(crate) undo: Option<Arc<UndoSlot>>,
+    /// The node has an undo, so that what it records for it is kept.
+    pub(crate) has_undo: bool,
     /// In place of the run's, for code that runs after the run was ended.
     pub(crate) fresh: Option<CancelToken>,
     /// Of an undo: the record that it undoes; 0 in a run that is not stored.
@@ -36,16 +37,6 @@ pub(crate) struct Rare {
     pub(crate) notes: OnceLock<Arc<Notes>>,
     /// The id of the node, where it is not among those of the graph.
     pub(crate) name: Option<Arc<str>>,
-}
-
-/// Where a node leaves what its undo will be given.
-#[derive(Default)]
-pub(crate) struct UndoSlot(Mutex<Option<Result<Payload, serde_json::Error>>>);
-
-impl UndoSlot {
-    pub(crate) fn take(&self) -> Option<Result<Payload, serde_json::Error>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 impl NodeContext {
@@ -116,14 +107,17 @@ impl NodeContext {
         }
     }
 
-    /// Records what the undo of this node will be given, if the run fails after this node was committed. The last one counts.
+    /// Records what the undo of this node will be given, if the run fails after this node was committed. The last one of the visit counts, in
+    /// whatever attempt it was.
     ///
-    /// A node without an undo records nothing. What cannot be written as JSON fails the node, once it is done.
+    /// Record it before the effects that it undoes: it becomes durable with the next of them, or with the attempt if that fails. A node without
+    /// an undo records nothing. What cannot be written as JSON fails the node, once it is done.
     pub fn record_undo<P: Any + Serialize>(&self, payload: P) {
-        if let Some(slot) = self.rare.get().and_then(|rare| rare.undo.as_ref()) {
-            let (type_id, type_name) = (TypeId::of::<P>(), std::any::type_name::<P>());
-            let recorded = to_raw_value(&payload).map(|json| Payload { json, type_id, type_name });
-            *slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(recorded);
+        let Some(rare) = self.rare.get().filter(|rare| rare.has_undo) else { return };
+        let made_by = (TypeId::of::<P>(), std::any::type_name::<P>());
+        let recorded = to_raw_value(&payload).map(|json| Payload { json, made_by: Some(made_by) });
+        if let Some(mut notes) = rare.notes.get().and_then(|notes| notes.lock_for(self.attempt)) {
+            notes.undo = Some(Recorded { payload: recorded, is_written: false });
         }
     }
 

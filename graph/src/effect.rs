@@ -169,7 +169,14 @@ where
         if once {
             scene.write(Kind::Started, NoteBody { key: key.clone(), ..NoteBody::default() }).await;
         }
-        let value = work(scene.effect_key(&key)).await?;
+        let value = match work(scene.effect_key(&key)).await {
+            Ok(value) => value,
+            Err(error) => {
+                // It says that it did not happen.
+                scene.notes.lock().kept(Namespace::Effect, &key).is_cut_off = false;
+                return Err(error);
+            }
+        };
         let json = match to_raw_value(&value).and_then(|json| serde_json::from_str::<T>(json.get()).map(|_| json)) {
             Ok(json) => json,
             Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
@@ -198,6 +205,7 @@ impl Scene {
             return Err(EffectError::EffectUnknown { key, idempotency_key });
         }
         kept.is_started |= once;
+        kept.is_cut_off = true;
         Ok(None)
     }
 
@@ -225,17 +233,23 @@ impl Scene {
     }
 
     /// Writes a note, and the letter that is taken with it. Its sequence, which is to become durable.
-    pub(crate) fn submit(&self, kind: Kind, body: NoteBody, take: Option<u64>) -> Result<u64, StoreError> {
+    pub(crate) fn submit(&self, kind: Kind, mut body: NoteBody, take: Option<u64>) -> Result<u64, StoreError> {
         let Some(journal) = self.journal() else {
             self.notes.lock().note(kind, body);
             return Ok(0);
         };
         let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
         (entry.parent, entry.attempt) = (self.parent, self.attempt);
+        body.undo = self.notes.lock().undo_to_write();
         (entry.body, entry.takes) = (body.bytes(), take.filter(|number| *number > 0).into_iter().collect());
-        let sequence = journal.submit(entry)?;
-        self.notes.lock().note(kind, body);
-        Ok(sequence)
+        let submitted = journal.submit(entry);
+        let mut notes = self.notes.lock();
+        match (&submitted, notes.undo.as_mut().filter(|_| body.undo.is_some())) {
+            (Ok(_), _) => notes.note(kind, body),
+            (Err(_), Some(unwritten)) => unwritten.is_written = false,
+            (Err(_), None) => {}
+        }
+        submitted
     }
 
     pub(crate) async fn durable(&self, sequence: u64) {

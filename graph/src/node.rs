@@ -151,10 +151,18 @@ fn look_up(answer: &str, declared: &[Declared]) -> Answer {
 }
 
 /// What a node recorded to be undone by: JSON, so that it can be stored with the step.
+#[derive(Clone)]
 pub(crate) struct Payload {
     pub(crate) json: Box<RawValue>,
-    pub(crate) type_id: TypeId,
-    pub(crate) type_name: &'static str,
+    /// The type it was written from, and its name, if that was in this process.
+    pub(crate) made_by: Option<(TypeId, &'static str)>,
+}
+
+impl Payload {
+    /// What an undo is given whose node recorded nothing.
+    pub(crate) fn nothing() -> Self {
+        Self { json: RawValue::NULL.to_owned(), made_by: None }
+    }
 }
 
 type UndoCall = dyn Fn(NodeContext, &RawValue) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
@@ -163,6 +171,8 @@ type UndoCall = dyn Fn(NodeContext, &RawValue) -> BoxFuture<'static, Result<(), 
 pub(crate) struct Undo {
     pub(crate) payload: TypeId,
     pub(crate) payload_name: &'static str,
+    /// Whether it can be called with nothing.
+    pub(crate) takes_nothing: bool,
     pub(crate) call: Box<UndoCall>,
 }
 
@@ -177,9 +187,14 @@ impl Undo {
         let call = move |cx, payload: &RawValue| -> BoxFuture<'static, Result<(), BoxError>> {
             match serde_json::from_str::<P>(payload.get()) {
                 Ok(payload) => Box::pin(Converted { future: undo(cx, payload) }),
+                Err(_) if payload.get() == RawValue::NULL.get() => {
+                    let why = "its node had effects and recorded nothing to undo them by: call `record_undo` before them";
+                    Box::pin(async move { Err(why.into()) })
+                }
                 Err(error) => Box::pin(async move { Err(format!("what its node recorded cannot be read: {error}").into()) }),
             }
         };
-        Self { payload: TypeId::of::<P>(), payload_name: type_name::<P>(), call: Box::new(call) }
+        let takes_nothing = serde_json::from_str::<P>(RawValue::NULL.get()).is_ok();
+        Self { payload: TypeId::of::<P>(), payload_name: type_name::<P>(), takes_nothing, call: Box::new(call) }
     }
 }

@@ -2,12 +2,11 @@
 
 use super::lane::{Lane, Phase};
 use super::spawned;
-use super::step::{Driver, Next, Turn};
+use super::step::{Driver, Next, Turn, Visited};
 use super::subgraph::{self, Left};
-use crate::context::UndoSlot;
 use crate::error::{During, RunError, RunFault};
 use crate::events::RunEvent;
-use crate::node::Payload;
+use crate::node::{Payload, Undo};
 use crate::plan::{Care, Stop};
 use crate::policy::{FailedAttempt, Verdict};
 use crate::shared::{Aside, Undoable};
@@ -22,7 +21,6 @@ impl<S: Send + 'static> Driver<S> {
         stop: &Stop<S>,
         lane: &mut Lane<S>,
         reason: Reason,
-        undo: Option<Arc<UndoSlot>>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let (halted, reason, escalates) = match subgraph::left(reason) {
             Left::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
@@ -53,16 +51,16 @@ impl<S: Send + 'static> Driver<S> {
             (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait, &reason).map(|()| None),
             (Verdict::Skip, _) => {
                 lane.state = lane.take_kept();
-                self.leave(stop, lane, None)
+                self.leave(stop, lane, Visited::Failed)
             }
             (Verdict::FallBack, Some(Care { fallback: Some(to), .. })) => {
                 lane.state = lane.take_kept();
-                self.commit(stop, lane, None, Ok(Next::To(*to)))
+                self.commit(stop, lane, Visited::Failed, Ok(Next::To(*to)))
             }
             (verdict, _) => {
                 let escalate = escalates || verdict == Verdict::Fail { escalate: true };
                 let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
-                self.keep_own_undo(stop, lane, undo, &reason)?;
+                self.keep_own_undo(stop, lane, &reason)?;
                 Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
             }
         }
@@ -75,6 +73,11 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration, why: &Reason) -> Result<(), RunError<S>> {
+        if let Some(undo) = &care.undo
+            && let Err(fault) = self.recorded(undo, lane)
+        {
+            return Err(RunError::new(fault, self.state_before(lane)));
+        }
         self.tell_only(lane, |visit| RunEvent::NodeRetried { visit, wait });
         if let (Some(keep), Some(kept)) = (care.policy.keep, &lane.kept) {
             match catch_panic(|| keep(kept)) {
@@ -103,21 +106,31 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    /// What the node recorded to be undone by.
-    pub(super) fn undo_payload(
-        &self,
-        stop: &Stop<S>,
-        lane: &Lane<S>,
-        undo: Option<Arc<UndoSlot>>,
-    ) -> Result<Option<Payload>, RunFault> {
-        let recorded = undo.and_then(|slot| slot.take());
-        let Some((undo, recorded)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(recorded) else {
+    /// What a visit is undone by, if it is to be undone at all. One that is done is, and so is one that failed after an effect which was recorded
+    /// or may have happened; with nothing recorded, it is undone where nothing is needed, or where there was an effect.
+    pub(super) fn undo_payload(&self, stop: &Stop<S>, lane: &Lane<S>, visited: Visited) -> Result<Option<Payload>, RunFault> {
+        let notes = lane.trail.as_ref().map(|trail| &trail.notes).filter(|_| visited != Visited::Before);
+        let Some((undo, notes)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(notes) else { return Ok(None) };
+        let has_effects = notes.has_effects();
+        if visited == Visited::Failed && !has_effects {
             return Ok(None);
-        };
-        let why: BoxError = match recorded {
-            Ok(payload) if payload.type_id == undo.payload => return Ok(Some(payload)),
-            Ok(payload) => wrong_payload(undo.payload_name, payload.type_name),
-            Err(error) => format!("what it recorded to be undone by has no form as JSON: {error}").into(),
+        }
+        match self.recorded(undo, lane)? {
+            None => Ok((undo.takes_nothing || has_effects).then(Payload::nothing)),
+            recorded => Ok(recorded),
+        }
+    }
+
+    /// What the attempts of a visit recorded for this undo, the last of it.
+    fn recorded(&self, undo: &Undo, lane: &Lane<S>) -> Result<Option<Payload>, RunFault> {
+        let Some(trail) = &lane.trail else { return Ok(None) };
+        let why: BoxError = match trail.notes.lock().undo.as_ref().map(|recorded| &recorded.payload) {
+            None => return Ok(None),
+            Some(Ok(Payload { made_by: Some((type_id, name)), .. })) if *type_id != undo.payload => {
+                wrong_payload(undo.payload_name, name)
+            }
+            Some(Ok(payload)) => return Ok(Some(payload.clone())),
+            Some(Err(error)) => format!("what it recorded to be undone by has no form as JSON: {error}").into(),
         };
         let node = self.shared.name(lane.at).to_string();
         Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why))))
@@ -133,17 +146,8 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// A node that failed is undone as well, if an effect of it was recorded or may have happened.
-    fn keep_own_undo(
-        &mut self,
-        stop: &Stop<S>,
-        lane: &mut Lane<S>,
-        undo: Option<Arc<UndoSlot>>,
-        why: &Reason,
-    ) -> Result<(), RunError<S>> {
-        if !lane.trail.as_ref().is_some_and(|trail| trail.notes.has_effects()) {
-            return Ok(());
-        }
-        let payload = match self.undo_payload(stop, lane, undo) {
+    fn keep_own_undo(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, why: &Reason) -> Result<(), RunError<S>> {
+        let payload = match self.undo_payload(stop, lane, Visited::Failed) {
             Ok(payload) => payload,
             Err(fault) => return Err(RunError::new(fault, self.state_before(lane))),
         };

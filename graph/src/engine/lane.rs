@@ -1,7 +1,6 @@
 //! `Lane`: one token on its way: where it is, what it holds, and the attempt at a node that it waits for.
 
 use super::spawned::Spawned;
-use crate::context::UndoSlot;
 use crate::error::RunError;
 use crate::journal::notes::Notes;
 use crate::node::NodeFuture;
@@ -83,14 +82,11 @@ pub(super) enum Then<S> {
 /// An attempt that has not ended at once.
 pub(super) struct Running<S> {
     pub(super) work: Work<S>,
-    pub(super) besides: Option<Box<Besides>>,
+    pub(super) timer: Option<Box<Timer>>,
 }
 
-/// What an attempt with a timeout or an undo has.
-pub(super) struct Besides {
-    pub(super) timer: Option<(BoxFuture<'static, ()>, Duration)>,
-    pub(super) undo: Option<Arc<UndoSlot>>,
-}
+/// When an attempt is cut off, and after how long.
+pub(super) type Timer = (BoxFuture<'static, ()>, Duration);
 
 pub(super) enum Work<S> {
     Here(NodeFuture<S>),
@@ -156,13 +152,10 @@ impl<S: Send + 'static> Lane<S> {
     }
 
     /// Drops what is left of an attempt, as a part of it: a panic in that drop is a panic of the node.
-    pub(super) fn put_down(&mut self) -> (Option<Arc<UndoSlot>>, Result<(), Reason>) {
+    pub(super) fn put_down(&mut self) -> Result<(), Reason> {
         match std::mem::replace(&mut self.phase, Phase::Start) {
-            Phase::Running(running) => {
-                let undo = running.besides.as_ref().and_then(|besides| besides.undo.clone());
-                (undo, catch_panic(|| drop(running)))
-            }
-            _ => (None, Ok(())),
+            Phase::Running(running) => catch_panic(|| drop(running)),
+            _ => Ok(()),
         }
     }
 }
@@ -176,7 +169,7 @@ impl<S: Send + 'static> Running<S> {
             },
             Work::Elsewhere(spawned) => spawned.poll(cx),
         };
-        if let (Poll::Pending, Some(Besides { timer: Some((timer, timeout)), .. })) = (&polled, self.besides.as_deref_mut())
+        if let (Poll::Pending, Some((timer, timeout))) = (&polled, self.timer.as_deref_mut())
             && timer.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Err(Reason::Error(Elapsed(*timeout).into())));

@@ -171,12 +171,13 @@ impl<S: Send + 'static> Driver<S> {
         };
         let mut entry = self.entry(Kind::Attempt, lane);
         let due_at = due.map(|_| journal.now().after(wait));
-        entry.body = NoteBody { due: due_at, error: Some(why.to_string()), ..NoteBody::default() }.bytes();
+        let notes = Arc::clone(&lane.trail.get_or_insert_default().notes);
+        let undo = notes.lock().undo_to_write();
+        entry.body = NoteBody { due: due_at, error: Some(why.to_string()), undo, ..NoteBody::default() }.bytes();
         let node = entry.node.clone();
         let submitted = journal.submit(entry);
         let sequence = submitted.map_err(|error| RunError::new(fault_of(node, "commit", error), lane.state.take()))?;
         {
-            let notes = &lane.trail.get_or_insert_default().notes;
             let mut notes = notes.lock();
             (notes.failed, notes.failed_row) = (Some((lane.attempt, due_at)), sequence);
         }

@@ -300,7 +300,7 @@ impl<S: Send + 'static> Driver<S> {
     /// Takes the attempt away from a lane, and tells that it ended.
     fn abandon(&self, lane: &mut Lane<S>, cause: &Cause) -> Result<(), Reason> {
         let was_executing = lane.is_executing();
-        let (_, dropped) = lane.put_down();
+        let dropped = lane.put_down();
         if was_executing {
             let reason = || Arc::new(Reason::Error(Box::new(cause.clone())));
             self.tell(

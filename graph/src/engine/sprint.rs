@@ -84,14 +84,14 @@ impl<S: Send + 'static> Driver<S> {
                 Some(Turn::Forks(sequence, None))
             }
             Sprint::Waits(work) => {
-                lane.phase = Phase::Running(Running { work: Work::Here(work), besides: None });
+                lane.phase = Phase::Running(Running { work: Work::Here(work), timer: None });
                 Some(Turn::Waits)
             }
             Sprint::Stopped(state) => {
                 lane.state = Some(state);
                 self.stopped(stop, lane)
             }
-            Sprint::Failed(reason) => self.failed(stop, lane, reason, None).unwrap_or_else(|error| Some(Turn::Failed(error))),
+            Sprint::Failed(reason) => self.failed(stop, lane, reason).unwrap_or_else(|error| Some(Turn::Failed(error))),
             Sprint::Lost(error) => Some(Turn::Failed(error)),
         }
     }

@@ -11,10 +11,10 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use super::lane::{Besides, Ended, Lane, Phase, Running, Work};
+use super::lane::{Ended, Lane, Phase, Running, Work};
 use super::ledger::Ledger;
 use super::spawned::Spawned;
-use crate::context::{NodeContext, Rare, UndoSlot};
+use crate::context::{NodeContext, Rare};
 use crate::error::{During, RouterError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent, Visit};
 use crate::node::{Call, Declared, Route};
@@ -36,6 +36,16 @@ pub(super) enum Turn<S> {
     /// It is where it ends.
     Arrived,
     Failed(RunError<S>),
+}
+
+/// How a visit of a node ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visited {
+    Done,
+    /// It failed, and perhaps the run goes on without it.
+    Failed,
+    /// It was over before the run was resumed.
+    Before,
 }
 
 /// What follows a node.
@@ -120,7 +130,7 @@ impl<S: Send + 'static> Driver<S> {
                     Poll::Ready(None) => continue,
                 },
                 Phase::Ended => return Turn::Arrived,
-                Phase::Leaving => match self.leave(stop, lane, None) {
+                Phase::Leaving => match self.leave(stop, lane, Visited::Before) {
                     Ok(None) => continue,
                     Ok(Some(turn)) => return turn,
                     Err(error) => return Turn::Failed(error),
@@ -205,11 +215,10 @@ impl<S: Send + 'static> Driver<S> {
                 Err(fault) => return Poll::Ready(Err(fault)),
             };
             let deadline = runtime.now() + timeout;
-            timer = Some((runtime.sleep_until(deadline), timeout));
+            timer = Some(Box::new((runtime.sleep_until(deadline), timeout)));
             rare.deadline = Some(deadline);
         }
-        let undo = care.and_then(|care| care.undo.as_ref()).map(|_| Arc::new(UndoSlot::default()));
-        rare.undo.clone_from(&undo);
+        rare.has_undo = care.is_some_and(|care| care.undo.is_some());
         let is_rare = self.is_watched || care.is_some();
         if is_rare {
             let notes = &lane.trail.get_or_insert_default().notes;
@@ -239,8 +248,7 @@ impl<S: Send + 'static> Driver<S> {
         } else {
             Work::Here(work)
         };
-        let besides = (timer.is_some() || undo.is_some()).then(|| Box::new(Besides { timer, undo }));
-        let mut running = Running { work, besides };
+        let mut running = Running { work, timer };
         let polled = running.poll(cx);
         lane.phase = Phase::Running(running);
         if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
@@ -269,14 +277,13 @@ impl<S: Send + 'static> Driver<S> {
 
     /// After an attempt: on to the next node, or whatever the policy says about its failure.
     fn settle(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, ended: Ended<S>) -> Result<Option<Turn<S>>, RunError<S>> {
-        let (undo, dropped) = lane.put_down();
-        match dropped.and(ended) {
+        match lane.put_down().and(ended) {
             Ok(state) => {
                 self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || Aside::Finished(None));
                 lane.state = Some(state);
-                self.leave(stop, lane, undo)
+                self.leave(stop, lane, Visited::Done)
             }
-            Err(reason) => self.failed(stop, lane, reason, undo),
+            Err(reason) => self.failed(stop, lane, reason),
         }
     }
 
@@ -285,7 +292,7 @@ impl<S: Send + 'static> Driver<S> {
         &mut self,
         stop: &Stop<S>,
         lane: &mut Lane<S>,
-        undo: Option<Arc<UndoSlot>>,
+        visited: Visited,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let to = match (&stop.way, &lane.state) {
             (Way::Choice { route, declared }, Some(state)) => self.route(route, declared, lane, state).map(Next::To),
@@ -294,7 +301,7 @@ impl<S: Send + 'static> Driver<S> {
             _ => Ok(Next::Fork(None)),
         };
         // What the node did is kept before a failing router is looked at: only the router would run again.
-        self.commit(stop, lane, undo, to)
+        self.commit(stop, lane, visited, to)
     }
 
     pub(super) fn route(&self, route: &Route<S>, declared: &[Declared], lane: &Lane<S>, state: &S) -> Result<Target, RunFault> {
@@ -317,11 +324,11 @@ impl<S: Send + 'static> Driver<S> {
         &mut self,
         stop: &Stop<S>,
         lane: &mut Lane<S>,
-        undo: Option<Arc<UndoSlot>>,
+        visited: Visited,
         to: Result<Next<S>, RunFault>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         lane.kept = None;
-        let payload = match self.undo_payload(stop, lane, undo) {
+        let payload = match self.undo_payload(stop, lane, visited) {
             Ok(payload) => payload,
             Err(fault) => return Err(RunError::new(fault, lane.state.take())),
         };

@@ -2,6 +2,8 @@
 //!
 //! All attempts at one visit share them, in this process and in the next; that is why an effect that was recorded is not repeated.
 
+use super::codec::undo_in;
+use crate::node::Payload;
 use crate::store::{Kind, Record, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -23,6 +25,9 @@ pub(crate) struct NoteBody {
     /// Why an attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// What the node has recorded to be undone by, if no earlier note says so.
+    #[serde(default, rename = "recorded", skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub(crate) undo: Option<Box<RawValue>>,
 }
 
 /// A value that is `null` is there: many effects have no other result.
@@ -56,6 +61,8 @@ pub(crate) struct Inner {
     pub(crate) failed: Option<(u32, Option<Timestamp>)>,
     /// The record of it.
     pub(crate) failed_row: u64,
+    /// What was recorded last to undo this visit by.
+    pub(crate) undo: Option<Recorded>,
     /// How often each signal was asked for in this attempt.
     signals: HashMap<String, u32>,
 }
@@ -74,10 +81,19 @@ pub(crate) struct Kept {
     pub(crate) is_used: bool,
     /// An effect that may happen once at most has begun.
     pub(crate) is_started: bool,
+    /// An effect has begun, and has not said how it ended.
+    pub(crate) is_cut_off: bool,
     /// A wait is written down; until when, if it is a sleep.
     pub(crate) wait: Option<Option<Timestamp>>,
     /// The result of the effect, or the answer.
     pub(crate) value: Option<Box<RawValue>>,
+}
+
+/// What a node recorded to be undone by.
+pub(crate) struct Recorded {
+    pub(crate) payload: Result<Payload, serde_json::Error>,
+    /// Whether it is in the log.
+    pub(crate) is_written: bool,
 }
 
 /// A wait that a node stands in.
@@ -133,10 +149,13 @@ impl Notes {
     pub(crate) fn restore(records: Vec<Record>) -> Result<Self, serde_json::Error> {
         let mut inner = Inner::default();
         for record in records {
-            let body: NoteBody = serde_json::from_slice(&record.body)?;
+            let mut body: NoteBody = serde_json::from_slice(&record.body)?;
+            inner.undo = body.undo.take().map(Recorded::restored).or(inner.undo);
             if record.header.kind == Kind::Attempt {
                 inner.failed = Some((record.header.attempt, body.due));
                 inner.failed_row = record.sequence;
+                // A node that failed for good is undone by what this says.
+                inner.undo = undo_in(&record.body)?.map(|undo| Recorded::restored(undo.payload)).or(inner.undo);
             }
             inner.note(record.header.kind, body);
         }
@@ -185,8 +204,14 @@ impl Notes {
 
     /// Whether an effect of this visit was recorded, or may have happened.
     pub(crate) fn has_effects(&self) -> bool {
-        let has_happened = |kept: &Kept| kept.is_started || kept.value.is_some();
+        let has_happened = |kept: &Kept| kept.is_started || kept.is_cut_off || kept.value.is_some();
         self.lock().kept.iter().any(|((namespace, _), kept)| *namespace == Namespace::Effect && has_happened(kept))
+    }
+}
+
+impl Recorded {
+    fn restored(json: Box<RawValue>) -> Self {
+        Self { payload: Ok(Payload { json, made_by: None }), is_written: true }
     }
 }
 
@@ -201,6 +226,14 @@ impl Inner {
             Kind::Wake => self.kept(Namespace::Wait, &key).value = value,
             _ => {}
         }
+    }
+
+    /// What was recorded to be undone by, to be written with the next note, unless an earlier one has it.
+    pub(crate) fn undo_to_write(&mut self) -> Option<Box<RawValue>> {
+        let recorded = self.undo.as_mut().filter(|recorded| !recorded.is_written)?;
+        let json = recorded.payload.as_ref().ok()?.json.clone();
+        recorded.is_written = true;
+        Some(json)
     }
 
     /// Counts one more wait for a signal of this name.
