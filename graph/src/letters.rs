@@ -78,7 +78,9 @@ impl Letters {
             if dedup.as_ref().is_some_and(|dedup| inner.dedups.contains(dedup)) {
                 return Ok(());
             }
-            if inner.letters.len().max(inner.dedups.len()) >= INBOX_MAX {
+            let is_answer = name.starts_with(ANSWER);
+            let waiting = inner.letters.iter().filter(|letter| letter.name.starts_with(ANSWER) == is_answer).count();
+            if waiting >= INBOX_MAX || (dedup.is_some() && inner.dedups.len() >= INBOX_MAX) {
                 return Err(TellError::Full { limit: INBOX_MAX });
             }
             inner.dedups.extend(dedup);
@@ -119,9 +121,20 @@ impl Letters {
         self.lock().refused.push(RefusedLetter { number, name, why });
     }
 
-    /// The letters that were refused since.
+    /// The letters that were refused since, but for one that a resume brought along.
     pub(crate) fn take_refused(&self) -> Vec<RefusedLetter> {
-        std::mem::take(&mut self.lock().refused)
+        let mut inner = self.lock();
+        if inner.refused.is_empty() {
+            return Vec::new();
+        }
+        let (posted, brought) = std::mem::take(&mut inner.refused).into_iter().partition(|letter| letter.number > 0);
+        inner.refused = brought;
+        posted
+    }
+
+    /// The answer that a resume brought along, if it was refused.
+    pub(crate) fn refused_answer(&self) -> Option<RefusedLetter> {
+        self.lock().refused.iter().find(|letter| letter.number == 0).cloned()
     }
 
     /// A letter that a resume brought along, and that nobody asked for.

@@ -100,10 +100,12 @@ fn c9_what_a_node_cannot_read_is_refused_and_a_repeated_signal_is_one() {
     let store = MemoryStore::on(sim.runtime());
     sim.run(async {
         let remote = adding().run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        remote.signal("go", &"no number").await.unwrap();
         remote.signal_once("go", "first", &1).await.unwrap();
         remote.signal_once("go", "first", &9).await.unwrap();
         remote.signal("go", &2).await.unwrap();
         assert_eq!(adding().resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 12);
+        assert!(store.inbox("r", 0).await.unwrap().is_empty(), "what was refused is taken, too");
     });
 }
 

@@ -20,10 +20,11 @@ pub(crate) use run_ref::{CONTROL, Inbox, control};
 pub use run_ref::{RunMessage, RunRef};
 pub use view::{RunView, TokenView, WaitView};
 
-/// What the names of messages to a run begin with.
+pub(crate) use crate::store::post_kind::ANSWER;
+use crate::store::post_kind::{CANCEL, PAUSE, RESUME};
+
+/// What the names of signals to a run begin with.
 pub(crate) const SIGNAL: &str = "signal/";
-pub(crate) const ANSWER: &str = "answer/";
-pub(crate) const COMMAND: &str = "command/";
 
 /// What a run is told as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +37,9 @@ pub(crate) enum Command {
 impl Command {
     fn name(&self) -> &'static str {
         match self {
-            Self::Pause => "command/pause",
-            Self::Resume => "command/resume",
-            Self::Cancel(_) => "command/cancel",
+            Self::Pause => PAUSE,
+            Self::Resume => RESUME,
+            Self::Cancel(_) => CANCEL,
         }
     }
 
@@ -51,10 +52,10 @@ impl Command {
 
     /// The command that a message is, if it is one that is known here.
     pub(crate) fn parse(name: &str, payload: &[u8]) -> Option<Self> {
-        match name.strip_prefix(COMMAND)? {
-            "pause" => Some(Self::Pause),
-            "resume" => Some(Self::Resume),
-            "cancel" => Some(Self::Cancel(serde_json::from_slice(payload).unwrap_or_default())),
+        match name {
+            PAUSE => Some(Self::Pause),
+            RESUME => Some(Self::Resume),
+            CANCEL => Some(Self::Cancel(serde_json::from_slice(payload).unwrap_or_default())),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! `RunView`: where a run stands, for whoever looks at it from outside.
 
-use super::{COMMAND, Command};
+use super::Command;
 use crate::journal::notes::NoteBody;
 use crate::journal::opening;
 use crate::store::{Fork, Kind, LiveToken, Mail, Place, Record, RunStatus, Store, StoreError, Timestamp};
@@ -95,8 +95,7 @@ async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> 
 
 /// Whether the last word on it was to pause: that one is taken only with the word to go on.
 fn is_paused(mail: &[Mail]) -> bool {
-    let commands = mail.iter().filter(|mail| mail.post.name.starts_with(COMMAND));
-    let last = commands.filter_map(|mail| Command::parse(&mail.post.name, b"")).next_back();
+    let last = mail.iter().filter_map(|mail| Command::parse(&mail.post.name, b"")).next_back();
     last == Some(Command::Pause)
 }
 

@@ -38,7 +38,7 @@ impl<S: Send + 'static> Engine<S> {
         match &mut self.scribe {
             Some(scribe) => scribe.expect_mail(posted),
             // Nobody resumed it with what was refused: it is told, and the node waits on.
-            None => drop(self.tell_refused()),
+            None => self.tell_refused(),
         }
         self.cancelled_for_good()
     }

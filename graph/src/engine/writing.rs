@@ -23,6 +23,7 @@ fn key_of(name: &str) -> String {
 impl<S: Send + 'static> Engine<S> {
     /// Ready when lanes may go on, or with the outcome if the run cannot.
     pub(super) fn poll_scribe(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+        self.tell_refused();
         let Some(scribe) = &self.scribe else { return Poll::Pending };
         // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
         let head = scribe.journal().head();
@@ -83,18 +84,24 @@ impl<S: Send + 'static> Engine<S> {
         Ok(())
     }
 
-    /// Tells of answers that were no answers. One that came with this resume ends it.
-    pub(super) fn tell_refused(&mut self) -> Option<RunFault> {
-        let mut fault = None;
-        for RefusedLetter { number, name, why } in self.driver.shared.run().letters()?.take_refused() {
-            if number == 0 {
-                let (run, key) = (self.driver.shared.run().id().to_string(), key_of(&name));
-                fault.get_or_insert(RunFault::AnswerRefused { run, key, why });
-            } else if let Some(hooks) = &self.driver.hooks {
+    /// Tells of answers and signals that were none to the node that took them. They are taken from the inbox with the next commit.
+    pub(super) fn tell_refused(&mut self) {
+        let Some(letters) = self.driver.shared.run().letters() else { return };
+        for RefusedLetter { number, name, why } in letters.take_refused() {
+            if let Some(hooks) = &self.driver.hooks {
                 hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
             }
+            if let Some(scribe) = &self.scribe {
+                scribe.journal().take_refused(number);
+            }
         }
-        fault
+    }
+
+    /// The answer that came with this resume, if it was none: that ends it.
+    fn refused_answer(&self) -> Option<RunFault> {
+        let run = self.driver.shared.run();
+        let RefusedLetter { name, why, .. } = run.letters()?.refused_answer()?;
+        Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
     }
 
     /// Whether there is a letter for a node that waits: it has not taken it yet, and will. A run that said now that it waits would sleep on if it
@@ -146,7 +153,7 @@ impl<S: Send + 'static> Engine<S> {
             key: key_of(&name),
             why: format!("nothing waits for it; what is waited for: {}", keys.join(", ")),
         });
-        let fault = self.tell_refused().or(unasked).unwrap_or(RunFault::Paused { run, keys });
+        let fault = self.refused_answer().or(unasked).unwrap_or(RunFault::Paused { run, keys });
         Poll::Ready(Some(Err(RunError::new(fault, None))))
     }
 

@@ -85,6 +85,8 @@ struct State {
     next: Batch,
     /// The highest number of mail that was read.
     seen: u64,
+    /// Mail that no node could read: it is taken with the next commit.
+    refused: Vec<u64>,
     /// What a resumed run was before: live records by their sequences.
     restored: HashMap<u64, Record>,
     waiting: Vec<Waker>,
@@ -303,11 +305,16 @@ impl Journal {
         self.lock().is_lost
     }
 
+    /// Mail that no node could read goes with the next commit.
+    pub(crate) fn take_refused(&self, number: u64) {
+        self.lock().refused.push(number);
+    }
+
     /// Writes down that everything waits, for mail or until then, unless that is so. Whether there was anything to write.
     pub(crate) fn write_pause(&self, wake: Wake) -> Result<bool, StoreError> {
         {
             let state = self.lock();
-            if state.is_lost || state.parked == Some((wake, state.seen)) {
+            if state.is_lost || (state.parked == Some((wake, state.seen)) && state.refused.is_empty()) {
                 return Ok(false);
             }
         }

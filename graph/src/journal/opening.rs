@@ -281,6 +281,7 @@ impl State {
             parked: None,
             next: Batch::default(),
             seen: 0,
+            refused: Vec::new(),
             restored: HashMap::new(),
             waiting: Vec::new(),
             driver: None,

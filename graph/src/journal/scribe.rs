@@ -204,7 +204,8 @@ impl Scribe {
         if state.next.rows.is_empty() {
             return false;
         }
-        let (rows, takes) = state.next.some();
+        let (rows, mut takes) = state.next.some();
+        takes.append(&mut state.refused);
         let last = rows.last().map_or(0, |row: &Row| row.sequence);
         let is_all = state.next.rows.is_empty();
         let parked = match standing {

@@ -1,6 +1,6 @@
 //! What claims, posts and creations make of a run's row: pure, and the same in every store that reads a row, decides and writes it back.
 
-use super::{Commit, Lease, NewRun, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, Timestamp, Wake};
+use super::{Commit, INBOX_MAX, Lease, NewRun, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, Timestamp, Wake};
 
 impl Wake {
     pub(super) fn time(self, now: Timestamp) -> Option<Timestamp> {
@@ -87,11 +87,22 @@ impl RunInfo {
         (self.owner, self.lease_until) = (None, None);
     }
 
+    /// Fails if nobody will read its mail any more.
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if !self.status.has_ended() {
+            return Ok(());
+        }
+        Err(StoreError::Ended { run: self.id.clone(), status: self.status })
+    }
+
+    /// Fails if so many signals, or answers, are too many for one more.
+    pub(super) fn check_room(&self, untaken: usize) -> Result<(), StoreError> {
+        if untaken < INBOX_MAX { Ok(()) } else { Err(StoreError::InboxFull { run: self.id.clone(), limit: INBOX_MAX }) }
+    }
+
     /// The row after a post, whose number is that of the row.
     pub(super) fn post(&mut self, now: Timestamp) -> Result<(), StoreError> {
-        if self.status.has_ended() {
-            return Err(StoreError::Ended { run: self.id.clone(), status: self.status });
-        }
+        self.check_open()?;
         self.posted += 1;
         if self.status.is_live() {
             self.wake_at = Some(self.wake_at.map_or(now, |at| at.min(now)));

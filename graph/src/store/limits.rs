@@ -20,7 +20,7 @@ pub const READ_BYTES_MAX: usize = 64 << 20;
 /// The most runs on a page.
 pub const LIST_MAX: usize = 1_000;
 
-/// The most messages in one inbox that nobody took.
+/// The most signals in one inbox that nobody took, and the most answers.
 pub const INBOX_MAX: usize = 1_000;
 
 /// The most bytes of a run's id, an owner, a graph's name, a fingerprint, a message's name or dedup text.

@@ -4,11 +4,11 @@
 //! under it.
 
 use super::asked::{Answer, Query, Sought};
-use super::limits::{INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
+use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use super::nudge::Nudge;
 use super::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
-    StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, CommandPost, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, PostKind, Prune, Row, Rows, RunInfo,
+    RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
 use std::collections::{BTreeMap, HashSet};
@@ -324,8 +324,18 @@ impl Run {
         if let Some(first) = self.inbox.values().find(same) {
             return Ok(first.mail.number);
         }
-        if self.inbox.values().filter(|letter| letter.taken_by.is_none()).count() >= INBOX_MAX {
-            return Err(StoreError::InboxFull { run: self.info.id.clone(), limit: INBOX_MAX });
+        let kind = post.kind();
+        let untaken = self.inbox.iter().filter(|(_, letter)| letter.taken_by.is_none() && letter.mail.post.kind() == kind);
+        if kind == PostKind::Command {
+            self.info.check_open()?;
+            let commands: Vec<(u64, String)> =
+                untaken.map(|(number, letter)| (*number, letter.mail.post.name.clone())).collect();
+            match post.among(&commands) {
+                CommandPost::Known(number) => return Ok(number),
+                CommandPost::Instead(others) => self.inbox.retain(|number, _| !others.contains(number)),
+            }
+        } else {
+            self.info.check_room(untaken.count())?;
         }
         self.info.post(now)?;
         let number = self.info.posted;

@@ -25,6 +25,7 @@ mod error;
 mod limits;
 mod memory;
 mod nudge;
+pub(crate) mod post_kind;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
@@ -43,6 +44,7 @@ pub use limits::{
     TEXT_BYTES_MAX,
 };
 pub use memory::MemoryStore;
+pub use post_kind::{CommandPost, PostKind};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
@@ -121,7 +123,9 @@ pub trait Store: Send + Sync + 'static {
     /// Puts a message into a run's inbox, held or not, and gives its number: from 1, without gaps. A live run is due at once.
     ///
     /// With a [`dedup`](Post::dedup) text that the inbox has seen, taken or not, nothing is added, and the number is that of the first. A run that has
-    /// ended is [`Ended`](StoreError::Ended), one with [`INBOX_MAX`] messages that nobody took is [`InboxFull`](StoreError::InboxFull).
+    /// ended is [`Ended`](StoreError::Ended), one with [`INBOX_MAX`] signals, or so many answers, that nobody took is
+    /// [`InboxFull`](StoreError::InboxFull) for another. A command always has room, and [`Post::among`] says what becomes of those before it; see
+    /// [`Post::kind`].
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64>;
 
     /// The messages of a run's inbox that were not taken, numbered above `after`, in order; of many the first ones, as for [`read`](Self::read).

@@ -111,8 +111,37 @@ pub async fn c9_a_full_inbox_refuses(store: &dyn Store) {
     }
     let refused = store.post("r", post("signal", b"")).await;
     assert!(matches!(&refused, Err(StoreError::InboxFull { limit: INBOX_MAX, .. })), "{refused:?}");
+    // Signals are in the way of signals alone.
+    let full = INBOX_MAX as u64;
+    assert_eq!(store.post("r", post("answer/a", b"")).await.unwrap(), full + 1);
+    for (name, number) in [("pause", 2), ("pause", 2), ("cancel", 3)] {
+        assert_eq!(store.post("r", post(&format!("command/{name}"), b"")).await.unwrap(), full + number);
+    }
     let page = store.inbox("r", 0).await.unwrap();
     assert!(!page.is_empty() && page.len() <= READ_ROWS_MAX);
     store.commit(Commit { takes: vec![5], ..next(&claimed, b"") }).await.unwrap();
-    assert_eq!(store.post("r", post("signal", b"")).await.unwrap(), INBOX_MAX as u64 + 1);
+    assert_eq!(store.post("r", post("signal", b"")).await.unwrap(), full + 4);
+}
+
+/// Of the commands that nobody took, one says whether the run is paused, and one that it ends. One that says the same again is none.
+pub async fn c9_a_command_counts_until_another_does(store: &dyn Store) {
+    let mut claimed = create(store, held("r")).await;
+    let command = async |name: &str| store.post("r", post(&format!("command/{name}"), b"null")).await;
+    let untaken = async || store.inbox("r", 0).await.unwrap().iter().map(|mail| mail.number).collect::<Vec<_>>();
+    assert_eq!((command("pause").await.unwrap(), command("pause").await.unwrap()), (1, 1));
+    assert_eq!((command("resume").await.unwrap(), untaken().await), (2, vec![2]));
+    assert_eq!(
+        (command("cancel").await.unwrap(), command("pause").await.unwrap(), command("cancel").await.unwrap()),
+        (3, 4, 3)
+    );
+    assert_eq!(untaken().await, [3, 4]);
+    // Whoever has read the others may take them all the same; what was taken counts no more.
+    store.commit(Commit { takes: vec![1, 2, 4], ..next(&claimed, b"") }).await.unwrap();
+    claimed.run.head += 1;
+    assert_eq!((command("pause").await.unwrap(), untaken().await), (5, vec![3, 5]));
+    // A post with such a name of its own is a signal.
+    assert_eq!((command("other").await.unwrap(), command("other").await.unwrap()), (6, 7));
+    store.commit(Commit { status: Some(RunStatus::Finished), release: true, ..next(&claimed, b"") }).await.unwrap();
+    let late = command("pause").await;
+    assert!(matches!(late, Err(StoreError::Ended { .. })), "{late:?}");
 }

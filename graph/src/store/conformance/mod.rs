@@ -73,6 +73,7 @@ cases!(
     c9_the_same_dedup_text_is_one_message,
     c9_an_ended_run_takes_no_messages,
     c9_a_full_inbox_refuses,
+    c9_a_command_counts_until_another_does,
     c10_what_is_too_large_is_refused,
     c10_what_makes_no_sense_is_refused,
     c10_an_unknown_run_is_named,

@@ -3,10 +3,11 @@
 use super::Failure;
 use super::read::{columns, head as head_of, info, now, unchecked};
 use crate::store::decide::check_free;
-use crate::store::limits::{INBOX_MAX, check_text};
+use crate::store::limits::check_text;
 use crate::store::time::millis;
 use crate::store::{
-    Claim, Commit, Committed, Held, Lease, NewRun, Post, Row, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, Timestamp, Wake,
+    Claim, CommandPost, Commit, Committed, Held, Lease, NewRun, Post, PostKind, Row, RunInfo, RunStatus, StoreError,
+    TAKEOVERS_MAX, Timestamp, Wake,
 };
 use deadpool_postgres::{GenericClient, Object};
 use std::time::Duration;
@@ -139,7 +140,11 @@ const RENEW: &str = concat!(
 );
 
 const SAME_POST: &str = "SELECT n FROM pleach_inbox WHERE run = $1::bigint AND dedup = $2::text";
-const UNTAKEN: &str = "SELECT count(*) FROM pleach_inbox WHERE run = $1::bigint AND taken_seq IS NULL";
+const UNTAKEN: &str = "SELECT count(*) FROM pleach_inbox WHERE run = $1::bigint AND taken_seq IS NULL
+    AND (left(name, 7) = 'answer/') = $2::bool AND name NOT IN ('command/pause', 'command/resume', 'command/cancel')";
+const COMMANDS: &str = "SELECT n, name FROM pleach_inbox WHERE run = $1::bigint AND taken_seq IS NULL
+    AND name IN ('command/pause', 'command/resume', 'command/cancel') ORDER BY n";
+const REMOVE: &str = "DELETE FROM pleach_inbox WHERE run = $1::bigint AND n = ANY ($2::bigint[])";
 const POST: &str = "WITH posted AS (UPDATE pleach_run SET posted = $2::bigint, wake_at = $3::bigint, sum = $9::bigint
         WHERE no = $1::bigint)
     INSERT INTO pleach_inbox (run, n, at, name, dedup, sum, payload)
@@ -371,9 +376,24 @@ pub(super) async fn post(client: &mut Object, id: &str, post: &Post) -> Result<u
             return Ok(row.try_get::<_, i64>(0)? as u64);
         }
     }
-    let untaken = transaction.query_one(&transaction.prepare_cached(UNTAKEN).await?, &[&key]).await?;
-    if untaken.try_get::<_, i64>(0)? >= INBOX_MAX as i64 {
-        return Err(StoreError::InboxFull { run: id.to_string(), limit: INBOX_MAX }.into());
+    info.check_open()?;
+    if post.kind() == PostKind::Command {
+        let mut untaken = Vec::new();
+        for row in transaction.query(&transaction.prepare_cached(COMMANDS).await?, &[&key]).await? {
+            untaken.push((row.try_get::<_, i64>(0)? as u64, row.try_get(1)?));
+        }
+        match post.among(&untaken) {
+            CommandPost::Known(number) => return Ok(number),
+            CommandPost::Instead(others) => {
+                let others: Vec<i64> = others.into_iter().map(|number| number as i64).collect();
+                transaction.execute(&transaction.prepare_cached(REMOVE).await?, &[&key, &others]).await?;
+            }
+        }
+    } else {
+        let is_answer = post.kind() == PostKind::Answer;
+        let statement = transaction.prepare_cached(UNTAKEN).await?;
+        let untaken = transaction.query_one(&statement, &[&key, &is_answer]).await?;
+        info.check_room(untaken.try_get::<_, i64>(0)? as usize)?;
     }
     info.post(now)?;
     let wake_at = info.wake_at.map(Timestamp::as_millis);

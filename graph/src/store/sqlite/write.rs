@@ -3,9 +3,11 @@
 use super::read::{self, now};
 use super::writer::Done;
 use crate::store::decide::check_free;
-use crate::store::limits::{INBOX_MAX, check_text};
+use crate::store::limits::check_text;
 use crate::store::time::millis;
-use crate::store::{Claim, Commit, Committed, Held, Lease, NewRun, Post, Prune, Row, RunInfo, StoreError, Timestamp};
+use crate::store::{
+    Claim, CommandPost, Commit, Committed, Held, Lease, NewRun, Post, PostKind, Prune, Row, RunInfo, StoreError, Timestamp,
+};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -58,7 +60,12 @@ const GIVE_UP: &str = concat!(
 );
 
 const SAME_POST: &str = "SELECT n FROM inbox WHERE run = ?1 AND dedup = ?2";
-const UNTAKEN: &str = "SELECT count(*) FROM inbox WHERE run = ?1 AND taken_seq IS NULL";
+const UNTAKEN: &str =
+    "SELECT count(*) FROM inbox WHERE run = ?1 AND taken_seq IS NULL AND (substr(name, 1, 7) = 'answer/') = ?2
+    AND name NOT IN ('command/pause', 'command/resume', 'command/cancel')";
+const COMMANDS: &str = "SELECT n, name FROM inbox WHERE run = ?1 AND taken_seq IS NULL
+    AND name IN ('command/pause', 'command/resume', 'command/cancel') ORDER BY n";
+const REMOVE: &str = "DELETE FROM inbox WHERE run = ?1 AND n = ?2";
 const POST: &str = "INSERT INTO inbox (run, n, at, name, dedup, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
@@ -243,6 +250,13 @@ pub(super) fn renew(db: &Connection, held: Vec<Held>, lease: Duration) -> Done<V
     Ok(Ok(lost))
 }
 
+/// The commands that nobody took.
+fn commands(db: &Connection, run: i64) -> rusqlite::Result<Vec<(u64, String)>> {
+    let mut statement = db.prepare_cached(COMMANDS)?;
+    let commands = statement.query_map([run], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))?;
+    commands.collect()
+}
+
 pub(super) fn post(db: &Connection, id: &str, post: &Post) -> Done<u64> {
     let (run, mut info) = match read::run(db, id)? {
         Ok(run) => run,
@@ -254,11 +268,26 @@ pub(super) fn post(db: &Connection, id: &str, post: &Post) -> Done<u64> {
     {
         return Ok(Ok(first as u64));
     }
-    let untaken: i64 = db.prepare_cached(UNTAKEN)?.query_row([run], |row| row.get(0))?;
-    if untaken >= INBOX_MAX as i64 {
-        return Ok(Err(StoreError::InboxFull { run: id.to_string(), limit: INBOX_MAX }));
-    }
     let now = now(db)?;
+    if let Err(refused) = info.check_open() {
+        return Ok(Err(refused));
+    }
+    if post.kind() == PostKind::Command {
+        match post.among(&commands(db, run)?) {
+            CommandPost::Known(number) => return Ok(Ok(number)),
+            CommandPost::Instead(others) => {
+                for number in others {
+                    db.prepare_cached(REMOVE)?.execute(params![run, number as i64])?;
+                }
+            }
+        }
+    } else {
+        let is_answer = post.kind() == PostKind::Answer;
+        let untaken: i64 = db.prepare_cached(UNTAKEN)?.query_row(params![run, is_answer], |row| row.get(0))?;
+        if let Err(full) = info.check_room(untaken as usize) {
+            return Ok(Err(full));
+        }
+    }
     if let Err(refused) = info.post(now) {
         return Ok(Err(refused));
     }
