@@ -123,9 +123,9 @@ impl Scene {
     }
 
     async fn sleep(self, key: String, at: Timestamp) {
-        let known = self.begin_wait(&key, |kept| kept.wait.flatten()).await;
+        let (known, until) = self.begin_wait(&key, |kept| (kept.wait.flatten(), kept.until)).await;
         let due = known.unwrap_or(at);
-        let until = match self.wake_up(due) {
+        let until = match until.map_or_else(|| self.wake_up(due), Ok) {
             Ok(until) => until,
             Err(fault) => return self.fail(fault).await,
         };
@@ -133,15 +133,22 @@ impl Scene {
             Ok(runtime) => runtime,
             Err(fault) => return self.fail(fault).await,
         };
-        if runtime.now() >= until {
-            return;
+        if let Some(mut notes) = self.notes.lock_for(self.attempt) {
+            notes.kept(Namespace::Wait, &key).until = Some(until);
         }
+        // A time that is over is written down as well: a later attempt might name another.
+        let is_over = runtime.now() >= until;
         let open = OpenWait { key: key.clone(), due: Some(due), letter: None };
-        let Some(_waits) = self.wait(open) else { return pending().await };
+        let waits = if is_over { None } else { self.wait(open) };
+        if !is_over && waits.is_none() {
+            return pending().await;
+        }
         if known.is_none() {
             self.write(Kind::Wait, NoteBody { key, due: Some(due), ..NoteBody::default() }).await;
         }
-        runtime.sleep_until(until).await;
+        if !is_over {
+            runtime.sleep_until(until).await;
+        }
     }
 
     /// When it is that time, by the clock of the runtime.

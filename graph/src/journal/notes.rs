@@ -5,6 +5,7 @@
 use super::codec::undo_in;
 use crate::node::Payload;
 use crate::store::{Kind, Record, Timestamp};
+use pleach_core::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -85,6 +86,8 @@ pub(crate) struct Kept {
     pub(crate) is_cut_off: bool,
     /// A wait is written down; until when, if it is a sleep.
     pub(crate) wait: Option<Option<Timestamp>>,
+    /// When that is, once this process knows.
+    pub(crate) until: Option<Instant>,
     /// The result of the effect, or the answer.
     pub(crate) value: Option<Box<RawValue>>,
 }
