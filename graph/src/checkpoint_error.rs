@@ -92,9 +92,28 @@ pub(crate) struct StoredFault {
     #[serde(default)]
     attempt: u32,
     text: String,
+    /// Of a panic: where, and in which code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     location: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    during: Option<String>,
+    /// Of a router: what it may answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    declared: Vec<String>,
+    /// How many visits the run had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
 }
+
+/// What the code that panicked is called in records.
+const DURING: [(During, &str); 6] = [
+    (During::Node, "node"),
+    (During::Router, "router"),
+    (During::Split, "split"),
+    (During::Merge, "merge"),
+    (During::Policy, "policy"),
+    (During::Hook, "hook"),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,15 +128,25 @@ enum StoredKind {
 
 impl StoredFault {
     pub(crate) fn of(fault: &RunFault) -> Self {
-        let new = |kind, node: &str, attempt, text: String| Self { kind, node: node.into(), attempt, text, location: None };
+        let new = |kind, node: &str, attempt, text: String| {
+            let (node, declared) = (node.to_string(), Vec::new());
+            Self { kind, node, attempt, text, location: None, during: None, declared, limit: None }
+        };
         match fault {
             RunFault::Node(error) => new(StoredKind::Node, &error.node, error.attempt, error.reason.to_string()),
             RunFault::Panic(error) => {
-                Self { location: error.location.clone(), ..new(StoredKind::Panic, &error.node, 0, error.payload.clone()) }
+                let during = DURING.iter().find(|(during, _)| *during == error.during).map(|(_, name)| name.to_string());
+                let location = error.location.clone();
+                Self { location, during, ..new(StoredKind::Panic, &error.node, 0, error.payload.clone()) }
             }
-            RunFault::Router(error) => new(StoredKind::Router, &error.node, 0, error.answer.clone()),
+            RunFault::Router(error) => {
+                let declared = error.declared.clone();
+                Self { declared, ..new(StoredKind::Router, &error.node, 0, error.answer.clone()) }
+            }
             RunFault::Merge(error) => new(StoredKind::Merge, &error.node, 0, error.reason.to_string()),
-            RunFault::MaxIterations { next, .. } => new(StoredKind::Limit, next, 0, fault.to_string()),
+            RunFault::MaxIterations { limit, next } => {
+                Self { limit: Some(*limit), ..new(StoredKind::Limit, next, 0, fault.to_string()) }
+            }
             other => new(StoredKind::Other, "", 0, other.to_string()),
         }
     }
@@ -130,16 +159,36 @@ impl StoredFault {
         serde_json::to_vec(self).expect("texts and numbers have a form as JSON")
     }
 
-    /// The fault again, its reasons as text.
+    /// The fault again, its reasons as text. What the first records did not say is taken for a node's.
     pub(crate) fn into_fault(self) -> RunFault {
-        let Self { kind, node, attempt, text, location } = self;
-        match kind {
-            StoredKind::Panic => RunFault::Panic(PanicError { node, during: During::Node, payload: text, location }),
-            StoredKind::Router => RunFault::Router(RouterError { node, answer: text, declared: Vec::new() }),
-            StoredKind::Merge => RunFault::Merge(MergeError { node, reason: Reason::Error(text.into()) }),
-            StoredKind::Node | StoredKind::Limit | StoredKind::Other => {
+        let Self { kind, node, attempt, text, location, during, declared, limit } = self;
+        match (kind, limit) {
+            (StoredKind::Panic, _) => {
+                let known = DURING.iter().find(|(_, name)| during.as_deref() == Some(*name));
+                let during = known.map_or(During::Node, |(during, _)| *during);
+                RunFault::Panic(PanicError { node, during, payload: text, location })
+            }
+            (StoredKind::Router, _) => RunFault::Router(RouterError { node, answer: text, declared }),
+            (StoredKind::Merge, _) => RunFault::Merge(MergeError { node, reason: Reason::Error(text.into()) }),
+            (StoredKind::Limit, Some(limit)) => RunFault::MaxIterations { limit, next: node },
+            (StoredKind::Node | StoredKind::Limit | StoredKind::Other, _) => {
                 RunFault::Node(NodeError { node, attempt, reason: Arc::new(Reason::Error(text.into())) })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c7_a_failure_that_was_written_down_with_less_is_still_read() {
+        let read = |json: &str| serde_json::from_str::<StoredFault>(json).unwrap().into_fault().to_string();
+        assert!(read(r#"{"kind":"limit","node":"a","text":"3 nodes"}"#).contains("3 nodes"));
+        assert!(read(r#"{"kind":"router","node":"a","text":"nowhere"}"#).contains("nowhere"));
+        assert!(read(r#"{"kind":"panic","node":"a","text":"no","location":"x:1:2"}"#).contains("x:1:2"));
+        // A later version may know other code.
+        assert!(read(r#"{"kind":"panic","node":"a","text":"no","during":"elsewhere"}"#).contains("no"));
     }
 }
