@@ -11,6 +11,8 @@ use std::sync::Arc;
 /// A checkpoint could not be written or read. Those before it are intact.
 #[derive(Debug)]
 pub struct CheckpointError {
+    /// The run.
+    pub run: String,
     /// The node whose checkpoint it is; empty if it is of the run as a whole.
     pub node: String,
     /// What was tried: `create`, `claim`, `open`, `encode`, `decode`, `commit`, `renew`, `inbox`.
@@ -20,8 +22,22 @@ pub struct CheckpointError {
 }
 
 impl CheckpointError {
-    pub(crate) fn new(node: impl Into<String>, op: &'static str, reason: impl Into<BoxError>) -> Self {
-        Self { node: node.into(), op, reason: reason.into() }
+    pub(crate) fn new(run: impl Into<String>, node: impl Into<String>, op: &'static str, reason: impl Into<BoxError>) -> Self {
+        Self { run: run.into(), node: node.into(), op, reason: reason.into() }
+    }
+
+    /// What to do about it, unless the reason says so itself.
+    fn advice(&self) -> &'static str {
+        match (self.store_error(), self.op) {
+            (Some(StoreError::Unavailable(_)), "create") => {
+                "it may be there all the same: run it again with this id and `attach` once the store answers"
+            }
+            (Some(StoreError::Unavailable(_)), _) => "what was committed is intact: resume the run once the store answers",
+            (Some(StoreError::TooLarge { .. }), _) => "keep less in the state, or raise `max_state_bytes`",
+            (None, "encode") => "the state must have a form as JSON that reads as itself",
+            (None, "decode") => "resume it with the state that it was made with, or register a migration",
+            _ => "",
+        }
     }
 
     /// The store's error, if it was the store.
@@ -32,10 +48,14 @@ impl CheckpointError {
 
 impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, op, reason } = self;
+        let Self { run, node, op, reason } = self;
         match node.as_str() {
-            "" => write!(f, "checkpointing failed ({op}): {reason}"),
-            node => write!(f, "the checkpoint at node {node:?} failed ({op}): {reason}"),
+            "" => write!(f, "checkpointing run {run:?} failed ({op}): {reason}")?,
+            node => write!(f, "the checkpoint of run {run:?} at node {node:?} failed ({op}): {reason}")?,
+        }
+        match self.advice() {
+            "" => Ok(()),
+            advice => write!(f, "; {advice}"),
         }
     }
 }
@@ -75,12 +95,12 @@ impl fmt::Display for MismatchError {
 impl Error for MismatchError {}
 
 /// A fault with the store's error in its right place.
-pub(crate) fn fault_of(node: impl Into<String>, op: &'static str, error: StoreError) -> RunFault {
+pub(crate) fn fault_of(run: impl Into<String>, node: impl Into<String>, op: &'static str, error: StoreError) -> RunFault {
     match error {
         StoreError::Fenced { run, epoch } => RunFault::Fenced { run, epoch },
         StoreError::Held { run, owner, left, .. } => RunFault::Held { run, owner, left },
         StoreError::Exists { run } => RunFault::Exists { run },
-        error => RunFault::Checkpoint(CheckpointError::new(node, op, error)),
+        error => RunFault::Checkpoint(CheckpointError::new(run, node, op, error)),
     }
 }
 

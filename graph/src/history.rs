@@ -108,11 +108,11 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
     /// The state after this checkpoint, on the line of control that it is about: of a step, what its node made; of what happens inside a node, what
     /// the node was given. Inside a subgraph the state is of another type, and does not decode.
     pub async fn state(&self, sequence: u64) -> Result<S, RunFault> {
-        let record = self.record(sequence).await.map_err(|error| fault_of("", "open", error))?;
+        let record = self.record(sequence).await.map_err(|error| fault_of(&*self.run, "", "open", error))?;
         if !graph_of(&record.header.node).is_empty() {
             let Header { node, .. } = record.header;
             let why = format!("record {sequence} of run {:?} has the state of the subgraph {:?}", self.run, graph_of(&node));
-            return Err(RunFault::Checkpoint(CheckpointError::new(node.clone(), "decode", why)));
+            return Err(RunFault::Checkpoint(CheckpointError::new(&*self.run, node.clone(), "decode", why)));
         }
         decode(Codec::<S>::new(), &record).map(|stored| stored.state)
     }

@@ -52,14 +52,14 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
         let mut wait = LOOK_AGAIN.0;
         loop {
             let mut nudged = store.nudged();
-            let info = store.head(&run).await.map_err(|error| RunError::new(fault_of("", "open", error), None))?;
+            let info = store.head(&run).await.map_err(|error| RunError::new(fault_of(&*run, "", "open", error), None))?;
             if info.graph != graph.name() {
                 let (run, stored, given) = (run.to_string(), info.graph, graph.name().to_string());
                 return Err(RunError::new(RunFault::Mismatch(MismatchError { run, what: "graph", stored, given }), None));
             }
             if info.status == RunStatus::Stuck {
                 let stuck = StoreError::Stuck { run: run.to_string(), takeovers: info.takeovers };
-                return Err(RunError::new(fault_of("", "open", stuck), None));
+                return Err(RunError::new(fault_of(&*run, "", "open", stuck), None));
             }
             if info.status.has_ended() {
                 return outcome(&*store, &info).await;
@@ -98,7 +98,7 @@ async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunI
     if info.status == RunStatus::Cancelled {
         return Err(RunError::new(RunFault::Ended { run: info.id.clone(), status: info.status }, None));
     }
-    let failed = |error| RunError::new(fault_of("", "open", error), None);
+    let failed = |error| RunError::new(fault_of(&*info.id, "", "open", error), None);
     let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };
     let Standpoint { frontier, base, .. } = opening::standpoint(store, &info.id, info.head).await.map_err(failed)?;
     let root = frontier.get(&[]).map_or(0, |token| token.row);
@@ -106,15 +106,18 @@ async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunI
     let wanted = wanted.into_iter().filter(|row| *row > 0).collect();
     let records = opening::records(store, &info.id, wanted).await.map_err(failed)?;
     let decoded = |row: u64| {
-        let record = records.get(&row).ok_or_else(|| fault_of("", "open", damaged("it is not there")))?;
+        let record = records.get(&row).ok_or_else(|| fault_of(&*info.id, "", "open", damaged("it is not there")))?;
         let read = Codec::<S>::new().read(&record.body);
-        read.map(|stored| stored.state).map_err(|error| RunFault::Checkpoint(CheckpointError::new("", "decode", error)))
+        read.map(|stored| stored.state)
+            .map_err(|error| RunFault::Checkpoint(CheckpointError::new(&*info.id, "", "decode", error)))
     };
     if info.status == RunStatus::Finished {
         return decoded(root).map_err(|fault| RunError::new(fault, None));
     }
     let fault = records.get(&base).and_then(|record| serde_json::from_slice::<StoredFault>(&record.body).ok());
-    let fault =
-        fault.map_or_else(|| fault_of("", "open", damaged("it does not say how the run failed")), StoredFault::into_fault);
+    let fault = fault.map_or_else(
+        || fault_of(&*info.id, "", "open", damaged("it does not say how the run failed")),
+        StoredFault::into_fault,
+    );
     Err(RunError::new(fault, decoded(root).ok()))
 }

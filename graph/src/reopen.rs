@@ -45,7 +45,7 @@ impl Means {
             None => {
                 check_open(&self.head(&plan.name, run).await?, changes.point)?;
                 let claimed = opening::claim(&self.terms, &self.runtime, run, force).await;
-                claimed.map_err(|error| fault_of("", "claim", error))?
+                claimed.map_err(|error| fault_of(run, "", "claim", error))?
             }
         };
         let Claim { run: info, .. } = &claim.0;
@@ -70,7 +70,7 @@ impl Means {
     /// Before anything runs: it may have been told to pause, or to end.
     async fn with_mail(&self, mut opened: Opened) -> Result<Opened, RunFault> {
         let mail = opening::untaken(&*self.terms.store, &opened.info.id, opened.info.posted).await;
-        opened.mail = mail.map_err(|error| fault_of("", "inbox", error))?;
+        opened.mail = mail.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
         opened.journal.note_read(&opened.mail, opened.info.posted);
         Ok(opened)
     }
@@ -91,12 +91,13 @@ impl Means {
             return Err(at_end(&picture, &info));
         }
         let owner = opening::owner(&self.runtime);
+        let id = Arc::clone(&new);
         let forked = picture.fork(self.terms, self.runtime, new, (plan.name.clone(), self.version), owner).await;
-        forked.map_err(|error| fault_of("", "create", error))
+        forked.map_err(|error| fault_of(&*id, "", "create", error))
     }
 
     async fn head(&self, graph: &str, run: &str) -> Result<RunInfo, RunFault> {
-        let info = self.terms.store.head(run).await.map_err(|error| fault_of("", "open", error))?;
+        let info = self.terms.store.head(run).await.map_err(|error| fault_of(run, "", "open", error))?;
         self.migrations.check(graph, &info, &self.version)?;
         Ok(info)
     }
@@ -120,9 +121,9 @@ impl Means {
         }
         match picture.filter(|_| is_moved) {
             Some(picture) => {
-                picture.rewind(terms, runtime, claim, version).await.map_err(|error| fault_of("", "commit", error))
+                picture.rewind(terms, runtime, claim, version).await.map_err(|error| fault_of(&*info.id, "", "commit", error))
             }
-            None => opening::open(terms, runtime, claim, version).await.map_err(|error| fault_of("", "open", error)),
+            None => opening::open(terms, runtime, claim, version).await.map_err(|error| fault_of(&*info.id, "", "open", error)),
         }
     }
 
@@ -137,7 +138,7 @@ impl Means {
             Point::After(sequence) => Picture::at(store, &info.id, sequence).await.map(Some),
             Point::LastStep => Picture::before_last_step(store, &info.id, info.head).await,
         };
-        let picture = picture.map_err(|error| fault_of("", "open", error))?;
+        let picture = picture.map_err(|error| fault_of(&*info.id, "", "open", error))?;
         picture.ok_or_else(|| RunFault::Resume(ResumeError::NothingToReplay { run: info.id.clone() }))
     }
 
@@ -207,7 +208,7 @@ fn replace_state<S>(
     picture.for_each_state(|held| {
         let Some(replace) = replace.take() else { return Ok(()) };
         let Stored { state, .. } = decode(codec, held.record)?;
-        let encoding = |why: BoxError| RunFault::Checkpoint(CheckpointError::new("", "encode", why));
+        let encoding = |why: BoxError| RunFault::Checkpoint(CheckpointError::new(run(), "", "encode", why));
         match catch_panic(|| codec.body(&replace(state), None)) {
             Ok(Ok(body)) => held.record.body = body,
             Ok(Err(error)) => return Err(encoding(error.into())),
@@ -245,7 +246,7 @@ pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<Stored<S>, R
         Ok(Err(error)) => {
             let Record { run, sequence, .. } = record;
             let why = format!("record {sequence} of run {run:?} does not decode as the state of this graph: {error}");
-            Err(RunFault::Checkpoint(CheckpointError::new(record.header.node.clone(), "decode", why)))
+            Err(RunFault::Checkpoint(CheckpointError::new(&**run, record.header.node.clone(), "decode", why)))
         }
         Err(reason) => Err(RunFault::panic(record.header.node.clone(), During::Node, &reason)),
     }

@@ -250,7 +250,7 @@ async fn open<S: Send + 'static>(
     let StoredOptions { terms, codec, schema, origin, migrations, ended_kept, changes, answers, claimed } = stored;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
     if let (Some(begins), Origin::New { attaches }) = (take_first(state), &origin) {
-        let (first, begins) = first_entry(&plan, setup.start, &codec, begins)?;
+        let (first, begins) = first_entry(&run, &plan, setup.start, &codec, begins)?;
         *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(opening::owner(&runtime)));
         match opening::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner).await {
@@ -259,7 +259,7 @@ async fn open<S: Send + 'static>(
                 return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
             }
             Err(StoreError::Exists { .. }) if *attaches => {}
-            Err(error) => return Err(RunError::new(fault_of("", "create", error), take_first(state))),
+            Err(error) => return Err(RunError::new(fault_of(&*run, "", "create", error), take_first(state))),
         }
     }
     for (name, answer) in answers.iter() {
@@ -289,13 +289,13 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRem
     let First { plan, run, start, state, stored } = first;
     let (Some(stored), Some(state)) = (stored, state) else {
         let why = "the run has no store: give it one by `checkpoint`, and others can claim it there";
-        return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new("", "create", why)), None));
+        return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run.id(), "", "create", why)), None));
     };
     let runtime = match run.runtime() {
         Ok(runtime) => Arc::clone(runtime),
         Err(fault) => return Err(RunError::new(fault, Some(state))),
     };
-    let (entry, state) = first_entry(&plan, start, &stored.codec, state)?;
+    let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec, state)?;
     let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
     let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.schema });
     match opening::create(stored.terms, runtime, Arc::clone(&id), graph, entry, None).await {
@@ -303,21 +303,27 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRem
         Err(StoreError::Exists { .. }) if matches!(stored.origin, Origin::New { attaches: true }) => {
             Ok(RunRemote::of(store, id))
         }
-        Err(error) => Err(RunError::new(fault_of("", "create", error), Some(state))),
+        Err(error) => Err(RunError::new(fault_of(&*id, "", "create", error), Some(state))),
     }
 }
 
 /// The first record of a run.
-fn first_entry<S: Send + 'static>(plan: &Plan<S>, start: u32, codec: &Codec<S>, state: S) -> Result<(Entry, S), RunError<S>> {
+fn first_entry<S: Send + 'static>(
+    run: &str,
+    plan: &Plan<S>,
+    start: u32,
+    codec: &Codec<S>,
+    state: S,
+) -> Result<(Entry, S), RunError<S>> {
     match pleach_core::catch_panic(|| codec.body(&state, None)) {
         Ok(Ok(body)) => {
             let next = Some(Place::Node(plan.shape.id(start)));
             Ok((Entry { next, body, ..Entry::new(Kind::Start, Vec::new(), "") }, state))
         }
-        Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new("", "encode", error)), Some(state))),
+        Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", error)), Some(state))),
         Err(reason) => {
             let why = format!("the state cannot be written: {reason}");
-            Err(RunError::new(RunFault::Checkpoint(CheckpointError::new("", "encode", why)), Some(state)))
+            Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", why)), Some(state)))
         }
     }
 }
@@ -358,7 +364,7 @@ fn resume<S: Send + 'static>(mut engine: Engine<S>, info: &RunInfo, failed_at: O
         .and_then(|at| engine.restored_record(at))
     {
         let fault = serde_json::from_slice(&record.body).map(StoredFault::into_fault);
-        let fault = fault.unwrap_or_else(|error| RunFault::Checkpoint(CheckpointError::new("", "decode", error)));
+        let fault = fault.unwrap_or_else(|error| RunFault::Checkpoint(CheckpointError::new(&*info.id, "", "decode", error)));
         engine.go_on_undoing(fault);
         return Ok(Begun::Engine(Box::new(engine)));
     }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::flaky::{Fate, FlakyStore};
 use common::kept::World;
 use pleach::prelude::*;
 use pleach::{During, FanOut, RunOptions};
@@ -74,4 +75,31 @@ fn f5_the_outcome_of_a_run_whose_code_panicked_says_which() {
             assert!(error.payload.starts_with("of a ") && error.location.is_some(), "{error:?}");
         }
     }
+}
+
+#[test]
+fn f5_a_checkpoint_that_failed_names_its_run_and_says_what_to_do() {
+    let graph = routed(|_| "b");
+    let told = |at: u64, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>| {
+        let world = World::new(1);
+        let store = FlakyStore::new(world.store.clone());
+        store.fail_at(at, Fate::Lost);
+        let error = world.end(how(world.here(graph.run(1).id("r").checkpoint(&store)))).unwrap_err();
+        let RunFault::Checkpoint(why) = error.fault() else { panic!("{error}") };
+        assert_eq!(why.run, "r");
+        why.to_string()
+    };
+    for (text, advice) in [
+        (told(1, |run| run), "attach"),
+        (told(2, |run| run), "resume"),
+        (told(u64::MAX, |run| run.max_state_bytes(3)), "max_state_bytes"),
+    ] {
+        assert!(text.contains("run \"r\"") && text.contains(advice), "{text}");
+    }
+    let world = World::new(1);
+    let unknown = world.end(world.resume(&graph, |run| run)).unwrap_err().to_string();
+    assert!(unknown.contains("run \"r\"") && unknown.contains("`list`"), "{unknown}");
+    let nan = Graph::new("nan").add_node("n", |_: f64| async { Ok::<_, String>(f64::NAN) }).add_edge("n", END).set_entry("n");
+    let error = world.end(world.run(&nan.compile().unwrap(), 1.0)).unwrap_err().to_string();
+    assert!(error.contains("run \"r\"") && error.contains("node \"n\"") && error.contains("reads as itself"), "{error}");
 }

@@ -114,7 +114,7 @@ impl<S: Send + 'static> Driver<S> {
         let body = match catch_panic(|| codec.body(state, items)) {
             Ok(Ok(body)) => body,
             Ok(Err(error)) => {
-                let fault = RunFault::Checkpoint(CheckpointError::new(entry.node, "encode", error));
+                let fault = RunFault::Checkpoint(CheckpointError::new(self.shared.run().id(), entry.node, "encode", error));
                 return Err(RunError::new(fault, lane.state.take()));
             }
             Err(reason) => {
@@ -125,7 +125,9 @@ impl<S: Send + 'static> Driver<S> {
         lane.trail = Some(Box::new(Trail { before: Some(body.clone()), ..Trail::default() }));
         entry.body = body;
         let node = entry.node.clone();
-        journal.submit(entry).map_err(|error| RunError::new(fault_of(node, "commit", error), lane.state.take()))
+        journal
+            .submit(entry)
+            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))
     }
 
     /// A merged state, written down for the lane that had forked. Whether that lane has arrived.
@@ -153,7 +155,7 @@ impl<S: Send + 'static> Driver<S> {
         entry.is_visit = !matches!(lane.phase, Phase::Leaving | Phase::Forked(_));
         entry.body = StoredFault::of(fault).bytes();
         let node = entry.node.clone();
-        self.ledger().journal.submit(entry).map(drop).map_err(|error| fault_of(node, "commit", error))
+        self.ledger().journal.submit(entry).map(drop).map_err(|error| fault_of(self.shared.run().id(), node, "commit", error))
     }
 
     /// Writes down, in a stored run, that an attempt failed and when the next begins.
@@ -176,7 +178,8 @@ impl<S: Send + 'static> Driver<S> {
         entry.body = NoteBody { due: due_at, error: Some(why.to_string()), undo, ..NoteBody::default() }.bytes();
         let node = entry.node.clone();
         let submitted = journal.submit(entry);
-        let sequence = submitted.map_err(|error| RunError::new(fault_of(node, "commit", error), lane.state.take()))?;
+        let sequence = submitted
+            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))?;
         {
             let mut notes = notes.lock();
             (notes.failed, notes.failed_row) = (Some((lane.attempt, due_at)), sequence);
@@ -193,7 +196,8 @@ impl<S: Send + 'static> Driver<S> {
         entry.undo = Some(undo.json);
         let node = entry.node.clone();
         let submitted = self.ledger().journal.submit(entry).map(drop);
-        submitted.map_err(|error| RunError::new(fault_of(node, "commit", error), self.state_before(lane)))
+        submitted
+            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), self.state_before(lane)))
     }
 
     /// What follows once it is durable.

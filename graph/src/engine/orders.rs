@@ -56,7 +56,7 @@ impl<S: Send + 'static> Engine<S> {
                 entry.takes = std::mem::take(&mut scribe.pauses);
                 entry.takes.push(number);
                 let written = scribe.journal().submit(entry);
-                written.map_err(|error| RunError::new(fault_of("", "commit", error), None))?;
+                written.map_err(|error| RunError::new(fault_of(&*scribe.journal().run, "", "commit", error), None))?;
                 desk.go_on();
             }
             Command::Cancel(why) => {

@@ -179,7 +179,8 @@ impl<S: Send + 'static> Engine<S> {
         for note in &token.notes {
             records.push(self.record(*note)?);
         }
-        let damaged = |error| CheckpointError::new("", "decode", format!("the notes of run {:?}: {error}", self.run_id()));
+        let damaged =
+            |error| CheckpointError::new(self.run_id(), "", "decode", format!("a note of a node that was cut off: {error}"));
         let notes = Notes::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
         Ok(Trail { notes: Arc::new(notes), before: None })
     }
@@ -200,7 +201,7 @@ impl<S: Send + 'static> Engine<S> {
     fn record(&self, sequence: u64) -> Result<Record, RunFault> {
         self.journal()?.take_restored(sequence).ok_or_else(|| {
             let (run, why) = (self.run_id().to_string(), "two tokens stand on it");
-            RunFault::Checkpoint(CheckpointError::new("", "open", StoreError::Damaged { run, sequence, why }))
+            RunFault::Checkpoint(CheckpointError::new(self.run_id(), "", "open", StoreError::Damaged { run, sequence, why }))
         })
     }
 
@@ -221,5 +222,5 @@ impl<S: Send + 'static> Engine<S> {
 
 fn undecodable(record: &Record, error: serde_json::Error) -> RunFault {
     let why = format!("record {} of run {:?} does not decode as the state of this graph: {error}", record.sequence, record.run);
-    RunFault::Checkpoint(CheckpointError::new(record.header.node.clone(), "decode", why))
+    RunFault::Checkpoint(CheckpointError::new(&*record.run, record.header.node.clone(), "decode", why))
 }

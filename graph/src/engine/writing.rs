@@ -63,7 +63,7 @@ impl<S: Send + 'static> Engine<S> {
             }
             Said::Fault(Trouble { op, error }) => {
                 let node = self.driver.shared.name(self.foremost().at).to_string();
-                return Some(RunError::new(fault_of(node, op, error), self.root.state.take()));
+                return Some(RunError::new(fault_of(self.driver.shared.run().id(), node, op, error), self.root.state.take()));
             }
         }
         None
@@ -74,7 +74,7 @@ impl<S: Send + 'static> Engine<S> {
         for Mail { number, post, .. } in mail {
             let run = self.driver.shared.run();
             let name = post.name.clone();
-            let payload = post.open(run.id()).map_err(|error| RunError::new(fault_of("", "inbox", error), None))?;
+            let payload = post.open(run.id()).map_err(|error| RunError::new(fault_of(run.id(), "", "inbox", error), None))?;
             if let Some(command) = Command::parse(&name, &payload) {
                 self.obey(number, command)?;
             } else if let Some(letters) = run.letters() {
@@ -141,7 +141,7 @@ impl<S: Send + 'static> Engine<S> {
             // It rides in a commit, which the scribe begins now.
             Ok(true) => return self.poll_scribe(cx),
             Ok(false) => {}
-            Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of("", "commit", error), None)))),
+            Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*journal.run, "", "commit", error), None)))),
         }
         let run = journal.run.to_string();
         // The next attempt at a node is nothing that anybody could answer.
