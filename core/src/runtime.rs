@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::Waker;
+use core::time::Duration;
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -25,6 +26,12 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// A random number, from a source that a seed can fix.
     fn random(&self) -> u64;
+
+    /// The time of day, as the time since the start of 1970 (UTC), if this runtime has one of its own: a simulation's begins in 1970. `None` is
+    /// that of the machine.
+    fn time_of_day(&self) -> Option<Duration> {
+        None
+    }
 
     /// Wakes a task that has control work to do (a stop, a cancel, a restart). A runtime with a queue of its own lets it go first.
     fn wake_for_control(&self, waker: Waker) {

@@ -67,10 +67,12 @@ impl NodeContext {
         Box::pin(async move { scene.sleep(key, at).await })
     }
 
-    /// The time of day by the clock of the store that keeps the run; that of the machine, if none does.
+    /// The time of day by the clock of the store that keeps the run; if none does, that of the machine, or of the simulation.
     pub fn now(&self) -> SystemTime {
-        let stored = self.shared.run().journal().map(|journal| journal.now().as_millis());
-        stored.map_or_else(SystemTime::now, |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(millis.max(0) as u64))
+        let run = self.shared.run();
+        let stored = run.journal().map(|journal| Duration::from_millis(journal.now().as_millis().max(0) as u64));
+        let since_1970 = stored.or_else(|| run.runtime().ok()?.time_of_day());
+        since_1970.map_or_else(SystemTime::now, |time| SystemTime::UNIX_EPOCH + time)
     }
 }
 
@@ -156,7 +158,12 @@ impl Scene {
         let run = self.shared.run();
         match run.journal() {
             Some(journal) => Ok(journal.instant_of(due)),
-            None => Ok(run.runtime()?.now() + due.since(SystemTime::now().into())),
+            None => {
+                let runtime = run.runtime()?;
+                let now =
+                    runtime.time_of_day().map_or_else(|| SystemTime::now().into(), |time| Timestamp::default().after(time));
+                Ok(runtime.now() + due.since(now))
+            }
         }
     }
 }

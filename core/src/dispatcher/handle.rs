@@ -11,6 +11,7 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 /// The dispatcher as a runtime.
 pub(super) struct Handle(pub(super) Arc<Inner>);
@@ -42,6 +43,10 @@ impl Runtime for Handle {
 
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         Box::pin(Sleep { inner: Arc::clone(&self.0), timer: Timer::at(at) })
+    }
+
+    fn time_of_day(&self) -> Option<Duration> {
+        self.0.clock.is_none().then(|| self.0.now().since_start())
     }
 
     fn random(&self) -> u64 {

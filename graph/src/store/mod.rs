@@ -201,7 +201,7 @@ pub struct Claim {
 }
 
 /// A run that somebody holds, as renewed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Held {
     /// Its id.
     pub run: String,

@@ -1,6 +1,6 @@
 //! `Nudge`: tells whoever waits that something may have changed. Waiters that are dropped leave nothing behind.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -13,7 +13,8 @@ pub(super) struct Nudge(Mutex<Waiters>);
 struct Waiters {
     rings: u64,
     next: u64,
-    waiting: HashMap<u64, Waker>,
+    /// Woken in the order in which they came.
+    waiting: BTreeMap<u64, Waker>,
 }
 
 impl Nudge {

@@ -9,7 +9,7 @@ use crate::journal::keeper::KeptLease;
 use crate::store::{BODY_BYTES_MAX, Claim, Held, Store, StoreError, StoreFuture};
 use crate::stored_run::RECORDS_KEPT_DEFAULT;
 use pleach_core::{BoxFuture, Cause, Instant, Runtime, Scope, catch_panic};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -37,7 +37,8 @@ pub(super) struct Shift {
 
 #[derive(Default)]
 struct State {
-    held: HashMap<Held, Holding>,
+    /// In one order whatever the process: one seed gives one trace.
+    held: BTreeMap<Held, Holding>,
     /// It takes no more runs.
     is_closing: bool,
     /// The store has not answered since.
