@@ -97,11 +97,23 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         if first > last {
             return Ok(HistoryPage { checkpoints: Vec::new(), next: (first <= info.head).then_some(first) });
         }
-        let rows = self.store.read(&self.run, Rows::Range(first..=last), Parts::Headers).await?;
-        let checkpoints: Result<Vec<Checkpoint>, StoreError> =
-            rows.iter().map(|row| Ok(Checkpoint::new(row.sequence, row.open_header(&self.run)?))).collect();
-        let checkpoints = checkpoints?;
-        let next = checkpoints.last().map(|last| last.sequence + 1).filter(|next| *next <= info.head);
+        // The record before says whether the first is the last of those that a fork began with.
+        let before = if info.from.is_some() { first.saturating_sub(1).max(info.oldest) } else { first };
+        let rows = self.store.read(&self.run, Rows::Range(before..=last), Parts::Headers).await?;
+        let (mut checkpoints, mut made_until) = (Vec::with_capacity(rows.len()), 1);
+        for row in rows {
+            let mut checkpoint = Checkpoint::new(row.sequence, row.open_header(&self.run)?);
+            // The first driver writes such records only as it makes the run.
+            if let (1, Some(whole)) = (checkpoint.epoch, checkpoint.part_of) {
+                made_until = whole;
+            }
+            if checkpoint.sequence <= made_until {
+                checkpoint.at = info.created;
+            }
+            checkpoints.push(checkpoint);
+        }
+        checkpoints.retain(|checkpoint| checkpoint.sequence >= first);
+        let next = checkpoints.last().map(|last: &Checkpoint| last.sequence + 1).filter(|next| *next <= info.head);
         Ok(HistoryPage { checkpoints, next })
     }
 

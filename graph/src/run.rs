@@ -10,7 +10,7 @@ use crate::events::{Hooks, RunEvent};
 use crate::fault::nearest;
 use crate::plan::Plan;
 use crate::shared::{Aside, Listener, More, RunWide, Shared};
-use crate::stored_run::{Drive, StoredOptions};
+use crate::stored_run::{Drive, Keeping, StoredOptions};
 use crate::stream::RunStream;
 use pleach_core::{CancelToken, Runtime, Scope};
 use std::any::Any;
@@ -31,6 +31,8 @@ pub struct RunOptions<'a, S> {
     /// What it begins with; a run that is resumed has it in its store.
     state: Option<S>,
     stored: Option<Box<StoredOptions<S>>>,
+    /// How it is to be kept, as said before the store was named.
+    keeping: Option<Box<Keeping>>,
     visits_max: u64,
     steps_per_poll: u32,
     keep: Option<fn(&S) -> S>,
@@ -62,16 +64,27 @@ pub(crate) struct First<S> {
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
     pub(crate) fn new(graph: CompiledGraph<S>, state: Option<S>) -> Self {
         let (visits_max, steps_per_poll) = (MAX_ITERATIONS_DEFAULT, STEPS_PER_POLL_MAX);
-        Self { graph, state, stored: None, visits_max, steps_per_poll, keep: None, hooks: None, anchors: None, more: None }
+        let (stored, keeping, keep, hooks, anchors, more) = (None, None, None, None, None, None);
+        Self { graph, state, stored, keeping, visits_max, steps_per_poll, keep, hooks, anchors, more }
     }
 
-    pub(crate) fn stored(mut self, stored: StoredOptions<S>) -> Self {
-        self.stored = Some(Box::new(stored));
+    /// Keeps it in another store, or in one at all, as was said so far.
+    pub(crate) fn stored(mut self, mut stored: StoredOptions<S>) -> Self {
+        stored.keeping = std::mem::take(self.keeping());
+        (self.stored, self.keeping) = (Some(Box::new(stored)), None);
         self
     }
 
     pub(crate) fn stored_mut(&mut self) -> Option<&mut StoredOptions<S>> {
         self.stored.as_deref_mut()
+    }
+
+    /// How it is to be kept, once there is a store.
+    pub(crate) fn keeping(&mut self) -> &mut Keeping {
+        match &mut self.stored {
+            Some(stored) => &mut stored.keeping,
+            None => self.keeping.get_or_insert_default(),
+        }
     }
 
     fn anchors(&mut self) -> &mut Anchors<'a> {

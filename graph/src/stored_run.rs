@@ -1,7 +1,7 @@
 //! A run that is kept in a store: its options, and how it is opened before its engine runs.
 
 use crate::checkpoint_error::{CheckpointError, StoredFault, fault_of};
-use crate::control::RunRemote;
+use crate::control::{ANSWER, RunRemote};
 use crate::engine::ledger::Ledger;
 use crate::engine::{Engine, Outcome, Setup};
 use crate::error::{RunError, RunFault};
@@ -40,26 +40,51 @@ pub const ENDED_KEPT_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// agree on who does it; and so many of them at most, twice as many as begin meanwhile.
 const TIDYING: (u64, usize) = (64, 128);
 
-/// How a run is stored.
+/// Where a run is stored, and how.
 pub(crate) struct StoredOptions<S> {
-    terms: Terms,
+    store: Arc<dyn Store>,
+    pub(crate) keeping: Keeping,
     codec: Codec<S>,
-    schema: u32,
     origin: Origin,
-    migrations: Migrations,
-    ended_kept: Duration,
     /// What is to be different from what is stored.
     pub(crate) changes: Changes<S>,
     /// Answers that the run is resumed with, by the names of letters.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
-    /// The claim by which this driver holds the run already, and when it was asked for.
-    claimed: Option<(Claim, Instant)>,
+    /// Who holds the run already: the claim, when it was asked for, and on which terms.
+    holder: Option<(Claim, Instant, Terms)>,
+}
+
+/// How a run is to be kept, whatever the store.
+pub(crate) struct Keeping {
+    lease: Duration,
+    body_bytes_max: usize,
+    rows_kept: u64,
+    is_best_effort: bool,
+    attaches: bool,
+    schema: u32,
+    migrations: Migrations,
+    ended_kept: Duration,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self {
+            lease: LEASE_DEFAULT,
+            body_bytes_max: BODY_BYTES_MAX,
+            rows_kept: RECORDS_KEPT_DEFAULT,
+            is_best_effort: false,
+            attaches: false,
+            schema: 0,
+            migrations: Migrations::new(),
+            ended_kept: ENDED_KEPT_DEFAULT,
+        }
+    }
 }
 
 /// Where a stored run comes from.
 pub(crate) enum Origin {
-    /// It is new; if there is one with its id, that one may be gone on with.
-    New { attaches: bool },
+    /// It is new; if there is one with its id, that one is gone on with, or refused.
+    New,
     /// It is there.
     Stored { takes_over: bool },
     /// It is new, and begins where this one stands or stood.
@@ -68,25 +93,25 @@ pub(crate) enum Origin {
 
 impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
     pub(crate) fn new(store: Arc<dyn Store>, origin: Origin) -> Self {
-        let (lease, body_bytes_max, rows_kept) = (LEASE_DEFAULT, BODY_BYTES_MAX, RECORDS_KEPT_DEFAULT);
-        let (is_best_effort, kept_lease, patience) = (false, None, None);
-        let terms = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort, kept_lease, patience };
-        let (codec, migrations, changes) = (Codec::new(), Migrations::new(), Changes::default());
-        let (ended_kept, answers, claimed) = (ENDED_KEPT_DEFAULT, Vec::new(), None);
-        Self { terms, codec, schema: 0, origin, migrations, ended_kept, changes, answers, claimed }
+        let (keeping, codec, changes) = (Keeping::default(), Codec::new(), Changes::default());
+        Self { store, keeping, codec, origin, changes, answers: Vec::new(), holder: None }
     }
 }
 
 impl<S> StoredOptions<S> {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.terms.store)
+        Arc::clone(&self.store)
     }
 
-    /// Makes it a run that is held already, on these terms as far as they are those of its holder.
-    pub(crate) fn assign(&mut self, claimed: (Claim, Instant), holder: &Terms) {
-        let Terms { store, lease, kept_lease, patience, .. } = holder.clone();
-        self.terms = Terms { store, lease, kept_lease, patience, ..self.terms.clone() };
-        (self.origin, self.claimed) = (Origin::Stored { takes_over: false }, Some(claimed));
+    /// On which terms the run is kept. What its holder says goes first.
+    fn terms(&self) -> Terms {
+        let Keeping { lease, body_bytes_max, rows_kept, is_best_effort, .. } = self.keeping;
+        let (store, kept_lease, patience) = (self.store(), None, None);
+        let own = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort, kept_lease, patience };
+        match self.holder.as_ref().map(|(_, _, terms)| terms.clone()) {
+            Some(Terms { store, lease, kept_lease, patience, .. }) => Terms { store, lease, kept_lease, patience, ..own },
+            None => own,
+        }
     }
 }
 
@@ -94,15 +119,12 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// Keeps the run in this store: each step is durable before the next begins, and the run can be [resumed](crate::CompiledGraph::resume)
     /// after a crash. A run with this id that is there already is [`Exists`](RunFault::Exists).
     pub fn checkpoint(self, store: &(impl Store + Clone)) -> Self {
-        self.stored(StoredOptions::new(Arc::new(store.clone()), Origin::New { attaches: false }))
+        self.stored(StoredOptions::new(Arc::new(store.clone()), Origin::New))
     }
 
     /// Goes on with the run that has this id, if there is one; what it began with then counts, and not this state.
     pub fn attach(self) -> Self {
-        self.with_stored(|stored| match &mut stored.origin {
-            Origin::New { attaches } => *attaches = true,
-            Origin::Stored { .. } | Origin::Forked { .. } => {}
-        })
+        self.keep_as(|keeping| keeping.attaches = true)
     }
 
     /// Leaves the run to whoever claims it: a [`Worker`](crate::Worker), here or elsewhere. It is durable once this returns.
@@ -116,51 +138,53 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
 
     /// How long the run stays with a driver that is not heard of, before another may claim it; 30 seconds unless told.
     pub fn lease(self, lease: Duration) -> Self {
-        self.with_stored(|stored| stored.terms.lease = lease)
+        self.keep_as(|keeping| keeping.lease = lease)
     }
 
     /// The version of the type of the state; 0 unless told. Raise it with the type, and say how states of earlier versions are
     /// [migrated](Self::migrations).
     pub fn schema(self, version: u32) -> Self {
-        self.with_stored(|stored| stored.schema = version)
+        self.keep_as(|keeping| keeping.schema = version)
     }
 
     /// What is done with a run that an earlier version of the graph began. Without them it is a [`Mismatch`](RunFault::Mismatch).
     pub fn migrations(self, migrations: &Migrations) -> Self {
-        self.with_stored(|stored| stored.migrations = migrations.clone())
+        self.keep_as(|keeping| keeping.migrations = migrations.clone())
     }
 
     /// How many of the last records are kept while the run lives; 100 unless told. What a resume or an undo needs is kept in any case.
     pub fn keep_records(self, records: u64) -> Self {
-        self.with_stored(|stored| stored.terms.rows_kept = records.max(1))
+        self.keep_as(|keeping| keeping.rows_kept = records.max(1))
     }
 
     /// How long runs are kept that have ended; 30 days unless told. They are removed in the background, by runs that begin in the same store.
     pub fn keep_ended(self, time: Duration) -> Self {
-        self.with_stored(|stored| stored.ended_kept = time)
+        self.keep_as(|keeping| keeping.ended_kept = time)
     }
 
     /// How many bytes one state may have as JSON; 16 MiB unless told.
     pub fn max_state_bytes(self, bytes: usize) -> Self {
-        self.with_stored(|stored| stored.terms.body_bytes_max = bytes)
+        self.keep_as(|keeping| keeping.body_bytes_max = bytes)
     }
 
     /// Goes on when the store fails, with no further checkpoints; hooks hear of it as
     /// [`CheckpointsLost`](crate::RunEvent::CheckpointsLost). Without it the run stops.
     pub fn best_effort(self) -> Self {
-        self.with_stored(|stored| stored.terms.is_best_effort = true)
+        self.keep_as(|keeping| keeping.is_best_effort = true)
     }
 
     /// Makes it a run that is held already, on these terms as far as they are those of its holder.
-    pub(crate) fn assign(self, claimed: (Claim, Instant), holder: &Terms) -> Self {
-        self.with_stored(|stored| stored.assign(claimed, holder))
+    pub(crate) fn assign(mut self, (claim, asked_at): (Claim, Instant), holder: Terms) -> Self {
+        if let Some(stored) = self.stored_mut() {
+            stored.store = Arc::clone(&holder.store);
+            (stored.origin, stored.holder) = (Origin::Stored { takes_over: false }, Some((claim, asked_at, holder)));
+        }
+        self
     }
 
-    /// Does nothing to a run that is not stored.
-    fn with_stored(mut self, change: impl FnOnce(&mut StoredOptions<S>)) -> Self {
-        if let Some(stored) = self.stored_mut() {
-            change(stored);
-        }
+    /// It makes no difference whether the store is named before or after.
+    fn keep_as(mut self, change: impl FnOnce(&mut Keeping)) -> Self {
+        change(self.keeping());
         self
     }
 }
@@ -247,9 +271,11 @@ async fn open<S: Send + 'static>(
         Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
     let run: Arc<str> = shared.run().id().into();
-    let StoredOptions { terms, codec, schema, origin, migrations, ended_kept, changes, answers, claimed } = stored;
+    let terms = stored.terms();
+    let StoredOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
+    let Keeping { schema, migrations, ended_kept, attaches, .. } = keeping;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
-    if let (Some(begins), Origin::New { attaches }) = (take_first(state), &origin) {
+    if let (Some(begins), Origin::New) = (take_first(state), &origin) {
         let (first, begins) = first_entry(&run, &plan, setup.start, &codec, begins)?;
         *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(opening::owner(&runtime)));
@@ -258,19 +284,20 @@ async fn open<S: Send + 'static>(
                 tidy(&terms, &runtime, ended_kept);
                 return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
             }
-            Err(StoreError::Exists { .. }) if *attaches => {}
+            Err(StoreError::Exists { .. }) if attaches => {}
             Err(error) => return Err(RunError::new(fault_of(&*run, "", "create", error), take_first(state))),
         }
     }
     for (name, answer) in answers.iter() {
         if let Err(error) = answer {
-            let (run, key, why) = (run.to_string(), name.clone(), error.to_string());
+            let (run, key, why) = (run.to_string(), name.strip_prefix(ANSWER).unwrap_or(name).to_string(), error.to_string());
             return Err(RunError::new(RunFault::AnswerRefused { run, key, why }, None));
         }
     }
+    let claimed = holder.map(|(claim, asked_at, _)| (claim, asked_at));
     let means = Means { terms, runtime, version, migrations, claimed };
     let opened = match origin {
-        Origin::New { .. } => means.reopen(&plan, codec, changes, &run, false).await,
+        Origin::New => means.reopen(&plan, codec, changes, &run, false).await,
         Origin::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,
         Origin::Forked { from } => means.fork(&plan, codec, changes, &from, run).await,
     };
@@ -287,9 +314,12 @@ async fn open<S: Send + 'static>(
 /// Makes a run for whoever claims it.
 pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRemote, RunError<S>> {
     let First { plan, run, start, state, stored } = first;
-    let (Some(stored), Some(state)) = (stored, state) else {
-        let why = "the run has no store: give it one by `checkpoint`, and others can claim it there";
-        return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run.id(), "", "create", why)), None));
+    let (stored, state) = match (stored, state) {
+        (Some(stored), Some(state)) => (stored, state),
+        (_, state) => {
+            let why = "the run has no store: give it one by `checkpoint`, and others can claim it there";
+            return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run.id(), "", "create", why)), state));
+        }
     };
     let runtime = match run.runtime() {
         Ok(runtime) => Arc::clone(runtime),
@@ -297,12 +327,10 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRem
     };
     let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec, state)?;
     let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
-    let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.schema });
-    match opening::create(stored.terms, runtime, Arc::clone(&id), graph, entry, None).await {
+    let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.keeping.schema });
+    match opening::create(stored.terms(), runtime, Arc::clone(&id), graph, entry, None).await {
         Ok(_) => Ok(RunRemote::of(store, id)),
-        Err(StoreError::Exists { .. }) if matches!(stored.origin, Origin::New { attaches: true }) => {
-            Ok(RunRemote::of(store, id))
-        }
+        Err(StoreError::Exists { .. }) if stored.keeping.attaches => Ok(RunRemote::of(store, id)),
         Err(error) => Err(RunError::new(fault_of(&*id, "", "create", error), Some(state))),
     }
 }

@@ -33,7 +33,7 @@ impl NodeContext {
                 Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
             };
             let letter = answer_to(&key);
-            scene.answer(key, Some(question), letter).await
+            scene.answer(Namespace::Wait, key, Some(question), letter).await
         })
     }
 
@@ -48,8 +48,8 @@ impl NodeContext {
             let Some(count) = scene.notes.lock_for(scene.attempt).map(|mut notes| notes.count_signal(&name)) else {
                 return pending().await;
             };
-            let key = if count == 1 { name.clone() } else { format!("{name}#{count}") };
-            scene.answer(key, None, signal_of(&name)).await
+            let letter = signal_of(&name);
+            scene.answer(Namespace::Signal(count), name, None, letter).await
         })
     }
 
@@ -78,9 +78,9 @@ impl NodeContext {
 
 impl Scene {
     /// Takes the key of a wait for this attempt, and gives what is known of it.
-    async fn begin_wait<T>(&self, key: &str, look: impl FnOnce(&Kept) -> T) -> T {
+    async fn begin_wait<T>(&self, namespace: Namespace, key: &str, look: impl FnOnce(&Kept) -> T) -> T {
         let found = self.notes.lock_for(self.attempt).and_then(|mut notes| {
-            let kept = notes.kept(Namespace::Wait, key);
+            let kept = notes.kept(namespace, key);
             if std::mem::replace(&mut kept.is_used, true) { None } else { Some(look(kept)) }
         });
         match found {
@@ -89,9 +89,15 @@ impl Scene {
         }
     }
 
-    async fn answer<T: DeserializeOwned>(self, key: String, question: Option<Box<RawValue>>, letter: String) -> T {
-        let (known, is_written) =
-            self.begin_wait(&key, |kept| (kept.value.as_ref().map(|value| value.get().to_string()), kept.wait.is_some())).await;
+    async fn answer<T: DeserializeOwned>(
+        self,
+        namespace: Namespace,
+        key: String,
+        question: Option<Box<RawValue>>,
+        letter: String,
+    ) -> T {
+        let look = |kept: &Kept| (kept.value.as_ref().map(|value| value.get().to_string()), kept.wait.is_some());
+        let (known, is_written) = self.begin_wait(namespace, &key, look).await;
         if let Some(known) = known {
             return match serde_json::from_str(&known) {
                 Ok(answer) => answer,
@@ -103,12 +109,13 @@ impl Scene {
         let open = OpenWait { key: key.clone(), due: None, letter: Some(letter.clone()) };
         let Some(waits) = self.wait(open) else { return pending().await };
         if !is_written {
-            self.write(Kind::Wait, NoteBody { key: key.clone(), value: question, ..NoteBody::default() }).await;
+            self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
         }
         let (letter, json, answer) = poll_fn(|cx| next_readable(letters, &letter, cx.waker())).await;
         drop(waits);
         let (letter, in_hand) = letter;
-        let woken = self.submit(Kind::Wake, NoteBody { key, value: Some(json), ..NoteBody::default() }, Some(letter.number));
+        let woken =
+            self.submit(Kind::Wake, NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) }, Some(letter.number));
         drop(in_hand);
         match woken {
             Ok(sequence) => self.durable(sequence).await,
@@ -125,7 +132,7 @@ impl Scene {
     }
 
     async fn sleep(self, key: String, at: Timestamp) {
-        let (known, until) = self.begin_wait(&key, |kept| (kept.wait.flatten(), kept.until)).await;
+        let (known, until) = self.begin_wait(Namespace::Wait, &key, |kept| (kept.wait.flatten(), kept.until)).await;
         let due = known.unwrap_or(at);
         let until = match until.map_or_else(|| self.wake_up(due), Ok) {
             Ok(until) => until,

@@ -17,6 +17,9 @@ pub(crate) struct NoteBody {
     /// Which effect or wait.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) key: String,
+    /// For a wait for a signal: which one of those for signals of this name, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<u32>,
     /// The result of an effect, the question of an interrupt, the answer that woke a wait.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) value: Option<Box<RawValue>>,
@@ -37,6 +40,12 @@ fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Box<RawV
 }
 
 impl NoteBody {
+    /// What all notes of one wait say.
+    pub(crate) fn of_wait(namespace: Namespace, key: &str) -> Self {
+        let signal = if let Namespace::Signal(count) = namespace { Some(count) } else { None };
+        Self { key: key.to_string(), signal, ..Self::default() }
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("texts, numbers and JSON have a form as JSON")
     }
@@ -50,7 +59,7 @@ pub(crate) struct Notes(Mutex<Inner>);
 pub(crate) struct Inner {
     /// The attempt that is under way. One before it may not be gone yet, if it runs on another thread: it has no say any more.
     attempt: u32,
-    /// Effects and waits of this visit, by their keys. Waits have a namespace of their own.
+    /// Effects and waits of this visit, by their keys.
     pub(crate) kept: HashMap<(Namespace, String), Kept>,
     /// How many effects are on their way.
     pub(crate) effects_running: usize,
@@ -68,11 +77,13 @@ pub(crate) struct Inner {
     signals: HashMap<String, u32>,
 }
 
-/// Effects and waits may have the same keys.
+/// Effects, waits for answers or times, and waits for signals may have the same keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Namespace {
     Effect,
     Wait,
+    /// The how-manieth wait for a signal of one name.
+    Signal(u32),
 }
 
 /// What is known of one key.
@@ -221,12 +232,13 @@ impl Recorded {
 impl Inner {
     /// What a record of an effect or a wait says.
     pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
-        let NoteBody { key, value, due, .. } = body;
+        let NoteBody { key, signal, value, due, .. } = body;
+        let wait = signal.map_or(Namespace::Wait, Namespace::Signal);
         match kind {
             Kind::Effect => self.kept(Namespace::Effect, &key).value = value,
             Kind::Started => self.kept(Namespace::Effect, &key).is_started = true,
-            Kind::Wait => self.kept(Namespace::Wait, &key).wait = Some(due),
-            Kind::Wake => self.kept(Namespace::Wait, &key).value = value,
+            Kind::Wait => self.kept(wait, &key).wait = Some(due),
+            Kind::Wake => self.kept(wait, &key).value = value,
             _ => {}
         }
     }

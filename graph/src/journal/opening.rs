@@ -10,7 +10,7 @@ use super::pruning::Undos;
 use super::{Batch, Entry, Journal, State, Terms};
 use crate::store::{
     Claim, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
-    RunStatus, Store, StoreError, Wake, Wanted,
+    RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
 };
 use pleach_core::{Instant, Runtime};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -64,8 +64,9 @@ pub(crate) async fn create(
 /// The journal of a run that is not there yet.
 pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> Journal {
     let state = State::new(0, Frontier::default());
-    // The first records are stamped before the store has said what time it is.
-    let clock = (std::time::SystemTime::now().into(), runtime.now());
+    // The first records are sealed before the store has said what time it is; a history shows when the run was created.
+    let time_of_day = runtime.time_of_day().map(|time| Timestamp::default().after(time));
+    let clock = (time_of_day.unwrap_or_else(|| std::time::SystemTime::now().into()), runtime.now());
     let ((graph, version), durable) = (graph, AtomicU64::new(0));
     Journal { run, epoch: 1, graph, version, runtime, clock, durable, state: Mutex::new(state), terms }
 }

@@ -131,7 +131,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn invalid(what: &'static str, given: &str, why: &'static str) -> Self {
+    pub(crate) fn invalid(what: &'static str, given: &str, why: &'static str) -> Self {
         Self::Invalid { what, given: given.chars().take(80).collect(), why }
     }
 

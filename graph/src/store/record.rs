@@ -53,7 +53,8 @@ pub struct Header {
     pub attempt: u32,
     /// How many nodes the run has visited.
     pub visits: u64,
-    /// When, by the store's clock as the driver carried it on.
+    /// When, by the store's clock as the driver carried it on. The records that a run is made with are sealed before the store has said what time
+    /// it is: there it is the driver's time of day, and [`RunInfo::created`](super::RunInfo::created) is the store's.
     pub at: Timestamp,
     /// The last record that can be undone, this one included; 0 if there is none.
     #[serde(default, skip_serializing_if = "is_none")]

@@ -47,7 +47,7 @@ impl Known {
                     return None;
                 }
             };
-            let run = run.assign(claimed, &terms).within_as(scope, name_of(&id)).id(id);
+            let run = run.assign(claimed, terms).within_as(scope, name_of(&id)).id(id);
             run.into_future().attend(move |outcome| {
                 ended(outcome.as_ref().map_or_else(Verdict::of, |_| Verdict::Over(RunEnd::Finished)));
             })

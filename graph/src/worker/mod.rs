@@ -55,9 +55,10 @@ mod shift;
 pub use event::{RunEnd, WorkerEvent};
 pub use running::{RunningWorker, WorkerMessage};
 
+use crate::checkpoint_error::CheckpointError;
 use crate::error::RunFault;
 use crate::run::RunOptions;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::stored_run::{ENDED_KEPT_DEFAULT, LEASE_DEFAULT};
 use crate::{CompiledGraph, runtime};
 use known::Known;
@@ -145,7 +146,8 @@ impl Worker {
         self
     }
 
-    /// How long a run stays with this worker if it is not heard of; 30 seconds unless told. It is renewed four times as often.
+    /// How long a run stays with this worker if it is not heard of; 30 seconds unless told. It is renewed four times as often. One of
+    /// no length is refused when the worker is started.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
@@ -198,6 +200,10 @@ impl Worker {
 
     /// Starts it as a child of `scope`: seen in the tree, closed and cancelled with it. Dropping what is returned cancels it.
     pub fn start_in(self, scope: &Scope) -> Result<RunningWorker, RunFault> {
+        if self.settings.lease.is_zero() {
+            let refused = StoreError::invalid("lease", "0", "it ends before it begins: give it some seconds");
+            return Err(RunFault::Checkpoint(CheckpointError::new("", "", "claim", refused)));
+        }
         running::start(self, scope).map_err(RunFault::Refused)
     }
 }
