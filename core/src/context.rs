@@ -57,15 +57,10 @@ impl<A: Actor> Context<A> {
         self.cell.node().runtime().now()
     }
 
-    /// The token of this actor: cancelled with it or when it has ended, and the other way round. Within `stopped`, a fresh one that
-    /// lasts for the grace period.
+    /// The token of this actor: cancelled with it or when it has ended, and the other way round. Within `stopped`, a fresh one, the same for
+    /// all of the hook, that lasts for the grace period.
     pub fn token(&self) -> CancelToken {
-        let node = self.cell.node();
-        if self.ending {
-            CancelToken::at_top(Arc::clone(node.world())).child_for(node.world().grace)
-        } else {
-            node::token(&self.member())
-        }
+        if self.ending { node::last_token(self.cell.node(), self.incarnation) } else { node::token(&self.member()) }
     }
 
     /// Starts a child called `name`. It ends before this actor does, and before it restarts.

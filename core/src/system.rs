@@ -14,8 +14,8 @@ use crate::unhandled::{Escalations, RootHandler};
 use crate::wait_all::{self, WaitAll, WaitError, write_running};
 use crate::world::{Choices, World};
 use crate::{
-    Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, Guardian, Name, NameError, Props, Reason,
-    Runtime, Supervisor, SupervisorStrategy,
+    Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, Guardian, Instant, Name, NameError, Props,
+    Reason, Runtime, Supervisor, SupervisorStrategy,
 };
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -217,22 +217,21 @@ impl System {
     /// whatever has not ended. `Err` names what was still running then: `Late` if it has ended since, `Stuck` if it has not within the
     /// grace that the system gives its hooks.
     ///
+    /// A shutdown that has begun goes on if this future is dropped, and what has not ended is cancelled then too.
+    ///
     /// Called from inside an actor or task of this system it begins the shutdown and answers at once with an error, since it cannot
     /// wait for itself.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
         let inside = wait_all::inside(self.root.node());
         Arc::clone(&self.root).wind_down(WindDown::Close);
-        let runtime = Arc::clone(&self.root.node().world().runtime);
+        let mut deadline = Deadline { root: self.root_member(), at: self.root.node().runtime().now() + grace, is_open: true };
         if let Some(child) = inside {
-            let (root, ended) = (self.root_member(), WaitAll::of(self.root_member(), Some(grace)));
-            runtime.spawn(Box::pin(async move {
-                if let Err(WaitError::StillRunning(_)) = ended.await {
-                    node::cancel(&root, &Cause::DeadlineExceeded);
-                }
-            }));
+            // Dropping the deadline leaves it to a task.
             return Err(ShutdownError::FromInside(child));
         }
-        match WaitAll::of(self.root_member(), Some(grace)).await {
+        let ended = WaitAll::of(self.root_member(), Some(grace)).await;
+        deadline.is_open = false;
+        match ended {
             Err(WaitError::StillRunning(late)) => {
                 node::cancel(&self.root_member(), &Cause::DeadlineExceeded);
                 self.last_wait(late).await
@@ -278,6 +277,28 @@ impl Drop for System {
 impl fmt::Debug for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("System").field("name", &self.name).field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+/// When a shutdown cancels what has not ended. If nobody waits for it any more, a task does.
+struct Deadline {
+    root: Arc<dyn Member>,
+    at: Instant,
+    is_open: bool,
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        if !self.is_open {
+            return;
+        }
+        let (root, runtime) = (Arc::clone(&self.root), self.root.node().runtime());
+        let ended = WaitAll::of(Arc::clone(&root), Some(self.at.since(runtime.now())));
+        runtime.spawn(Box::pin(async move {
+            if let Err(WaitError::StillRunning(_)) = ended.await {
+                node::cancel(&root, &Cause::DeadlineExceeded);
+            }
+        }));
     }
 }
 

@@ -150,6 +150,40 @@ fn a17_after_a_cancel_stopped_has_a_fresh_token_and_the_grace_to_itself() {
     });
 }
 
+/// Cancels one token of its last hook and looks at another, in each incarnation.
+struct Twofold(Log<bool>);
+
+impl Actor for Twofold {
+    type Msg = ();
+    type Error = BoxError;
+
+    async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        Err("as told".into())
+    }
+
+    async fn stopped(&mut self, _exit: &Exit, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.0.push(cx.token().is_cancelled());
+        cx.token().cancel(());
+        self.0.push(cx.token().is_cancelled());
+        Ok(())
+    }
+}
+
+#[test]
+fn a17_all_of_stopped_has_one_token_and_each_incarnation_a_fresh_one() {
+    quiet();
+    explore(0..20, |sim| {
+        let (system, seen) = (sim.system("s"), Log::new());
+        let log = seen.clone();
+        let actor = system.spawn("twofold", Props::new(move || Twofold(log.clone()))).unwrap();
+        actor.tell(()).unwrap();
+        actor.tell(()).unwrap();
+        actor.close();
+        sim.run(actor.exited());
+        assert_eq!(seen.take(), [false, true, false, true, false, true]);
+    });
+}
+
 #[test]
 fn a15_exited_gives_the_exit_to_everybody_after_every_on_done() {
     quiet();

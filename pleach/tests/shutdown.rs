@@ -229,6 +229,28 @@ fn t13_at_the_deadline_it_cancels_and_names_who_was_still_running() {
 }
 
 #[test]
+fn t13_a_shutdown_that_is_dropped_still_cancels_at_its_deadline() {
+    explore(0..50, |sim| {
+        for waited in [0, 1] {
+            let (system, handled) = (sim.system("t13"), Arc::new(AtomicUsize::new(0)));
+            let late = system.spawn("late", slow(sim, &handled)).unwrap();
+            late.tell(Duration::from_secs(3_600)).unwrap();
+            let began = sim.now();
+            sim.run(async {
+                let mut shutdown = Box::pin(system.shutdown(Duration::from_secs(2)));
+                assert!(futures::poll!(&mut shutdown).is_pending());
+                sim.sleep(Duration::from_secs(waited)).await;
+            });
+            assert_eq!(sim.run(late.exited()), Exit::Cancelled(Cause::DeadlineExceeded));
+            assert_eq!(sim.now() - began, Duration::from_secs(2));
+            sim.run(system.ended()).unwrap();
+            sim.settle();
+            assert_eq!(sim.tasks_alive(), 0);
+        }
+    });
+}
+
+#[test]
 fn t13_any_number_may_shut_it_down_at_once() {
     explore(0..50, |sim| {
         let system = sim.system("t13");

@@ -1,7 +1,7 @@
 //! How a member is cancelled, and how it leaves the tree.
 
 use super::watchers::Watchers;
-use super::{Cancel, Member, Node, OnDone, Phase, Rare};
+use super::{Cancel, Life, Member, Node, OnDone, Phase, Rare};
 use crate::wakers::wake_all;
 use crate::{CancelToken, Cause, Counts, Event, Exit, Signal, guardian};
 use alloc::boxed::Box;
@@ -26,6 +26,22 @@ pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
     if let Some(cause) = cause {
         token.cancel(cause);
     }
+    token
+}
+
+/// The token for the last hook of an incarnation: what ended the actor does not reach it, the end of the grace period does. Made when first asked for.
+pub(crate) fn last_token(node: &Node, incarnation: u32) -> CancelToken {
+    let of_this = |last: &&(u32, CancelToken)| last.0 == incarnation;
+    let known = |life: &Life| life.known_rare()?.last_token.as_ref().filter(of_this).map(|(_, token)| token.clone());
+    if let Some(token) = node.life.with(|life| known(life)) {
+        return token;
+    }
+    let made = CancelToken::at_top(Arc::clone(node.world())).child_for(node.world().grace);
+    // Two may come here at once; the first counts, and what is not used is dropped outside the lock.
+    let (token, _unused) = node.life.with(|life| match known(life) {
+        Some(token) => (token, Some(made)),
+        None => (made.clone(), life.rare().last_token.replace((incarnation, made)).map(|(_, token)| token)),
+    });
     token
 }
 

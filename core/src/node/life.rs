@@ -47,6 +47,8 @@ pub(super) struct Rare {
     pub(super) on_done: Vec<OnDone>,
     pub(super) watchers: Option<Box<Watchers>>,
     pub(super) token: Option<CancelToken>,
+    /// The token of the last hook, and of which incarnation.
+    pub(super) last_token: Option<(u32, CancelToken)>,
     pub(super) above: Option<(CancelToken, usize)>,
 }
 

@@ -22,7 +22,7 @@ mod life;
 mod member;
 mod watchers;
 
-pub(crate) use departure::{cancel, leave, token};
+pub(crate) use departure::{cancel, last_token, leave, token};
 pub(crate) use family::{Childless, Refused};
 pub(crate) use member::{Member, WindDown};
 
