@@ -52,6 +52,9 @@ pub enum Error {
     Store(pleach_graph::store::StoreError),
     /// There is no runtime to run on: call this inside Tokio, or give the builder a runtime.
     NoRuntime,
+    /// The Tokio runtime has no timers: build it with `enable_time` or `enable_all`.
+    #[cfg(feature = "tokio")]
+    WithoutTime,
 }
 
 impl fmt::Display for Error {
@@ -80,6 +83,8 @@ impl fmt::Display for Error {
             #[cfg(feature = "graph")]
             Self::Store(error) => write!(f, "{error}"),
             Self::NoRuntime => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
+            #[cfg(feature = "tokio")]
+            Self::WithoutTime => write!(f, "{}", crate::NoRuntime::WithoutTime),
         }
     }
 }
@@ -117,6 +122,8 @@ impl std::error::Error for Error {
             #[cfg(feature = "graph")]
             Self::Store(error) => Some(error),
             Self::NoRuntime => None,
+            #[cfg(feature = "tokio")]
+            Self::WithoutTime => None,
         }
     }
 }
@@ -207,7 +214,10 @@ impl From<pleach_graph::store::StoreError> for Error {
 
 #[cfg(feature = "tokio")]
 impl From<crate::NoRuntime> for Error {
-    fn from(_: crate::NoRuntime) -> Self {
-        Self::NoRuntime
+    fn from(error: crate::NoRuntime) -> Self {
+        match error {
+            crate::NoRuntime::NotHere => Self::NoRuntime,
+            crate::NoRuntime::WithoutTime => Self::WithoutTime,
+        }
     }
 }

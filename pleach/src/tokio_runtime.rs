@@ -1,7 +1,8 @@
 //! `TokioRuntime`: pleach on Tokio.
 
-use pleach_core::{BoxFuture, Instant, Random, Runtime};
+use pleach_core::{BoxFuture, Instant, Random, Runtime, catch_panic};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// A Tokio runtime, as core sees it. Cheap to make; the clock begins when it is made.
@@ -12,33 +13,44 @@ pub struct TokioRuntime {
     random: Mutex<Random>,
 }
 
-/// There is no Tokio runtime here.
+/// There is no Tokio runtime to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRuntime;
+#[non_exhaustive]
+pub enum NoRuntime {
+    /// There is none here.
+    NotHere,
+    /// There is one, and it has no timers.
+    WithoutTime,
+}
 
 impl std::fmt::Display for NoRuntime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("there is no Tokio runtime here: call this inside one, or pass its handle to `TokioRuntime::new`")
+        f.write_str(match self {
+            Self::NotHere => "there is no Tokio runtime here: call this inside one, or pass its handle to `TokioRuntime::new`",
+            Self::WithoutTime => "the Tokio runtime has no timers: build it with `enable_time` or `enable_all`",
+        })
     }
 }
 
 impl std::error::Error for NoRuntime {}
 
 impl TokioRuntime {
-    /// The runtime behind `handle`.
-    pub fn new(handle: Handle) -> Arc<Self> {
+    /// The runtime behind `handle`. One that was built without timers is refused; Tokio tells of that by a panic, which is caught.
+    pub fn new(handle: Handle) -> Result<Arc<Self>, NoRuntime> {
         let start = {
             let _guard = handle.enter();
+            // There is no other way to ask.
+            catch_panic(|| drop(tokio::time::sleep(Duration::ZERO))).map_err(|_| NoRuntime::WithoutTime)?;
             tokio::time::Instant::now()
         };
         // A seed that differs from process to process and from runtime to runtime; it needs to be no secret.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        Arc::new(Self { handle, start, random: Mutex::new(Random::seeded(seed)) })
+        Ok(Arc::new(Self { handle, start, random: Mutex::new(Random::seeded(seed)) }))
     }
 
     /// The runtime this code runs in.
     pub fn current() -> Result<Arc<Self>, NoRuntime> {
-        Handle::try_current().map(Self::new).map_err(|_| NoRuntime)
+        Self::new(Handle::try_current().map_err(|_| NoRuntime::NotHere)?)
     }
 
     /// A moment of Tokio's clock on the clock of this runtime.

@@ -91,11 +91,11 @@ fn d1_one_program_runs_the_same_on_every_runtime() {
     });
 
     let one = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert_eq!(one.block_on(program(TokioRuntime::new(one.handle().clone()))), expected);
+    assert_eq!(one.block_on(program(TokioRuntime::new(one.handle().clone()).unwrap())), expected);
     let many = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    assert_eq!(many.block_on(program(TokioRuntime::new(many.handle().clone()))), expected);
+    assert_eq!(many.block_on(program(TokioRuntime::new(many.handle().clone()).unwrap())), expected);
     // And from outside: the runtime's own threads do all the work.
-    let counting = Arc::new(Counting { below: TokioRuntime::new(many.handle().clone()), polls: Arc::default() });
+    let counting = Arc::new(Counting { below: TokioRuntime::new(many.handle().clone()).unwrap(), polls: Arc::default() });
     let runtime: Arc<dyn Runtime> = counting.clone();
     assert_eq!(block_on(program(runtime)), expected);
     assert!(counting.polls.load(Ordering::SeqCst) > 0);
@@ -114,7 +114,7 @@ fn a9_an_idle_system_of_100_000_actors_makes_no_poll_on_tokio() {
     // Its clock stands still until nothing is left to do, then jumps: an hour of idling takes no time.
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let polls = Arc::new(AtomicU64::new(0));
-    let runtime = Counting { below: TokioRuntime::new(tokio.handle().clone()), polls: Arc::clone(&polls) };
+    let runtime = Counting { below: TokioRuntime::new(tokio.handle().clone()).unwrap(), polls: Arc::clone(&polls) };
     let system = system_on(Arc::new(runtime));
     let handled = Arc::new(AtomicUsize::new(0));
     let actors: Vec<_> = (0..100_000).map(|_| system.spawn_unnamed(counter(&handled)).unwrap()).collect();
@@ -131,4 +131,15 @@ fn a9_an_idle_system_of_100_000_actors_makes_no_poll_on_tokio() {
     idle_for(Duration::from_millis(1));
     assert_eq!(actors[7].counts().handled, 2);
     assert!(polls.load(Ordering::SeqCst) > before, "the count counts");
+}
+
+#[test]
+fn d1_a_tokio_runtime_without_timers_is_refused_when_a_tree_is_made() {
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(TokioRuntime::new(bare.handle().clone()).unwrap_err(), pleach::NoRuntime::WithoutTime);
+    bare.block_on(async {
+        let error = ActorSystem::new("bare").unwrap_err();
+        assert!(matches!(error, pleach::Error::WithoutTime) && error.to_string().contains("enable_time"), "{error}");
+        assert_eq!(pleach::scope().unwrap_err(), pleach::NoRuntime::WithoutTime);
+    });
 }

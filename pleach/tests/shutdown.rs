@@ -400,7 +400,7 @@ fn t13_dropping_the_tokio_runtime_settles_every_count_and_empties_the_tree() {
         pleach::block_on(system.shutdown(Duration::from_secs(1))).unwrap();
         assert!(system.root().running().is_empty());
         // What is started on a runtime that is gone ends at once as well.
-        let scope = Scope::under(&CancelToken::root(pleach::TokioRuntime::new(dead_handle())));
+        let scope = Scope::under(&CancelToken::root(pleach::TokioRuntime::new(dead_handle()).unwrap()));
         let task = scope.launch(pending::<()>()).unwrap();
         assert_eq!(task.any().exit(), Some(Exit::Cancelled(Cause::Dropped)));
     }
