@@ -35,7 +35,7 @@ fn hire(name: &'static str, store: &MemoryStore, graph: &CompiledGraph<Order>) -
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), pleach::Error> {
     let graph = Graph::<Order>::new("coffee")
         .add_node("brew", brew)
         .add_node("deliver", deliver)

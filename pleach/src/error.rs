@@ -1,8 +1,14 @@
 //! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
 
 use pleach_core::{
-    Actor, AskError, Cause, ChildError, FailureInfo, GoError, GroupClosed, GroupError, LaunchError, LookupError, MapError,
-    NameError, PathError, PoolError, RaceError, Refusal, SendError, ShutdownError, SpawnError, TaskError, WaitError,
+    Actor, AskError, Cause, ChildError, Elapsed, EndedUnasked, FailureInfo, GoError, GroupClosed, GroupError, LaunchError,
+    LookupError, MapError, NameError, PathError, PoolError, RaceError, Refusal, SendError, ShutdownError, SpawnError, Stalled,
+    StashFull, TaskError, Unreceived, WaitError,
+};
+#[cfg(feature = "graph")]
+use pleach_graph::{
+    CheckpointError, CompileError, EffectError, MergeError, MismatchError, NodeError, PanicError, ResumeError, RouterError,
+    RunError, RunFault, StartError, TellError, store::StoreError,
 };
 use std::fmt;
 
@@ -41,15 +47,31 @@ pub enum Error {
     Failed(FailureInfo),
     /// Something was cancelled.
     Cancelled(Cause),
+    /// A message was not put aside.
+    Stash(StashFull<()>),
+    /// An item that was produced was not received.
+    Unreceived(Unreceived<()>),
+    /// A task took too long.
+    Elapsed(Elapsed),
+    /// A permanent child ended unasked.
+    EndedUnasked(EndedUnasked),
+    /// A simulation could not go on.
+    Stalled(Stalled),
     /// A graph did not compile.
     #[cfg(feature = "graph")]
-    Compile(pleach_graph::CompileError),
-    /// A run of a graph did not come to its end.
+    Compile(CompileError),
+    /// A run of a graph did not come to its end, or a worker was not started.
     #[cfg(feature = "graph")]
-    Run(pleach_graph::RunFault),
+    Run(RunFault),
+    /// A run was not told something.
+    #[cfg(feature = "graph")]
+    Tell(TellError),
+    /// An effect or a wait of a node was refused.
+    #[cfg(feature = "graph")]
+    Effect(EffectError),
     /// A store did not do what it was asked.
     #[cfg(feature = "graph")]
-    Store(pleach_graph::store::StoreError),
+    Store(StoreError),
     /// There is no runtime to run on: call this inside Tokio, or give the builder a runtime.
     NoRuntime,
     /// The Tokio runtime has no timers: build it with `enable_time` or `enable_all`.
@@ -57,34 +79,53 @@ pub enum Error {
     WithoutTime,
 }
 
+impl Error {
+    /// The error that it was made of.
+    fn precise(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(match self {
+            Self::Refused(error) => error,
+            Self::Pool(error) => error,
+            Self::Group(error) => error,
+            Self::Go(error) => error,
+            Self::Task(error) => error,
+            Self::Map(error) => error,
+            Self::Race(error) => error,
+            Self::Send(error) => error,
+            Self::Ask(error) => error,
+            Self::Wait(error) => error,
+            Self::Shutdown(error) => error,
+            Self::Child(error) => error,
+            Self::Lookup(error) => error,
+            Self::Path(error) => error,
+            Self::Failed(error) => error,
+            Self::Cancelled(error) => error,
+            Self::Stash(error) => error,
+            Self::Unreceived(error) => error,
+            Self::Elapsed(error) => error,
+            Self::EndedUnasked(error) => error,
+            Self::Stalled(error) => error,
+            #[cfg(feature = "graph")]
+            Self::Compile(error) => error,
+            #[cfg(feature = "graph")]
+            Self::Run(error) => error,
+            #[cfg(feature = "graph")]
+            Self::Tell(error) => error,
+            #[cfg(feature = "graph")]
+            Self::Effect(error) => error,
+            #[cfg(feature = "graph")]
+            Self::Store(error) => error,
+            #[cfg(feature = "tokio")]
+            Self::WithoutTime => &crate::NoRuntime::WithoutTime,
+            Self::NoRuntime => return None,
+        })
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => write!(f, "{error}"),
-            Self::Pool(error) => write!(f, "{error}"),
-            Self::Group(error) => write!(f, "{error}"),
-            Self::Go(error) => write!(f, "{error}"),
-            Self::Task(error) => write!(f, "{error}"),
-            Self::Map(error) => write!(f, "{error}"),
-            Self::Race(error) => write!(f, "{error}"),
-            Self::Send(error) => write!(f, "{error}"),
-            Self::Ask(error) => write!(f, "{error}"),
-            Self::Wait(error) => write!(f, "{error}"),
-            Self::Shutdown(error) => write!(f, "{error}"),
-            Self::Child(error) => write!(f, "{error}"),
-            Self::Lookup(error) => write!(f, "{error}"),
-            Self::Path(error) => write!(f, "{error}"),
-            Self::Failed(error) => write!(f, "{error}"),
-            Self::Cancelled(error) => write!(f, "{error}"),
-            #[cfg(feature = "graph")]
-            Self::Compile(error) => write!(f, "{error}"),
-            #[cfg(feature = "graph")]
-            Self::Run(error) => write!(f, "{error}"),
-            #[cfg(feature = "graph")]
-            Self::Store(error) => write!(f, "{error}"),
-            Self::NoRuntime => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
-            #[cfg(feature = "tokio")]
-            Self::WithoutTime => write!(f, "{}", crate::NoRuntime::WithoutTime),
+        match self.precise() {
+            Some(error) => write!(f, "{error}"),
+            None => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
         }
     }
 }
@@ -98,41 +139,15 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            Self::Pool(error) => Some(error),
-            Self::Group(error) => Some(error),
-            Self::Go(error) => Some(error),
-            Self::Task(error) => Some(error),
-            Self::Map(error) => Some(error),
-            Self::Race(error) => Some(error),
-            Self::Send(error) => Some(error),
-            Self::Ask(error) => Some(error),
-            Self::Wait(error) => Some(error),
-            Self::Shutdown(error) => Some(error),
-            Self::Child(error) => Some(error),
-            Self::Lookup(error) => Some(error),
-            Self::Path(error) => Some(error),
-            Self::Failed(error) => Some(error),
-            Self::Cancelled(error) => Some(error),
-            #[cfg(feature = "graph")]
-            Self::Compile(error) => Some(error),
-            #[cfg(feature = "graph")]
-            Self::Run(error) => Some(error),
-            #[cfg(feature = "graph")]
-            Self::Store(error) => Some(error),
-            Self::NoRuntime => None,
-            #[cfg(feature = "tokio")]
-            Self::WithoutTime => None,
-        }
+        self.precise()
     }
 }
 
 macro_rules! from {
-    ($($source:ty => $variant:ident),* $(,)?) => {
+    ($($source:ty => $variant:ident $(($inner:path))?),* $(,)?) => {
         $(impl From<$source> for Error {
             fn from(error: $source) -> Self {
-                Self::$variant(error)
+                Self::$variant($($inner)?(error))
             }
         })*
     };
@@ -153,6 +168,26 @@ from!(
     PathError => Path,
     FailureInfo => Failed,
     Cause => Cancelled,
+    Elapsed => Elapsed,
+    EndedUnasked => EndedUnasked,
+    Stalled => Stalled,
+);
+
+#[cfg(feature = "graph")]
+from!(
+    CompileError => Compile,
+    RunFault => Run,
+    NodeError => Run(RunFault::Node),
+    PanicError => Run(RunFault::Panic),
+    RouterError => Run(RunFault::Router),
+    MergeError => Run(RunFault::Merge),
+    StartError => Run(RunFault::Start),
+    CheckpointError => Run(RunFault::Checkpoint),
+    MismatchError => Run(RunFault::Mismatch),
+    ResumeError => Run(RunFault::Resume),
+    TellError => Tell,
+    EffectError => Effect,
+    StoreError => Store,
 );
 
 impl From<NameError> for Error {
@@ -191,24 +226,22 @@ impl<F> From<GoError<F>> for Error {
     }
 }
 
-#[cfg(feature = "graph")]
-impl From<pleach_graph::CompileError> for Error {
-    fn from(error: pleach_graph::CompileError) -> Self {
-        Self::Compile(error)
+impl<M> From<StashFull<M>> for Error {
+    fn from(_: StashFull<M>) -> Self {
+        Self::Stash(StashFull(()))
+    }
+}
+
+impl<T> From<Unreceived<T>> for Error {
+    fn from(_: Unreceived<T>) -> Self {
+        Self::Unreceived(Unreceived(()))
     }
 }
 
 #[cfg(feature = "graph")]
-impl<S> From<pleach_graph::RunError<S>> for Error {
-    fn from(error: pleach_graph::RunError<S>) -> Self {
+impl<S> From<RunError<S>> for Error {
+    fn from(error: RunError<S>) -> Self {
         Self::Run(error.into_fault())
-    }
-}
-
-#[cfg(feature = "graph")]
-impl From<pleach_graph::store::StoreError> for Error {
-    fn from(error: pleach_graph::store::StoreError) -> Self {
-        Self::Store(error)
     }
 }
 
