@@ -45,7 +45,7 @@ pub enum Reason {
     Error(BoxError),
     /// User code panicked.
     Panic {
-        /// What the panic said, if it said it as text.
+        /// What the panic said: its text, or the text of an error, a number or the like that it carried. Of other types nothing can be said.
         message: String,
         /// Where it panicked, as `file:line:column`, if the panic hook is still ours.
         location: Option<String>,

@@ -1,7 +1,10 @@
 //! With `std`: a panic in user code becomes a value.
 
-use crate::Reason;
+use crate::{BoxError, Reason};
+use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
+use core::error::Error;
+use core::fmt;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -72,11 +75,31 @@ fn describe(payload: std::boxed::Box<dyn Any + Send>) -> Reason {
 
 #[cold]
 fn reason(payload: &(dyn Any + Send)) -> Reason {
-    let message = match payload.downcast_ref::<&str>() {
-        Some(text) => (*text).to_string(),
-        None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic with no text".to_string()),
-    };
-    Reason::Panic { message, location: LOCATION.take() }
+    let location = LOCATION.take();
+    // An error's own text may panic in turn.
+    let said = catch_unwind(AssertUnwindSafe(|| text(payload))).ok().flatten();
+    let message = said.unwrap_or_else(|| "a panic whose payload is of a type that has no known text".to_string());
+    Reason::Panic { message, location }
+}
+
+/// What a payload says: texts and errors as they are, numbers and the like with their types. A payload does not tell its type, so it is asked for
+/// each that is common.
+fn text(payload: &(dyn Any + Send)) -> Option<String> {
+    macro_rules! first_of {
+        ($($text:ty),* ; $($value:ty),*) => {
+            $(if let Some(text) = payload.downcast_ref::<$text>() {
+                return Some(text.to_string());
+            })*
+            $(if let Some(value) = payload.downcast_ref::<$value>() {
+                return Some(std::format!("{value:?} ({})", stringify!($value)));
+            })*
+        };
+    }
+    first_of!(
+        &'static str, String, std::boxed::Box<str>, std::sync::Arc<str>, Cow<'static, str>, BoxError, std::boxed::Box<dyn Error + Send>, fmt::Error;
+        i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64, bool, char
+    );
+    None
 }
 
 #[cfg(test)]
@@ -90,6 +113,34 @@ mod tests {
         let Reason::Panic { message, location } = reason else { panic!("not a panic") };
         assert_eq!(message, "no luck");
         assert!(location.unwrap().contains("on.rs:"));
+    }
+
+    #[test]
+    fn s7_a_panic_that_carries_no_text_says_what_it_carries() {
+        use std::boxed::Box;
+        use std::panic::panic_any;
+        let said = |panics: fn()| match catch(panics).unwrap_err() {
+            Reason::Panic { message, .. } => message,
+            Reason::Error(error) => panic!("{error}"),
+        };
+        assert_eq!(said(|| panic_any(42_u64)), "42 (u64)");
+        assert_eq!(said(|| panic_any(-7_i32)), "-7 (i32)");
+        assert_eq!(said(|| panic_any(true)), "true (bool)");
+        assert_eq!(said(|| panic_any('x')), "'x' (char)");
+        assert_eq!(said(|| panic_any(Cow::from("a cow"))), "a cow");
+        assert_eq!(said(|| panic_any(Box::<str>::from("a box"))), "a box");
+        assert_eq!(said(|| panic_any(BoxError::from("an error"))), "an error");
+        #[derive(Debug)]
+        struct Mute;
+        impl fmt::Display for Mute {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                panic!("no words")
+            }
+        }
+        impl Error for Mute {}
+        assert!(said(|| panic_any(BoxError::from(Mute))).contains("no known text"));
+        struct Unknown;
+        assert!(said(|| panic_any(Unknown)).contains("no known text"));
     }
 
     #[test]
