@@ -201,3 +201,12 @@ fn c1_the_records_that_a_fork_begins_with_have_the_time_of_the_store() {
         assert_eq!(&page.checkpoints[..], std::slice::from_ref(checkpoint));
     }
 }
+
+#[cfg(feature = "conformance")]
+#[test]
+fn c11_the_suite_for_stores_is_there_for_those_of_others() {
+    use common::mortal::MortalStore;
+    use pleach::store::conformance;
+    use std::sync::Arc;
+    pleach::block_on(conformance::check_all(async || Arc::new(MortalStore::new(MemoryStore::new())) as Arc<dyn Store>));
+}
