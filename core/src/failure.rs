@@ -33,6 +33,8 @@ struct Record {
     at: Instant,
     message: Option<Cow<'static, str>>,
     metadata: BTreeMap<String, String>,
+    /// The parent of whom it is a failure.
+    above: Option<Weak<dyn Member>>,
     /// The supervisor that answers for it since it was handed up.
     carrier: Option<Weak<dyn Member>>,
 }
@@ -79,8 +81,15 @@ impl FailureInfo {
             at,
             message: None,
             metadata: BTreeMap::new(),
+            above: None,
             carrier: None,
         }))
+    }
+
+    /// Of a child of `parent`.
+    pub(crate) fn below(mut self, parent: Option<&Arc<dyn Member>>) -> Self {
+        self.record_mut().above = parent.map(Arc::downgrade);
+        self
     }
 
     /// Who failed; after an escalation, the parent that answers for it.
@@ -153,9 +162,18 @@ impl FailureInfo {
         self
     }
 
-    /// The same failure as its parent sees it: id and path of the parent, one hop further, origin kept.
+    /// The same failure as the parent sees it: id and path of the parent, one hop further, origin kept. `None` for a failure of the root, and once the
+    /// parent is gone.
+    ///
+    /// It is what a supervisor does with a failure before it hands it up; the failure itself stays as it is, and nobody is told.
     #[must_use]
-    pub(crate) fn escalate_to_parent(&self, parent: &Arc<dyn Member>) -> Self {
+    pub fn escalate_to_parent(&self) -> Option<Self> {
+        Some(self.handed_to(&self.0.above.as_ref()?.upgrade()?))
+    }
+
+    /// The same failure as `parent` sees it, who answers for it from now on.
+    #[must_use]
+    pub(crate) fn handed_to(&self, parent: &Arc<dyn Member>) -> Self {
         let hops = match self.0.stage {
             EscalationStage::Initial => 1,
             EscalationStage::Escalated { hops } => hops + 1,
@@ -164,6 +182,7 @@ impl FailureInfo {
         let record = up.record_mut();
         record.actor = parent.node().id;
         record.path = parent.node().path();
+        record.above = parent.node().parent().map(Arc::downgrade);
         record.carrier = Some(Arc::downgrade(parent));
         record.stage = EscalationStage::Escalated { hops };
         up

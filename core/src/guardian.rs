@@ -238,7 +238,7 @@ pub(crate) fn escalate(
     failure: &FailureInfo,
     exceeded: bool,
 ) -> Option<(Arc<dyn Member>, FailureInfo)> {
-    let up = failure.escalate_to_parent(parent);
+    let up = failure.handed_to(parent);
     let Some(sink) = escalate::sink_of(parent.node()) else { return Some((Arc::clone(parent), up)) };
     let decides_above = || {
         catch::catch(|| sink.leads_to_parent()).unwrap_or_else(|reason| {

@@ -48,6 +48,7 @@ mod pool;
 mod produce;
 mod props;
 mod recipient;
+mod root_context;
 mod runtime;
 mod scope;
 mod snapshot;
@@ -101,6 +102,7 @@ pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError, PoolSend};
 pub use produce::{Produced, Producer, Unreceived};
 pub use props::{BoxStream, FnActor, Props};
 pub use recipient::{Recipient, RecipientAsk, RecipientSend};
+pub use root_context::{DispatchError, LookupError, RootContext};
 pub use runtime::{BoxFuture, Random, Runtime};
 pub use scope::{Launch, Scope};
 pub use spawn::{Refusal, SpawnError};
@@ -110,7 +112,7 @@ pub use supervise::{
     RestForOne, RestartPolicy, RestartStrategy, Restarts, SupervisorDirective, SupervisorStrategy,
 };
 pub use supervisor::{ChildError, Guardian, Supervisor};
-pub use system::{LookupError, RootContext, ShutdownError, System, SystemBuilder};
+pub use system::{ShutdownError, System, SystemBuilder};
 pub use system_message::{Signal, SystemMessage, Terminated};
 pub use task::{LaunchError, Outcome, Task};
 pub use time::Instant;

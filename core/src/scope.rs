@@ -127,7 +127,7 @@ impl Member for ScopeMember {
                 Arc::clone(&self).obey(Verdict::Stop, failure.clone());
                 // What failed in a scope cannot be started again by whoever is above: it is theirs to fail.
                 let above = self.node.parent().filter(|_| self.role == Role::Scope);
-                let next = above.map(|above| (Arc::clone(above), failure.escalate_to_parent(above)));
+                let next = above.map(|above| (Arc::clone(above), failure.handed_to(above)));
                 Risen { next, handed_up: None }
             }
         }

@@ -2,7 +2,6 @@
 //!
 //! Under the root stand `/user`, where everything a user starts lives, and `/system`, which outlives it at shutdown.
 
-use crate::actor_ref::AnyRef;
 use crate::escalate::EscalationSink;
 use crate::group::GroupBuilder;
 use crate::hub::{FailureEventHub, Listener, Listening};
@@ -15,7 +14,7 @@ use crate::wait_all::{self, WaitAll, WaitError, write_running};
 use crate::world::{Choices, World};
 use crate::{
     Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, Guardian, Instant, Name, NameError, Props,
-    Reason, Runtime, Supervisor, SupervisorStrategy,
+    RootContext, Runtime, Supervisor, SupervisorStrategy,
 };
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -134,7 +133,7 @@ impl System {
 
     /// A handle for everywhere: spawn, look up and listen from outside any actor.
     pub fn root(&self) -> RootContext {
-        RootContext { root: Arc::clone(&self.root), user: Arc::clone(&self.user) }
+        RootContext::new(Arc::clone(&self.root), Arc::clone(&self.user))
     }
 
     /// Starts an actor at `/user/name`.
@@ -301,127 +300,6 @@ impl Drop for Deadline {
         }));
     }
 }
-
-/// A handle on a system that owns nothing: spawn, look up, watch and count from outside any actor.
-#[derive(Clone)]
-pub struct RootContext {
-    root: Arc<ScopeMember>,
-    user: Arc<ScopeMember>,
-}
-
-impl RootContext {
-    pub(crate) fn new(root: Arc<ScopeMember>, user: Arc<ScopeMember>) -> Self {
-        Self { root, user }
-    }
-
-    /// Starts an actor at `/user/name`.
-    pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
-        spawn::actor(&user, Some(name), props)
-    }
-
-    /// Whatever stands at `path` now.
-    pub fn lookup_any(&self, path: &ActorPath) -> Option<AnyRef> {
-        let mut member: Arc<dyn Member> = Arc::clone(&self.root) as Arc<dyn Member>;
-        if path.node().is_some() {
-            return None;
-        }
-        for step in path.steps() {
-            member = member.node().child(step)?;
-        }
-        Some(AnyRef { member })
-    }
-
-    /// The actor at `path`, if there is one and it understands `M`.
-    pub fn lookup<M: Send + 'static>(&self, path: &ActorPath) -> Result<ActorRef<M>, LookupError> {
-        let found = self.lookup_any(path).ok_or_else(|| LookupError::NotFound(path.clone()))?;
-        found.actor().ok_or_else(|| LookupError::WrongType { path: path.clone(), asked: core::any::type_name::<M>() })
-    }
-
-    /// What became of every message there ever was.
-    pub fn counts(&self) -> Counts {
-        self.root.node().counts_below()
-    }
-
-    /// How many failures are on record.
-    pub fn failures(&self) -> usize {
-        self.root.node().events().failures()
-    }
-
-    /// Hears every event from now on, in the thread in which it happens: be quick, or hand it on. A listener that panics harms
-    /// nobody. It listens until the handle is told to stop; dropping the handle changes nothing.
-    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
-        self.hub().listen(listener)
-    }
-
-    /// Where this system tells what happens in it: subscribe there to hear of it in a task of your own.
-    pub fn hub(&self) -> FailureEventHub {
-        FailureEventHub::of(self.root.node().world())
-    }
-
-    /// How many failures came up to the root unhandled.
-    pub fn unhandled(&self) -> usize {
-        self.root.node().world().unhandled.count()
-    }
-
-    /// Takes the failures that came up to the root and that no root handler took: the first 256 since the last time, and how many
-    /// more there were.
-    pub fn take_escalations(&self) -> Escalations {
-        self.root.node().world().unhandled.take()
-    }
-
-    /// A failure of the root itself.
-    pub(crate) fn failure(&self, reason: Reason) -> FailureInfo {
-        self.root.node().failure(0, reason)
-    }
-
-    /// Everything that runs, in start order.
-    pub fn running(&self) -> Vec<Running> {
-        self.root.node().running()
-    }
-
-    /// Begins to shut down without waiting: starts nothing more, and ends everything youngest first, after what it has.
-    pub fn begin_shutdown(&self) {
-        Arc::clone(&self.root).wind_down(WindDown::Close);
-    }
-
-    /// Cancels everything at once, without waiting.
-    pub fn kill(&self) {
-        node::cancel(&(Arc::clone(&self.root) as Arc<dyn Member>), &Cause::Cancelled);
-    }
-}
-
-impl fmt::Debug for RootContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RootContext").field("counts", &self.counts()).finish_non_exhaustive()
-    }
-}
-
-/// Why a lookup gave no actor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LookupError {
-    /// Nothing stands there now.
-    NotFound(ActorPath),
-    /// Something stands there, and it is no actor with this message type.
-    WrongType {
-        /// Where.
-        path: ActorPath,
-        /// The message type that was asked for.
-        asked: &'static str,
-    },
-}
-
-impl fmt::Display for LookupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound(path) => write!(f, "nothing stands at {path} now: check the path, or start it first"),
-            Self::WrongType { path, asked } => write!(f, "what stands at {path} is no actor that understands {asked}"),
-        }
-    }
-}
-
-impl core::error::Error for LookupError {}
 
 /// Why a shutdown was not clean.
 #[derive(Clone, Debug)]

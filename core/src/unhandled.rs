@@ -10,9 +10,9 @@
 use crate::escalate::{self, EscalationSink};
 use crate::events::{Event, EventKinds};
 use crate::lock::Lock;
+use crate::root_context::RootContext;
 use crate::scope::ScopeMember;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::system::RootContext;
 use crate::world::World;
 use crate::{FailureInfo, catch};
 use alloc::sync::{Arc, Weak};

@@ -1,9 +1,9 @@
 //! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
 
 use pleach_core::{
-    Actor, AskError, Cause, ChildError, Elapsed, EndedUnasked, FailureInfo, GoError, GroupClosed, GroupError, LaunchError,
-    LookupError, MapError, NameError, PathError, PoolError, RaceError, Refusal, SendError, ShutdownError, SpawnError, Stalled,
-    StashFull, TaskError, Unreceived, WaitError,
+    Actor, AskError, Cause, ChildError, DispatchError, Elapsed, EndedUnasked, FailureInfo, GoError, GroupClosed, GroupError,
+    LaunchError, LookupError, MapError, NameError, PathError, PoolError, RaceError, Refusal, SendError, ShutdownError,
+    SpawnError, Stalled, StashFull, TaskError, Unreceived, WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -199,6 +199,15 @@ impl From<NameError> for Error {
 impl<M> From<SendError<M>> for Error {
     fn from(error: SendError<M>) -> Self {
         Self::Send(error.without_message())
+    }
+}
+
+impl<M> From<DispatchError<M>> for Error {
+    fn from(error: DispatchError<M>) -> Self {
+        match error {
+            DispatchError::Send(error) => error.into(),
+            DispatchError::Lookup { why, .. } => why.into(),
+        }
     }
 }
 

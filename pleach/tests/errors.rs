@@ -12,6 +12,7 @@ fn a3_every_error_of_the_tree_becomes_the_one_error() {
     is_taken::<pleach::NameError>();
     is_taken::<pleach::PathError>();
     is_taken::<pleach::LookupError>();
+    is_taken::<pleach::DispatchError<BoxError>>();
     is_taken::<pleach::PoolError>();
     is_taken::<pleach::GroupError>();
     is_taken::<GroupClosed<()>>();

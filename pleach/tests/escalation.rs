@@ -62,6 +62,33 @@ fn e3_a_child_fails_its_parent_hands_it_up_and_at_the_root_it_ends_in_a_stop() {
 }
 
 #[test]
+fn e3_a_failure_can_be_seen_as_each_parent_above_sees_it() {
+    explore(0..20, |sim| {
+        let system = sim.system("s");
+        let records = failures(&system);
+        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+        let child = fail(sim, &crew);
+        let group = system.group::<()>("group").build().unwrap();
+        group.try_go(async { Err("no") }).unwrap();
+        sim.settle();
+        let [failure, of_task] = &records.take()[..] else { panic!("two failures") };
+        let up = failure.escalate_to_parent().unwrap();
+        assert_eq!((up.actor(), up.path(), up.origin()), (crew.any().id(), &crew.any().path(), &child.path()));
+        assert_eq!((up.incarnation(), up.reason().to_string()), (failure.incarnation(), "no".to_string()));
+        assert_eq!((failure.path(), failure.stage()), (&child.path(), EscalationStage::Initial), "it stays as it is");
+        let above: Vec<FailureInfo> = std::iter::successors(Some(up), FailureInfo::escalate_to_parent).collect();
+        let begun = child.path();
+        let expected =
+            ["/user/crew", "/user", "/"].into_iter().zip(1..).map(|(path, hops)| format!("{path} from {begun} {hops} up"));
+        assert_eq!(above.iter().map(describe).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        let up = of_task.escalate_to_parent().unwrap();
+        assert_eq!((up.path().to_string().as_str(), up.origin()), ("/user/group", of_task.path()));
+        drop((system, crew, group));
+        sim.settle();
+    });
+}
+
+#[test]
 fn e3_the_strategy_of_the_parents_parent_decides_again() {
     use SupervisorDirective::{Restart, Resume, Stop};
     for (directive, child_lives, inner_lives) in [(Restart, true, true), (Stop, false, false), (Resume, false, true)] {

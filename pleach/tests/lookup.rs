@@ -5,7 +5,7 @@ mod common;
 use common::{Doer, Gate, Job, Log};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, LookupError, Name, NameFault, Refusal};
+use pleach::{BoxError, DispatchError, LookupError, Name, NameFault, Refusal};
 
 fn path(text: &str) -> ActorPath {
     text.parse().unwrap()
@@ -51,6 +51,31 @@ fn a13_another_message_type_is_an_error_that_names_it() {
     }
     let any = root.lookup_any(&path("/user/doer")).unwrap();
     assert!(any.actor::<String>().is_none() && any.actor::<Job>().is_some());
+}
+
+#[test]
+fn a3_what_is_dispatched_to_a_path_gets_there_or_comes_back() {
+    explore(0..20, |sim| {
+        let system = sim.system("s");
+        let root = system.root();
+        let sum = |sum: &mut u32, n: u32| {
+            *sum += n;
+            Ok::<(), BoxError>(())
+        };
+        let actor = system.spawn("sum", Props::from_fn(|| 0, sum)).unwrap();
+        root.dispatch(&actor.path(), 7_u32).unwrap();
+        sim.settle();
+        assert_eq!(actor.counts().handled, 1);
+        match root.dispatch(&path("/user/nobody"), 8_u32) {
+            Err(DispatchError::Lookup { why: LookupError::NotFound(at), message: 8 }) => assert_eq!(at, path("/user/nobody")),
+            other => panic!("{other:?}"),
+        }
+        let wrong = root.dispatch(&actor.path(), "nine".to_string()).unwrap_err();
+        assert!(wrong.to_string().contains("String"), "{wrong}");
+        assert!(matches!(wrong, DispatchError::Lookup { message, .. } if message == "nine"));
+        actor.close();
+        assert!(matches!(root.dispatch(&actor.path(), 10_u32), Err(DispatchError::Send(SendError::Closed(10)))));
+    });
 }
 
 #[test]

@@ -24,6 +24,26 @@ fn heard(log: &Log<String>) -> Vec<String> {
 }
 
 #[test]
+fn s10_the_root_context_watches_from_outside_any_actor() {
+    explore(0..20, |sim| {
+        let system = sim.system("s");
+        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+        let watched = crew.spawn("watched", Doer::props(&Log::new())).unwrap();
+        let root = system.root();
+        let mut watch = Box::pin(root.watch(&watched.any()));
+        let dropped = root.watch(&watched.any());
+        watched.tell(Job::Fail("no")).unwrap();
+        sim.settle();
+        sim.run(async { assert!(futures::poll!(&mut watch).is_pending(), "a restart is no end") });
+        drop(dropped);
+        watched.stop();
+        for heard in [sim.run(watch), sim.run(root.watch(&watched.any()))] {
+            assert_eq!((heard.id, heard.path, heard.exit), (watched.id(), watched.path(), Exit::Stopped), "early or late");
+        }
+    });
+}
+
+#[test]
 fn s10_each_watcher_hears_once_with_the_exit_also_of_the_dead() {
     explore(0..50, |sim| {
         let system = sim.system("s");

@@ -130,8 +130,8 @@ pub(super) fn cut<'env, T>(engine: &impl Engine<Value = T>, work: Work<'env, T>,
 fn fail<T>(engine: &impl Engine<Value = T>, name: Option<Name>, number: u64, fault: Fault) -> TaskError {
     let (settings, member) = (engine.settings(), engine.member());
     let (error, payload) = match fault {
-        Fault::Error(error) => (TaskError::Failed(failure(&*member, name, number, Reason::Error(error))), None),
-        Fault::Panic(reason, payload) => (TaskError::Panicked(failure(&*member, name, number, reason)), Some(payload)),
+        Fault::Error(error) => (TaskError::Failed(failure(&member, name, number, Reason::Error(error))), None),
+        Fault::Panic(reason, payload) => (TaskError::Panicked(failure(&member, name, number, reason)), Some(payload)),
     };
     let (kept, unwanted) = if settings.resume_panics { (payload, None) } else { (None, payload) };
     unwanted.into_iter().for_each(Payload::discard);
@@ -146,10 +146,10 @@ fn fail<T>(engine: &impl Engine<Value = T>, name: Option<Name>, number: u64, fau
     error
 }
 
-fn failure(member: &dyn Member, name: Option<Name>, number: u64, reason: Reason) -> FailureInfo {
+fn failure(member: &Arc<dyn Member>, name: Option<Name>, number: u64, reason: Reason) -> FailureInfo {
     let node = member.node();
     let path = node.path().push_child(name.unwrap_or(Name::made(ActorId(number))));
-    let failure = FailureInfo::new(node.id, path, 0, reason, node.runtime().now());
+    let failure = FailureInfo::new(node.id, path, 0, reason, node.runtime().now()).below(Some(member));
     node.events().failure(&failure);
     failure
 }

@@ -1,6 +1,6 @@
 //! How a member is cancelled, and how it leaves the tree.
 
-use super::watchers::Watchers;
+use super::watchers::WatchRegistry;
 use super::{Cancel, Life, Member, Node, OnDone, Phase, Rare};
 use crate::wakers::wake_all;
 use crate::{CancelToken, Cause, Counts, Event, Exit, Signal, guardian};
@@ -108,7 +108,7 @@ impl Rare {
 /// Who is told of an exit before the tree lets go.
 struct Listeners {
     on_done: Vec<OnDone>,
-    watchers: Option<Box<Watchers>>,
+    watchers: Option<Box<WatchRegistry>>,
     above: Option<(CancelToken, usize)>,
     token: Option<CancelToken>,
 }

@@ -2,7 +2,7 @@
 
 use super::OnDone;
 use super::family::Family;
-use super::watchers::Watchers;
+use super::watchers::WatchRegistry;
 use crate::wakers::Wakers;
 use crate::{CancelToken, Cause, Exit, FailureInfo, Instant};
 use alloc::boxed::Box;
@@ -45,7 +45,7 @@ pub(super) struct Rare {
     pub(super) cancel: Option<Cancel>,
     pub(super) failure: Option<FailureInfo>,
     pub(super) on_done: Vec<OnDone>,
-    pub(super) watchers: Option<Box<Watchers>>,
+    pub(super) watchers: Option<Box<WatchRegistry>>,
     pub(super) token: Option<CancelToken>,
     /// The token of the last hook, and of which incarnation.
     pub(super) last_token: Option<(u32, CancelToken)>,

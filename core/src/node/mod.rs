@@ -163,7 +163,7 @@ impl Node {
     }
 
     pub(crate) fn failure(&self, incarnation: u32, reason: Reason) -> FailureInfo {
-        FailureInfo::new(self.id, self.path(), incarnation, reason, self.runtime().now())
+        FailureInfo::new(self.id, self.path(), incarnation, reason, self.runtime().now()).below(self.parent())
     }
 
     /// Puts a failure of something that belongs to this node on record, and changes nothing else.

@@ -1,4 +1,4 @@
-//! `Watchers`: who hears of a node's end. A watcher that has ended itself leaves nothing behind for long.
+//! `WatchRegistry`: who hears of a node's end. A watcher that has ended itself leaves nothing behind for long.
 
 use super::Member;
 use crate::ActorId;
@@ -12,12 +12,12 @@ const UNLOOKED_MAX: usize = 16;
 /// Those who asked to be told, each once. A watcher is not kept alive by what it watches, and those that are gone are cleared out
 /// whenever there are twice as many as the last time.
 #[derive(Default)]
-pub(super) struct Watchers {
+pub(super) struct WatchRegistry {
     by_id: BTreeMap<ActorId, Weak<dyn Member>>,
     living: usize,
 }
 
-impl Watchers {
+impl WatchRegistry {
     pub(super) fn add(&mut self, watcher: &Arc<dyn Member>) {
         if self.by_id.len() >= UNLOOKED_MAX.max(self.living * 2) {
             self.by_id.retain(|_, known| known.strong_count() > 0);
