@@ -131,7 +131,7 @@ async fn a2_an_actor_ends_after_the_adapters_at_work() {
 /// A runtime that goes away does not wait for an adapter: its message is a dead letter on the books, and is dropped when it comes.
 #[test]
 fn a2_a_message_that_is_made_for_an_actor_whose_runtime_is_gone_is_counted() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     let (system, actor) = runtime.block_on(async {
         let system = ActorSystem::new("s").unwrap();
         let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
