@@ -181,6 +181,9 @@ fn a17_all_of_stopped_has_one_token_and_each_incarnation_a_fresh_one() {
         actor.close();
         sim.run(actor.exited());
         assert_eq!(seen.take(), [false, true, false, true, false, true]);
+        drop(system);
+        sim.settle();
+        assert_eq!(sim.tasks_alive(), 0, "nothing waits for the end of a grace period that nobody needs");
     });
 }
 

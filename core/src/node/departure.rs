@@ -96,12 +96,12 @@ impl Node {
 
 impl Rare {
     fn take_listeners(&mut self) -> Option<Listeners> {
-        let Self { on_done, watchers, above, token, .. } = self;
-        if on_done.is_empty() && watchers.is_none() && above.is_none() && token.is_none() {
+        let Self { on_done, watchers, above, token, last_token, .. } = self;
+        if on_done.is_empty() && watchers.is_none() && above.is_none() && token.is_none() && last_token.is_none() {
             return None;
         }
-        let (on_done, watchers) = (core::mem::take(on_done), watchers.take());
-        Some(Listeners { on_done, watchers, above: above.take(), token: token.clone() })
+        let (on_done, watchers, last_token) = (core::mem::take(on_done), watchers.take(), last_token.take());
+        Some(Listeners { on_done, watchers, above: above.take(), token: token.clone(), last_token })
     }
 }
 
@@ -111,6 +111,8 @@ struct Listeners {
     watchers: Option<Box<WatchRegistry>>,
     above: Option<(CancelToken, usize)>,
     token: Option<CancelToken>,
+    /// Its deadline is watched for as long as somebody has it.
+    last_token: Option<(u32, CancelToken)>,
 }
 
 impl Listeners {
@@ -120,6 +122,7 @@ impl Listeners {
         if let Some((token, place)) = self.above {
             token.forget(place);
         }
+        drop(self.last_token);
         if let Some(token) = self.token {
             token.cancel(exit.cause());
         }
