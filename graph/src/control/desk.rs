@@ -80,14 +80,22 @@ impl Desk {
         .await;
     }
 
-    /// Tells a run that is not stored.
+    /// Tells a run that is not stored. As in an inbox, of those to pause and to go on the last one counts, and the first to cancel.
     pub(super) fn tell(&self, command: Command) {
-        self.add(|state| state.commands.push(command));
+        let cancels = |command: &Command| matches!(command, Command::Cancel(_));
+        self.add(|state| match state.commands.iter_mut().find(|known| cancels(known) == cancels(&command)) {
+            Some(known) if !cancels(known) => *known = command,
+            Some(_) => {}
+            None => state.commands.push(command),
+        });
     }
 
-    /// Asks a run that is not stored.
+    /// Asks a run that is not stored. Whoever has given up asking is forgotten.
     pub(super) fn ask(&self, question: Question) {
-        self.add(|state| state.questions.push(question));
+        self.add(|state| {
+            state.questions.retain(|question| !question.is_unwanted());
+            state.questions.push(question);
+        });
     }
 
     /// There is mail of this number in the store.
@@ -132,5 +140,22 @@ impl Desk {
             state.held.push(lane.clone());
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c9_commands_that_nobody_reads_do_not_pile_up() {
+        let desk = Desk::default();
+        for _ in 0..1_000 {
+            [Command::Pause, Command::Cancel("first".into()), Command::Resume]
+                .into_iter()
+                .for_each(|command| desk.tell(command));
+        }
+        let commands = desk.take(Waker::noop()).commands;
+        assert!(matches!(&commands[..], [Command::Resume, Command::Cancel(why)] if why == "first"));
     }
 }
