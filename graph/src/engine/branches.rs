@@ -219,10 +219,9 @@ impl<S> Branches<S> {
 mod tests {
     use super::*;
     use crate::token::BranchPath;
-    use std::time::{Duration, Instant};
 
     #[test]
-    fn c3_branches_that_need_no_start_are_passed_over_in_no_time() {
+    fn c3_a_million_branches_that_need_no_start_are_passed_over() {
         let (total, before, items, first_error, timer) = (1_000_000, (), None, None, None);
         let restored: Vec<usize> = (0..total).filter(|branch| *branch != total / 2).rev().collect();
         let (node, parent, sequence, path, spawned) = (0, 0, 1, BranchPath::default().fan_out(1), false);
@@ -243,12 +242,10 @@ mod tests {
             first_error,
             timer,
         };
-        let began = Instant::now();
         open.skip_restored();
         assert_eq!((open.started, open.unstarted()), (total / 2, 1));
         open.started += 1;
         open.skip_restored();
         assert_eq!((open.started, open.unstarted()), (total, 0));
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     }
 }

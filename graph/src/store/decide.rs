@@ -60,6 +60,17 @@ impl RunInfo {
         check_free(&self.id, self.owner.as_deref(), self.lease_until, now)
     }
 
+    /// Status and next wake-up after a commit. Without a new time to wake there is nothing to do about unseen mail: its post has made the run due.
+    pub(super) fn settle(&mut self, commit: &Commit, now: Timestamp) {
+        self.status = commit.status.unwrap_or(self.status);
+        self.wake_at = match commit.wake {
+            _ if !self.status.is_live() => None,
+            _ if self.posted > commit.seen => Some(now),
+            Some(wake) => wake.time(now),
+            None => self.wake_at,
+        };
+    }
+
     /// The row after a claim. It must be kept also when it was refused: the run may have become stuck.
     pub(super) fn claim(&mut self, lease: &Lease, force: bool, now: Timestamp) -> Result<(), StoreError> {
         let is_other = self.owner.as_ref().is_some_and(|owner| *owner != lease.owner);

@@ -297,6 +297,7 @@ impl Run {
 
     fn apply(&mut self, commit: Commit, now: Timestamp) {
         let head = self.info.head + commit.rows.len() as u64;
+        self.info.settle(&commit, now);
         self.log.extend(commit.rows.into_iter().map(|row| (row.sequence, row)));
         for number in commit.takes {
             if let Some(letter) = self.inbox.get_mut(&number).filter(|letter| letter.taken_by.is_none()) {
@@ -306,13 +307,6 @@ impl Run {
         }
         let info = &mut self.info;
         (info.head, info.takeovers, info.changed) = (head, 0, now);
-        info.status = commit.status.unwrap_or(info.status);
-        info.wake_at = match commit.wake {
-            _ if !info.status.is_live() => None,
-            _ if info.posted > commit.seen => Some(now),
-            Some(wake) => wake.time(now),
-            None => info.wake_at,
-        };
         info.version = commit.version.unwrap_or_else(|| info.version.clone());
         if commit.release {
             self.info.release();

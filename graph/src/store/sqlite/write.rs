@@ -132,16 +132,9 @@ pub(super) fn commit(db: &Connection, commit: &Commit, head: u64) -> Done<Commit
     Ok(Ok(Committed { posted: posted as u64 }))
 }
 
-/// Without a new time to wake there is nothing to do about unseen mail: its post has made the run due.
 fn settle(db: &Connection, run: i64, commit: &Commit, mut info: RunInfo) -> rusqlite::Result<()> {
     let now = now(db)?;
-    info.status = commit.status.unwrap_or(info.status);
-    info.wake_at = match commit.wake {
-        _ if !info.status.is_live() => None,
-        _ if info.posted > commit.seen => Some(now),
-        Some(wake) => wake.time(now),
-        None => info.wake_at,
-    };
+    info.settle(commit, now);
     if let Some(version) = &commit.version {
         info.version.clone_from(version);
     }
