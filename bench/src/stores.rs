@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pleach::store::{
-    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Kind, Lease, NewRun, Place as At, Row, SqliteStore, Store, Timestamp,
-    Wake,
+    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewRun, Place as At, Row, SqliteStore, Store,
+    Timestamp, Wake,
 };
 
 use crate::ground::{Place, timed};
@@ -82,13 +82,15 @@ async fn create(store: &SqliteStore, id: String) -> Claim {
     let version = GraphVersion { fingerprint: "0123456789abcdef".into(), schema: 0 };
     let lease = Some(Lease { owner: "bench".into(), length: Duration::from_secs(600) });
     let first = vec![row(&id, 1)];
-    store.create(NewRun { id, graph: "bench".into(), version, from: None, lease, wake: Wake::Now }, first).await.expect("a run")
+    let graph = "bench".into();
+    let new = NewRun { id, graph, version, instance: 1, from: None, lease, wake: Wake::Now, deadline: None };
+    store.create(new, first).await.expect("a run")
 }
 
 async fn drive(store: SqliteStore, claim: Claim, steps: u64) {
     let run = claim.run;
     for sequence in run.head + 1..=run.head + steps {
-        store.commit(Commit::new(run.id.clone(), run.epoch, vec![row(&run.id, sequence)])).await.expect("a commit");
+        store.commit(Commit::new(Held::of(&run), vec![row(&run.id, sequence)])).await.expect("a commit");
     }
 }
 

@@ -5,8 +5,8 @@ use crate::place::Place;
 use crate::report::Spec;
 use pleach::BoxFuture;
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
-    StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
+    RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -214,8 +214,12 @@ impl Store for Mutated {
         self.fault.claim(&wanted, &lease).unwrap_or_else(|| self.inside.claim(wanted, lease))
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         self.inside.renew(held, lease)
+    }
+
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        self.inside.release(held, how)
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {

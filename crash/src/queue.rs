@@ -4,7 +4,7 @@ use crate::graph::{State, everything};
 use crate::reading;
 use crate::site::Site;
 use pleach::CompiledGraph;
-use pleach::store::{Held, Lease, Post, RunStatus, Store, StoreError, Wanted};
+use pleach::store::{Held, Lease, Post, Release, RunStatus, Store, StoreError, Wanted};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,8 +60,8 @@ impl Queue {
             RunStatus::Stuck => {
                 let lease = Lease { owner: "whoever looks after stuck runs".into(), length: Duration::from_secs(1) };
                 let claims = store.claim(Wanted::One { run: run.into(), force: true }, lease).await?;
-                let held = claims.into_iter().map(|claim| Held { run: claim.run.id, epoch: claim.run.epoch }).collect();
-                store.renew(held, Duration::ZERO).await?;
+                let held = claims.iter().map(|claim| Held::of(&claim.run)).collect();
+                store.release(held, Release::AsIs).await?;
             }
             status if status.has_ended() => {
                 let state = reading::read(store, run).await?.and_then(|reading| reading.state);

@@ -3,8 +3,8 @@
 use crate::outside::Outside;
 use pleach::BoxFuture;
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
-    StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
+    RunList, Store, StoreFuture, Wanted,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,8 +54,12 @@ impl Store for Witness {
         })
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         self.between("renew before", "renew after", move |inside| inside.renew(held, lease))
+    }
+
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        self.between("release before", "release after", move |inside| inside.release(held, how))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {

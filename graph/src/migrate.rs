@@ -77,6 +77,12 @@ impl Migrations {
         self
     }
 
+    /// The oldest schema from which steps lead to `schema` without a gap.
+    pub(crate) fn oldest_to(&self, schema: u32) -> u32 {
+        let has_step = |from: &u32| self.steps.contains_key(&(String::new(), *from));
+        (0..schema).rev().take_while(has_step).last().unwrap_or(schema)
+    }
+
     /// Whether a run of this version can become one of `given`.
     pub(crate) fn check(&self, graph: &str, info: &RunInfo, given: &GraphVersion) -> Result<(), RunFault> {
         let mismatch = |what, stored: &str, given: &str| {

@@ -58,7 +58,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
                 return Err(RunError::new(RunFault::Mismatch(MismatchError { run, what: "graph", stored, given }), None));
             }
             if info.status == RunStatus::Stuck {
-                let stuck = StoreError::Stuck { run: run.to_string(), takeovers: info.takeovers };
+                let stuck = StoreError::Stuck { run: run.to_string(), takeovers: info.takeovers, reason: info.trouble };
                 return Err(RunError::new(fault_of(&*run, "", "open", stuck), None));
             }
             if info.status.has_ended() {

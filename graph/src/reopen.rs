@@ -13,11 +13,10 @@ use crate::journal::relocate::{Picture, graph_of};
 use crate::migrate::Migrations;
 use crate::plan::Plan;
 use crate::resume::{Changes, Point, ResumeError};
-use crate::store::{Claim, GraphVersion, Held, Place, Record, RunInfo, RunStatus, StoreError};
+use crate::store::{Claim, GraphVersion, Held, Place, Record, Release, RunInfo, RunStatus, StoreError};
 use pleach_core::{BoxError, Instant, Runtime, catch_panic};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a run is opened with, whatever the type of its state.
 pub(crate) struct Means {
@@ -263,7 +262,7 @@ impl Hold {
     fn of(means: &Means, info: &RunInfo) -> Self {
         // Whoever keeps its lease gives it up.
         let is_ours = means.terms.kept_lease.is_none();
-        let held = is_ours.then(|| Held { run: info.id.clone(), epoch: info.epoch });
+        let held = is_ours.then(|| Held::of(info));
         Self { terms: means.terms.clone(), runtime: Arc::clone(&means.runtime), held }
     }
 
@@ -281,7 +280,7 @@ impl Hold {
 
     fn give_up(&mut self) -> Option<impl Future<Output = Result<Vec<Held>, StoreError>> + Send + 'static> {
         let (held, store) = (self.held.take()?, Arc::clone(&self.terms.store));
-        Some(async move { store.renew(vec![held], Duration::ZERO).await })
+        Some(async move { store.release(vec![held], Release::AsIs).await })
     }
 }
 

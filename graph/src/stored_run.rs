@@ -182,6 +182,12 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
         self
     }
 
+    /// The schemas of runs that it can go on with: its own, and those before it from which migrations lead there without a gap.
+    pub(crate) fn schemas(mut self) -> std::ops::RangeInclusive<u32> {
+        let Keeping { schema, migrations, .. } = self.keeping();
+        migrations.oldest_to(*schema)..=*schema
+    }
+
     /// It makes no difference whether the store is named before or after.
     fn keep_as(mut self, change: impl FnOnce(&mut Keeping)) -> Self {
         change(self.keeping());

@@ -209,7 +209,8 @@ async fn from_rows(change: impl Fn(Row) -> Row) -> MemoryStore {
     let store = MemoryStore::new();
     let version = GraphVersion { fingerprint: graph().fingerprint().to_string(), schema: 0 };
     let (id, graph) = (RUN.to_string(), "golden".to_string());
-    let new = NewRun { id, graph, version, from: None, lease: None, wake: Wake::Now };
+    let (instance, deadline) = (0, None);
+    let new = NewRun { id, graph, version, instance, from: None, lease: None, wake: Wake::Now, deadline };
     store.create(new, rows.collect()).await.unwrap();
     store
 }

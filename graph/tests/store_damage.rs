@@ -169,7 +169,7 @@ fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_
             let meddler = rusqlite::Connection::open(&path).unwrap();
             meddler.execute(&format!("UPDATE run SET {column} = {column} + 4096 WHERE id = 'r'"), []).unwrap();
             // What knows nothing of that column does not vouch for it.
-            let held = Held { run: "r".into(), epoch: claim.run.epoch };
+            let held = Held::of(&claim.run);
             store.renew(vec![held.clone()], common::LONG).await.unwrap();
             drop(store.commit(next(&claim, b"{}")).await);
             let named = |error: StoreError| {
@@ -187,10 +187,7 @@ fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_
             let claims = store.claim(ready(9), lease("bob")).await.unwrap();
             assert_eq!(claims.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
             store.delete("r").await.unwrap();
-            store
-                .renew(vec![Held { run: "well".into(), epoch: claims[0].run.epoch }], std::time::Duration::ZERO)
-                .await
-                .unwrap();
+            store.release(vec![Held::of(&claims[0].run)], Release::AsIs).await.unwrap();
             store.delete("well").await.unwrap();
         }
     });

@@ -5,7 +5,7 @@ mod common;
 
 use common::{create_held, row};
 use pleach_core::block_on;
-use pleach_graph::store::{Commit, Held, MemoryStore, Prune, Store, conformance};
+use pleach_graph::store::{Commit, MemoryStore, Prune, Store, conformance};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,10 +23,10 @@ fn c11_a_long_log_of_which_much_is_kept_is_pruned_sooner_than_it_was_written() {
         let began = Instant::now();
         for first in (2..rows).step_by(1_000) {
             let commit = (first..(first + 1_000).min(rows + 1)).map(|sequence| row("r", sequence, 1, b"{}")).collect();
-            store.commit(Commit::new("r", 1, commit)).await.unwrap();
+            store.commit(Commit::new(common::holding("r", 1), commit)).await.unwrap();
         }
         let written = began.elapsed();
-        let (held, keep) = (Held { run: "r".into(), epoch: 1 }, (1..rows).step_by(2).collect());
+        let (held, keep) = (common::holding("r", 1), (1..rows).step_by(2).collect());
         let began = Instant::now();
         assert_eq!(store.prune(Prune::Rows { held, before: rows, keep }).await.unwrap(), rows / 2 - 1);
         assert!(began.elapsed() < written, "{:?} after {written:?}", began.elapsed());

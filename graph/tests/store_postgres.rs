@@ -194,7 +194,7 @@ async fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_writt
         let flip = format!("UPDATE pleach_run SET {column} = {column} # (1::bigint << {bit}) WHERE id = 'r'");
         meddler.execute(&flip, &[]).await.unwrap();
         // What knows nothing of that column does not vouch for it.
-        let held = Held { run: "r".into(), epoch: claim.run.epoch };
+        let held = Held::of(&claim.run);
         store.renew(vec![held.clone()], common::LONG).await.unwrap();
         let last = Commit { status: Some(RunStatus::Finished), release: true, ..next(&claim, b"{}") };
         drop(store.commit(last).await);

@@ -63,7 +63,7 @@ fn c2_every_flipped_bit_of_a_message_is_found() {
 fn c1_a_header_is_readable_text_and_needs_no_body() {
     let row = row("r", 2, 1, b"{}");
     let text = std::str::from_utf8(&row.header).unwrap();
-    assert!(text.starts_with(r#"{"format":1,"graph":"essay","#) && text.contains(r#""kind":"step""#), "{text}");
+    assert!(text.starts_with(r#"{"format":2,"graph":"essay","#) && text.contains(r#""kind":"step""#), "{text}");
     let bare = Row { body: vec![], ..row };
     assert_eq!(bare.open_header("r").unwrap(), header(2, 1));
 }
@@ -71,7 +71,7 @@ fn c1_a_header_is_readable_text_and_needs_no_body() {
 #[test]
 fn c7_a_record_of_a_later_format_is_refused_with_both_versions() {
     let now = row("r", 2, 1, b"{}");
-    let later = String::from_utf8(now.header).unwrap().replacen(r#""format":1"#, r#""format":9,"new":[]"#, 1).into_bytes();
+    let later = String::from_utf8(now.header).unwrap().replacen(r#""format":2"#, r#""format":9,"new":[]"#, 1).into_bytes();
     // The checksum of a row: its parts, each after its length.
     let mut sum = crc32fast::Hasher::new();
     for part in [b"r".as_slice(), &2_u64.to_le_bytes(), &later] {
@@ -79,7 +79,7 @@ fn c7_a_record_of_a_later_format_is_refused_with_both_versions() {
         sum.update(part);
     }
     let refused = Row { sequence: 2, header: later, body: now.body, sum: sum.finalize() }.open("r").unwrap_err();
-    assert!(matches!(refused, StoreError::Future { format: 9, known: 1, .. }), "{refused}");
+    assert!(matches!(refused, StoreError::Future { format: 9, known: 2, .. }), "{refused}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use common::flaky::{Fate, FlakyStore};
 use common::outside::{World, dropped_after, rest, with, world};
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::store::{Lease, MemoryStore, Post, RunStatus, Store, Wanted};
+use pleach::store::{GraphVersion, Lease, MemoryStore, Post, RunStatus, Store, Wanted};
 use pleach::{BoxFuture, FanOut, Policy, Retry, Runtime, Worker};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -143,7 +143,8 @@ fn c9_an_answer_to_a_spawned_subgraph_that_comes_as_the_run_pauses_wakes_it() {
         }
         // However it ended, whoever looks for work finds it: there is an answer that nobody took, or it was cut off.
         answered += 1;
-        let ready = Wanted::Ready { graphs: vec![("asking".into(), graph.fingerprint().to_string())], count: 1 };
+        let version = GraphVersion { fingerprint: graph.fingerprint().to_string(), schema: 0 };
+        let ready = Wanted::Ready { graphs: vec![("asking".into(), version)], count: 1 };
         let lease = Lease { owner: "x".into(), length: Duration::from_secs(9) };
         let claims = sim.run(async { inside.claim(ready, lease).await }).unwrap();
         assert_eq!(claims.len(), 1, "seed {seed}, posted {posted}, dropped {dropped}: {ended:?} {info:?}");

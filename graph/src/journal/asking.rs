@@ -2,7 +2,7 @@
 //! to wait out: what was asked for is given up when the answer comes.
 
 use super::scribe::either;
-use crate::store::{Claim, Held, Lease, NewRun, Row, Store, StoreError, Wanted};
+use crate::store::{Claim, Held, Lease, NewRun, Release, Row, Store, StoreError, Wanted};
 use pleach_core::{BoxFuture, Runtime};
 use std::future::Future;
 use std::pin::Pin;
@@ -63,8 +63,8 @@ impl Drop for Asking {
         let store = Arc::clone(&self.store);
         let given_up = async move {
             let Ok(claims) = answer.await else { return };
-            let held = claims.into_iter().map(|claim| Held { run: claim.run.id, epoch: claim.run.epoch }).collect();
-            drop(store.renew(held, Duration::ZERO).await);
+            let held = claims.iter().map(|claim| Held::of(&claim.run)).collect();
+            drop(store.release(held, Release::AsIs).await);
         };
         // After that there is no lease to be given up.
         let timer = self.runtime.sleep_until(self.runtime.now() + lease);

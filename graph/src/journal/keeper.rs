@@ -3,7 +3,7 @@
 
 use super::Journal;
 use super::scribe::Asked;
-use crate::store::{Held, StoreError};
+use crate::store::{Renewed, StoreError};
 use pleach_core::{BoxFuture, Instant, Runtime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -20,7 +20,7 @@ enum Renewal {
     Own {
         /// When the lease ends, as far as this driver knows: counted from before the store was asked.
         ends: Instant,
-        asked: Option<(Instant, Asked<Vec<Held>>)>,
+        asked: Option<(Instant, Asked<Renewed>)>,
         last_error: Option<StoreError>,
     },
     Kept(Arc<KeptLease>),
@@ -70,7 +70,7 @@ impl Keeper {
             self.timer = match &mut self.renewal {
                 Renewal::Own { asked, .. } => {
                     if asked.is_none() {
-                        let held = Held { run: journal.run.to_string(), epoch: journal.epoch };
+                        let held = journal.held();
                         let (store, lease) = (Arc::clone(&journal.terms.store), journal.terms.lease);
                         *asked = Some((now, Box::pin(async move { store.renew(vec![held], lease).await })));
                     }
@@ -93,7 +93,11 @@ impl Renewal {
                 let renewed = *asked_at + journal.terms.lease;
                 *place = None;
                 match answer {
-                    Ok(lost) if lost.is_empty() => *ends = renewed,
+                    Ok(Renewed { lost, busy }) if lost.is_empty() => {
+                        if busy.is_empty() {
+                            *ends = renewed;
+                        }
+                    }
                     Ok(_) => return Poll::Ready(fenced(journal)),
                     Err(error) => *last_error = Some(error),
                 }

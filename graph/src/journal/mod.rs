@@ -20,7 +20,7 @@ pub(crate) mod relocate;
 pub(crate) mod scribe;
 
 use crate::store::{
-    Fork, GraphVersion, Header, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake, check_size,
+    Fork, GraphVersion, Header, Held, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake, check_size,
 };
 
 use codec::StoredUndo;
@@ -54,6 +54,8 @@ pub(crate) struct Journal {
     pub(crate) terms: Terms,
     pub(crate) run: Arc<str>,
     pub(crate) epoch: u64,
+    /// Which run of this id: see [`RunInfo::instance`](crate::store::RunInfo::instance).
+    pub(crate) instance: u64,
     graph: String,
     version: GraphVersion,
     runtime: Arc<dyn Runtime>,
@@ -147,6 +149,11 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The run, as this driver holds it.
+    pub(crate) fn held(&self) -> Held {
+        Held { run: self.run.to_string(), instance: self.instance, epoch: self.epoch }
+    }
+
     pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime
     }
@@ -209,6 +216,8 @@ impl Journal {
             visits: state.visits + u64::from(is_visit),
             at: self.now(),
             undo: last_undo,
+            undo_before: 0,
+            keys_of: 0,
             frontier: None,
             base: Some(whole_at.unwrap_or(state.base)),
         };

@@ -68,7 +68,9 @@ pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, grap
     let time_of_day = runtime.time_of_day().map(|time| Timestamp::default().after(time));
     let clock = (time_of_day.unwrap_or_else(|| std::time::SystemTime::now().into()), runtime.now());
     let ((graph, version), durable) = (graph, AtomicU64::new(0));
-    Journal { run, epoch: 1, graph, version, runtime, clock, durable, state: Mutex::new(state), terms }
+    // Databases have signed numbers, and 0 is for runs that were made before there was an instance.
+    let instance = (runtime.random() >> 1).max(1);
+    Journal { run, epoch: 1, instance, graph, version, runtime, clock, durable, state: Mutex::new(state), terms }
 }
 
 /// Makes a run with its first rows, which its journal has sealed.
@@ -82,7 +84,8 @@ pub(super) async fn create_with(
     let head = rows.len() as u64;
     let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
     let (id, graph, version) = (journal.run.to_string(), journal.graph.clone(), journal.version.clone());
-    let new = NewRun { id, graph, version, from, lease, wake: Wake::Now };
+    let instance = journal.instance;
+    let new = NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline: None };
     let made = Asking::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
     let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
     let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(head), ..journal };
@@ -158,6 +161,7 @@ pub(super) fn hold(
     let journal = Journal {
         run: info.id.as_str().into(),
         epoch: info.epoch,
+        instance: info.instance,
         graph: info.graph.clone(),
         version,
         runtime,

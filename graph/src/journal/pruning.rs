@@ -4,7 +4,7 @@
 //! to records that the commit makes superfluous. It happens beside further commits, by the hundred, so that it costs next to nothing a step.
 
 use super::{Journal, State, opening};
-use crate::store::{Held, Prune, StoreError};
+use crate::store::{Prune, StoreError};
 use pleach_core::BoxFuture;
 use std::sync::Arc;
 use std::task::Context;
@@ -103,7 +103,7 @@ impl Pruner {
 
 impl Journal {
     async fn prune(&self, before: u64, keep: Vec<u64>) -> Result<(), StoreError> {
-        let held = Held { run: self.run.to_string(), epoch: self.epoch };
+        let held = self.held();
         self.terms.store.prune(Prune::Rows { held, before, keep }).await?;
         let mut state = self.lock();
         state.oldest = state.oldest.max(before);

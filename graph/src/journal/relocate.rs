@@ -223,7 +223,7 @@ impl Picture {
             status: Some(status),
             wake: status.is_live().then_some(Wake::Now),
             version: new_version,
-            ..Commit::new(&*journal.run, journal.epoch, rows.clone())
+            ..Commit::new(journal.held(), rows.clone())
         };
         let posted = journal.terms.store.commit(commit).await?.posted;
         let last = head + rows.len() as u64;

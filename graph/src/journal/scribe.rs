@@ -3,7 +3,7 @@
 use super::keeper::Keeper;
 use super::pruning::Pruner;
 use super::{Batch, Journal};
-use crate::store::{Commit, Committed, Held, Mail, Row, RunStatus, StoreError, Wake};
+use crate::store::{Commit, Committed, Mail, Release, Row, RunStatus, StoreError, Wake};
 use pleach_core::{BoxFuture, Instant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -235,7 +235,7 @@ impl Scribe {
             takes,
             seen,
             release: releases,
-            ..Commit::new(&*journal.run, journal.epoch, rows)
+            ..Commit::new(journal.held(), rows)
         };
         let store = Arc::clone(&journal.terms.store);
         let asked = Box::pin(async move { store.commit(commit).await });
@@ -263,8 +263,7 @@ impl Scribe {
                 // It lands or it does not; what follows must come after.
                 drop(asked.await);
             }
-            let held = Held { run: journal.run.to_string(), epoch: journal.epoch };
-            drop(journal.terms.store.renew(vec![held], Duration::ZERO).await);
+            drop(journal.terms.store.release(vec![journal.held()], Release::AsIs).await);
         };
         let timer = runtime.sleep_until(runtime.now() + RELEASE_MAX);
         Some(Box::pin(async move { either(Box::pin(given_up), timer).await }))

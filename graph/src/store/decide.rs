@@ -1,6 +1,9 @@
 //! What claims, posts and creations make of a run's row: pure, and the same in every store that reads a row, decides and writes it back.
 
-use super::{Commit, INBOX_MAX, Lease, NewRun, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, Timestamp, Wake};
+use super::limits::cut_reason;
+use super::{
+    Commit, Deadline, Held, INBOX_MAX, Lease, NewRun, Release, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, Timestamp, Wake,
+};
 
 impl Wake {
     pub(super) fn time(self, now: Timestamp) -> Option<Timestamp> {
@@ -36,6 +39,7 @@ impl RunInfo {
             id: run.id,
             graph: run.graph,
             version: run.version,
+            instance: run.instance,
             status: if run.wake == Wake::Now { RunStatus::Running } else { RunStatus::Waiting },
             epoch: 1,
             head,
@@ -44,6 +48,8 @@ impl RunInfo {
             owner: run.lease.map(|lease| lease.owner),
             wake_at: run.wake.time(now),
             takeovers: 0,
+            trouble: None,
+            deadline: run.deadline.map(|length| now.after(length)),
             posted: 0,
             from: run.from,
             created: now,
@@ -51,8 +57,9 @@ impl RunInfo {
         }
     }
 
-    pub(super) fn is_held_with(&self, epoch: u64) -> bool {
-        self.owner.is_some() && self.epoch == epoch
+    /// Whether it is held by the claim that is named.
+    pub(super) fn is_held_as(&self, held: &Held) -> bool {
+        self.owner.is_some() && self.epoch == held.epoch && self.instance == held.instance
     }
 
     /// Fails if somebody holds it.
@@ -69,6 +76,11 @@ impl RunInfo {
             Some(wake) => wake.time(now),
             None => self.wake_at,
         };
+        self.deadline = match commit.deadline {
+            None => self.deadline,
+            Some(Deadline::Never) => None,
+            Some(Deadline::At(at)) => Some(at),
+        };
     }
 
     /// The row after a claim. It must be kept also when it was refused: the run may have become stuck.
@@ -83,7 +95,8 @@ impl RunInfo {
         }
         if self.status == RunStatus::Stuck {
             if !force {
-                return Err(StoreError::Stuck { run: self.id.clone(), takeovers: self.takeovers });
+                let (run, reason) = (self.id.clone(), self.trouble.clone());
+                return Err(StoreError::Stuck { run, takeovers: self.takeovers, reason });
             }
             (self.status, self.wake_at) = (RunStatus::Running, Some(now));
         }
@@ -96,6 +109,22 @@ impl RunInfo {
 
     pub(super) fn release(&mut self) {
         (self.owner, self.lease_until) = (None, None);
+    }
+
+    /// The row after its driver gave it up so.
+    pub(super) fn give_up(&mut self, how: &Release, now: Timestamp) {
+        self.release();
+        let Release::Troubled { reason, rest } = how else { return };
+        self.trouble = Some(cut_reason(reason.clone()));
+        self.takeovers += 1;
+        if !self.status.is_live() {
+            return;
+        }
+        if self.takeovers >= TAKEOVERS_MAX {
+            (self.status, self.wake_at) = (RunStatus::Stuck, None);
+        } else {
+            self.wake_at = Some(now.after(*rest));
+        }
     }
 
     /// Fails if nobody will read its mail any more.

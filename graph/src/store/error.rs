@@ -44,6 +44,8 @@ pub enum StoreError {
         run: String,
         /// How often.
         takeovers: u32,
+        /// Why it could not be driven, if a driver said so.
+        reason: Option<String>,
     },
     /// The run has ended, and takes no more messages.
     Ended {
@@ -155,12 +157,14 @@ impl fmt::Display for StoreError {
             Self::Held { run, owner, left, .. } => {
                 write!(f, "run {run:?} is held by {owner:?} for another {left:?}: wait for the lease to end, or take it over")
             }
-            Self::Stuck { run, takeovers } => {
-                write!(
-                    f,
-                    "run {run:?} was taken over {takeovers} times without a commit: see what its next node does, then force it on"
-                )
-            }
+            Self::Stuck { run, takeovers, reason: Some(reason) } => write!(
+                f,
+                "run {run:?} is stuck: it could not be driven {takeovers} times in a row, the last time because: {reason}; mend that, then resume it with `take_over`"
+            ),
+            Self::Stuck { run, takeovers, reason: None } => write!(
+                f,
+                "run {run:?} is stuck: it was taken over {takeovers} times without a commit; see what its next node does, then resume it with `take_over`"
+            ),
             Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}), and takes no messages"),
             Self::Pruned { run, oldest } => {
                 write!(f, "that row of run {run:?} was pruned: the oldest that is kept is {oldest}")

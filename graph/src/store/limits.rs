@@ -1,6 +1,7 @@
 //! What stores bound, and the checks they share: they are made before a store is touched.
 
 use super::{Commit, Lease, NewRun, Post, Row, StoreError, Wanted};
+use std::time::Duration;
 
 /// The most bytes of one body, unless a run asks for more: 16 MiB.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
@@ -26,6 +27,9 @@ pub const INBOX_MAX: usize = 1_000;
 /// The most bytes of a run's id, an owner, a graph's name, a fingerprint, a message's name or dedup text.
 pub const TEXT_BYTES_MAX: usize = 512;
 
+/// The most bytes that are kept of the reason why a run could not be driven.
+pub const REASON_BYTES_MAX: usize = 4 << 10;
+
 /// How often a run is taken over without a commit before it is stuck.
 pub const TAKEOVERS_MAX: u32 = 5;
 
@@ -35,6 +39,7 @@ impl NewRun {
         check_text("run id", &self.id)?;
         check_text("graph name", &self.graph)?;
         check_text("fingerprint", &self.version.fingerprint)?;
+        check_number("instance", self.instance)?;
         if let Some(from) = &self.from {
             check_text("run id", &from.run)?;
             check_number("sequence", from.sequence)?;
@@ -51,11 +56,7 @@ impl NewRun {
 impl Lease {
     fn check(&self) -> Result<(), StoreError> {
         check_text("owner", &self.owner)?;
-        if self.length.is_zero() {
-            Err(StoreError::invalid("a lease of", "0 s", "it would end before it begins; give it some seconds"))
-        } else {
-            Ok(())
-        }
+        check_lease(self.length)
     }
 }
 
@@ -65,9 +66,9 @@ impl Wanted {
         lease.check()?;
         match self {
             Self::One { run, .. } => check_text("run id", run),
-            Self::Ready { graphs, .. } => graphs.iter().try_for_each(|(graph, fingerprint)| {
+            Self::Ready { graphs, .. } => graphs.iter().try_for_each(|(graph, version)| {
                 check_text("graph name", graph)?;
-                check_text("fingerprint", fingerprint)
+                check_text("fingerprint", &version.fingerprint)
             }),
         }
     }
@@ -78,6 +79,7 @@ impl Commit {
     pub fn check(&self) -> Result<u64, StoreError> {
         check_text("run id", &self.run)?;
         check_number("epoch", self.epoch)?;
+        check_number("instance", self.instance)?;
         check_rows(&self.run, &self.rows)?;
         if let Some(version) = &self.version {
             check_text("fingerprint", &version.fingerprint)?;
@@ -93,6 +95,24 @@ impl Post {
         self.dedup.as_deref().map_or(Ok(()), |dedup| check_text("dedup text", dedup))?;
         check_size("the payload of a message", self.payload.len(), BODY_BYTES_MAX)
     }
+}
+
+/// A lease of zero would end before it begins.
+pub(super) fn check_lease(length: Duration) -> Result<(), StoreError> {
+    if length.is_zero() {
+        return Err(StoreError::invalid("a lease of", "0 s", "it would end before it begins; give it some seconds"));
+    }
+    Ok(())
+}
+
+/// A reason as it is kept: cut between two characters.
+pub(super) fn cut_reason(mut reason: String) -> String {
+    if reason.len() > REASON_BYTES_MAX {
+        let end = (0..=REASON_BYTES_MAX).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
+        reason.truncate(end);
+    }
+    // No database has text with a NUL.
+    reason.replace('\0', "\u{fffd}")
 }
 
 pub(crate) fn check_size(what: &'static str, size: usize, limit: usize) -> Result<(), StoreError> {

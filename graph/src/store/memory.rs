@@ -4,11 +4,11 @@
 //! under it.
 
 use super::asked::{Answer, Query, Sought};
-use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
+use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease, check_text};
 use super::nudge::Nudge;
 use super::{
-    Claim, CommandPost, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, PostKind, Prune, Row, Rows, RunInfo,
-    RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, CommandPost, Commit, Committed, Filter, GraphVersion, Held, Lease, Mail, NewRun, Parts, Post, PostKind, Prune,
+    Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
 use std::collections::{BTreeMap, HashSet};
@@ -126,18 +126,16 @@ impl Store for MemoryStore {
         })
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
-        self.answer_and_nudge(lease.is_zero(), move |runs, now| {
-            let mut lost = Vec::new();
-            for one in held {
-                match runs.by_id.get_mut(&one.run).filter(|run| run.info.is_held_with(one.epoch)) {
-                    Some(run) if lease.is_zero() => run.info.release(),
-                    Some(run) => run.info.lease_until = Some(now.after(lease)),
-                    None => lost.push(one),
-                }
-            }
-            Ok(lost)
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
+        self.answer(move |runs, now| {
+            check_lease(lease)?;
+            let lost = runs.for_each_held(held, |info| info.lease_until = Some(now.after(lease)));
+            Ok(Renewed { lost, busy: Vec::new() })
         })
+    }
+
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        self.answer_and_nudge(true, move |runs, now| Ok(runs.for_each_held(held, |info| info.give_up(&how, now))))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
@@ -145,9 +143,9 @@ impl Store for MemoryStore {
             let head = commit.check()?;
             let fenced = StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch };
             let Some(run) = runs.by_id.get_mut(&commit.run) else { return Err(fenced) };
-            if run.info.is_held_with(commit.epoch) && run.info.head == head {
+            if run.info.is_held_as(&commit.held()) && run.info.head == head {
                 run.apply(commit, now);
-            } else if !run.has_landed(commit.epoch, &commit.rows) {
+            } else if !run.has_landed(commit.instance, commit.epoch, &commit.rows) {
                 return Err(fenced);
             }
             Ok(Committed { posted: run.info.posted })
@@ -184,7 +182,8 @@ impl Store for MemoryStore {
             found.sort_unstable_by_key(|run| std::cmp::Reverse(run.number));
             let count = count.min(LIST_MAX);
             let next = found.len().gt(&count).then(|| count.checked_sub(1).map(|last| found[last].number)).flatten();
-            Ok(RunList { runs: found.into_iter().take(count).map(|run| run.info.clone()).collect(), next })
+            let runs = found.into_iter().take(count).map(|run| run.info.clone()).collect();
+            Ok(RunList { runs, damaged: Vec::new(), next })
         })
     }
 
@@ -215,9 +214,9 @@ impl Store for MemoryStore {
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         self.answer(move |runs, now| match prune {
-            Prune::Rows { held: Held { run: id, epoch }, before, keep } => {
-                let run = runs.by_id.get_mut(&id).filter(|run| run.info.is_held_with(epoch));
-                run.map(|run| run.prune(before, &keep)).ok_or(StoreError::Fenced { run: id, epoch })
+            Prune::Rows { held, before, keep } => {
+                let run = runs.by_id.get_mut(&held.run).filter(|run| run.info.is_held_as(&held));
+                run.map(|run| run.prune(before, &keep)).ok_or(StoreError::Fenced { run: held.run, epoch: held.epoch })
             }
             Prune::Ended { unchanged_for, count } => {
                 let is_old = |run: &&Run| {
@@ -257,7 +256,7 @@ impl Runs {
     fn create(&mut self, new: NewRun, rows: Vec<Row>, now: Timestamp) -> Result<Claim, StoreError> {
         if let Some(run) = self.by_id.get(&new.id) {
             let same_owner = new.lease.as_ref().is_some_and(|lease| run.info.owner.as_ref() == Some(&lease.owner));
-            return if same_owner && run.has_landed(1, &rows) {
+            return if same_owner && run.has_landed(new.instance, 1, &rows) {
                 Ok(Claim { run: run.info.clone(), now })
             } else {
                 Err(StoreError::Exists { run: new.id })
@@ -271,9 +270,21 @@ impl Runs {
         Ok(claim)
     }
 
-    fn claim_ready(&mut self, graphs: &[(String, String)], count: usize, lease: &Lease, now: Timestamp) -> Vec<Claim> {
+    /// Changes the rows of runs that are held so, and gives back those that are not.
+    fn for_each_held(&mut self, held: Vec<Held>, mut change: impl FnMut(&mut RunInfo)) -> Vec<Held> {
+        let mut lost = Vec::new();
+        for one in held {
+            match self.by_id.get_mut(&one.run).filter(|run| run.info.is_held_as(&one)) {
+                Some(run) => change(&mut run.info),
+                None => lost.push(one),
+            }
+        }
+        lost
+    }
+
+    fn claim_ready(&mut self, graphs: &[(String, GraphVersion)], count: usize, lease: &Lease, now: Timestamp) -> Vec<Claim> {
         let is_ready = |run: &&mut Run| {
-            let known = graphs.iter().any(|(name, print)| *name == run.info.graph && *print == run.info.version.fingerprint);
+            let known = graphs.iter().any(|(name, version)| *name == run.info.graph && *version == run.info.version);
             let is_due = run.info.wake_at.is_some_and(|at| at <= now);
             known && is_due && run.info.status.is_live() && run.info.check_free(now).is_ok()
         };
@@ -290,9 +301,10 @@ impl Run {
     }
 
     /// Whether these rows are the last that were written, under this epoch.
-    fn has_landed(&self, epoch: u64, rows: &[Row]) -> bool {
+    fn has_landed(&self, instance: u64, epoch: u64, rows: &[Row]) -> bool {
         let last = rows.last();
-        self.info.epoch == epoch && last.is_some_and(|last| self.log.last_key_value().is_some_and(|(_, row)| row == last))
+        let is_same = self.info.instance == instance && self.info.epoch == epoch;
+        is_same && last.is_some_and(|last| self.log.last_key_value().is_some_and(|(_, row)| row == last))
     }
 
     fn apply(&mut self, commit: Commit, now: Timestamp) {
@@ -306,7 +318,7 @@ impl Run {
             }
         }
         let info = &mut self.info;
-        (info.head, info.takeovers, info.changed) = (head, 0, now);
+        (info.head, info.takeovers, info.trouble, info.changed) = (head, 0, None, now);
         info.version = commit.version.unwrap_or_else(|| info.version.clone());
         if commit.release {
             self.info.release();
@@ -342,7 +354,9 @@ impl Run {
         let rows = self.log.len();
         let keep: HashSet<u64> = keep.iter().copied().collect();
         self.log.retain(|sequence, _| *sequence >= before || keep.contains(sequence));
-        self.inbox.retain(|_, letter| letter.taken_by.is_none_or(|sequence| sequence >= before));
+        let stays =
+            |letter: &Letter| letter.mail.post.dedup.is_some() || letter.taken_by.is_none_or(|sequence| sequence >= before);
+        self.inbox.retain(|_, letter| stays(letter));
         self.info.oldest = self.info.oldest.max(before);
         (rows - self.log.len()) as u64
     }

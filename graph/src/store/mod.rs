@@ -40,8 +40,8 @@ mod time;
 pub use error::StoreError;
 pub(crate) use limits::check_size;
 pub use limits::{
-    BODY_BYTES_MAX, INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX, TAKEOVERS_MAX,
-    TEXT_BYTES_MAX,
+    BODY_BYTES_MAX, INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, REASON_BYTES_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX,
+    TAKEOVERS_MAX, TEXT_BYTES_MAX,
 };
 pub use memory::MemoryStore;
 pub use post_kind::{CommandPost, PostKind};
@@ -49,7 +49,7 @@ pub use post_kind::{CommandPost, PostKind};
 pub use postgres::PostgresStore;
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
 pub use row::{Mail, Post, Row};
-pub use run_info::{Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
+pub use run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 pub use time::Timestamp;
@@ -81,7 +81,7 @@ pub trait Store: Send + Sync + 'static {
     ///   obstacle: it claims again because an answer was lost.
     /// - a stuck one is [`Stuck`](StoreError::Stuck), unless forced: forcing tells it to go on, as [`RunStatus::Running`].
     ///
-    /// [`Ready`](Wanted::Ready) gives runs of the graphs named, each with its fingerprint: those whose status is live
+    /// [`Ready`](Wanted::Ready) gives runs of the graphs named, each with its version (fingerprint and schema): those whose status is live
     /// ([`RunStatus::is_live`]), whose time to wake has come and whose lease has ended or that have none, those due longest first. None is an
     /// empty list.
     ///
@@ -90,14 +90,22 @@ pub trait Store: Send + Sync + 'static {
     /// not claimed.
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>>;
 
-    /// Makes the leases end `lease` from now; a lease of zero gives the runs up, so that others can claim them at once. The answer lists those that
-    /// the caller does not hold (the epoch is another, the run was given up, or is gone); the others are renewed all the same.
+    /// Makes the leases end `lease` from now. One run never delays the renewal of another: a run whose row cannot be changed at once is listed as
+    /// [`busy`](Renewed::busy), and runs that the caller does not hold as [`lost`](Renewed::lost). All others are renewed.
     ///
-    /// A lease that has ended is renewed as long as nobody else has claimed the run. Giving up does not change when a run wakes.
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>>;
+    /// A lease that has ended is renewed as long as nobody else has claimed the run. A lease of zero is [`Invalid`](StoreError::Invalid): call
+    /// [`release`](Self::release).
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed>;
 
-    /// Adds rows to a run's log and says how it stands from now on; see [`Commit`]. It lands only if the run is held with the epoch named
-    /// and its head is the sequence before the first row, whether or not the lease has ended; else it is [`Fenced`](StoreError::Fenced).
+    /// Gives runs up, so that others can claim them. The answer lists those that the caller did not hold.
+    ///
+    /// [`Release::AsIs`] does not change when a run wakes. [`Release::Troubled`] is for a run that could not be driven: it counts as a takeover and
+    /// keeps the reason. Such a run is not due before the rest is over, unless something is posted to it. The one that makes it
+    /// [`TAKEOVERS_MAX`] in a row, with no commit in between, makes the run [`RunStatus::Stuck`].
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>>;
+
+    /// Adds rows to a run's log and says how it stands from now on; see [`Commit`]. It lands only if the run is the instance named, is held with
+    /// the epoch named, and its head is the sequence before the first row, whether or not the lease has ended; else it is [`Fenced`](StoreError::Fenced).
     ///
     /// If it has landed before (the epoch is the same and the head is the last row, equal in its header, which has the checksum of the body), it is acknowledged again and changes
     /// nothing.
@@ -116,13 +124,14 @@ pub trait Store: Send + Sync + 'static {
     /// A store does not look into rows: [`Row::open`] finds other damage.
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>>;
 
-    /// Runs of which all filters are true, the youngest first, at most `count` of them and never more than [`LIST_MAX`]. `after` is
+    /// Runs of which all filters are true, the youngest first, at most `count` of them and never more than [`LIST_MAX`]. A run whose own row is
+    /// damaged is in [`RunList::damaged`], and does not keep the others from being listed. `after` is
     /// [`RunList::next`] of the page before: no run comes twice, and none that was there all the time is left out.
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList>;
 
     /// Puts a message into a run's inbox, held or not, and gives its number: from 1, without gaps. A live run is due at once.
     ///
-    /// With a [`dedup`](Post::dedup) text that the inbox has seen, taken or not, nothing is added, and the number is that of the first. A run that has
+    /// With a [`dedup`](Post::dedup) text that the inbox has seen, taken or not, pruned or not, nothing is added, and the number is that of the first. A run that has
     /// ended is [`Ended`](StoreError::Ended), one with [`INBOX_MAX`] signals, or so many answers, that nobody took is
     /// [`InboxFull`](StoreError::InboxFull) for another. A command always has room, and [`Post::among`] says what becomes of those before it; see
     /// [`Post::kind`].
@@ -154,6 +163,9 @@ pub struct NewRun {
     pub graph: String,
     /// Which shape of the graph, and which version of its state.
     pub version: GraphVersion,
+    /// A number that tells it from every other run that ever has this id; below 2^63. Idempotency keys are made from it. 0 stands for runs that were
+    /// made before there was such a number.
+    pub instance: u64,
     /// Where it was forked from.
     pub from: Option<Origin>,
     /// Who holds it from the start.
@@ -161,6 +173,8 @@ pub struct NewRun {
     /// When it is due, if nobody holds it or its holder dies. One that is due at once begins as [`RunStatus::Running`], any other as
     /// [`RunStatus::Waiting`].
     pub wake: Wake,
+    /// How long from now it may take, by the store's clock.
+    pub deadline: Option<Duration>,
 }
 
 /// Who claims a run, and for how long.
@@ -184,8 +198,8 @@ pub enum Wanted {
     },
     /// Some that are ready.
     Ready {
-        /// The names and fingerprints of the graphs that the caller knows.
-        graphs: Vec<(String, String)>,
+        /// The names and versions of the graphs that the caller can drive.
+        graphs: Vec<(String, GraphVersion)>,
         /// How many at most.
         count: usize,
     },
@@ -205,8 +219,40 @@ pub struct Claim {
 pub struct Held {
     /// Its id.
     pub run: String,
+    /// Which run of this id.
+    pub instance: u64,
     /// The epoch of the claim.
     pub epoch: u64,
+}
+
+impl Held {
+    /// The run of this row, as held by its last claim.
+    pub fn of(run: &RunInfo) -> Self {
+        Self { run: run.id.clone(), instance: run.instance, epoch: run.epoch }
+    }
+}
+
+/// What became of leases that were to be renewed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// The caller does not hold these: the epoch or the instance is another, the run was given up, or is gone.
+    pub lost: Vec<Held>,
+    /// Their rows are in use at this moment. They are as they were: ask again soon.
+    pub busy: Vec<Held>,
+}
+
+/// How a run is given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// As it is: it is due when it was.
+    AsIs,
+    /// It could not be driven.
+    Troubled {
+        /// Why, in words; cut to [`REASON_BYTES_MAX`] bytes.
+        reason: String,
+        /// How long it is left alone.
+        rest: Duration,
+    },
 }
 
 /// What a driver writes at one moment: all of it, or none.
@@ -214,6 +260,8 @@ pub struct Held {
 pub struct Commit {
     /// The run.
     pub run: String,
+    /// Which run of this id.
+    pub instance: u64,
     /// The epoch of the claim.
     pub epoch: u64,
     /// At least one row and at most [`ROWS_PER_COMMIT_MAX`], in sequence. The first follows the head.
@@ -231,13 +279,30 @@ pub struct Commit {
     pub version: Option<GraphVersion>,
     /// Whether the run is given up with this commit.
     pub release: bool,
+    /// The time at which the run is to end from now on; `None` leaves it as it is.
+    pub deadline: Option<Deadline>,
+}
+
+/// When a run is to end at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// At no time.
+    Never,
+    /// At this time, by the store's clock.
+    At(Timestamp),
 }
 
 impl Commit {
-    /// Rows, and nothing else changed.
-    pub fn new(run: impl Into<String>, epoch: u64, rows: Vec<Row>) -> Self {
-        let (status, wake, takes, version) = (None, None, Vec::new(), None);
-        Self { run: run.into(), epoch, rows, status, wake, takes, seen: u64::MAX, version, release: false }
+    /// Rows of a run that is held so, and nothing else changed.
+    pub fn new(held: Held, rows: Vec<Row>) -> Self {
+        let Held { run, instance, epoch } = held;
+        let (status, wake, takes, version, deadline) = (None, None, Vec::new(), None, None);
+        Self { run, instance, epoch, rows, status, wake, takes, seen: u64::MAX, version, release: false, deadline }
+    }
+
+    /// The run, as its driver holds it.
+    pub fn held(&self) -> Held {
+        Held { run: self.run.clone(), instance: self.instance, epoch: self.epoch }
     }
 }
 
@@ -281,7 +346,7 @@ pub enum Parts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prune {
     /// Rows of a log, by its driver: all below `before` that are not among `keep`. `before` becomes the oldest row, unless the oldest was
-    /// above it; messages taken by rows below it go too, with their dedup texts. It is fenced by the epoch, and the head is never removed.
+    /// above it; messages taken by rows below it go too, unless they have a dedup text: that is kept as long as the run. It is fenced by the epoch, and the head is never removed.
     Rows {
         /// The run, and the epoch of the claim.
         held: Held,
@@ -308,8 +373,12 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).claim(wanted, lease)
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         (**self).renew(held, lease)
+    }
+
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        (**self).release(held, how)
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {

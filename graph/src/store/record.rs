@@ -7,7 +7,9 @@ use super::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The format of records that this version writes, and the latest that it reads.
-pub const FORMAT: u32 = 1;
+///
+/// 1: as it began. 2: `keys_of`, `undo_before`.
+pub const FORMAT: u32 = 2;
 
 /// A row of a log, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,13 @@ pub struct Header {
     /// The last record that can be undone, this one included; 0 if there is none.
     #[serde(default, skip_serializing_if = "is_none")]
     pub undo: u64,
+    /// The record that can be undone before this one, if this one can be undone; 0 if there is none. Records of the first format have it in their
+    /// bodies.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub undo_before: u64,
+    /// The record whose idempotency keys go on with this one, after a migration wrote it anew; 0 if it has its own.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub keys_of: u64,
     /// All live tokens after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frontier: Option<Vec<LiveToken>>,

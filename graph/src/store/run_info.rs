@@ -12,6 +12,8 @@ pub struct RunInfo {
     pub graph: String,
     /// The graph's shape and state version.
     pub version: GraphVersion,
+    /// Which of the runs that ever had this id: see [`NewRun::instance`](super::NewRun::instance).
+    pub instance: u64,
     /// How it stands.
     pub status: RunStatus,
     /// The number of its last claim.
@@ -26,8 +28,12 @@ pub struct RunInfo {
     pub lease_until: Option<Timestamp>,
     /// When it is due; `None` if it waits for a post, or will never be.
     pub wake_at: Option<Timestamp>,
-    /// How often it was taken over since its last commit.
+    /// How often it was taken over, or given up because it could not be driven, since its last commit.
     pub takeovers: u32,
+    /// Why it could not be driven the last time, if nothing was committed since.
+    pub trouble: Option<String>,
+    /// When it is to end at the latest.
+    pub deadline: Option<Timestamp>,
     /// The highest number in its inbox, 0 if it was never posted to.
     pub posted: u64,
     /// Where it was forked from.
@@ -145,11 +151,22 @@ pub enum Filter {
     ChangedBefore(Timestamp),
 }
 
+/// A run whose own row is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedRun {
+    /// Its id, as far as it can be read.
+    pub run: String,
+    /// What is wrong with the row.
+    pub why: &'static str,
+}
+
 /// A page of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunList {
     /// The youngest first.
     pub runs: Vec<RunInfo>,
+    /// Runs of this page whose own rows are damaged. Whether they match the filters cannot be known.
+    pub damaged: Vec<DamagedRun>,
     /// Where the next page begins; `None` if this was the last.
     pub next: Option<u64>,
 }

@@ -4,8 +4,8 @@
 //! XOR, each for itself: whoever changes a column takes out what it was and puts in what it is. Any change of one column that was not written so is
 //! found, for certain, and whatever is written after it leaves it found.
 //!
-//! Covered are the id, the graph and its version, the origin, the numbers (epoch, head, oldest, posted) and the times by which a run is made, woken and
-//! leased. A status needs no cover: no two of the words are a bit apart. Not covered is who holds the run, how often it was taken over, and when it was
+//! Covered are the id, the graph and its version, the origin, the numbers (instance, epoch, head, oldest, posted) and the times by which a run is
+//! made, woken, leased and ended. A deadline that is not there counts for nothing, so that rows without one have the sums of the second format. A status needs no cover: no two of the words are a bit apart. Not covered is who holds the run, how often it was taken over, and when it was
 //! last committed to: nothing that is driven depends on them.
 
 use super::row::sum_of;
@@ -27,8 +27,11 @@ impl RunInfo {
             from.map_or("", |from| from.run.as_str()).as_bytes(),
             &from.map_or(0, |from| from.sequence).to_le_bytes(),
         ]);
-        let numbers = self.epoch ^ self.head ^ self.oldest ^ self.posted;
-        let times = self.created.as_millis() ^ time(self.wake_at) ^ time(self.lease_until);
+        let numbers = self.instance ^ self.epoch ^ self.head ^ self.oldest ^ self.posted;
+        let times = self.created.as_millis()
+            ^ time(self.wake_at)
+            ^ time(self.lease_until)
+            ^ self.deadline.map_or(0, Timestamp::as_millis);
         (i64::from(texts) << 31) ^ numbers as i64 ^ times
     }
 

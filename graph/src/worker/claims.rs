@@ -58,8 +58,7 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
 }
 
 async fn claim(shift: &Shift, room: usize) -> Result<(Vec<Claim>, Instant), StoreError> {
-    let names = shift.known.iter().flat_map(|known| known.fingerprints.iter().map(|print| (known.name.clone(), print.clone())));
-    let graphs = names.collect();
+    let graphs = shift.known.iter().flat_map(|known| known.served()).collect();
     let lease = Lease { owner: shift.owner.clone(), length: shift.settings.lease };
     let asked_at = shift.runtime.now();
     let asking = Asking::claim(&shift.store, &shift.runtime, Wanted::Ready { graphs, count: room }, lease);

@@ -5,19 +5,22 @@ use crate::CompiledGraph;
 use crate::control::RunRef;
 use crate::journal::Terms;
 use crate::run::RunOptions;
-use crate::store::Claim;
+use crate::store::{Claim, GraphVersion};
 use crate::stored_run::{Origin, StoredOptions};
 use pleach_core::{Instant, Name, Scope, catch_panic};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub(super) struct Known {
     pub(super) name: String,
     /// Its own, and those of earlier versions that it migrates.
     pub(super) fingerprints: Vec<String>,
+    /// The schema of its state, and those before it from which migrations lead there without a gap.
+    schemas: RangeInclusive<u32>,
     launch: Box<dyn Fn(Assignment<'_>) -> Option<RunRef> + Send + Sync>,
 }
 
@@ -36,6 +39,8 @@ impl Known {
         options: impl Fn(RunOptions<'static, S>) -> RunOptions<'static, S> + Send + Sync + 'static,
     ) -> Self {
         let (name, fingerprints) = (graph.name().to_string(), vec![graph.fingerprint().to_string()]);
+        // One that panics is told of with the first run that is claimed.
+        let schemas = catch_panic(|| options(RunOptions::new(graph.clone(), None)).schemas()).unwrap_or(0..=0);
         let launch = move |assignment: Assignment<'_>| {
             let Assignment { scope, claimed, terms, ended } = assignment;
             let id: Arc<str> = claimed.0.run.id.as_str().into();
@@ -52,11 +57,20 @@ impl Known {
                 ended(outcome.as_ref().map_or_else(Verdict::of, |_| Verdict::Over(RunEnd::Finished)));
             })
         };
-        Self { name, fingerprints, launch: Box::new(launch) }
+        Self { name, fingerprints, schemas, launch: Box::new(launch) }
+    }
+
+    /// The name and versions of the runs that it can drive.
+    pub(super) fn served(&self) -> impl Iterator<Item = (String, GraphVersion)> {
+        let version = |fingerprint: &String, schema| GraphVersion { fingerprint: fingerprint.clone(), schema };
+        self.fingerprints
+            .iter()
+            .flat_map(move |print| self.schemas.clone().map(move |schema| (self.name.clone(), version(print, schema))))
     }
 
     pub(super) fn drives(&self, claim: &Claim) -> bool {
-        self.name == claim.run.graph && self.fingerprints.contains(&claim.run.version.fingerprint)
+        let GraphVersion { fingerprint, schema } = &claim.run.version;
+        self.name == claim.run.graph && self.fingerprints.contains(fingerprint) && self.schemas.contains(schema)
     }
 
     /// Drives a run, in a scope of its own within the one that is named.

@@ -4,7 +4,7 @@ use super::claims::ASK_AGAIN;
 use super::event::WorkerEvent;
 use super::shift::{CALL_MAX, Shift, either};
 use crate::journal::keeper::LEASE_PARTS;
-use crate::store::{Held, Prune};
+use crate::store::{Held, Prune, Renewed};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,11 +36,15 @@ async fn renew(shift: &Shift, part: Duration) {
     let asked_at = shift.runtime.now();
     let all = held.iter().map(|(held, _)| held.clone()).collect();
     match shift.bounded(part, shift.store.renew(all, shift.settings.lease)).await {
-        Ok(lost) => {
+        Ok(Renewed { lost, busy }) => {
             shift.store_answered();
-            let lost: HashSet<Held> = lost.into_iter().collect();
+            let (lost, busy): (HashSet<Held>, HashSet<Held>) = (lost.into_iter().collect(), busy.into_iter().collect());
             for (held, lease) in held {
-                if lost.contains(&held) { lease.lost() } else { lease.renewed(asked_at + shift.settings.lease) }
+                if lost.contains(&held) {
+                    lease.lost();
+                } else if !busy.contains(&held) {
+                    lease.renewed(asked_at + shift.settings.lease);
+                }
             }
         }
         Err(error) => {

@@ -6,7 +6,7 @@ use super::{Listener, Settings};
 use crate::control::RunRef;
 use crate::journal::Terms;
 use crate::journal::keeper::KeptLease;
-use crate::store::{BODY_BYTES_MAX, Claim, Held, Store, StoreError, StoreFuture};
+use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture};
 use crate::stored_run::RECORDS_KEPT_DEFAULT;
 use pleach_core::{BoxFuture, Cause, Instant, Runtime, Scope, catch_panic};
 use std::collections::{BTreeMap, HashMap};
@@ -140,7 +140,7 @@ impl Shift {
 
     /// Drives a run that was claimed.
     pub(super) fn take(self: &Arc<Self>, claim: Claim, asked_at: Instant) {
-        let held = Held { run: claim.run.id.clone(), epoch: claim.run.epoch };
+        let held = Held::of(&claim.run);
         let lease = Arc::new(KeptLease::new(Arc::clone(&self.runtime), asked_at + self.settings.lease));
         let head = claim.run.head;
         let is_closing = self.change(|state| {
@@ -154,7 +154,7 @@ impl Shift {
             self.settle(held, RunEnd::GivenUp, release);
             return;
         };
-        let Held { run, epoch } = held.clone();
+        let Held { run, epoch, .. } = held.clone();
         self.tell(&WorkerEvent::Claimed { run, epoch, head, graph: claim.run.graph.clone() });
         let (shift, ending, kept) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
         let terms = Terms {
@@ -224,7 +224,7 @@ impl Shift {
         let (shift, lease, held) = (Arc::clone(self), Arc::clone(lease), vec![held.clone()]);
         let release = async move {
             if lease.is_held()
-                && let Err(error) = shift.bounded(CALL_MAX, shift.store.renew(held, Duration::ZERO)).await
+                && let Err(error) = shift.bounded(CALL_MAX, shift.store.release(held, Release::AsIs)).await
             {
                 // Its lease will end.
                 shift.store_failed("release", &error, Duration::ZERO);

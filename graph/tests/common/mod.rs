@@ -2,13 +2,16 @@
 #![allow(dead_code)]
 
 use pleach_graph::store::{
-    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Kind, Lease, NewRun, Place, Row, Store, Timestamp, Wake, Wanted,
+    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewRun, Place, Row, Store, Timestamp, Wake, Wanted,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 pub const LONG: Duration = Duration::from_secs(600);
+
+/// The instance of every run.
+pub const INSTANCE: u64 = 7_040_201;
 
 pub fn header(sequence: u64, epoch: u64) -> Header {
     Header {
@@ -27,6 +30,8 @@ pub fn header(sequence: u64, epoch: u64) -> Header {
         frontier: None,
         base: None,
         undo: 0,
+        undo_before: 0,
+        keys_of: 0,
     }
 }
 
@@ -38,9 +43,18 @@ pub fn lease(owner: &str) -> Lease {
     Lease { owner: owner.into(), length: LONG }
 }
 
+fn version() -> GraphVersion {
+    GraphVersion { fingerprint: "0123456789abcdef".into(), schema: 1 }
+}
+
+/// A run of the usual instance, as held with this epoch.
+pub fn holding(run: &str, epoch: u64) -> Held {
+    Held { run: run.into(), instance: INSTANCE, epoch }
+}
+
 pub fn queued(id: &str) -> NewRun {
-    let version = GraphVersion { fingerprint: "0123456789abcdef".into(), schema: 1 };
-    NewRun { id: id.into(), graph: "essay".into(), version, from: None, lease: None, wake: Wake::Now }
+    let (id, graph) = (id.into(), "essay".into());
+    NewRun { id, graph, version: version(), instance: INSTANCE, from: None, lease: None, wake: Wake::Now, deadline: None }
 }
 
 pub async fn create_held(store: &dyn Store, id: &str) -> Claim {
@@ -49,11 +63,11 @@ pub async fn create_held(store: &dyn Store, id: &str) -> Claim {
 
 pub fn next(claim: &Claim, body: &[u8]) -> Commit {
     let (run, epoch, sequence) = (claim.run.id.as_str(), claim.run.epoch, claim.run.head + 1);
-    Commit::new(run, epoch, vec![row(run, sequence, epoch, body)])
+    Commit::new(Held::of(&claim.run), vec![row(run, sequence, epoch, body)])
 }
 
 pub fn ready(count: usize) -> Wanted {
-    Wanted::Ready { graphs: vec![("essay".into(), "0123456789abcdef".into())], count }
+    Wanted::Ready { graphs: vec![("essay".into(), version())], count }
 }
 
 pub fn forced(run: &str) -> Wanted {

@@ -1,8 +1,8 @@
 //! A store that fails when it is told to: what a crash, a full disk or a lost answer looks like to a driver.
 
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList,
-    Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use pleach::{BoxFuture, Runtime};
 use std::future::Future;
@@ -169,12 +169,19 @@ impl Store for FlakyStore {
         Box::pin(Self::slowly(&self.plan.slow_claims, self.inside.claim(wanted, lease)))
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
-        if self.plan.no_renewals.load(SeqCst) && !lease.is_zero() {
-            return Box::pin(async { Err(StoreError::unavailable("no answer")) });
-        }
-        if self.plan.no_releases.load(SeqCst) && lease.is_zero() {
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        if self.plan.no_releases.load(SeqCst) {
             return Box::pin(async { Ok(Vec::new()) });
+        }
+        Box::pin(async move {
+            self.row().await;
+            self.inside.release(held, how).await
+        })
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
+        if self.plan.no_renewals.load(SeqCst) {
+            return Box::pin(async { Err(StoreError::unavailable("no answer")) });
         }
         Box::pin(async move {
             self.row().await;

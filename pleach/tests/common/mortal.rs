@@ -1,8 +1,8 @@
 //! A way to a store that may break: cut off for a while, or dead with the process that used it.
 
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
-    StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
+    RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use pleach::{BoxFuture, Runtime};
 use std::sync::Arc;
@@ -82,8 +82,12 @@ impl Store for MortalStore {
         self.through(|| self.inside.claim(wanted, lease))
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
-        self.renewals.fetch_add(u64::from(!lease.is_zero()), SeqCst);
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        self.through(move || self.inside.release(held, how))
+    }
+
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
+        self.renewals.fetch_add(1, SeqCst);
         self.through(move || self.inside.renew(held, lease))
     }
 

@@ -1,11 +1,12 @@
 //! Claims: who drives a run, for how long, and what is ready for whom.
 
 use super::fixture::{
-    GRAPH, LONG, PRINT, SHORT, bodies, claim, claim_after_lease, claim_ready, create, held, ids, lease, next, only, queued,
-    row, rows, take_over, together, until,
+    GRAPH, LONG, PRINT, SHORT, bodies, claim, claim_after_lease, claim_ready, create, held, holding, ids, lease, next, only,
+    queued, row, rows, take_over, together, until,
 };
 use crate::store::{
-    Claim, Commit, GraphVersion, Held, NewRun, RunStatus, Store, StoreError, TAKEOVERS_MAX, Timestamp, Wake, Wanted,
+    Claim, Commit, Deadline, GraphVersion, Held, NewRun, Post, Prune, Release, Renewed, RunStatus, Store, StoreError,
+    TAKEOVERS_MAX, Timestamp, Wake, Wanted,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,18 +28,92 @@ pub async fn c6_a_held_run_is_not_claimed_unless_forced(store: &dyn Store) {
 /// Whoever gave a run up has to claim it again.
 pub async fn c6_a_run_that_was_given_up_is_fenced(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
-    let one = Held { run: "r".into(), epoch: 1 };
-    assert_eq!(store.renew(vec![one.clone()], Duration::ZERO).await.unwrap(), []);
+    let one = holding("r", 1);
+    assert_eq!(store.release(vec![one.clone()], Release::AsIs).await.unwrap(), []);
+    assert_eq!(store.release(vec![one.clone()], Release::AsIs).await.unwrap(), [one.clone()], "it is given up once");
     assert!(matches!(store.commit(next(&claimed, b"")).await, Err(StoreError::Fenced { .. })));
-    assert_eq!(store.renew(vec![one.clone()], LONG).await.unwrap(), std::slice::from_ref(&one));
+    assert_eq!(store.renew(vec![one.clone()], LONG).await.unwrap().lost, [one]);
     let claimed = claim(store, "r", "bob", LONG).await.unwrap();
     assert_eq!((claimed.run.epoch, claimed.run.takeovers), (2, 0), "nobody was taken over");
     store.commit(Commit { release: true, ..next(&claimed, b"") }).await.unwrap();
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.lease_until), (None, None));
     create(store, queued("queued")).await;
-    let unclaimed = Commit::new("queued", 1, vec![row("queued", 2, 1, b"")]);
+    let unclaimed = Commit::new(holding("queued", 1), vec![row("queued", 2, 1, b"")]);
     assert!(matches!(store.commit(unclaimed).await, Err(StoreError::Fenced { .. })), "nobody has claimed it");
+}
+
+/// A run that is deleted and made again under its id is another one: whoever drove the first has no say in it.
+pub async fn c6_a_run_that_was_made_again_is_another(store: &dyn Store) {
+    let first = create(store, NewRun { lease: Some(lease("ann", SHORT)), ..queued("r") }).await;
+    until(async || match store.delete("r").await {
+        Err(StoreError::Held { .. }) => None,
+        deleted => Some(deleted.unwrap()),
+    })
+    .await;
+    // The same owner, the same epoch, the same head.
+    let second = create(store, NewRun { instance: first.run.instance + 1, ..held("r") }).await;
+    assert_eq!((second.run.epoch, second.run.head, &second.run.owner), (1, 1, &first.run.owner));
+    let stale = Held::of(&first.run);
+    assert!(matches!(store.commit(next(&first, b"stale")).await, Err(StoreError::Fenced { .. })));
+    assert_eq!(store.renew(vec![stale.clone()], LONG).await.unwrap().lost, [stale.clone()]);
+    assert_eq!(store.release(vec![stale.clone()], Release::AsIs).await.unwrap(), [stale.clone()]);
+    let pruned = store.prune(Prune::Rows { held: stale, before: 1, keep: vec![] }).await;
+    assert!(matches!(pruned, Err(StoreError::Fenced { .. })), "{pruned:?}");
+    store.commit(next(&second, b"second")).await.unwrap();
+    assert_eq!(store.head("r").await.unwrap().instance, first.run.instance + 1);
+}
+
+/// A run that cannot be driven rests, unless something is posted to it, and is stuck with its reason in the end.
+pub async fn c13_a_run_that_cannot_be_driven_rests_and_is_stuck(store: &dyn Store) {
+    let first = create(store, held("r")).await;
+    let troubled = |rest| Release::Troubled { reason: "a state that is not a number".into(), rest };
+    assert_eq!(store.release(vec![Held::of(&first.run)], troubled(LONG)).await.unwrap(), []);
+    let info = store.head("r").await.unwrap();
+    assert_eq!((info.owner, info.takeovers, info.trouble.as_deref()), (None, 1, Some("a state that is not a number")));
+    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "it rests");
+    store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap();
+    let posted = only(claim_ready(store, "bob", LONG, 1).await);
+    assert_eq!((posted.run.takeovers, posted.run.epoch), (1, 2), "nobody was taken over");
+    // A commit starts the count again.
+    store.commit(next(&posted, b"")).await.unwrap();
+    let info = store.head("r").await.unwrap();
+    assert_eq!((info.takeovers, info.trouble), (0, None));
+    for time in 1..=TAKEOVERS_MAX {
+        let run = store.head("r").await.unwrap();
+        assert_eq!((run.status, run.takeovers), (RunStatus::Running, time - 1));
+        store.release(vec![Held::of(&run)], troubled(Duration::ZERO)).await.unwrap();
+        if time < TAKEOVERS_MAX {
+            until(async || claim_ready(store, "bob", LONG, 1).await.pop()).await;
+        }
+    }
+    let refused = claim(store, "r", "eve", LONG).await.unwrap_err();
+    let StoreError::Stuck { takeovers: TAKEOVERS_MAX, reason: Some(reason), .. } = refused else { panic!("{refused}") };
+    assert_eq!(reason, "a state that is not a number");
+    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty());
+    let told = take_over(store, "r", "eve", LONG).await;
+    assert_eq!((told.run.status, told.run.takeovers), (RunStatus::Running, 0));
+    // What a run that has ended is given up with changes nothing but its reason.
+    store.commit(Commit { status: Some(RunStatus::Finished), ..next(&told, b"") }).await.unwrap();
+    store.release(vec![Held::of(&told.run)], troubled(LONG)).await.unwrap();
+    assert_eq!(store.head("r").await.unwrap().status, RunStatus::Finished);
+}
+
+/// The time at which a run is to end is the store's, and is changed by commits.
+pub async fn c12_a_deadline_is_kept_with_the_run(store: &dyn Store) {
+    let first = create(store, NewRun { deadline: Some(LONG), ..held("r") }).await;
+    assert_eq!(first.run.deadline, Some(first.run.created.after(LONG)));
+    store.commit(next(&first, b"")).await.unwrap();
+    assert_eq!(store.head("r").await.unwrap().deadline, first.run.deadline);
+    let mut claimed = claim(store, "r", "ann", LONG).await.unwrap();
+    let sooner = first.run.created.after(SHORT);
+    for deadline in [Deadline::At(sooner), Deadline::Never] {
+        store.commit(Commit { deadline: Some(deadline), ..next(&claimed, b"") }).await.unwrap();
+        let kept = store.head("r").await.unwrap().deadline;
+        assert_eq!(kept, if deadline == Deadline::Never { None } else { Some(sooner) });
+        claimed.run.head += 1;
+    }
+    assert_eq!(create(store, held("none")).await.run.deadline, None);
 }
 
 /// Many leases are renewed at once, and those that are lost are given back.
@@ -46,15 +121,17 @@ pub async fn c6_renewing_tells_what_was_lost(store: &dyn Store) {
     for run in ["a", "b", "c"] {
         create(store, NewRun { lease: Some(lease("ann", Duration::from_secs(60))), ..queued(run) }).await;
     }
-    let of = |run: &str| Held { run: run.into(), epoch: 1 };
+    let of = |run: &str| holding(run, 1);
     take_over(store, "b", "bob", LONG).await;
-    let lost = store.renew(vec![of("a"), of("b"), of("c"), of("gone")], LONG).await.unwrap();
+    let Renewed { lost, busy } = store.renew(vec![of("a"), of("b"), of("c"), of("gone")], LONG).await.unwrap();
+    assert_eq!(busy, []);
     assert_eq!(lost.into_iter().collect::<std::collections::HashSet<_>>(), [of("b"), of("gone")].into());
     for (run, owner) in [("a", "ann"), ("b", "bob"), ("c", "ann")] {
         let info = store.head(run).await.unwrap();
         assert!(info.owner.as_deref() == Some(owner) && info.lease_until > Some(info.created.after(LONG / 2)), "{info:?}");
     }
-    assert_eq!(store.renew(vec![], LONG).await.unwrap(), []);
+    assert_eq!(store.renew(vec![], LONG).await.unwrap(), Renewed::default());
+    assert!(matches!(store.renew(vec![of("a")], Duration::ZERO).await, Err(StoreError::Invalid { .. })));
 }
 
 /// A driver that was slow loses nothing as long as nobody has claimed its run.
@@ -67,7 +144,7 @@ pub async fn c6_a_lease_that_ended_is_renewed_if_nobody_claimed(store: &dyn Stor
     })
     .await;
     store.commit(next(&claimed, b"late")).await.unwrap();
-    assert_eq!(store.renew(vec![Held { run: "r".into(), epoch: 1 }], LONG).await.unwrap(), []);
+    assert_eq!(store.renew(vec![holding("r", 1)], LONG).await.unwrap(), Renewed::default());
     assert!(matches!(claim(store, "r", "bob", LONG).await, Err(StoreError::Held { .. })));
 }
 
@@ -167,26 +244,34 @@ pub async fn c15_ready_runs_are_shared(store: &dyn Store) {
     assert!(claim_ready(store, "late", LONG, 3).await.is_empty());
 }
 
-/// Name and fingerprint must both be known, and together.
+/// Name, fingerprint and schema must be known, and together.
 pub async fn c15_only_known_graphs_are_claimed(store: &dyn Store) {
+    let version = |fingerprint: &str, schema| GraphVersion { fingerprint: fingerprint.into(), schema };
     let of = |id: &str, graph: &str, fingerprint: &str| NewRun {
         graph: graph.into(),
-        version: GraphVersion { fingerprint: fingerprint.into(), schema: 0 },
+        version: version(fingerprint, 1),
         ..queued(id)
     };
     for run in [of("known", GRAPH, PRINT), of("older", GRAPH, "old"), of("other", "other", PRINT), of("foreign", "other", "x")]
     {
         create(store, run).await;
     }
-    let claims = async |graphs: &[(&str, &str)]| {
-        let graphs = graphs.iter().map(|(name, print)| (name.to_string(), print.to_string())).collect();
+    for schema in [0, 2] {
+        create(store, NewRun { version: version(PRINT, schema), ..queued(&format!("schema {schema}")) }).await;
+    }
+    let claim = async |graphs: Vec<(String, GraphVersion)>| {
         store.claim(Wanted::Ready { graphs, count: 10 }, lease("bob", LONG)).await.unwrap()
+    };
+    let claims = async |graphs: &[(&str, &str)]| {
+        claim(graphs.iter().map(|(name, print)| (name.to_string(), version(print, 1))).collect()).await
     };
     assert!(claims(&[]).await.is_empty());
     assert_eq!(ids(&claims(&[(GRAPH, PRINT), ("other", "y")]).await), ["known"]);
     let rest = claims(&[(GRAPH, "old"), (GRAPH, "old"), ("other", PRINT)]).await;
     assert_eq!(ids(&rest).into_iter().collect::<BTreeSet<_>>(), ["older", "other"].into());
     assert_eq!(rest.len(), 2);
+    let earlier = claim(vec![(GRAPH.into(), version(PRINT, 1)), (GRAPH.into(), version(PRINT, 0))]).await;
+    assert_eq!(ids(&earlier), ["schema 0"], "one of a later schema is left to those who know it");
 }
 
 /// A worker that dies keeps its runs until its leases end, and no longer.

@@ -2,8 +2,8 @@
 
 use super::Checking;
 use crate::store::{
-    BODY_BYTES_MAX, Claim, Commit, Fork, GraphVersion, Header, Kind, Lease, LiveToken, NewRun, Parts, Place, Record, Row, Rows,
-    RunInfo, Store, StoreError, Timestamp, Wake, Wanted,
+    BODY_BYTES_MAX, Claim, Commit, Fork, GraphVersion, Header, Held, Kind, Lease, LiveToken, NewRun, Parts, Place, Record, Row,
+    Rows, RunInfo, Store, StoreError, Timestamp, Wake, Wanted,
 };
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 pub(super) const GRAPH: &str = "essay";
 pub(super) const PRINT: &str = "0123456789abcdef";
+
+/// The instance of every run, unless a case says otherwise.
+pub(super) const INSTANCE: u64 = 7_040_201;
 
 /// A lease that does not end during a case, and one that ends at once.
 pub(super) const LONG: Duration = Duration::from_secs(600);
@@ -29,7 +32,16 @@ pub(super) fn version() -> GraphVersion {
 
 /// A run that nobody holds and that is due at once.
 pub(super) fn queued(id: &str) -> NewRun {
-    NewRun { id: id.into(), graph: GRAPH.into(), version: version(), from: None, lease: None, wake: Wake::Now }
+    NewRun {
+        id: id.into(),
+        graph: GRAPH.into(),
+        version: version(),
+        instance: INSTANCE,
+        from: None,
+        lease: None,
+        wake: Wake::Now,
+        deadline: None,
+    }
 }
 
 /// A run that `ann` holds.
@@ -61,6 +73,8 @@ pub(super) fn header(sequence: u64, epoch: u64) -> Header {
         visits: sequence,
         at: Timestamp::from_millis(1_700_000_000_123),
         undo: 0,
+        undo_before: 0,
+        keys_of: 4,
         frontier: Some(vec![token]),
         base: Some(1),
     }
@@ -83,7 +97,12 @@ pub(super) async fn create(store: &dyn Store, run: NewRun) -> Claim {
 /// A commit of the row after the claim's head.
 pub(super) fn next(claim: &Claim, body: &[u8]) -> Commit {
     let RunInfo { id, epoch, head, .. } = &claim.run;
-    Commit::new(id.clone(), *epoch, vec![row(id, head + 1, *epoch, body)])
+    Commit::new(Held::of(&claim.run), vec![row(id, head + 1, *epoch, body)])
+}
+
+/// A run of the usual instance, as held with this epoch.
+pub(super) fn holding(run: &str, epoch: u64) -> Held {
+    Held { run: run.into(), instance: INSTANCE, epoch }
 }
 
 pub(super) async fn claim(store: &dyn Store, run: &str, owner: &str, length: Duration) -> Result<Claim, StoreError> {
@@ -98,7 +117,7 @@ pub(super) async fn take_over(store: &dyn Store, run: &str, owner: &str, length:
 
 /// The ids of runs of the usual graph that are ready, claimed.
 pub(super) async fn claim_ready(store: &dyn Store, owner: &str, length: Duration, count: usize) -> Vec<Claim> {
-    let wanted = Wanted::Ready { graphs: vec![(GRAPH.into(), PRINT.into())], count };
+    let wanted = Wanted::Ready { graphs: vec![(GRAPH.into(), version())], count };
     store.claim(wanted, lease(owner, length)).await.expect("claims")
 }
 

@@ -1,7 +1,7 @@
 //! The log: what is written comes back, in order, whole, and only from whoever may write.
 
 use super::Checking;
-use super::fixture::{LONG, bodies, claim, create, header, held, next, queued, read, row, rows, take_over, together};
+use super::fixture::{LONG, bodies, claim, create, header, held, holding, next, queued, read, row, rows, take_over, together};
 use crate::store::{
     BODY_BYTES_MAX, Commit, Origin, Parts, Prune, READ_ROWS_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX, Row, Rows, RunStatus,
     Store, StoreError, TEXT_BYTES_MAX, Wake,
@@ -66,7 +66,7 @@ pub async fn c1_bytes_are_kept_as_they_are(store: &dyn Store) {
         sum: u32::MAX,
     };
     let written: Vec<Row> = bytes.iter().zip(2..).map(plain).collect();
-    store.commit(Commit::new("r", 1, written.clone())).await.unwrap();
+    store.commit(Commit::new(holding("r", 1), written.clone())).await.unwrap();
     assert!(store.read("r", Rows::Range(2..=5), Parts::Whole).await.unwrap() == written, "bytes differ");
 }
 
@@ -133,7 +133,7 @@ pub async fn c2_a_refused_commit_changes_nothing(store: &dyn Store) {
         wake: Some(Wake::OnPost),
         takes: vec![1],
         release: true,
-        ..Commit::new("r", 9, vec![row("r", 2, 9, b"{}"), row("r", 3, 9, b"{}")])
+        ..Commit::new(holding("r", 9), vec![row("r", 2, 9, b"{}"), row("r", 3, 9, b"{}")])
     };
     assert!(matches!(store.commit(refused).await, Err(StoreError::Fenced { epoch: 9, .. })));
     assert_eq!(store.head("r").await.unwrap(), before);
@@ -155,7 +155,7 @@ pub async fn c2_a_repeated_commit_is_acknowledged_again(store: &dyn Store) {
     assert_eq!(store.commit(commit).await.unwrap(), first);
     assert_eq!(store.head("r").await.unwrap(), after);
     assert_eq!(bodies(store, "r").await.len(), 3);
-    let other = Commit::new("r", 1, vec![row("r", 2, 1, b"2"), row("r", 3, 1, b"other")]);
+    let other = Commit::new(holding("r", 1), vec![row("r", 2, 1, b"2"), row("r", 3, 1, b"other")]);
     assert!(
         matches!(store.commit(other).await, Err(StoreError::Fenced { .. })),
         "another commit of the same sequences is no repetition"
@@ -175,7 +175,7 @@ pub async fn c5_a_fork_outlives_its_original(store: &dyn Store) {
 /// What was pruned says so; what follows is there.
 pub async fn c5_a_pruned_row_tells_the_oldest(store: &dyn Store) {
     store.create(held("r"), rows("r", 10)).await.unwrap();
-    let held = crate::store::Held { run: "r".into(), epoch: 1 };
+    let held = holding("r", 1);
     store.prune(Prune::Rows { held, before: 7, keep: vec![] }).await.unwrap();
     for which in [Rows::Each(vec![6]), Rows::Each(vec![1, 9]), Rows::Range(6..=9)] {
         assert!(matches!(read(store, "r", which).await, Err(StoreError::Pruned { oldest: 7, .. })));
@@ -243,7 +243,7 @@ pub async fn c6_a_claim_and_a_commit_at_once_leave_one_driver(store: &dyn Store)
 pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
     create(store, held("r")).await;
     let large = Row { sequence: 2, header: vec![], body: vec![0; ROW_BYTES_MAX + 1], sum: 0 };
-    let refused = store.commit(Commit::new("r", 1, vec![large])).await.unwrap_err();
+    let refused = store.commit(Commit::new(holding("r", 1), vec![large])).await.unwrap_err();
     assert!(
         matches!(refused, StoreError::TooLarge { limit: ROW_BYTES_MAX, size, .. } if size == ROW_BYTES_MAX + 1),
         "{refused}"
@@ -251,7 +251,7 @@ pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
     let many =
         (2..ROWS_PER_COMMIT_MAX as u64 + 3).map(|sequence| Row { sequence, header: vec![], body: vec![], sum: 0 }).collect();
     assert!(matches!(
-        store.commit(Commit::new("r", 1, many)).await,
+        store.commit(Commit::new(holding("r", 1), many)).await,
         Err(StoreError::TooLarge { limit: ROWS_PER_COMMIT_MAX, .. })
     ));
     let post = crate::store::Post::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
@@ -265,8 +265,8 @@ pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
 pub async fn c10_what_makes_no_sense_is_refused(store: &dyn Store) {
     create(store, held("r")).await;
     let invalid = |answer: Result<(), StoreError>| assert!(matches!(answer, Err(StoreError::Invalid { .. })), "{answer:?}");
-    invalid(store.commit(Commit::new("r", 1, vec![])).await.map(drop));
-    invalid(store.commit(Commit::new("r", 1, vec![row("r", 2, 1, b""), row("r", 4, 1, b"")])).await.map(drop));
+    invalid(store.commit(Commit::new(holding("r", 1), vec![])).await.map(drop));
+    invalid(store.commit(Commit::new(holding("r", 1), vec![row("r", 2, 1, b""), row("r", 4, 1, b"")])).await.map(drop));
     invalid(store.create(held("gap"), vec![row("gap", 2, 1, b"")]).await.map(drop));
     for id in ["", "a\0b"] {
         let plain = Row { sequence: 1, header: vec![], body: vec![], sum: 0 };
@@ -292,5 +292,5 @@ pub async fn c10_an_unknown_run_is_named(store: &dyn Store) {
     unknown(store.inbox("none", 0).await.map(drop));
     unknown(store.post("none", crate::store::Post::seal("none", "go", None, vec![])).await.map(drop));
     unknown(store.delete("none").await);
-    assert!(matches!(store.commit(Commit::new("none", 1, rows("none", 1))).await, Err(StoreError::Fenced { .. })));
+    assert!(matches!(store.commit(Commit::new(holding("none", 1), rows("none", 1))).await, Err(StoreError::Fenced { .. })));
 }

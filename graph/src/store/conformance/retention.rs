@@ -1,7 +1,7 @@
 //! Listing, pruning, deleting.
 
-use super::fixture::{LONG, bodies, create, held, next, queued, rows, take_over};
-use crate::store::{Commit, Filter, Held, NewRun, Parts, Post, Prune, Row, Rows, RunStatus, Store, StoreError, Timestamp};
+use super::fixture::{LONG, bodies, create, held, holding, next, queued, rows, take_over};
+use crate::store::{Commit, Filter, NewRun, Parts, Post, Prune, Row, Rows, RunStatus, Store, StoreError, Timestamp};
 use std::time::Duration;
 
 async fn listed(store: &dyn Store, filters: Vec<Filter>) -> Vec<String> {
@@ -94,7 +94,7 @@ pub async fn c11_a_deleted_run_is_gone(store: &dyn Store) {
 pub async fn c11_pruning_keeps_what_it_is_told_to(store: &dyn Store) {
     store.create(held("r"), rows("r", 20)).await.unwrap();
     let prune = async |epoch, before, keep: &[u64]| {
-        let held = Held { run: "r".into(), epoch };
+        let held = holding("r", epoch);
         store.prune(Prune::Rows { held, before, keep: keep.to_vec() }).await
     };
     assert!(matches!(prune(2, 10, &[]).await, Err(StoreError::Fenced { .. })));
