@@ -69,7 +69,8 @@ impl NodeContext {
     /// A key for what the node does outside: the same for every attempt at this visit, and for no other visit of any run. The
     /// undo of a visit has another one.
     pub fn idempotency_key(&self) -> String {
-        self.token.key(self.run_id(), self.undoes().is_some())
+        let is_undo = self.undoes().is_some();
+        self.shared.run().keys(is_undo).of_visit(self.shared.run().key_token(self.token, is_undo))
     }
 
     /// The token of the run, to hand on to what the node starts. The node itself is dropped at its await when it is cancelled.

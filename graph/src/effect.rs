@@ -2,6 +2,7 @@
 //! a crash.
 
 use crate::context::NodeContext;
+use crate::journal::codec::difference;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{EffectRunning, Namespace, NoteBody, Notes};
 use crate::journal::{Entry, Journal};
@@ -12,7 +13,7 @@ use crate::token::TokenId;
 use pleach_core::{BoxError, BoxFuture};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use std::fmt;
 use std::future::{Future, IntoFuture, pending, poll_fn};
 use std::marker::PhantomData;
@@ -33,6 +34,13 @@ pub enum EffectError {
         key: String,
         /// The idempotency key that it was begun with.
         idempotency_key: String,
+    },
+    /// A key that no answer or signal could name: it contains a NUL, or is too long.
+    InvalidKey {
+        /// The key, cut if it is long.
+        key: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// A result, question or answer cannot be written as JSON and read again.
     Unstorable {
@@ -58,6 +66,7 @@ impl fmt::Display for EffectError {
                 f,
                 "the effect {key:?} was cut off, and may or may not have happened: look for {idempotency_key:?} where it happens"
             ),
+            Self::InvalidKey { key, why } => write!(f, "the key {key:?} cannot be used: {why}"),
             Self::Unstorable { key, why } => write!(f, "what belongs to {key:?} cannot be stored: {why}"),
             Self::Unanswerable { key } => {
                 write!(f, "nobody can answer {key:?}: run it with `checkpoint`, or `within` a scope; an undo asks nobody")
@@ -75,6 +84,7 @@ pub struct Effect<F, T, E> {
     key: String,
     work: F,
     once: bool,
+    equal: Option<fn(&T, &T) -> bool>,
     result: PhantomData<fn() -> Result<T, E>>,
 }
 
@@ -112,14 +122,16 @@ impl NodeContext {
     /// goes on; whoever comes this way again, by a retry or after a crash, is given that result, and `work` is not called. An `Err` is not written
     /// down. If it is cut off in between, it is called again with the same key, unless it is to happen [`once`](Effect::once) at most.
     ///
-    /// The same key twice in one attempt fails the node, as [`EffectError`] says. Effects of an undo are written down like those of a node.
+    /// The same key twice in one attempt fails the node, as [`EffectError`] says; an effect that was dropped before it was done, as by `select!`, may be
+    /// called again. A result that does not come back from JSON as it was (`Some(None)`, `Some(())`, a float that is not a number) fails the
+    /// node after the effect has happened. Effects of an undo are written down like those of a node.
     pub fn effect<F, Fut, T, E>(&self, key: impl Into<String>, work: F) -> Effect<F, T, E>
     where
         F: FnOnce(String) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         T: Serialize + DeserializeOwned,
     {
-        Effect { scene: self.scene(), key: key.into(), work, once: false, result: PhantomData }
+        Effect { scene: self.scene(), key: key.into(), work, once: false, equal: None, result: PhantomData }
     }
 }
 
@@ -128,6 +140,16 @@ impl<F, T, E> Effect<F, T, E> {
     /// [`EffectUnknown`](EffectError::EffectUnknown).
     pub fn once(mut self) -> Self {
         self.once = true;
+        self
+    }
+
+    /// Compares the result with what is read back from its JSON, by `PartialEq`, besides what its `Serialize` says. A result that differs fails the
+    /// node, after the effect has happened.
+    pub fn compare_result(mut self) -> Self
+    where
+        T: PartialEq,
+    {
+        self.equal = Some(|result, back| result == back);
         self
     }
 }
@@ -154,64 +176,77 @@ where
     T: Serialize + DeserializeOwned,
 {
     async fn happen(self) -> Result<T, E> {
-        let Self { scene, key, work, once, .. } = self;
-        let recorded = match scene.begin(&key, once) {
-            Ok(recorded) => recorded,
+        let Self { scene, key, work, once, equal, .. } = self;
+        let Some(using) = scene.take_key(Namespace::Effect, &key) else {
+            return scene.fail(EffectError::UsedTwice { key }).await;
+        };
+        let idempotency_key = match scene.begin(&key, once) {
+            Ok(Begin::Recorded(recorded)) => {
+                let value = match serde_json::from_str(&recorded) {
+                    Ok(value) => value,
+                    Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
+                };
+                using.deliver();
+                return Ok(value);
+            }
+            Ok(Begin::Work(idempotency_key)) => idempotency_key,
             Err(error) => return scene.fail(error).await,
         };
-        if let Some(recorded) = recorded {
-            return match serde_json::from_str(&recorded) {
-                Ok(value) => Ok(value),
-                Err(error) => scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
-            };
-        }
         let Some(_running) = Running::new(&scene) else { return pending().await };
         if once {
-            scene.write(Kind::Started, NoteBody { key: key.clone(), ..NoteBody::default() }).await;
+            let begun_with = Some(idempotency_key.clone());
+            scene.write(Kind::Started, NoteBody { key: key.clone(), begun_with, ..NoteBody::default() }).await;
         }
-        let value = match work(scene.effect_key(&key)).await {
+        let value = match work(idempotency_key).await {
             Ok(value) => value,
             Err(error) => {
                 // It says that it did not happen.
                 scene.notes.lock().kept(Namespace::Effect, &key).is_cut_off = false;
+                using.deliver();
                 return Err(error);
             }
         };
-        let json = match to_raw_value(&value).and_then(|json| serde_json::from_str::<T>(json.get()).map(|_| json)) {
+        let json = match stored(&value, equal) {
             Ok(json) => json,
-            Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
+            Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
         };
         scene.write(Kind::Effect, NoteBody { key, value: Some(json), ..NoteBody::default() }).await;
+        using.deliver();
         Ok(value)
     }
 }
 
 impl Scene {
-    /// Takes a key for this attempt. The result, if it was recorded.
-    fn begin(&self, key: &str, once: bool) -> Result<Option<String>, EffectError> {
-        // One that was cut off goes no further, whatever the error.
-        let Some(mut notes) = self.notes.lock_for(self.attempt) else {
-            return Err(EffectError::UsedTwice { key: key.to_string() });
-        };
+    /// Takes a key for this attempt, until it is let go or delivered. `None` if it is taken, or the attempt was cut off.
+    pub(crate) fn take_key(&self, namespace: Namespace, key: &str) -> Option<KeyInUse<'_>> {
+        let mut notes = self.notes.lock_for(self.attempt)?;
+        let kept = notes.kept(namespace, key);
+        let is_free = !std::mem::replace(&mut kept.is_used, true);
+        is_free.then(|| KeyInUse { scene: self, namespace, key: key.to_string(), is_delivered: false })
+    }
+
+    /// Begins an effect: its result if that was recorded, else the idempotency key to do it with.
+    fn begin(&self, key: &str, once: bool) -> Result<Begin, EffectError> {
+        let idempotency_key = self.effect_key(key);
+        let mut notes = self.notes.lock();
         let kept = notes.kept(Namespace::Effect, key);
-        if std::mem::replace(&mut kept.is_used, true) {
-            return Err(EffectError::UsedTwice { key: key.to_string() });
-        }
         if let Some(value) = &kept.value {
-            return Ok(Some(value.get().to_string()));
+            return Ok(Begin::Recorded(value.get().to_string()));
         }
+        // One that has begun keeps the key that it was begun with, whatever was written anew since.
+        let idempotency_key = kept.begun_with.clone().unwrap_or(idempotency_key);
         if kept.is_started && once {
-            let (key, idempotency_key) = (key.to_string(), self.effect_key(key));
-            return Err(EffectError::EffectUnknown { key, idempotency_key });
+            return Err(EffectError::EffectUnknown { key: key.to_string(), idempotency_key });
         }
         kept.is_started |= once;
         kept.is_cut_off = true;
-        Ok(None)
+        Ok(Begin::Work(idempotency_key))
     }
 
     /// The idempotency key of one effect of this visit.
     fn effect_key(&self, key: &str) -> String {
-        self.token.effect_key(self.shared.run().id(), self.is_undo, key)
+        let run = self.shared.run();
+        run.keys(self.is_undo).of_effect(run.key_token(self.token, self.is_undo), key)
     }
 
     pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
@@ -270,6 +305,71 @@ impl Scene {
     pub(crate) fn tell_if_parked(&self) {
         if let Some(journal) = self.journal().filter(|_| self.notes.is_parked()) {
             journal.wake_driver();
+        }
+    }
+}
+
+/// How an effect begins.
+enum Begin {
+    /// Its result is known, as JSON.
+    Recorded(String),
+    /// It is to be done, with this idempotency key.
+    Work(String),
+}
+
+/// The JSON of a result that comes back from it as it was, or why there is none.
+fn stored<T: Serialize + DeserializeOwned>(value: &T, equal: Option<fn(&T, &T) -> bool>) -> Result<Box<RawValue>, String> {
+    let json = to_raw_value(value).map_err(|error| error.to_string())?;
+    let back = serde_json::from_str::<T>(json.get()).map_err(|error| error.to_string())?;
+    match difference(value, &back, equal) {
+        None => Ok(json),
+        Some(difference) => Err(format!("it does not come back from JSON as it was: {difference}")),
+    }
+}
+
+/// A key that is used in this attempt. Dropped before anything was delivered, it can be used again: what was recorded for it meanwhile waits for
+/// whoever asks next.
+pub(crate) struct KeyInUse<'a> {
+    scene: &'a Scene,
+    namespace: Namespace,
+    key: String,
+    is_delivered: bool,
+}
+
+impl KeyInUse<'_> {
+    pub(crate) fn namespace(&self) -> Namespace {
+        self.namespace
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The node has what it asked for.
+    pub(crate) fn deliver(mut self) {
+        self.is_delivered = true;
+        if let Some(mut notes) = self.scene.notes.lock_for(self.scene.attempt) {
+            notes.deliver(self.namespace, &self.key);
+        }
+    }
+}
+
+impl Drop for KeyInUse<'_> {
+    fn drop(&mut self) {
+        if self.is_delivered {
+            return;
+        }
+        let has_value = match self.scene.notes.lock_for(self.scene.attempt) {
+            Some(mut notes) => {
+                let kept = notes.kept(self.namespace, &self.key);
+                kept.is_used = false;
+                kept.value.is_some()
+            }
+            None => false,
+        };
+        // Another wait for a signal of this name may go on with it.
+        if let Some(letters) = self.scene.letters().filter(|_| has_value) {
+            letters.wake_all();
         }
     }
 }

@@ -6,8 +6,9 @@ use crate::error::RunFault;
 use crate::journal::codec::Codec;
 use crate::journal::opening;
 use crate::journal::relocate::graph_of;
+use crate::migrate::Migrations;
 use crate::reopen::decode;
-use crate::store::{Fork, Header, Kind, Parts, Place, READ_ROWS_MAX, Record, Rows, Store, StoreError, Timestamp};
+use crate::store::{Fork, GraphVersion, Header, Kind, Parts, Place, READ_ROWS_MAX, Record, Rows, Store, StoreError, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 pub struct History<S> {
     run: Arc<str>,
     store: Arc<dyn Store>,
+    migrations: Migrations,
     state: PhantomData<fn() -> S>,
 }
 
@@ -84,11 +86,18 @@ pub struct HistoryPage {
 impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
     /// The checkpoints of a run in this store, to look at and to choose from: `graph.history("essay-7", &store).page(1, 100).await?`.
     pub fn history(&self, run: impl Into<Arc<str>>, store: &(impl Store + Clone)) -> History<S> {
-        History { run: run.into(), store: Arc::new(store.clone()), state: PhantomData }
+        History { run: run.into(), store: Arc::new(store.clone()), migrations: Migrations::new(), state: PhantomData }
     }
 }
 
 impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
+    /// Migrates states of earlier schemas when they are read with [`state`](Self::state), as a resume would. Without them such a state is a
+    /// [`Mismatch`](RunFault::Mismatch).
+    pub fn migrations(mut self, migrations: &Migrations) -> Self {
+        self.migrations = migrations.clone();
+        self
+    }
+
     /// At most so many checkpoints, from the sequence `first` on; those that were pruned are passed over.
     pub async fn page(&self, first: u64, count: usize) -> Result<HistoryPage, StoreError> {
         let info = self.store.head(&self.run).await?;
@@ -119,13 +128,22 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
 
     /// The state after this checkpoint, on the line of control that it is about: of a step, what its node made; of what happens inside a node, what
     /// the node was given. Inside a subgraph the state is of another type, and does not decode.
+    ///
+    /// It is given as of the schema that the run has now. A record of an earlier schema is [migrated](Self::migrations), or refused.
     pub async fn state(&self, sequence: u64) -> Result<S, RunFault> {
-        let record = self.record(sequence).await.map_err(|error| fault_of(&*self.run, "", "open", error))?;
+        let failed = |error| fault_of(&*self.run, "", "open", error);
+        let mut record = self.record(sequence).await.map_err(failed)?;
+        let now = self.store.head(&self.run).await.map_err(failed)?.version.schema;
+        let Header { schema, fingerprint, .. } = &record.header;
+        let version = |schema| GraphVersion { fingerprint: fingerprint.clone(), schema };
+        self.migrations.check_version(&self.run, &version(*schema), &version(now))?;
+        let schemas = *schema..now;
         if !graph_of(&record.header.node).is_empty() {
             let Header { node, .. } = record.header;
             let why = format!("record {sequence} of run {:?} has the state of the subgraph {:?}", self.run, graph_of(&node));
             return Err(RunFault::Checkpoint(CheckpointError::new(&*self.run, node.clone(), "decode", why)));
         }
+        record.body = self.migrations.migrate_body(std::mem::take(&mut record.body), "", (&self.run, sequence), schemas)?;
         decode(Codec::<S>::new(), &record).map(|stored| stored.state)
     }
 

@@ -7,11 +7,12 @@ use crate::journal::relocate::{Picture, StateAt};
 use crate::plan::{Fork, Heads, Plan, Way};
 use crate::resume::ResumeError;
 use crate::shape::{END, Target};
-use crate::store::{GraphVersion, LiveToken, Place, RunInfo};
+use crate::store::{GraphVersion, Header, LiveToken, Place, RunInfo};
 use pleach_core::{BoxError, catch_panic};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What is done with runs that an earlier version of a graph began; for [`RunOptions::migrations`](crate::RunOptions::migrations).
@@ -83,35 +84,48 @@ impl Migrations {
         (0..schema).rev().take_while(has_step).last().unwrap_or(schema)
     }
 
-    /// Whether a run of this version can become one of `given`.
+    /// Whether a run can become one of this graph and version.
     pub(crate) fn check(&self, graph: &str, info: &RunInfo, given: &GraphVersion) -> Result<(), RunFault> {
+        if info.graph != graph {
+            let (run, stored, given) = (info.id.clone(), info.graph.clone(), graph.to_string());
+            return Err(RunFault::Mismatch(MismatchError { run, what: "graph", stored, given }));
+        }
+        self.check_version(&info.id, &info.version, given)
+    }
+
+    /// Whether what this version wrote can become of the version `given`. Records of one run may be of several.
+    pub(crate) fn check_version(&self, run: &str, stored: &GraphVersion, given: &GraphVersion) -> Result<(), RunFault> {
         let mismatch = |what, stored: &str, given: &str| {
-            let (run, stored, given) = (info.id.clone(), stored.to_string(), given.to_string());
+            let (run, stored, given) = (run.to_string(), stored.to_string(), given.to_string());
             Err(RunFault::Mismatch(MismatchError { run, what, stored, given }))
         };
-        if info.graph != graph {
-            return mismatch("graph", &info.graph, graph);
-        }
-        let (from, to) = (info.version.schema, given.schema);
+        let (from, to) = (stored.schema, given.schema);
         let missing = (from..to).find(|schema| !self.steps.contains_key(&(String::new(), *schema)));
         if from > to || missing == Some(from) {
             return mismatch("schema", &from.to_string(), &to.to_string());
         }
         if let Some(missing) = missing {
-            return Err(RunFault::Resume(ResumeError::NoStep { run: info.id.clone(), from, to, missing }));
+            return Err(RunFault::Resume(ResumeError::NoStep { run: run.to_string(), from, to, missing }));
         }
-        let is_other = info.version.fingerprint != given.fingerprint;
+        let is_other = stored.fingerprint != given.fingerprint;
         if is_other && !self.accepts_compatible && self.renames.is_empty() {
-            return mismatch("fingerprint", &info.version.fingerprint, &given.fingerprint);
+            return mismatch("fingerprint", &stored.fingerprint, &given.fingerprint);
         }
         Ok(())
     }
 
-    /// Makes of a run of another version one of this graph.
-    pub(crate) fn apply<S>(&self, plan: &Plan<S>, picture: &mut Picture, info: &RunInfo, to: u32) -> Result<(), RunFault> {
+    /// Migrates what a run stands on to this graph and schema. Each state is migrated from the schema of its own record.
+    pub(crate) fn apply<S>(
+        &self,
+        plan: &Plan<S>,
+        picture: &mut Picture,
+        info: &RunInfo,
+        to: &GraphVersion,
+    ) -> Result<(), RunFault> {
+        self.check_version(&info.id, picture.version(), to)?;
         // By their old names: a step is about the graph as it was.
-        picture.for_each_state(|held| self.migrate(held, &info.id, info.version.schema, to))?;
-        if info.version.fingerprint != plan.fingerprint {
+        picture.for_each_state(|held| self.migrate_state(held, &info.id, to))?;
+        if picture.version().fingerprint != to.fingerprint {
             picture.rename(|name| self.new_name(name));
             let of_run = |token: &&LiveToken| undone_at(&token.path).is_none();
             picture.tokens().filter(of_run).try_for_each(|token| check_place(plan, picture, token, &info.id))?;
@@ -119,28 +133,53 @@ impl Migrations {
         Ok(())
     }
 
-    fn migrate(&self, held: StateAt<'_>, run: &str, from: u32, to: u32) -> Result<(), RunFault> {
-        let sequence = held.record.sequence;
+    fn migrate_state(&self, held: StateAt<'_>, run: &str, to: &GraphVersion) -> Result<(), RunFault> {
+        let Header { schema, fingerprint, .. } = &held.record.header;
+        let version = GraphVersion { fingerprint: fingerprint.clone(), schema: *schema };
+        self.check_version(run, &version, to)?;
+        held.record.body = self.migrate_body(
+            std::mem::take(&mut held.record.body),
+            held.inside,
+            (run, held.record.sequence),
+            *schema..to.schema,
+        )?;
+        Ok(())
+    }
+
+    /// Migrates the states in the body of a record, inside of this subgraph, through these schemas.
+    pub(crate) fn migrate_body(
+        &self,
+        mut body: Vec<u8>,
+        inside: &str,
+        (run, sequence): (&str, u64),
+        schemas: Range<u32>,
+    ) -> Result<Vec<u8>, RunFault> {
         let failed = |from, reason| {
             let run = run.to_string();
             RunFault::Resume(ResumeError::Migration { run, sequence, from, reason })
         };
-        for schema in from..to {
-            let Some(step) = self.steps.get(&(held.inside.to_string(), schema)) else { continue };
+        for schema in schemas {
+            let Some(step) = self.steps.get(&(inside.to_string(), schema)) else { continue };
             let step = |value: Value| match catch_panic(|| step(value)) {
                 Ok(migrated) => migrated.map_err(|reason| failed(schema, reason)),
                 Err(panicked) => Err(failed(schema, panicked.to_string().into())),
             };
-            let mut body: Value = serde_json::from_slice(&held.record.body).map_err(|error| failed(schema, error.into()))?;
-            body["state"] = step(body["state"].take())?;
-            if let Some(Value::Array(items)) = body.get_mut("items") {
+            if let Some(number) = oversized_integer(&body) {
+                let why = format!(
+                    "the integer {number} has more than 64 bits, which a `serde_json::Value` cannot hold; keep it as text"
+                );
+                return Err(failed(schema, why.into()));
+            }
+            let mut value: Value = serde_json::from_slice(&body).map_err(|error| failed(schema, error.into()))?;
+            value["state"] = step(value["state"].take())?;
+            if let Some(Value::Array(items)) = value.get_mut("items") {
                 for item in items {
                     *item = step(item.take())?;
                 }
             }
-            held.record.body = serde_json::to_vec(&body).map_err(|error| failed(schema, error.into()))?;
+            body = serde_json::to_vec(&value).map_err(|error| failed(schema, error.into()))?;
         }
-        Ok(())
+        Ok(body)
     }
 
     /// What a node is called now, if that is not as before. What is said about a node inside a subgraph counts more than what is said about the
@@ -160,6 +199,31 @@ impl fmt::Debug for Migrations {
             .field("accepts_compatible", &self.accepts_compatible)
             .finish()
     }
+}
+
+/// An integer in JSON that has more than 64 bits, if there is one: a `Value` would make a float of it.
+fn oversized_integer(json: &[u8]) -> Option<String> {
+    let (mut at, mut in_text) = (0, false);
+    while at < json.len() {
+        match json[at] {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => at += 1,
+            b'-' | b'0'..=b'9' if !in_text => {
+                let is_part = |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+                let end = json[at..].iter().position(|byte| !is_part(byte)).map_or(json.len(), |length| at + length);
+                let number = String::from_utf8_lossy(&json[at..end]);
+                let is_integer = !number.contains(['.', 'e', 'E']);
+                if is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err() {
+                    return Some(number.into_owned());
+                }
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 /// Whether a token can stand in this graph where it stood in another.
@@ -185,7 +249,7 @@ fn name_of(at: &Place) -> Option<&str> {
 /// The node whose fan-out a token is in, if that is what it is in.
 fn fork_above<'a>(picture: &'a Picture, token: &LiveToken) -> Option<&'a str> {
     let (_, above) = token.path.split_last()?;
-    picture.tokens().find(|other| other.path == above).and_then(|above| match &above.at {
+    picture.token_at(above).and_then(|above| match &above.at {
         Place::Fork(node) => Some(node.as_str()),
         _ => None,
     })

@@ -24,6 +24,8 @@ pub(crate) struct Plan<S> {
     pub(crate) all_ids: Vec<String>,
     pub(crate) fingerprint: String,
     pub(crate) warnings: Vec<GraphFault>,
+    /// How states are compared with what comes back from a store.
+    pub(crate) equal: Option<fn(&S, &S) -> bool>,
 }
 
 /// What running the graph takes.

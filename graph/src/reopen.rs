@@ -150,9 +150,11 @@ impl Means {
         changes: Changes<S>,
         info: &RunInfo,
     ) -> Result<(), RunFault> {
-        let is_migrated = info.version != self.version;
+        // A record of long ago may be of another version than the run.
+        let is_migrated = *picture.version() != self.version;
+        picture.keeps_keys = changes.point == Point::Head && changes.replace.is_none();
         if is_migrated {
-            self.migrations.apply(plan, picture, info, self.version.schema)?;
+            self.migrations.apply(plan, picture, info, &self.version)?;
         }
         if let Some(replace) = changes.replace {
             replace_state(picture, codec, replace, info)?;

@@ -11,7 +11,7 @@ use crate::journal::Journal;
 use crate::letters::Letters;
 use crate::node::Undo;
 use crate::runtime;
-use crate::token::TokenId;
+use crate::token::{KeyMaker, TokenId};
 use pleach_core::{BoxError, CancelToken, Cause, Instant, Reason, Runtime, Scope};
 use serde_json::value::RawValue;
 use std::any::Any;
@@ -166,6 +166,20 @@ impl RunWide {
             };
             format!("run-{random:016x}").into()
         })
+    }
+
+    /// What idempotency keys of this run are made from.
+    pub(crate) fn keys(&self, is_undo: bool) -> KeyMaker<'_> {
+        KeyMaker { run: self.id(), instance: self.journal().map(|journal| journal.instance), is_undo }
+    }
+
+    /// The token by which a visit is known outside: one that a migration wrote anew goes on under the keys that it had. What undoes a visit is
+    /// known by the record that placed it.
+    pub(crate) fn key_token(&self, token: TokenId, is_undo: bool) -> TokenId {
+        match self.journal().filter(|_| !is_undo) {
+            Some(journal) => TokenId { sequence: journal.keys_of(token.sequence), ..token },
+            None => token,
+        }
     }
 
     /// Whether no further node may be visited.

@@ -279,6 +279,7 @@ async fn open<S: Send + 'static>(
     let run: Arc<str> = shared.run().id().into();
     let terms = stored.terms();
     let StoredOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
+    let codec = codec.comparing(plan.equal);
     let Keeping { schema, migrations, ended_kept, attaches, .. } = keeping;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
     if let (Some(begins), Origin::New) = (take_first(state), &origin) {
@@ -331,7 +332,7 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRem
         Ok(runtime) => Arc::clone(runtime),
         Err(fault) => return Err(RunError::new(fault, Some(state))),
     };
-    let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec, state)?;
+    let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec.comparing(plan.equal), state)?;
     let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
     let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.keeping.schema });
     match opening::create(stored.terms(), runtime, Arc::clone(&id), graph, entry, None).await {

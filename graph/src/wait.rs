@@ -2,10 +2,10 @@
 //! process.
 
 use crate::context::NodeContext;
-use crate::effect::{EffectError, Scene};
-use crate::journal::notes::{Kept, Namespace, NoteBody, OpenWait, Waiting};
+use crate::effect::{EffectError, KeyInUse, Scene};
+use crate::journal::notes::{Namespace, NoteBody, OpenWait, Waiting};
 use crate::letters::{InHand, Letter, Letters, answer_to, signal_of};
-use crate::store::{Kind, Timestamp};
+use crate::store::{Kind, TEXT_BYTES_MAX, Timestamp};
 use pleach_core::{BoxFuture, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,25 +32,19 @@ impl NodeContext {
                 Ok(question) => question,
                 Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
             };
-            let letter = answer_to(&key);
-            scene.answer(Namespace::Wait, key, Some(question), letter).await
+            scene.interrupt(key, question).await
         })
     }
 
-    /// Waits for a signal of this name, and gives what it says. Each signal is taken once; those that come before somebody waits are kept.
+    /// Waits for a signal of this name, and gives what it says. Each signal is given out once; those that come before somebody waits are kept.
+    ///
+    /// It may be dropped at any time, as by `select!`: a signal that was taken and not given out is given to whoever asks next.
     pub fn signal<T>(&self, name: impl Into<String>) -> BoxFuture<'static, T>
     where
         T: DeserializeOwned + Send + 'static,
     {
         let (scene, name) = (self.scene(), name.into());
-        Box::pin(async move {
-            // The second wait for a signal in one attempt is another wait.
-            let Some(count) = scene.notes.lock_for(scene.attempt).map(|mut notes| notes.count_signal(&name)) else {
-                return pending().await;
-            };
-            let letter = signal_of(&name);
-            scene.answer(Namespace::Signal(count), name, None, letter).await
-        })
+        Box::pin(async move { scene.signal(name).await })
     }
 
     /// Waits until a time of day, by the store's clock ([`now`](Self::now)). The first deadline counts: whoever comes this way again, by a retry or
@@ -77,51 +71,101 @@ impl NodeContext {
 }
 
 impl Scene {
-    /// Takes the key of a wait for this attempt, and gives what is known of it.
-    async fn begin_wait<T>(&self, namespace: Namespace, key: &str, look: impl FnOnce(&Kept) -> T) -> T {
-        let found = self.notes.lock_for(self.attempt).and_then(|mut notes| {
-            let kept = notes.kept(namespace, key);
-            if std::mem::replace(&mut kept.is_used, true) { None } else { Some(look(kept)) }
-        });
-        match found {
-            Some(found) => found,
-            None => self.fail(EffectError::UsedTwice { key: key.to_string() }).await,
+    /// Fails for a key that no answer or signal could name.
+    fn check_key(&self, key: &str) -> Result<(), EffectError> {
+        let refused = |why: &str| EffectError::InvalidKey { key: key.chars().take(80).collect(), why: why.to_string() };
+        if key.contains('\0') {
+            return Err(refused("it contains a NUL; use printable text"));
+        }
+        if key.len() > TEXT_BYTES_MAX {
+            return Err(refused(&format!("it has {} bytes, and {TEXT_BYTES_MAX} at most are allowed", key.len())));
+        }
+        Ok(())
+    }
+
+    async fn interrupt<T: DeserializeOwned>(self, key: String, question: Box<RawValue>) -> T {
+        if let Err(error) = self.check_key(&key) {
+            return self.fail(error).await;
+        }
+        let Some(using) = self.take_key(Namespace::Wait, &key) else {
+            return self.fail(EffectError::UsedTwice { key }).await;
+        };
+        let letter = answer_to(&key);
+        match self.receive(using, Some(question), &letter, || None).await {
+            Ok(answer) => answer,
+            Err(_) => pending().await,
         }
     }
 
-    async fn answer<T: DeserializeOwned>(
-        self,
-        namespace: Namespace,
-        key: String,
+    async fn signal<T: DeserializeOwned>(self, name: String) -> T {
+        if let Err(error) = self.check_key(&name) {
+            return self.fail(error).await;
+        }
+        let letter = signal_of(&name);
+        let mut next = self.next_signal(&name);
+        loop {
+            let Some(using) = next.and_then(|next| self.take_key(next, &name)) else { return pending().await };
+            // A wait before this one may have taken a signal and been dropped: that signal comes first.
+            let recorded = || self.next_signal(&name).filter(|next| self.known(*next, &name).is_some());
+            match self.receive(using, None, &letter, recorded).await {
+                Ok(signal) => return signal,
+                Err(recorded) => next = Some(recorded),
+            }
+        }
+    }
+
+    /// Which wait for a signal of this name is next. `None` if the attempt was cut off.
+    fn next_signal(&self, name: &str) -> Option<Namespace> {
+        self.notes.lock_for(self.attempt).map(|notes| Namespace::Signal(notes.next_signal(name)))
+    }
+
+    /// What is recorded for a key, as JSON.
+    fn known(&self, namespace: Namespace, key: &str) -> Option<String> {
+        let mut notes = self.notes.lock_for(self.attempt)?;
+        notes.kept(namespace, key).value.as_ref().map(|value| value.get().to_string())
+    }
+
+    /// Waits for a letter, and gives what it says; what is recorded already is given at once. `Err` if another wait is to be gone on with instead,
+    /// for which something was recorded meanwhile.
+    async fn receive<T: DeserializeOwned>(
+        &self,
+        using: KeyInUse<'_>,
         question: Option<Box<RawValue>>,
-        letter: String,
-    ) -> T {
-        let look = |kept: &Kept| (kept.value.as_ref().map(|value| value.get().to_string()), kept.wait.is_some());
-        let (known, is_written) = self.begin_wait(namespace, &key, look).await;
-        if let Some(known) = known {
+        letter: &str,
+        recorded: impl Fn() -> Option<Namespace>,
+    ) -> Result<T, Namespace> {
+        let (namespace, key) = (using.namespace(), using.key().to_string());
+        if let Some(known) = self.known(namespace, &key) {
             return match serde_json::from_str(&known) {
-                Ok(answer) => answer,
+                Ok(answer) => {
+                    using.deliver();
+                    Ok(answer)
+                }
                 Err(error) => self.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
             };
         }
         let Some(letters) = self.letters() else { return self.fail(EffectError::Unanswerable { key }).await };
         // From here on the node waits: what is written with it says so.
-        let open = OpenWait { key: key.clone(), due: None, letter: Some(letter.clone()) };
+        let open = OpenWait { key: key.clone(), due: None, letter: Some(letter.to_string()) };
         let Some(waits) = self.wait(open) else { return pending().await };
-        if !is_written {
+        if !self.notes.lock().kept(namespace, &key).wait.is_some() {
             self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
         }
-        let (letter, json, answer) = poll_fn(|cx| next_readable(letters, &letter, cx.waker())).await;
+        let found = poll_fn(|cx| match recorded() {
+            Some(recorded) => Poll::Ready(Err(recorded)),
+            None => next_readable(letters, letter, cx.waker()).map(Ok),
+        });
+        let ((letter, in_hand), json, answer) = found.await?;
         drop(waits);
-        let (letter, in_hand) = letter;
-        let woken =
-            self.submit(Kind::Wake, NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) }, Some(letter.number));
+        let body = NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) };
+        let woken = self.submit(Kind::Wake, body, Some(letter.number));
         drop(in_hand);
         match woken {
             Ok(sequence) => self.durable(sequence).await,
             Err(error) => return self.fail(error).await,
         }
-        answer
+        using.deliver();
+        Ok(answer)
     }
 
     /// The node waits from now on, and the run is told. `None` if it was cut off.
@@ -132,7 +176,17 @@ impl Scene {
     }
 
     async fn sleep(self, key: String, at: Timestamp) {
-        let (known, until) = self.begin_wait(Namespace::Wait, &key, |kept| (kept.wait.flatten(), kept.until)).await;
+        if let Err(error) = self.check_key(&key) {
+            return self.fail(error).await;
+        }
+        let Some(using) = self.take_key(Namespace::Wait, &key) else {
+            return self.fail(EffectError::UsedTwice { key }).await;
+        };
+        let (known, until) = {
+            let mut notes = self.notes.lock();
+            let kept = notes.kept(Namespace::Wait, &key);
+            (kept.wait.flatten(), kept.until)
+        };
         let due = known.unwrap_or(at);
         let until = match until.map_or_else(|| self.wake_up(due), Ok) {
             Ok(until) => until,
@@ -158,6 +212,7 @@ impl Scene {
         if !is_over {
             runtime.sleep_until(until).await;
         }
+        using.deliver();
     }
 
     /// When it is that time, by the clock of the runtime.

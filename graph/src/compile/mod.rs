@@ -81,7 +81,9 @@ pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<Compiled
     let fingerprint = inspect::fingerprint(&shape, &stops);
     let names = shape.ids.iter().cloned().collect();
     let name = graph.name;
-    Ok(CompiledGraph::new(Plan { name, shape, names, stops, fan_outs, reached, needs, undos, all_ids, fingerprint, warnings }))
+    let equal = graph.equal;
+    let plan = Plan { name, shape, names, stops, fan_outs, reached, needs, undos, all_ids, fingerprint, warnings, equal };
+    Ok(CompiledGraph::new(plan))
 }
 
 /// The edges of each node.

@@ -72,6 +72,7 @@ impl<S: Send + 'static> Engine<S> {
     fn of_subgraph(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
         let shared = Shared::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node);
         let journal = shared.run().journal().map(Arc::clone);
+        let codec = codec.comparing(plan.equal);
         let ledger = journal.map(|journal| Arc::new(Ledger { journal, codec }));
         let (start, steps_per_poll) = (plan.shape.entry, STEPS_PER_POLL_MAX);
         let notes = cx.rare.get().and_then(|rare| rare.notes.get().cloned());

@@ -1,6 +1,11 @@
-//! `Codec`: how states become the bodies of records, and come back. It is captured where the type is known to be serialisable, as plain
-//! functions, so that nothing else needs the bound.
+//! How states become the bodies of records, and come back.
+//!
+//! [`Codec`] is captured where the type of the state is known to be serialisable, as plain functions, so that nothing else needs the bound.
+//!
+//! A state is refused when it is to be committed unless it comes back from JSON as it was. That is checked by its structure
+//! ([`structure`](super::structure)), and by `PartialEq` where the graph was told to (`Graph::compare_states`).
 
+use super::structure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,6 +15,8 @@ pub(crate) struct Codec<S> {
     encode: fn(&S) -> Result<Vec<u8>, serde_json::Error>,
     decode: fn(&[u8]) -> Result<S, serde_json::Error>,
     read: fn(&[u8]) -> Result<Stored<S>, serde_json::Error>,
+    structure: fn(&S) -> Option<u64>,
+    equal: Option<fn(&S, &S) -> bool>,
 }
 
 /// What the body of a record that moves a token holds of states.
@@ -26,7 +33,16 @@ pub(crate) enum Unstorable {
     /// It has no form as JSON, or that form cannot be read.
     Json(serde_json::Error),
     /// What is read is not what was written.
-    NotItself,
+    Changed(Difference),
+}
+
+/// How a value differs from what comes back from JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// Its `Serialize` says something else about it.
+    Structure,
+    /// Its `PartialEq` says that they differ.
+    Unequal,
 }
 
 impl<S> Clone for Codec<S> {
@@ -43,17 +59,33 @@ impl<S: Serialize + DeserializeOwned> Codec<S> {
             encode: |state| serde_json::to_vec(state),
             decode: |bytes| serde_json::from_slice(bytes),
             read: |body| serde_json::from_slice(body),
+            structure: |state| structure::hash_of(state),
+            equal: None,
         }
     }
 }
 
 impl<S> Codec<S> {
+    /// Compares states by this, besides their structures.
+    pub(crate) fn comparing(mut self, equal: Option<fn(&S, &S) -> bool>) -> Self {
+        self.equal = equal;
+        self
+    }
+
     /// The state as JSON. One that does not come back as itself is refused here, rather than found after a crash.
     pub(crate) fn encode(&self, state: &S) -> Result<Vec<u8>, Unstorable> {
         let bytes = (self.encode)(state).map_err(Unstorable::Json)?;
         let back = (self.decode)(&bytes).map_err(Unstorable::Json)?;
+        if self.equal.is_some_and(|equal| !equal(state, &back)) {
+            return Err(Unstorable::Changed(Difference::Unequal));
+        }
+        // Nothing but `null` is written for different values, and nothing but maps and sets comes back in another order.
         let again = (self.encode)(&back).map_err(Unstorable::Json)?;
-        if again == bytes || is_reordered(&again, &bytes) { Ok(bytes) } else { Err(Unstorable::NotItself) }
+        let is_same = again == bytes && !may_have_null(&bytes);
+        if is_same || (self.structure)(state) == (self.structure)(&back) {
+            return Ok(bytes);
+        }
+        Err(Unstorable::Changed(Difference::Structure))
     }
 
     /// The body of a record with this state, and with the states that branches begin with.
@@ -76,6 +108,19 @@ impl<S> Codec<S> {
     pub(crate) fn read(&self, body: &[u8]) -> Result<Stored<S>, serde_json::Error> {
         (self.read)(body)
     }
+}
+
+/// How a value differs from what was read back from its JSON, if it does.
+pub(crate) fn difference<T: Serialize>(value: &T, back: &T, equal: Option<fn(&T, &T) -> bool>) -> Option<Difference> {
+    if structure::hash_of(value) != structure::hash_of(back) {
+        return Some(Difference::Structure);
+    }
+    equal.filter(|equal| !equal(value, back)).map(|_| Difference::Unequal)
+}
+
+/// Whether the word stands in it; inside a text, too.
+fn may_have_null(json: &[u8]) -> bool {
+    json.windows(4).any(|word| word == b"null")
 }
 
 /// What a body holds besides states: what the undo of the node is given, and the record that can be undone before it.
@@ -107,25 +152,24 @@ pub(crate) fn undo_in(body: &[u8]) -> Result<Option<StoredUndo>, serde_json::Err
     serde_json::from_slice::<WithUndo>(body).map(|body| body.undo)
 }
 
-/// Maps and sets may come back in another order: then the same bytes are there as often.
-fn is_reordered(one: &[u8], other: &[u8]) -> bool {
-    let count = |bytes: &[u8]| {
-        let mut counts = [0u32; 256];
-        bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-        counts
-    };
-    one.len() == other.len() && count(one) == count(other)
-}
-
 impl fmt::Display for Unstorable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(error) => write!(f, "the state cannot be written as JSON and read again: {error}"),
-            Self::NotItself => {
-                f.write_str("the state does not come back from JSON as it was: see to its Serialize and Deserialize")
-            }
+            Self::Changed(difference) => write!(f, "the state does not come back from JSON as it was: {difference}"),
         }
     }
 }
 
 impl std::error::Error for Unstorable {}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Structure => {
+                "a part of it has no form of its own as JSON (`Some(None)`, `Some(())`, a float that is not a number), or is read as another value; change its type, or its Serialize and Deserialize"
+            }
+            Self::Unequal => "it is not equal to what is read back; a field may be skipped by serde, or set anew when it is read",
+        })
+    }
+}

@@ -18,6 +18,7 @@ pub(crate) mod opening;
 mod pruning;
 pub(crate) mod relocate;
 pub(crate) mod scribe;
+pub(crate) mod structure;
 
 use crate::store::{
     Fork, GraphVersion, Header, Held, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake, check_size,
@@ -91,6 +92,8 @@ struct State {
     refused: Vec<u64>,
     /// What a resumed run was before: live records by their sequences.
     restored: HashMap<u64, Record>,
+    /// Live records that a migration wrote anew, and those whose idempotency keys they go on with.
+    keys_of: HashMap<u64, u64>,
     waiting: Vec<Waker>,
     /// The task of the run.
     driver: Option<Waker>,
@@ -124,6 +127,8 @@ pub(crate) struct Entry {
     pub(crate) status: Option<RunStatus>,
     /// Mail that is taken with it.
     pub(crate) takes: Vec<u64>,
+    /// The record whose idempotency keys go on with it; 0 if it has its own.
+    pub(crate) keys_of: u64,
 }
 
 impl Entry {
@@ -140,6 +145,7 @@ impl Entry {
             undo: None,
             status: None,
             takes: Vec::new(),
+            keys_of: 0,
         }
     }
 }
@@ -193,7 +199,7 @@ impl Journal {
 
     /// Numbers an entry. Of several that make sense only together, `whole_at` is the sequence of the last: it has the frontier of them all.
     fn seal(&self, state: &mut State, entry: Entry, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
-        let Entry { kind, path, parent, node, next, attempt, is_visit, mut body, undo, status, .. } = entry;
+        let Entry { kind, path, parent, node, next, attempt, is_visit, mut body, undo, status, keys_of, .. } = entry;
         let sequence = state.head + 1;
         let mut last_undo = state.undo;
         if let Some(payload) = undo {
@@ -217,7 +223,7 @@ impl Journal {
             at: self.now(),
             undo: last_undo,
             undo_before: 0,
-            keys_of: 0,
+            keys_of,
             frontier: None,
             base: Some(whole_at.unwrap_or(state.base)),
         };
@@ -269,6 +275,11 @@ impl Journal {
     /// What a resumed run was before: the record of this sequence, once.
     pub(crate) fn take_restored(&self, sequence: u64) -> Option<Record> {
         self.lock().restored.remove(&sequence)
+    }
+
+    /// The record whose idempotency keys a token has that this record placed.
+    pub(crate) fn keys_of(&self, sequence: u64) -> u64 {
+        self.lock().keys_of.get(&sequence).copied().unwrap_or(sequence)
     }
 
     /// The last sequence that was given.

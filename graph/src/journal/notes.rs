@@ -23,6 +23,9 @@ pub(crate) struct NoteBody {
     /// The result of an effect, the question of an interrupt, the answer that woke a wait.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) value: Option<Box<RawValue>>,
+    /// The idempotency key that an effect was begun with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) begun_with: Option<String>,
     /// Until when a sleep lasts, or the next attempt waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<Timestamp>,
@@ -73,7 +76,7 @@ pub(crate) struct Inner {
     pub(crate) failed_row: u64,
     /// What was recorded last to undo this visit by.
     pub(crate) undo: Option<Recorded>,
-    /// How often each signal was asked for in this attempt.
+    /// For each signal, the number of the first wait whose signal this attempt was not given yet.
     signals: HashMap<String, u32>,
 }
 
@@ -89,8 +92,10 @@ pub(crate) enum Namespace {
 /// What is known of one key.
 #[derive(Default)]
 pub(crate) struct Kept {
-    /// Asked for in this attempt.
+    /// Asked for in this attempt, by somebody who still waits or was given the value.
     pub(crate) is_used: bool,
+    /// The value was given out in this attempt.
+    pub(crate) is_delivered: bool,
     /// An effect that may happen once at most has begun.
     pub(crate) is_started: bool,
     /// An effect has begun, and has not said how it ended.
@@ -101,6 +106,8 @@ pub(crate) struct Kept {
     pub(crate) until: Option<Instant>,
     /// The result of the effect, or the answer.
     pub(crate) value: Option<Box<RawValue>>,
+    /// The idempotency key that an effect was begun with, if that is written down.
+    pub(crate) begun_with: Option<String>,
 }
 
 /// What a node recorded to be undone by.
@@ -185,7 +192,7 @@ impl Notes {
     pub(crate) fn begin_attempt(&self, attempt: u32) {
         let mut inner = self.lock();
         inner.attempt = attempt;
-        inner.kept.values_mut().for_each(|kept| kept.is_used = false);
+        inner.kept.values_mut().for_each(|kept| (kept.is_used, kept.is_delivered) = (false, false));
         inner.open.clear();
         inner.signals.clear();
         (inner.effects_running, inner.is_parked_inside) = (0, false);
@@ -232,11 +239,14 @@ impl Recorded {
 impl Inner {
     /// What a record of an effect or a wait says.
     pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
-        let NoteBody { key, signal, value, due, .. } = body;
+        let NoteBody { key, signal, value, due, begun_with, .. } = body;
         let wait = signal.map_or(Namespace::Wait, Namespace::Signal);
         match kind {
             Kind::Effect => self.kept(Namespace::Effect, &key).value = value,
-            Kind::Started => self.kept(Namespace::Effect, &key).is_started = true,
+            Kind::Started => {
+                let kept = self.kept(Namespace::Effect, &key);
+                (kept.is_started, kept.begun_with) = (true, begun_with);
+            }
             Kind::Wait => self.kept(wait, &key).wait = Some(due),
             Kind::Wake => self.kept(wait, &key).value = value,
             _ => {}
@@ -251,11 +261,32 @@ impl Inner {
         Some(json)
     }
 
-    /// Counts one more wait for a signal of this name.
-    pub(crate) fn count_signal(&mut self, name: &str) -> u32 {
-        let count = self.signals.entry(name.to_string()).or_default();
-        *count += 1;
-        *count
+    /// Which wait for signals of this name a new one goes on with: the first that was recorded and not given out, else the first that nobody waits in.
+    pub(crate) fn next_signal(&self, name: &str) -> u32 {
+        let first = self.signals.get(name).copied().unwrap_or(1);
+        let (mut count, mut free) = (first, None);
+        while let Some(kept) = self.kept.get(&(Namespace::Signal(count), name.to_string())) {
+            if !kept.is_used && kept.value.is_some() {
+                return count;
+            }
+            if !kept.is_used && free.is_none() {
+                free = Some(count);
+            }
+            count += 1;
+        }
+        free.unwrap_or(count)
+    }
+
+    /// What belongs to a key was given to the node.
+    pub(crate) fn deliver(&mut self, namespace: Namespace, key: &str) {
+        let kept = self.kept(namespace, key);
+        (kept.is_used, kept.is_delivered) = (true, true);
+        let Namespace::Signal(_) = namespace else { return };
+        let mut first = self.signals.get(key).copied().unwrap_or(1);
+        while self.kept.get(&(Namespace::Signal(first), key.to_string())).is_some_and(|kept| kept.is_delivered) {
+            first += 1;
+        }
+        self.signals.insert(key.to_string(), first);
     }
 
     pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {

@@ -144,8 +144,15 @@ pub(crate) async fn open(
     restored.extend(records(store, run, missing).await?);
     let Header { visits, undo, .. } = stands.head;
     let (base, undos, status) = (stands.base, Undos::from(undo), info.status);
-    let state = State { base, visits, undo, undos, status, restored, ..State::new(info.head, stands.frontier) };
+    let keys_of = keys_of(&restored);
+    let state = State { base, visits, undo, undos, status, restored, keys_of, ..State::new(info.head, stands.frontier) };
     Ok(Opened { failed_at, ..hold(terms, runtime, claim, version, state) })
+}
+
+/// The records that a migration wrote anew, and those whose idempotency keys they go on with.
+pub(super) fn keys_of(records: &HashMap<u64, Record>) -> HashMap<u64, u64> {
+    let moved = records.iter().filter(|(_, record)| record.header.keys_of > 0);
+    moved.map(|(sequence, record)| (*sequence, record.header.keys_of)).collect()
 }
 
 /// A claimed run that stands so.
@@ -288,6 +295,7 @@ impl State {
             seen: 0,
             refused: Vec::new(),
             restored: HashMap::new(),
+            keys_of: HashMap::new(),
             waiting: Vec::new(),
             driver: None,
             is_lost: false,

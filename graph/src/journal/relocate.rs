@@ -36,6 +36,10 @@ pub(crate) struct Picture {
     moves_undos: bool,
     /// How it failed, if it is being undone and goes on with that.
     undoing: Option<Record>,
+    /// Which version of the graph wrote it.
+    version: GraphVersion,
+    /// Whether its lines of control go on with the idempotency keys that they have: a migration changes nothing that the world outside knows.
+    pub(crate) keeps_keys: bool,
 }
 
 /// A record that holds a state.
@@ -49,7 +53,7 @@ impl Picture {
     /// The run as it stood after the record `at`.
     pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
         let Standpoint { frontier, head, .. } = opening::standpoint(store, run, at).await?;
-        Self::of(store, run, at, frontier.without_undos(), (head.visits, head.undo)).await
+        Self::of(store, run, at, frontier.without_undos(), head).await
     }
 
     /// The run as it stands.
@@ -57,7 +61,7 @@ impl Picture {
         let Standpoint { frontier, head, is_undoing, base } = opening::standpoint(store, &info.id, info.head).await?;
         let is_undoing = is_undoing && matches!(info.status, RunStatus::Running | RunStatus::CompensationFailed);
         let frontier = if is_undoing { frontier } else { frontier.without_undos() };
-        let mut picture = Self::of(store, &info.id, info.head, frontier, (head.visits, head.undo)).await?;
+        let mut picture = Self::of(store, &info.id, info.head, frontier, head).await?;
         if is_undoing {
             picture.undoing = opening::records(store, &info.id, vec![base]).await?.remove(&base);
         }
@@ -83,17 +87,12 @@ impl Picture {
             }
             true
         });
-        let Header { visits, undo, .. } = before.head;
-        Self::of(store, run, sequence - 1, Frontier::of(tokens).without_undos(), (visits, undo)).await.map(Some)
+        Self::of(store, run, sequence - 1, Frontier::of(tokens).without_undos(), before.head).await.map(Some)
     }
 
-    async fn of(
-        store: &dyn Store,
-        run: &str,
-        at: u64,
-        frontier: Frontier,
-        (visits, mut undo): (u64, u64),
-    ) -> Result<Self, StoreError> {
+    /// The lines of control as they stood after the record `at`, which has this header.
+    async fn of(store: &dyn Store, run: &str, at: u64, frontier: Frontier, header: Header) -> Result<Self, StoreError> {
+        let Header { visits, mut undo, fingerprint, schema, .. } = header;
         let records = opening::records(store, run, frontier.rows().collect()).await?;
         let mut undos = Vec::new();
         while undo > 0 {
@@ -102,12 +101,33 @@ impl Picture {
             undos.push((record, stored));
         }
         undos.reverse();
-        Ok(Self { run: run.to_string(), at, frontier, records, visits, undos, moves_undos: false, undoing: None })
+        Ok(Self {
+            run: run.to_string(),
+            at,
+            frontier,
+            records,
+            visits,
+            undos,
+            moves_undos: false,
+            undoing: None,
+            version: GraphVersion { fingerprint, schema },
+            keeps_keys: false,
+        })
     }
 
     /// The record that it was taken after.
     pub(crate) fn sequence(&self) -> u64 {
         self.at
+    }
+
+    /// The version of the graph that wrote it, which may be another than the run has now.
+    pub(crate) fn version(&self) -> &GraphVersion {
+        &self.version
+    }
+
+    /// The token at a path.
+    pub(crate) fn token_at(&self, path: &[Fork]) -> Option<&LiveToken> {
+        self.frontier.get(path)
     }
 
     /// Whether it failed and goes on being undone.
@@ -174,16 +194,28 @@ impl Picture {
                 let Record { header, body, .. } = self.record(token.row)?;
                 let entry =
                     Entry { parent, next: Some(token.at.clone()), body: body.clone(), ..Entry::new(kind, path.clone(), "") };
-                moving.push(token.row, Entry { node: header.node.clone(), attempt: header.attempt, ..entry });
+                let keys_of = self.keys_of(token.row, header);
+                moving.push(token.row, Entry { node: header.node.clone(), attempt: header.attempt, keys_of, ..entry });
             }
             for note in &token.notes {
                 let Record { header, body, .. } = self.record(*note)?;
                 let parent = undone_at(&path).unwrap_or_else(|| moving.to.get(&header.parent).copied().unwrap_or(0));
                 let entry = Entry { parent, body: body.clone(), ..Entry::new(header.kind, path.clone(), header.node.clone()) };
-                moving.push(*note, Entry { attempt: header.attempt, ..entry });
+                // The last attempt that failed names what runs inside a subgraph.
+                let keys_of = self.keys_of(*note, header);
+                moving.push(*note, Entry { attempt: header.attempt, keys_of, ..entry });
             }
         }
         Ok(moving.entries)
+    }
+
+    /// The record whose idempotency keys go on when this one is written anew; 0 if there are to be new ones.
+    fn keys_of(&self, sequence: u64, header: &Header) -> u64 {
+        match (self.keeps_keys, header.keys_of) {
+            (false, _) => 0,
+            (true, 0) => sequence,
+            (true, before) => before,
+        }
     }
 
     fn record(&self, sequence: u64) -> Result<&Record, StoreError> {
@@ -244,6 +276,8 @@ impl Picture {
         owner: String,
     ) -> Result<Opened, StoreError> {
         self.frontier = self.frontier.without_undos();
+        // Sequences of the first run mean nothing in the new one.
+        self.keeps_keys = false;
         let journal = opening::blank(terms, runtime, run, graph);
         journal.lock().visits = self.visits;
         let rows = journal.seal_whole(self.entries(1, Kind::Start, 0)?)?;
@@ -266,7 +300,9 @@ impl Journal {
     fn restore_from(&self, rows: Vec<Row>) -> Result<(), StoreError> {
         let records: Result<HashMap<u64, Record>, StoreError> =
             rows.into_iter().map(|row| row.open(&self.run).map(|record| (record.sequence, record))).collect();
-        self.lock().restored = records?;
+        let records = records?;
+        let mut state = self.lock();
+        (state.keys_of, state.restored) = (opening::keys_of(&records), records);
         Ok(())
     }
 }

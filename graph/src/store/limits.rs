@@ -1,5 +1,6 @@
 //! What stores bound, and the checks they share: they are made before a store is touched.
 
+use super::post_kind::ANSWER;
 use super::{Commit, Lease, NewRun, Post, Row, StoreError, Wanted};
 use std::time::Duration;
 
@@ -91,7 +92,10 @@ impl Commit {
 impl Post {
     /// Checks what is asked for, so that a store need not.
     pub fn check(&self) -> Result<(), StoreError> {
-        check_text("message name", &self.name)?;
+        // A prefix says what it is, and the key or name that follows may be as long as any text.
+        let key = self.name.split_once('/').map_or(self.name.as_str(), |(_, key)| key);
+        check_chars("message name", &self.name)?;
+        check_size("a message name", key.len().max(self.name.len().saturating_sub(ANSWER.len())), TEXT_BYTES_MAX)?;
         self.dedup.as_deref().map_or(Ok(()), |dedup| check_text("dedup text", dedup))?;
         check_size("the payload of a message", self.payload.len(), BODY_BYTES_MAX)
     }
@@ -126,13 +130,18 @@ pub(super) fn check_number(what: &'static str, number: u64) -> Result<(), StoreE
 
 /// Text in a database has no NUL, and an index on it no end of bytes.
 pub(super) fn check_text(what: &'static str, text: &str) -> Result<(), StoreError> {
+    check_chars(what, text)?;
+    check_size(what, text.len(), TEXT_BYTES_MAX)
+}
+
+fn check_chars(what: &'static str, text: &str) -> Result<(), StoreError> {
     if text.is_empty() {
         return Err(StoreError::invalid(what, text, "it is empty"));
     }
     if text.contains('\0') {
         return Err(StoreError::invalid(what, text, "it contains a NUL"));
     }
-    check_size(what, text.len(), TEXT_BYTES_MAX)
+    Ok(())
 }
 
 fn check_rows(run: &str, rows: &[Row]) -> Result<(), StoreError> {

@@ -1,0 +1,292 @@
+//! A structural hash of a serialisable value: what its `Serialize` says, in more detail than JSON keeps.
+//!
+//! JSON writes `None`, `Some(None)`, `Some(())` and `Some(NaN)` all as `null`. This hash tells them apart, so a value that JSON changed has another
+//! hash after it was read back. It has three rules:
+//!
+//! 1. The elements of sequences and the entries of maps count without their order: a `HashSet` or `HashMap` may come back in another one.
+//! 2. Everything else counts exactly: names of variants, `Some` and `None`, the bits of floats.
+//! 3. A field that is not serialised (`#[serde(skip)]`) cannot be seen. `Graph::compare_states` sees it.
+
+use serde::ser::{self, Serialize};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The structural hash of a value; `None` if its own code refuses to be serialised.
+pub(crate) fn hash_of<T: Serialize + ?Sized>(value: &T) -> Option<u64> {
+    value.serialize(Structure).ok()
+}
+
+/// What a value is, before its content.
+#[derive(Clone, Copy, Hash)]
+enum Kind {
+    Bool,
+    Integer,
+    F32,
+    F64,
+    Char,
+    Text,
+    Bytes,
+    None,
+    Some,
+    Unit,
+    Variant,
+    Sequence,
+    Tuple,
+    Map,
+    Struct,
+}
+
+fn leaf(kind: Kind, content: impl Hash) -> Result<u64, Refused> {
+    let mut hasher = DefaultHasher::new();
+    (kind, content).hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+/// The serialiser: every value becomes a number.
+struct Structure;
+
+/// The value's own code refused.
+#[derive(Debug)]
+struct Refused;
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the value cannot be serialised")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl ser::Error for Refused {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self
+    }
+}
+
+/// Parts of a value, combined in order or not.
+struct Parts {
+    kind: Kind,
+    /// The name of a variant.
+    name: &'static str,
+    in_order: bool,
+    count: u64,
+    sum: u64,
+    key: u64,
+}
+
+impl Parts {
+    fn new(kind: Kind, name: &'static str, in_order: bool) -> Self {
+        Self { kind, name, in_order, count: 0, sum: 0, key: 0 }
+    }
+
+    fn add(&mut self, part: u64) -> Result<(), Refused> {
+        self.count += 1;
+        let counted = if self.in_order { leaf(self.kind, (self.sum, part))? } else { self.sum.wrapping_add(part) };
+        self.sum = counted;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<u64, Refused> {
+        leaf(self.kind, (self.name, self.count, self.sum))
+    }
+}
+
+macro_rules! leaves {
+    ($($method:ident: $type:ty => $kind:ident, $content:expr;)*) => {
+        $(fn $method(self, value: $type) -> Result<u64, Refused> {
+            leaf(Kind::$kind, $content(value))
+        })*
+    };
+}
+
+impl ser::Serializer for Structure {
+    type Ok = u64;
+    type Error = Refused;
+    type SerializeSeq = Parts;
+    type SerializeTuple = Parts;
+    type SerializeTupleStruct = Parts;
+    type SerializeTupleVariant = Parts;
+    type SerializeMap = Parts;
+    type SerializeStruct = Parts;
+    type SerializeStructVariant = Parts;
+
+    leaves! {
+        serialize_bool: bool => Bool, |value| value;
+        serialize_i8: i8 => Integer, i128::from;
+        serialize_i16: i16 => Integer, i128::from;
+        serialize_i32: i32 => Integer, i128::from;
+        serialize_i64: i64 => Integer, i128::from;
+        serialize_i128: i128 => Integer, |value: i128| value;
+        serialize_u8: u8 => Integer, i128::from;
+        serialize_u16: u16 => Integer, i128::from;
+        serialize_u32: u32 => Integer, i128::from;
+        serialize_u64: u64 => Integer, i128::from;
+        serialize_u128: u128 => Integer, |value: u128| (value, 0);
+        serialize_f32: f32 => F32, f32::to_bits;
+        serialize_f64: f64 => F64, f64::to_bits;
+        serialize_char: char => Char, |value: char| value;
+        serialize_str: &str => Text, |value| value;
+        serialize_bytes: &[u8] => Bytes, |value| value;
+    }
+
+    fn serialize_none(self) -> Result<u64, Refused> {
+        leaf(Kind::None, ())
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<u64, Refused> {
+        leaf(Kind::Some, value.serialize(Self)?)
+    }
+
+    fn serialize_unit(self) -> Result<u64, Refused> {
+        leaf(Kind::Unit, ())
+    }
+
+    fn serialize_unit_struct(self, name: &'static str) -> Result<u64, Refused> {
+        leaf(Kind::Unit, name)
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<u64, Refused> {
+        leaf(Kind::Variant, variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<u64, Refused> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<u64, Refused> {
+        leaf(Kind::Variant, (variant, value.serialize(Self)?))
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Parts, Refused> {
+        Ok(Parts::new(Kind::Sequence, "", false))
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Parts, Refused> {
+        Ok(Parts::new(Kind::Tuple, "", true))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Parts, Refused> {
+        Ok(Parts::new(Kind::Tuple, "", true))
+    }
+
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Parts, Refused> {
+        Ok(Parts::new(Kind::Variant, variant, true))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Parts, Refused> {
+        Ok(Parts::new(Kind::Map, "", false))
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Parts, Refused> {
+        Ok(Parts::new(Kind::Struct, "", true))
+    }
+
+    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Parts, Refused> {
+        Ok(Parts::new(Kind::Variant, variant, true))
+    }
+}
+
+macro_rules! in_sequence {
+    ($($trait:ident, $method:ident;)*) => {
+        $(impl ser::$trait for Parts {
+            type Ok = u64;
+            type Error = Refused;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {
+                self.add(value.serialize(Structure)?)
+            }
+
+            fn end(self) -> Result<u64, Refused> {
+                self.finish()
+            }
+        })*
+    };
+}
+
+in_sequence! {
+    SerializeSeq, serialize_element;
+    SerializeTuple, serialize_element;
+    SerializeTupleStruct, serialize_field;
+    SerializeTupleVariant, serialize_field;
+}
+
+macro_rules! by_name {
+    ($($trait:ident;)*) => {
+        $(impl ser::$trait for Parts {
+            type Ok = u64;
+            type Error = Refused;
+
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Refused> {
+                self.add(leaf(self.kind, (name, value.serialize(Structure)?))?)
+            }
+
+            fn end(self) -> Result<u64, Refused> {
+                self.finish()
+            }
+        })*
+    };
+}
+
+by_name! {
+    SerializeStruct;
+    SerializeStructVariant;
+}
+
+impl ser::SerializeMap for Parts {
+    type Ok = u64;
+    type Error = Refused;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Refused> {
+        self.key = key.serialize(Structure)?;
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {
+        self.add(leaf(self.kind, (self.key, value.serialize(Structure)?))?)
+    }
+
+    fn end(self) -> Result<u64, Refused> {
+        self.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, HashMap, HashSet};
+
+    #[test]
+    fn c2_what_json_writes_alike_has_other_structures() {
+        let nulls = [
+            hash_of(&None::<Option<u8>>),
+            hash_of(&Some(None::<u8>)),
+            hash_of(&Some(())),
+            hash_of(&Some(f64::NAN)),
+            hash_of(&()),
+        ];
+        for (at, null) in nulls.iter().enumerate() {
+            assert_eq!(nulls.iter().position(|other| other == null), Some(at));
+        }
+        assert_ne!(hash_of(&0.1_f64), hash_of(&f64::from_bits(0.1_f64.to_bits() + 1)));
+        assert_ne!(hash_of(&[1, 2]), hash_of(&[2, 1]), "arrays have an order");
+    }
+
+    #[test]
+    fn c2_the_order_of_maps_and_sets_does_not_count() {
+        let numbers: HashSet<u32> = (0..100).collect();
+        let again: HashSet<u32> = (0..100).rev().collect();
+        assert_eq!(hash_of(&numbers), hash_of(&again));
+        let map: HashMap<u32, u32> = (0..100).map(|n| (n, n + 1)).collect();
+        let tree: BTreeMap<u32, u32> = (0..100).map(|n| (n, n + 1)).collect();
+        assert_eq!(hash_of(&map), hash_of(&tree));
+        // The same bytes as JSON, as often, in other places.
+        assert_ne!(hash_of(&HashMap::from([("a", 1), ("b", 2)])), hash_of(&HashMap::from([("a", 2), ("b", 1)])));
+        assert_ne!(hash_of(&vec![vec![1, 2], vec![3]]), hash_of(&vec![vec![1, 3], vec![2]]));
+    }
+}
