@@ -47,7 +47,13 @@ where
             Ok::<_, String>(state)
         })
         .add_node("last", |state: Everywhere<T>| async move { Err::<Everywhere<T>, _>(format!("{state:?}")) })
-        .map("act", |state: &Everywhere<T>| vec![state.clone()], "item", "last", |_, mut items: Vec<Everywhere<T>>| items.remove(0))
+        .map(
+            "act",
+            |state: &Everywhere<T>| vec![state.clone()],
+            "item",
+            "last",
+            |_, mut items: Vec<Everywhere<T>>| items.remove(0),
+        )
         .add_edge("item", "last")
         .add_edge("last", END)
         .set_entry("act")
