@@ -1,7 +1,7 @@
 //! What can go wrong with a run that is kept in a store, and how the failure of a run is written down.
 
 use crate::error::{During, MergeError, NodeError, PanicError, RouterError, RunFault};
-use crate::store::StoreError;
+use crate::store::{BODY, StoreError, TEXT_BYTES_MAX};
 use pleach_core::{BoxError, Reason};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -23,7 +23,7 @@ pub struct CheckpointError {
 
 impl CheckpointError {
     pub(crate) fn new(run: impl Into<String>, node: impl Into<String>, op: &'static str, reason: impl Into<BoxError>) -> Self {
-        Self { run: run.into(), node: node.into(), op, reason: reason.into() }
+        Self { run: cut(run.into()), node: node.into(), op, reason: reason.into() }
     }
 
     /// What to do about it, unless the reason says so itself.
@@ -33,7 +33,8 @@ impl CheckpointError {
                 "it may be there all the same: run it again with this id and `attach` once the store answers"
             }
             (Some(StoreError::Unavailable(_)), _) => "what was committed is intact: resume the run once the store answers",
-            (Some(StoreError::TooLarge { .. }), _) => "keep less in the state, or raise `max_state_bytes`",
+            (Some(StoreError::TooLarge { what: BODY, .. }), _) => "keep less in the state, or raise `max_state_bytes`",
+            (Some(StoreError::TooLarge { .. }), _) => "choose a shorter one",
             (None, "encode") => "the state must have a form as JSON that reads as itself",
             (None, "decode") => "resume it with the state that it was made with, or register a migration",
             _ => "",
@@ -64,6 +65,15 @@ impl Error for CheckpointError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(self.reason.as_ref())
     }
+}
+
+/// An id, key or name as it stands in errors: its beginning, if it is longer than any that is accepted.
+pub(crate) fn cut(text: String) -> String {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
+    }
+    let beginning: String = text.chars().take(80).collect();
+    format!("{beginning}… ({} bytes)", text.len())
 }
 
 /// A stored run was made for another graph.

@@ -177,6 +177,9 @@ where
 {
     async fn happen(self) -> Result<T, E> {
         let Self { scene, key, work, once, equal, .. } = self;
+        if let Err(error) = scene.check_key(&key) {
+            return scene.fail(error).await;
+        }
         let Some(using) = scene.take_key(Namespace::Effect, &key) else {
             return scene.fail(EffectError::UsedTwice { key }).await;
         };

@@ -1,6 +1,6 @@
 //! A run that is kept in a store: its options, and how it is opened before its engine runs.
 
-use crate::checkpoint_error::{CheckpointError, StoredFault, fault_of};
+use crate::checkpoint_error::{CheckpointError, StoredFault, cut, fault_of};
 use crate::control::{ANSWER, RunRemote};
 use crate::engine::ledger::Ledger;
 use crate::engine::{Engine, Outcome, Setup};
@@ -297,7 +297,8 @@ async fn open<S: Send + 'static>(
     }
     for (name, answer) in answers.iter() {
         if let Err(error) = answer {
-            let (run, key, why) = (run.to_string(), name.strip_prefix(ANSWER).unwrap_or(name).to_string(), error.to_string());
+            let key = cut(name.strip_prefix(ANSWER).unwrap_or(name).to_string());
+            let (run, why) = (run.to_string(), error.to_string());
             return Err(RunError::new(RunFault::AnswerRefused { run, key, why }, None));
         }
     }

@@ -71,8 +71,8 @@ impl NodeContext {
 }
 
 impl Scene {
-    /// Fails for a key that no answer or signal could name.
-    fn check_key(&self, key: &str) -> Result<(), EffectError> {
+    /// Fails for a key that no answer or signal could name, or that is too long to be kept.
+    pub(crate) fn check_key(&self, key: &str) -> Result<(), EffectError> {
         let refused = |why: &str| EffectError::InvalidKey { key: key.chars().take(80).collect(), why: why.to_string() };
         if key.contains('\0') {
             return Err(refused("it contains a NUL; use printable text"));

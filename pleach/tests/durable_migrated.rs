@@ -5,7 +5,6 @@ mod common;
 
 use common::kept::World;
 use pleach::prelude::*;
-use pleach::store::Store as _;
 use pleach::{EffectError, Migrations, Policy, Resume, ResumeError, Retry};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

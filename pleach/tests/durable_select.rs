@@ -198,3 +198,20 @@ fn c8_the_longest_key_can_be_answered() {
         assert_eq!(store.head("r").await.unwrap().posted, 2);
     });
 }
+
+#[test]
+fn c10_a_long_id_is_refused_and_not_repeated_whole() {
+    let sim = Sim::new(1);
+    let graph = collecting();
+    sim.run(async {
+        let store = MemoryStore::on(sim.runtime());
+        let long = "x".repeat(10 << 20);
+        let error = graph.run(vec![]).id(long.as_str()).on(sim.runtime()).checkpoint(&store).await.unwrap_err().to_string();
+        assert!(error.len() < 500 && error.contains("run id is too large: 10485760"), "{}", &error[..500.min(error.len())]);
+        assert!(error.ends_with("choose a shorter one"), "{error}");
+        let error = graph.resume(long.as_str()).checkpoint(&store).on(sim.runtime()).await.unwrap_err().to_string();
+        assert!(error.len() < 500, "{}", &error[..500.min(error.len())]);
+        let error = RunRemote::new(&store, long.as_str()).pause().await.unwrap_err().to_string();
+        assert!(error.len() < 500, "{}", &error[..500.min(error.len())]);
+    });
+}

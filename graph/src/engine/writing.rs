@@ -4,7 +4,7 @@
 use super::lane::Phase;
 use super::undo_stored::UndoingStored;
 use super::{Engine, Outcome};
-use crate::checkpoint_error::fault_of;
+use crate::checkpoint_error::{cut, fault_of};
 use crate::control::Command;
 use crate::error::{RunError, RunFault};
 use crate::events::RunEvent;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 
 /// The key of an interrupt, or the name of a signal, that a letter is for.
 fn key_of(name: &str) -> String {
-    name.split_once('/').map_or(name, |(_, key)| key).to_string()
+    cut(name.split_once('/').map_or(name, |(_, key)| key).to_string())
 }
 
 impl<S: Send + 'static> Engine<S> {

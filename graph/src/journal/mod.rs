@@ -21,7 +21,7 @@ pub(crate) mod scribe;
 pub(crate) mod structure;
 
 use crate::store::{
-    Fork, GraphVersion, Header, Held, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake, check_size,
+    BODY, Fork, GraphVersion, Header, Held, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake, check_size,
 };
 
 use codec::StoredUndo;
@@ -207,7 +207,7 @@ impl Journal {
             last_undo = sequence;
         }
         // Before anything is changed: one that is refused leaves no trace.
-        check_size("the body of a record", body.len(), self.terms.body_bytes_max)?;
+        check_size(BODY, body.len(), self.terms.body_bytes_max)?;
         let mut header = Header {
             graph: self.graph.clone(),
             fingerprint: self.version.fingerprint.clone(),

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// The most bytes of one body, unless a run asks for more: 16 MiB.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 
+/// What a body is called in errors.
+pub(crate) const BODY: &str = "the body of a record";
+
 /// The most bytes of one row in any store, header and body together: 64 MiB.
 pub const ROW_BYTES_MAX: usize = 64 << 20;
 

@@ -38,7 +38,7 @@ mod sqlite;
 mod time;
 
 pub use error::StoreError;
-pub(crate) use limits::check_size;
+pub(crate) use limits::{BODY, check_size};
 pub use limits::{
     BODY_BYTES_MAX, INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, REASON_BYTES_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX,
     TAKEOVERS_MAX, TEXT_BYTES_MAX,

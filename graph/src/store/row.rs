@@ -4,7 +4,7 @@
 //! covered, and a header can be trusted without its body. CRC-32 finds every single flipped bit and every damage of up to 32 bits in a row,
 //! for certain, and other damage in all but one of 4 billion cases.
 
-use super::limits::{check_size, check_text};
+use super::limits::{BODY, check_size, check_text};
 use super::{FORMAT, Header, Record, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ impl Row {
     /// A record as bytes. A body above the limit is [`TooLarge`](StoreError::TooLarge).
     pub fn seal(run: &str, sequence: u64, header: &Header, body: Vec<u8>, body_bytes_max: usize) -> Result<Self, StoreError> {
         check_text("run id", run)?;
-        check_size("the body of a record", body.len(), body_bytes_max)?;
+        check_size(BODY, body.len(), body_bytes_max)?;
         let (body, zstd) = compression::pack(body)?;
         let stored = Stored { format: FORMAT, header, body: StoredBody { sum: crc32fast::hash(&body), zstd } };
         let header = serde_json::to_vec(&stored).map_err(StoreError::unavailable)?;
