@@ -39,12 +39,16 @@ pub async fn read(store: &Arc<dyn Store>, run: &str) -> Result<Option<Reading>, 
             Ok(reading) => return Ok(Some(reading)),
             Err(StoreError::Unknown { .. }) => return Ok(None),
             // It was pruned between two questions, or the server is not back yet.
-            Err(StoreError::Pruned { .. } | StoreError::Unavailable(_)) if begun.elapsed() < PATIENCE => {
+            Err(error) if is_passing(&error) && begun.elapsed() < PATIENCE => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(error) => return Err(error),
         }
     }
+}
+
+fn is_passing(error: &StoreError) -> bool {
+    error.is_temporary() || matches!(error, StoreError::Pruned { .. })
 }
 
 async fn read_once(store: &Arc<dyn Store>, run: &str) -> Result<Reading, StoreError> {

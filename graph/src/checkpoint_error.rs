@@ -32,7 +32,10 @@ impl CheckpointError {
             (Some(StoreError::Unavailable(_)), "create") => {
                 "it may be there all the same: run it again with this id and `attach` once the store answers"
             }
-            (Some(StoreError::Unavailable(_)), _) => "what was committed is intact: resume the run once the store answers",
+            (Some(StoreError::Unreachable(_)), "create") => "the run was not made: run it again once the store answers",
+            (Some(StoreError::Unavailable(_) | StoreError::Unreachable(_)), _) => {
+                "what was committed is intact: resume the run once the store answers"
+            }
             (Some(StoreError::TooLarge { what: BODY, .. }), _) => "keep less in the state, or raise `max_state_bytes`",
             (Some(StoreError::TooLarge { .. }), _) => "choose a shorter one",
             (None, "encode") => "the state must have a form as JSON that reads as itself",

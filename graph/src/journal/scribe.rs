@@ -296,7 +296,7 @@ impl Inbox {
                 let mail = match read {
                     Ok(mail) => mail,
                     // As long as the lease can be renewed, this can wait.
-                    Err(StoreError::Unavailable(_)) => {
+                    Err(error) if error.is_temporary() => {
                         self.is_unanswered = true;
                         continue;
                     }

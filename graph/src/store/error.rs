@@ -127,6 +127,9 @@ pub enum StoreError {
         /// Why, and what to do.
         why: String,
     },
+    /// The store could not be reached, or refused the call before it did anything: the connection was refused, all connections are in use, the
+    /// server is starting or is read-only, a row stayed locked. **Nothing was changed**; repeat it later.
+    Unreachable(Arc<dyn Error + Send + Sync>),
     /// The store did not answer, or could not do it: it is down, its disk is full, a sync failed. **It may have done it all the same**; repeat it, or
     /// look.
     Unavailable(Arc<dyn Error + Send + Sync>),
@@ -135,6 +138,16 @@ pub enum StoreError {
 impl StoreError {
     pub(crate) fn invalid(what: &'static str, given: &str, why: &'static str) -> Self {
         Self::Invalid { what, given: given.chars().take(80).collect(), why }
+    }
+
+    /// A failure outside before anything was changed.
+    pub fn unreachable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unreachable(source.into().into())
+    }
+
+    /// Whether the same call may succeed later, with nothing mended: [`Unreachable`](Self::Unreachable) or [`Unavailable`](Self::Unavailable).
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Unavailable(_))
     }
 
     /// A failure outside, about which nothing more is known.
@@ -191,6 +204,7 @@ impl fmt::Display for StoreError {
             }
             Self::Invalid { what, given, why } => write!(f, "{what} {given:?} is refused: {why}"),
             Self::Unusable { store, why } => write!(f, "the store {store} cannot be used: {why}"),
+            Self::Unreachable(source) => write!(f, "the store cannot be reached, and nothing was changed: {source}"),
             Self::Unavailable(source) => write!(f, "the store did not do it: {source}"),
         }
     }
@@ -199,7 +213,7 @@ impl fmt::Display for StoreError {
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unavailable(source) => Some(&**source),
+            Self::Unreachable(source) | Self::Unavailable(source) => Some(&**source),
             _ => None,
         }
     }
