@@ -45,8 +45,10 @@ pub use limits::{
 };
 pub use memory::MemoryStore;
 pub use post_kind::{CommandPost, PostKind};
+#[cfg(feature = "postgres-tls")]
+pub use postgres::PostgresTls;
 #[cfg(feature = "postgres")]
-pub use postgres::PostgresStore;
+pub use postgres::{PostgresBuilder, PostgresStore};
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
 pub use row::{Mail, Post, Row};
 pub use run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};

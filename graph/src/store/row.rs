@@ -51,7 +51,7 @@ impl Row {
         let (body, zstd) = compression::pack(body)?;
         let stored = Stored { format: FORMAT, header, body: StoredBody { sum: crc32fast::hash(&body), zstd } };
         let header = serde_json::to_vec(&stored).map_err(StoreError::unavailable)?;
-        let sum = sum_of(&[run.as_bytes(), &sequence.to_le_bytes(), &header]);
+        let sum = sum_of_row(run, sequence, &header);
         Ok(Self { sequence, header, body, sum })
     }
 
@@ -80,7 +80,7 @@ impl Row {
     }
 
     fn checked_header(&self, run: &str) -> Result<(Header, StoredBody), StoreError> {
-        if sum_of(&[run.as_bytes(), &self.sequence.to_le_bytes(), &self.header]) != self.sum {
+        if sum_of_row(run, self.sequence, &self.header) != self.sum {
             return Err(self.damaged(run, "the checksum of its header differs"));
         }
         let unreadable = |_| self.damaged(run, "its header is not what this version writes");
@@ -137,6 +137,11 @@ impl Post {
         }
         Err(StoreError::Damaged { run: run.to_string(), sequence: 0, why: "the checksum of a message in its inbox differs" })
     }
+}
+
+/// The checksum of a row of a log.
+pub(super) fn sum_of_row(run: &str, sequence: u64, header: &[u8]) -> u32 {
+    sum_of(&[run.as_bytes(), &sequence.to_le_bytes(), header])
 }
 
 fn sum_of_post(run: &str, name: &str, dedup: Option<&str>, payload: &[u8]) -> u32 {

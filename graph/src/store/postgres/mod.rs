@@ -1,85 +1,117 @@
 //! `PostgresStore`: runs in a PostgreSQL database, shared by as many machines as can reach it.
 //!
-//! A commit is one statement: it updates the run's own row where epoch and head match, and inserts the rows of the log from that. So do claims of
-//! what is ready, which skip rows that others have locked. What is rarer locks the run's row, decides (`decide`) and writes it back. `schema` has the
-//! tables, `write` and `read` the statements, `listen` the hints from other machines.
+//! Every change is one statement, so no row stays locked while a client thinks, freezes or dies:
+//! - A commit updates the run's own row where instance, epoch and head match, and inserts the rows of the log from that.
+//! - Claims of ready runs and renewals skip rows that others have locked. They wait for nobody.
+//! - Where Rust decides (`decide`), the row is read without a lock and written only if it is still the same; else all of it is done again.
+//! - A statement for several runs locks their rows in the order of their keys. The run's own row is locked before rows of its log or inbox.
 //!
-//! A connection that is lost is replaced. What can be repeated, is, once; else the error says that it is not known what happened.
+//! Read in this order: `schema` and `sql` (the tables and statements), `commit`, `claims`, `leases`, `post`, `prune`, `read`, `list`, then
+//! `connections` (what happens to a connection), `fault` (what errors say), `builder`, `tls` and `listen`.
 
+mod builder;
+mod claims;
+mod commit;
+mod connections;
+mod fault;
+mod leases;
+mod list;
 mod listen;
+mod post;
+mod prune;
 mod read;
+mod run_row;
 mod schema;
-mod write;
+mod sql;
+mod target;
+#[cfg(feature = "postgres-tls")]
+mod tls;
 
+pub use builder::PostgresBuilder;
+#[cfg(feature = "postgres-tls")]
+pub use tls::PostgresTls;
+
+use super::limits::check_lease;
 use super::nudge::Nudge;
 use super::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
-    StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
+    RunList, Store, StoreError, StoreFuture, Wanted,
 };
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
+use deadpool_postgres::Pool;
 use pleach_core::BoxFuture;
 use std::fmt;
-use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::error::SqlState;
-use tokio_postgres::{Config, NoTls};
-
-/// How many connections a store has, unless its pool was made by the user.
-const CONNECTIONS_MAX: usize = 8;
-
-/// How long a connection is waited for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long an answer is waited for.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Every statement is a constant that finds its rows by a key or by an index made for it, whatever the parameters: to plan it anew each time, as the
-/// server would for some, takes longer than to run it.
-const PLAN_ONCE: &str = "SET plan_cache_mode = force_generic_plan";
+use target::Target;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, Socket};
 
 /// Runs in a PostgreSQL database (13 or later). Cloning is cheap, and gives the same store. It needs a Tokio runtime.
 ///
 /// The tables (`pleach_run`, `pleach_log`, `pleach_inbox`, `pleach_format`) are made in the first schema of the connection's `search_path`.
+///
+/// Each connection gets the session settings that the store relies on: `synchronous_commit` is switched on if it is off, `lock_timeout` is at most
+/// 10 s, and `idle_in_transaction_session_timeout` at most 30 s. A connection is dropped, not reused, when a call on it was not answered.
 #[derive(Clone)]
 pub struct PostgresStore(Arc<Inner>);
 
 struct Inner {
-    pool: Pool,
+    connections: Connections,
     nudge: Arc<Nudge>,
     listener: Option<tokio::task::AbortHandle>,
 }
 
 impl PostgresStore {
-    /// Connects, without TLS, and makes the tables that are not there: `postgres://user:password@host/database`, or `host=.. user=..`.
+    /// Connects with the default options: see [`builder`](Self::builder) and [`PostgresBuilder::connect`].
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let why =
-            |error: tokio_postgres::Error| StoreError::Unusable { store: "of this address".into(), why: error.to_string() };
-        let mut config = Config::from_str(url).map_err(why)?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        let manager = Manager::from_config(config.clone(), NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        let plan_once = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
-            Box::pin(async move { client.batch_execute(PLAN_ONCE).await.map_err(HookError::Backend) })
-        });
-        let pool = Pool::builder(manager).max_size(CONNECTIONS_MAX).runtime(Runtime::Tokio1).post_create(plan_once);
-        let pool = pool.wait_timeout(Some(CONNECT_TIMEOUT)).create_timeout(Some(CONNECT_TIMEOUT)).build();
-        let pool = pool.map_err(StoreError::unavailable)?;
-        schema::prepare(&mut client(&pool).await?).await?;
-        let nudge = Arc::new(Nudge::default());
-        let listener = tokio::spawn(listen::listen(config, Arc::clone(&nudge))).abort_handle();
-        Ok(Self(Arc::new(Inner { pool, nudge, listener: Some(listener) })))
+        Self::builder(url).connect().await
     }
 
-    /// The same with a pool of your own, for TLS and other wishes. It hears no hints from other machines.
+    /// Returns a builder for a store at this address: `postgres://user:password@host/database`, or `host=.. user=.. password=..`.
+    pub fn builder(url: &str) -> PostgresBuilder {
+        PostgresBuilder::new(url)
+    }
+
+    /// Uses a pool of your own, and makes or upgrades the tables if necessary.
+    ///
+    /// Give the store a pool that nothing else uses: it changes the settings of the sessions. The store hears no notifications from other machines,
+    /// so its workers find new runs at their next poll; [`with_pool_and_listener`](Self::with_pool_and_listener) does.
+    ///
+    /// # Errors
+    /// As [`PostgresBuilder::connect`].
     pub async fn with_pool(pool: Pool) -> Result<Self, StoreError> {
-        schema::prepare(&mut client(&pool).await?).await?;
-        Ok(Self(Arc::new(Inner { pool, nudge: Arc::default(), listener: None })))
+        Self::open(of_caller(pool), Arc::default(), None::<std::future::Pending<()>>).await
     }
 
-    async fn client(&self) -> Result<Object, StoreError> {
-        client(&self.0.pool).await
+    /// Uses a pool of your own, and one more connection that listens for notifications from other machines.
+    ///
+    /// A pool does not hand out the notifications that its connections receive, so the listener needs the configuration and the TLS connector
+    /// (or [`NoTls`](tokio_postgres::NoTls)) that the pool was made with.
+    ///
+    /// # Errors
+    /// As [`PostgresBuilder::connect`]. A listener that cannot connect tries again every 2 s and fails nothing.
+    pub async fn with_pool_and_listener<T>(pool: Pool, config: Config, tls: T) -> Result<Self, StoreError>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send + Sync,
+        T::TlsConnect: Send + Sync,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        let nudge = Arc::new(Nudge::default());
+        let listening = listen::listen(config, tls, Arc::clone(&nudge));
+        Self::open(of_caller(pool), nudge, Some(listening)).await
+    }
+
+    async fn open(
+        connections: Connections,
+        nudge: Arc<Nudge>,
+        listening: Option<impl Future<Output = ()> + Send + 'static>,
+    ) -> Result<Self, StoreError> {
+        let mut store = Inner { connections, nudge, listener: None };
+        store.prepare().await?;
+        store.listener = listening.map(|listening| tokio::spawn(listening).abort_handle());
+        Ok(Self(Arc::new(store)))
     }
 
     fn ring_if(&self, nudges: bool) {
@@ -89,8 +121,54 @@ impl PostgresStore {
     }
 }
 
-async fn client(pool: &Pool) -> Result<Object, StoreError> {
-    pool.get().await.map_err(StoreError::unavailable)
+fn of_caller(pool: Pool) -> Connections {
+    let (connect_timeout, answer_timeout) = (CONNECT_TIMEOUT, ANSWER_TIMEOUT);
+    Connections { pool, target: Target::of_callers_pool(), is_own_pool: false, connect_timeout, answer_timeout }
+}
+
+/// Makes a call on a connection; and once more on another if the failure allows it: see [`fault::Failure::may_be_repeated`].
+macro_rules! on_a_connection {
+    ($inner:expr, $is_repeatable:expr, |$client:ident| $call:expr) => {{
+        let connections = &$inner.connections;
+        let mut may_repeat = true;
+        loop {
+            let connection = connections.take().await?;
+            let $client = &*connection;
+            let answer = connections.answer($call).await;
+            connection.give_back(&answer);
+            match answer {
+                Err(failure) if may_repeat && failure.may_be_repeated($is_repeatable) => may_repeat = false,
+                answer => break answer.map_err(|failure| failure.into_store_error(&connections.target)),
+            }
+        }
+    }};
+}
+
+impl Inner {
+    /// Makes or upgrades the tables.
+    async fn prepare(&self) -> Result<(), StoreError> {
+        if on_a_connection!(self, true, |client| schema::is_old(client))? {
+            // An upgrade may take longer than any call.
+            let mut connection = self.connections.take().await?;
+            let upgraded = schema::upgrade(connection.exclusive()).await;
+            connection.give_back(&upgraded);
+            upgraded.map_err(|failure| failure.into_store_error(&self.connections.target))?;
+        }
+        Ok(())
+    }
+
+    /// Gives runs up in as many statements as it takes. What is busy is waited for one by one, so that no row is locked meanwhile.
+    async fn release(&self, held: &[Held], how: &Release) -> Result<Vec<Held>, StoreError> {
+        // Once given up, a run counts as lost: that is not asked twice.
+        let Renewed { mut lost, busy } = on_a_connection!(self, false, |client| leases::release(client, held, how))?;
+        for one in &busy {
+            let released = on_a_connection!(self, false, |client| leases::release_one(client, one, how))?;
+            lost.extend(released.lost);
+            // Another transaction gave it a new version while its row was waited for, and let it go: it is no longer as it was named.
+            lost.extend(released.busy);
+        }
+        Ok(lost)
+    }
 }
 
 impl Drop for Inner {
@@ -103,68 +181,8 @@ impl Drop for Inner {
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore").field("pool", &self.0.pool.status()).finish()
+        f.debug_tuple("PostgresStore").field(&self.0.connections).finish()
     }
-}
-
-/// Why a statement gave no answer: the store's own refusal, or an error of the database.
-enum Failure {
-    Refused(StoreError),
-    Database(tokio_postgres::Error),
-}
-
-impl From<StoreError> for Failure {
-    fn from(refused: StoreError) -> Self {
-        Self::Refused(refused)
-    }
-}
-
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused(refused) => refused,
-            Failure::Database(error) => Self::unavailable(error),
-        }
-    }
-}
-
-impl Failure {
-    /// Whether the connection was lost, or the server asks for a repetition.
-    fn may_pass(&self) -> bool {
-        let Self::Database(error) = self else { return false };
-        let passing = [
-            SqlState::ADMIN_SHUTDOWN,
-            SqlState::CRASH_SHUTDOWN,
-            SqlState::CANNOT_CONNECT_NOW,
-            SqlState::T_R_DEADLOCK_DETECTED,
-            SqlState::T_R_SERIALIZATION_FAILURE,
-        ];
-        error.is_closed() || error.code().is_some_and(|code| passing.contains(code))
-    }
-}
-
-/// Does it with a connection; and once more with another if `$again` and the first was lost.
-macro_rules! on_a_connection {
-    ($store:expr, $again:expr, |$client:ident| $act:expr) => {{
-        let mut again = $again;
-        let answering = async {
-            loop {
-                #[allow(unused_mut)]
-                let mut $client = $store.client().await?;
-                match $act.await {
-                    Err(failure) if again && failure.may_pass() => again = false,
-                    answer => break answer.map_err(StoreError::from),
-                }
-            }
-        };
-        tokio::time::timeout(ANSWER_TIMEOUT, answering).await.unwrap_or_else(|late| Err(StoreError::unavailable(late)))
-    }};
 }
 
 impl Store for PostgresStore {
@@ -172,8 +190,8 @@ impl Store for PostgresStore {
         Box::pin(async move {
             run.check(&rows)?;
             // Without an owner a repetition cannot be told from another run with this id.
-            let again = run.lease.is_some();
-            let claim = on_a_connection!(self, again, |client| write::create(&mut client, &run, &rows))?;
+            let is_repeatable = run.lease.is_some();
+            let claim = on_a_connection!(self.0, is_repeatable, |client| commit::create(client, &run, &rows))?;
             self.ring_if(run.lease.is_none());
             Ok(claim)
         })
@@ -184,20 +202,26 @@ impl Store for PostgresStore {
             wanted.check(&lease)?;
             match &wanted {
                 Wanted::One { run, force } => {
-                    on_a_connection!(self, true, |client| write::claim_one(&mut client, run, *force, &lease))
+                    on_a_connection!(self.0, true, |client| claims::claim_one(client, run, *force, &lease))
                 }
                 Wanted::Ready { graphs, count } => {
-                    on_a_connection!(self, true, |client| write::claim_ready(&client, graphs, *count, &lease))
+                    on_a_connection!(self.0, true, |client| claims::claim_ready(client, graphs, *count, &lease))
                 }
             }
         })
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         Box::pin(async move {
-            // Once given up, a run counts as lost: that is not asked twice.
-            let lost = on_a_connection!(self, !lease.is_zero(), |client| write::renew(&client, &held, lease))?;
-            self.ring_if(lease.is_zero());
+            check_lease(lease)?;
+            on_a_connection!(self.0, true, |client| leases::renew(client, &held, lease))
+        })
+    }
+
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        Box::pin(async move {
+            let lost = self.0.release(&held, &how).await?;
+            self.ring_if(true);
             Ok(lost)
         })
     }
@@ -205,52 +229,52 @@ impl Store for PostgresStore {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
-            let committed = on_a_connection!(self, true, |client| write::commit(&client, &commit, head))?;
+            let committed = on_a_connection!(self.0, true, |client| commit::commit(client, &commit, head))?;
             self.ring_if(commit.may_make_ready());
             Ok(committed)
         })
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
-        Box::pin(async move { on_a_connection!(self, true, |client| read::head(&client, run)) })
+        Box::pin(async move { on_a_connection!(self.0, true, |client| read::head(client, run)) })
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
-        Box::pin(async move { on_a_connection!(self, true, |client| read::rows(&client, run, which.clone(), parts)) })
+        Box::pin(async move { on_a_connection!(self.0, true, |client| read::rows(client, run, which.clone(), parts)) })
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
-        Box::pin(async move { on_a_connection!(self, true, |client| read::list(&client, filters.clone(), after, count)) })
+        Box::pin(async move { on_a_connection!(self.0, true, |client| list::list(client, filters.clone(), after, count)) })
     }
 
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             post.check()?;
-            let number = on_a_connection!(self, post.dedup.is_some(), |client| write::post(&mut client, run, &post))?;
+            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| post::post(client, run, &post))?;
             self.ring_if(true);
             Ok(number)
         })
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
-        Box::pin(async move { on_a_connection!(self, true, |client| read::inbox(&client, run, after)) })
+        Box::pin(async move { on_a_connection!(self.0, true, |client| read::inbox(client, run, after)) })
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             match &prune {
                 Prune::Rows { held, before, keep } => {
-                    on_a_connection!(self, true, |client| write::prune_rows(&mut client, held, *before, keep))
+                    on_a_connection!(self.0, true, |client| prune::prune_rows(client, held, *before, keep))
                 }
                 Prune::Ended { unchanged_for, count } => {
-                    on_a_connection!(self, true, |client| write::prune_ended(&client, *unchanged_for, *count))
+                    on_a_connection!(self.0, true, |client| prune::prune_ended(client, *unchanged_for, *count))
                 }
             }
         })
     }
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move { on_a_connection!(self, false, |client| write::delete(&mut client, run)) })
+        Box::pin(async move { on_a_connection!(self.0, false, |client| prune::delete(client, run)) })
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {

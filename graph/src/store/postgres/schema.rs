@@ -1,74 +1,79 @@
 //! The tables, and how a database gets them.
 
-use super::{Failure, write};
+use super::fault::Failure;
+use super::{run_row, sql};
 use crate::store::StoreError;
-use deadpool_postgres::Object;
+use deadpool_postgres::{ClientWrapper, Transaction};
+use tokio_postgres::GenericClient;
 
 /// The format of the tables that this version writes, in `pleach_format`.
 ///
-/// 1: as it began. 2: `pleach_run.sum`.
-const FORMAT: u32 = 2;
+/// 1: as it began. 2: `pleach_run.sum`. 3: `instance`, `trouble` and `deadline`, claims by schema, indexes for lists.
+const FORMAT: u32 = 3;
 
-/// Only one process at a time makes tables.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(8100126734)";
+/// Only one process at a time makes or upgrades tables. It is waited for as long as it takes: should it freeze, the server ends its session.
+const LOCK: &str = "SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(8100126734)";
+
+/// While an upgrade waits for a table, everybody else waits behind it.
+const HURRY: &str = "SET LOCAL lock_timeout = '5s'";
 
 /// A look into the catalogue itself: a name that was looked up in vain is remembered as missing, also while waiting for the lock.
 const EXISTS: &str =
     "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = 'pleach_format' AND pg_catalog.pg_table_is_visible(oid))";
 
-/// `changed` is in no index, so that a commit that only adds rows leaves all indexes alone; hence `ended_at` for what retention looks for.
-const TABLES: &str = "
-    CREATE TABLE pleach_run (
-        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text COLLATE \"C\" NOT NULL UNIQUE, graph text COLLATE \"C\" NOT NULL,
-        fingerprint text COLLATE \"C\" NOT NULL, schema bigint NOT NULL, status text NOT NULL, epoch bigint NOT NULL, head bigint NOT NULL,
-        oldest bigint NOT NULL, owner text COLLATE \"C\", lease_until bigint, wake_at bigint, takeovers bigint NOT NULL,
-        posted bigint NOT NULL, from_run text, from_seq bigint, created bigint NOT NULL, changed bigint NOT NULL, ended_at bigint,
-        sum bigint NOT NULL DEFAULT 0
-    ) WITH (fillfactor = 70);
-    CREATE TABLE pleach_log (
-        run bigint NOT NULL REFERENCES pleach_run (no) ON DELETE CASCADE, seq bigint NOT NULL, sum bigint NOT NULL, header bytea NOT NULL,
-        body bytea NOT NULL, PRIMARY KEY (run, seq)
-    );
-    CREATE TABLE pleach_inbox (
-        run bigint NOT NULL REFERENCES pleach_run (no) ON DELETE CASCADE, n bigint NOT NULL, at bigint NOT NULL, name text NOT NULL,
-        dedup text COLLATE \"C\", sum bigint NOT NULL, taken_seq bigint, payload bytea NOT NULL, PRIMARY KEY (run, n), UNIQUE (run, dedup)
-    );
-    CREATE INDEX pleach_inbox_untaken ON pleach_inbox (run, n) WHERE taken_seq IS NULL;
-    CREATE INDEX pleach_run_due ON pleach_run (graph, fingerprint, GREATEST(wake_at, lease_until)) WHERE wake_at IS NOT NULL;
-    CREATE INDEX pleach_run_ended ON pleach_run (ended_at) WHERE ended_at IS NOT NULL;
-    CREATE TABLE pleach_format (format bigint NOT NULL);
-    INSERT INTO pleach_format VALUES (2);
-";
+/// Whether the tables have to be made or upgraded. Tables of a later version are refused.
+pub(super) async fn is_old(client: &ClientWrapper) -> Result<bool, Failure> {
+    Ok(check(format(&**client).await?)? != FORMAT)
+}
 
-/// From format 1 to 2. Nobody writes to the table until the runs in it have their checksums.
-const ADD_SUMS: &str = "ALTER TABLE pleach_run ADD COLUMN sum bigint NOT NULL DEFAULT 0; UPDATE pleach_format SET format = 2";
-
-/// Makes the tables if they are not there, or what an earlier version had not; refuses those of a later version.
-pub(super) async fn prepare(client: &mut Object) -> Result<(), Failure> {
-    if check(format(client).await?)? == FORMAT {
-        return Ok(());
-    }
+/// Makes the tables, or upgrades them.
+pub(super) async fn upgrade(client: &mut ClientWrapper) -> Result<(), Failure> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
     // Another process may have done it meanwhile.
-    match check(format(&transaction).await?)? {
-        0 => transaction.batch_execute(TABLES).await?,
-        1 => {
-            transaction.batch_execute(ADD_SUMS).await?;
-            write::seal_runs(&transaction).await?;
-        }
-        _ => return Ok(()),
+    let format = check(format(&*transaction).await?)?;
+    if format == FORMAT {
+        return Ok(());
+    }
+    transaction.batch_execute(HURRY).await?;
+    if format == 0 {
+        transaction.batch_execute(sql::TABLES).await?;
+    }
+    if format == 1 {
+        transaction.batch_execute(sql::UPGRADE_2).await?;
+    }
+    if (1..=2).contains(&format) {
+        transaction.batch_execute(sql::UPGRADE_3).await?;
+    }
+    transaction.batch_execute(sql::INDEXES_3).await?;
+    if format == 1 {
+        seal_runs(&transaction).await?;
     }
     Ok(transaction.commit().await?)
 }
 
-async fn format(client: &impl deadpool_postgres::GenericClient) -> Result<Option<i64>, Failure> {
+/// Gives all runs the checksums that format 1 had not. The table is locked by the upgrade.
+async fn seal_runs(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    let runs = transaction.query(sql::ALL_RUNS.as_str(), &[]).await?;
+    let statement = transaction.prepare(&sql::SEAL_RUN).await?;
+    for row in &runs {
+        // A row that cannot be read gets no checksum, and is found to be damaged later.
+        match run_row::unchecked(row) {
+            Ok((key, info)) => drop(transaction.execute(&statement, &[&info.sum(), &key]).await?),
+            Err(Failure::Refused(StoreError::Damaged { .. })) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
+async fn format(client: &impl GenericClient) -> Result<Option<i64>, Failure> {
     let exists = client.query_one(EXISTS, &[]).await?;
-    if !exists.get::<_, bool>(0) {
+    if !exists.try_get::<_, bool>(0)? {
         return Ok(None);
     }
     let row = client.query_one("SELECT max(format) FROM pleach_format", &[]).await?;
-    Ok(Some(row.get::<_, Option<i64>>(0).unwrap_or(0)))
+    Ok(Some(row.try_get::<_, Option<i64>>(0)?.unwrap_or(0)))
 }
 
 /// The format, if this version knows it; 0 if there are no tables.

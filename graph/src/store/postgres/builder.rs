@@ -1,0 +1,193 @@
+//! `PostgresBuilder`: how a store connects.
+
+use super::connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
+use super::target::Target;
+#[cfg(feature = "postgres-tls")]
+use super::tls::PostgresTls;
+use super::{PostgresStore, listen};
+use crate::store::StoreError;
+use crate::store::nudge::Nudge;
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use std::fmt;
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, NoTls, Socket};
+
+/// The default number of connections.
+const CONNECTIONS_MAX: usize = 8;
+
+/// After this time without an acknowledgement a connection counts as lost.
+const TCP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A silent connection is tried after this time, so often, at this interval.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// Options for connecting to PostgreSQL; made by [`PostgresStore::builder`].
+///
+/// ```no_run
+/// # async fn open() -> Result<(), pleach_graph::store::StoreError> {
+/// use pleach_graph::store::PostgresStore;
+/// use std::time::Duration;
+///
+/// let store = PostgresStore::builder("postgres://app:secret@db.internal/app")
+///     .pool_size(16)
+///     .answer_timeout(Duration::from_secs(20))
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until `connect` is called"]
+pub struct PostgresBuilder {
+    url: String,
+    pool_size: usize,
+    connect_timeout: Option<Duration>,
+    answer_timeout: Duration,
+    #[cfg(feature = "postgres-tls")]
+    tls: Option<PostgresTls>,
+}
+
+impl PostgresBuilder {
+    pub(super) fn new(url: &str) -> Self {
+        Self {
+            url: url.to_string(),
+            pool_size: CONNECTIONS_MAX,
+            connect_timeout: None,
+            answer_timeout: ANSWER_TIMEOUT,
+            #[cfg(feature = "postgres-tls")]
+            tls: None,
+        }
+    }
+
+    /// Sets how many connections the store opens at most. Default: 8. One more listens for notifications.
+    ///
+    /// [`connect`](Self::connect) rejects 0.
+    pub fn pool_size(mut self, connections: usize) -> Self {
+        self.pool_size = connections;
+        self
+    }
+
+    /// Sets how long a call waits for a free connection, and how long a new connection may take. Default: the URL's `connect_timeout`, or 10 s.
+    ///
+    /// [`connect`](Self::connect) rejects zero.
+    pub fn connect_timeout(mut self, time: Duration) -> Self {
+        self.connect_timeout = Some(time);
+        self
+    }
+
+    /// Sets how long a call waits for the server's answer. Default: 60 s.
+    ///
+    /// A call without an answer fails with [`Unavailable`](StoreError::Unavailable) and its connection is dropped. A statement that has to wait for
+    /// a lock gives up after half of this time, and after 10 s at the latest. [`connect`](Self::connect) rejects zero.
+    pub fn answer_timeout(mut self, time: Duration) -> Self {
+        self.answer_timeout = time;
+        self
+    }
+
+    /// Connects with TLS only, and verifies the server's certificate and host name. Requires the feature `postgres-tls`.
+    ///
+    /// Default: TLS with the system's roots if the URL says `sslmode=require`, and no TLS otherwise.
+    #[cfg(feature = "postgres-tls")]
+    pub fn tls(mut self, tls: PostgresTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Connects, and makes or upgrades the tables if necessary.
+    ///
+    /// # Errors
+    /// - [`Unusable`](StoreError::Unusable): the URL or an option is wrong, or the server refuses the login, the database or the tables. The text
+    ///   says what to change.
+    /// - [`Unreachable`](StoreError::Unreachable): there is no connection. Try again later.
+    /// - [`Future`](StoreError::Future): a later version of this library has upgraded the tables.
+    pub async fn connect(self) -> Result<PostgresStore, StoreError> {
+        let config = self.config()?;
+        #[cfg(feature = "postgres-tls")]
+        if let Some(tls) = self.wanted_tls(&config)? {
+            return self.connect_with(config, tls).await;
+        }
+        #[cfg(not(feature = "postgres-tls"))]
+        if config.get_ssl_mode() == SslMode::Require {
+            let why = "the connection URL says `sslmode=require`, and this program is built without TLS; build it with the feature \
+                       `postgres-tls`";
+            return Err(StoreError::Unusable { store: Target::new(&config).to_string(), why: why.into() });
+        }
+        self.connect_with(config, NoTls).await
+    }
+
+    /// The connector, if the connection is to be encrypted.
+    #[cfg(feature = "postgres-tls")]
+    fn wanted_tls(&self, config: &Config) -> Result<Option<super::tls::Connector>, StoreError> {
+        let unusable = |why| StoreError::Unusable { store: Target::new(config).to_string(), why };
+        match &self.tls {
+            Some(tls) => tls.connector().map(Some).map_err(unusable),
+            None if config.get_ssl_mode() == SslMode::Require => {
+                PostgresTls::system_roots().connector().map(Some).map_err(unusable)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn config(&self) -> Result<Config, StoreError> {
+        let unusable = |why: String| StoreError::Unusable { store: "of this connection URL".into(), why };
+        let mut config = Config::from_str(&self.url).map_err(|error| {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            unusable(format!("{error}{cause}; write postgres://user:password@host:port/database"))
+        })?;
+        if self.pool_size == 0 {
+            return Err(unusable("the pool size is 0; allow at least 1 connection".into()));
+        }
+        if self.answer_timeout.is_zero() || self.connect_timeout.is_some_and(|time| time.is_zero()) {
+            return Err(unusable("a timeout of 0 would end every call; give it some seconds".into()));
+        }
+        let from_url = config.get_connect_timeout().copied();
+        config.connect_timeout(self.connect_timeout.or(from_url).unwrap_or(CONNECT_TIMEOUT));
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(TCP_TIMEOUT.min(self.answer_timeout));
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_idle(config.get_keepalives_idle().min(KEEPALIVE_IDLE));
+            config.keepalives_interval(KEEPALIVE_INTERVAL);
+            config.keepalives_retries(KEEPALIVE_RETRIES);
+        }
+        #[cfg(feature = "postgres-tls")]
+        if self.tls.is_some() {
+            config.ssl_mode(SslMode::Require);
+        }
+        Ok(config)
+    }
+
+    async fn connect_with<T>(self, config: Config, tls: T) -> Result<PostgresStore, StoreError>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send + Sync,
+        T::TlsConnect: Send + Sync,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        let target = Target::new(&config);
+        let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+        let manager =
+            Manager::from_config(config.clone(), tls.clone(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let pool = Pool::builder(manager).max_size(self.pool_size).runtime(Runtime::Tokio1);
+        let pool = pool.wait_timeout(Some(connect_timeout)).create_timeout(Some(connect_timeout)).build();
+        let pool = pool.map_err(|error| StoreError::Unusable { store: target.to_string(), why: error.to_string() })?;
+        let connections = Connections { pool, target, is_own_pool: true, connect_timeout, answer_timeout: self.answer_timeout };
+        let nudge = Arc::new(Nudge::default());
+        let listening = listen::listen(config, tls, Arc::clone(&nudge));
+        PostgresStore::open(connections, nudge, Some(listening)).await
+    }
+}
+
+/// Shows no URL: it may have a password in it.
+impl fmt::Debug for PostgresBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("PostgresBuilder");
+        shown.field("pool_size", &self.pool_size).field("connect_timeout", &self.connect_timeout);
+        shown.field("answer_timeout", &self.answer_timeout).finish_non_exhaustive()
+    }
+}

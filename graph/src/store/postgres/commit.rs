@@ -1,0 +1,148 @@
+//! Creating a run and adding to its log: one statement each.
+
+use super::fault::Failure;
+use super::read::{Found, find};
+use super::{run_row, sql};
+use crate::store::time::millis;
+use crate::store::{Claim, Commit, Committed, Deadline, NewRun, Row, RunInfo, RunStatus, StoreError, Timestamp, Wake};
+use deadpool_postgres::ClientWrapper;
+use tokio_postgres::types::ToSql;
+
+/// Rows as columns, for `unnest`.
+struct Columns<'a> {
+    sequences: Vec<i64>,
+    sums: Vec<i64>,
+    headers: Vec<&'a [u8]>,
+    bodies: Vec<&'a [u8]>,
+}
+
+impl<'a> Columns<'a> {
+    fn new(rows: &'a [Row]) -> Self {
+        Self {
+            sequences: rows.iter().map(|row| row.sequence as i64).collect(),
+            sums: rows.iter().map(|row| i64::from(row.sum)).collect(),
+            headers: rows.iter().map(|row| &*row.header).collect(),
+            bodies: rows.iter().map(|row| &*row.body).collect(),
+        }
+    }
+}
+
+pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -> Result<Claim, Failure> {
+    let columns = Columns::new(rows);
+    let (owner, lease) = run.lease.as_ref().map(|lease| (&lease.owner, millis(lease.length))).unzip();
+    let (from_run, from_seq) = run.from.as_ref().map(|from| (&from.run, from.sequence as i64)).unzip();
+    let new = RunInfo::new(run.clone(), rows.len() as u64, Timestamp::default());
+    let parameters: [&(dyn ToSql + Sync); 19] = [
+        &run.id,
+        &run.graph,
+        &run.version.fingerprint,
+        &i64::from(run.version.schema),
+        &(run.instance as i64),
+        &new.status.as_str(),
+        &(rows.len() as i64),
+        &owner,
+        &lease,
+        &(run.wake == Wake::Now),
+        &run.wake.time(Timestamp::default()).map(Timestamp::as_millis),
+        &run.deadline.map(millis),
+        &from_run,
+        &from_seq,
+        &sum_without_times(new.clone()),
+        &columns.sequences,
+        &columns.sums,
+        &columns.headers,
+        &columns.bodies,
+    ];
+    let statement = client.prepare_cached(&sql::CREATE).await?;
+    if let Some(row) = client.query_opt(&statement, &parameters).await? {
+        return run_row::claim(&row);
+    }
+    let exists = || Failure::from(StoreError::Exists { run: run.id.clone() });
+    let Ok(Found { info, now, .. }) = find(client, &run.id).await else { return Err(exists()) };
+    let is_same_owner = run.lease.as_ref().is_some_and(|lease| info.owner.as_ref() == Some(&lease.owner));
+    if is_same_owner && has_landed(client, &run.id, run.instance, 1, rows).await?.is_some() {
+        return Ok(Claim { run: info, now });
+    }
+    Err(exists())
+}
+
+/// The checksum of a new run for which the times are still to be counted in: each time that is not there counts for nothing here.
+fn sum_without_times(info: RunInfo) -> i64 {
+    let no_times = RunInfo { wake_at: None, lease_until: None, deadline: None, created: Timestamp::default(), ..info };
+    // The two missing times cancel each other out: -1 twice.
+    no_times.sum()
+}
+
+pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -> Result<Committed, Failure> {
+    let columns = Columns::new(&commit.rows);
+    let (wake, wake_at) = match commit.wake {
+        None => (None, None),
+        Some(Wake::Now) => (Some("now"), None),
+        Some(Wake::At(at)) => (Some("at"), Some(at.as_millis())),
+        Some(Wake::OnPost) => (Some("post"), None),
+    };
+    let (deadline_is, deadline) = match commit.deadline {
+        None => (None, None),
+        Some(Deadline::Never) => (Some("never"), None),
+        Some(Deadline::At(at)) => (Some("at"), Some(at.as_millis())),
+    };
+    let (fingerprint, schema) =
+        commit.version.as_ref().map(|version| (&version.fingerprint, i64::from(version.schema))).unzip();
+    let takes: Vec<i64> = commit.takes.iter().map(|number| i64::try_from(*number).unwrap_or(i64::MAX)).collect();
+    let parameters: [&(dyn ToSql + Sync); 21] = [
+        &commit.run,
+        &(commit.instance as i64),
+        &(commit.epoch as i64),
+        &(head as i64),
+        &(head as i64 + commit.rows.len() as i64),
+        &commit.status.map(RunStatus::as_str),
+        &i64::try_from(commit.seen).unwrap_or(i64::MAX),
+        &wake,
+        &wake_at,
+        &deadline_is,
+        &deadline,
+        &commit.release,
+        &fingerprint,
+        &schema,
+        &version_sum(client, commit).await?,
+        &takes,
+        &commit.may_make_ready(),
+        &columns.sequences,
+        &columns.sums,
+        &columns.headers,
+        &columns.bodies,
+    ];
+    let statement = client.prepare_cached(&sql::COMMIT).await?;
+    if let Some(row) = client.query_opt(&statement, &parameters).await? {
+        return Ok(Committed { posted: row.try_get::<_, i64>("posted")? as u64 });
+    }
+    let landed = has_landed(client, &commit.run, commit.instance, commit.epoch, &commit.rows).await?;
+    landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }.into())
+}
+
+/// By how much the checksum changes with the version. As long as this driver is not fenced, nobody else changes the version.
+async fn version_sum(client: &ClientWrapper, commit: &Commit) -> Result<i64, Failure> {
+    let Some(version) = &commit.version else { return Ok(0) };
+    match find(client, &commit.run).await {
+        Ok(Found { info, .. }) => Ok(info.sum() ^ RunInfo { version: version.clone(), ..info }.sum()),
+        Err(Failure::Refused(StoreError::Unknown { .. })) => Ok(0),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether these rows are the last of the run, written under this epoch.
+async fn has_landed(
+    client: &ClientWrapper,
+    run: &str,
+    instance: u64,
+    epoch: u64,
+    rows: &[Row],
+) -> Result<Option<Committed>, Failure> {
+    let Some(last) = rows.last() else { return Ok(None) };
+    let statement = client.prepare_cached(&sql::HAS_LANDED).await?;
+    let parameters: [&(dyn ToSql + Sync); 5] =
+        [&run, &(instance as i64), &(epoch as i64), &(last.sequence as i64), &&*last.header];
+    let found = client.query_opt(&statement, &parameters).await?;
+    let posted = found.map(|row| row.try_get::<_, i64>("posted")).transpose()?;
+    Ok(posted.map(|posted| Committed { posted: posted as u64 }))
+}

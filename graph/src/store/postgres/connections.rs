@@ -1,0 +1,121 @@
+//! `Connections`: the pool, and what is done with each connection before and after a call.
+//!
+//! 1. Every connection has the settings of `sql/session.sql` before its first statement, also those of a pool that the caller has made.
+//! 2. A connection goes back to the pool only if its call was answered. A call that is dropped, times out or finds the connection broken drops the
+//!    connection too. Otherwise a connection that has become a black hole would be used again and again.
+//! 3. After a timeout the idle connections are dropped as well: what swallowed one of them has probably swallowed all.
+
+use super::fault::{Failure, of_pool};
+use super::sql;
+use super::target::Target;
+use crate::store::StoreError;
+use deadpool_postgres::{ClientWrapper, Object, Pool};
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+/// How long a connection is waited for, unless the builder says otherwise.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an answer is waited for, unless the builder says otherwise.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a statement waits for a lock at most.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After this time the server ends a session whose client stopped in the middle of a transaction. Only upgrades of the tables have any.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The pool, and how long to wait for what.
+pub(super) struct Connections {
+    pub(super) pool: Pool,
+    pub(super) target: Target,
+    pub(super) is_own_pool: bool,
+    pub(super) connect_timeout: Duration,
+    pub(super) answer_timeout: Duration,
+}
+
+impl Connections {
+    /// A connection that is ready for a call.
+    pub(super) async fn take(&self) -> Result<Connection, StoreError> {
+        let size = self.pool.status().max_size;
+        // A pool of the caller may have no timeouts of its own; one of ours has these two.
+        let patience = self.connect_timeout * 2;
+        let late = |_| of_pool(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait), &self.target, size);
+        let taken = tokio::time::timeout(patience, self.pool.get()).await.map_err(late)?;
+        let object = taken.map_err(|error| of_pool(error, &self.target, size))?;
+        let connection = Connection { object: Some(object) };
+        match self.answer(self.prepare(&connection)).await {
+            Ok(()) => Ok(connection),
+            Err(failure) => Err(failure.before_call(&self.target)),
+        }
+    }
+
+    /// Gives a connection its settings, once. That the statement is new to its cache tells that the connection is new to the store.
+    async fn prepare(&self, client: &ClientWrapper) -> Result<(), Failure> {
+        let known = client.statement_cache.size();
+        let statement = client.prepare_cached(&sql::SESSION).await?;
+        if client.statement_cache.size() > known {
+            let millis = |time: Duration| format!("{}ms", time.as_millis().max(1));
+            let lock_timeout = millis(LOCK_TIMEOUT.min(self.answer_timeout / 2));
+            client.query_one(&statement, &[&lock_timeout, &millis(IDLE_TIMEOUT), &self.is_own_pool]).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer to a call.
+    pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let answer = tokio::time::timeout(self.answer_timeout, call).await;
+        let answer = answer.unwrap_or(Err(Failure::Unanswered(self.answer_timeout)));
+        if answer.as_ref().is_err_and(Failure::spoils_pool) {
+            self.drop_idle();
+        }
+        answer
+    }
+
+    fn drop_idle(&self) {
+        drop(self.pool.retain(|_, _| false));
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections").field("target", &self.target).field("pool", &self.pool.status()).finish()
+    }
+}
+
+/// A connection during a call. It is dropped with the call, unless [`give_back`](Self::give_back) says that it is sound.
+pub(super) struct Connection {
+    object: Option<Object>,
+}
+
+impl Connection {
+    /// For transactions.
+    pub(super) fn exclusive(&mut self) -> &mut ClientWrapper {
+        self.object.as_mut().expect("a connection in use has its object")
+    }
+
+    /// Ends the use of a connection whose call was answered so.
+    pub(super) fn give_back<T>(mut self, answer: &Result<T, Failure>) {
+        match answer {
+            Err(failure) if failure.spoils_connection() => {}
+            _ => drop(self.object.take()),
+        }
+    }
+}
+
+impl Deref for Connection {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        self.object.as_ref().expect("a connection in use has its object")
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(object) = self.object.take() {
+            drop(Object::take(object));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Listing runs. Each set of filters with an index of its own is a statement of its own.
+
+use super::fault::Failure;
+use super::{run_row, sql};
+use crate::store::asked::Query;
+use crate::store::limits::LIST_MAX;
+use crate::store::{Filter, RunList, RunStatus, Timestamp};
+use deadpool_postgres::ClientWrapper;
+use tokio_postgres::types::ToSql;
+
+pub(super) async fn list(
+    client: &ClientWrapper,
+    filters: Vec<Filter>,
+    after: Option<u64>,
+    count: usize,
+) -> Result<RunList, Failure> {
+    let Some(query) = Query::new(filters) else { return Ok(RunList::default()) };
+    let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
+    let times = [query.created_since, query.created_before, query.changed_since, query.changed_before].map(millis);
+    let after = after.map(|after| i64::try_from(after).unwrap_or(i64::MAX));
+    let count = count.min(LIST_MAX);
+    // One more tells whether there is another page.
+    let limit = count as i64 + 1;
+    let status = query.status.map(RunStatus::as_str);
+    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&after, &times[0], &times[1], &times[2], &times[3], &limit];
+    let statement = match (&status, &query.graph) {
+        (None, None) => &sql::LIST,
+        (Some(_), None) => &sql::LIST_STATUS,
+        (None, Some(_)) => &sql::LIST_GRAPH,
+        (Some(_), Some(_)) => &sql::LIST_BOTH,
+    };
+    parameters.extend(status.as_ref().map(|status| status as &(dyn ToSql + Sync)));
+    parameters.extend(query.graph.as_ref().map(|graph| graph as &(dyn ToSql + Sync)));
+    let found = client.query(&client.prepare_cached(statement).await?, &parameters).await?;
+    let has_more = found.len() > count;
+    let mut page = RunList::default();
+    for row in found.iter().take(count) {
+        match run_row::listed(row)? {
+            Ok(info) => page.runs.push(info),
+            Err(damaged) => page.damaged.push(damaged),
+        }
+        page.next = has_more.then_some(row.try_get::<_, i64>("no")? as u64);
+    }
+    Ok(page)
+}

@@ -1,0 +1,52 @@
+//! Removing rows of a log, runs that have ended, and single runs: one writing statement each.
+
+use super::fault::{Failure, TRIES_MAX};
+use super::read::find;
+use super::sql;
+use crate::store::decide::check_free;
+use crate::store::limits::check_text;
+use crate::store::time::millis;
+use crate::store::{Held, StoreError, Timestamp};
+use deadpool_postgres::ClientWrapper;
+use std::time::Duration;
+use tokio_postgres::types::ToSql;
+
+pub(super) async fn prune_rows(client: &ClientWrapper, held: &Held, before: u64, keep: &[u64]) -> Result<u64, Failure> {
+    let fenced = || Failure::from(StoreError::Fenced { run: held.run.clone(), epoch: held.epoch });
+    // Nothing is removed from a run whose row is damaged.
+    match find(client, &held.run).await {
+        Ok(found) if found.info.is_held_as(held) => {}
+        Err(Failure::Refused(damaged @ StoreError::Damaged { .. })) => return Err(damaged.into()),
+        Ok(_) | Err(Failure::Refused(_)) => return Err(fenced()),
+        Err(failure) => return Err(failure),
+    }
+    let before = i64::try_from(before).unwrap_or(i64::MAX);
+    let keep: Vec<i64> = keep.iter().filter_map(|sequence| i64::try_from(*sequence).ok()).collect();
+    let parameters: [&(dyn ToSql + Sync); 5] = [&held.run, &(held.instance as i64), &(held.epoch as i64), &before, &keep];
+    let pruned = client.query_opt(&client.prepare_cached(&sql::PRUNE_ROWS).await?, &parameters).await?;
+    let Some(pruned) = pruned else { return Err(fenced()) };
+    Ok(pruned.try_get::<_, i64>(0)? as u64)
+}
+
+pub(super) async fn prune_ended(client: &ClientWrapper, unchanged_for: Duration, count: usize) -> Result<u64, Failure> {
+    let statement = client.prepare_cached(&sql::PRUNE_ENDED).await?;
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    Ok(client.execute(&statement, &[&millis(unchanged_for), &count]).await?)
+}
+
+/// Deletes a run. A run whose row is damaged can be deleted too.
+pub(super) async fn delete(client: &ClientWrapper, id: &str) -> Result<(), Failure> {
+    check_text("run id", id)?;
+    for _ in 0..TRIES_MAX {
+        if client.execute(&client.prepare_cached(&sql::DELETE).await?, &[&id]).await? > 0 {
+            return Ok(());
+        }
+        let Some(row) = client.query_opt(&client.prepare_cached(&sql::HOLDER).await?, &[&id]).await? else {
+            return Err(StoreError::Unknown { run: id.to_string() }.into());
+        };
+        let until = row.try_get::<_, Option<i64>>("lease_until")?.map(Timestamp::from_millis);
+        // Free by now: its lease has ended since.
+        check_free(id, row.try_get("owner")?, until, Timestamp::from_millis(row.try_get("now")?))?;
+    }
+    Err(Failure::Contended)
+}

@@ -1,0 +1,2 @@
+SELECT {columns}
+FROM pleach_run

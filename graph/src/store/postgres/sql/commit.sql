@@ -1,0 +1,39 @@
+-- The fence: the run's own row changes where instance, epoch and head match and somebody holds it. Rows come from that.
+WITH moved AS (
+    UPDATE pleach_run
+    SET head = {new_head}::bigint,
+        takeovers = 0,
+        trouble = NULL,
+        changed = {now},
+        status = {new_status},
+        wake_at = {new_wake_at},
+        ended_at = CASE WHEN {new_status} IN ('running', 'waiting', 'stuck') THEN NULL ELSE {now} END,
+        deadline = {new_deadline},
+        owner = CASE WHEN {release}::bool THEN NULL ELSE owner END,
+        lease_until = CASE WHEN {release}::bool THEN NULL ELSE lease_until END,
+        fingerprint = COALESCE({fingerprint}::text, fingerprint),
+        schema = COALESCE({schema}::bigint, schema),
+        sum = sum # {version_sum}::bigint
+            # head # {new_head}::bigint
+            # COALESCE(wake_at, -1) # COALESCE({new_wake_at}, -1)
+            # COALESCE(deadline, 0) # COALESCE({new_deadline}, 0)
+            # CASE WHEN {release}::bool THEN COALESCE(lease_until, -1) # (-1) ELSE 0 END
+    WHERE id = {run}::text
+        AND instance = {instance}::bigint
+        AND epoch = {epoch}::bigint
+        AND head = {head}::bigint
+        AND owner IS NOT NULL
+    RETURNING no, posted
+), logged AS (
+    INSERT INTO pleach_log (run, seq, sum, header, body)
+    SELECT moved.no, r.seq, r.sum, r.header, r.body
+    FROM moved,
+        unnest({sequences}::bigint[], {sums}::bigint[], {headers}::bytea[], {bodies}::bytea[]) AS r (seq, sum, header, body)
+), took AS (
+    UPDATE pleach_inbox i
+    SET taken_seq = {new_head}::bigint, payload = ''::bytea
+    FROM moved
+    WHERE i.run = moved.no AND i.n = ANY ({takes}::bigint[]) AND i.taken_seq IS NULL
+)
+SELECT posted, {durable}, CASE WHEN {notifies}::bool THEN pg_notify('pleach', '')::text END
+FROM moved

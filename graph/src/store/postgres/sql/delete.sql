@@ -1,0 +1,2 @@
+DELETE FROM pleach_run
+WHERE id = {run}::text AND (owner IS NULL OR lease_until IS NULL OR lease_until <= {now})

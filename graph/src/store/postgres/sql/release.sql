@@ -1,0 +1,34 @@
+-- Gives runs up. {skip} is `SKIP LOCKED` for many runs, and empty for one: only that may wait for a row.
+WITH held AS (
+    SELECT *
+    FROM unnest({runs}::text[], {instances}::bigint[], {epochs}::bigint[]) AS h (id, instance, epoch)
+), free AS (
+    SELECT r.no,
+        CASE WHEN NOT {troubled}::bool OR r.status NOT IN ('running', 'waiting') THEN 'same'
+            WHEN r.takeovers + 1 >= {takeovers_max}::bigint THEN 'stuck'
+            ELSE 'rest' END AS next
+    FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
+    WHERE r.owner IS NOT NULL
+    ORDER BY r.no
+    FOR NO KEY UPDATE OF r {skip}
+), released AS (
+    UPDATE pleach_run r
+    SET owner = NULL,
+        lease_until = NULL,
+        takeovers = r.takeovers + CASE WHEN {troubled}::bool THEN 1 ELSE 0 END,
+        trouble = COALESCE({reason}::text, r.trouble),
+        status = CASE WHEN free.next = 'stuck' THEN 'stuck' ELSE r.status END,
+        wake_at = {next_wake_at},
+        sum = r.sum
+            # COALESCE(r.lease_until, -1) # (-1)
+            # COALESCE(r.wake_at, -1) # COALESCE({next_wake_at}, -1)
+    FROM free
+    WHERE r.no = free.no
+    RETURNING r.no, r.id, r.instance, r.epoch, pg_notify('pleach', '')::text
+)
+SELECT id, instance, epoch, true AS done
+FROM released
+UNION ALL
+SELECT r.id, r.instance, r.epoch, false
+FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
+WHERE r.owner IS NOT NULL AND NOT EXISTS (SELECT FROM released WHERE released.no = r.no)

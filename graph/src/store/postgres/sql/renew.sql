@@ -1,0 +1,24 @@
+-- Renews leases. A row that another transaction has locked is skipped and given back as not done. It waits for nobody.
+WITH held AS (
+    SELECT *
+    FROM unnest({runs}::text[], {instances}::bigint[], {epochs}::bigint[]) AS h (id, instance, epoch)
+), free AS (
+    SELECT r.no
+    FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
+    WHERE r.owner IS NOT NULL
+    ORDER BY r.no
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+), renewed AS (
+    UPDATE pleach_run r
+    SET lease_until = {now} + {lease}::bigint,
+        sum = r.sum # COALESCE(r.lease_until, -1) # ({now} + {lease}::bigint)
+    FROM free
+    WHERE r.no = free.no
+    RETURNING r.no, r.id, r.instance, r.epoch
+)
+SELECT id, instance, epoch, true AS done
+FROM renewed
+UNION ALL
+SELECT r.id, r.instance, r.epoch, false
+FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
+WHERE r.owner IS NOT NULL AND NOT EXISTS (SELECT FROM renewed WHERE renewed.no = r.no)

@@ -1,0 +1,3 @@
+SELECT {columns}, {now} AS now
+FROM pleach_run
+WHERE id = {run}::text

@@ -1,0 +1,3 @@
+UPDATE pleach_run
+SET sum = {sum}::bigint
+WHERE no = {no}::bigint

@@ -1,0 +1,7 @@
+-- From format 2 to 3. Instance 0 and a missing deadline leave the checksums of existing runs as they are.
+ALTER TABLE pleach_run
+    ADD COLUMN instance bigint NOT NULL DEFAULT 0,
+    ADD COLUMN trouble text,
+    ADD COLUMN deadline bigint;
+DROP INDEX pleach_run_due;
+UPDATE pleach_format SET format = 3;
