@@ -7,7 +7,8 @@ mod common;
 use common::{Folder, create_held, forced, lease, next, queued, ready, row};
 use pleach_core::block_on;
 use pleach_graph::store::{
-    Commit, Held, NewRun, Origin, Parts, Post, Prune, Record, Rows, RunInfo, RunStatus, SqliteStore, Store, StoreError,
+    Commit, DamagedRun, Held, NewRun, Origin, Parts, Post, Prune, Record, Release, Rows, RunInfo, RunStatus, SqliteStore,
+    Store, StoreError, Timestamp,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -103,9 +104,15 @@ fn c2_every_flipped_bit_of_the_index_over_rows_is_found() {
 
 const LONG_ID: &str = "a run with a name that is found in the file";
 
-/// What of a run's row is covered by its checksum: all but who holds it, how often it was taken over, and when it was last committed to.
+/// What of a run's row is covered by its checksum: all but who holds it, how often it was taken over and why, and when it was last committed to.
 fn covered(info: RunInfo) -> RunInfo {
-    RunInfo { owner: None, takeovers: 0, changed: info.created, ..info }
+    RunInfo { owner: None, takeovers: 0, trouble: None, changed: info.created, lease_until: None, ..info }
+}
+
+/// Whether two leases are the same: each store measures anew how far the lease clock is from the time of day.
+fn is_same_lease(one: &RunInfo, other: &RunInfo) -> bool {
+    let millis = |info: &RunInfo| info.lease_until.map(Timestamp::as_millis);
+    matches!((millis(one), millis(other)), (Some(one), Some(other)) if (one - other).abs() < 50)
 }
 
 #[test]
@@ -115,9 +122,12 @@ fn c2_every_flipped_bit_of_a_runs_own_row_in_the_file_is_found() {
     // Asked for by its id, SQLite takes the id from the index; a list reads it from the row.
     let look = async || {
         let store = SqliteStore::open(&path).await?;
-        let listed = store.list(Vec::new(), None, 9).await?.runs;
+        let listed = store.list(Vec::new(), None, 9).await?;
+        if let Some(DamagedRun { run, why }) = listed.damaged.first() {
+            return Err(StoreError::Damaged { run: run.clone(), sequence: 0, why });
+        }
         let info = store.head(LONG_ID).await?;
-        assert_eq!(listed, std::slice::from_ref(&info));
+        assert_eq!(listed.runs, std::slice::from_ref(&info));
         Ok::<_, StoreError>(info)
     };
     let before = block_on(async {
@@ -135,8 +145,8 @@ fn c2_every_flipped_bit_of_a_runs_own_row_in_the_file_is_found() {
     let needle = format!("{LONG_ID}essay");
     let id = bytes.windows(needle.len()).position(|window| window == needle.as_bytes()).unwrap();
     let origin = bytes.windows(11).position(|window| window == b"another run").unwrap();
-    // Before it lie the sizes of the columns, and behind the origin a number, two times and the checksum.
-    let places: Vec<usize> = (id - 24..origin + 11 + 1 + 6 + 6 + 8).collect();
+    // Before it lie the sizes of the columns, and behind the origin a number, two times, the checksum, the instance and the holder.
+    let places: Vec<usize> = (id - 28..origin + 11 + 1 + 6 + 6 + 8 + 3 + 16).collect();
     let (mut found, mut harmless) = (0, 0);
     for (place, bit) in places.iter().flat_map(|place| (0..8).map(move |bit| (*place, bit))) {
         let mut flipped = bytes.clone();
@@ -144,6 +154,7 @@ fn c2_every_flipped_bit_of_a_runs_own_row_in_the_file_is_found() {
         std::fs::write(&path, flipped).unwrap();
         match block_on(look()) {
             Ok(after) => {
+                assert!(is_same_lease(&after, &before), "bit {bit} of byte {place} went unnoticed");
                 assert_eq!(covered(after), covered(before.clone()), "bit {bit} of byte {place} went unnoticed");
                 harmless += 1;
             }
@@ -163,7 +174,7 @@ fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_
     let path = folder.file("runs.db");
     block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
-        for column in ["epoch", "head", "oldest", "posted", "created", "wake_at", "lease_until", "schema"] {
+        for column in ["epoch", "head", "oldest", "posted", "created", "wake_at", "lease_end", "schema", "instance"] {
             let claim = create_held(&store, "r").await;
             store.create(queued("well"), vec![row("well", 1, 1, b"{}")]).await.unwrap();
             let meddler = rusqlite::Connection::open(&path).unwrap();
@@ -176,14 +187,18 @@ fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_
                 assert!(matches!(&error, StoreError::Damaged { run, sequence: 0, .. } if run == "r"), "{error}");
             };
             named(store.head("r").await.unwrap_err());
-            named(store.list(Vec::new(), None, 9).await.unwrap_err());
+            let listed = store.list(Vec::new(), None, 9).await.unwrap();
+            assert_eq!(listed.damaged.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["r"], "{column}");
+            assert_eq!(listed.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
             named(store.claim(forced("r"), lease("bob")).await.unwrap_err());
             named(store.post("r", Post::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
             named(store.prune(Prune::Rows { held: held.clone(), before: 1, keep: vec![] }).await.unwrap_err());
             let last = Commit { status: Some(RunStatus::Finished), ..next(&claim, b"{}") };
             named(store.commit(last).await.unwrap_err());
             // Others are claimed all the same, and it can be deleted once nobody holds it.
-            meddler.execute("UPDATE run SET owner = NULL, lease_until = NULL, wake_at = 1 WHERE id = 'r'", []).unwrap();
+            meddler
+                .execute("UPDATE run SET owner = NULL, lease_end = NULL, holder = NULL, wake_at = 1 WHERE id = 'r'", [])
+                .unwrap();
             let claims = store.claim(ready(9), lease("bob")).await.unwrap();
             assert_eq!(claims.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
             store.delete("r").await.unwrap();

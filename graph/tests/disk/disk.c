@@ -2,7 +2,7 @@
  * PLEACH_DISK_FOLDER, and notes each in PLEACH_DISK_LOG in the order in which they took effect.
  *
  * A line a note, its words apart by one blank: "write NAME OFFSET BYTES" (the bytes follow), "zeros NAME OFFSET BYTES" (they do not), "truncate
- * NAME BYTES", "sync NAME", "lost NAME" (a sync that failed), "remove NAME". The name of a folder ends with a slash.
+ * NAME BYTES", "sync NAME", "lost NAME" (a sync that failed), "remove NAME", "rename NAME NEW". The name of a folder ends with a slash.
  *
  * What a program writes to a file called `faults` in the folder is an order and reaches no disk:
  *   "fail N ERRNO COUNT"  the Nth call from now on fails, and those after it, so many in all (0: for good)
@@ -196,6 +196,18 @@ int unlink(const char *path) {
     pthread_mutex_lock(&lock);
     int result = REAL(unlink)(path);
     if (!result) note("remove", name, "");
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int rename(const char *from, const char *to) {
+    const char *old = below_folder(from), *new = below_folder(to);
+    if (!old || !new) return REAL(rename)(from, to);
+    char name[PATH_MAX + 1];
+    pthread_mutex_lock(&lock);
+    int result = fails(old) ? -1 : REAL(rename)(from, to);
+    snprintf(name, sizeof name, " %s", new);
+    if (!result) note("rename", old, name);
     pthread_mutex_unlock(&lock);
     return result;
 }

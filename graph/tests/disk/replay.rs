@@ -39,6 +39,11 @@ pub enum Event {
     Remove {
         name: String,
     },
+    /// Another name, in the same folder, instead of this one.
+    Rename {
+        name: String,
+        new: String,
+    },
     Acknowledged {
         run: String,
         head: u64,
@@ -72,6 +77,10 @@ pub fn events(log: &[u8]) -> BTreeMap<String, Vec<Event>> {
             "sync" => Event::Sync { name },
             "lost" => Event::Lost { name },
             "remove" => Event::Remove { name },
+            "rename" => {
+                let new = words[2].rsplit_once('/').map_or(words[2], |(_, new)| new);
+                Event::Rename { name, new: new.to_string() }
+            }
             other => panic!("{other} is no event"),
         };
         folders.entry(folder.to_string()).or_default().push(event);
@@ -167,6 +176,12 @@ impl Disk {
             Event::Lost { name } => self.file(name).unsynced.clear(),
             Event::Remove { name } => {
                 self.names.remove(name);
+                self.unsynced_names.push((name.clone(), None));
+            }
+            Event::Rename { name, new } => {
+                let file = self.names.remove(name).unwrap();
+                self.names.insert(new.clone(), file);
+                self.unsynced_names.push((new.clone(), Some(file)));
                 self.unsynced_names.push((name.clone(), None));
             }
             Event::Acknowledged { run, head } => drop(self.acknowledged.insert(run.clone(), *head)),

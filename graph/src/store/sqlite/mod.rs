@@ -1,25 +1,41 @@
 //! `SqliteStore`: runs in one SQLite file, written by one thread and read beside it. Several processes may share the file.
 //!
 //! Every write of this process is a job for the writer thread (`writer`), which puts many jobs into one transaction: one sync serves many runs.
-//! `write` says what a job does, `read` what is read, `file` how a file is opened and what is refused.
+//! `write` and `lease` say what a job does, `read` what is read; `schema` has the tables. `file` opens a file and refuses what is none, `wal` takes
+//! care of SQLite's log, `holders` knows which stores with leases are alive, `clock` tells the time.
 
+/// XOR of two SQL expressions: SQLite has no operator for it.
+macro_rules! xor {
+    ($one:expr, $other:expr) => {
+        concat!("((", $one, " & ~", $other, ") | (~", $one, " & ", $other, "))")
+    };
+}
+
+mod clock;
 mod file;
+mod holders;
+mod lease;
 mod read;
+mod schema;
+mod wal;
 mod write;
 mod writer;
 
+use super::limits::check_lease;
 use super::nudge::Nudge;
 use super::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Row, Rows, RunInfo, RunList, Store,
-    StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
+    RunList, Store, StoreError, StoreFuture, Wanted,
 };
+use clock::{Clock, Now};
+use file::DbFile;
 use pleach_core::BoxFuture;
 use rusqlite::Connection;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use writer::{Done, Weight, Writer};
+use writer::{Batch, Done, Weight, Writer};
 
 /// A job of few bytes that makes no run ready.
 const LIGHT: Weight = Weight { bytes: 0, nudges: false };
@@ -32,42 +48,52 @@ const READERS_MAX: usize = 4;
 /// Commits are durable when they are acknowledged: the file is in WAL mode, and each transaction is synced. A new file can be read by its owner
 /// alone. Other processes may open the same file, on this machine: SQLite's locks keep them apart.
 ///
-/// While it is open, SQLite's write-ahead log of 4.5 MB or more lies beside the file.
+/// Leases do not depend on the time of day. A lease ends after its length, measured by a clock that counts suspended time, or as soon as the store
+/// that claimed it is closed or its process has died.
+///
+/// While it is open, SQLite's write-ahead log of 4.5 MB or more lies beside the file, and a folder `<file>-holders` with an empty file for each open
+/// store. Both go when the last store is closed. Do not delete or replace the file while it is open: reads and commits fail then.
 #[derive(Clone)]
 pub struct SqliteStore(Arc<Inner>);
 
 struct Inner {
-    path: PathBuf,
+    file: DbFile,
+    clock: Arc<Clock>,
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
     nudge: Arc<Nudge>,
 }
 
 impl SqliteStore {
-    /// Opens the file, and makes it if there is none. An empty file counts as none.
+    /// Opens the file, and makes it if there is none. An empty file counts as none. A relative path is made absolute.
     ///
-    /// A file that is no store, is damaged or cannot be written is [`Unusable`](StoreError::Unusable), one that a later version has
-    /// written is [`Future`](StoreError::Future); it is left as it is.
+    /// # Errors
+    /// - [`Unusable`](StoreError::Unusable): the file is no store, is damaged or cannot be written; or the path is a URI (`file:..`) or `:memory:`.
+    /// - [`Future`](StoreError::Future): a later version of this library has written it.
+    /// - [`Unavailable`](StoreError::Unavailable): others have kept it locked for 10 seconds, or the disk failed.
+    ///
+    /// A file that is refused is left as it is.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_path_buf();
-        off_thread(move || {
-            let nudge = Arc::new(Nudge::default());
-            let writer = Writer::start(&path, Arc::clone(&nudge))?;
-            Ok(Self(Arc::new(Inner { path, writer, readers: Mutex::default(), nudge })))
-        })
-        .await
+        off_thread(move || Self::open_with(&path, Clock::system())).await
     }
 
-    /// The file.
+    fn open_with(path: &Path, clock: Clock) -> Result<Self, StoreError> {
+        let (file, clock, nudge) = (DbFile::find_or_make(path)?, Arc::new(clock), Arc::new(Nudge::default()));
+        let writer = Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&nudge))?;
+        Ok(Self(Arc::new(Inner { file, clock, writer, readers: Mutex::default(), nudge })))
+    }
+
+    /// The file: an absolute path without links.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        self.0.file.path()
     }
 
     /// Has the writer do a job.
     async fn write<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+        act: impl FnOnce(&Batch<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.0
             .writer
@@ -79,16 +105,17 @@ impl SqliteStore {
     /// Reads in one snapshot, with a connection of its own.
     async fn read_with<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+        act: impl FnOnce(&Connection, Now) -> Done<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.0);
         off_thread(move || {
             let spare = inner.lock_readers().pop();
-            let mut reader = spare.map_or_else(|| file::open_for_reading(&inner.path), Ok)?;
-            let failed = |error: rusqlite::Error| file::failure(&inner.path, error);
+            let mut reader = spare.map_or_else(|| inner.file.open_for_reading(), Ok)?;
+            let failed = |error: rusqlite::Error| inner.file.failure(error);
             let snapshot = reader.transaction().map_err(failed)?;
-            let answer = act(&snapshot).map_err(failed)?;
+            let answer = act(&snapshot, inner.clock.now()).map_err(failed)?;
             snapshot.finish().map_err(failed)?;
+            inner.file.check_in_place()?;
             // One that failed is not kept: the next is opened anew.
             let mut readers = inner.lock_readers();
             if readers.len() < READERS_MAX {
@@ -108,7 +135,7 @@ impl Inner {
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore").field("path", &self.0.path).finish()
+        f.debug_struct("SqliteStore").field("path", &self.path()).finish()
     }
 }
 
@@ -117,7 +144,7 @@ impl Store for SqliteStore {
         Box::pin(async move {
             run.check(&rows)?;
             let weight = Weight { bytes: size_of_rows(&rows), nudges: run.lease.is_none() };
-            self.write(weight, move |db| write::create(db, run, &rows)).await
+            self.write(weight, move |batch| write::create(batch, run, &rows)).await
         })
     }
 
@@ -125,60 +152,69 @@ impl Store for SqliteStore {
         Box::pin(async move {
             wanted.check(&lease)?;
             match wanted {
-                Wanted::One { run, force } => self.write(LIGHT, move |db| write::claim_one(db, &run, force, &lease)).await,
+                Wanted::One { run, force } => {
+                    self.write(LIGHT, move |batch| lease::claim_one(batch, &run, force, &lease)).await
+                }
                 Wanted::Ready { graphs, count } => {
-                    self.write(LIGHT, move |db| write::claim_ready(db, &graphs, count, &lease)).await
+                    self.write(LIGHT, move |batch| lease::claim_ready(batch, &graphs, count, &lease)).await
                 }
             }
         })
     }
 
-    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Vec<Held>> {
-        Box::pin(self.write(Weight { bytes: 0, nudges: lease.is_zero() }, move |db| write::renew(db, held, lease)))
+    fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
+        Box::pin(async move {
+            check_lease(lease)?;
+            self.write(LIGHT, move |batch| lease::renew(batch, held, lease)).await
+        })
+    }
+
+    fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
+        Box::pin(self.write(Weight { bytes: 0, nudges: true }, move |batch| lease::release(batch, held, &how)))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
             let weight = Weight { bytes: size_of_rows(&commit.rows), nudges: commit.may_make_ready() };
-            self.write(weight, move |db| write::commit(db, &commit, head)).await
+            self.write(weight, move |batch| write::commit(batch, &commit, head)).await
         })
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
         let run = run.to_string();
-        Box::pin(self.read_with(move |db| Ok(read::run(db, &run)?.map(|(_, info)| info))))
+        Box::pin(self.read_with(move |db, now| Ok(read::run(db, now, &run)?.map(|run| run.info))))
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
         let run = run.to_string();
-        Box::pin(self.read_with(move |db| read::rows(db, &run, which, parts)))
+        Box::pin(self.read_with(move |db, now| read::rows(db, now, &run, which, parts)))
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
-        Box::pin(self.read_with(move |db| read::list(db, filters, after, count)))
+        Box::pin(self.read_with(move |db, now| read::list(db, now, filters, after, count)))
     }
 
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             post.check()?;
             let run = run.to_string();
-            self.write(Weight { bytes: post.payload.len(), nudges: true }, move |db| write::post(db, &run, &post)).await
+            self.write(Weight { bytes: post.payload.len(), nudges: true }, move |batch| write::post(batch, &run, &post)).await
         })
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
         let run = run.to_string();
-        Box::pin(self.read_with(move |db| read::inbox(db, &run, after)))
+        Box::pin(self.read_with(move |db, now| read::inbox(db, now, &run, after)))
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
-        Box::pin(self.write(LIGHT, move |db| write::prune(db, prune)))
+        Box::pin(self.write(LIGHT, move |batch| write::prune(batch, prune)))
     }
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
         let run = run.to_string();
-        Box::pin(self.write(LIGHT, move |db| write::delete(db, &run)))
+        Box::pin(self.write(LIGHT, move |batch| write::delete(batch, &run)))
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {

@@ -1,22 +1,26 @@
 //! What is read. Each function runs within one transaction, and so sees one moment.
 
+use super::clock::Now;
+use super::schema::counted;
 use super::writer::Done;
 use crate::store::asked::{Answer, Query, Sought};
 use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use crate::store::{
-    Filter, GraphVersion, Mail, Origin, Parts, Post, Row, Rows, RunInfo, RunList, RunStatus, StoreError, Timestamp,
+    DamagedRun, Filter, GraphVersion, Mail, Origin, Parts, Post, Row, Rows, RunInfo, RunList, RunStatus, StoreError, Timestamp,
 };
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// The columns of a run's row, as [`info`] reads them.
+/// The columns of a run's row, as [`found`] reads them.
 macro_rules! columns {
     () => {
-        "no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted, from_run, \
-         from_seq, created, changed, sum"
+        "no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, wake_at, takeovers, posted, from_run, \
+         from_seq, created, changed, sum, instance, trouble, deadline, holder"
     };
 }
 
 const RUN: &str = concat!("SELECT ", columns!(), " FROM run WHERE id = ?1");
+const RUN_BY_KEY: &str = concat!("SELECT ", columns!(), " FROM run WHERE no = ?1");
 const ALL_RUNS: &str = concat!("SELECT ", columns!(), " FROM run");
 
 /// The query for a list, with or without a status: SQLite chooses its index before it knows what is asked for.
@@ -41,31 +45,60 @@ const ROW: &str = "SELECT sum, header, CASE WHEN ?3 THEN body ELSE x'' END FROM 
 const INBOX: &str =
     "SELECT n, at, name, dedup, sum, payload FROM inbox WHERE run = ?1 AND n > ?2 AND taken_seq IS NULL ORDER BY n LIMIT ?3";
 
-/// The store's clock, in milliseconds.
-pub(super) fn now(db: &Connection) -> rusqlite::Result<Timestamp> {
-    let mut statement = db.prepare_cached("SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)")?;
-    statement.query_row([], |row| row.get(0)).map(Timestamp::from_millis)
+/// The first deadline there is: 0 counts for none in the checksum of a row.
+pub(super) const MIN_DEADLINE: Timestamp = Timestamp::from_millis(1);
+
+/// A run's own row, checked.
+pub(super) struct Run {
+    pub(super) key: i64,
+    /// Its lease ends by the time of day, as callers are shown it.
+    pub(super) info: RunInfo,
+    /// The store that holds the lease; see `schema`.
+    pub(super) holder: Option<String>,
 }
 
-/// A run's key and its row.
-pub(super) fn run(db: &Connection, id: &str) -> Done<(i64, RunInfo)> {
+impl Run {
+    /// The end of the lease as it is stored.
+    pub(super) fn lease_end(&self, now: Now) -> Option<i64> {
+        self.info.lease_until.map(|until| now.stored(until))
+    }
+
+    /// The checksum of the row as it is stored.
+    pub(super) fn sum(&self, now: Now) -> i64 {
+        self.info.sum() ^ self.shown_less_stored(now)
+    }
+
+    /// By what the checksum of the row differs because the lease is shown by another clock than it is stored.
+    fn shown_less_stored(&self, now: Now) -> i64 {
+        counted(self.info.lease_until.map(Timestamp::as_millis)) ^ counted(self.lease_end(now))
+    }
+}
+
+/// A run's row by its id.
+pub(super) fn run(db: &Connection, now: Now, id: &str) -> Done<Run> {
     if let Err(refused) = check_text("run id", id) {
         return Ok(Err(refused));
     }
-    let found = db.prepare_cached(RUN)?.query_row([id], info).optional()?;
-    Ok(found.unwrap_or_else(|| Err(StoreError::Unknown { run: id.to_string() })).and_then(Found::checked))
+    let found = db.prepare_cached(RUN)?.query_row([id], |row| found(row, now)).optional()?;
+    Ok(found.map_or_else(|| Err(StoreError::Unknown { run: id.to_string() }), Found::checked))
 }
 
-/// The keys of all runs, and what their rows come to.
-pub(super) fn sums(db: &Connection) -> rusqlite::Result<Vec<(i64, i64)>> {
+/// A run's row by its key.
+pub(super) fn run_by_key(db: &Connection, now: Now, key: i64) -> Done<Run> {
+    let found = db.prepare_cached(RUN_BY_KEY)?.query_row([key], |row| found(row, now)).optional()?;
+    Ok(found.map_or_else(|| Err(StoreError::Unknown { run: key.to_string() }), Found::checked))
+}
+
+/// The keys of all runs that can be read, and what their rows come to.
+pub(super) fn sums(db: &Connection, now: Now) -> rusqlite::Result<Vec<(i64, i64)>> {
     let mut statement = db.prepare(ALL_RUNS)?;
-    let runs = statement.query_map([], info)?.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(runs.into_iter().flatten().map(|found| (found.key, found.info.sum())).collect())
+    let runs = statement.query_map([], |row| found(row, now))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(runs.into_iter().filter_map(|found| found.run.ok()).map(|(run, _)| (run.key, run.sum(now))).collect())
 }
 
-pub(super) fn rows(db: &Connection, id: &str, which: Rows, parts: Parts) -> Done<Vec<Row>> {
-    let (key, info) = match run(db, id)? {
-        Ok(run) => run,
+pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Parts) -> Done<Vec<Row>> {
+    let (key, info) = match run(db, now, id)? {
+        Ok(run) => (run.key, run.info),
         Err(refused) => return Ok(Err(refused)),
     };
     let sequences = match Sought::new(which).and_then(|sought| sought.of_run(id, info.head, info.oldest)) {
@@ -91,14 +124,15 @@ pub(super) fn rows(db: &Connection, id: &str, which: Rows, parts: Parts) -> Done
     Ok(Ok(answer.into_rows()))
 }
 
-pub(super) fn list(db: &Connection, filters: Vec<Filter>, after: Option<u64>, count: usize) -> Done<RunList> {
+pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Option<u64>, count: usize) -> Done<RunList> {
     let Some(query) = Query::new(filters) else { return Ok(Ok(RunList::default())) };
     let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
     let count = count.min(LIST_MAX);
     let mut statement = db.prepare_cached(if query.status.is_some() { LIST_OF_STATUS } else { LIST })?;
     let found = statement.query_map(
         params![
-            after.map(|after| i64::try_from(after).unwrap_or(i64::MAX)),
+            // The bits of a key, whatever its sign: a damaged one must not lead back to the first page.
+            after.map(|after| after as i64),
             query.status.map(RunStatus::as_str),
             query.graph,
             millis(query.created_since),
@@ -107,21 +141,26 @@ pub(super) fn list(db: &Connection, filters: Vec<Filter>, after: Option<u64>, co
             millis(query.changed_before),
             count as i64 + 1,
         ],
-        info,
+        |row| found(row, now),
     )?;
-    let found = found.collect::<rusqlite::Result<Result<Vec<_>, _>>>()?;
-    Ok(found.and_then(|mut found| {
-        let more = found.len() > count;
-        found.truncate(count);
-        let next = found.last().filter(|_| more).map(|last| last.key as u64);
-        let runs: Result<_, _> = found.into_iter().map(|found| found.checked().map(|(_, info)| info)).collect();
-        Ok(RunList { runs: runs?, next })
-    }))
+    let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = found.len() > count;
+    found.truncate(count);
+    let next = found.last().filter(|_| more).map(|last| last.key as u64);
+    let mut list = RunList { next, ..RunList::default() };
+    for found in found {
+        match found.checked() {
+            Ok(run) => list.runs.push(run.info),
+            Err(StoreError::Damaged { run, why, .. }) => list.damaged.push(DamagedRun { run, why }),
+            Err(other) => return Ok(Err(other)),
+        }
+    }
+    Ok(Ok(list))
 }
 
-pub(super) fn inbox(db: &Connection, id: &str, after: u64) -> Done<Vec<Mail>> {
-    let key = match run(db, id)? {
-        Ok((key, _)) => key,
+pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec<Mail>> {
+    let key = match run(db, now, id)? {
+        Ok(run) => run.key,
         Err(refused) => return Ok(Err(refused)),
     };
     let mut statement = db.prepare_cached(INBOX)?;
@@ -129,55 +168,104 @@ pub(super) fn inbox(db: &Connection, id: &str, after: u64) -> Done<Vec<Mail>> {
     let mut found = statement.query(params![key, after, READ_ROWS_MAX as i64])?;
     let (mut mail, mut bytes) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
-        let post = Post { name: row.get(2)?, dedup: row.get(3)?, sum: row.get(4)?, payload: row.get(5)? };
+        // Without its number a message cannot even be taken.
+        let Ok(number) = number(row, 0) else { continue };
+        let post = match post(row) {
+            Err(error) if is_conversion(&error) => damaged_post(row, id)?,
+            post => post?,
+        };
         bytes += post.payload.len();
         if !mail.is_empty() && bytes > READ_BYTES_MAX {
             break;
         }
-        mail.push(Mail { number: number(row, 0)?, at: Timestamp::from_millis(row.get(1)?), post });
+        let at = row.get_ref(1)?.as_i64().unwrap_or(0);
+        mail.push(Mail { number, at: Timestamp::from_millis(at), post });
     }
     Ok(Ok(mail))
 }
 
-/// A row of `run`, with its key and its checksum.
+fn post(row: &rusqlite::Row<'_>) -> rusqlite::Result<Post> {
+    Ok(Post { name: row.get(2)?, dedup: row.get(3)?, sum: row.get(4)?, payload: row.get(5)? })
+}
+
+/// What can be read of a message, with a checksum that is wrong: whoever opens it is told that it is damaged.
+fn damaged_post(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<Post> {
+    let mut post = Post::seal(id, text(row, 2)?, None, Vec::new());
+    post.sum = !post.sum;
+    Ok(post)
+}
+
+/// A row of `run`: its key, and what is in it.
 struct Found {
     key: i64,
-    info: RunInfo,
-    sum: i64,
+    /// With its checksum.
+    run: Result<(Run, i64), StoreError>,
+    now: Now,
 }
 
 impl Found {
-    fn checked(self) -> Result<(i64, RunInfo), StoreError> {
-        Ok((self.key, self.info.checked(self.sum)?))
+    fn checked(self) -> Result<Run, StoreError> {
+        let (run, sum) = self.run?;
+        let differs = run.shown_less_stored(self.now);
+        Ok(Run { info: run.info.checked(sum ^ differs)?, ..run })
     }
 }
 
-/// A row of `run`, in the order of the columns.
-fn info(row: &rusqlite::Row<'_>) -> Done<Found> {
-    let time = |column| row.get::<_, Option<i64>>(column).map(|millis| millis.map(Timestamp::from_millis));
-    let Some(status) = RunStatus::parse(row.get_ref(5)?.as_str()?) else {
-        return Ok(Err(StoreError::Damaged { run: row.get(1)?, sequence: 0, why: "its status is none" }));
+/// A row of `run`. Damage stays with it: only what fails for other reasons is an error.
+fn found(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Found> {
+    let key = row.get(0)?;
+    let run = match columns(row, key, now) {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) => Err("its status is none"),
+        Err(error) if is_conversion(&error) => Err("a column of its own row is of the wrong type or out of range"),
+        Err(error) => return Err(error),
     };
+    let run = match run {
+        Ok(run) => Ok(run),
+        Err(why) => Err(StoreError::Damaged { run: text(row, 1)?, sequence: 0, why }),
+    };
+    Ok(Found { key, run, now })
+}
+
+/// A row of `run` and its checksum, in the order of the columns; `None` if there is no such status.
+fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Option<(Run, i64)>> {
+    let time = |column| row.get::<_, Option<i64>>(column).map(|millis| millis.map(Timestamp::from_millis));
+    let Some(status) = RunStatus::parse(row.get_ref(5)?.as_str()?) else { return Ok(None) };
     let from =
         row.get::<_, Option<String>>(14)?.map(|run| Ok::<_, rusqlite::Error>(Origin { run, sequence: number(row, 15)? }));
     let info = RunInfo {
         id: row.get(1)?,
         graph: row.get(2)?,
         version: GraphVersion { fingerprint: row.get(3)?, schema: row.get(4)? },
+        instance: number(row, 19)?,
         status,
         epoch: number(row, 6)?,
         head: number(row, 7)?,
         oldest: number(row, 8)?,
         owner: row.get(9)?,
-        lease_until: time(10)?,
+        lease_until: row.get::<_, Option<i64>>(10)?.map(|lease_end| now.shown(lease_end)),
         wake_at: time(11)?,
         takeovers: row.get(12)?,
+        trouble: row.get(20)?,
+        deadline: match row.get(21)? {
+            // The checksum does not tell it from none, and nobody writes it: see `MIN_DEADLINE`.
+            Some(0) => return Err(rusqlite::Error::IntegralValueOutOfRange(21, 0)),
+            deadline => deadline.map(Timestamp::from_millis),
+        },
         posted: number(row, 13)?,
         from: from.transpose()?,
         created: Timestamp::from_millis(row.get(16)?),
         changed: Timestamp::from_millis(row.get(17)?),
     };
-    Ok(Ok(Found { key: row.get(0)?, info, sum: row.get(18)? }))
+    Ok(Some((Run { key, info, holder: row.get(22)? }, row.get(18)?)))
+}
+
+/// A text, as far as it is one.
+fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => format!("{other:?}"),
+    })
 }
 
 /// Whether a column holds what cannot have been written.
@@ -204,7 +292,7 @@ mod tests {
     #[test]
     fn c11_a_rare_status_is_listed_without_a_look_at_all_runs() {
         let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(super::super::file::TABLES).unwrap();
+        db.execute_batch(super::super::schema::TABLES).unwrap();
         let plan = |query: &str| -> Vec<String> {
             let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
             let steps = statement.query_map([None::<i64>; 8], |row| row.get(3)).unwrap();

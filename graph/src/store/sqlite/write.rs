@@ -1,63 +1,43 @@
 //! What jobs do, within the batch's transaction. A refusal comes before the first change, except for a run that becomes stuck.
 
-use super::read::{self, now};
-use super::writer::Done;
-use crate::store::decide::check_free;
+use super::lease::{check_free, end_leases};
+use super::read::{self, MIN_DEADLINE, Run};
+use super::writer::{Batch, Done};
 use crate::store::limits::check_text;
 use crate::store::time::millis;
 use crate::store::{
-    Claim, CommandPost, Commit, Committed, Held, Lease, NewRun, Post, PostKind, Prune, Row, RunInfo, StoreError, Timestamp,
+    Claim, CommandPost, Commit, Committed, Held, NewRun, Post, PostKind, Prune, Row, RunInfo, StoreError, Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
-use std::collections::HashSet;
-use std::time::Duration;
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, named_params, params};
 
-const CREATE: &str =
-    "INSERT INTO run (id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers,
-    posted, from_run, from_seq, created, changed, sum) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, 1, ?7, ?8, ?9, 0, 0, ?10, ?11, ?12, ?12, ?13)";
+const CREATE: &str = "INSERT INTO run (id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, holder, wake_at,
+    takeovers, posted, from_run, from_seq, created, changed, instance, deadline, sum)
+    VALUES (:id, :graph, :fingerprint, :schema, :status, 1, :head, 1, :owner, :lease_end, :holder, :wake_at, 0, 0, :from_run, :from_seq,
+    :now, :now, :instance, :deadline, :sum)";
+
+/// All that claims, releases and commits with more than rows may change.
+const KEEP: &str = "UPDATE run SET status = :status, epoch = :epoch, owner = :owner, lease_end = :lease_end, holder = :holder,
+    wake_at = :wake_at, takeovers = :takeovers, trouble = :trouble, deadline = :deadline, fingerprint = :fingerprint, schema = :schema,
+    changed = :changed, ended = iif(:has_ended, :changed, NULL), sum = :sum WHERE no = :no";
 
 const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
 const FIND: &str = "SELECT no, posted, ended IS NOT NULL FROM run WHERE id = ?1";
 
-/// SQLite has no XOR.
-macro_rules! xor {
-    ($one:expr, $other:expr) => {
-        concat!("((", $one, " & ~", $other, ") | (~", $one, " & ", $other, "))")
-    };
-}
-
 /// The fence, and all that a commit changes in the run's row if it only adds rows: no column of an index is touched. (`RETURNING` would spare `FIND`,
 /// but makes a table for its answer each time.)
 const ADVANCE: &str = concat!(
-    "UPDATE run SET head = ?4, takeovers = 0, changed = CAST(round(unixepoch('subsec') * 1000) AS INTEGER), sum = ",
+    "UPDATE run SET head = ?4, takeovers = 0, trouble = NULL, changed = ?6, sum = ",
     xor!("sum", "?5"),
-    " WHERE no = ?1 AND epoch = ?2 AND head = ?3 AND owner IS NOT NULL"
+    " WHERE no = ?1 AND epoch = ?2 AND head = ?3 AND instance = ?7 AND owner IS NOT NULL"
 );
 
-/// What a commit changes besides.
-const SETTLE: &str =
-    "UPDATE run SET status = ?2, wake_at = ?3, owner = ?4, lease_until = ?5, fingerprint = ?6, schema = ?7, changed = ?8,
-    ended = iif(?9, ?8, NULL), sum = ?10 WHERE no = ?1";
+/// Takes `ADVANCE` back.
+const RETREAT: &str = concat!("UPDATE run SET head = ?2, sum = ", xor!("sum", "?3"), " WHERE no = ?1");
+const REMOVE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq BETWEEN ?2 AND ?3";
 
 const HAS_LANDED: &str = "SELECT run.posted FROM run JOIN log ON log.run = run.no AND log.seq = run.head
-    WHERE run.id = ?1 AND run.epoch = ?2 AND run.head = ?3 AND log.header = ?4";
-
-const KEEP_CLAIM: &str = "UPDATE run SET status = ?2, epoch = ?3, owner = ?4, lease_until = ?5, wake_at = ?6, takeovers = ?7, sum = ?8 WHERE no = ?1";
-
-const READY: &str = "SELECT id, max(wake_at, ifnull(lease_until, wake_at)) AS due FROM run
-    WHERE graph = ?1 AND fingerprint = ?2 AND wake_at IS NOT NULL AND due <= ?3 ORDER BY due, no LIMIT ?4";
-
-const RENEW: &str = concat!(
-    "UPDATE run SET lease_until = ?3, sum = ",
-    xor!("sum", xor!("ifnull(lease_until, -1)", "?3")),
-    " WHERE id = ?1 AND epoch = ?2 AND owner IS NOT NULL"
-);
-const GIVE_UP: &str = concat!(
-    "UPDATE run SET owner = NULL, lease_until = NULL, sum = ",
-    xor!("sum", xor!("ifnull(lease_until, -1)", "-1")),
-    " WHERE id = ?1 AND epoch = ?2 AND owner IS NOT NULL"
-);
+    WHERE run.id = ?1 AND run.instance = ?2 AND run.epoch = ?3 AND run.head = ?4 AND log.header = ?5";
 
 const SAME_POST: &str = "SELECT n FROM inbox WHERE run = ?1 AND dedup = ?2";
 const UNTAKEN: &str =
@@ -71,89 +51,145 @@ const POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE n
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
 
 const PRUNE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq < ?2 AND seq NOT IN (SELECT value FROM json_each(?3))";
-const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2";
+const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2 AND dedup IS NULL";
 const PRUNED: &str = "UPDATE run SET oldest = ?2, sum = ?3 WHERE no = ?1";
 const PRUNE_ENDED: &str = "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ended <= ?1
-    AND (lease_until IS NULL OR lease_until <= ?2) ORDER BY ended, no LIMIT ?3)";
+    AND (holder IS NULL OR lease_end <= ?2) ORDER BY ended, no LIMIT ?3)";
 
-const HOLDER: &str = "SELECT no, owner, lease_until FROM run WHERE id = ?1";
 const DELETE: &str = "DELETE FROM run WHERE no = ?1";
 
-const SEAL: &str = "UPDATE run SET sum = ?2 WHERE no = ?1";
+const STRAY_ROW: &str = "its log has a row that was never written to it";
+const STRAY_MESSAGE: &str = "its inbox has a message that was never posted to it";
 
-pub(super) fn create(db: &Connection, run: NewRun, rows: &[Row]) -> Done<Claim> {
-    let now = now(db)?;
-    if let Ok((_, info)) = read::run(db, &run.id)? {
-        let same_owner = run.lease.as_ref().is_some_and(|lease| info.owner.as_ref() == Some(&lease.owner));
-        let repeated = same_owner && has_landed(db, &run.id, 1, rows)?.is_some();
-        return Ok(if repeated { Ok(Claim { run: info, now }) } else { Err(StoreError::Exists { run: run.id }) });
+pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
+    let now = batch.now.wall;
+    match read::run(batch.db, batch.now, &new.id)? {
+        Err(StoreError::Unknown { .. }) => {}
+        Err(refused) => return Ok(Err(refused)),
+        Ok(Run { info, .. }) => {
+            let same_owner = new.lease.as_ref().is_some_and(|lease| info.owner.as_ref() == Some(&lease.owner));
+            let repeated = same_owner && has_landed(batch.db, &Held { epoch: 1, ..Held::of(&info) }, rows)?.is_some();
+            let is_same = repeated && info.instance == new.instance;
+            return Ok(if is_same { Ok(Claim { run: info, now }) } else { Err(StoreError::Exists { run: new.id }) });
+        }
     }
-    let info = RunInfo::new(run, rows.len() as u64, now);
-    db.prepare_cached(CREATE)?.execute(params![
-        info.id,
-        info.graph,
-        info.version.fingerprint,
-        info.version.schema,
-        info.status.as_str(),
-        info.head as i64,
-        info.owner,
-        info.lease_until.map(Timestamp::as_millis),
-        info.wake_at.map(Timestamp::as_millis),
-        info.from.as_ref().map(|from| &from.run),
-        info.from.as_ref().map(|from| from.sequence as i64),
-        now.as_millis(),
-        info.sum(),
-    ])?;
-    insert(db, db.last_insert_rowid(), rows)?;
-    Ok(Ok(Claim { run: info, now }))
+    let info = RunInfo::new(new, rows.len() as u64, now);
+    let holder = info.owner.as_ref().map(|_| batch.holders.name().to_string());
+    let run = Run { key: 0, info, holder };
+    let info = &run.info;
+    batch.db.prepare_cached(CREATE)?.execute(named_params! {
+        ":id": info.id,
+        ":graph": info.graph,
+        ":fingerprint": info.version.fingerprint,
+        ":schema": info.version.schema,
+        ":status": info.status.as_str(),
+        ":head": info.head as i64,
+        ":owner": info.owner,
+        ":lease_end": run.lease_end(batch.now),
+        ":holder": run.holder,
+        ":wake_at": info.wake_at.map(Timestamp::as_millis),
+        ":from_run": info.from.as_ref().map(|from| &from.run),
+        ":from_seq": info.from.as_ref().map(|from| from.sequence as i64),
+        ":now": now.as_millis(),
+        ":instance": info.instance as i64,
+        ":deadline": info.deadline.map(Timestamp::as_millis),
+        ":sum": run.sum(batch.now),
+    })?;
+    insert(batch.db, batch.db.last_insert_rowid(), rows)?;
+    Ok(Ok(Claim { run: run.info, now }))
 }
 
-pub(super) fn commit(db: &Connection, commit: &Commit, head: u64) -> Done<Committed> {
+/// Writes down what a claim, a release or a commit has made of a run's row.
+pub(super) fn keep(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> {
+    let info = &run.info;
+    batch.db.prepare_cached(KEEP)?.execute(named_params! {
+        ":no": run.key,
+        ":status": info.status.as_str(),
+        ":epoch": info.epoch as i64,
+        ":owner": info.owner,
+        ":lease_end": run.lease_end(batch.now),
+        ":holder": run.holder,
+        ":wake_at": info.wake_at.map(Timestamp::as_millis),
+        ":takeovers": info.takeovers,
+        ":trouble": info.trouble,
+        ":deadline": info.deadline.map(Timestamp::as_millis),
+        ":fingerprint": info.version.fingerprint,
+        ":schema": info.version.schema,
+        ":changed": info.changed.as_millis(),
+        ":has_ended": info.status.has_ended(),
+        ":sum": run.sum(batch.now),
+    })
+}
+
+pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Committed> {
     let new_head = head + commit.rows.len() as u64;
-    let found = db.prepare_cached(FIND)?.query_row([&commit.run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-    let (run, posted, has_ended): (i64, i64, bool) = found.optional()?.unwrap_or_default();
-    let settles = has_ended || commit.status.is_some() || commit.wake.is_some() || commit.release || commit.version.is_some();
-    let before = match settles.then(|| read::run(db, &commit.run)).transpose()? {
-        Some(Err(damaged @ StoreError::Damaged { .. })) => return Ok(Err(damaged)),
-        before => before.and_then(Result::ok),
+    let found = batch.db.prepare_cached(FIND)?.query_row([&commit.run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let (key, posted, has_ended): (i64, i64, bool) = match found.optional() {
+        Err(error) if read::is_conversion(&error) => (0, -1, true),
+        found => found?.unwrap_or_default(),
     };
-    let moved = (head ^ new_head) as i64;
-    if db.prepare_cached(ADVANCE)?.execute(params![run, commit.epoch as i64, head as i64, new_head as i64, moved])? == 0 {
-        let landed = has_landed(db, &commit.run, commit.epoch, &commit.rows)?;
+    let before = match (posted < 0 || changes_more(commit, has_ended)).then(|| read::run(batch.db, batch.now, &commit.run)) {
+        Some(before) => match before? {
+            Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
+            before => before.ok(),
+        },
+        None => None,
+    };
+    let (moved, now) = ((head ^ new_head) as i64, batch.now.wall.as_millis());
+    let fence = params![key, commit.epoch as i64, head as i64, new_head as i64, moved, now, commit.instance as i64];
+    if batch.db.prepare_cached(ADVANCE)?.execute(fence)? == 0 {
+        let landed = has_landed(batch.db, &commit.held(), &commit.rows)?;
         return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
     }
-    insert(db, run, &commit.rows)?;
-    for number in &commit.takes {
-        db.prepare_cached(TAKE)?.execute(params![run, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64])?;
+    match insert(batch.db, key, &commit.rows) {
+        Err(error) if is_constraint(&error) => return take_back(batch.db, key, commit, head, moved),
+        inserted => inserted?,
     }
-    if let Some((_, before)) = before {
-        settle(db, run, commit, RunInfo { head: new_head, ..before })?;
+    for number in &commit.takes {
+        batch.db.prepare_cached(TAKE)?.execute(params![key, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64])?;
+    }
+    if let Some(mut run) = before {
+        (run.info.head, run.info.takeovers, run.info.trouble, run.info.changed) = (new_head, 0, None, batch.now.wall);
+        settle(batch, commit, run)?;
     }
     Ok(Ok(Committed { posted: posted as u64 }))
 }
 
-fn settle(db: &Connection, run: i64, commit: &Commit, mut info: RunInfo) -> rusqlite::Result<()> {
-    let now = now(db)?;
-    info.settle(commit, now);
+/// Whether a commit changes more of the run's row than `ADVANCE` does.
+fn changes_more(commit: &Commit, has_ended: bool) -> bool {
+    let changes = commit.status.is_some() || commit.wake.is_some() || commit.version.is_some() || commit.deadline.is_some();
+    changes || commit.release || has_ended
+}
+
+/// Undoes a commit whose rows cannot be inserted, because the log of the run has rows that do not belong there. Others of the batch go on.
+fn take_back(db: &Connection, key: i64, commit: &Commit, head: u64, moved: i64) -> Done<Committed> {
+    let mut sequence = head;
+    // Those before the stray one were inserted.
+    for row in &commit.rows {
+        let is_ours = "SELECT sum = ?3 AND header = ?4 AND body = ?5 FROM log WHERE run = ?1 AND seq = ?2";
+        let found = params![key, row.sequence as i64, row.sum, row.header, row.body];
+        if !db.prepare_cached(is_ours)?.query_row(found, |row| row.get(0)).optional()?.unwrap_or(false) {
+            break;
+        }
+        sequence = row.sequence;
+    }
+    let stray = sequence + 1;
+    db.prepare_cached(REMOVE_ROWS)?.execute(params![key, head as i64 + 1, sequence as i64])?;
+    db.prepare_cached(RETREAT)?.execute(params![key, head as i64, moved])?;
+    Ok(Err(StoreError::Damaged { run: commit.run.clone(), sequence: stray, why: STRAY_ROW }))
+}
+
+fn settle(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<()> {
+    run.info.settle(commit, batch.now.wall);
+    run.info.deadline = run.info.deadline.map(|at| at.max(MIN_DEADLINE));
     if let Some(version) = &commit.version {
-        info.version.clone_from(version);
+        run.info.version.clone_from(version);
     }
     if commit.release {
-        info.release();
+        run.info.release();
+        run.holder = None;
     }
-    let settled = params![
-        run,
-        info.status.as_str(),
-        info.wake_at.map(Timestamp::as_millis),
-        info.owner,
-        info.lease_until.map(Timestamp::as_millis),
-        info.version.fingerprint,
-        info.version.schema,
-        now.as_millis(),
-        info.status.has_ended(),
-        info.sum(),
-    ];
-    db.prepare_cached(SETTLE)?.execute(settled).map(drop)
+    keep(batch, &run).map(drop)
 }
 
 fn insert(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
@@ -162,85 +198,15 @@ fn insert(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
         .try_for_each(|row| statement.execute(params![run, row.sequence as i64, row.sum, row.header, row.body]).map(drop))
 }
 
-/// Whether these rows are the last of the run, written under this epoch.
-fn has_landed(db: &Connection, run: &str, epoch: u64, rows: &[Row]) -> rusqlite::Result<Option<Committed>> {
+/// Whether these rows are the last of the run, written by this claim.
+fn has_landed(db: &Connection, held: &Held, rows: &[Row]) -> rusqlite::Result<Option<Committed>> {
     let Some(last) = rows.last() else { return Ok(None) };
     let mut statement = db.prepare_cached(HAS_LANDED)?;
-    let last = params![run, epoch as i64, last.sequence as i64, last.header];
-    let posted = statement.query_row(last, |row| row.get::<_, i64>(0)).optional()?;
-    Ok(posted.map(|posted| Committed { posted: posted as u64 }))
-}
-
-pub(super) fn claim_one(db: &Connection, run: &str, force: bool, lease: &Lease) -> Done<Vec<Claim>> {
-    Ok(claim(db, run, force, lease, now(db)?)?.map(|claim| vec![claim]))
-}
-
-pub(super) fn claim_ready(db: &Connection, graphs: &[(String, String)], count: usize, lease: &Lease) -> Done<Vec<Claim>> {
-    let now = now(db)?;
-    let (mut claims, mut damaged) = (Vec::new(), HashSet::new());
-    while claims.len() < count {
-        let left = i64::try_from(count - claims.len() + damaged.len()).unwrap_or(i64::MAX);
-        let mut due: Vec<(i64, String)> = Vec::new();
-        for (graph, fingerprint) in graphs {
-            let mut statement = db.prepare_cached(READY)?;
-            let found = statement
-                .query_map(params![graph, fingerprint, now.as_millis(), left], |row| Ok((row.get(1)?, row.get(0)?)))?;
-            due.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
-        }
-        due.retain(|(_, run)| !damaged.contains(run));
-        due.sort_unstable();
-        due.dedup();
-        if due.is_empty() {
-            break;
-        }
-        // One that turns out to be stuck is no longer due: the next round finds others in its place.
-        for (_, run) in due.into_iter().take(count - claims.len()) {
-            match claim(db, &run, false, lease, now)? {
-                Ok(claim) => claims.push(claim),
-                Err(StoreError::Stuck { .. }) => {}
-                // It is left alone, and does not keep others waiting. Whoever looks at it is told.
-                Err(_) => drop(damaged.insert(run)),
-            }
-        }
+    let last = params![held.run, held.instance as i64, held.epoch as i64, last.sequence as i64, last.header];
+    match statement.query_row(last, |row| row.get::<_, i64>(0)).optional() {
+        Err(error) if read::is_conversion(&error) => Ok(None),
+        posted => Ok(posted?.map(|posted| Committed { posted: posted as u64 })),
     }
-    Ok(Ok(claims))
-}
-
-fn claim(db: &Connection, id: &str, force: bool, lease: &Lease, now: Timestamp) -> Done<Claim> {
-    let (run, mut info) = match read::run(db, id)? {
-        Ok(run) => run,
-        Err(refused) => return Ok(Err(refused)),
-    };
-    let claimed = info.claim(lease, force, now);
-    if !matches!(claimed, Err(StoreError::Held { .. })) {
-        db.prepare_cached(KEEP_CLAIM)?.execute(params![
-            run,
-            info.status.as_str(),
-            info.epoch as i64,
-            info.owner,
-            info.lease_until.map(Timestamp::as_millis),
-            info.wake_at.map(Timestamp::as_millis),
-            info.takeovers,
-            info.sum(),
-        ])?;
-    }
-    Ok(claimed.map(|()| Claim { run: info, now }))
-}
-
-pub(super) fn renew(db: &Connection, held: Vec<Held>, lease: Duration) -> Done<Vec<Held>> {
-    let until = now(db)?.after(lease).as_millis();
-    let mut lost = Vec::new();
-    for one in held {
-        let epoch = i64::try_from(one.epoch).unwrap_or(i64::MAX);
-        let changed = match lease.is_zero() {
-            true => db.prepare_cached(GIVE_UP)?.execute(params![one.run, epoch])?,
-            false => db.prepare_cached(RENEW)?.execute(params![one.run, epoch, until])?,
-        };
-        if changed == 0 {
-            lost.push(one);
-        }
-    }
-    Ok(Ok(lost))
 }
 
 /// The commands that nobody took.
@@ -250,8 +216,9 @@ fn commands(db: &Connection, run: i64) -> rusqlite::Result<Vec<(u64, String)>> {
     commands.collect()
 }
 
-pub(super) fn post(db: &Connection, id: &str, post: &Post) -> Done<u64> {
-    let (run, mut info) = match read::run(db, id)? {
+pub(super) fn post(batch: &Batch<'_>, id: &str, post: &Post) -> Done<u64> {
+    let db = batch.db;
+    let Run { key: run, mut info, .. } = match read::run(db, batch.now, id)? {
         Ok(run) => run,
         Err(refused) => return Ok(Err(refused)),
     };
@@ -261,18 +228,14 @@ pub(super) fn post(db: &Connection, id: &str, post: &Post) -> Done<u64> {
     {
         return Ok(Ok(first as u64));
     }
-    let now = now(db)?;
     if let Err(refused) = info.check_open() {
         return Ok(Err(refused));
     }
+    let mut replaced = Vec::new();
     if post.kind() == PostKind::Command {
         match post.among(&commands(db, run)?) {
             CommandPost::Known(number) => return Ok(Ok(number)),
-            CommandPost::Instead(others) => {
-                for number in others {
-                    db.prepare_cached(REMOVE)?.execute(params![run, number as i64])?;
-                }
-            }
+            CommandPost::Instead(others) => replaced = others,
         }
     } else {
         let is_answer = post.kind() == PostKind::Answer;
@@ -281,58 +244,71 @@ pub(super) fn post(db: &Connection, id: &str, post: &Post) -> Done<u64> {
             return Ok(Err(full));
         }
     }
-    if let Err(refused) = info.post(now) {
+    let now = batch.now;
+    if let Err(refused) = info.post(now.wall) {
         return Ok(Err(refused));
     }
     let number = info.posted as i64;
-    db.prepare_cached(POSTED)?.execute(params![run, number, info.wake_at.map(Timestamp::as_millis), info.sum()])?;
-    db.prepare_cached(POST)?.execute(params![run, number, now.as_millis(), post.name, post.dedup, post.sum, post.payload])?;
-    Ok(Ok(info.posted))
+    let message = params![run, number, now.wall.as_millis(), post.name, post.dedup, post.sum, post.payload];
+    match db.prepare_cached(POST)?.execute(message) {
+        Err(error) if is_constraint(&error) => {
+            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: STRAY_MESSAGE }));
+        }
+        posted => posted?,
+    };
+    for number in replaced {
+        db.prepare_cached(REMOVE)?.execute(params![run, number as i64])?;
+    }
+    let (wake_at, posted) = (info.wake_at.map(Timestamp::as_millis), info.posted);
+    let sum = Run { key: run, info, holder: None }.sum(now);
+    db.prepare_cached(POSTED)?.execute(params![run, number, wake_at, sum])?;
+    Ok(Ok(posted))
 }
 
-pub(super) fn prune(db: &Connection, prune: Prune) -> Done<u64> {
-    let removed = match prune {
-        Prune::Rows { held: Held { run: id, epoch }, before, keep } => {
-            let (run, mut info) = match read::run(db, &id)? {
-                Ok((run, info)) if info.is_held_with(epoch) => (run, info),
-                Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
-                _ => return Ok(Err(StoreError::Fenced { run: id, epoch })),
-            };
-            let before = before.min(info.head);
-            info.oldest = info.oldest.max(before);
-            let before = before as i64;
-            let keep: Vec<String> = keep.iter().map(u64::to_string).collect();
-            let removed = db.prepare_cached(PRUNE_ROWS)?.execute(params![run, before, format!("[{}]", keep.join(","))])?;
-            db.prepare_cached(PRUNE_INBOX)?.execute(params![run, before])?;
-            db.prepare_cached(PRUNED)?.execute(params![run, info.oldest as i64, info.sum()])?;
-            removed
-        }
+pub(super) fn prune(batch: &Batch<'_>, prune: Prune) -> Done<u64> {
+    match prune {
+        Prune::Rows { held, before, keep } => prune_rows(batch, &held, before, &keep),
         Prune::Ended { unchanged_for, count } => {
-            let now = now(db)?.as_millis();
+            end_leases(batch, true)?;
+            let old = batch.now.wall.as_millis() - millis(unchanged_for);
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            db.prepare_cached(PRUNE_ENDED)?.execute(params![now - millis(unchanged_for), now, count])?
+            let removed = batch.db.prepare_cached(PRUNE_ENDED)?.execute(params![old, batch.now.lease, count])?;
+            Ok(Ok(removed as u64))
         }
+    }
+}
+
+fn prune_rows(batch: &Batch<'_>, held: &Held, before: u64, keep: &[u64]) -> Done<u64> {
+    let mut run = match read::run(batch.db, batch.now, &held.run)? {
+        Ok(run) if run.info.is_held_as(held) => run,
+        Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
+        _ => return Ok(Err(StoreError::Fenced { run: held.run.clone(), epoch: held.epoch })),
     };
+    let before = before.min(run.info.head);
+    run.info.oldest = run.info.oldest.max(before);
+    let before = before as i64;
+    let keep: Vec<String> = keep.iter().map(u64::to_string).collect();
+    let kept = format!("[{}]", keep.join(","));
+    let removed = batch.db.prepare_cached(PRUNE_ROWS)?.execute(params![run.key, before, kept])?;
+    batch.db.prepare_cached(PRUNE_INBOX)?.execute(params![run.key, before])?;
+    batch.db.prepare_cached(PRUNED)?.execute(params![run.key, run.info.oldest as i64, run.sum(batch.now)])?;
     Ok(Ok(removed as u64))
 }
 
 /// Also a run whose row is damaged can be deleted.
-pub(super) fn delete(db: &Connection, id: &str) -> Done<()> {
+pub(super) fn delete(batch: &Batch<'_>, id: &str) -> Done<()> {
     if let Err(refused) = check_text("run id", id) {
         return Ok(Err(refused));
     }
-    let holder = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    let found: Option<(i64, Option<String>, Option<i64>)> = db.prepare_cached(HOLDER)?.query_row([id], holder).optional()?;
-    let Some((run, owner, until)) = found else { return Ok(Err(StoreError::Unknown { run: id.to_string() })) };
-    if let Err(held) = check_free(id, owner.as_deref(), until.map(Timestamp::from_millis), now(db)?) {
-        return Ok(Err(held));
-    }
-    db.prepare_cached(DELETE)?.execute([run])?;
+    let run = match check_free(batch, id)? {
+        Ok(Some(run)) => run,
+        Ok(None) => return Ok(Err(StoreError::Unknown { run: id.to_string() })),
+        Err(held) => return Ok(Err(held)),
+    };
+    batch.db.prepare_cached(DELETE)?.execute([run])?;
     Ok(Ok(()))
 }
 
-/// Gives the rows of all runs the checksums that an earlier format had not.
-pub(super) fn seal_runs(db: &Connection) -> rusqlite::Result<()> {
-    let mut statement = db.prepare(SEAL)?;
-    read::sums(db)?.into_iter().try_for_each(|(run, sum)| statement.execute([run, sum]).map(drop))
+fn is_constraint(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }

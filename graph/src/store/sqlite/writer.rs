@@ -3,14 +3,15 @@
 //! 1. A job that is refused (fenced, held, ..) has changed nothing, and the others of its batch go on.
 //! 2. An error of the database fails the whole batch, and everything in it is rolled back.
 //! 3. After a failed COMMIT nothing is known: the connection is closed and opened anew, and the batch fails. Nothing is answered as done
-//!    before COMMIT has returned.
+//!    before COMMIT has returned and the file is found to be in its place.
 
-use super::file;
+use super::clock::{Clock, Now};
+use super::file::DbFile;
+use super::holders::Holders;
 use crate::store::StoreError;
 use crate::store::nudge::Nudge;
 use futures_channel::oneshot;
 use rusqlite::Connection;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -36,6 +37,13 @@ pub(super) struct Weight {
     pub(super) nudges: bool,
 }
 
+/// What jobs work with: the transaction of their batch, its time, and this store as a holder of leases.
+pub(super) struct Batch<'a> {
+    pub(super) db: &'a Connection,
+    pub(super) now: Now,
+    pub(super) holders: &'a Holders,
+}
+
 pub(super) struct Writer {
     jobs: Option<Sender<Box<dyn Job>>>,
     waiting: Arc<AtomicUsize>,
@@ -43,11 +51,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(path: &Path, nudge: Arc<Nudge>) -> Result<Self, StoreError> {
-        let db = file::open(path)?;
+    pub(super) fn start(file: DbFile, clock: Arc<Clock>, nudge: Arc<Nudge>) -> Result<Self, StoreError> {
+        let holders = Holders::join(file.path());
+        let db = file.open(&holders, &clock)?;
         let (jobs, inbox) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut desk = Desk { db: Some(db), path: path.to_path_buf(), inbox, waiting: Arc::clone(&waiting), nudge };
+        let mut desk = Desk { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), nudge };
         let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || desk.work());
         Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
     }
@@ -56,7 +65,7 @@ impl Writer {
     pub(super) fn send<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
+        act: impl FnOnce(&Batch<'_>) -> Done<T> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError> {
         let (reply, answer) = oneshot::channel();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
@@ -86,7 +95,7 @@ trait Job: Send {
     fn weight(&self) -> Weight;
 
     /// Does it within the batch's transaction, and keeps the answer.
-    fn act(&mut self, db: &Connection) -> rusqlite::Result<()>;
+    fn act(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()>;
 
     /// Answers, after the batch is durable or has failed.
     fn answer(self: Box<Self>, failed: Option<&StoreError>);
@@ -99,14 +108,14 @@ struct Writing<T, F> {
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T: Send, F: FnOnce(&Connection) -> Done<T> + Send> Job for Writing<T, F> {
+impl<T: Send, F: FnOnce(&Batch<'_>) -> Done<T> + Send> Job for Writing<T, F> {
     fn weight(&self) -> Weight {
         self.weight
     }
 
-    fn act(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn act(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
         if let Some(act) = self.act.take() {
-            self.done = Some(act(db)?);
+            self.done = Some(act(batch)?);
         }
         Ok(())
     }
@@ -122,11 +131,13 @@ impl<T: Send, F: FnOnce(&Connection) -> Done<T> + Send> Job for Writing<T, F> {
     }
 }
 
-/// The thread's own.
+/// The thread's own. The file is closed before the holder goes.
 struct Desk {
     /// `None` after a failed COMMIT, if opening the file anew failed too.
     db: Option<Connection>,
-    path: PathBuf,
+    holders: Holders,
+    file: DbFile,
+    clock: Arc<Clock>,
     inbox: Receiver<Box<dyn Job>>,
     waiting: Arc<AtomicUsize>,
     nudge: Arc<Nudge>,
@@ -157,31 +168,31 @@ impl Desk {
         batch
     }
 
-    fn write(&mut self, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+    fn write(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
         let db = match self.db.take() {
             Some(db) => db,
-            None => file::open(&self.path)?,
+            None => self.file.open(&self.holders, &self.clock)?,
         };
-        let failed = |error| file::failure(&self.path, error);
-        let done = run(&db, "BEGIN IMMEDIATE").and_then(|()| batch.iter_mut().try_for_each(|job| job.act(&db)));
+        let done = run(&db, "BEGIN IMMEDIATE").and_then(|()| {
+            let batch = Batch { db: &db, now: self.clock.now(), holders: &self.holders };
+            jobs.iter_mut().try_for_each(|job| job.act(&batch))
+        });
         if let Err(error) = done {
             // Some errors have ended the transaction already.
             if db.is_autocommit() || run(&db, "ROLLBACK").is_ok() {
                 self.db = Some(db);
             }
-            return Err(failed(error));
+            return Err(self.file.failure(error));
         }
-        match run(&db, "COMMIT") {
-            Ok(()) => {
-                self.db = Some(db);
-                Ok(())
-            }
-            Err(error) => {
-                drop(db);
-                self.db = file::open(&self.path).ok();
-                Err(failed(error))
-            }
+        if let Err(error) = run(&db, "COMMIT") {
+            drop(db);
+            self.db = self.file.open(&self.holders, &self.clock).ok();
+            return Err(self.file.failure(error));
         }
+        // What was written to a file that is no longer there is lost. The connection is not used again.
+        self.file.check_in_place()?;
+        self.db = Some(db);
+        Ok(())
     }
 }
 

@@ -1,0 +1,225 @@
+//! Leases: claims, renewals, releases, and how leases are found to have ended.
+//!
+//! A lease ends by its time, or with its holder. Whoever claims ready runs looks for both and marks what has ended: `holder` becomes NULL, and with
+//! that the run enters the index of due runs. So that those due longest go first, a run that was due before its lease ended is due from that end on.
+
+use super::clock::Now;
+use super::read::{self, Run};
+use super::write::keep;
+use super::writer::{Batch, Done};
+use crate::store::{Claim, GraphVersion, Held, Lease, Release, Renewed, StoreError};
+use rusqlite::{OptionalExtension as _, params};
+use std::collections::HashSet;
+use std::time::Duration;
+
+const READY: &str = "SELECT no, wake_at FROM run WHERE graph = ?1 AND fingerprint = ?2 AND schema = ?3 AND wake_at IS NOT NULL
+    AND holder IS NULL AND wake_at <= ?4 ORDER BY wake_at, no LIMIT ?5";
+
+/// The next holder by name. As bytes: a damaged name need not be text.
+const NEXT_HOLDER: &str = "SELECT CAST(min(holder) AS BLOB) FROM run WHERE holder > CAST(?1 AS TEXT)";
+
+const ENDED: &str = "SELECT no, lease_end, wake_at, sum FROM run WHERE holder = CAST(?1 AS TEXT) AND lease_end <= ?2";
+const END: &str = "UPDATE run SET holder = NULL, lease_end = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
+const END_DAMAGED: &str = "UPDATE run SET holder = NULL WHERE no = ?1";
+
+const RENEW: &str = concat!(
+    "UPDATE run SET lease_end = ?4, holder = ?5, sum = ",
+    xor!("sum", xor!("ifnull(lease_end, -1)", "?4")),
+    " WHERE id = ?1 AND instance = ?2 AND epoch = ?3 AND owner IS NOT NULL"
+);
+const GIVE_UP: &str = concat!(
+    "UPDATE run SET owner = NULL, lease_end = NULL, holder = NULL, sum = ",
+    xor!("sum", xor!("ifnull(lease_end, -1)", "-1")),
+    " WHERE id = ?1 AND instance = ?2 AND epoch = ?3 AND owner IS NOT NULL"
+);
+
+pub(super) fn claim_one(batch: &Batch<'_>, run: &str, force: bool, lease: &Lease) -> Done<Vec<Claim>> {
+    let mut run = match read::run(batch.db, batch.now, run)? {
+        Ok(run) => run,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    end_if_holder_is_dead(batch, &mut run);
+    Ok(claim(batch, run, force, lease)?.map(|claim| vec![claim]))
+}
+
+pub(super) fn claim_ready(
+    batch: &Batch<'_>,
+    graphs: &[(String, GraphVersion)],
+    count: usize,
+    lease: &Lease,
+) -> Done<Vec<Claim>> {
+    end_leases(batch, batch.holders.is_check_due())?;
+    let (mut claims, mut damaged) = (Vec::new(), HashSet::new());
+    while claims.len() < count {
+        let mut due = due_runs(batch, graphs, count - claims.len() + damaged.len())?;
+        due.retain(|run| !damaged.contains(run));
+        if due.is_empty() {
+            break;
+        }
+        // One that turns out to be stuck is no longer due: the next round finds others in its place.
+        for key in due.into_iter().take(count - claims.len()) {
+            let claimed = match read::run_by_key(batch.db, batch.now, key)? {
+                Ok(run) => claim(batch, run, false, lease)?,
+                Err(refused) => Err(refused),
+            };
+            match claimed {
+                Ok(claim) => claims.push(claim),
+                Err(StoreError::Stuck { .. }) => {}
+                // It is left alone, and does not keep others waiting. Whoever looks at it is told.
+                Err(_) => drop(damaged.insert(key)),
+            }
+        }
+    }
+    Ok(Ok(claims))
+}
+
+/// The keys of so many due runs of these graphs, those due longest first.
+fn due_runs(batch: &Batch<'_>, graphs: &[(String, GraphVersion)], count: usize) -> rusqlite::Result<Vec<i64>> {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let mut due: Vec<(i64, i64)> = Vec::new();
+    for (graph, version) in graphs {
+        let mut statement = batch.db.prepare_cached(READY)?;
+        let wanted = params![graph, version.fingerprint, version.schema, batch.now.wall.as_millis(), count];
+        let found = statement.query_map(wanted, |row| Ok((row.get_ref(1)?.as_i64().unwrap_or(i64::MIN), row.get(0)?)))?;
+        due.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
+    }
+    due.sort_unstable();
+    // A graph may have been named twice.
+    due.dedup();
+    Ok(due.into_iter().map(|(_, key)| key).collect())
+}
+
+fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Claim> {
+    let claimed = run.info.claim(lease, force, batch.now.wall);
+    if !matches!(claimed, Err(StoreError::Held { .. })) {
+        run.holder = run.info.owner.as_ref().map(|_| batch.holders.name().to_string());
+        keep(batch, &run)?;
+    }
+    Ok(claimed.map(|()| Claim { run: run.info, now: batch.now.wall }))
+}
+
+/// Ends a lease, in memory, whose holder is dead.
+fn end_if_holder_is_dead(batch: &Batch<'_>, run: &mut Run) {
+    let is_leased = run.info.lease_until.is_some_and(|until| until > batch.now.wall);
+    if is_leased && run.holder.as_ref().is_some_and(|holder| batch.holders.is_dead(holder.as_bytes())) {
+        run.info.lease_until = Some(batch.now.wall);
+    }
+}
+
+/// Marks leases that have ended: by time, and, if asked to look, with their holders.
+pub(super) fn end_leases(batch: &Batch<'_>, look_at_holders: bool) -> rusqlite::Result<()> {
+    let mut holder: Vec<u8> = Vec::new();
+    loop {
+        let next = batch.db.prepare_cached(NEXT_HOLDER)?.query_row([&holder], |row| row.get::<_, Option<Vec<u8>>>(0))?;
+        let Some(next) = next else { return Ok(()) };
+        let is_dead = look_at_holders && batch.holders.is_dead(&next);
+        end_leases_of(batch, &next, if is_dead { i64::MAX } else { batch.now.lease })?;
+        holder = next;
+    }
+}
+
+/// Marks the leases of one holder that end at this time or before as ended.
+fn end_leases_of(batch: &Batch<'_>, holder: &[u8], end_max: i64) -> rusqlite::Result<()> {
+    let Now { wall, lease } = batch.now;
+    let mut statement = batch.db.prepare_cached(ENDED)?;
+    let mut ended = Vec::new();
+    let mut found = statement.query(params![holder, end_max])?;
+    while let Some(row) = found.next()? {
+        let key: i64 = row.get(0)?;
+        let columns = || Ok((row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?, row.get::<_, i64>(3)?));
+        match columns() {
+            Err(error) if read::is_conversion(&error) => ended.push((key, None)),
+            columns => ended.push((key, Some(columns?))),
+        }
+    }
+    for (key, columns) in ended {
+        let Some((lease_end, wake_at, sum)) = columns else {
+            batch.db.prepare_cached(END_DAMAGED)?.execute([key])?;
+            continue;
+        };
+        let end = lease_end.min(lease);
+        let ended_at = batch.now.shown(end).min(wall).as_millis();
+        let wake = wake_at.map(|at| at.max(ended_at));
+        let changed = lease_end ^ end ^ wake_at.unwrap_or(0) ^ wake.unwrap_or(0);
+        batch.db.prepare_cached(END)?.execute(params![key, end, wake, sum ^ changed])?;
+    }
+    Ok(())
+}
+
+pub(super) fn renew(batch: &Batch<'_>, held: Vec<Held>, lease: Duration) -> Done<Renewed> {
+    let lease_end = batch.now.stored(batch.now.wall.after(lease));
+    let mut statement = batch.db.prepare_cached(RENEW)?;
+    let lost = lost(held, |one, instance, epoch| {
+        statement.execute(params![one.run, instance, epoch, lease_end, batch.holders.name()])
+    })?;
+    Ok(Ok(Renewed { lost, busy: Vec::new() }))
+}
+
+pub(super) fn release(batch: &Batch<'_>, held: Vec<Held>, how: &Release) -> Done<Vec<Held>> {
+    let mut statement = batch.db.prepare_cached(GIVE_UP)?;
+    let lost = lost(held, |one, instance, epoch| {
+        if matches!(how, Release::Troubled { .. })
+            && let Ok(mut run) = read::run(batch.db, batch.now, &one.run)?
+        {
+            if !run.info.is_held_as(one) {
+                return Ok(0);
+            }
+            run.info.give_up(how, batch.now.wall);
+            run.holder = None;
+            return keep(batch, &run);
+        }
+        // Nothing is vouched for, so this is all that can be done about a run whose row is damaged.
+        statement.execute(params![one.run, instance, epoch])
+    })?;
+    Ok(Ok(lost))
+}
+
+/// Those of which no row was changed.
+fn lost(held: Vec<Held>, mut change: impl FnMut(&Held, i64, i64) -> rusqlite::Result<usize>) -> rusqlite::Result<Vec<Held>> {
+    let mut lost = Vec::new();
+    for one in held {
+        let changed = match (i64::try_from(one.instance), i64::try_from(one.epoch)) {
+            (Ok(instance), Ok(epoch)) => change(&one, instance, epoch)?,
+            _ => 0,
+        };
+        if changed == 0 {
+            lost.push(one);
+        }
+    }
+    Ok(lost)
+}
+
+/// Fails if a run is held. What cannot be read does not hold it.
+pub(super) fn check_free(batch: &Batch<'_>, id: &str) -> Done<Option<i64>> {
+    const HOLDER: &str = "SELECT no, owner, lease_end, holder FROM run WHERE id = ?1";
+    let found = batch.db.prepare_cached(HOLDER)?.query_row([id], |row| {
+        let owner = row.get::<_, Option<String>>(1).unwrap_or_default();
+        let until = row.get_ref(2)?.as_i64().ok().map(|end| batch.now.shown(end));
+        let is_dead = row.get_ref(3)?.as_bytes().is_ok_and(|holder| batch.holders.is_dead(holder));
+        Ok((row.get(0)?, owner, until.filter(|_| !is_dead)))
+    });
+    let Some((key, owner, until)) = found.optional()? else { return Ok(Ok(None)) };
+    Ok(crate::store::decide::check_free(id, owner.as_deref(), until, batch.now.wall).map(|()| Some(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c15_claims_look_at_no_run_that_is_not_due() {
+        let db = rusqlite::Connection::open_in_memory().unwrap();
+        db.execute_batch(super::super::schema::TABLES).unwrap();
+        let plan = |query: &str, count: usize| -> Vec<String> {
+            let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let steps = statement.query_map(rusqlite::params_from_iter(vec![None::<i64>; count]), |row| row.get(3)).unwrap();
+            steps.collect::<rusqlite::Result<_>>().unwrap()
+        };
+        // Nothing is sorted, so as many rows are looked at as are claimed.
+        let due = plan(READY, 5);
+        let is_range = due[0].starts_with("SEARCH run USING INDEX run_due (graph=? AND fingerprint=? AND schema=? AND wake_at");
+        assert!(due.len() == 1 && is_range, "{due:?}");
+        assert_eq!(plan(NEXT_HOLDER, 1), ["SEARCH run USING COVERING INDEX run_leased (holder>?)"]);
+        assert_eq!(plan(ENDED, 2), ["SEARCH run USING INDEX run_leased (holder=? AND lease_end<?)"]);
+    }
+}

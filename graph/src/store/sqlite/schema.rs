@@ -1,0 +1,93 @@
+//! The tables of a file, and how those of earlier formats become those of this one.
+
+use super::clock::Now;
+use super::{holders, read};
+use crate::store::run_sum::NO_TIME;
+use rusqlite::{Connection, params};
+
+/// The format of the tables that this version writes, in the file's `user_version`.
+///
+/// 1: as it began. 2: `run.sum`. 3: `run.instance`, `run.trouble`, `run.deadline`, `run.holder`; `lease_until` is now `lease_end` and by another
+/// clock. It has another name so that a process of an earlier version that still has the file open fails, and does not take leases for ended.
+pub(super) const FORMAT: u32 = 3;
+
+/// - `run.lease_end` is by the lease clock (see `clock`), all other times are times of day.
+/// - `run.holder` is the store that holds the lease (see `holders`). It is NULL if there is no lease, or once the lease was found to have ended;
+///   `owner` and `lease_end` stay then, and the next claim is a takeover.
+/// - `run.ended` is `changed` of a run that has ended, and NULL for any other.
+///
+/// A commit that only adds rows touches no index. (An index over `status NOT IN (..)` would have each commit make two temporary tables.)
+pub(super) const TABLES: &str = "
+    CREATE TABLE run (
+        no INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, graph TEXT NOT NULL, fingerprint TEXT NOT NULL, schema INTEGER NOT NULL,
+        status TEXT NOT NULL, epoch INTEGER NOT NULL, head INTEGER NOT NULL, oldest INTEGER NOT NULL, owner TEXT, lease_end INTEGER,
+        wake_at INTEGER, takeovers INTEGER NOT NULL, posted INTEGER NOT NULL, from_run TEXT, from_seq INTEGER, created INTEGER NOT NULL,
+        changed INTEGER NOT NULL, ended INTEGER, sum INTEGER NOT NULL DEFAULT 0, instance INTEGER NOT NULL DEFAULT 0, trouble TEXT,
+        deadline INTEGER, holder TEXT
+    ) STRICT;
+    CREATE TABLE log (
+        run INTEGER NOT NULL REFERENCES run(no) ON DELETE CASCADE, seq INTEGER NOT NULL, sum INTEGER NOT NULL, header BLOB NOT NULL,
+        body BLOB NOT NULL, PRIMARY KEY (run, seq)
+    ) STRICT;
+    CREATE TABLE inbox (
+        run INTEGER NOT NULL REFERENCES run(no) ON DELETE CASCADE, n INTEGER NOT NULL, at INTEGER NOT NULL, name TEXT NOT NULL, dedup TEXT,
+        sum INTEGER NOT NULL, taken_seq INTEGER, payload BLOB NOT NULL, PRIMARY KEY (run, n), UNIQUE (run, dedup)
+    ) STRICT;
+    CREATE INDEX inbox_untaken ON inbox (run, n) WHERE taken_seq IS NULL;
+    CREATE INDEX run_due ON run (graph, fingerprint, schema, wake_at) WHERE wake_at IS NOT NULL AND holder IS NULL;
+    CREATE INDEX run_leased ON run (holder, lease_end) WHERE holder IS NOT NULL;
+    CREATE INDEX run_status ON run (status);
+    CREATE INDEX run_ended ON run (ended) WHERE ended IS NOT NULL;
+";
+
+const TO_2: &str = "ALTER TABLE run ADD COLUMN sum INTEGER NOT NULL DEFAULT 0";
+
+const TO_3: &str = "
+    DROP INDEX run_due;
+    ALTER TABLE run RENAME COLUMN lease_until TO lease_end;
+    ALTER TABLE run ADD COLUMN instance INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE run ADD COLUMN trouble TEXT;
+    ALTER TABLE run ADD COLUMN deadline INTEGER;
+    ALTER TABLE run ADD COLUMN holder TEXT;
+    CREATE INDEX run_due ON run (graph, fingerprint, schema, wake_at) WHERE wake_at IS NOT NULL AND holder IS NULL;
+    CREATE INDEX run_leased ON run (holder, lease_end) WHERE holder IS NOT NULL;
+";
+
+/// Brings the tables of an earlier format up to date.
+pub(super) fn migrate(db: &Connection, from: u32, now: Now) -> rusqlite::Result<()> {
+    if from < 2 {
+        db.execute_batch(TO_2)?;
+    }
+    db.execute_batch(TO_3)?;
+    convert_leases(db, now)?;
+    if from < 2 { seal_runs(db, now) } else { Ok(()) }
+}
+
+/// Leases of earlier formats end by the time of day, and nobody knows whether their holders live: what is left of them is waited for.
+fn convert_leases(db: &Connection, now: Now) -> rusqlite::Result<()> {
+    // What is damaged is left as it is.
+    let mut leases = db.prepare(
+        "SELECT no, lease_end, sum FROM run WHERE owner IS NOT NULL AND typeof(lease_end) = 'integer' AND typeof(sum) = 'integer'",
+    )?;
+    let leases = leases.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let leases: Vec<(i64, i64, i64)> = leases.collect::<rusqlite::Result<_>>()?;
+    let mut convert = db.prepare("UPDATE run SET lease_end = ?2, holder = ?3, sum = ?4 WHERE no = ?1")?;
+    let holder = holders::time_alone();
+    for (run, until, sum) in leases {
+        let left = until.saturating_sub(now.wall.as_millis()).max(0);
+        let lease_end = now.lease.saturating_add(left);
+        convert.execute(params![run, lease_end, holder, sum ^ until ^ lease_end])?;
+    }
+    Ok(())
+}
+
+/// Gives the rows of all runs the checksums that the first format had not.
+fn seal_runs(db: &Connection, now: Now) -> rusqlite::Result<()> {
+    let mut statement = db.prepare("UPDATE run SET sum = ?2 WHERE no = ?1")?;
+    read::sums(db, now)?.into_iter().try_for_each(|(run, sum)| statement.execute([run, sum]).map(drop))
+}
+
+/// What a lease counts for in the checksum of its row.
+pub(super) fn counted(lease_end: Option<i64>) -> i64 {
+    lease_end.unwrap_or(NO_TIME)
+}
