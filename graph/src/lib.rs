@@ -28,6 +28,7 @@ mod compile;
 mod compiled;
 mod context;
 mod control;
+mod counted;
 mod driven;
 mod effect;
 mod engine;

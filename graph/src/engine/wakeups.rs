@@ -25,8 +25,10 @@ impl Wakeups {
             Some(known) => known.clone_from(task),
             none => *none = Some(task.clone()),
         }
-        woken.is_listed.clear();
-        std::mem::take(&mut woken.lanes)
+        let lanes = std::mem::take(&mut woken.lanes);
+        // One by one: there may be many more lanes than were woken.
+        lanes.iter().for_each(|lane| woken.is_listed[*lane] = false);
+        lanes
     }
 
     /// Puts a lane on the list. The task, if it was not there.

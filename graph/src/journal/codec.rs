@@ -123,10 +123,12 @@ fn may_have_null(json: &[u8]) -> bool {
     json.windows(4).any(|word| word == b"null")
 }
 
-/// What a body holds besides states: what the undo of the node is given, and the record that can be undone before it.
+/// What a body holds besides states: what the undo of the node is given.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredUndo {
     pub(crate) payload: Box<serde_json::value::RawValue>,
+    /// The record that can be undone before this one. Only records of the first format have it in the body; later ones have it in the header.
+    #[serde(default, skip_serializing)]
     pub(crate) before: u64,
 }
 
@@ -135,17 +137,15 @@ struct WithUndo {
     undo: Option<StoredUndo>,
 }
 
-/// Adds an undo to a body, which is an object.
-pub(crate) fn add_undo(body: &mut Vec<u8>, undo: &StoredUndo) -> Result<(), serde_json::Error> {
-    let undo = serde_json::to_vec(undo)?;
+/// Adds the payload of an undo to a body, which is an object.
+pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &serde_json::value::RawValue) {
     body.pop();
     if body.len() > 1 {
         body.push(b',');
     }
-    body.extend_from_slice(br#""undo":"#);
-    body.extend_from_slice(&undo);
-    body.push(b'}');
-    Ok(())
+    body.extend_from_slice(br#""undo":{"payload":"#);
+    body.extend_from_slice(payload.get().as_bytes());
+    body.extend_from_slice(b"}}");
 }
 
 pub(crate) fn undo_in(body: &[u8]) -> Result<Option<StoredUndo>, serde_json::Error> {

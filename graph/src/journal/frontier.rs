@@ -6,6 +6,7 @@
 
 use crate::store::{Fork, Header, Kind, LiveToken, Place, PlacedBy};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// The undo of a record, as a branch of it: no fan-out is so wide.
 const UNDO: u32 = u32::MAX;
@@ -101,10 +102,15 @@ impl Frontier {
 
     /// A token that moves on leaves nothing behind: no branches, and no inside of a subgraph.
     fn drop_below(&mut self, path: &[Fork]) {
-        let below = |other: &Vec<Fork>| other.len() > path.len() && other.starts_with(path);
-        let gone: Vec<Vec<Fork>> =
-            self.tokens.range(path.to_vec()..).map(|(path, _)| path).filter(|other| below(other)).cloned().collect();
+        let gone: Vec<Vec<Fork>> = self.below(path).map(|token| token.path.clone()).collect();
         gone.iter().for_each(|path| self.remove(path));
+    }
+
+    /// The tokens below a path. In the order of the map they follow it without a gap, so no other token is visited.
+    pub(crate) fn below<'a>(&'a self, path: &'a [Fork]) -> impl Iterator<Item = &'a LiveToken> + 'a {
+        let after = (Bound::Excluded(path), Bound::Unbounded);
+        let tokens = self.tokens.range::<[Fork], _>(after).map(|(_, token)| token);
+        tokens.inspect(|_| crate::counted::visit(1)).take_while(move |token| token.path.starts_with(path))
     }
 
     fn remove(&mut self, path: &[Fork]) {
@@ -127,5 +133,35 @@ impl Header {
     /// Whether it is about an undo: that it is over, or what happens on its way.
     pub(crate) fn is_of_undo(&self) -> bool {
         self.kind == Kind::Undo || undone_at(&self.path).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counted;
+
+    #[test]
+    fn c3_a_move_visits_no_token_but_those_below_it() {
+        let fork = |sequence, branch| Fork { sequence, branch };
+        let mut frontier = Frontier::default();
+        frontier.place(1, &[], Place::Fork("start".into()));
+        for branch in 0..16_000 {
+            frontier.place(2 + u64::from(branch), &[fork(1, branch)], Place::Node("item".into()));
+        }
+        // Branch 7 has a fan-out of its own, with a subgraph in one of its branches.
+        frontier.place(20_000, &[fork(1, 7)], Place::Fork("item".into()));
+        frontier.place(20_001, &[fork(1, 7), fork(20_000, 0)], Place::Node("a".into()));
+        frontier.place(20_002, &[fork(1, 7), fork(20_000, 1)], Place::Node("sub".into()));
+        frontier.place(20_003, &[fork(1, 7), fork(20_000, 1), fork(20_002, 1)], Place::Node("sub/b".into()));
+        assert_eq!(frontier.below(&[fork(1, 7)]).count(), 3);
+        counted::take_visited();
+        frontier.place(20_004, &[fork(1, 7)], Place::Join("end".into()));
+        assert!(counted::take_visited() <= 4);
+        assert_eq!(frontier.width(), 16_001);
+        frontier.place(20_005, &[fork(1, 3)], Place::Join("end".into()));
+        assert!(counted::take_visited() <= 1);
+        frontier.place(20_006, &[], Place::End);
+        assert_eq!(frontier.width(), 1);
     }
 }

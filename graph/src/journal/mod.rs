@@ -21,10 +21,9 @@ pub(crate) mod scribe;
 pub(crate) mod structure;
 
 use crate::store::{
-    BODY, Fork, GraphVersion, Header, Held, Kind, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake, check_size,
+    Fork, GraphVersion, Header, Held, Kind, PackedBody, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake,
 };
 
-use codec::StoredUndo;
 use frontier::Frontier;
 use keeper::KeptLease;
 use pleach_core::{Instant, Runtime};
@@ -94,11 +93,14 @@ struct State {
     restored: HashMap<u64, Record>,
     /// Live records that a migration wrote anew, and those whose idempotency keys they go on with.
     keys_of: HashMap<u64, u64>,
-    waiting: Vec<Waker>,
+    /// Those that wait until a sequence is durable.
+    waiting: BTreeMap<u64, Vec<Waker>>,
     /// The task of the run.
     driver: Option<Waker>,
     /// Nothing is written any more, and nobody waits for it: the run goes on without.
     is_lost: bool,
+    /// The record of the run's end is submitted: nothing but undos may follow.
+    has_ended: bool,
 }
 
 /// What is submitted and not under way.
@@ -148,6 +150,26 @@ impl Entry {
             keys_of: 0,
         }
     }
+
+    /// Compresses and checksums the body. This takes time, so it is done before the journal's lock is taken.
+    fn pack(mut self, body_bytes_max: usize) -> Result<PackedEntry, StoreError> {
+        let mut body = std::mem::take(&mut self.body);
+        if let Some(payload) = &self.undo {
+            codec::add_undo(&mut body, payload);
+        }
+        Ok(PackedEntry { entry: self, body: PackedBody::pack(body, body_bytes_max)? })
+    }
+
+    /// Whether it is about an undo: that it is over, or what happens on its way.
+    fn is_of_undo(&self) -> bool {
+        self.kind == Kind::Undo || frontier::undone_at(&self.path).is_some()
+    }
+}
+
+/// An entry whose body is ready to be stored.
+struct PackedEntry {
+    entry: Entry,
+    body: PackedBody,
 }
 
 impl Journal {
@@ -177,19 +199,25 @@ impl Journal {
     }
 
     /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
+    ///
+    /// A node on another thread may not have noticed yet that the run has failed: what it submits is dropped, and never becomes durable.
     pub(crate) fn submit(&self, mut entry: Entry) -> Result<u64, StoreError> {
+        let takes = std::mem::take(&mut entry.takes);
+        let packed = entry.pack(self.terms.body_bytes_max)?;
         let sequence = {
             let mut state = self.lock();
             if state.is_lost {
                 // What can be undone is, from memory.
-                if entry.undo.is_some() {
-                    return self.seal(&mut state, entry, None).map(|(sequence, _)| sequence);
+                if packed.entry.undo.is_some() {
+                    return self.seal(&mut state, packed, None).map(|(sequence, _)| sequence);
                 }
                 state.head += 1;
                 return Ok(state.head);
             }
-            let takes = std::mem::take(&mut entry.takes);
-            let (sequence, row) = self.seal(&mut state, entry, None)?;
+            if state.has_ended && !packed.entry.is_of_undo() {
+                return Ok(u64::MAX);
+            }
+            let (sequence, row) = self.seal(&mut state, packed, None)?;
             state.next.rows.push_back((row, takes));
             sequence
         };
@@ -198,16 +226,10 @@ impl Journal {
     }
 
     /// Numbers an entry. Of several that make sense only together, `whole_at` is the sequence of the last: it has the frontier of them all.
-    fn seal(&self, state: &mut State, entry: Entry, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
-        let Entry { kind, path, parent, node, next, attempt, is_visit, mut body, undo, status, keys_of, .. } = entry;
+    fn seal(&self, state: &mut State, packed: PackedEntry, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
+        let Entry { kind, path, parent, node, next, attempt, is_visit, undo, status, keys_of, .. } = packed.entry;
         let sequence = state.head + 1;
-        let mut last_undo = state.undo;
-        if let Some(payload) = undo {
-            codec::add_undo(&mut body, &StoredUndo { payload, before: last_undo }).map_err(StoreError::unavailable)?;
-            last_undo = sequence;
-        }
-        // Before anything is changed: one that is refused leaves no trace.
-        check_size(BODY, body.len(), self.terms.body_bytes_max)?;
+        let (undo, undo_before) = if undo.is_some() { (sequence, state.undo) } else { (state.undo, 0) };
         let mut header = Header {
             graph: self.graph.clone(),
             fingerprint: self.version.fingerprint.clone(),
@@ -221,8 +243,8 @@ impl Journal {
             attempt,
             visits: state.visits + u64::from(is_visit),
             at: self.now(),
-            undo: last_undo,
-            undo_before: 0,
+            undo,
+            undo_before,
             keys_of,
             frontier: None,
             base: Some(whole_at.unwrap_or(state.base)),
@@ -238,18 +260,19 @@ impl Journal {
         if is_listed {
             (header.frontier, header.base) = (Some(frontier.list()), None);
         }
-        let sealed = Row::seal(&self.run, sequence, &header, body, self.terms.body_bytes_max);
+        let sealed = Row::seal_packed(&self.run, sequence, &header, packed.body);
         state.frontier = frontier;
         let row = sealed?;
         state.head = sequence;
-        if last_undo == sequence {
+        if undo == sequence {
             state.undos.push(sequence);
             if self.terms.is_best_effort {
                 state.unwritten.insert(sequence, row.clone());
             }
         }
-        state.undo = last_undo;
+        state.undo = undo;
         state.visits = header.visits;
+        state.has_ended |= kind == Kind::End;
         if header.frontier.is_some() {
             state.base = sequence;
         }
@@ -268,7 +291,10 @@ impl Journal {
         if self.durable.load(Ordering::Acquire) >= sequence || state.is_lost {
             return Poll::Ready(());
         }
-        state.wait(cx.waker());
+        let waiting = state.waiting.entry(sequence).or_default();
+        if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
+            waiting.push(cx.waker().clone());
+        }
         Poll::Pending
     }
 
@@ -343,10 +369,9 @@ impl Journal {
 }
 
 impl State {
-    /// Whoever waits is woken when anything has become durable, or mail has come.
-    fn wait(&mut self, waker: &Waker) {
-        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
-            self.waiting.push(waker.clone());
-        }
+    /// Takes those that wait for a sequence up to this one.
+    fn take_waiting(&mut self, durable: u64) -> BTreeMap<u64, Vec<Waker>> {
+        let later = self.waiting.split_off(&durable.saturating_add(1));
+        std::mem::replace(&mut self.waiting, later)
     }
 }

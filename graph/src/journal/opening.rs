@@ -57,7 +57,8 @@ pub(crate) async fn create(
     owner: Option<String>,
 ) -> Result<Opened, StoreError> {
     let journal = blank(terms, runtime, run, graph);
-    let row = journal.seal(&mut journal.lock(), entry, None)?.1;
+    let packed = entry.pack(journal.terms.body_bytes_max)?;
+    let row = journal.seal(&mut journal.lock(), packed, None)?.1;
     create_with(journal, vec![row], None, owner).await
 }
 
@@ -144,9 +145,16 @@ pub(crate) async fn open(
     restored.extend(records(store, run, missing).await?);
     let Header { visits, undo, .. } = stands.head;
     let (base, undos, status) = (stands.base, Undos::from(undo), info.status);
+    let has_ended = failed_at.is_some() && is_undone_further(status);
     let keys_of = keys_of(&restored);
-    let state = State { base, visits, undo, undos, status, restored, keys_of, ..State::new(info.head, stands.frontier) };
+    let stands = State::new(info.head, stands.frontier);
+    let state = State { base, visits, undo, undos, status, restored, keys_of, has_ended, ..stands };
     Ok(Opened { failed_at, ..hold(terms, runtime, claim, version, state) })
+}
+
+/// Whether a run with this status goes on being undone, if it was being undone.
+pub(crate) fn is_undone_further(status: RunStatus) -> bool {
+    matches!(status, RunStatus::Running | RunStatus::CompensationFailed)
 }
 
 /// The records that a migration wrote anew, and those whose idempotency keys they go on with.
@@ -274,7 +282,8 @@ pub(super) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Resu
 fn with_undo(record: Record) -> Result<(Record, StoredUndo), StoreError> {
     let undo = codec::undo_in(&record.body).ok().flatten();
     let (run, sequence, why) = (&record.run, record.sequence, "it does not say what undoes it");
-    let undo = undo.ok_or_else(|| StoreError::Damaged { run: run.clone(), sequence, why })?;
+    let mut undo = undo.ok_or_else(|| StoreError::Damaged { run: run.clone(), sequence, why })?;
+    undo.before = undo.before.max(record.header.undo_before);
     Ok((record, undo))
 }
 
@@ -296,9 +305,10 @@ impl State {
             refused: Vec::new(),
             restored: HashMap::new(),
             keys_of: HashMap::new(),
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
             driver: None,
             is_lost: false,
+            has_ended: false,
         }
     }
 }

@@ -291,9 +291,12 @@ impl Picture {
 impl Journal {
     /// Numbers entries that make sense only together.
     fn seal_whole(&self, entries: Vec<Entry>) -> Result<Vec<Row>, StoreError> {
+        let packed: Result<Vec<_>, StoreError> =
+            entries.into_iter().map(|entry| entry.pack(self.terms.body_bytes_max)).collect();
+        let packed = packed?;
         let mut state = self.lock();
-        let last = state.head + entries.len() as u64;
-        entries.into_iter().map(|entry| self.seal(&mut state, entry, Some(last)).map(|(_, row)| row)).collect()
+        let last = state.head + packed.len() as u64;
+        packed.into_iter().map(|packed| self.seal(&mut state, packed, Some(last)).map(|(_, row)| row)).collect()
     }
 
     /// Lets lanes find what was just written.

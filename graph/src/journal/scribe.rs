@@ -167,9 +167,9 @@ impl Scribe {
         let waiting = {
             let mut state = self.journal.lock();
             state.is_lost = true;
-            std::mem::take(&mut state.waiting)
+            state.take_waiting(u64::MAX)
         };
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_values().flatten().for_each(Waker::wake);
         Poll::Ready(Said::Lost(error))
     }
 
@@ -181,9 +181,9 @@ impl Scribe {
             while state.unwritten.first_entry().is_some_and(|first| *first.key() <= last) {
                 state.unwritten.pop_first();
             }
-            std::mem::take(&mut state.waiting)
+            state.take_waiting(last)
         };
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_values().flatten().for_each(Waker::wake);
         if !self.is_released {
             self.pruner.begin(&self.journal);
         }

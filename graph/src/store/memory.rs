@@ -351,13 +351,14 @@ impl Run {
 
     fn prune(&mut self, before: u64, keep: &[u64]) -> u64 {
         let before = before.min(self.info.head);
-        let rows = self.log.len();
         let keep: HashSet<u64> = keep.iter().copied().collect();
-        self.log.retain(|sequence, _| *sequence >= before || keep.contains(sequence));
+        // Only what is older is looked at.
+        let gone: Vec<u64> = self.log.range(..before).map(|(row, _)| *row).filter(|row| !keep.contains(row)).collect();
+        gone.iter().for_each(|row| drop(self.log.remove(row)));
         let stays =
             |letter: &Letter| letter.mail.post.dedup.is_some() || letter.taken_by.is_none_or(|sequence| sequence >= before);
         self.inbox.retain(|_, letter| stays(letter));
         self.info.oldest = self.info.oldest.max(before);
-        (rows - self.log.len()) as u64
+        gone.len() as u64
     }
 }

@@ -38,7 +38,7 @@ mod sqlite;
 mod time;
 
 pub use error::StoreError;
-pub(crate) use limits::{BODY, check_size};
+pub(crate) use limits::BODY;
 pub use limits::{
     BODY_BYTES_MAX, INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, REASON_BYTES_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX,
     TAKEOVERS_MAX, TEXT_BYTES_MAX,
@@ -50,6 +50,7 @@ pub use postgres::PostgresTls;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresBuilder, PostgresStore};
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
+pub(crate) use row::PackedBody;
 pub use row::{Mail, Post, Row};
 pub use run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
 #[cfg(feature = "sqlite")]

@@ -38,6 +38,22 @@ struct StoredBody {
     zstd: Option<usize>,
 }
 
+/// The body of a record, compressed and with its checksum. Packing needs neither a sequence nor a header, so it is done before any lock is taken.
+pub(crate) struct PackedBody {
+    bytes: Vec<u8>,
+    about: StoredBody,
+}
+
+impl PackedBody {
+    /// Packs a body. One above the limit is [`TooLarge`](StoreError::TooLarge).
+    pub(crate) fn pack(body: Vec<u8>, body_bytes_max: usize) -> Result<Self, StoreError> {
+        check_size(BODY, body.len(), body_bytes_max)?;
+        let (bytes, zstd) = compression::pack(body)?;
+        let sum = crc32fast::hash(&bytes);
+        Ok(Self { bytes, about: StoredBody { sum, zstd } })
+    }
+}
+
 #[derive(Deserialize)]
 struct FormatOnly {
     format: u32,
@@ -46,10 +62,14 @@ struct FormatOnly {
 impl Row {
     /// A record as bytes. A body above the limit is [`TooLarge`](StoreError::TooLarge).
     pub fn seal(run: &str, sequence: u64, header: &Header, body: Vec<u8>, body_bytes_max: usize) -> Result<Self, StoreError> {
+        Self::seal_packed(run, sequence, header, PackedBody::pack(body, body_bytes_max)?)
+    }
+
+    /// A record as bytes, with a body that was packed before.
+    pub(crate) fn seal_packed(run: &str, sequence: u64, header: &Header, body: PackedBody) -> Result<Self, StoreError> {
         check_text("run id", run)?;
-        check_size(BODY, body.len(), body_bytes_max)?;
-        let (body, zstd) = compression::pack(body)?;
-        let stored = Stored { format: FORMAT, header, body: StoredBody { sum: crc32fast::hash(&body), zstd } };
+        let PackedBody { bytes: body, about } = body;
+        let stored = Stored { format: FORMAT, header, body: about };
         let header = serde_json::to_vec(&stored).map_err(StoreError::unavailable)?;
         let sum = sum_of_row(run, sequence, &header);
         Ok(Self { sequence, header, body, sum })
