@@ -136,6 +136,9 @@ pub(crate) struct StoredFault {
     /// How many visits the run had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
+    /// The nodes that were undone before this was written anew, by a migration in the middle of the undos.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) undone: Vec<String>,
 }
 
 /// What the code that panicked is called in records.
@@ -163,7 +166,8 @@ impl StoredFault {
     pub(crate) fn of(fault: &RunFault) -> Self {
         let new = |kind, node: &str, attempt, text: String| {
             let (node, declared) = (node.to_string(), Vec::new());
-            Self { kind, node, attempt, text, location: None, during: None, declared, limit: None }
+            let undone = Vec::new();
+            Self { kind, node, attempt, text, location: None, during: None, declared, limit: None, undone }
         };
         match fault {
             RunFault::Node(error) => new(StoredKind::Node, &error.node, error.attempt, error.reason.to_string()),
@@ -194,7 +198,7 @@ impl StoredFault {
 
     /// The fault again, its reasons as text. What the first records did not say is taken for a node's.
     pub(crate) fn into_fault(self) -> RunFault {
-        let Self { kind, node, attempt, text, location, during, declared, limit } = self;
+        let Self { kind, node, attempt, text, location, during, declared, limit, .. } = self;
         match (kind, limit) {
             (StoredKind::Panic, _) => {
                 let known = DURING.iter().find(|(_, name)| during.as_deref() == Some(*name));

@@ -101,9 +101,10 @@ pub enum RunEvent<T> {
         /// Its sequence.
         sequence: u64,
     },
-    /// What was posted to the run was not what the node that waits for it had asked for. The node goes on waiting.
+    /// A message that was posted to the run was refused, and is taken out of its inbox: the node that waits for it cannot read it and keeps
+    /// waiting, or the message was damaged in the store.
     LetterRefused {
-        /// `answer/KEY` or `signal/NAME`.
+        /// `answer/KEY`, `signal/NAME`, or the name of a command.
         name: Arc<str>,
         /// Why.
         why: Arc<str>,

@@ -2,6 +2,7 @@
 
 use crate::checkpoint_error::{CheckpointError, MismatchError, StoredFault, fault_of};
 use crate::engine::Outcome;
+use crate::engine::undo_stored::compensation_of;
 use crate::error::{RunError, RunFault};
 use crate::journal::codec::Codec;
 use crate::journal::opening::{self, Standpoint};
@@ -100,7 +101,8 @@ async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunI
     }
     let failed = |error| RunError::new(fault_of(&*info.id, "", "open", error), None);
     let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };
-    let Standpoint { frontier, base, .. } = opening::standpoint(store, &info.id, info.head).await.map_err(failed)?;
+    let stands = opening::standpoint(store, &info.id, info.head).await.map_err(failed)?;
+    let Standpoint { frontier, base, undone, undo_failed, .. } = stands;
     let root = frontier.get(&[]).map_or(0, |token| token.row);
     let wanted = if info.status == RunStatus::Finished { vec![root] } else { vec![root, base] };
     let wanted = wanted.into_iter().filter(|row| *row > 0).collect();
@@ -115,9 +117,13 @@ async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunI
         return decoded(root).map_err(|fault| RunError::new(fault, None));
     }
     let fault = records.get(&base).and_then(|record| serde_json::from_slice::<StoredFault>(&record.body).ok());
-    let fault = fault.map_or_else(
-        || fault_of(&*info.id, "", "open", damaged("it does not say how the run failed")),
-        StoredFault::into_fault,
-    );
-    Err(RunError::new(fault, decoded(root).ok()))
+    let mut fault = fault.ok_or_else(|| failed(damaged("it does not say how the run failed")))?;
+    let mut all_undone = std::mem::take(&mut fault.undone);
+    all_undone.extend(undone);
+    let mut error = RunError::new(fault.into_fault(), decoded(root).ok());
+    if matches!(info.status, RunStatus::Compensated | RunStatus::CompensationFailed) {
+        let compensation = compensation_of(store, &info.id, all_undone, undo_failed).await.map_err(failed)?;
+        error.set_compensation(compensation);
+    }
+    Err(error)
 }

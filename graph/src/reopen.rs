@@ -5,6 +5,7 @@
 //! may refuse it comes before the first write.
 
 use crate::checkpoint_error::{CheckpointError, fault_of};
+use crate::control::Command;
 use crate::error::{During, RunFault};
 use crate::journal::Terms;
 use crate::journal::codec::{Codec, Stored};
@@ -48,7 +49,7 @@ impl Means {
             }
         };
         let Claim { run: info, .. } = &claim.0;
-        let hold = Hold::of(&self, info);
+        let (hold, had_ended) = (Hold::of(&self, info), info.status.has_ended());
         // Whoever held it until now may have moved it, and even brought it to its end.
         let checked = self.migrations.check(&plan.name, info, &self.version).and_then(|()| check_open(info, changes.point));
         let opened = match checked {
@@ -56,7 +57,7 @@ impl Means {
             Err(fault) => Err(fault),
         };
         let opened = match opened {
-            Ok(opened) => self.with_mail(opened).await,
+            Ok(opened) => self.with_mail(opened, had_ended).await,
             Err(fault) => Err(fault),
         };
         match opened {
@@ -66,11 +67,20 @@ impl Means {
         opened
     }
 
-    /// Before anything runs: it may have been told to pause, or to end.
-    async fn with_mail(&self, mut opened: Opened) -> Result<Opened, RunFault> {
+    /// Before anything runs: it may have been told to pause, or to end. A cancel that came just before the run ended is over with that end, and
+    /// does not count for a run that is resumed or rewound after it.
+    async fn with_mail(&self, mut opened: Opened, had_ended: bool) -> Result<Opened, RunFault> {
         let mail = opening::untaken(&*self.terms.store, &opened.info.id, opened.info.posted).await;
         opened.mail = mail.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
         opened.journal.note_read(&opened.mail, opened.info.posted);
+        let Opened { mail, journal, .. } = &mut opened;
+        mail.retain(|mail| {
+            let is_over = had_ended && matches!(Command::parse(&mail.post.name, b""), Some(Command::Cancel(_)));
+            if is_over {
+                journal.take_refused(mail.number);
+            }
+            !is_over
+        });
         Ok(opened)
     }
 

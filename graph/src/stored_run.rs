@@ -16,7 +16,7 @@ use crate::reopen::Means;
 use crate::resume::Changes;
 use crate::run::{First, RunOptions};
 use crate::shared::Shared;
-use crate::store::{BODY_BYTES_MAX, Claim, GraphVersion, Kind, Place, Prune, RunInfo, RunStatus, Store, StoreError};
+use crate::store::{BODY_BYTES_MAX, Claim, GraphVersion, Kind, Place, Prune, RunInfo, Store, StoreError};
 use pleach_core::{BoxFuture, Cancelled, Cause, Instant, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -311,12 +311,15 @@ async fn open<S: Send + 'static>(
     };
     let mut opened = opened.map_err(|fault| RunError::new(fault, None))?;
     let (info, failed_at) = (opened.info.clone(), opened.failed_at);
+    let undone = std::mem::take(&mut opened.undone);
     let answers = answers.into_iter().filter_map(|(name, payload)| Some(Letter { number: 0, name, payload: payload.ok()? }));
     shared.run().more().letters.get_or_init(Arc::default).add(answers);
     let mail = std::mem::take(&mut opened.mail);
     let mut engine = begin(plan, shared, setup, codec, opened, None);
+    // First: what it is told while it is being undone changes nothing.
+    let is_undoing = go_on_undoing(&mut engine, &info, failed_at, undone);
     engine.deliver(mail)?;
-    resume(engine, &info, failed_at)
+    if is_undoing { Ok(Begun::Engine(Box::new(engine))) } else { resume(engine) }
 }
 
 /// Makes a run for whoever claims it.
@@ -393,20 +396,31 @@ fn begin<S: Send + 'static>(
     Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
 }
 
+/// Lets a run that failed go on being undone, if it is.
+fn go_on_undoing<S: Send + 'static>(
+    engine: &mut Engine<S>,
+    info: &RunInfo,
+    failed_at: Option<u64>,
+    undone: Vec<String>,
+) -> bool {
+    let failed_at = failed_at.filter(|_| opening::is_undone_further(info.status));
+    let Some(record) = failed_at.and_then(|at| engine.restored_record(at)) else { return false };
+    let mut all_undone = Vec::new();
+    let fault = serde_json::from_slice(&record.body).map(|mut fault: StoredFault| {
+        all_undone.append(&mut fault.undone);
+        fault.into_fault()
+    });
+    let fault = fault.unwrap_or_else(|error| RunFault::Checkpoint(CheckpointError::new(&*info.id, "", "decode", error)));
+    all_undone.extend(undone);
+    engine.go_on_undoing(fault, all_undone);
+    true
+}
+
 /// Puts the engine of a resumed run where the run stands.
-fn resume<S: Send + 'static>(mut engine: Engine<S>, info: &RunInfo, failed_at: Option<u64>) -> Result<Begun<S>, RunError<S>> {
-    if let Some(record) = failed_at
-        .filter(|_| matches!(info.status, RunStatus::Running | RunStatus::CompensationFailed))
-        .and_then(|at| engine.restored_record(at))
-    {
-        let fault = serde_json::from_slice(&record.body).map(StoredFault::into_fault);
-        let fault = fault.unwrap_or_else(|error| RunFault::Checkpoint(CheckpointError::new(&*info.id, "", "decode", error)));
-        engine.go_on_undoing(fault);
-        return Ok(Begun::Engine(Box::new(engine)));
-    }
+fn resume<S: Send + 'static>(mut engine: Engine<S>) -> Result<Begun<S>, RunError<S>> {
     match engine.restore() {
         Ok(None) => Ok(Begun::Engine(Box::new(engine))),
-        Ok(Some(outcome)) => match engine.end(outcome) {
+        Ok(Some(outcome)) => match engine.end_restored(outcome) {
             Some(outcome) => Ok(Begun::Over(outcome)),
             None => Ok(Begun::Engine(Box::new(engine))),
         },

@@ -292,3 +292,89 @@ fn f12_a_run_that_cannot_read_its_store_says_what_it_undid_all_the_same() {
     assert_eq!(undone, &["b"]);
     assert!(reason.contains("row 2"), "{reason}");
 }
+
+/// How the run ended, for somebody who did not drive it.
+fn outcome(world: &World, graph: &CompiledGraph<Names>) -> RunError<Names> {
+    world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap_err()
+}
+
+#[test]
+fn f12_outcome_of_gives_the_compensation_that_the_driver_got() {
+    let graph = trip("first", "hotel");
+    let head = undone().info("r").head;
+    let undone = ["hotel", "first"].map(String::from).to_vec();
+    for (at, fate) in (2..=head + 1).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
+        let world = cut_off_at(at, fate, at);
+        while world.info("r").status != RunStatus::Compensated {
+            let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+            let compensation = Some(&Compensation::Compensated { undone: undone.clone() });
+            assert_eq!(error.compensation(), compensation, "all that was undone, by whichever driver: {at} {fate:?}");
+        }
+        let told = outcome(&world, &graph);
+        assert_eq!(told.compensation(), Some(&Compensation::Compensated { undone: undone.clone() }), "{at} {fate:?}");
+        assert!(told.to_string().contains("flight"), "{told}");
+    }
+}
+
+#[test]
+fn f12_outcome_of_names_the_undo_that_failed_and_those_left() {
+    let graph = trip("first", "hotel");
+    for failing in ["hotel", "first"] {
+        let world = World::new(1);
+        world.stage.fail(&["flight"]);
+        let refuse = world.stage.clone();
+        let error = world
+            .end(world.run(&graph, vec![]).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
+                if let RunEvent::NodeFinished { outcome: Err(_), .. } = event {
+                    refuse.fail(&[failing]);
+                }
+            })))
+            .unwrap_err();
+        let Some(Compensation::CompensationFailed { undone, node, reason, left }) = error.compensation() else {
+            panic!("{error}")
+        };
+        assert_eq!(node, failing);
+        assert!(reason.contains("was told to fail"), "{reason}");
+        let expected: (&[&str], &[&str]) = if failing == "hotel" { (&[], &["first"]) } else { (&["hotel"], &[]) };
+        assert_eq!(
+            (undone.iter().map(|node| &**node).collect::<Vec<_>>(), left.as_slice()),
+            (expected.0.to_vec(), &expected.1.iter().map(ToString::to_string).collect::<Vec<_>>()[..])
+        );
+        assert_eq!(outcome(&world, &graph).compensation(), error.compensation());
+        // Tried again, it ends well: what was undone before counts.
+        world.stage.fail(&[]);
+        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+        let all = ["hotel", "first"].map(String::from).to_vec();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: all }));
+        assert_eq!(outcome(&world, &graph).compensation(), error.compensation());
+    }
+}
+
+#[test]
+fn f12_a_failed_run_with_nothing_to_undo_has_no_compensation() {
+    let graph = Graph::new("plain").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap();
+    let world = World::new(1);
+    world.stage.fail(&["a"]);
+    assert_eq!(world.end(world.run(&graph, vec![])).unwrap_err().compensation(), None);
+    assert_eq!(outcome(&world, &graph).compensation(), None);
+}
+
+#[test]
+fn c7_a_migration_in_the_middle_of_the_undos_keeps_what_was_undone() {
+    let head = undone().info("r").head;
+    let renames = Migrations::new().rename_node("hotel", "inn");
+    let mut moved = 0;
+    for at in 5..head {
+        let world = cut_off_at(at, Fate::Unanswered, 1);
+        if !world.rows("r").iter().any(|row| row.open_header("r").unwrap().kind == Kind::End) {
+            continue;
+        }
+        let graph = trip("first", "inn");
+        let error = world.end(world.resume(&graph, |run| run).migrations(&renames)).unwrap_err();
+        let undone = ["inn", "first"].map(String::from).to_vec();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{at}");
+        assert_eq!(outcome(&world, &graph).compensation(), error.compensation(), "{at}");
+        moved += 1;
+    }
+    assert!(moved > 5);
+}

@@ -87,16 +87,19 @@ async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> 
         run: info.id,
         graph: info.graph,
         status: info.status,
-        is_paused: is_paused(&mail),
+        is_paused: is_paused(run, mail),
         visits: stands.head.visits,
         tokens: stands.frontier.tokens().map(|token| token_view(token, &records)).collect(),
     })
 }
 
-/// Whether the last word on it was to pause: that one is taken only with the word to go on.
-fn is_paused(mail: &[Mail]) -> bool {
-    let last = mail.iter().filter_map(|mail| Command::parse(&mail.post.name, b"")).next_back();
-    last == Some(Command::Pause)
+/// Whether the last command is to pause: that one is taken only with the command to go on. Damaged messages do not count.
+fn is_paused(run: &str, mail: Vec<Mail>) -> bool {
+    let command = |mail: Mail| {
+        let command = Command::parse(&mail.post.name, b"")?;
+        mail.post.open(run).ok().map(|_| command)
+    };
+    mail.into_iter().filter_map(command).next_back() == Some(Command::Pause)
 }
 
 fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {

@@ -71,7 +71,8 @@ impl<S: Send + 'static> Engine<S> {
         let is_cancelled = self.is_cancelled_for_good();
         let ends = is_cancelled || !error.fault().leaves_run_open();
         let Some(journal) = journal.filter(|_| ends) else { return self.let_go(Err(error)) };
-        let is_undone = journal.undo() > 0 && !error.fault().ends_run();
+        self.is_ending = true;
+        let is_undone = !is_cancelled && journal.undo() > 0 && !error.fault().ends_run();
         let fault = StoredFault::of(error.fault());
         let mut entry = Entry::new(Kind::End, Vec::new(), fault.node());
         entry.status = Some(match is_cancelled {
@@ -92,13 +93,14 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// A run that had failed before goes on being undone.
-    pub(crate) fn go_on_undoing(&mut self, fault: RunFault) {
-        self.undo_stored(RunError::new(fault, None));
+    /// A run that had failed before goes on being undone. These nodes were undone by earlier drivers.
+    pub(crate) fn go_on_undoing(&mut self, fault: RunFault, undone: Vec<String>) {
+        self.undo_stored(RunError::new(fault, None), undone);
     }
 
-    fn undo_stored(&mut self, error: RunError<S>) {
-        let undoing = UndoingStored::begin(&self.plan, &self.driver.shared, error);
+    fn undo_stored(&mut self, error: RunError<S>, undone: Vec<String>) {
+        self.is_ending = true;
+        let undoing = UndoingStored::begin(&self.plan, &self.driver.shared, error, undone);
         self.stage = Some(Box::new(Stage::UndoingStored(undoing)));
     }
 
@@ -125,7 +127,7 @@ impl<S: Send + 'static> Engine<S> {
                     Poll::Ready(Ok(())) => {
                         let error = error.take().expect("it ends once");
                         if *is_undone {
-                            self.undo_stored(error);
+                            self.undo_stored(error, Vec::new());
                             continue;
                         }
                         Poll::Ready(self.let_go(Err(error)))

@@ -23,7 +23,7 @@ mod starts;
 mod step;
 pub(crate) mod subgraph;
 mod undo;
-mod undo_stored;
+pub(crate) mod undo_stored;
 mod wakeups;
 mod writing;
 
@@ -66,6 +66,8 @@ pub(crate) struct Engine<S> {
     /// Writes down what happens, at the root of a stored run.
     scribe: Option<Box<Scribe>>,
     steps_per_poll: u32,
+    /// The end of a stored run is decided: commands that arrive from now on are noted, and change nothing.
+    is_ending: bool,
     panics: Vec<PanicError>,
 }
 
@@ -126,6 +128,7 @@ impl<S: Send + 'static> Engine<S> {
             stage: None,
             scribe: None,
             steps_per_poll,
+            is_ending: false,
             panics: Vec::new(),
         }
     }

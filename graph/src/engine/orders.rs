@@ -2,9 +2,12 @@
 //!
 //! A stored run finds its commands in its mail. The one to pause stays in the inbox as long as it holds, so that whoever claims the run meanwhile
 //! finds it paused; it is taken with the one to go on. A run that is not stored finds them on its desk.
+//!
+//! Once the end of a stored run is decided, commands change nothing: compensation goes on to its end, and the messages are taken with the next
+//! commit.
 
-use super::Engine;
 use super::lane::{Lane, Phase};
+use super::{Engine, Outcome};
 use crate::checkpoint_error::fault_of;
 use crate::control::desk::News;
 use crate::control::{Command, RunView, TokenView, WaitView};
@@ -46,6 +49,12 @@ impl<S: Send + 'static> Engine<S> {
     /// Does what a stored run was told by the mail of this number.
     pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
         let (Some(scribe), Some(desk)) = (&mut self.scribe, self.driver.shared.run().desk()) else { return Ok(()) };
+        if self.is_ending {
+            // Those that were obeyed before, too: a run that is undone stays paused for nobody.
+            let pauses = std::mem::take(&mut scribe.pauses);
+            pauses.into_iter().chain([number]).for_each(|number| scribe.journal().take_refused(number));
+            return Ok(());
+        }
         match command {
             Command::Pause => {
                 scribe.pauses.push(number);
@@ -75,6 +84,12 @@ impl<S: Send + 'static> Engine<S> {
     pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
         let why = self.scribe.as_ref()?.is_cancelled.clone()?;
         Some(self.cut_off(cause(&why)))
+    }
+
+    /// A resumed run has ended before anything ran. The outcome, if nothing more is to be done.
+    pub(crate) fn end_restored(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
+        let outcome = self.cancelled_for_good().map_or(outcome, Err);
+        self.end(outcome)
     }
 
     /// Where a run stands that is not stored.

@@ -9,7 +9,7 @@ use crate::journal::notes::{NoteBody, Notes};
 use crate::journal::{Entry, Journal, opening};
 use crate::plan::Plan;
 use crate::shared::{Shared, Undoable};
-use crate::store::{Kind, Record, RunStatus, StoreError};
+use crate::store::{Kind, Record, RunStatus, Store, StoreError};
 use crate::token::TokenId;
 use pleach_core::{BoxFuture, CancelToken, Reason};
 use std::future::poll_fn;
@@ -23,9 +23,10 @@ pub(super) struct UndoingStored<S> {
 }
 
 impl<S: Send + 'static> UndoingStored<S> {
-    pub(super) fn begin(plan: &Arc<Plan<S>>, shared: &Arc<Shared>, error: RunError<S>) -> Self {
+    /// Undoes what is left. Earlier drivers have undone these nodes.
+    pub(super) fn begin(plan: &Arc<Plan<S>>, shared: &Arc<Shared>, error: RunError<S>, undone: Vec<String>) -> Self {
         let (plan, shared) = (Arc::clone(plan), Arc::clone(shared));
-        Self { error: Some(error), work: Box::pin(undo_all(plan, shared)) }
+        Self { error: Some(error), work: Box::pin(undo_all(plan, shared, undone)) }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
@@ -37,8 +38,7 @@ impl<S: Send + 'static> UndoingStored<S> {
 }
 
 /// Undoes what can be undone, the last first.
-async fn undo_all<S: Send + 'static>(plan: Arc<Plan<S>>, shared: Arc<Shared>) -> Compensation {
-    let mut undone = Vec::new();
+async fn undo_all<S: Send + 'static>(plan: Arc<Plan<S>>, shared: Arc<Shared>, mut undone: Vec<String>) -> Compensation {
     let Some(journal) = shared.run().journal() else { return Compensation::Compensated { undone } };
     let fresh = CancelToken::root(Arc::clone(journal.runtime()));
     loop {
@@ -119,4 +119,25 @@ async fn nodes_before(journal: &Arc<Journal>, sequence: u64) -> Result<Vec<Strin
         next = before;
     }
     Ok(nodes)
+}
+
+/// What became of the undos of a run that has ended, as its log says. It is what the driver that ended the run was told.
+pub(crate) async fn compensation_of(
+    store: &dyn Store,
+    run: &str,
+    undone: Vec<String>,
+    undo_failed: Option<u64>,
+) -> Result<Compensation, StoreError> {
+    let Some(failed) = undo_failed else { return Ok(Compensation::Compensated { undone }) };
+    let damaged = || StoreError::Damaged { run: run.to_string(), sequence: failed, why: "it does not say how an undo failed" };
+    let record = opening::records(store, run, vec![failed]).await?.remove(&failed).ok_or_else(damaged)?;
+    let NoteBody { error, .. } = serde_json::from_slice(&record.body).map_err(|_| damaged())?;
+    let (mut left, mut next) = (Vec::new(), opening::undo_at(store, run, record.header.parent).await?.1.before);
+    while next > 0 {
+        let (record, StoredUndo { before, .. }) = opening::undo_at(store, run, next).await?;
+        left.push(record.header.node);
+        next = before;
+    }
+    let reason = error.unwrap_or_default();
+    Ok(Compensation::CompensationFailed { undone, node: record.header.node, reason, left })
 }

@@ -39,6 +39,17 @@ impl<S: Send + 'static> Engine<S> {
         match scribe.poll(cx, standing) {
             Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
             Poll::Pending => match open {
+                // A run that only waits takes what it refused out of its inbox with a commit of its own.
+                Some(open) if scribe.is_idle() && scribe.journal().has_refused() => {
+                    let wake = if is_held { Wake::OnPost } else { wake_of(&open) };
+                    match scribe.journal().write_pause(wake) {
+                        Ok(_) => self.poll_scribe(cx),
+                        Err(error) => {
+                            let fault = fault_of(self.driver.shared.run().id(), "", "commit", error);
+                            Poll::Ready(Some(Err(RunError::new(fault, None))))
+                        }
+                    }
+                }
                 Some(open) if scribe.is_idle() && (is_held || is_long(scribe.journal(), &open)) => {
                     let wake = if is_held { Wake::OnPost } else { wake_of(&open) };
                     self.pause(open, wake, cx)
@@ -69,12 +80,18 @@ impl<S: Send + 'static> Engine<S> {
         None
     }
 
-    /// Nodes find what was posted. What was damaged on its way is an error, and not lost.
+    /// Nodes find what was posted. A damaged message is reported as refused, and taken out of the inbox with the next commit.
     pub(crate) fn deliver(&mut self, mail: Vec<Mail>) -> Result<(), RunError<S>> {
         for Mail { number, post, .. } in mail {
             let run = self.driver.shared.run();
             let name = post.name.clone();
-            let payload = post.open(run.id()).map_err(|error| RunError::new(fault_of(run.id(), "", "inbox", error), None))?;
+            let payload = match post.open(run.id()) {
+                Ok(payload) => payload,
+                Err(damage) => {
+                    self.refuse(RefusedLetter { number, name, why: damage.to_string() });
+                    continue;
+                }
+            };
             if let Some(command) = Command::parse(&name, &payload) {
                 self.obey(number, command)?;
             } else if let Some(letters) = run.letters() {
@@ -87,13 +104,16 @@ impl<S: Send + 'static> Engine<S> {
     /// Tells of answers and signals that were none to the node that took them. They are taken from the inbox with the next commit.
     pub(super) fn tell_refused(&mut self) {
         let Some(letters) = self.driver.shared.run().letters() else { return };
-        for RefusedLetter { number, name, why } in letters.take_refused() {
-            if let Some(hooks) = &self.driver.hooks {
-                hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
-            }
-            if let Some(scribe) = &self.scribe {
-                scribe.journal().take_refused(number);
-            }
+        letters.take_refused().into_iter().for_each(|refused| self.refuse(refused));
+    }
+
+    fn refuse(&self, refused: RefusedLetter) {
+        let RefusedLetter { number, name, why } = refused;
+        if let Some(hooks) = &self.driver.hooks {
+            hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
+        }
+        if let Some(scribe) = &self.scribe {
+            scribe.journal().take_refused(number);
         }
     }
 

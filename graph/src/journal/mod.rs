@@ -356,6 +356,12 @@ impl Journal {
         self.lock().refused.push(number);
     }
 
+    /// Whether there is such mail, and a commit would take it.
+    pub(crate) fn has_refused(&self) -> bool {
+        let state = self.lock();
+        !state.is_lost && !state.refused.is_empty()
+    }
+
     /// Writes down that everything waits, for mail or until then, unless that is so. Whether there was anything to write.
     pub(crate) fn write_pause(&self, wake: Wake) -> Result<bool, StoreError> {
         {

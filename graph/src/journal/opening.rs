@@ -31,6 +31,8 @@ pub(crate) struct Opened {
     pub(crate) mail: Vec<Mail>,
     /// The record of its failure, if it is being undone.
     pub(crate) failed_at: Option<u64>,
+    /// The nodes that were undone since that record, in this order.
+    pub(crate) undone: Vec<String>,
 }
 
 /// Where a run stands.
@@ -39,6 +41,10 @@ pub(crate) struct Standpoint {
     pub(crate) base: u64,
     pub(crate) head: Header,
     pub(crate) is_undoing: bool,
+    /// The nodes that were undone since the base, in this order.
+    pub(crate) undone: Vec<String>,
+    /// The last undo since the base, if it failed.
+    pub(crate) undo_failed: Option<u64>,
 }
 
 /// One driver, unlike any other.
@@ -91,7 +97,7 @@ pub(super) async fn create_with(
     let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
     let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(head), ..journal };
     let lease_ends = asked_at + journal.terms.lease;
-    Ok(Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None })
+    Ok(Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
 /// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
@@ -146,10 +152,10 @@ pub(crate) async fn open(
     let Header { visits, undo, .. } = stands.head;
     let (base, undos, status) = (stands.base, Undos::from(undo), info.status);
     let has_ended = failed_at.is_some() && is_undone_further(status);
-    let keys_of = keys_of(&restored);
+    let (keys_of, undone) = (keys_of(&restored), stands.undone);
     let stands = State::new(info.head, stands.frontier);
     let state = State { base, visits, undo, undos, status, restored, keys_of, has_ended, ..stands };
-    Ok(Opened { failed_at, ..hold(terms, runtime, claim, version, state) })
+    Ok(Opened { failed_at, undone, ..hold(terms, runtime, claim, version, state) })
 }
 
 /// Whether a run with this status goes on being undone, if it was being undone.
@@ -185,7 +191,7 @@ pub(super) fn hold(
         state: Mutex::new(state),
         terms,
     };
-    Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None }
+    Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
 }
 
 /// What was posted to a run and not taken, up to the number `posted` at least.
@@ -218,6 +224,7 @@ async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Heade
         _ => return Err(damaged("it has no frontier, and does not say where one is")),
     };
     let (mut frontier, mut is_undoing) = (Frontier::default(), false);
+    let (mut undone, mut undo_failed) = (Vec::new(), None);
     let since = if base == at { vec![(at, head.clone())] } else { headers(store, run, base, at).await? };
     for (sequence, header) in since {
         if sequence == base && header.frontier.is_none() {
@@ -225,8 +232,13 @@ async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Heade
         }
         frontier.apply(sequence, &header);
         is_undoing = header.kind == Kind::End || (is_undoing && header.is_of_undo());
+        if header.kind == Kind::Undo {
+            let has_failed = header.undo == header.parent;
+            undo_failed = has_failed.then_some(sequence);
+            undone.extend((!has_failed).then_some(header.node));
+        }
     }
-    Ok(Standpoint { frontier, base, head, is_undoing })
+    Ok(Standpoint { frontier, base, head, is_undoing, undone, undo_failed })
 }
 
 pub(super) async fn headers(store: &dyn Store, run: &str, first: u64, last: u64) -> Result<Vec<(u64, Header)>, StoreError> {
@@ -273,7 +285,7 @@ pub(crate) async fn undo_of(journal: &Journal, sequence: u64) -> Result<(Record,
     }
 }
 
-pub(super) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
+pub(crate) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
     let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence, why };
     let mut records = records(store, run, vec![sequence]).await?;
     with_undo(records.remove(&sequence).ok_or_else(|| damaged("it is not there"))?)

@@ -10,6 +10,7 @@ use super::frontier::{Frontier, undo_path, undone_at};
 use super::opening::{self, Opened, Standpoint};
 use super::pruning::Undos;
 use super::{Entry, Journal, State, Terms};
+use crate::checkpoint_error::StoredFault;
 use crate::store::{
     Claim, Commit, Fork, GraphVersion, Header, Kind, LiveToken, Origin, Place, Record, Row, RunInfo, RunStatus, Store,
     StoreError, Wake,
@@ -34,8 +35,8 @@ pub(crate) struct Picture {
     undos: Vec<(Record, StoredUndo)>,
     /// Whether what can be undone is written anew too, since the nodes that it is about have other names now.
     moves_undos: bool,
-    /// How it failed, if it is being undone and goes on with that.
-    undoing: Option<Record>,
+    /// How it failed, if it is being undone and goes on with that, and the nodes that were undone since.
+    undoing: Option<(Record, Vec<String>)>,
     /// Which version of the graph wrote it.
     version: GraphVersion,
     /// Whether its lines of control go on with the idempotency keys that they have: a migration changes nothing that the world outside knows.
@@ -58,12 +59,14 @@ impl Picture {
 
     /// The run as it stands.
     pub(crate) async fn at_head(store: &dyn Store, info: &RunInfo) -> Result<Self, StoreError> {
-        let Standpoint { frontier, head, is_undoing, base } = opening::standpoint(store, &info.id, info.head).await?;
-        let is_undoing = is_undoing && matches!(info.status, RunStatus::Running | RunStatus::CompensationFailed);
+        let stands = opening::standpoint(store, &info.id, info.head).await?;
+        let Standpoint { frontier, head, is_undoing, base, undone, .. } = stands;
+        let is_undoing = is_undoing && opening::is_undone_further(info.status);
         let frontier = if is_undoing { frontier } else { frontier.without_undos() };
         let mut picture = Self::of(store, &info.id, info.head, frontier, head).await?;
         if is_undoing {
-            picture.undoing = opening::records(store, &info.id, vec![base]).await?.remove(&base);
+            let failure = opening::records(store, &info.id, vec![base]).await?.remove(&base);
+            picture.undoing = failure.map(|failure| (failure, undone));
         }
         Ok(picture)
     }
@@ -180,6 +183,9 @@ impl Picture {
         for (record, _) in &mut self.undos {
             self.moves_undos |= rename(&mut record.header.node);
         }
+        for name in self.undoing.iter_mut().flat_map(|(_, undone)| undone) {
+            rename(name);
+        }
     }
 
     /// The rows that say it anew, from the sequence `first` on.
@@ -242,8 +248,11 @@ impl Picture {
             (None, Some(Place::End)) => RunStatus::Finished,
             _ => RunStatus::Running,
         };
-        if let Some(Record { header, body, .. }) = &self.undoing {
-            entries.push(Entry { body: body.clone(), ..Entry::new(Kind::End, Vec::new(), header.node.clone()) });
+        if let Some((failure, since)) = &self.undoing {
+            let mut fault: StoredFault = serde_json::from_slice(&failure.body)
+                .map_err(|_| self.damaged(failure.sequence, "it does not say how the run failed"))?;
+            fault.undone.extend(since.iter().cloned());
+            entries.push(Entry { body: fault.bytes(), ..Entry::new(Kind::End, Vec::new(), failure.header.node.clone()) });
         }
         let (visits, undo) = (self.visits, undos.last().copied().unwrap_or(0));
         let state = State { visits, undo, undos: Undos::known(undos), status, ..State::new(head, Frontier::default()) };
