@@ -6,7 +6,7 @@ mod common;
 use common::Log;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::store::{INBOX_MAX, MemoryStore, RunStatus, Store, StoreError};
+use pleach::store::{INBOX_MAX, MemoryStore, Post, RunStatus, Store, StoreError};
 use pleach::{Hooks, RunEvent, RunRemote, TellError};
 
 /// A node that asks for approval, and a second that ends.
@@ -110,4 +110,60 @@ fn c9_unread_signals_of_a_run_that_is_not_stored_leave_room_for_an_answer() {
         control.resume_with("approve", &7).await.unwrap();
     });
     assert_eq!(sim.run(run).unwrap(), 11);
+}
+
+/// Puts a message into the inbox whose bytes are not those that were posted.
+async fn post_damaged(store: &MemoryStore, name: &str) {
+    let mut post = Post::seal("r", name, None, b"7".to_vec());
+    post.sum ^= 1;
+    store.post("r", post).await.unwrap();
+}
+
+#[test]
+fn c9_a_damaged_message_is_reported_once_and_does_not_fail_a_resume() {
+    explore(0..10, |sim| {
+        for name in ["answer/approve", "signal/unread", "command/cancel", "command/pause", "command/resume", "\u{1}?"] {
+            let (store, refused) = (MemoryStore::on(sim.runtime()), Log::new());
+            sim.run(async {
+                let remote = queued(sim, &store).await;
+                post_damaged(&store, name).await;
+                assert!(!remote.look().await.unwrap().is_paused, "{name}");
+                let waits = resumed(sim, &store, &refused).await.unwrap_err();
+                assert!(matches!(waits.fault(), RunFault::Paused { keys, .. } if *keys == ["approve"]), "{name}: {waits}");
+                let told = refused.take();
+                assert!(
+                    told.len() == 1 && told[0].starts_with(&format!("{name}: ")) && told[0].contains("checksum"),
+                    "{told:?}"
+                );
+                assert!(names(&store).await.is_empty(), "{name} is taken with the commit that says that the run waits");
+                // A driver that finds it while it holds the run.
+                remote.resume_with("approve", &7).await.unwrap();
+                post_damaged(&store, name).await;
+                assert_eq!(resumed(sim, &store, &refused).await.unwrap(), 11, "{name}");
+            });
+        }
+    });
+}
+
+#[test]
+fn c9_a_run_that_only_sleeps_takes_a_damaged_message_with_a_commit_of_its_own() {
+    let sleeping = |cx: NodeContext, n: u32| async move {
+        cx.sleep("night", Duration::from_secs(600)).await;
+        Ok::<_, String>(n)
+    };
+    let graph = Graph::new("sleeping").add_node("sleep", sleeping).add_edge("sleep", END).set_entry("sleep").compile().unwrap();
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).into_future();
+    let told = async {
+        sim.sleep(Duration::from_secs(5)).await;
+        post_damaged(&store, "signal/go").await;
+        sim.sleep(Duration::from_secs(5)).await;
+        assert!(names(&store).await.is_empty());
+        let head = store.head("r").await.unwrap();
+        sim.sleep(Duration::from_secs(60)).await;
+        assert_eq!(store.head("r").await.unwrap().head, head.head, "one commit was enough");
+    };
+    let (outcome, ()) = sim.run(async { futures::join!(run, told) });
+    assert_eq!(outcome.unwrap(), 1);
 }
