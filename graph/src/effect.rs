@@ -197,9 +197,11 @@ where
         };
         let Some(_running) = Running::new(&scene) else { return pending().await };
         if once {
+            scene.lease().await;
             let begun_with = Some(idempotency_key.clone());
             scene.write(Kind::Started, NoteBody { key: key.clone(), begun_with, ..NoteBody::default() }).await;
         }
+        scene.lease().await;
         let value = match work(idempotency_key).await {
             Ok(value) => value,
             Err(error) => {
@@ -288,6 +290,13 @@ impl Scene {
             (Err(_), None) => {}
         }
         submitted
+    }
+
+    /// Waits until this driver holds the run for certain: another one may have done what comes next.
+    pub(crate) async fn lease(&self) {
+        if let Some(journal) = self.journal() {
+            poll_fn(|cx| journal.poll_lease(cx)).await;
+        }
     }
 
     pub(crate) async fn durable(&self, sequence: u64) {

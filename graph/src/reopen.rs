@@ -9,13 +9,14 @@ use crate::control::Command;
 use crate::error::{During, RunFault};
 use crate::journal::Terms;
 use crate::journal::codec::{Codec, Stored};
+use crate::journal::lease::Moment;
 use crate::journal::opening::{self, Opened};
 use crate::journal::relocate::{Picture, graph_of};
 use crate::migrate::Migrations;
 use crate::plan::Plan;
 use crate::resume::{Changes, Point, ResumeError};
 use crate::store::{Claim, GraphVersion, Held, Place, Record, Release, RunInfo, RunStatus, StoreError};
-use pleach_core::{BoxError, Instant, Runtime, catch_panic};
+use pleach_core::{BoxError, Runtime, catch_panic};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(crate) struct Means {
     pub(crate) version: GraphVersion,
     pub(crate) migrations: Migrations,
     /// The claim by which the run is held already, and when it was asked for.
-    pub(crate) claimed: Option<(Claim, Instant)>,
+    pub(crate) claimed: Option<(Claim, Moment)>,
 }
 
 impl Means {
@@ -116,7 +117,7 @@ impl Means {
         plan: &Plan<S>,
         codec: Codec<S>,
         changes: Changes<S>,
-        claim: (Claim, Instant),
+        claim: (Claim, Moment),
     ) -> Result<Opened, RunFault> {
         let info = claim.0.run.clone();
         let is_moved = changes.point != Point::Head || changes.replace.is_some() || info.version != self.version;

@@ -6,6 +6,7 @@ use crate::engine::ledger::Ledger;
 use crate::engine::{Engine, Outcome, Setup};
 use crate::error::{RunError, RunFault};
 use crate::journal::codec::Codec;
+use crate::journal::lease::Moment;
 use crate::journal::opening::{self, Opened};
 use crate::journal::scribe::Scribe;
 use crate::journal::{Entry, Terms};
@@ -17,7 +18,7 @@ use crate::resume::Changes;
 use crate::run::{First, RunOptions};
 use crate::shared::Shared;
 use crate::store::{BODY_BYTES_MAX, Claim, GraphVersion, Kind, Place, Prune, RunInfo, Store, StoreError};
-use pleach_core::{BoxFuture, Cancelled, Cause, Instant, Runtime};
+use pleach_core::{BoxFuture, Cancelled, Cause, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future as _;
@@ -51,7 +52,7 @@ pub(crate) struct StoredOptions<S> {
     /// Answers that the run is resumed with, by the names of letters.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
     /// Who holds the run already: the claim, when it was asked for, and on which terms.
-    holder: Option<(Claim, Instant, Terms)>,
+    holder: Option<(Claim, Moment, Terms)>,
 }
 
 /// How a run is to be kept, whatever the store.
@@ -174,7 +175,7 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     }
 
     /// Makes it a run that is held already, on these terms as far as they are those of its holder.
-    pub(crate) fn assign(mut self, (claim, asked_at): (Claim, Instant), holder: Terms) -> Self {
+    pub(crate) fn assign(mut self, (claim, asked_at): (Claim, Moment), holder: Terms) -> Self {
         if let Some(stored) = self.stored_mut() {
             stored.store = Arc::clone(&holder.store);
             (stored.origin, stored.holder) = (Origin::Stored { takes_over: false }, Some((claim, asked_at, holder)));
@@ -386,13 +387,13 @@ fn begin<S: Send + 'static>(
     opened: Opened,
     state: Option<S>,
 ) -> Engine<S> {
-    let Opened { journal, lease_ends, info, .. } = opened;
+    let Opened { journal, info, .. } = opened;
     drop(shared.run().more().journal.set(Arc::clone(&journal)));
     shared.run().more().letters.get_or_init(Arc::default);
     shared.run().more().desk.get_or_init(Arc::default).open();
     shared.run().visits.store(journal.visits(), Relaxed);
     let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
-    let scribe = Scribe::new(journal, lease_ends, info.posted);
+    let scribe = Scribe::new(journal, info.posted);
     Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
 }
 

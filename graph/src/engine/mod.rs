@@ -157,7 +157,10 @@ impl<S: Send + 'static> Engine<S> {
             if let Some(branches) = &mut self.branches {
                 branches.queue_what_waits(cx.waker());
             }
-            if let Poll::Ready(outcome) = std::task::ready!(self.poll_lanes(turn.take(), cx)) {
+            // No node is polled while another driver may have the run.
+            if self.holds_lease(cx)
+                && let Poll::Ready(outcome) = std::task::ready!(self.poll_lanes(turn.take(), cx))
+            {
                 return Poll::Ready(outcome);
             }
             match self.poll_scribe(cx) {

@@ -95,6 +95,9 @@ impl<S: Send + 'static> Driver<S> {
                     continue;
                 }
                 Phase::Attempt => {
+                    if !self.holds_lease(cx) {
+                        return Turn::Waits;
+                    }
                     if lane.attempt > 1 {
                         if self.share == 0 {
                             return Turn::Spent;
@@ -170,6 +173,11 @@ impl<S: Send + 'static> Driver<S> {
     /// Whether no node may start for now; the lane is woken when one may.
     fn is_held(&self, cx: &Context<'_>) -> bool {
         self.shared.run().desk().is_some_and(|desk| desk.holds(cx.waker()))
+    }
+
+    /// Whether this driver holds a stored run for certain; else the lane is woken when it does.
+    fn holds_lease(&self, cx: &Context<'_>) -> bool {
+        self.ledger.as_ref().is_none_or(|ledger| ledger.journal.poll_lease(cx).is_ready())
     }
 
     pub(super) fn check_cancel(&self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {

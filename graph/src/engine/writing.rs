@@ -59,6 +59,11 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
+    /// Whether this driver holds a stored run for certain. If not, a renewal is asked for, and the run's task is woken when it has succeeded.
+    pub(super) fn holds_lease(&self, cx: &Context<'_>) -> bool {
+        self.scribe.as_ref().is_none_or(|scribe| scribe.poll_lease(cx).is_ready())
+    }
+
     fn hear(&mut self, said: Said) -> Option<RunError<S>> {
         match said {
             Said::Durable(sequences) => {
@@ -194,7 +199,9 @@ impl<S: Send + 'static> Engine<S> {
     /// Undoes a stored run, while its scribe writes down how far it got.
     pub(super) fn poll_undoing(&mut self, undoing: &mut UndoingStored<S>, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         loop {
-            if let Poll::Ready(error) = undoing.poll(cx) {
+            if self.holds_lease(cx)
+                && let Poll::Ready(error) = undoing.poll(cx)
+            {
                 return Poll::Ready(error);
             }
             let Some(scribe) = &mut self.scribe else { return Poll::Pending };

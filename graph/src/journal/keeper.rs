@@ -1,199 +1,155 @@
-//! `Keeper`: sees to it that a run stops before its lease ends. A run alone renews its lease itself; a worker renews those of all its runs at once,
-//! and tells each through its [`KeptLease`].
+//! `Keeper`: keeps the lease of a run, and stops the run before the lease ends.
+//!
+//! A run alone renews its lease itself. A worker renews the leases of all its runs at once, and tells each through its
+//! [`RunLease`](super::lease::RunLease).
+//!
+//! A lease is renewed after a quarter of it. When less than a quarter is left, no node is polled and no effect starts, and the run ends; unless its
+//! task was not polled for a long time (its thread was blocked, or the process stopped). Then one renewal is tried first: a lease that has ended
+//! is renewed as long as nobody else has claimed the run.
 
 use super::Journal;
+use super::lease::{Moment, RunLease};
 use super::scribe::Asked;
 use crate::store::{Renewed, StoreError};
-use pleach_core::{BoxFuture, Instant, Runtime};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use pleach_core::{BoxFuture, Instant};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// A lease is renewed after this part of it, and given up as lost when less than this part is left.
 pub(crate) const LEASE_PARTS: u32 = 4;
 
+/// How soon a renewal that failed is repeated at first; the wait doubles up to one part of the lease.
+const RENEW_AGAIN: Duration = Duration::from_millis(50);
+
 pub(super) struct Keeper {
-    renewal: Renewal,
-    timer: BoxFuture<'static, ()>,
+    lease: Arc<RunLease>,
+    /// `None` if a worker renews the lease.
+    renewal: Option<Renewal>,
+    timer: (Instant, BoxFuture<'static, ()>),
+    /// The lease is not given up before: set after a silence, for one more renewal.
+    patient_until: Instant,
+    silence: Option<Duration>,
 }
 
-enum Renewal {
-    Own {
-        /// When the lease ends, as far as this driver knows: counted from before the store was asked.
-        ends: Instant,
-        asked: Option<(Instant, Asked<Renewed>)>,
-        last_error: Option<StoreError>,
-    },
-    Kept(Arc<KeptLease>),
-}
-
-/// The lease of one run, as whoever renews it for many tells of it.
-pub(crate) struct KeptLease {
-    runtime: Arc<dyn Runtime>,
-    told: Mutex<Told>,
-}
-
-struct Told {
-    ends: Instant,
-    is_lost: bool,
-    is_released: bool,
-    last_error: Option<StoreError>,
-    /// What is left to do to give up a run that was cut off.
-    leaving: Option<BoxFuture<'static, ()>>,
-    waker: Option<Waker>,
+/// The renewals of a run that renews its lease itself.
+struct Renewal {
+    due: Instant,
+    failures: u32,
+    asked: Option<(Moment, Asked<Renewed>)>,
 }
 
 impl Keeper {
-    pub(super) fn new(journal: &Journal, ends: Instant) -> Self {
-        let renewal = match &journal.terms.kept_lease {
-            Some(lease) => Renewal::Kept(Arc::clone(lease)),
-            None => Renewal::Own { ends, asked: None, last_error: None },
-        };
-        let runtime = journal.runtime();
-        let timer = runtime.sleep_until(runtime.now() + journal.terms.lease / LEASE_PARTS);
-        Self { renewal, timer }
+    pub(super) fn new(journal: &Journal) -> Self {
+        let (lease, runtime) = (Arc::clone(&journal.lease), journal.runtime());
+        let due = runtime.now() + lease.part();
+        let renewal = (!lease.is_kept()).then_some(Renewal { due, failures: 0, asked: None });
+        Self { lease, renewal, timer: (due, runtime.sleep_until(due)), patient_until: Instant::ZERO, silence: None }
     }
 
-    /// Ready with why, when the lease is lost or about to be.
+    /// Ready with the reason when the lease is lost or about to be.
     pub(super) fn poll(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>) -> Poll<StoreError> {
-        let (runtime, part) = (journal.runtime(), journal.terms.lease / LEASE_PARTS);
         loop {
-            if let Poll::Ready(lost) = self.renewal.poll(journal, cx) {
-                return Poll::Ready(lost);
+            let is_answered = self.poll_renewal(journal, cx);
+            let seen = self.lease.look(cx.waker());
+            if seen.is_lost {
+                return Poll::Ready(StoreError::Fenced { run: journal.run.to_string(), epoch: journal.epoch });
             }
-            std::task::ready!(self.timer.as_mut().poll(cx));
-            let now = runtime.now();
-            let ends = self.renewal.ends();
-            if now + part >= ends {
-                let silent = || StoreError::unavailable("it did not answer while the lease ran out");
-                return Poll::Ready(self.renewal.take_error().unwrap_or_else(silent));
+            let is_wanted = seen.is_wanted && self.renewal.as_ref().is_some_and(Renewal::is_idle);
+            let is_due = self.timer.1.as_mut().poll(cx).is_ready();
+            if !(is_answered || is_wanted || is_due || seen.was_silent) {
+                return Poll::Pending;
             }
-            self.timer = match &mut self.renewal {
-                Renewal::Own { asked, .. } => {
-                    if asked.is_none() {
-                        let held = journal.held();
-                        let (store, lease) = (Arc::clone(&journal.terms.store), journal.terms.lease);
-                        *asked = Some((now, Box::pin(async move { store.renew(vec![held], lease).await })));
-                    }
-                    runtime.sleep_until(now + part)
-                }
-                Renewal::Kept(_) => runtime.sleep_until(now + ends.since(now).saturating_sub(part)),
-            };
+            if let Some(error) = self.go_on(journal, is_wanted) {
+                return Poll::Ready(error);
+            }
+        }
+    }
+
+    /// Whether a renewal was answered.
+    fn poll_renewal(&mut self, journal: &Journal, cx: &mut Context<'_>) -> bool {
+        let part = self.lease.part();
+        let Some(Renewal { due, failures, asked: place }) = &mut self.renewal else { return false };
+        let Some((asked_at, asked)) = place else { return false };
+        let Poll::Ready(answer) = asked.as_mut().poll(cx) else { return false };
+        let asked_at = *asked_at;
+        *place = None;
+        let now = journal.runtime().now();
+        match answer {
+            Ok(Renewed { lost, .. }) if !lost.is_empty() => {
+                self.lease.lost();
+                *due = now + part;
+            }
+            // The row is in use at this moment.
+            Ok(Renewed { busy, .. }) if !busy.is_empty() => (*due, *failures) = (now + part / LEASE_PARTS, *failures + 1),
+            Ok(_) => {
+                self.lease.renewed(asked_at);
+                (*due, *failures, self.silence) = (asked_at.at + part, 0, None);
+            }
+            Err(error) => {
+                self.lease.failed(error);
+                *due = now + (RENEW_AGAIN * 2u32.saturating_pow((*failures).min(16))).min(part);
+                *failures += 1;
+            }
+        }
+        true
+    }
+
+    /// Asks for a renewal if it is time, sets the timer, or says why the lease is given up.
+    fn go_on(&mut self, journal: &Arc<Journal>, is_wanted: bool) -> Option<StoreError> {
+        let (runtime, part) = (journal.runtime(), self.lease.part());
+        let now = Moment::now(&**runtime);
+        if let Some(silence) = self.lease.take_silence(now) {
+            (self.silence, self.patient_until) = (Some(silence), now.at + part);
+            // An answer that did not come may never come.
+            if let Some(renewal) = &mut self.renewal {
+                *renewal = Renewal { due: now.at, failures: 0, asked: None };
+            }
+        }
+        let left = self.lease.left(now);
+        if left <= part && now.at >= self.patient_until {
+            return Some(self.why_given_up(part));
+        }
+        let given_up_at = (now.at + left.saturating_sub(part)).max(self.patient_until);
+        let mut next = given_up_at;
+        if let Some(renewal) = &mut self.renewal {
+            if renewal.asked.is_none() && (is_wanted || now.at >= renewal.due) {
+                let (store, held, length) = (Arc::clone(&journal.terms.store), journal.held(), self.lease.length);
+                let asked = Box::pin(async move { store.renew(vec![held], length).await });
+                renewal.asked = Some((now, asked));
+            }
+            if renewal.asked.is_none() {
+                next = next.min(renewal.due);
+            }
+        }
+        if next != self.timer.0 || now.at >= next {
+            self.timer = (next, runtime.sleep_until(next));
+        }
+        None
+    }
+
+    fn why_given_up(&self, part: Duration) -> StoreError {
+        let error = self.lease.take_error();
+        let length = self.lease.length;
+        match (self.silence, error) {
+            (None, Some(error)) => error,
+            (None, None) => StoreError::unavailable(format!(
+                "no renewal of the lease was answered, and less than {part:?} of its {length:?} is left"
+            )),
+            (Some(silence), error) => {
+                let error = error.map_or_else(|| "the store did not answer".to_string(), |error| error.to_string());
+                StoreError::unavailable(format!(
+                    "the run was not polled for {silence:?}, longer than its lease of {length:?} allows, and the lease could not be renewed \
+                     afterwards ({error}); did a node block its thread, or was the process suspended?"
+                ))
+            }
         }
     }
 }
 
 impl Renewal {
-    /// Ready when the lease is lost.
-    fn poll(&mut self, journal: &Journal, cx: &mut Context<'_>) -> Poll<StoreError> {
-        let is_lost = match self {
-            Self::Kept(lease) => lease.is_lost(cx.waker()),
-            Self::Own { ends, asked: place, last_error } => {
-                let Some((asked_at, asked)) = place else { return Poll::Pending };
-                let answer = std::task::ready!(asked.as_mut().poll(cx));
-                let renewed = *asked_at + journal.terms.lease;
-                *place = None;
-                match answer {
-                    Ok(Renewed { lost, busy }) if lost.is_empty() => {
-                        if busy.is_empty() {
-                            *ends = renewed;
-                        }
-                    }
-                    Ok(_) => return Poll::Ready(fenced(journal)),
-                    Err(error) => *last_error = Some(error),
-                }
-                false
-            }
-        };
-        if is_lost { Poll::Ready(fenced(journal)) } else { Poll::Pending }
-    }
-
-    fn ends(&self) -> Instant {
-        match self {
-            Self::Own { ends, .. } => *ends,
-            Self::Kept(lease) => lease.lock().ends,
-        }
-    }
-
-    fn take_error(&mut self) -> Option<StoreError> {
-        match self {
-            Self::Own { last_error, .. } => last_error.take(),
-            Self::Kept(lease) => lease.lock().last_error.take(),
-        }
-    }
-}
-
-fn fenced(journal: &Journal) -> StoreError {
-    StoreError::Fenced { run: journal.run.to_string(), epoch: journal.epoch }
-}
-
-impl KeptLease {
-    pub(crate) fn new(runtime: Arc<dyn Runtime>, ends: Instant) -> Self {
-        let told = Told { ends, is_lost: false, is_released: false, last_error: None, leaving: None, waker: None };
-        Self { runtime, told: Mutex::new(told) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_lost(&self, waker: &Waker) -> bool {
-        let mut told = self.lock();
-        match &mut told.waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
-        told.is_lost
-    }
-
-    pub(crate) fn renewed(&self, ends: Instant) {
-        let mut told = self.lock();
-        (told.ends, told.last_error) = (ends, None);
-    }
-
-    pub(crate) fn failed(&self, error: StoreError) {
-        self.lock().last_error = Some(error);
-    }
-
-    /// Another driver has the run, or nobody.
-    pub(crate) fn lost(&self) {
-        let waker = {
-            let mut told = self.lock();
-            told.is_lost = true;
-            told.waker.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    /// The last commit of the run gave it up.
-    pub(super) fn released(&self) {
-        self.lock().is_released = true;
-    }
-
-    /// Whether there is still something to give up.
-    pub(crate) fn is_held(&self) -> bool {
-        let told = self.lock();
-        !told.is_lost && !told.is_released
-    }
-
-    pub(crate) fn is_released(&self) -> bool {
-        self.lock().is_released
-    }
-
-    /// The run was cut off, and this is left to do to give it up.
-    pub(super) fn leave(&self, release: BoxFuture<'static, ()>) {
-        self.lock().leaving = Some(release);
-    }
-
-    pub(crate) fn take_leaving(&self) -> Option<BoxFuture<'static, ()>> {
-        self.lock().leaving.take()
-    }
-}
-
-/// Nobody took it over: it is done all the same.
-impl Drop for KeptLease {
-    fn drop(&mut self) {
-        if let Some(release) = self.take_leaving() {
-            self.runtime.spawn(release);
-        }
+    /// Nothing is asked, and nothing failed before.
+    fn is_idle(&self) -> bool {
+        self.asked.is_none() && self.failures == 0
     }
 }

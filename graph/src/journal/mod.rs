@@ -7,12 +7,13 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `pruning`, `asking`, `opening`, `relocate`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `pruning`, `asking`, `opening`, `relocate`.
 
 pub(crate) mod asking;
 pub(crate) mod codec;
 pub(crate) mod frontier;
 pub(crate) mod keeper;
+pub(crate) mod lease;
 pub(crate) mod notes;
 pub(crate) mod opening;
 mod pruning;
@@ -25,7 +26,7 @@ use crate::store::{
 };
 
 use frontier::Frontier;
-use keeper::KeptLease;
+use lease::RunLease;
 use pleach_core::{Instant, Runtime};
 use pruning::Undos;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -44,7 +45,7 @@ pub(crate) struct Terms {
     pub(crate) rows_kept: u64,
     pub(crate) is_best_effort: bool,
     /// The lease, if somebody keeps it for this run and others.
-    pub(crate) kept_lease: Option<Arc<KeptLease>>,
+    pub(crate) kept_lease: Option<Arc<RunLease>>,
     /// For how long a run that does nothing but wait is held; for as long as it takes unless given.
     pub(crate) patience: Option<Duration>,
 }
@@ -59,6 +60,7 @@ pub(crate) struct Journal {
     graph: String,
     version: GraphVersion,
     runtime: Arc<dyn Runtime>,
+    pub(crate) lease: Arc<RunLease>,
     /// The store's clock, and when it said so.
     clock: (Timestamp, Instant),
     durable: AtomicU64,
@@ -296,6 +298,14 @@ impl Journal {
             waiting.push(cx.waker().clone());
         }
         Poll::Pending
+    }
+
+    /// Ready if this driver holds the run for certain. Nothing may start outside the run before that.
+    pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.lease.poll_valid(cx) {
+            Poll::Pending if self.is_lost() => Poll::Ready(()),
+            polled => polled,
+        }
     }
 
     /// What a resumed run was before: the record of this sequence, once.

@@ -6,13 +6,14 @@
 use super::asking::Asking;
 use super::codec::{self, StoredUndo};
 use super::frontier::Frontier;
+use super::lease::{Moment, RunLease};
 use super::pruning::Undos;
 use super::{Batch, Entry, Journal, State, Terms};
 use crate::store::{
     Claim, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
     RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
 };
-use pleach_core::{Instant, Runtime};
+use pleach_core::Runtime;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::AtomicU64;
@@ -25,7 +26,6 @@ const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::fr
 /// A run that this driver holds.
 pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
-    pub(crate) lease_ends: Instant,
     pub(crate) info: RunInfo,
     /// What was posted to it and not taken.
     pub(crate) mail: Vec<Mail>,
@@ -77,7 +77,8 @@ pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, grap
     let ((graph, version), durable) = (graph, AtomicU64::new(0));
     // Databases have signed numbers, and 0 is for runs that were made before there was an instance.
     let instance = (runtime.random() >> 1).max(1);
-    Journal { run, epoch: 1, instance, graph, version, runtime, clock, durable, state: Mutex::new(state), terms }
+    let lease = Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, Moment::now(&*runtime)));
+    Journal { run, epoch: 1, instance, graph, version, runtime, lease, clock, durable, state: Mutex::new(state), terms }
 }
 
 /// Makes a run with its first rows, which its journal has sealed.
@@ -87,7 +88,7 @@ pub(super) async fn create_with(
     from: Option<Origin>,
     owner: Option<String>,
 ) -> Result<Opened, StoreError> {
-    let asked_at = journal.runtime.now();
+    let asked_at = Moment::now(&*journal.runtime);
     let head = rows.len() as u64;
     let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
     let (id, graph, version) = (journal.run.to_string(), journal.graph.clone(), journal.version.clone());
@@ -95,9 +96,9 @@ pub(super) async fn create_with(
     let new = NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline: None };
     let made = Asking::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
     let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
-    let journal = Journal { clock: (now, asked_at), durable: AtomicU64::new(head), ..journal };
-    let lease_ends = asked_at + journal.terms.lease;
-    Ok(Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
+    let lease = Arc::new(RunLease::own(Arc::clone(&journal.runtime), journal.terms.lease, asked_at));
+    let journal = Journal { clock: (now, asked_at.at), durable: AtomicU64::new(head), lease, ..journal };
+    Ok(Opened { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
 /// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
@@ -106,11 +107,11 @@ pub(crate) async fn claim(
     runtime: &Arc<dyn Runtime>,
     run: &str,
     force: bool,
-) -> Result<(Claim, Instant), StoreError> {
+) -> Result<(Claim, Moment), StoreError> {
     let lease = Lease { owner: owner(runtime), length: terms.lease };
     let (mut until, mut wait) = (None, ASK_AGAIN.0);
     loop {
-        let asked_at = runtime.now();
+        let asked_at = Moment::now(&**runtime);
         let wanted = Wanted::One { run: run.to_string(), force };
         match Asking::claim(&terms.store, runtime, wanted, lease.clone()).await {
             Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
@@ -135,7 +136,7 @@ pub(crate) async fn claim(
 pub(crate) async fn open(
     terms: Terms,
     runtime: Arc<dyn Runtime>,
-    claim: (Claim, Instant),
+    claim: (Claim, Moment),
     version: GraphVersion,
 ) -> Result<Opened, StoreError> {
     let info = &claim.0.run;
@@ -173,11 +174,12 @@ pub(super) fn keys_of(records: &HashMap<u64, Record>) -> HashMap<u64, u64> {
 pub(super) fn hold(
     terms: Terms,
     runtime: Arc<dyn Runtime>,
-    (Claim { run: info, now }, asked_at): (Claim, Instant),
+    (Claim { run: info, now }, asked_at): (Claim, Moment),
     version: GraphVersion,
     state: State,
 ) -> Opened {
-    let lease_ends = asked_at + terms.lease;
+    let own = || Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, asked_at));
+    let lease = terms.kept_lease.clone().unwrap_or_else(own);
     let state = State { oldest: info.oldest, ..state };
     let journal = Journal {
         run: info.id.as_str().into(),
@@ -186,12 +188,13 @@ pub(super) fn hold(
         graph: info.graph.clone(),
         version,
         runtime,
-        clock: (now, asked_at),
+        lease,
+        clock: (now, asked_at.at),
         durable: AtomicU64::new(info.head),
         state: Mutex::new(state),
         terms,
     };
-    Opened { journal: Arc::new(journal), lease_ends, info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
+    Opened { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
 }
 
 /// What was posted to a run and not taken, up to the number `posted` at least.

@@ -7,6 +7,7 @@
 
 use super::codec::StoredUndo;
 use super::frontier::{Frontier, undo_path, undone_at};
+use super::lease::Moment;
 use super::opening::{self, Opened, Standpoint};
 use super::pruning::Undos;
 use super::{Entry, Journal, State, Terms};
@@ -15,7 +16,7 @@ use crate::store::{
     Claim, Commit, Fork, GraphVersion, Header, Kind, LiveToken, Origin, Place, Record, Row, RunInfo, RunStatus, Store,
     StoreError, Wake,
 };
-use pleach_core::{Instant, Runtime};
+use pleach_core::Runtime;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -237,7 +238,7 @@ impl Picture {
         self,
         terms: Terms,
         runtime: Arc<dyn Runtime>,
-        claim: (Claim, Instant),
+        claim: (Claim, Moment),
         version: GraphVersion,
     ) -> Result<Opened, StoreError> {
         let (head, is_migrated) = (claim.0.run.head, claim.0.run.version != version);

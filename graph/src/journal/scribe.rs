@@ -88,8 +88,8 @@ pub(crate) enum Standing {
 }
 
 impl Scribe {
-    pub(crate) fn new(journal: Arc<Journal>, lease_ends: Instant, posted: u64) -> Self {
-        let keeper = Some(Keeper::new(&journal, lease_ends));
+    pub(crate) fn new(journal: Arc<Journal>, posted: u64) -> Self {
+        let keeper = Some(Keeper::new(&journal));
         Self {
             journal,
             commit: None,
@@ -147,6 +147,14 @@ impl Scribe {
         Poll::Pending
     }
 
+    /// Ready if nodes may be polled: the lease has not ended and will not end soon, or the run goes on without its store.
+    pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.journal.lease.poll_driver(cx) {
+            Poll::Pending if self.journal.is_lost() => Poll::Ready(()),
+            polled => polled,
+        }
+    }
+
     /// Somebody says that there is mail of this number.
     pub(crate) fn expect_mail(&mut self, posted: u64) {
         self.inbox.posted = self.inbox.posted.max(posted);
@@ -170,6 +178,7 @@ impl Scribe {
             state.take_waiting(u64::MAX)
         };
         waiting.into_values().flatten().for_each(Waker::wake);
+        self.journal.lease.let_all_go();
         Poll::Ready(Said::Lost(error))
     }
 
@@ -187,8 +196,8 @@ impl Scribe {
         if !self.is_released {
             self.pruner.begin(&self.journal);
         }
-        if let Some(lease) = self.journal.terms.kept_lease.as_ref().filter(|_| self.is_released) {
-            lease.released();
+        if self.is_released {
+            self.journal.lease.released();
         }
         first..=last
     }
@@ -229,6 +238,9 @@ impl Scribe {
         }
         drop(state);
         let releases = status.has_ended();
+        if releases {
+            journal.lease.releasing();
+        }
         let commit = Commit {
             status: changes.then_some(status),
             wake: wake.filter(|wake| changes || *wake != Wake::Now),
@@ -274,9 +286,9 @@ impl Scribe {
 impl Drop for Scribe {
     fn drop(&mut self) {
         let Some(release) = self.give_up() else { return };
-        match &self.journal.terms.kept_lease {
-            Some(lease) => lease.leave(release),
-            None => self.journal.runtime().spawn(release),
+        match self.journal.lease.is_kept() {
+            true => self.journal.lease.leave(release),
+            false => self.journal.runtime().spawn(release),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::shift::{CALL_MAX, Shift, either};
 use crate::journal::asking::Asking;
+use crate::journal::lease::Moment;
 use crate::store::{Claim, Lease, StoreError, Wanted};
-use pleach_core::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,10 +57,10 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
     }
 }
 
-async fn claim(shift: &Shift, room: usize) -> Result<(Vec<Claim>, Instant), StoreError> {
+async fn claim(shift: &Shift, room: usize) -> Result<(Vec<Claim>, Moment), StoreError> {
     let graphs = shift.known.iter().flat_map(|known| known.served()).collect();
     let lease = Lease { owner: shift.owner.clone(), length: shift.settings.lease };
-    let asked_at = shift.runtime.now();
+    let asked_at = Moment::now(&*shift.runtime);
     let asking = Asking::claim(&shift.store, &shift.runtime, Wanted::Ready { graphs, count: room }, lease);
     let claims = shift.bounded(CALL_MAX, Box::pin(asking)).await?;
     Ok((claims, asked_at))

@@ -4,10 +4,11 @@ use super::event::{RunEnd, Verdict};
 use crate::CompiledGraph;
 use crate::control::RunRef;
 use crate::journal::Terms;
+use crate::journal::lease::Moment;
 use crate::run::RunOptions;
 use crate::store::{Claim, GraphVersion};
 use crate::stored_run::{Origin, StoredOptions};
-use pleach_core::{Instant, Name, Scope, catch_panic};
+use pleach_core::{Name, Scope, catch_panic};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -27,7 +28,7 @@ pub(super) struct Known {
 /// A run to be driven.
 pub(super) struct Assignment<'a> {
     pub(super) scope: &'a Scope,
-    pub(super) claimed: (Claim, Instant),
+    pub(super) claimed: (Claim, Moment),
     pub(super) terms: Terms,
     /// Called once it has ended and left the tree.
     pub(super) ended: Box<dyn FnOnce(Verdict) + Send>,

@@ -4,6 +4,7 @@ use super::claims::ASK_AGAIN;
 use super::event::WorkerEvent;
 use super::shift::{CALL_MAX, Shift, either};
 use crate::journal::keeper::LEASE_PARTS;
+use crate::journal::lease::Moment;
 use crate::store::{Held, Prune, Renewed};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,36 +21,45 @@ const PRUNED_MAX: usize = 256;
 pub(super) async fn renew_leases(shift: Arc<Shift>) {
     let part = shift.settings.lease / LEASE_PARTS;
     let renewing = async {
+        let (mut wait, mut failures) = (part, 0);
         loop {
-            shift.sleep(part).await;
-            renew(&shift, part).await;
+            either(Box::pin(shift.sleep(wait)), Box::pin(shift.renewal_wanted())).await;
+            wait = renew(&shift, part, &mut failures).await;
         }
     };
     either(Box::pin(renewing), Box::pin(shift.all_ended())).await;
 }
 
-async fn renew(shift: &Shift, part: Duration) {
-    let held = shift.held();
+/// Renews all leases. Returns the wait until the next time.
+async fn renew(shift: &Shift, part: Duration, failures: &mut u32) -> Duration {
+    let held = shift.held_to_renew();
     if held.is_empty() {
-        return;
+        return part;
     }
-    let asked_at = shift.runtime.now();
+    let asked_at = Moment::now(&*shift.runtime);
     let all = held.iter().map(|(held, _)| held.clone()).collect();
-    match shift.bounded(part, shift.store.renew(all, shift.settings.lease)).await {
+    // A lease that is renewed after one part is good for two more, until its run stops.
+    match shift.bounded(part * 2, shift.store.renew(all, shift.settings.lease)).await {
         Ok(Renewed { lost, busy }) => {
             shift.store_answered();
+            *failures = 0;
+            let wait = if busy.is_empty() { part } else { part / LEASE_PARTS };
             let (lost, busy): (HashSet<Held>, HashSet<Held>) = (lost.into_iter().collect(), busy.into_iter().collect());
             for (held, lease) in held {
                 if lost.contains(&held) {
                     lease.lost();
                 } else if !busy.contains(&held) {
-                    lease.renewed(asked_at + shift.settings.lease);
+                    lease.renewed(asked_at);
                 }
             }
+            wait.saturating_sub(shift.runtime.now().since(asked_at.at))
         }
         Err(error) => {
-            shift.store_failed("renew", &error, part);
+            *failures += 1;
+            let wait = shift.backoff(ASK_AGAIN, *failures).min(part);
+            shift.store_failed("renew", &error, wait);
             held.iter().for_each(|(_, lease)| lease.failed(error.clone()));
+            wait
         }
     }
 }

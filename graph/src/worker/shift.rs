@@ -5,10 +5,10 @@ use super::known::{Assignment, Known};
 use super::{Listener, Settings};
 use crate::control::RunRef;
 use crate::journal::Terms;
-use crate::journal::keeper::KeptLease;
+use crate::journal::lease::{Moment, RunLease};
 use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture};
 use crate::stored_run::RECORDS_KEPT_DEFAULT;
-use pleach_core::{BoxFuture, Cause, Instant, Runtime, Scope, catch_panic};
+use pleach_core::{BoxFuture, Cause, Runtime, Scope, catch_panic};
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,6 +39,8 @@ pub(super) struct Shift {
 struct State {
     /// In one order whatever the process: one seed gives one trace.
     held: BTreeMap<Held, Holding>,
+    /// A run waits for its lease to be renewed.
+    is_renewal_wanted: bool,
     /// It takes no more runs.
     is_closing: bool,
     /// The store has not answered since.
@@ -50,7 +52,7 @@ struct State {
 
 /// A run that is held.
 struct Holding {
-    lease: Arc<KeptLease>,
+    lease: Arc<RunLease>,
     control: Option<RunRef>,
 }
 
@@ -129,8 +131,23 @@ impl Shift {
     }
 
     /// The runs that are held, and their leases.
-    pub(super) fn held(&self) -> Vec<(Held, Arc<KeptLease>)> {
+    pub(super) fn held(&self) -> Vec<(Held, Arc<RunLease>)> {
         self.lock().held.iter().map(|(held, holding)| (held.clone(), Arc::clone(&holding.lease))).collect()
+    }
+
+    /// The same, to be renewed now.
+    pub(super) fn held_to_renew(&self) -> Vec<(Held, Arc<RunLease>)> {
+        self.lock().is_renewal_wanted = false;
+        self.held()
+    }
+
+    /// A run waits for its lease to be renewed, before it goes on.
+    fn want_renewal(&self) {
+        self.change(|state| state.is_renewal_wanted = true);
+    }
+
+    pub(super) async fn renewal_wanted(&self) {
+        self.until(|state| state.is_renewal_wanted.then_some(())).await;
     }
 
     /// A run that is driven.
@@ -139,9 +156,12 @@ impl Shift {
     }
 
     /// Drives a run that was claimed.
-    pub(super) fn take(self: &Arc<Self>, claim: Claim, asked_at: Instant) {
+    pub(super) fn take(self: &Arc<Self>, claim: Claim, asked_at: Moment) {
         let held = Held::of(&claim.run);
-        let lease = Arc::new(KeptLease::new(Arc::clone(&self.runtime), asked_at + self.settings.lease));
+        let worker = Arc::downgrade(self);
+        let ask_worker = move || worker.upgrade().into_iter().for_each(|worker| worker.want_renewal());
+        let lease = RunLease::kept(Arc::clone(&self.runtime), self.settings.lease, asked_at, ask_worker);
+        let lease = Arc::new(lease);
         let head = claim.run.head;
         let is_closing = self.change(|state| {
             state.held.insert(held.clone(), Holding { lease: Arc::clone(&lease), control: None });
@@ -177,7 +197,7 @@ impl Shift {
 /// What becomes of runs.
 impl Shift {
     /// A run is not driven any more.
-    fn ended(self: &Arc<Self>, held: Held, head: u64, lease: &Arc<KeptLease>, verdict: Verdict) {
+    fn ended(self: &Arc<Self>, held: Held, head: u64, lease: &Arc<RunLease>, verdict: Verdict) {
         if let Verdict::Trouble(error) = verdict {
             let wait = self.count_trouble(&held.run, head);
             let released = self.releasing(lease, &held);
@@ -217,7 +237,7 @@ impl Shift {
     }
 
     /// What gives a run up, unless it is.
-    fn releasing(self: &Arc<Self>, lease: &Arc<KeptLease>, held: &Held) -> Option<BoxFuture<'static, ()>> {
+    fn releasing(self: &Arc<Self>, lease: &Arc<RunLease>, held: &Held) -> Option<BoxFuture<'static, ()>> {
         if let Some(leaving) = lease.take_leaving() {
             return Some(leaving);
         }
