@@ -42,7 +42,8 @@ struct Renewal {
 impl Keeper {
     pub(super) fn new(journal: &Journal) -> Self {
         let (lease, runtime) = (Arc::clone(&journal.lease), journal.runtime());
-        let due = runtime.now() + lease.part();
+        // Opening the run took time already.
+        let due = lease.renewed_at() + lease.part();
         let renewal = (!lease.is_kept()).then_some(Renewal { due, failures: 0, asked: None });
         Self { lease, renewal, timer: (due, runtime.sleep_until(due)), patient_until: Instant::ZERO, silence: None }
     }

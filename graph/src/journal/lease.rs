@@ -204,6 +204,11 @@ impl RunLease {
         state.silence.take()
     }
 
+    /// When the last renewal that succeeded was asked for.
+    pub(super) fn renewed_at(&self) -> Instant {
+        self.lock().renewed_at.at
+    }
+
     /// A renewal that was asked for at `asked_at` has succeeded.
     pub(crate) fn renewed(&self, asked_at: Moment) {
         let woken = {

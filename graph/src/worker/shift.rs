@@ -5,6 +5,7 @@ use super::known::{Assignment, Known};
 use super::{Listener, Settings};
 use crate::control::RunRef;
 use crate::journal::Terms;
+use crate::journal::keeper::LEASE_PARTS;
 use crate::journal::lease::{Moment, RunLease};
 use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture};
 use crate::stored_run::RECORDS_KEPT_DEFAULT;
@@ -186,6 +187,10 @@ impl Shift {
             kept_lease: Some(lease),
             patience: Some(self.settings.patience),
         };
+        if Moment::now(&*self.runtime).since(asked_at) >= self.settings.lease / LEASE_PARTS {
+            // The claim was answered late.
+            self.want_renewal();
+        }
         let ended = Box::new(move |verdict| shift.ended(ending, head, &kept, verdict));
         let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), terms, ended });
         if let Some(holding) = self.lock().held.get_mut(&held) {

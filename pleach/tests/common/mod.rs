@@ -9,7 +9,11 @@ pub mod kept;
 pub mod mortal;
 pub mod outside;
 #[cfg(feature = "graph")]
+pub mod process;
+#[cfg(feature = "graph")]
 pub mod shift;
+#[cfg(feature = "graph")]
+pub mod slow;
 
 use pleach::prelude::*;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};
