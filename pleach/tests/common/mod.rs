@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 #[cfg(feature = "graph")]
+pub mod bank;
+#[cfg(feature = "graph")]
 pub mod flaky;
 #[cfg(feature = "graph")]
 pub mod kept;
