@@ -40,6 +40,9 @@ const WAKE_AT_AFTER_POST: &str = "CASE WHEN status IN ('running', 'waiting') THE
 const WAKE_AT_AFTER_RELEASE: &str =
     "CASE free.next WHEN 'same' THEN r.wake_at WHEN 'rest' THEN {now} + {rest}::bigint ELSE NULL END";
 
+/// The key below which a page begins.
+const BELOW: &str = "COALESCE({after}::bigint, 9223372036854775807)";
+
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $file:literal [$($from:literal = $to:expr),*] ($($parameter:ident),*);)*) => {
         $($(#[$doc])*
@@ -55,12 +58,19 @@ macro_rules! statements {
 statements! {
     SESSION = "session" [] (lock_timeout, idle_timeout, is_own_pool);
     RUN = "run" [] (run);
-    LIST = "list" ["matches" = "true"] (after, created_since, created_before, changed_since, changed_before, count);
-    LIST_STATUS = "list" ["matches" = "status = {status}::text"]
+    LIST = "list" ["place" = "no < {below}", "below" = BELOW, "order" = "no DESC"]
+        (after, created_since, created_before, changed_since, changed_before, count);
+    LIST_STATUS = "list" [
+        "place" = "status >= {status}::text AND (status, no) < ({status}::text, {below})",
+        "below" = BELOW, "order" = "status DESC, no DESC"]
         (after, created_since, created_before, changed_since, changed_before, count, status);
-    LIST_GRAPH = "list" ["matches" = "graph = {graph}::text"]
+    LIST_GRAPH = "list" [
+        "place" = "graph >= {graph}::text AND (graph, no) < ({graph}::text, {below})",
+        "below" = BELOW, "order" = "graph DESC, no DESC"]
         (after, created_since, created_before, changed_since, changed_before, count, graph);
-    LIST_BOTH = "list" ["matches" = "graph = {graph}::text AND status = {status}::text"]
+    LIST_BOTH = "list" [
+        "place" = "graph = {graph}::text AND status >= {status}::text AND (status, no) < ({status}::text, {below})",
+        "below" = BELOW, "order" = "status DESC, no DESC"]
         (after, created_since, created_before, changed_since, changed_before, count, status, graph);
     ROWS = "rows" [] (run, sequences, whole, bytes_max);
     INBOX = "inbox" [] (run, after, count, bytes_max);
