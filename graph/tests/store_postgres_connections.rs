@@ -3,10 +3,8 @@
 
 mod common;
 #[path = "common/postgres.rs"]
-#[allow(dead_code)]
 mod postgres;
 #[path = "common/proxy.rs"]
-#[allow(dead_code)]
 mod proxy;
 
 use common::{create_held, forced, lease, next, queued, ready, row};

@@ -5,7 +5,6 @@ mod common;
 #[path = "common/own_server.rs"]
 mod own_server;
 #[path = "common/postgres.rs"]
-#[allow(dead_code)]
 mod postgres;
 
 use own_server::OwnServer;

@@ -3,7 +3,6 @@
 
 mod common;
 #[path = "common/postgres.rs"]
-#[allow(dead_code)]
 mod postgres;
 
 use common::{lease, next, queued, ready, row};

@@ -58,7 +58,12 @@ pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -
         return run_row::claim(&row);
     }
     let exists = || Failure::from(StoreError::Exists { run: run.id.clone() });
-    let Ok(Found { info, now, .. }) = find(client, &run.id).await else { return Err(exists()) };
+    let Found { info, now, .. } = match find(client, &run.id).await {
+        Ok(found) => found,
+        // It was deleted meanwhile, or is damaged.
+        Err(Failure::Refused(_)) => return Err(exists()),
+        Err(failure) => return Err(failure),
+    };
     let is_same_owner = run.lease.as_ref().is_some_and(|lease| info.owner.as_ref() == Some(&lease.owner));
     if is_same_owner && has_landed(client, &run.id, run.instance, 1, rows).await?.is_some() {
         return Ok(Claim { run: info, now });

@@ -170,7 +170,8 @@ fn describe(said: &DbError, target: &Target) -> String {
         }
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION if wants_tls(said) => (
             format!("PostgreSQL refused the login{target:#}"),
-            "the server seems to want TLS: build with the feature `postgres-tls` and put `sslmode=require` into the URL",
+            "let the role in from here in pg_hba.conf; if the server lets only TLS connections in, put `sslmode=require` into the URL, \
+             which takes the feature `postgres-tls`",
         ),
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (
             format!("PostgreSQL refused the login{target:#}"),
@@ -203,7 +204,7 @@ fn describe(said: &DbError, target: &Target) -> String {
     if advice.is_empty() { said } else { format!("{said}; {advice}") }
 }
 
-/// A line in pg_hba.conf that lets only encrypted connections in is told by the words of the refusal alone.
+/// Whether the login may have been refused because the connection was not encrypted. Only the words of the refusal tell.
 fn wants_tls(said: &DbError) -> bool {
     ["no encryption", "SSL off"].iter().any(|words| said.message().contains(words))
 }
