@@ -5,6 +5,9 @@
 //!
 //! A lease is shown to callers as a time of day, so the distance between the two clocks must not flicker: it is measured with each reading, and
 //! a new measurement counts only if it differs by more than the clocks' resolution.
+//!
+//! A time to wake is a time of day, but a run that is due stays due when the time of day is set back. So a time that has come when it is written is
+//! stored as one long past: see [`Now::stored_wake`].
 
 use crate::store::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -12,6 +15,9 @@ use std::time::SystemTime;
 
 /// Measurements of the distance that differ by fewer milliseconds are the same.
 const JITTER_MILLIS: i64 = 3;
+
+/// How many milliseconds a time to wake is moved back that has come when it is written. More than there are between any two times.
+const LONG_PAST: i64 = 1 << 60;
 
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +38,21 @@ impl Now {
     pub(super) fn stored(self, until: Timestamp) -> i64 {
         until.as_millis().wrapping_sub(self.wall.as_millis()).wrapping_add(self.lease)
     }
+
+    /// A time to wake as it is stored. One that has come is negative, and stays so whatever becomes of the time of day.
+    pub(super) fn stored_wake(self, at: Timestamp) -> i64 {
+        if at <= self.wall { stored_due(at) } else { at.as_millis() }
+    }
+}
+
+/// A time to wake that has come, as it is stored.
+pub(super) fn stored_due(at: Timestamp) -> i64 {
+    at.as_millis().wrapping_sub(LONG_PAST)
+}
+
+/// A time to wake as callers are shown it.
+pub(super) fn shown_wake(stored: i64) -> Timestamp {
+    Timestamp::from_millis(if stored < 0 { stored.wrapping_add(LONG_PAST) } else { stored })
 }
 
 /// Reads both clocks. Shared by the writer and the readers of a store.

@@ -3,17 +3,19 @@
 //! A lease ends by its time, or with its holder. Whoever claims ready runs looks for both and marks what has ended: `holder` becomes NULL, and with
 //! that the run enters the index of due runs. So that those due longest go first, a run that was due before its lease ended is due from that end on.
 
-use super::clock::Now;
+use super::clock::{Now, shown_wake, stored_due};
 use super::read::{self, Run};
 use super::write::keep;
 use super::writer::{Batch, Done};
-use crate::store::{Claim, GraphVersion, Held, Lease, Release, Renewed, StoreError};
+use crate::store::{Claim, GraphVersion, Held, Lease, Release, Renewed, StoreError, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
 use std::collections::HashSet;
 use std::time::Duration;
 
+/// Runs whose time to wake is in a range. Those that were due when they were written and those whose time has come since are two ranges, each in
+/// order.
 const READY: &str = "SELECT no, wake_at FROM run WHERE graph = ?1 AND fingerprint = ?2 AND schema = ?3 AND wake_at IS NOT NULL
-    AND holder IS NULL AND wake_at <= ?4 ORDER BY wake_at, no LIMIT ?5";
+    AND holder IS NULL AND wake_at BETWEEN ?4 AND ?5 ORDER BY wake_at, no LIMIT ?6";
 
 /// The next holder by name. As bytes: a damaged name need not be text.
 const NEXT_HOLDER: &str = "SELECT CAST(min(holder) AS BLOB) FROM run WHERE holder > CAST(?1 AS TEXT)";
@@ -75,12 +77,12 @@ pub(super) fn claim_ready(
 
 /// The keys of so many due runs of these graphs, those due longest first.
 fn due_runs(batch: &Batch<'_>, graphs: &[(String, GraphVersion)], count: usize) -> rusqlite::Result<Vec<i64>> {
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let mut due: Vec<(i64, i64)> = Vec::new();
-    for (graph, version) in graphs {
+    let (count, wall) = (i64::try_from(count).unwrap_or(i64::MAX), batch.now.wall);
+    let mut due: Vec<(Timestamp, i64)> = Vec::new();
+    for ((graph, version), range) in graphs.iter().flat_map(|graph| [(graph, (i64::MIN, -1)), (graph, (0, wall.as_millis()))]) {
         let mut statement = batch.db.prepare_cached(READY)?;
-        let wanted = params![graph, version.fingerprint, version.schema, batch.now.wall.as_millis(), count];
-        let found = statement.query_map(wanted, |row| Ok((row.get_ref(1)?.as_i64().unwrap_or(i64::MIN), row.get(0)?)))?;
+        let wanted = params![graph, version.fingerprint, version.schema, range.0, range.1, count];
+        let found = statement.query_map(wanted, |row| Ok((shown_wake(row.get_ref(1)?.as_i64().unwrap_or(0)), row.get(0)?)))?;
         due.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
     }
     due.sort_unstable();
@@ -138,8 +140,10 @@ fn end_leases_of(batch: &Batch<'_>, holder: &[u8], end_max: i64) -> rusqlite::Re
             continue;
         };
         let end = lease_end.min(lease);
-        let ended_at = batch.now.shown(end).min(wall).as_millis();
-        let wake = wake_at.map(|at| at.max(ended_at));
+        let ended_at = batch.now.shown(end).min(wall);
+        // A time that has not come yet stays as it is.
+        let is_due = |at: i64| at < 0 || shown_wake(at) <= wall;
+        let wake = wake_at.map(|at| if is_due(at) { stored_due(shown_wake(at).max(ended_at)) } else { at });
         let changed = lease_end ^ end ^ wake_at.unwrap_or(0) ^ wake.unwrap_or(0);
         batch.db.prepare_cached(END)?.execute(params![key, end, wake, sum ^ changed])?;
     }
@@ -216,7 +220,7 @@ mod tests {
             steps.collect::<rusqlite::Result<_>>().unwrap()
         };
         // Nothing is sorted, so as many rows are looked at as are claimed.
-        let due = plan(READY, 5);
+        let due = plan(READY, 6);
         let is_range = due[0].starts_with("SEARCH run USING INDEX run_due (graph=? AND fingerprint=? AND schema=? AND wake_at");
         assert!(due.len() == 1 && is_range, "{due:?}");
         assert_eq!(plan(NEXT_HOLDER, 1), ["SEARCH run USING COVERING INDEX run_leased (holder>?)"]);

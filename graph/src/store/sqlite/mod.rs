@@ -15,6 +15,8 @@ mod clock;
 mod file;
 mod holders;
 mod lease;
+#[cfg(test)]
+mod lease_tests;
 mod read;
 mod schema;
 mod wal;

@@ -1,6 +1,6 @@
 //! What is read. Each function runs within one transaction, and so sees one moment.
 
-use super::clock::Now;
+use super::clock::{Now, shown_wake};
 use super::schema::counted;
 use super::writer::Done;
 use crate::store::asked::{Answer, Query, Sought};
@@ -55,6 +55,8 @@ pub(super) struct Run {
     pub(super) info: RunInfo,
     /// The store that holds the lease; see `schema`.
     pub(super) holder: Option<String>,
+    /// The time to wake as it was read.
+    pub(super) read_wake: Option<i64>,
 }
 
 impl Run {
@@ -63,15 +65,22 @@ impl Run {
         self.info.lease_until.map(|until| now.stored(until))
     }
 
-    /// The checksum of the row as it is stored.
-    pub(super) fn sum(&self, now: Now) -> i64 {
-        self.info.sum() ^ self.shown_less_stored(now)
+    /// The time to wake as it is stored. One that was not changed stays as it was: what is due stays due.
+    pub(super) fn wake_at(&self, now: Now) -> Option<i64> {
+        let at = self.info.wake_at?;
+        self.read_wake.filter(|read| shown_wake(*read) == at && *read < 0).or_else(|| Some(now.stored_wake(at)))
     }
 
-    /// By what the checksum of the row differs because the lease is shown by another clock than it is stored.
-    fn shown_less_stored(&self, now: Now) -> i64 {
-        counted(self.info.lease_until.map(Timestamp::as_millis)) ^ counted(self.lease_end(now))
+    /// The checksum of the row as it is stored.
+    pub(super) fn sum(&self, now: Now) -> i64 {
+        self.info.sum() ^ shown_less_stored(&self.info, self.lease_end(now), self.wake_at(now))
     }
+}
+
+/// By what the checksum of a row differs because times are shown otherwise than they are stored.
+fn shown_less_stored(info: &RunInfo, lease_end: Option<i64>, wake_at: Option<i64>) -> i64 {
+    let shown = |time: Option<Timestamp>| counted(time.map(Timestamp::as_millis));
+    shown(info.lease_until) ^ counted(lease_end) ^ shown(info.wake_at) ^ counted(wake_at)
 }
 
 /// A run's row by its id.
@@ -93,7 +102,8 @@ pub(super) fn run_by_key(db: &Connection, now: Now, key: i64) -> Done<Run> {
 pub(super) fn sums(db: &Connection, now: Now) -> rusqlite::Result<Vec<(i64, i64)>> {
     let mut statement = db.prepare(ALL_RUNS)?;
     let runs = statement.query_map([], |row| found(row, now))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(runs.into_iter().filter_map(|found| found.run.ok()).map(|(run, _)| (run.key, run.sum(now))).collect())
+    let sum = |run: &Run| run.info.sum() ^ shown_less_stored(&run.info, run.lease_end(now), run.read_wake);
+    Ok(runs.into_iter().filter_map(|found| found.run.ok()).map(|(run, _)| (run.key, sum(&run))).collect())
 }
 
 pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Parts) -> Done<Vec<Row>> {
@@ -198,16 +208,14 @@ fn damaged_post(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<Post> {
 /// A row of `run`: its key, and what is in it.
 struct Found {
     key: i64,
-    /// With its checksum.
+    /// With its checksum, as it would be if times were stored as they are shown.
     run: Result<(Run, i64), StoreError>,
-    now: Now,
 }
 
 impl Found {
     fn checked(self) -> Result<Run, StoreError> {
         let (run, sum) = self.run?;
-        let differs = run.shown_less_stored(self.now);
-        Ok(Run { info: run.info.checked(sum ^ differs)?, ..run })
+        Ok(Run { info: run.info.checked(sum)?, ..run })
     }
 }
 
@@ -224,12 +232,12 @@ fn found(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Found> {
         Ok(run) => Ok(run),
         Err(why) => Err(StoreError::Damaged { run: text(row, 1)?, sequence: 0, why }),
     };
-    Ok(Found { key, run, now })
+    Ok(Found { key, run })
 }
 
 /// A row of `run` and its checksum, in the order of the columns; `None` if there is no such status.
 fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Option<(Run, i64)>> {
-    let time = |column| row.get::<_, Option<i64>>(column).map(|millis| millis.map(Timestamp::from_millis));
+    let (lease_end, wake_at): (Option<i64>, Option<i64>) = (row.get(10)?, row.get(11)?);
     let Some(status) = RunStatus::parse(row.get_ref(5)?.as_str()?) else { return Ok(None) };
     let from =
         row.get::<_, Option<String>>(14)?.map(|run| Ok::<_, rusqlite::Error>(Origin { run, sequence: number(row, 15)? }));
@@ -243,8 +251,8 @@ fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Opti
         head: number(row, 7)?,
         oldest: number(row, 8)?,
         owner: row.get(9)?,
-        lease_until: row.get::<_, Option<i64>>(10)?.map(|lease_end| now.shown(lease_end)),
-        wake_at: time(11)?,
+        lease_until: lease_end.map(|lease_end| now.shown(lease_end)),
+        wake_at: wake_at.map(shown_wake),
         takeovers: row.get(12)?,
         trouble: row.get(20)?,
         deadline: match row.get(21)? {
@@ -257,7 +265,8 @@ fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Opti
         created: Timestamp::from_millis(row.get(16)?),
         changed: Timestamp::from_millis(row.get(17)?),
     };
-    Ok(Some((Run { key, info, holder: row.get(22)? }, row.get(18)?)))
+    let sum = row.get::<_, i64>(18)? ^ shown_less_stored(&info, lease_end, wake_at);
+    Ok(Some((Run { key, info, holder: row.get(22)?, read_wake: wake_at }, sum)))
 }
 
 /// A text, as far as it is one.

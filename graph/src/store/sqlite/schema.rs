@@ -11,7 +11,8 @@ use rusqlite::{Connection, params};
 /// clock. It has another name so that a process of an earlier version that still has the file open fails, and does not take leases for ended.
 pub(super) const FORMAT: u32 = 3;
 
-/// - `run.lease_end` is by the lease clock (see `clock`), all other times are times of day.
+/// - `run.lease_end` is by the lease clock, all other times are times of day; `run.wake_at` is negative if it had come when it was written (see
+///   `clock`).
 /// - `run.holder` is the store that holds the lease (see `holders`). It is NULL if there is no lease, or once the lease was found to have ended;
 ///   `owner` and `lease_end` stay then, and the next claim is a takeover.
 /// - `run.ended` is `changed` of a run that has ended, and NULL for any other.
@@ -87,7 +88,7 @@ fn seal_runs(db: &Connection, now: Now) -> rusqlite::Result<()> {
     read::sums(db, now)?.into_iter().try_for_each(|(run, sum)| statement.execute([run, sum]).map(drop))
 }
 
-/// What a lease counts for in the checksum of its row.
-pub(super) fn counted(lease_end: Option<i64>) -> i64 {
-    lease_end.unwrap_or(NO_TIME)
+/// What a time as it is stored counts for in the checksum of its row.
+pub(super) fn counted(time: Option<i64>) -> i64 {
+    time.unwrap_or(NO_TIME)
 }

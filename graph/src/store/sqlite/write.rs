@@ -75,7 +75,7 @@ pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim
     }
     let info = RunInfo::new(new, rows.len() as u64, now);
     let holder = info.owner.as_ref().map(|_| batch.holders.name().to_string());
-    let run = Run { key: 0, info, holder };
+    let run = Run { key: 0, info, holder, read_wake: None };
     let info = &run.info;
     batch.db.prepare_cached(CREATE)?.execute(named_params! {
         ":id": info.id,
@@ -87,7 +87,7 @@ pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim
         ":owner": info.owner,
         ":lease_end": run.lease_end(batch.now),
         ":holder": run.holder,
-        ":wake_at": info.wake_at.map(Timestamp::as_millis),
+        ":wake_at": run.wake_at(batch.now),
         ":from_run": info.from.as_ref().map(|from| &from.run),
         ":from_seq": info.from.as_ref().map(|from| from.sequence as i64),
         ":now": now.as_millis(),
@@ -109,7 +109,7 @@ pub(super) fn keep(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> {
         ":owner": info.owner,
         ":lease_end": run.lease_end(batch.now),
         ":holder": run.holder,
-        ":wake_at": info.wake_at.map(Timestamp::as_millis),
+        ":wake_at": run.wake_at(batch.now),
         ":takeovers": info.takeovers,
         ":trouble": info.trouble,
         ":deadline": info.deadline.map(Timestamp::as_millis),
@@ -218,7 +218,7 @@ fn commands(db: &Connection, run: i64) -> rusqlite::Result<Vec<(u64, String)>> {
 
 pub(super) fn post(batch: &Batch<'_>, id: &str, post: &Post) -> Done<u64> {
     let db = batch.db;
-    let Run { key: run, mut info, .. } = match read::run(db, batch.now, id)? {
+    let Run { key: run, mut info, read_wake, holder } = match read::run(db, batch.now, id)? {
         Ok(run) => run,
         Err(refused) => return Ok(Err(refused)),
     };
@@ -259,9 +259,8 @@ pub(super) fn post(batch: &Batch<'_>, id: &str, post: &Post) -> Done<u64> {
     for number in replaced {
         db.prepare_cached(REMOVE)?.execute(params![run, number as i64])?;
     }
-    let (wake_at, posted) = (info.wake_at.map(Timestamp::as_millis), info.posted);
-    let sum = Run { key: run, info, holder: None }.sum(now);
-    db.prepare_cached(POSTED)?.execute(params![run, number, wake_at, sum])?;
+    let (posted, run) = (info.posted, Run { key: run, info, holder, read_wake });
+    db.prepare_cached(POSTED)?.execute(params![run.key, number, run.wake_at(now), run.sum(now)])?;
     Ok(Ok(posted))
 }
 
