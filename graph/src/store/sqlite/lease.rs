@@ -5,7 +5,7 @@
 
 use super::clock::{Now, shown_wake, stored_due};
 use super::read::{self, Run};
-use super::write::keep;
+use super::write::{is_constraint, keep};
 use super::writer::{Batch, Done};
 use crate::store::{Claim, GraphVersion, Held, Lease, Release, Renewed, StoreError, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
@@ -22,7 +22,6 @@ const NEXT_HOLDER: &str = "SELECT CAST(min(holder) AS BLOB) FROM run WHERE holde
 
 const ENDED: &str = "SELECT no, lease_end, wake_at, sum FROM run WHERE holder = CAST(?1 AS TEXT) AND lease_end <= ?2";
 const END: &str = "UPDATE run SET holder = NULL, lease_end = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
-const END_DAMAGED: &str = "UPDATE run SET holder = NULL WHERE no = ?1";
 
 const RENEW: &str = concat!(
     "UPDATE run SET lease_end = ?4, holder = ?5, sum = ",
@@ -124,28 +123,27 @@ pub(super) fn end_leases(batch: &Batch<'_>, look_at_holders: bool) -> rusqlite::
 fn end_leases_of(batch: &Batch<'_>, holder: &[u8], end_max: i64) -> rusqlite::Result<()> {
     let Now { wall, lease } = batch.now;
     let mut statement = batch.db.prepare_cached(ENDED)?;
-    let mut ended = Vec::new();
+    let mut ended: Vec<(i64, i64, Option<i64>, i64)> = Vec::new();
     let mut found = statement.query(params![holder, end_max])?;
     while let Some(row) = found.next()? {
-        let key: i64 = row.get(0)?;
-        let columns = || Ok((row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?, row.get::<_, i64>(3)?));
+        let columns = || Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
         match columns() {
-            Err(error) if read::is_conversion(&error) => ended.push((key, None)),
-            columns => ended.push((key, Some(columns?))),
+            // Nobody can claim a run whose row is damaged, so its lease does not matter.
+            Err(error) if read::is_conversion(&error) => {}
+            columns => ended.push(columns?),
         }
     }
-    for (key, columns) in ended {
-        let Some((lease_end, wake_at, sum)) = columns else {
-            batch.db.prepare_cached(END_DAMAGED)?.execute([key])?;
-            continue;
-        };
+    for (key, lease_end, wake_at, sum) in ended {
         let end = lease_end.min(lease);
         let ended_at = batch.now.shown(end).min(wall);
         // A time that has not come yet stays as it is.
         let is_due = |at: i64| at < 0 || shown_wake(at) <= wall;
         let wake = wake_at.map(|at| if is_due(at) { stored_due(shown_wake(at).max(ended_at)) } else { at });
         let changed = lease_end ^ end ^ wake_at.unwrap_or(0) ^ wake.unwrap_or(0);
-        batch.db.prepare_cached(END)?.execute(params![key, end, wake, sum ^ changed])?;
+        match batch.db.prepare_cached(END)?.execute(params![key, end, wake, sum ^ changed]) {
+            Err(error) if is_constraint(&error) => {}
+            marked => drop(marked?),
+        }
     }
     Ok(())
 }
@@ -183,7 +181,11 @@ fn lost(held: Vec<Held>, mut change: impl FnMut(&Held, i64, i64) -> rusqlite::Re
     let mut lost = Vec::new();
     for one in held {
         let changed = match (i64::try_from(one.instance), i64::try_from(one.epoch)) {
-            (Ok(instance), Ok(epoch)) => change(&one, instance, epoch)?,
+            (Ok(instance), Ok(epoch)) => match change(&one, instance, epoch) {
+                // A row with a value of the wrong type cannot be changed. Its driver is told at the next commit.
+                Err(error) if is_constraint(&error) => 1,
+                changed => changed?,
+            },
             _ => 0,
         };
         if changed == 0 {

@@ -45,6 +45,8 @@ const ROW: &str = "SELECT sum, header, CASE WHEN ?3 THEN body ELSE x'' END FROM 
 const INBOX: &str =
     "SELECT n, at, name, dedup, sum, payload FROM inbox WHERE run = ?1 AND n > ?2 AND taken_seq IS NULL ORDER BY n LIMIT ?3";
 
+pub(super) const WRONG_COLUMN: &str = "a column of its own row is of the wrong type or out of range";
+
 /// The first deadline there is: 0 counts for none in the checksum of a row.
 pub(super) const MIN_DEADLINE: Timestamp = Timestamp::from_millis(1);
 
@@ -225,7 +227,7 @@ fn found(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Found> {
     let run = match columns(row, key, now) {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err("its status is none"),
-        Err(error) if is_conversion(&error) => Err("a column of its own row is of the wrong type or out of range"),
+        Err(error) if is_conversion(&error) => Err(WRONG_COLUMN),
         Err(error) => return Err(error),
     };
     let run = match run {

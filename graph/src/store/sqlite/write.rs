@@ -137,7 +137,12 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
     };
     let (moved, now) = ((head ^ new_head) as i64, batch.now.wall.as_millis());
     let fence = params![key, commit.epoch as i64, head as i64, new_head as i64, moved, now, commit.instance as i64];
-    if batch.db.prepare_cached(ADVANCE)?.execute(fence)? == 0 {
+    let advanced = match batch.db.prepare_cached(ADVANCE)?.execute(fence) {
+        // A row with a value of the wrong type cannot be changed at all.
+        Err(error) if is_constraint(&error) => return Ok(Err(damaged_run(&commit.run))),
+        advanced => advanced?,
+    };
+    if advanced == 0 {
         let landed = has_landed(batch.db, &commit.held(), &commit.rows)?;
         return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
     }
@@ -146,7 +151,7 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
         inserted => inserted?,
     }
     for number in &commit.takes {
-        batch.db.prepare_cached(TAKE)?.execute(params![key, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64])?;
+        take(batch.db, key, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64)?;
     }
     if let Some(mut run) = before {
         (run.info.head, run.info.takeovers, run.info.trouble, run.info.changed) = (new_head, 0, None, batch.now.wall);
@@ -177,6 +182,14 @@ fn take_back(db: &Connection, key: i64, commit: &Commit, head: u64, moved: i64) 
     db.prepare_cached(REMOVE_ROWS)?.execute(params![key, head as i64 + 1, sequence as i64])?;
     db.prepare_cached(RETREAT)?.execute(params![key, head as i64, moved])?;
     Ok(Err(StoreError::Damaged { run: commit.run.clone(), sequence: stray, why: STRAY_ROW }))
+}
+
+/// Marks a message as taken. One that cannot be changed because it is damaged goes.
+fn take(db: &Connection, key: i64, number: i64, sequence: i64) -> rusqlite::Result<()> {
+    match db.prepare_cached(TAKE)?.execute([key, number, sequence]) {
+        Err(error) if is_constraint(&error) => db.prepare_cached(REMOVE)?.execute([key, number]).map(drop),
+        taken => taken.map(drop),
+    }
 }
 
 fn settle(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<()> {
@@ -308,6 +321,11 @@ pub(super) fn delete(batch: &Batch<'_>, id: &str) -> Done<()> {
     Ok(Ok(()))
 }
 
-fn is_constraint(error: &rusqlite::Error) -> bool {
+fn damaged_run(id: &str) -> StoreError {
+    StoreError::Damaged { run: id.to_string(), sequence: 0, why: read::WRONG_COLUMN }
+}
+
+/// Whether a row cannot be written: there is another one in its place, or one of its values has the wrong type.
+pub(super) fn is_constraint(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
