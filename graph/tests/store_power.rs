@@ -1,19 +1,19 @@
 //! C2: what was acknowledged survives a power cut, at any moment, whatever the disk had in its cache.
 //!
-//! A process of its own commits while its disk is watched. Then the power is cut, on paper, after each write, truncation, removal and sync; what
-//! may be on the disk at that moment is laid out as files and opened by the store. Nothing but the syncs makes a difference, so the proof that
-//! the test can fail is the same log with syncs left out.
+//! Processes commit while their disk is watched, one after the other: the first ends without closing its file. Then the power is cut, on paper, after
+//! each write, truncation, renaming, removal and sync; what may be on the disk at that moment, torn sectors included, is laid out as files and opened by
+//! the store. Nothing but the syncs makes a difference, so the proof that the test can fail is the same log with syncs left out.
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
 mod common;
 mod disk;
 
 use common::{Folder, create_held, forced, lease, next, noise};
-use disk::Acknowledged;
 use disk::replay::{Disk, Event, Kept, events};
+use disk::{Acknowledged, Faults};
 use pleach_core::{Random, block_on};
-use pleach_graph::store::{Commit, Parts, Post, Rows, RunStatus, SqliteStore, Store, StoreError};
-use std::path::Path;
+use pleach_graph::store::{Claim, Commit, Parts, Post, Rows, RunStatus, SqliteStore, Store, StoreError};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 const RUNS: [&str; 2] = ["r", "s"];
@@ -21,8 +21,8 @@ const RUNS: [&str; 2] = ["r", "s"];
 /// With at most so many changes in doubt, all their subsets are tried.
 const ALL_SUBSETS_MAX: usize = 4;
 
-/// Besides, so many random choices of sectors.
-const CHOICES: u64 = 4;
+/// Besides, so many random choices of sectors, and as many with torn sectors.
+const CHOICES: u64 = 2;
 
 /// The body of a row; every size has its own way into pages.
 fn body(run: &str, sequence: u64) -> Vec<u8> {
@@ -30,39 +30,85 @@ fn body(run: &str, sequence: u64) -> Vec<u8> {
     noise(sequence * 100 + run.len() as u64, sizes[(sequence % 8) as usize])
 }
 
-/// Two runs that commit in turn, with mail, a checkpoint of SQLite's log, the log begun anew, a file closed and opened again.
+/// A run that is driven, and what its driver was told.
+struct Driver {
+    path: PathBuf,
+    acknowledged: Acknowledged,
+    claims: Vec<Claim>,
+}
+
+impl Driver {
+    /// Begins two runs.
+    async fn begin(folder: &Path, store: &SqliteStore) -> Self {
+        let (path, mut acknowledged) = (folder.join("runs.db"), Acknowledged::below(folder));
+        let mut claims = Vec::new();
+        for run in RUNS {
+            claims.push(create_held(store, run).await);
+            acknowledged.note(run, 1);
+        }
+        Self { path, acknowledged, claims }
+    }
+
+    /// Goes on with them after another process.
+    async fn go_on(folder: &Path, store: &SqliteStore) -> Self {
+        let (path, mut acknowledged) = (folder.join("runs.db"), Acknowledged::below(folder));
+        let mut claims = Vec::new();
+        for run in RUNS {
+            let claim = store.claim(forced(run), lease("bob")).await.unwrap().remove(0);
+            // What is found is as good as what was acknowledged: it was built upon.
+            acknowledged.note(run, claim.run.head);
+            claims.push(claim);
+        }
+        Self { path, acknowledged, claims }
+    }
+
+    async fn commit(&mut self, store: &SqliteStore, change: impl Fn(Commit) -> Commit) {
+        for claimed in &mut self.claims {
+            let run = claimed.run.id.clone();
+            let commit = next(claimed, &body(&run, claimed.run.head + 1));
+            store.commit(change(commit)).await.unwrap();
+            claimed.run.head += 1;
+            self.acknowledged.note(&run, claimed.run.head);
+        }
+    }
+}
+
+/// Two runs that commit in turn, with mail, a checkpoint of SQLite's log, the log begun anew, a second store on the file, and an end without closing.
 async fn work(folder: &Path) {
     let path = folder.join("runs.db");
-    let mut acknowledged = Acknowledged::below(folder);
-    let mut store = SqliteStore::open(&path).await.unwrap();
-    let mut claims = Vec::new();
-    for run in RUNS {
-        claims.push(create_held(&store, run).await);
-        acknowledged.note(run, 1);
+    if path.exists() {
+        return work_on(folder).await;
     }
-    for round in 0..12 {
-        for claimed in &mut claims {
-            let run = claimed.run.id.clone();
-            let mut commit = next(claimed, &body(&run, claimed.run.head + 1));
-            if round == 4 {
-                let number = store.post(&run, Post::seal(&run, "answer", None, b"yes".to_vec())).await.unwrap();
-                commit = Commit { takes: vec![number], ..commit };
+    let store = SqliteStore::open(&path).await.unwrap();
+    let mut driver = Driver::begin(folder, &store).await;
+    for round in 0..7 {
+        if round == 4 {
+            for run in RUNS {
+                assert_eq!(store.post(run, Post::seal(run, "answer", None, b"yes".to_vec())).await.unwrap(), 1);
             }
-            if round == 11 {
-                commit = Commit { status: Some(RunStatus::Finished), release: true, ..commit };
-            }
-            store.commit(commit).await.unwrap();
-            claimed.run.head += 1;
-            acknowledged.note(&run, claimed.run.head);
         }
+        driver.commit(&store, |commit| if round == 4 { Commit { takes: vec![1], ..commit } } else { commit }).await;
         match round {
+            2 => drop(SqliteStore::open(&path).await.unwrap()),
             // The commits that follow overwrite the log from its beginning.
-            5 => checkpoint(&path),
-            8 => {
-                drop(store);
-                store = SqliteStore::open(&path).await.unwrap();
-            }
+            5 => checkpoint(&driver.path),
             _ => {}
+        }
+    }
+    std::mem::forget(store);
+}
+
+/// Goes on after that, with a file closed and opened again.
+async fn work_on(folder: &Path) {
+    let path = folder.join("runs.db");
+    let mut store = SqliteStore::open(&path).await.unwrap();
+    let mut driver = Driver::go_on(folder, &store).await;
+    for round in 0..5 {
+        let last = |commit| Commit { status: Some(RunStatus::Finished), release: true, ..commit };
+        driver.commit(&store, |commit| if round == 4 { last(commit) } else { commit }).await;
+        if round == 2 {
+            drop(store);
+            store = SqliteStore::open(&path).await.unwrap();
         }
     }
 }
@@ -116,7 +162,7 @@ fn judge_cut(disk: &Disk, choices: u64, seed: u64, images: &AtomicUsize) -> Resu
     let judge_one = |what: &str, kept: Kept<'_>| {
         let folder = Folder::in_memory();
         // Nobody syncs the memory that connections share: anything may be there.
-        let garbage = matches!(kept, Kept::Sectors(_));
+        let garbage = matches!(kept, Kept::Sectors(_) | Kept::Torn(_));
         disk.write_image(&folder.0, kept);
         if garbage && folder.file("runs.db-shm").exists() {
             std::fs::write(folder.file("runs.db-shm"), noise(seed, 32_768)).unwrap();
@@ -138,6 +184,7 @@ fn judge_cut(disk: &Disk, choices: u64, seed: u64, images: &AtomicUsize) -> Resu
     for choice in 0..choices {
         let mut random = Random::seeded(seed * CHOICES + choice);
         judge_one(&format!("choice {choice}"), Kept::Sectors(&mut random))?;
+        judge_one(&format!("choice {choice}, torn,"), Kept::Torn(&mut random))?;
     }
     Ok(())
 }
@@ -169,31 +216,34 @@ fn judge_all(events: &[Event], choices: u64) -> Result<usize, String> {
     Ok(images.into_inner())
 }
 
-/// The events of the work above.
-fn watch(test: &str) -> Option<Vec<Event>> {
+/// The events of this work, done by two processes one after the other.
+fn watch(test: &str, work: impl AsyncFn(&Path)) -> Option<Vec<Event>> {
     if let Some(folder) = disk::watched() {
         block_on(work(&folder));
         return None;
     }
     let (folder, logs) = (Folder::new(), Folder::new());
-    disk::run(test, &folder.0, &logs.file("log"));
+    for _ in 0..2 {
+        disk::run(test, &folder.0, &logs.file("log"));
+    }
     let mut all = events(&std::fs::read(logs.file("log")).unwrap());
     Some(all.remove("").unwrap())
 }
 
 #[test]
 fn c2_what_was_acknowledged_survives_a_power_cut_at_any_moment() {
-    let Some(events) = watch("c2_what_was_acknowledged_survives_a_power_cut_at_any_moment") else { return };
+    let Some(events) = watch("c2_what_was_acknowledged_survives_a_power_cut_at_any_moment", work) else { return };
     let count = |which: fn(&Event) -> bool| events.iter().filter(|event| which(event)).count();
-    assert!(count(|event| matches!(event, Event::Acknowledged { .. })) == 26);
+    assert!(count(|event| matches!(event, Event::Acknowledged { .. })) == 28);
     assert!(count(|event| matches!(event, Event::Write { name, .. } if name == "runs.db")) > 20, "the log was carried over");
+    assert_eq!(count(|event| matches!(event, Event::Rename { .. })), 1, "the log of the first process was copied");
     let images = judge_all(&events, CHOICES).unwrap_or_else(|why| panic!("{why}"));
     println!("{} events, {images} images", events.len());
 }
 
 #[test]
 fn c2_a_power_cut_finds_out_whoever_leaves_out_a_sync() {
-    let Some(events) = watch("c2_a_power_cut_finds_out_whoever_leaves_out_a_sync") else { return };
+    let Some(events) = watch("c2_a_power_cut_finds_out_whoever_leaves_out_a_sync", work) else { return };
     // The file itself is made with care: what is lost is what was acknowledged, and not the whole.
     let first = events.iter().position(|event| matches!(event, Event::Acknowledged { .. })).unwrap();
     let without = |left_out: fn(&str) -> bool| -> Vec<Event> {
@@ -217,4 +267,31 @@ fn c2_a_power_cut_finds_out_whoever_leaves_out_a_sync() {
         }
     }
     caught("an answer before COMMIT", &early);
+}
+
+/// A process whose sync fails, and that dies of it; and another that goes on.
+async fn work_after_a_lost_sync(folder: &Path) {
+    let path = folder.join("runs.db");
+    let is_first = !path.exists();
+    let store = SqliteStore::open(&path).await.unwrap();
+    if is_first {
+        let mut driver = Driver::begin(folder, &store).await;
+        driver.commit(&store, |commit| commit).await;
+        Faults::of(folder).die(1);
+        return driver.commit(&store, |commit| commit).await;
+    }
+    let mut driver = Driver::go_on(folder, &store).await;
+    driver.commit(&store, |commit| commit).await;
+    checkpoint(&path);
+    driver.commit(&store, |commit| commit).await;
+}
+
+#[test]
+fn c2_what_a_dead_process_failed_to_sync_is_not_built_upon() {
+    let test = "c2_what_a_dead_process_failed_to_sync_is_not_built_upon";
+    let Some(events) = watch(test, work_after_a_lost_sync) else { return };
+    let lost = events.iter().position(|event| matches!(event, Event::Lost { .. })).unwrap();
+    assert!(matches!(&events[lost], Event::Lost { name } if name == "runs.db-wal"));
+    assert!(events[lost..].iter().any(|event| matches!(event, Event::Acknowledged { head, .. } if *head == 4)));
+    judge_all(&events, CHOICES).unwrap_or_else(|why| panic!("{why}"));
 }

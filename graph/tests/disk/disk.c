@@ -6,6 +6,7 @@
  *
  * What a program writes to a file called `faults` in the folder is an order and reaches no disk:
  *   "fail N ERRNO COUNT"  the Nth call from now on fails, and those after it, so many in all (0: for good)
+ *   "die N"               the Nth sync from now on fails, and the process ends there
  *   "room BYTES"          the files below the folder may hold so many bytes together; a write that does not fit is cut short, then fails
  *   "heal"                neither from now on
  *   "hit?"                fails unless an order to fail has been carried out since it was given
@@ -28,7 +29,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *folder;
 static int log_file = -1;
 
-static long calls_left = -1, failures_left;
+static long calls_left = -1, failures_left, syncs_left = -1;
 static int error, was_hit;
 static long long room = -1, used;
 
@@ -123,6 +124,8 @@ static ssize_t obey(const void *bytes, size_t count) {
     if (sscanf(order, "fail %ld %d %ld", &calls_left, &code, &failures_left) == 3) {
         error = code;
         was_hit = 0;
+    } else if (sscanf(order, "die %ld", &syncs_left) == 1) {
+        return count;
     } else if (!strncmp(order, "heal", 4)) {
         calls_left = room = -1;
     } else if (sscanf(order, "room %lld", &room) != 1 && !was_hit) {
@@ -176,7 +179,9 @@ static int sync_with(int (*real)(int), int file) {
     pthread_mutex_lock(&lock);
     int result = fails(name) ? -1 : real(file), code = errno;
     struct stat status;
-    note(result ? "lost" : "sync", name, !fstat(file, &status) && S_ISDIR(status.st_mode) ? "/" : "");
+    int dies = syncs_left > 0 && !--syncs_left;
+    note(result || dies ? "lost" : "sync", name, !fstat(file, &status) && S_ISDIR(status.st_mode) ? "/" : "");
+    if (dies) _exit(0);
     pthread_mutex_unlock(&lock);
     errno = code;
     return result;

@@ -80,6 +80,11 @@ impl Faults {
         self.order(format!("room {bytes}"));
     }
 
+    /// The sync with this number from now on fails, and this process ends there, as if it were killed.
+    pub fn die(&mut self, sync: u32) {
+        self.order(format!("die {sync}"));
+    }
+
     pub fn heal(&mut self) {
         self.order("heal".into());
     }

@@ -1,6 +1,7 @@
 //! What a power cut may leave on a disk, from the log of what was written to it.
 //!
-//! A write is on the disk once its file was synced; until then each of its sectors may be there or not. A file that was made or removed is so on
+//! A write is on the disk once its file was synced; until then each of its sectors may be there or not, or be torn: then what was to be written
+//! there is garbage. What lies beside it in the sector is unharmed, as SQLite expects ("powersafe overwrite"). A file that was made or removed is so on
 //! the disk once its folder was synced; until then some of the first such changes are. What a failed sync should have written may never get
 //! there, whatever is synced later.
 
@@ -137,6 +138,8 @@ pub enum Kept<'a> {
     Each(u64),
     /// A random choice of sectors; of those that the file has grown by, and that were not written, some hold garbage.
     Sectors(&'a mut Random),
+    /// The same, and any sector may be torn.
+    Torn(&'a mut Random),
 }
 
 /// A folder on the disk.
@@ -200,7 +203,7 @@ impl Disk {
             Kept::All => self.unsynced_names.len(),
             Kept::None => 0,
             Kept::Each(bits) => self.unsynced_names.len() * (bits.count_ones() as usize % 2),
-            Kept::Sectors(random) => (random.next_u64() as usize) % (self.unsynced_names.len() + 1),
+            Kept::Sectors(random) | Kept::Torn(random) => (random.next_u64() as usize) % (self.unsynced_names.len() + 1),
         };
         for (name, file) in &self.unsynced_names[..names_kept] {
             match file {
@@ -218,7 +221,8 @@ impl Disk {
                     Kept::None => {}
                     Kept::Each(bits) if *bits >> number & 1 == 1 => change.apply(&mut content),
                     Kept::Each(_) => {}
-                    Kept::Sectors(random) => change.apply_in_part(&mut content, random),
+                    Kept::Sectors(random) => change.apply_in_part(&mut content, random, false),
+                    Kept::Torn(random) => change.apply_in_part(&mut content, random, true),
                 }
                 number += 1;
             }
@@ -247,7 +251,7 @@ impl Change {
         }
     }
 
-    fn apply_in_part(&self, content: &mut Content, random: &mut Random) {
+    fn apply_in_part(&self, content: &mut Content, random: &mut Random, is_torn: bool) {
         let Self::Write { offset, bytes } = self else {
             if random.next_u64().is_multiple_of(2) {
                 self.apply(content);
@@ -261,7 +265,7 @@ impl Change {
             let sector = &bytes[(at - offset) as usize..(next - offset) as usize];
             match random.next_u64() % 4 {
                 0 | 1 => content.write(at, sector),
-                2 if at >= grown_from => content.write(at, &vec![random.next_u64() as u8; sector.len()]),
+                2 if is_torn || at >= grown_from => content.write(at, &vec![random.next_u64() as u8; sector.len()]),
                 _ => {}
             }
             at = next;
