@@ -118,7 +118,7 @@ pub(crate) fn fault_of(run: impl Into<String>, node: impl Into<String>, op: &'st
 }
 
 /// Why a branch or a run failed, as it is written down.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StoredFault {
     kind: StoredKind,
     node: String,
@@ -163,12 +163,18 @@ enum StoredKind {
 }
 
 impl StoredFault {
+    fn new(kind: StoredKind, node: &str, attempt: u32, text: String) -> Self {
+        let (node, declared, undone) = (node.to_string(), Vec::new(), Vec::new());
+        Self { kind, node, attempt, text, location: None, during: None, declared, limit: None, undone }
+    }
+
+    /// An attempt at a node failed, for this reason.
+    pub(crate) fn of_node(node: &str, attempt: u32, reason: String) -> Self {
+        Self::new(StoredKind::Node, node, attempt, reason)
+    }
+
     pub(crate) fn of(fault: &RunFault) -> Self {
-        let new = |kind, node: &str, attempt, text: String| {
-            let (node, declared) = (node.to_string(), Vec::new());
-            let undone = Vec::new();
-            Self { kind, node, attempt, text, location: None, during: None, declared, limit: None, undone }
-        };
+        let new = Self::new;
         match fault {
             RunFault::Node(error) => new(StoredKind::Node, &error.node, error.attempt, error.reason.to_string()),
             RunFault::Panic(error) => {
@@ -186,6 +192,10 @@ impl StoredFault {
             }
             other => new(StoredKind::Other, "", 0, other.to_string()),
         }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     pub(crate) fn node(&self) -> &str {

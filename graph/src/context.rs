@@ -27,8 +27,8 @@ pub struct NodeContext {
 #[derive(Default)]
 pub(crate) struct Rare {
     pub(crate) deadline: Option<Instant>,
-    /// The node has an undo, so that what it records for it is kept.
-    pub(crate) has_undo: bool,
+    /// The type that the undo of the node takes, and its name. Without an undo, what the node records is dropped.
+    pub(crate) undo_takes: Option<(TypeId, &'static str)>,
     /// In place of the run's, for code that runs after the run was ended.
     pub(crate) fresh: Option<CancelToken>,
     /// Of an undo: the record that it undoes; 0 in a run that is not stored.
@@ -112,13 +112,20 @@ impl NodeContext {
     /// whatever attempt it was.
     ///
     /// Record it before the effects that it undoes: it becomes durable with the next of them, or with the attempt if that fails. A node without
-    /// an undo records nothing. What cannot be written as JSON fails the node, once it is done.
+    /// an undo records nothing. A payload of a type that the undo does not take, or that cannot be written as JSON, fails the node: before its
+    /// next effect begins, or else at its end.
     pub fn record_undo<P: Any + Serialize>(&self, payload: P) {
-        let Some(rare) = self.rare.get().filter(|rare| rare.has_undo) else { return };
-        let made_by = (TypeId::of::<P>(), std::any::type_name::<P>());
-        let recorded = to_raw_value(&payload).map(|json| Payload { json, made_by: Some(made_by) });
+        let Some(rare) = self.rare.get() else { return };
+        let Some((takes, takes_name)) = rare.undo_takes else { return };
+        let payload = if TypeId::of::<P>() == takes {
+            let json = to_raw_value(&payload).map(|json| Payload { json });
+            json.map_err(|error| format!("the payload of its undo cannot be written as JSON: {error}"))
+        } else {
+            let given = std::any::type_name::<P>();
+            Err(format!("it recorded a {given} to be undone by, and its undo takes a {takes_name}"))
+        };
         if let Some(mut notes) = rare.notes.get().and_then(|notes| notes.lock_for(self.attempt)) {
-            notes.undo = Some(Recorded { payload: recorded, is_written: false });
+            notes.undo = Some(Recorded { payload, is_written: false });
         }
     }
 

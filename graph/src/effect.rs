@@ -180,6 +180,10 @@ where
         if let Err(error) = scene.check_key(&key) {
             return scene.fail(error).await;
         }
+        // Before anything happens that could not be undone.
+        if let Some(why) = scene.notes.unusable_undo() {
+            return scene.fail(why).await;
+        }
         let Some(using) = scene.take_key(Namespace::Effect, &key) else {
             return scene.fail(EffectError::UsedTwice { key }).await;
         };

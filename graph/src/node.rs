@@ -154,14 +154,12 @@ fn look_up(answer: &str, declared: &[Declared]) -> Answer {
 #[derive(Clone)]
 pub(crate) struct Payload {
     pub(crate) json: Box<RawValue>,
-    /// The type it was written from, and its name, if that was in this process.
-    pub(crate) made_by: Option<(TypeId, &'static str)>,
 }
 
 impl Payload {
     /// What an undo is given whose node recorded nothing.
     pub(crate) fn nothing() -> Self {
-        Self { json: RawValue::NULL.to_owned(), made_by: None }
+        Self { json: RawValue::NULL.to_owned() }
     }
 }
 

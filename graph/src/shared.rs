@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Waker;
 
 /// What is the same for every node that one engine runs.
 pub(crate) struct Shared {
@@ -56,6 +57,14 @@ pub(crate) struct More {
     /// The log of a run that is stored.
     pub(crate) journal: OnceLock<Arc<Journal>>,
     undos: Mutex<Vec<Undoable>>,
+    /// Tasks that were cut off, and may not be gone yet.
+    leaving: Mutex<Vec<Arc<dyn Gone>>>,
+}
+
+/// Something that was cut off and may not be gone yet.
+pub(crate) trait Gone: Send + Sync {
+    /// Whether it is. If not, the waker is woken when it is gone, in place of the one before.
+    fn is_gone(&self, waker: Option<&Waker>) -> bool;
 }
 
 /// Hears what happens where the state is of another type, or there is none.
@@ -97,6 +106,11 @@ impl Shared {
 
     pub(crate) fn is_subgraph(&self) -> bool {
         self.outer.is_some()
+    }
+
+    /// What the names of its nodes begin with, as the whole run knows them; nothing outside of a subgraph.
+    pub(crate) fn prefix(&self) -> &str {
+        self.outer.as_ref().map_or("", |(_, prefix)| prefix)
     }
 
     /// The id of a node as the whole run knows it.
@@ -262,6 +276,21 @@ impl RunWide {
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.token.get().and_then(CancelToken::deadline)
+    }
+
+    /// A task was cut off: see [`are_tasks_gone`](Self::are_tasks_gone).
+    pub(crate) fn expect_gone(&self, task: Arc<dyn Gone>) {
+        let mut leaving = self.more().leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.retain(|task| !task.is_gone(None));
+        leaving.push(task);
+    }
+
+    /// Whether all tasks that were cut off are gone. If not, the waker is woken as they go.
+    pub(crate) fn are_tasks_gone(&self, waker: Option<&Waker>) -> bool {
+        let Some(more) = self.more.get() else { return true };
+        let mut leaving = more.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.retain(|task| !task.is_gone(waker));
+        leaving.is_empty()
     }
 
     pub(crate) fn remember_undo(&self, undoable: Undoable) {

@@ -8,7 +8,7 @@ use crate::error::{RunError, RunFault};
 use crate::journal::codec::Codec;
 use crate::journal::lease::Moment;
 use crate::journal::opening::{self, Opened};
-use crate::journal::scribe::Scribe;
+use crate::journal::scribe::{COMMIT_ROWS_MAX, Scribe};
 use crate::journal::{Entry, Terms};
 use crate::letters::Letter;
 use crate::migrate::Migrations;
@@ -60,6 +60,7 @@ pub(crate) struct Keeping {
     lease: Duration,
     body_bytes_max: usize,
     rows_kept: u64,
+    commit_rows_max: usize,
     is_best_effort: bool,
     attaches: bool,
     schema: u32,
@@ -73,6 +74,7 @@ impl Default for Keeping {
             lease: LEASE_DEFAULT,
             body_bytes_max: BODY_BYTES_MAX,
             rows_kept: RECORDS_KEPT_DEFAULT,
+            commit_rows_max: COMMIT_ROWS_MAX,
             is_best_effort: false,
             attaches: false,
             schema: 0,
@@ -106,9 +108,9 @@ impl<S> StoredOptions<S> {
 
     /// On which terms the run is kept. What its holder says goes first.
     fn terms(&self) -> Terms {
-        let Keeping { lease, body_bytes_max, rows_kept, is_best_effort, .. } = self.keeping;
+        let Keeping { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.keeping;
         let (store, kept_lease, patience) = (self.store(), None, None);
-        let own = Terms { store, lease, body_bytes_max, rows_kept, is_best_effort, kept_lease, patience };
+        let own = Terms { store, lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, kept_lease, patience };
         match self.holder.as_ref().map(|(_, _, terms)| terms.clone()) {
             Some(Terms { store, lease, kept_lease, patience, .. }) => Terms { store, lease, kept_lease, patience, ..own },
             None => own,
@@ -166,6 +168,12 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// How many bytes one state may have as JSON; 16 MiB unless told.
     pub fn max_state_bytes(self, bytes: usize) -> Self {
         self.keep_as(|keeping| keeping.body_bytes_max = bytes)
+    }
+
+    /// The most records of one commit, for tests of what a crash between two commits leaves.
+    #[doc(hidden)]
+    pub fn max_commit_records(self, records: usize) -> Self {
+        self.keep_as(|keeping| keeping.commit_rows_max = records.max(1))
     }
 
     /// Goes on when the store fails, with no further checkpoints; hooks hear of it as

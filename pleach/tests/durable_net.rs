@@ -214,9 +214,8 @@ impl Net<'_> {
             // A rolling deploy: later processes are of the second version, a few are still of the first.
             let is_new = self.sim.now().since_start() > Duration::from_secs(1) && self.random(4) > 0;
             let worker = match is_new {
-                true => worker.graph_with(&graph::<100>(), move |run| {
-                    run.schema(2).migrations(&to_cents()).extension(outside.clone())
-                }),
+                true => worker
+                    .graph_with(&graph::<100>(), move |run| run.schema(2).migrations(&to_cents()).extension(outside.clone())),
                 false => worker.graph_with(&graph::<1>(), move |run| run.schema(1).extension(outside.clone())),
             };
             let worker = worker.start().unwrap();

@@ -10,7 +10,7 @@ use super::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
 use crate::error::RunError;
 use crate::token::FanOutAt;
 use pleach_core::BoxFuture;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -128,18 +128,22 @@ impl<S> Branches<S> {
         Some(ended)
     }
 
-    fn remove(&mut self, number: usize) -> Option<Lane<S>> {
+    /// Takes out a lane that has not ended.
+    pub(super) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
         let lane = self.lanes.get_mut(number - 1)?.take()?;
         self.free.push(number - 1);
         Some(lane)
     }
 
-    /// Takes out all lanes of one fan-out.
-    pub(super) fn remove_all(&mut self, place: usize) -> Vec<Lane<S>> {
-        let is_of_it =
-            |lane: &Option<Lane<S>>| matches!(lane, Some(Lane { home: Some(home), .. }) if home.get() as usize == place + 1);
-        let numbers: Vec<usize> = (1..=self.lanes.len()).filter(|number| is_of_it(&self.lanes[number - 1])).collect();
-        numbers.into_iter().filter_map(|number| self.remove(number)).collect()
+    /// The numbers of the lanes of each open fan-out, by its place.
+    pub(super) fn lanes_by_place(&self) -> HashMap<usize, Vec<usize>> {
+        let mut by_place: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (at, lane) in self.lanes.iter().enumerate() {
+            if let Some(Lane { home: Some(home), .. }) = lane {
+                by_place.entry(home.get() as usize - 1).or_default().push(at + 1);
+            }
+        }
+        by_place
     }
 
     pub(super) fn open(&mut self, open: Open<S>) -> usize {

@@ -6,11 +6,12 @@ use super::step::{Driver, Next, Turn, Visited};
 use super::subgraph::{self, Left};
 use crate::error::{During, RunError, RunFault};
 use crate::events::RunEvent;
-use crate::node::{Payload, Undo};
+use crate::journal::notes::Effects;
+use crate::node::Payload;
 use crate::plan::{Care, Stop};
 use crate::policy::{FailedAttempt, Verdict};
 use crate::shared::{Aside, Undoable};
-use pleach_core::{BoxError, Instant, Reason, catch_panic};
+use pleach_core::{Instant, Reason, catch_panic};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +61,8 @@ impl<S: Send + 'static> Driver<S> {
             (verdict, _) => {
                 let escalate = escalates || verdict == Verdict::Fail { escalate: true };
                 let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
-                self.keep_own_undo(stop, lane, &reason)?;
+                // What it recorded for its undo may be of no use: then that is why it fails.
+                let fault = self.undo_payload(stop, lane, Visited::Failed).map_or_else(|unusable| unusable, |_| fault);
                 Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
             }
         }
@@ -73,8 +75,8 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration, why: &Reason) -> Result<(), RunError<S>> {
-        if let Some(undo) = &care.undo
-            && let Err(fault) = self.recorded(undo, lane)
+        if care.undo.is_some()
+            && let Err(fault) = self.recorded(lane)
         {
             return Err(RunError::new(fault, self.state_before(lane)));
         }
@@ -107,33 +109,32 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// What a visit is undone by, if it is to be undone at all. One that is done is, and so is one that failed after an effect which was recorded
-    /// or may have happened; with nothing recorded, it is undone where nothing is needed, or where there was an effect.
+    /// or may have happened; with nothing recorded, it is undone where nothing is needed, or where there was an effect. A visit whose effects were
+    /// all done by the run that this one was forked from is not this run's to undo.
     pub(super) fn undo_payload(&self, stop: &Stop<S>, lane: &Lane<S>, visited: Visited) -> Result<Option<Payload>, RunFault> {
         let notes = lane.trail.as_ref().map(|trail| &trail.notes).filter(|_| visited != Visited::Before);
         let Some((undo, notes)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(notes) else { return Ok(None) };
-        let has_effects = notes.has_effects();
-        if visited == Visited::Failed && !has_effects {
+        let Effects { own, copied } = notes.effects();
+        if !own && (copied || visited == Visited::Failed) {
             return Ok(None);
         }
-        match self.recorded(undo, lane)? {
-            None => Ok((undo.takes_nothing || has_effects).then(Payload::nothing)),
+        match self.recorded(lane)? {
+            None => Ok((undo.takes_nothing || own).then(Payload::nothing)),
             recorded => Ok(recorded),
         }
     }
 
-    /// What the attempts of a visit recorded for this undo, the last of it.
-    fn recorded(&self, undo: &Undo, lane: &Lane<S>) -> Result<Option<Payload>, RunFault> {
+    /// What the attempts of a visit recorded for its undo, the last of it.
+    fn recorded(&self, lane: &Lane<S>) -> Result<Option<Payload>, RunFault> {
         let Some(trail) = &lane.trail else { return Ok(None) };
-        let why: BoxError = match trail.notes.lock().undo.as_ref().map(|recorded| &recorded.payload) {
-            None => return Ok(None),
-            Some(Ok(Payload { made_by: Some((type_id, name)), .. })) if *type_id != undo.payload => {
-                wrong_payload(undo.payload_name, name)
+        match trail.notes.lock().undo.as_ref().map(|recorded| &recorded.payload) {
+            None => Ok(None),
+            Some(Ok(payload)) => Ok(Some(payload.clone())),
+            Some(Err(why)) => {
+                let node = self.shared.name(lane.at).to_string();
+                Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why.clone().into()))))
             }
-            Some(Ok(payload)) => return Ok(Some(payload.clone())),
-            Some(Err(error)) => format!("what it recorded to be undone by has no form as JSON: {error}").into(),
-        };
-        let node = self.shared.name(lane.at).to_string();
-        Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why))))
+        }
     }
 
     pub(super) fn remember_undo(&self, stop: &Stop<S>, lane: &Lane<S>, payload: Option<Payload>) {
@@ -144,21 +145,4 @@ impl<S: Send + 'static> Driver<S> {
             self.shared.run().remember_undo(Undoable { name, undo, payload, token, iteration });
         }
     }
-
-    /// A node that failed is undone as well, if an effect of it was recorded or may have happened.
-    fn keep_own_undo(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, why: &Reason) -> Result<(), RunError<S>> {
-        let payload = match self.undo_payload(stop, lane, Visited::Failed) {
-            Ok(payload) => payload,
-            Err(fault) => return Err(RunError::new(fault, self.state_before(lane))),
-        };
-        if self.ledger.is_some() {
-            return self.submit_own_undo(lane, payload, why);
-        }
-        self.remember_undo(stop, lane, payload);
-        Ok(())
-    }
-}
-
-fn wrong_payload(expected: &str, given: &str) -> BoxError {
-    format!("it recorded a {given} to be undone by, and its undo takes a {expected}").into()
 }

@@ -13,6 +13,10 @@ use std::task::{Context, Poll};
 
 /// Where a run is after its last step.
 pub(super) enum Stage<S> {
+    /// It failed, and tasks that were cut off are not gone yet: nothing is undone while one of them may be at work.
+    Leaving {
+        error: Option<RunError<S>>,
+    },
     Undoing(Undoing<S>),
     /// That it failed becomes durable; whether it is undone then.
     WritingEnd {
@@ -33,7 +37,7 @@ impl<S> Stage<S> {
     pub(super) fn cut_off(&mut self, cause: &Cause) -> Option<RunError<S>> {
         match self {
             Self::Undoing(undoing) => Some(undoing.cut_off(cause.clone())),
-            Self::WritingEnd { error, .. } => error.take(),
+            Self::Leaving { error } | Self::WritingEnd { error, .. } => error.take(),
             Self::UndoingStored(undoing) => undoing.error.take(),
             Self::Releasing { outcome, .. } => outcome.take().and_then(Result::err),
         }
@@ -48,13 +52,25 @@ impl<S: Send + 'static> Engine<S> {
             Err(error) => error,
         };
         let cause = Cause::Because("the run failed".into());
-        let before = self.close_all(&cause);
         let is_cut_short = error.fault().ends_run();
+        let fault = (!is_cut_short).then(|| Arc::new(StoredFault::of(error.fault())));
+        let before = self.close_all(&cause, fault.as_ref());
         self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));
         error.add_panics(&mut self.panics);
         if self.driver.shared.is_subgraph() {
             return Some(Err(error));
         }
+        if !is_cut_short && !self.driver.shared.run().are_tasks_gone(None) {
+            // It ends for good, whatever it is told meanwhile.
+            self.is_ending = true;
+            self.stage = Some(Box::new(Stage::Leaving { error: Some(error) }));
+            return None;
+        }
+        self.end_failed(error)
+    }
+
+    /// Nothing of the run is left: its failure is written down, and what it did is undone.
+    fn end_failed(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
         if self.scribe.is_some() {
             return self.end_stored(error);
         }
@@ -119,6 +135,11 @@ impl<S: Send + 'static> Engine<S> {
         loop {
             let mut stage = self.stage.take().expect("a run that has ended is at some stage");
             let next = match &mut *stage {
+                Stage::Leaving { error } => match self.poll_gone(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
+                    Poll::Ready(Ok(())) => Poll::Ready(self.end_failed(error.take().expect("it ends once"))),
+                },
                 Stage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
                 Stage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
                     Poll::Pending => Poll::Pending,

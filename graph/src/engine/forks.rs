@@ -8,6 +8,7 @@ use super::branches::Open;
 use super::lane::{Lane, Phase};
 use super::step::Turn;
 use super::{Engine, Outcome, ROOT};
+use crate::checkpoint_error::StoredFault;
 use crate::error::{During, MergeError, NodeError, RunError, RunFault};
 use crate::events::{self, RunEvent};
 use crate::fan_out::Merge;
@@ -122,10 +123,11 @@ impl<S: Send + 'static> Engine<S> {
             }
             ended => ended,
         };
-        if let Err(error) = &ended
-            && let Err(fault) = self.write_down_failure(plan, number, error)
-        {
-            return Rise::Over(Err(RunError::new(fault, None)));
+        if let Err(error) = &ended {
+            self.keep_failed(plan, number, error);
+            if let Err(fault) = self.write_down_failure(plan, number, error) {
+                return Rise::Over(Err(RunError::new(fault, None)));
+            }
         }
         let lane = self.branches.as_mut().and_then(|branches| branches.end(number));
         let ((place, branch), state) = lane.expect("a lane that is not the root belongs to a fan-out");
@@ -218,6 +220,14 @@ impl<S: Send + 'static> Engine<S> {
         if is_stored { driver.commit_join(lane, join) } else { Ok(lane.place(join, sequence)) }
     }
 
+    /// A visit with which a branch failed is undone, if it had effects.
+    fn keep_failed(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) {
+        let Self { driver, branches, .. } = self;
+        if let Some(lane) = branches.as_mut().and_then(|branches| branches.lane(number)).filter(|lane| lane.trail.is_some()) {
+            driver.keep_lost(plan, lane, &Arc::new(StoredFault::of(error.fault())));
+        }
+    }
+
     /// A stored run remembers which branches failed, where the others go on: they are not run again.
     fn write_down_failure(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) -> Result<(), RunFault> {
         let Self { driver, branches, .. } = self;
@@ -234,7 +244,8 @@ impl<S: Send + 'static> Engine<S> {
 
     pub(super) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
-        let before = self.close(place, &Cause::Because("another branch failed".into()));
+        let fault = Arc::new(StoredFault::of(error.fault()));
+        let before = self.close(place, &Cause::Because("another branch failed".into()), Some(&fault));
         self.drop_values(node, || drop(before));
         Rise::To(parent, Err(error))
     }
@@ -267,7 +278,8 @@ impl<S: Send + 'static> Engine<S> {
         if matches!(options.merge, Merge::States(_)) {
             return self.fail_fan_out(place, elapsed());
         }
-        self.close_lanes(place, &Cause::DeadlineExceeded);
+        let fault = Arc::new(StoredFault::of(elapsed().fault()));
+        self.close_lanes(place, &Cause::DeadlineExceeded, Some(&fault));
         let open = self.opened(place);
         open.ended.iter_mut().filter(|ended| ended.is_none()).for_each(|ended| *ended = Some(Err(elapsed())));
         let unstarted = open.items.take();
@@ -276,22 +288,24 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Ends a fan-out with all that is below it, and gives the state before it.
-    pub(super) fn close(&mut self, place: usize, cause: &Cause) -> Option<S> {
-        self.close_lanes(place, cause);
+    pub(super) fn close(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Option<S> {
+        self.close_lanes(place, cause, failed);
         let Open { before, items, ended, first_error, node, .. } = self.branches.as_mut()?.close(place)?;
         self.drop_values(node, || drop((items, ended, first_error)));
         Some(before)
     }
 
     /// Ends the branches of a fan-out, and the fan-outs below it.
-    fn close_lanes(&mut self, place: usize, cause: &Cause) {
+    fn close_lanes(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
+        let mut lanes_of = self.branches.as_ref().map(|branches| branches.lanes_by_place()).unwrap_or_default();
         let mut to_close = vec![place];
         while let Some(closing) = to_close.pop() {
-            for lane in self.branches.as_mut().map(|branches| branches.remove_all(closing)).unwrap_or_default() {
+            for number in lanes_of.remove(&closing).unwrap_or_default() {
+                let Some(lane) = self.branches.as_mut().and_then(|branches| branches.remove(number)) else { continue };
                 if let Phase::Forked(below) = lane.phase {
                     to_close.push(below);
                 }
-                self.drop_lane(lane, cause);
+                self.drop_lane(lane, cause, failed);
             }
             if closing != place
                 && let Some(open) = self.branches.as_mut().and_then(|branches| branches.close(closing))

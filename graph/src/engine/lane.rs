@@ -61,6 +61,8 @@ pub(super) enum Phase<S> {
     Leaving,
     /// It had arrived before the run was resumed.
     Ended,
+    /// Its node had failed for good before the run was resumed, so.
+    Failed(RunError<S>),
 }
 
 /// What was written down, and what follows.

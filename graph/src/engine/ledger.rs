@@ -31,7 +31,7 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// An entry about the node that a lane is at.
-    fn entry(&self, kind: Kind, lane: &Lane<S>) -> Entry {
+    pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> Entry {
         let node = self.shared.name(lane.at).to_string();
         Entry { parent: lane.token.sequence, attempt: lane.attempt, ..Entry::new(kind, lane.path.forks(), node) }
     }
@@ -186,18 +186,6 @@ impl<S: Send + 'static> Driver<S> {
         }
         lane.phase = Phase::Committing(Box::new(Committing { sequence, then: Then::TryAgain(due) }));
         Ok(())
-    }
-
-    /// Writes down what undoes a node that failed.
-    pub(super) fn submit_own_undo(&self, lane: &mut Lane<S>, undo: Option<Payload>, why: &Reason) -> Result<(), RunError<S>> {
-        let Some(undo) = undo else { return Ok(()) };
-        let mut entry = self.entry(Kind::Attempt, lane);
-        entry.body = NoteBody { error: Some(why.to_string()), ..NoteBody::default() }.bytes();
-        entry.undo = Some(undo.json);
-        let node = entry.node.clone();
-        let submitted = self.ledger().journal.submit(entry).map(drop);
-        submitted
-            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), self.state_before(lane)))
     }
 
     /// What follows once it is durable.

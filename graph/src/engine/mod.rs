@@ -15,6 +15,7 @@ mod ending;
 mod forks;
 mod lane;
 pub(crate) mod ledger;
+mod lost;
 mod orders;
 mod restore;
 mod spawned;
@@ -27,6 +28,7 @@ pub(crate) mod undo_stored;
 mod wakeups;
 mod writing;
 
+use crate::checkpoint_error::StoredFault;
 use crate::error::{During, PanicError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent};
 use crate::journal::scribe::Scribe;
@@ -223,7 +225,7 @@ impl<S: Send + 'static> Engine<S> {
         let (node, was_executing) = (self.driver.shared.name(lane.at).to_string(), lane.is_executing());
         let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing }, None);
         let (state, kept) = (self.root.state.take(), self.root.take_kept());
-        let before = self.close_all(&cause);
+        let before = self.close_all(&cause, None);
         error.set_state_if_none(|| state.or(kept).or(before));
         error
     }
@@ -236,21 +238,34 @@ impl<S: Send + 'static> Engine<S> {
         at_a_node.find(|lane| lane.is_executing()).or(first).unwrap_or(&self.root)
     }
 
-    /// Ends all that is left of the run, and gives the state before its outermost fan-out.
-    fn close_all(&mut self, cause: &Cause) -> Option<S> {
+    /// Ends all that is left of the run, and gives the state before its outermost fan-out. What a failure cuts off is undone.
+    fn close_all(&mut self, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Option<S> {
         let before = match self.root.phase {
-            Phase::Forked(place) => self.close(place, cause),
+            Phase::Forked(place) => self.close(place, cause, failed),
             _ => None,
         };
+        if let Some(fault) = failed {
+            let plan = Arc::clone(&self.plan);
+            self.driver.keep_lost(&plan, &self.root, fault);
+        }
         if let Err(reason) = self.driver.abandon(&mut self.root, cause) {
             self.note_panic(self.root.at, During::Node, &reason);
         }
         before
     }
 
-    /// Drops a lane that is not at its end.
-    fn drop_lane(&mut self, mut lane: Lane<S>, cause: &Cause) {
+    /// Drops a lane that is not at its end. If a failure cuts it off, what it did is undone.
+    fn drop_lane(&mut self, mut lane: Lane<S>, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
         let at = lane.at;
+        match (failed, &lane.trail) {
+            (Some(fault), _) => {
+                let plan = Arc::clone(&self.plan);
+                self.driver.keep_lost(&plan, &lane, fault);
+                self.driver.expect_gone(&lane);
+            }
+            (None, Some(trail)) => trail.notes.cut_off(None),
+            (None, None) => {}
+        }
         if let Err(reason) = self.driver.abandon(&mut lane, cause) {
             self.note_panic(at, During::Node, &reason);
         }

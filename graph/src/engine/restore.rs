@@ -57,9 +57,13 @@ impl<S: Send + 'static> Engine<S> {
         let lane = self.lane(number);
         let TokenId { sequence, branch } = TokenId { sequence: token.id.sequence, branch: token.id.branch };
         (lane.at, lane.token) = (at, TokenId { sequence, branch });
+        let failed = trail.notes.lock().failed_for_good.take();
         lane.trail = Some(Box::new(trail));
         if is_done {
             lane.phase = Phase::Leaving;
+        } else if let Some(fault) = failed {
+            // What undoes it is kept. To run it again could keep it twice.
+            lane.phase = Phase::Failed(RunError::new(fault.into_fault(), None));
         }
         let is_implied = lane.home.is_some() && token.path.last().is_some_and(|fork| fork.sequence == token.row);
         if token.row == 0 || is_implied {

@@ -1,6 +1,7 @@
 //! `Spawned`: a node that runs as a task in the scope of its run, on whatever thread the runtime has for it.
 
 use crate::node::NodeFuture;
+use crate::shared::Gone;
 use pleach_core::{BoxError, Cause, Reason, Refusal, Scope, Task, catch_panic};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -22,27 +23,26 @@ struct State<S> {
     waker: Option<Waker>,
 }
 
-/// The far end. However the task ends, there is a result.
-struct Far<S>(Arc<Slot<S>>);
+/// The far end, with the node. However the task ends, the node is dropped first, and then there is a result.
+struct Far<S: Send + 'static> {
+    work: Option<NodeFuture<S>>,
+    slot: Arc<Slot<S>>,
+}
 
 impl<S: Send + 'static> Spawned<S> {
     /// `why_broken` says why a node that is pending fails all the same.
     pub(super) fn launch(
         scope: &Scope,
-        mut work: NodeFuture<S>,
+        work: NodeFuture<S>,
         why_broken: impl Fn() -> Option<BoxError> + Send + Sync + 'static,
     ) -> Result<Self, Refusal> {
         let slot = Arc::new(Slot(Mutex::new(State { result: None, waker: None })));
-        let far = Far(Arc::clone(&slot));
+        let mut far = Far { work: Some(work), slot: Arc::clone(&slot) };
         let future = async move {
-            let polled = |cx: &mut Context<'_>| match catch_panic(|| Pin::new(&mut work).poll(cx)) {
-                Ok(Poll::Pending) => why_broken().map_or(Poll::Pending, |why| Poll::Ready(Err(Reason::Error(why)))),
-                Ok(polled) => polled.map_err(Reason::Error),
-                Err(reason) => Poll::Ready(Err(reason)),
-            };
-            let result = poll_fn(polled).await;
+            let result = poll_fn(|cx| far.poll(cx, &why_broken)).await;
+            let work = far.work.take();
             let result = catch_panic(|| drop(work)).and(result);
-            far.0.set(result);
+            far.slot.set(result);
         };
         let task = scope.task().isolated().launch(future).map_err(|error| error.why)?;
         Ok(Self { slot, task })
@@ -57,6 +57,34 @@ impl<S: Send + 'static> Spawned<S> {
                 Poll::Pending
             }
         }
+    }
+}
+
+impl<S: Send + 'static> Spawned<S> {
+    /// To be waited for: the task is gone, and with it the node.
+    pub(super) fn gone(&self) -> Arc<dyn Gone> {
+        Arc::clone(&self.slot) as Arc<dyn Gone>
+    }
+}
+
+impl<S: Send + 'static> Far<S> {
+    fn poll(&mut self, cx: &mut Context<'_>, why_broken: impl Fn() -> Option<BoxError>) -> Poll<Result<S, Reason>> {
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        match catch_panic(|| Pin::new(work).poll(cx)) {
+            Ok(Poll::Pending) => why_broken().map_or(Poll::Pending, |why| Poll::Ready(Err(Reason::Error(why)))),
+            Ok(polled) => polled.map_err(Reason::Error),
+            Err(reason) => Poll::Ready(Err(reason)),
+        }
+    }
+}
+
+impl<S: Send + 'static> Gone for Slot<S> {
+    fn is_gone(&self, waker: Option<&Waker>) -> bool {
+        let mut state = self.lock();
+        if state.result.is_none() && waker.is_some() {
+            state.waker = waker.cloned();
+        }
+        state.result.is_some()
     }
 }
 
@@ -98,8 +126,10 @@ pub(super) fn is_cut_off(reason: &Reason) -> bool {
     matches!(reason, Reason::Error(error) if error.is::<CutOff>())
 }
 
-impl<S> Drop for Far<S> {
+impl<S: Send + 'static> Drop for Far<S> {
     fn drop(&mut self) {
-        self.0.set(Err(Reason::Error(Box::new(CutOff))));
+        let work = self.work.take();
+        drop(catch_panic(|| drop(work)));
+        self.slot.set(Err(Reason::Error(Box::new(CutOff))));
     }
 }

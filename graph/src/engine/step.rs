@@ -133,6 +133,11 @@ impl<S: Send + 'static> Driver<S> {
                     Poll::Ready(None) => continue,
                 },
                 Phase::Ended => return Turn::Arrived,
+                Phase::Failed(_) => {
+                    let Phase::Failed(mut error) = std::mem::replace(&mut lane.phase, Phase::Start) else { continue };
+                    error.set_state_if_none(|| self.state_before(lane));
+                    return Turn::Failed(error);
+                }
                 Phase::Leaving => match self.leave(stop, lane, Visited::Before) {
                     Ok(None) => continue,
                     Ok(Some(turn)) => return turn,
@@ -226,7 +231,7 @@ impl<S: Send + 'static> Driver<S> {
             timer = Some(Box::new((runtime.sleep_until(deadline), timeout)));
             rare.deadline = Some(deadline);
         }
-        rare.has_undo = care.is_some_and(|care| care.undo.is_some());
+        rare.undo_takes = care.and_then(|care| care.undo.as_ref()).map(|undo| (undo.payload, undo.payload_name));
         let is_rare = self.is_watched || care.is_some();
         if is_rare {
             let notes = &lane.trail.get_or_insert_default().notes;
@@ -285,6 +290,9 @@ impl<S: Send + 'static> Driver<S> {
 
     /// After an attempt: on to the next node, or whatever the policy says about its failure.
     fn settle(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, ended: Ended<S>) -> Result<Option<Turn<S>>, RunError<S>> {
+        if let Err(reason) = &ended {
+            self.note_timeout(stop, lane, reason);
+        }
         match lane.put_down().and(ended) {
             Ok(state) => {
                 self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || Aside::Finished(None));

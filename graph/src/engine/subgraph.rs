@@ -7,6 +7,7 @@ use crate::CompiledGraph;
 use crate::context::NodeContext;
 use crate::error::{RunError, RunFault};
 use crate::journal::codec::Codec;
+use crate::journal::notes::Notes;
 use crate::node::Call;
 use crate::plan::Plan;
 use crate::shared::Shared;
@@ -27,12 +28,14 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
     let parts = Arc::new((graph, project, merge));
     Call::Context(Box::new(move |cx, state| {
         let parts = Arc::clone(&parts);
+        // Not in the future: a task may be cut off before it is polled for the first time.
+        let mut inside = Inside::new(&parts.0.plan, codec, &cx);
         Box::pin(async move {
-            let (graph, project, merge) = &*parts;
-            let mut engine = Engine::of_subgraph(&graph.plan, codec, &cx);
-            let ended = match engine.begin(|| project(&state)) {
+            let (_, project, merge) = &*parts;
+            inside.has_begun = true;
+            let ended = match inside.engine.begin(|| project(&state)) {
                 Ok(Some(ended)) => ended,
-                Ok(None) => drive(&mut engine, &cx).await,
+                Ok(None) => drive(&mut inside.engine, &cx).await,
                 Err(fault) => Err(RunError::new(fault, None)),
             };
             match ended {
@@ -44,6 +47,33 @@ pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
             }
         })
     }))
+}
+
+/// The engine of a subgraph. It is dropped with the attempt at the node that it is; if that was cut off by a failure, what it did is undone.
+struct Inside<S: Send + 'static> {
+    engine: Engine<S>,
+    has_begun: bool,
+    attempt: u32,
+    /// Those of the node.
+    notes: Option<Arc<Notes>>,
+}
+
+impl<S: Send + 'static> Inside<S> {
+    fn new(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
+        let notes = cx.rare.get().and_then(|rare| rare.notes.get().cloned());
+        Self { engine: Engine::of_subgraph(plan, codec, cx), has_begun: false, attempt: cx.attempt, notes }
+    }
+}
+
+impl<S: Send + 'static> Drop for Inside<S> {
+    fn drop(&mut self) {
+        let Some(fault) = self.notes.as_ref().and_then(|notes| notes.why_cut_off(self.attempt)) else { return };
+        // What an earlier process did inside counts, although this one did not get there.
+        if !self.has_begun && self.engine.restore_cut_off().is_err() {
+            return;
+        }
+        self.engine.cut_off_inside(&fault);
+    }
 }
 
 /// Runs the graph inside a node to its end. The notes of the node say whether all of it waits, and for what.
@@ -91,6 +121,11 @@ impl<S: Send + 'static> Engine<S> {
         engine.root.token.branch = cx.token.branch;
         engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), cx.token.branch);
         engine
+    }
+
+    /// Puts its lanes where an earlier process left them, only to cut them off.
+    fn restore_cut_off(&mut self) -> Result<(), RunFault> {
+        if self.driver.ledger.is_some() { self.restore().map(drop) } else { Ok(()) }
     }
 
     /// Begins where an earlier process left off, else with a new state. The outcome, if that is the end.

@@ -182,6 +182,20 @@ impl<S: Send + 'static> Engine<S> {
         Poll::Ready(Some(Err(RunError::new(fault, None))))
     }
 
+    /// Ready once all tasks that were cut off are gone, or with why the run cannot wait for that.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
+        loop {
+            if self.driver.shared.run().are_tasks_gone(Some(cx.waker())) {
+                return Poll::Ready(Ok(()));
+            }
+            let Some(scribe) = &mut self.scribe else { return Poll::Pending };
+            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            if let Some(error) = self.hear(said) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+
     /// Ready once a record is durable, or with why it is not.
     pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         loop {

@@ -22,7 +22,8 @@ pub(crate) mod scribe;
 pub(crate) mod structure;
 
 use crate::store::{
-    Fork, GraphVersion, Header, Held, Kind, PackedBody, Place, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake,
+    Fork, GraphVersion, Header, Held, Kind, LiveToken, PackedBody, Place, Record, Row, RunStatus, Store, StoreError, Timestamp,
+    Wake,
 };
 
 use frontier::Frontier;
@@ -43,6 +44,8 @@ pub(crate) struct Terms {
     pub(crate) body_bytes_max: usize,
     /// How many of the last records of a live run are kept.
     pub(crate) rows_kept: u64,
+    /// The most rows of one commit.
+    pub(crate) commit_rows_max: usize,
     pub(crate) is_best_effort: bool,
     /// The lease, if somebody keeps it for this run and others.
     pub(crate) kept_lease: Option<Arc<RunLease>>,
@@ -318,6 +321,20 @@ impl Journal {
         self.lock().keys_of.get(&sequence).copied().unwrap_or(sequence)
     }
 
+    /// What a resumed run was before: the tokens below a path, with the records of their notes, as far as nobody has taken these.
+    pub(crate) fn take_restored_below(&self, path: &[Fork]) -> Vec<(LiveToken, Vec<Record>)> {
+        let mut state = self.lock();
+        let State { frontier, restored, .. } = &mut *state;
+        let with_notes = frontier.below(path).filter(|token| !token.notes.is_empty());
+        let mut found = Vec::new();
+        for token in with_notes {
+            if token.notes.iter().all(|note| restored.contains_key(note)) {
+                found.push((token.clone(), token.notes.iter().filter_map(|note| restored.remove(note)).collect()));
+            }
+        }
+        found
+    }
+
     /// The last sequence that was given.
     pub(crate) fn head(&self) -> u64 {
         self.lock().head
@@ -329,7 +346,7 @@ impl Journal {
     }
 
     /// The live token at a path.
-    pub(crate) fn token_at(&self, path: &[Fork]) -> Option<crate::store::LiveToken> {
+    pub(crate) fn token_at(&self, path: &[Fork]) -> Option<LiveToken> {
         self.lock().frontier.get(path).cloned()
     }
 

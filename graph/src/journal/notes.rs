@@ -3,13 +3,14 @@
 //! All attempts at one visit share them, in this process and in the next; that is why an effect that was recorded is not repeated.
 
 use super::codec::undo_in;
+use crate::checkpoint_error::StoredFault;
 use crate::node::Payload;
-use crate::store::{Kind, Record, Timestamp};
+use crate::store::{Header, Kind, Record, Timestamp};
 use pleach_core::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The body of a note.
 #[derive(Serialize, Deserialize, Default)]
@@ -32,6 +33,12 @@ pub(crate) struct NoteBody {
     /// Why an attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// Of an attempt with which the visit failed for good: how the run, or the branch, fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<StoredFault>,
+    /// Of a note that was copied from the run that this one was forked from: this run did not do it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) copied: bool,
     /// What the node has recorded to be undone by, if no earlier note says so.
     #[serde(default, rename = "recorded", skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) undo: Option<Box<RawValue>>,
@@ -76,6 +83,12 @@ pub(crate) struct Inner {
     pub(crate) failed_row: u64,
     /// What was recorded last to undo this visit by.
     pub(crate) undo: Option<Recorded>,
+    /// The visit is among those that can be undone.
+    pub(crate) is_undo_kept: bool,
+    /// How the visit failed for good, if an earlier process wrote that down and nothing after it.
+    pub(crate) failed_for_good: Option<StoredFault>,
+    /// The attempts that were cut off because of a failure elsewhere or a timeout, and that failure: what runs inside of them is undone.
+    cut_off: Vec<(u32, Arc<StoredFault>)>,
     /// For each signal, the number of the first wait whose signal this attempt was not given yet.
     signals: HashMap<String, u32>,
 }
@@ -100,6 +113,8 @@ pub(crate) struct Kept {
     pub(crate) is_started: bool,
     /// An effect has begun, and has not said how it ended.
     pub(crate) is_cut_off: bool,
+    /// What is known of an effect was copied from the run that this one was forked from.
+    is_copied: bool,
     /// A wait is written down; until when, if it is a sleep.
     pub(crate) wait: Option<Option<Timestamp>>,
     /// When that is, once this process knows.
@@ -112,7 +127,8 @@ pub(crate) struct Kept {
 
 /// What a node recorded to be undone by.
 pub(crate) struct Recorded {
-    pub(crate) payload: Result<Payload, serde_json::Error>,
+    /// Or why the undo cannot be given it.
+    pub(crate) payload: Result<Payload, String>,
     /// Whether it is in the log.
     pub(crate) is_written: bool,
 }
@@ -175,8 +191,13 @@ impl Notes {
             if record.header.kind == Kind::Attempt {
                 inner.failed = Some((record.header.attempt, body.due));
                 inner.failed_row = record.sequence;
-                // A node that failed for good is undone by what this says.
-                inner.undo = undo_in(&record.body)?.map(|undo| Recorded::restored(undo.payload)).or(inner.undo);
+                if undo_in(&record.body)?.is_some() {
+                    inner.is_undo_kept = true;
+                    let Header { node, attempt, .. } = &record.header;
+                    let known = body.fault.take();
+                    let by_text = || StoredFault::of_node(node, *attempt, body.error.clone().unwrap_or_default());
+                    inner.failed_for_good = Some(known.unwrap_or_else(by_text));
+                }
             }
             inner.note(record.header.kind, body);
         }
@@ -223,29 +244,70 @@ impl Notes {
         inner.effects_running == 0 && (inner.is_parked_inside || !inner.open.is_empty())
     }
 
-    /// Whether an effect of this visit was recorded, or may have happened.
-    pub(crate) fn has_effects(&self) -> bool {
-        let has_happened = |kept: &Kept| kept.is_started || kept.is_cut_off || kept.value.is_some();
-        self.lock().kept.iter().any(|((namespace, _), kept)| *namespace == Namespace::Effect && has_happened(kept))
+    /// The effects of this visit that were recorded, or may have happened.
+    pub(crate) fn effects(&self) -> Effects {
+        let inner = self.lock();
+        let kept = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        kept.fold(Effects::default(), |effects, (_, kept)| {
+            let is_recorded = kept.is_started || kept.value.is_some();
+            Effects {
+                own: effects.own || kept.is_cut_off || (is_recorded && !kept.is_copied),
+                copied: effects.copied || (is_recorded && kept.is_copied),
+            }
+        })
     }
+
+    /// Why the undo cannot be given what was recorded for it.
+    pub(crate) fn unusable_undo(&self) -> Option<String> {
+        self.lock().undo.as_ref()?.payload.as_ref().err().cloned()
+    }
+
+    /// Nothing of this visit has a say any more. If that is because of a failure, what runs inside of it is to be undone.
+    pub(crate) fn cut_off(&self, fault: Option<&Arc<StoredFault>>) {
+        let mut inner = self.lock();
+        let attempt = std::mem::replace(&mut inner.attempt, u32::MAX);
+        inner.cut_off.extend(fault.map(|fault| (attempt, Arc::clone(fault))));
+    }
+
+    /// An attempt failed although something may run inside of it, which is to be undone.
+    pub(crate) fn cut_off_attempt(&self, attempt: u32, fault: StoredFault) {
+        self.lock().cut_off.push((attempt, Arc::new(fault)));
+    }
+
+    /// Because of which failure an attempt was cut off, if it was.
+    pub(crate) fn why_cut_off(&self, attempt: u32) -> Option<Arc<StoredFault>> {
+        self.lock().cut_off.iter().find(|(cut_off, _)| *cut_off == attempt).map(|(_, fault)| Arc::clone(fault))
+    }
+}
+
+/// Which effects a visit had.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Effects {
+    /// Some that this run did.
+    pub(crate) own: bool,
+    /// Some that the run did that this one was forked from.
+    pub(crate) copied: bool,
 }
 
 impl Recorded {
     fn restored(json: Box<RawValue>) -> Self {
-        Self { payload: Ok(Payload { json, made_by: None }), is_written: true }
+        Self { payload: Ok(Payload { json }), is_written: true }
     }
 }
 
 impl Inner {
     /// What a record of an effect or a wait says.
     pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
-        let NoteBody { key, signal, value, due, begun_with, .. } = body;
+        let NoteBody { key, signal, value, due, begun_with, copied, .. } = body;
         let wait = signal.map_or(Namespace::Wait, Namespace::Signal);
         match kind {
-            Kind::Effect => self.kept(Namespace::Effect, &key).value = value,
+            Kind::Effect => {
+                let kept = self.kept(Namespace::Effect, &key);
+                (kept.value, kept.is_copied) = (value, copied);
+            }
             Kind::Started => {
                 let kept = self.kept(Namespace::Effect, &key);
-                (kept.is_started, kept.begun_with) = (true, begun_with);
+                (kept.is_started, kept.begun_with, kept.is_copied) = (true, begun_with, copied);
             }
             Kind::Wait => self.kept(wait, &key).wait = Some(due),
             Kind::Wake => self.kept(wait, &key).value = value,

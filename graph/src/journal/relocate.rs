@@ -5,9 +5,10 @@
 //! Paths name the records that opened fan-outs and subgraphs, so they are rewritten as well. All rows land in one commit, and the last of them has
 //! the whole frontier: a run never stands in the middle of them.
 
-use super::codec::StoredUndo;
+use super::codec::{self, StoredUndo};
 use super::frontier::{Frontier, undo_path, undone_at};
 use super::lease::Moment;
+use super::notes::NoteBody;
 use super::opening::{self, Opened, Standpoint};
 use super::pruning::Undos;
 use super::{Entry, Journal, State, Terms};
@@ -17,7 +18,7 @@ use crate::store::{
     StoreError, Wake,
 };
 use pleach_core::Runtime;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -55,7 +56,9 @@ impl Picture {
     /// The run as it stood after the record `at`.
     pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
         let Standpoint { frontier, head, .. } = opening::standpoint(store, run, at).await?;
-        Self::of(store, run, at, frontier.without_undos(), head).await
+        let mut picture = Self::of(store, run, at, frontier.without_undos(), head).await?;
+        picture.leave_out_own_undos();
+        Ok(picture)
     }
 
     /// The run as it stands.
@@ -68,6 +71,8 @@ impl Picture {
         if is_undoing {
             let failure = opening::records(store, &info.id, vec![base]).await?.remove(&base);
             picture.undoing = failure.map(|failure| (failure, undone));
+        } else {
+            picture.leave_out_own_undos();
         }
         Ok(picture)
     }
@@ -91,7 +96,19 @@ impl Picture {
             }
             true
         });
-        Self::of(store, run, sequence - 1, Frontier::of(tokens).without_undos(), before.head).await.map(Some)
+        let mut picture = Self::of(store, run, sequence - 1, Frontier::of(tokens).without_undos(), before.head).await?;
+        picture.leave_out_own_undos();
+        Ok(Some(picture))
+    }
+
+    /// A node that failed for good is among those that can be undone by its own note. It is run again from here, and then it is among them once
+    /// more: so its note does not count. What it recorded to be undone by stays recorded.
+    fn leave_out_own_undos(&mut self) {
+        let live: HashSet<u64> = self.frontier.tokens().flat_map(|token| token.notes.iter().copied()).collect();
+        self.undos.retain(|(record, _)| !live.contains(&record.sequence));
+        // The chain of those left may lead over one that is left out: then it is written anew.
+        let left: HashSet<u64> = self.undos.iter().map(|(record, _)| record.sequence).chain([0]).collect();
+        self.moves_undos |= !self.undos.iter().all(|(_, undo)| left.contains(&undo.before));
     }
 
     /// The lines of control as they stood after the record `at`, which has this header.
@@ -205,9 +222,12 @@ impl Picture {
                 moving.push(token.row, Entry { node: header.node.clone(), attempt: header.attempt, keys_of, ..entry });
             }
             for note in &token.notes {
-                let Record { header, body, .. } = self.record(*note)?;
+                let record = self.record(*note)?;
+                let body = if kind == Kind::Start { copied_note(record) } else { moved_note(record) };
+                let body = body.map_err(|_| self.damaged(*note, "it is a note, and cannot be read"))?;
+                let header = &record.header;
                 let parent = undone_at(&path).unwrap_or_else(|| moving.to.get(&header.parent).copied().unwrap_or(0));
-                let entry = Entry { parent, body: body.clone(), ..Entry::new(header.kind, path.clone(), header.node.clone()) };
+                let entry = Entry { parent, body, ..Entry::new(header.kind, path.clone(), header.node.clone()) };
                 // The last attempt that failed names what runs inside a subgraph.
                 let keys_of = self.keys_of(*note, header);
                 moving.push(*note, Entry { attempt: header.attempt, keys_of, ..entry });
@@ -399,6 +419,19 @@ fn has_state(token: &LiveToken) -> bool {
 /// The subgraph that a node is in, as the run knows it; nothing if it is in none.
 pub(crate) fn graph_of(node: &str) -> &str {
     node.rsplit_once('/').map_or("", |(inside, _)| inside)
+}
+
+/// A note as the run that is forked has it: it was not this run that did it, and what undoes it is not for this run to do.
+fn copied_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
+    let note: NoteBody = serde_json::from_slice(&record.body)?;
+    Ok(NoteBody { copied: true, undo: None, fault: None, ..note }.bytes())
+}
+
+/// A note of a run that goes on from here. A node that failed for good is run again, and keeps what it recorded to be undone by.
+fn moved_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
+    let Some(StoredUndo { payload, .. }) = codec::undo_in(&record.body)? else { return Ok(record.body.clone()) };
+    let note: NoteBody = serde_json::from_slice(&record.body)?;
+    Ok(NoteBody { undo: Some(payload), fault: None, ..note }.bytes())
 }
 
 /// What undoes a node, written down again. It is about no line of control.

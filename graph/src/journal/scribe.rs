@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// How much one commit holds. What is more waits for the next, so that a wide fan-out is no obstacle to others that use the store.
-const COMMIT_ROWS_MAX: usize = 1_000;
+pub(crate) const COMMIT_ROWS_MAX: usize = 1_000;
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// How often the inbox is looked into, whether or not the store said anything.
 const INBOX_EVERY: Duration = Duration::from_secs(1);
@@ -213,7 +213,7 @@ impl Scribe {
         if state.next.rows.is_empty() {
             return false;
         }
-        let (rows, mut takes) = state.next.some();
+        let (rows, mut takes) = state.next.some(journal.terms.commit_rows_max);
         takes.append(&mut state.refused);
         let last = rows.last().map_or(0, |row: &Row| row.sequence);
         let is_all = state.next.rows.is_empty();
@@ -359,7 +359,7 @@ impl Inbox {
 
 impl Batch {
     /// As many rows as one commit may have, and the mail that is taken with them.
-    fn some(&mut self) -> (Vec<Row>, Vec<u64>) {
+    fn some(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
         let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some((row, taken)) =
             self.rows.pop_front_if(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
@@ -367,7 +367,7 @@ impl Batch {
             bytes += row.size();
             rows.push(row);
             takes.extend(taken);
-            if rows.len() == COMMIT_ROWS_MAX {
+            if rows.len() >= rows_max {
                 break;
             }
         }

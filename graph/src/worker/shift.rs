@@ -7,6 +7,7 @@ use crate::control::RunRef;
 use crate::journal::Terms;
 use crate::journal::keeper::LEASE_PARTS;
 use crate::journal::lease::{Moment, RunLease};
+use crate::journal::scribe::COMMIT_ROWS_MAX;
 use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture};
 use crate::stored_run::RECORDS_KEPT_DEFAULT;
 use pleach_core::{BoxFuture, Cause, Runtime, Scope, catch_panic};
@@ -183,6 +184,7 @@ impl Shift {
             lease: self.settings.lease,
             body_bytes_max: BODY_BYTES_MAX,
             rows_kept: RECORDS_KEPT_DEFAULT,
+            commit_rows_max: COMMIT_ROWS_MAX,
             is_best_effort: false,
             kept_lease: Some(lease),
             patience: Some(self.settings.patience),
