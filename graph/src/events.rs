@@ -109,6 +109,21 @@ pub enum RunEvent<T> {
         /// Why.
         why: Arc<str>,
     },
+    /// The run waits for the lease of another driver to end, for more than a second. If that driver is dead,
+    /// [`take_over`](crate::Resume::take_over) claims the run at once.
+    LeaseAwaited {
+        /// The driver that holds the run.
+        holder: Arc<str>,
+        /// How long its lease lasts if it is not renewed.
+        left: Duration,
+    },
+    /// The store is unavailable. What failed is repeated while the lease of the run lasts.
+    StoreUnavailable {
+        /// The first failure, in words.
+        error: Arc<str>,
+    },
+    /// The store answers again.
+    StoreAnswers,
     /// The store failed, and a run that was told to do its best goes on without it.
     CheckpointsLost {
         /// Why, in words.
@@ -143,6 +158,9 @@ impl<S> RunEvent<&S> {
             Self::InnerFinished { visit, failed } => RunEvent::InnerFinished { visit: visit.clone(), failed: failed.clone() },
             Self::Checkpointed { sequence } => RunEvent::Checkpointed { sequence: *sequence },
             Self::LetterRefused { name, why } => RunEvent::LetterRefused { name: Arc::clone(name), why: Arc::clone(why) },
+            Self::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: Arc::clone(holder), left: *left },
+            Self::StoreUnavailable { error } => RunEvent::StoreUnavailable { error: Arc::clone(error) },
+            Self::StoreAnswers => RunEvent::StoreAnswers,
             Self::CheckpointsLost { error } => RunEvent::CheckpointsLost { error: Arc::clone(error) },
         }
     }
@@ -158,7 +176,12 @@ impl<T> RunEvent<T> {
             | Self::InnerStarted { visit }
             | Self::InnerFinished { visit, .. } => &visit.node,
             Self::Forked { node, .. } | Self::BranchFailed { node, .. } | Self::Joined { node, .. } => node,
-            Self::Checkpointed { .. } | Self::CheckpointsLost { .. } | Self::LetterRefused { .. } => "",
+            Self::Checkpointed { .. }
+            | Self::LeaseAwaited { .. }
+            | Self::StoreUnavailable { .. }
+            | Self::StoreAnswers
+            | Self::CheckpointsLost { .. }
+            | Self::LetterRefused { .. } => "",
         }
     }
 }

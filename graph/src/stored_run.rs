@@ -109,8 +109,9 @@ impl<S> StoredOptions<S> {
     /// On which terms the run is kept. What its holder says goes first.
     fn terms(&self) -> Terms {
         let Keeping { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.keeping;
-        let (store, kept_lease, patience) = (self.store(), None, None);
-        let own = Terms { store, lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, kept_lease, patience };
+        let (store, kept_lease, patience, watch) = (self.store(), None, None, Arc::default());
+        let own =
+            Terms { store, lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, kept_lease, patience, watch };
         match self.holder.as_ref().map(|(_, _, terms)| terms.clone()) {
             Some(Terms { store, lease, kept_lease, patience, .. }) => Terms { store, lease, kept_lease, patience, ..own },
             None => own,
@@ -121,6 +122,12 @@ impl<S> StoredOptions<S> {
 impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// Keeps the run in this store: each step is durable before the next begins, and the run can be [resumed](crate::CompiledGraph::resume)
     /// after a crash. A run with this id that is there already is [`Exists`](RunFault::Exists).
+    ///
+    /// The run survives a short outage of the store. Commits, renewals and reads that fail as [`Unavailable`](StoreError::Unavailable) are
+    /// repeated with backoff until the lease is about to end, for three quarters of the [`lease`](Self::lease) at most; then the run ends with
+    /// [`Checkpoint`](RunFault::Checkpoint), and can be resumed. Hooks hear of the first failure
+    /// ([`StoreUnavailable`](crate::RunEvent::StoreUnavailable)) and of the recovery ([`StoreAnswers`](crate::RunEvent::StoreAnswers)). Making
+    /// or claiming a run is not repeated.
     pub fn checkpoint(self, store: &(impl Store + Clone)) -> Self {
         self.stored(StoredOptions::new(Arc::new(store.clone()), Origin::New))
     }
@@ -178,6 +185,9 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
 
     /// Goes on when the store fails, with no further checkpoints; hooks hear of it as
     /// [`CheckpointsLost`](crate::RunEvent::CheckpointsLost). Without it the run stops.
+    ///
+    /// A store that is unavailable is asked again for one second at most, and for three quarters of the [`lease`](Self::lease) if that is shorter.
+    /// Then the run goes on without it, for good. If the lease cannot be renewed, the run goes on without the store when the lease is about to end.
     pub fn best_effort(self) -> Self {
         self.keep_as(|keeping| keeping.is_best_effort = true)
     }
@@ -286,7 +296,7 @@ async fn open<S: Send + 'static>(
         Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
     let run: Arc<str> = shared.run().id().into();
-    let terms = stored.terms();
+    let terms = stored.terms().steady(&runtime, Arc::clone(&run), setup.hooks.clone());
     let StoredOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
     let codec = codec.comparing(plan.equal);
     let Keeping { schema, migrations, ended_kept, attaches, .. } = keeping;

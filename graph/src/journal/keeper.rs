@@ -85,9 +85,11 @@ impl Keeper {
             Ok(Renewed { busy, .. }) if !busy.is_empty() => (*due, *failures) = (now + part / LEASE_PARTS, *failures + 1),
             Ok(_) => {
                 self.lease.renewed(asked_at);
+                journal.terms.watch.answered();
                 (*due, *failures, self.silence) = (asked_at.at + part, 0, None);
             }
             Err(error) => {
+                journal.terms.watch.failed("renew", &error);
                 self.lease.failed(error);
                 *due = now + (RENEW_AGAIN * 2u32.saturating_pow((*failures).min(16))).min(part);
                 *failures += 1;

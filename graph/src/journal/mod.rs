@@ -7,7 +7,7 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `pruning`, `asking`, `opening`, `relocate`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `steady`, `pruning`, `asking`, `opening`, `relocate`.
 
 pub(crate) mod asking;
 pub(crate) mod codec;
@@ -19,6 +19,7 @@ pub(crate) mod opening;
 mod pruning;
 pub(crate) mod relocate;
 pub(crate) mod scribe;
+pub(crate) mod steady;
 pub(crate) mod structure;
 
 use crate::store::{
@@ -35,6 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use steady::Watch;
 
 /// How a run is kept.
 #[derive(Clone)]
@@ -51,6 +53,7 @@ pub(crate) struct Terms {
     pub(crate) kept_lease: Option<Arc<RunLease>>,
     /// For how long a run that does nothing but wait is held; for as long as it takes unless given.
     pub(crate) patience: Option<Duration>,
+    pub(crate) watch: Arc<Watch>,
 }
 
 /// What all who write to the log of one run share.

@@ -23,6 +23,9 @@ use std::time::Duration;
 /// How soon a run that is held is asked for again, at first and at most.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
+/// A wait for a lease that is longer than this is logged, and told to hooks.
+const TOLD_WAIT_MIN: Duration = Duration::from_secs(1);
+
 /// A run that this driver holds.
 pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
@@ -117,6 +120,9 @@ pub(crate) async fn claim(
             Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
             Ok(_) => return Err(StoreError::Unknown { run: run.to_string() }),
             Err(StoreError::Held { run, owner, left, until: ends }) => {
+                if until.is_none() && left > TOLD_WAIT_MIN {
+                    terms.watch.lease_awaited(&owner, left);
+                }
                 let until = *until.get_or_insert(runtime.now() + left);
                 let now = runtime.now();
                 if now > until {

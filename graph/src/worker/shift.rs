@@ -188,6 +188,7 @@ impl Shift {
             is_best_effort: false,
             kept_lease: Some(lease),
             patience: Some(self.settings.patience),
+            watch: Arc::default(),
         };
         if Moment::now(&*self.runtime).since(asked_at) >= self.settings.lease / LEASE_PARTS {
             // The claim was answered late.

@@ -48,6 +48,11 @@ struct Plan {
     slow_commits: OnceLock<(Arc<dyn Runtime>, Duration)>,
 }
 
+/// An error that a driver does not wait out: to the run it is as if its process had died there.
+fn gone(why: &str) -> StoreError {
+    StoreError::Unusable { store: "flaky".to_string(), why: why.to_string() }
+}
+
 /// As long as it lives, nobody else changes the run's row.
 struct RowLock<'a>(&'a AtomicBool);
 
@@ -139,12 +144,12 @@ impl FlakyStore {
     fn write<'a, T: Send + 'a>(&self, write: impl FnOnce() -> StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         match self.fate() {
             None => write(),
-            Some(Fate::Lost) => Box::pin(async { Err(StoreError::unavailable("the disk is full")) }),
+            Some(Fate::Lost) => Box::pin(async { Err(gone("the disk is full")) }),
             Some(Fate::Unanswered) => {
                 let landed = write();
                 Box::pin(async {
                     landed.await?;
-                    Err(StoreError::unavailable("the answer was lost"))
+                    Err(gone("the answer was lost"))
                 })
             }
         }

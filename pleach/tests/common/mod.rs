@@ -7,6 +7,7 @@ pub mod bank;
 pub mod flaky;
 #[cfg(feature = "graph")]
 pub mod kept;
+pub mod logged;
 #[cfg(feature = "graph")]
 pub mod mortal;
 pub mod outside;
@@ -69,6 +70,14 @@ impl<T> Log<T> {
     /// All entries, which are gone from the log afterwards.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// All entries, which stay in the log.
+    pub fn seen(&self) -> Vec<T>
+    where
+        T: Clone,
+    {
+        self.0.lock().unwrap().clone()
     }
 
     pub fn len(&self) -> usize {
