@@ -2,7 +2,7 @@
 
 use crate::error::{During, MergeError, NodeError, PanicError, RouterError, RunFault};
 use crate::store::{BODY, StoreError, TEXT_BYTES_MAX};
-use pleach_core::{BoxError, Reason};
+use pleach_core::{BoxError, Cause, Reason};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt;
@@ -159,6 +159,8 @@ enum StoredKind {
     Router,
     Merge,
     Limit,
+    /// The run was cancelled at its deadline.
+    Deadline,
     Other,
 }
 
@@ -190,12 +192,21 @@ impl StoredFault {
             RunFault::MaxIterations { limit, next } => {
                 Self { limit: Some(*limit), ..new(StoredKind::Limit, next, 0, fault.to_string()) }
             }
+            RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing } => {
+                let during = was_executing.then(|| "node".to_string());
+                Self { during, ..new(StoredKind::Deadline, node, 0, fault.to_string()) }
+            }
             other => new(StoredKind::Other, "", 0, other.to_string()),
         }
     }
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether the run was cancelled at its deadline.
+    pub(crate) fn is_deadline(&self) -> bool {
+        self.kind == StoredKind::Deadline
     }
 
     pub(crate) fn node(&self) -> &str {
@@ -217,6 +228,9 @@ impl StoredFault {
             }
             (StoredKind::Router, _) => RunFault::Router(RouterError { node, answer: text, declared }),
             (StoredKind::Merge, _) => RunFault::Merge(MergeError { node, reason: Reason::Error(text.into()) }),
+            (StoredKind::Deadline, _) => {
+                RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: during.is_some() }
+            }
             (StoredKind::Limit, Some(limit)) => RunFault::MaxIterations { limit, next: node },
             (StoredKind::Node | StoredKind::Limit | StoredKind::Other, _) => {
                 RunFault::Node(NodeError { node, attempt, reason: Arc::new(Reason::Error(text.into())) })

@@ -32,6 +32,7 @@ pub struct OutcomeOf<S> {
 impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
     /// Waits for the end of a run that others drive, and gives its last state, or why there is none: `graph.outcome_of("sum-7", &store).await?`.
     ///
+    /// A run that was cancelled is [`Ended`](RunFault::Ended); one that was cancelled at its deadline is [`Cancelled`](RunFault::Cancelled).
     /// A run that waits for an answer is waited for; one that is [`Stuck`](RunStatus::Stuck) is an error, since it would be waited for in vain.
     pub fn outcome_of(&self, run: impl Into<Arc<str>>, store: &(impl Store + Clone)) -> OutcomeOf<S> {
         OutcomeOf { graph: self.clone(), run: run.into(), store: Arc::new(store.clone()), runtime: None }
@@ -94,10 +95,18 @@ async fn either(mut timer: BoxFuture<'static, ()>, nudged: &mut BoxFuture<'_, ()
     .await;
 }
 
+/// How a run that was cancelled ended, if its deadline is why.
+async fn deadline_of(store: &dyn Store, info: &RunInfo) -> Option<RunFault> {
+    let last = opening::records(store, &info.id, vec![info.head]).await.ok()?.remove(&info.head)?;
+    let fault = serde_json::from_slice::<StoredFault>(&last.body).ok()?;
+    fault.is_deadline().then(|| fault.into_fault())
+}
+
 /// How a run ended that has ended.
 async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunInfo) -> Outcome<S> {
     if info.status == RunStatus::Cancelled {
-        return Err(RunError::new(RunFault::Ended { run: info.id.clone(), status: info.status }, None));
+        let ended = RunFault::Ended { run: info.id.clone(), status: info.status };
+        return Err(RunError::new(deadline_of(store, info).await.unwrap_or(ended), None));
     }
     let failed = |error| RunError::new(fault_of(&*info.id, "", "open", error), None);
     let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };

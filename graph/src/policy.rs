@@ -36,7 +36,8 @@ impl<S> Policy<S> {
         Self { retry: None, timeout: None, fallback: None, decide: None, keep: None }
     }
 
-    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach_core::Elapsed), which may be retried.
+    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach_core::Elapsed), which may be retried. With a timeout of zero
+    /// every attempt fails so, and the node is not called.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

@@ -9,6 +9,7 @@ use crate::control::Command;
 use crate::error::{During, RunFault};
 use crate::journal::Terms;
 use crate::journal::codec::{Codec, Stored};
+use crate::journal::deadline::opened_until;
 use crate::journal::lease::Moment;
 use crate::journal::opening::{self, Opened};
 use crate::journal::relocate::{Picture, graph_of};
@@ -41,26 +42,31 @@ impl Means {
         run: &str,
         force: bool,
     ) -> Result<Opened, RunFault> {
+        if changes.point != Point::Head || changes.replace.is_some() {
+            self.terms.timeout = self.terms.timeout.anew();
+        }
         let claim = match self.claimed.take() {
             Some(claimed) => claimed,
             None => {
-                check_open(&self.head(&plan.name, run).await?, changes.point)?;
-                let claimed = opening::claim(&self.terms, &self.runtime, run, force).await;
-                claimed.map_err(|error| fault_of(run, "", "claim", error))?
+                let claiming = async {
+                    check_open(&self.head(&plan.name, run).await?, changes.point)?;
+                    let claimed = opening::claim(&self.terms, &self.runtime, run, force).await;
+                    claimed.map_err(|error| fault_of(run, "", "claim", error))
+                };
+                opened_until(&self.runtime, self.terms.timeout.open_until(self.terms.lease), claiming).await?
             }
         };
-        let Claim { run: info, .. } = &claim.0;
+        let Claim { run: info, now } = &claim.0;
+        let until = self.terms.timeout.open_claimed_until(info, *now, claim.1.at, self.terms.lease);
         let (hold, had_ended) = (Hold::of(&self, info), info.status.has_ended());
         // Whoever held it until now may have moved it, and even brought it to its end.
         let checked = self.migrations.check(&plan.name, info, &self.version).and_then(|()| check_open(info, changes.point));
-        let opened = match checked {
-            Ok(()) => self.open(plan, codec, changes, claim).await,
-            Err(fault) => Err(fault),
+        let opening = async {
+            checked?;
+            let opened = self.open(plan, codec, changes, claim).await?;
+            self.with_mail(opened, had_ended).await
         };
-        let opened = match opened {
-            Ok(opened) => self.with_mail(opened, had_ended).await,
-            Err(fault) => Err(fault),
-        };
+        let opened = opened_until(&self.runtime, until, opening).await;
         match opened {
             Ok(_) => hold.keep(),
             Err(_) => hold.release().await,
@@ -87,6 +93,19 @@ impl Means {
 
     /// Begins the run `new` where the run `from` stands or stood. That one is only read.
     pub(crate) async fn fork<S: Send + 'static>(
+        self,
+        plan: &Plan<S>,
+        codec: Codec<S>,
+        changes: Changes<S>,
+        from: &str,
+        new: Arc<str>,
+    ) -> Result<Opened, RunFault> {
+        let until = self.terms.timeout.open_until(self.terms.lease);
+        let runtime = Arc::clone(&self.runtime);
+        opened_until(&runtime, until, self.forked(plan, codec, changes, from, new)).await
+    }
+
+    async fn forked<S: Send + 'static>(
         self,
         plan: &Plan<S>,
         codec: Codec<S>,

@@ -107,7 +107,16 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// Cancels the run with `Cause::DeadlineExceeded` so long after its start.
+    /// Cancels the run with `Cause::DeadlineExceeded` so long after its start. With a timeout of zero no node starts.
+    ///
+    /// The deadline of a [stored](Self::checkpoint) run is kept with the run, as an absolute time by the store's clock:
+    /// - It counts across drivers. Whoever drives the run when it passes ends the run for good, as [`RunStatus::Cancelled`](crate::store::RunStatus);
+    ///   nothing is undone. While all of the run waits, it is due at its deadline at the latest, so that a worker ends it.
+    /// - The first deadline counts. A timeout that is given to a resume, or by a [`Worker`](crate::Worker::graph_with), counts only if the run has
+    ///   none; it begins with that driver, and is stored with its first commit.
+    /// - A run that is rewound, replayed, forked or given another state has the deadline that is given with that, or none.
+    ///
+    /// The deadline or the cancel of a scope or token above the run ends only this driver: the run can be resumed.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.anchors().timeout = Some(timeout);
         self
@@ -190,10 +199,12 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// What a run that is left to others begins with, and where; with how it is stored, if it is.
     pub(crate) fn into_first(self) -> Result<First<S>, RunError<S>> {
         let run = RunWide { more: self.more.map_or_else(OnceLock::new, OnceLock::from), ..RunWide::default() };
-        let from = self.anchors.and_then(|anchors| anchors.from);
+        let Anchors { from, timeout, .. } = *self.anchors.unwrap_or_default();
         let anchors = Anchors { from, ..Anchors::default() };
+        let mut stored = self.stored;
+        stored.iter_mut().for_each(|stored| stored.timeout = timeout);
         match tie(&self.graph.plan, &run, anchors, true) {
-            Ok((start, _)) => Ok(First { plan: self.graph.plan, run, start, state: self.state, stored: self.stored }),
+            Ok((start, _)) => Ok(First { plan: self.graph.plan, run, start, state: self.state, stored }),
             Err(fault) => Err(RunError::new(fault, self.state)),
         }
     }
@@ -226,7 +237,12 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         };
         let (mut start, mut scope) = (plan.shape.entry, None);
         if self.anchors.is_some() || plan.needs.runtime || self.stored.is_some() {
-            match tie(plan, &run, *self.anchors.unwrap_or_default(), self.stored.is_some()) {
+            let mut anchors = *self.anchors.unwrap_or_default();
+            if let Some(stored) = &mut self.stored {
+                // It counts from when the run was made, whoever drives it.
+                stored.timeout = anchors.timeout.take();
+            }
+            match tie(plan, &run, anchors, self.stored.is_some()) {
                 Ok((at, within)) => (start, scope) = (at, within),
                 Err(fault) => return RunFuture(Place::NotStarted(Some(RunError::new(fault, self.state)))),
             }
@@ -277,6 +293,10 @@ fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>, is_stored: bool) 
         run.runtime()?;
     }
     let token = match (above, timeout) {
+        (above, _) if is_stored => {
+            above.into_iter().for_each(|above| drop(run.more().above.set(above)));
+            None
+        }
         (None, None) => None,
         (Some(above), None) => Some(above.child()),
         (above, Some(timeout)) => {

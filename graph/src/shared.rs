@@ -48,6 +48,8 @@ pub(crate) struct More {
     pub(crate) listener: Option<Listener>,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
+    /// What cancels a stored run from above. Its own token is made once its deadline is known.
+    pub(crate) above: OnceLock<CancelToken>,
     /// What was posted to the run; there if it is stored, or stands in a scope.
     pub(crate) letters: OnceLock<Arc<Letters>>,
     /// Where it is told things as a whole; there if it is stored, or stands in a scope.

@@ -6,10 +6,11 @@ use crate::engine::ledger::Ledger;
 use crate::engine::{Engine, Outcome, Setup};
 use crate::error::{RunError, RunFault};
 use crate::journal::codec::Codec;
+use crate::journal::deadline::{Timeout, opened_until};
 use crate::journal::lease::Moment;
 use crate::journal::opening::{self, Opened};
 use crate::journal::scribe::{COMMIT_ROWS_MAX, Scribe};
-use crate::journal::{Entry, Terms};
+use crate::journal::{Entry, Journal, Terms};
 use crate::letters::Letter;
 use crate::migrate::Migrations;
 use crate::plan::Plan;
@@ -18,7 +19,7 @@ use crate::resume::Changes;
 use crate::run::{First, RunOptions};
 use crate::shared::Shared;
 use crate::store::{BODY_BYTES_MAX, Claim, GraphVersion, Kind, Place, Prune, RunInfo, Store, StoreError};
-use pleach_core::{BoxFuture, Cancelled, Cause, Runtime};
+use pleach_core::{BoxFuture, CancelToken, Cancelled, Cause, Instant, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future as _;
@@ -51,6 +52,8 @@ pub(crate) struct StoredOptions<S> {
     pub(crate) changes: Changes<S>,
     /// Answers that the run is resumed with, by the names of letters.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
+    /// How long the run may take, if nothing else is stored.
+    pub(crate) timeout: Option<Duration>,
     /// Who holds the run already: the claim, when it was asked for, and on which terms.
     holder: Option<(Claim, Moment, Terms)>,
 }
@@ -97,7 +100,7 @@ pub(crate) enum Origin {
 impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
     pub(crate) fn new(store: Arc<dyn Store>, origin: Origin) -> Self {
         let (keeping, codec, changes) = (Keeping::default(), Codec::new(), Changes::default());
-        Self { store, keeping, codec, origin, changes, answers: Vec::new(), holder: None }
+        Self { store, keeping, codec, origin, changes, answers: Vec::new(), timeout: None, holder: None }
     }
 }
 
@@ -107,11 +110,22 @@ impl<S> StoredOptions<S> {
     }
 
     /// On which terms the run is kept. What its holder says goes first.
-    fn terms(&self) -> Terms {
+    fn terms(&self, started: Instant) -> Terms {
         let Keeping { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.keeping;
-        let (store, kept_lease, patience, watch) = (self.store(), None, None, Arc::default());
-        let own =
-            Terms { store, lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, kept_lease, patience, watch };
+        let (store, watch, timeout) = (self.store(), Arc::default(), Timeout::new(started, self.timeout));
+        let (kept_lease, patience) = (None, None);
+        let own = Terms {
+            store,
+            lease,
+            body_bytes_max,
+            rows_kept,
+            commit_rows_max,
+            is_best_effort,
+            kept_lease,
+            patience,
+            watch,
+            timeout,
+        };
         match self.holder.as_ref().map(|(_, _, terms)| terms.clone()) {
             Some(Terms { store, lease, kept_lease, patience, .. }) => Terms { store, lease, kept_lease, patience, ..own },
             None => own,
@@ -242,12 +256,13 @@ impl<S: Send + 'static> Drive<S> {
         state: Option<S>,
         stored: Option<Box<StoredOptions<S>>>,
     ) -> Self {
-        let cancelled = shared.run().token.get().map(|token| token.cancelled());
+        let cancelled = shared.run().more().above.get().map(|token| token.cancelled());
+        let started = shared.run().runtime().map_or(Instant::ZERO, |runtime| runtime.now());
         let state = Arc::new(Mutex::new(state));
         let first = Arc::clone(&state);
         let opening = async move {
             match stored {
-                Some(stored) => open(plan, shared, setup, &first, *stored).await,
+                Some(stored) => open(plan, shared, setup, &first, *stored, started).await,
                 None => Err(RunError::new(RunFault::NoRuntime, take_first(&first))),
             }
         };
@@ -290,13 +305,14 @@ async fn open<S: Send + 'static>(
     setup: Setup<S>,
     state: &FirstState<S>,
     stored: StoredOptions<S>,
+    started: Instant,
 ) -> Result<Begun<S>, RunError<S>> {
     let runtime = match shared.run().runtime() {
         Ok(runtime) => Arc::clone(runtime),
         Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
     let run: Arc<str> = shared.run().id().into();
-    let terms = stored.terms().steady(&runtime, Arc::clone(&run), setup.hooks.clone());
+    let terms = stored.terms(started).steady(&runtime, Arc::clone(&run), setup.hooks.clone());
     let StoredOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
     let codec = codec.comparing(plan.equal);
     let Keeping { schema, migrations, ended_kept, attaches, .. } = keeping;
@@ -305,7 +321,10 @@ async fn open<S: Send + 'static>(
         let (first, begins) = first_entry(&run, &plan, setup.start, &codec, begins)?;
         *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(opening::owner(&runtime)));
-        match opening::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner).await {
+        let creating = opening::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner);
+        let until = terms.timeout.open_until(terms.lease);
+        let created = opened_until(&runtime, until, async { Ok::<_, RunFault>(creating.await) }).await;
+        match created.map_err(|fault| RunError::new(fault, take_first(state)))? {
             Ok(opened) => {
                 tidy(&terms, &runtime, ended_kept);
                 return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
@@ -358,7 +377,7 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRem
     let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec.comparing(plan.equal), state)?;
     let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
     let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.keeping.schema });
-    match opening::create(stored.terms(), runtime, Arc::clone(&id), graph, entry, None).await {
+    match opening::create(stored.terms(runtime.now()), runtime, Arc::clone(&id), graph, entry, None).await {
         Ok(_) => Ok(RunRemote::of(store, id)),
         Err(StoreError::Exists { .. }) if stored.keeping.attaches => Ok(RunRemote::of(store, id)),
         Err(error) => Err(RunError::new(fault_of(&*id, "", "create", error), Some(state))),
@@ -410,6 +429,9 @@ fn begin<S: Send + 'static>(
     shared.run().more().letters.get_or_init(Arc::default);
     shared.run().more().desk.get_or_init(Arc::default).open();
     shared.run().visits.store(journal.visits(), Relaxed);
+    if let Some(token) = token(&shared, &journal) {
+        drop(shared.run().token.set(token));
+    }
     let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
     let scribe = Scribe::new(journal, info.posted);
     Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
@@ -433,6 +455,16 @@ fn go_on_undoing<S: Send + 'static>(
     all_undone.extend(undone);
     engine.go_on_undoing(fault, all_undone);
     true
+}
+
+/// The token of a stored run: cancelled from above, or at its deadline.
+fn token(shared: &Shared, journal: &Journal) -> Option<CancelToken> {
+    let above = shared.run().more().above.get();
+    match (above, journal.deadline()) {
+        (above, None) => above.map(CancelToken::child),
+        (Some(above), Some(deadline)) => Some(above.child_until(deadline)),
+        (None, Some(deadline)) => Some(CancelToken::root(Arc::clone(journal.runtime())).child_until(deadline)),
+    }
 }
 
 /// Puts the engine of a resumed run where the run stands.

@@ -466,9 +466,10 @@ fn f11_failed_attempts_and_the_wait_after_them_survive_a_crash() {
         .unwrap();
     let sim = Sim::new(1);
     let (store, log) = (MemoryStore::on(sim.runtime()), Log::new());
-    let run = options(graph.run(0).id("r").checkpoint(&store), &sim, &log).timeout(seconds(40));
+    let cut_off_after = |time| sim.token().child_for(time);
+    let run = options(graph.run(0).id("r").checkpoint(&store), &sim, &log).token(&cut_off_after(seconds(40)));
     assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Cancelled { .. }));
-    let resumed = options(graph.resume("r").checkpoint(&store), &sim, &log).timeout(seconds(100));
+    let resumed = options(graph.resume("r").checkpoint(&store), &sim, &log).token(&cut_off_after(seconds(100)));
     assert!(matches!(sim.run(resumed.into_future()).unwrap_err().fault(), RunFault::Cancelled { .. }));
     let resumed = options(graph.resume("r").checkpoint(&store), &sim, &log);
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 0);

@@ -88,7 +88,8 @@ fn c11_branches_that_stand_still_survive_the_pruning_of_what_others_do() {
         .compile()
         .unwrap();
     let world = World::new(1);
-    let cut_off = world.run(&graph, vec![]).keep_records(10).max_iterations(10_000).timeout(Duration::from_secs(10));
+    let run = world.run(&graph, vec![]).keep_records(10).max_iterations(10_000);
+    let cut_off = world.cut_off_after(run, Duration::from_secs(10));
     assert!(matches!(world.end(cut_off).unwrap_err().fault(), RunFault::Cancelled { .. }));
     let info = world.info("r");
     assert!(info.head > 1_000 && info.oldest > 500, "{info:?}");

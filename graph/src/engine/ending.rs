@@ -5,7 +5,7 @@ use super::undo_stored::UndoingStored;
 use super::{Engine, Outcome};
 use crate::checkpoint_error::StoredFault;
 use crate::error::{RunError, RunFault};
-use crate::journal::Entry;
+use crate::journal::{Entry, Journal};
 use crate::store::{Kind, RunStatus};
 use pleach_core::{BoxFuture, Cause};
 use std::sync::Arc;
@@ -42,6 +42,12 @@ impl<S> Stage<S> {
             Self::Releasing { outcome, .. } => outcome.take().and_then(Result::err),
         }
     }
+}
+
+/// Whether the run was cancelled at its own deadline, and not at one above it.
+fn is_overdue<S>(error: &RunError<S>, journal: Option<&Journal>) -> bool {
+    let is_deadline = matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. });
+    is_deadline && journal.is_some_and(Journal::is_overdue)
 }
 
 impl<S: Send + 'static> Engine<S> {
@@ -84,7 +90,7 @@ impl<S: Send + 'static> Engine<S> {
     /// Writes down that the run failed, unless it was merely cut short and can be gone on with as it is.
     fn end_stored(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
         let journal = self.scribe.as_ref().map(|scribe| Arc::clone(scribe.journal()));
-        let is_cancelled = self.is_cancelled_for_good();
+        let is_cancelled = self.is_cancelled_for_good() || is_overdue(&error, journal.as_deref());
         let ends = is_cancelled || !error.fault().leaves_run_open();
         let Some(journal) = journal.filter(|_| ends) else { return self.let_go(Err(error)) };
         self.is_ending = true;

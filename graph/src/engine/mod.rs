@@ -150,6 +150,12 @@ impl<S: Send + 'static> Engine<S> {
         {
             return Poll::Ready(Err(self.cut_off(cause)));
         }
+        // A run that waits would be given up before it looks at its deadline.
+        if self.scribe.is_some()
+            && let Some(cause) = self.driver.shared.run().cause()
+        {
+            return Poll::Ready(Err(self.cut_off(cause)));
+        }
         if let Some(error) = self.follow_orders(cx) {
             return Poll::Ready(Err(error));
         }

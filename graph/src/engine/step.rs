@@ -21,9 +21,10 @@ use crate::node::{Call, Declared, Route};
 use crate::plan::{Plan, Stop, Way};
 use crate::shape::Target;
 use crate::shared::{Aside, Shared};
-use pleach_core::{BoxError, Reason, Refusal, catch_panic};
+use pleach_core::{BoxError, Elapsed, Reason, Refusal, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Why a lane goes no further for now.
 pub(super) enum Turn<S> {
@@ -238,6 +239,11 @@ impl<S: Send + 'static> Driver<S> {
             notes.begin_attempt(lane.attempt);
             rare.notes = OnceLock::from(Arc::clone(notes));
             self.keep_stored(lane, &state);
+        }
+        if let Some(timeout) = care.and_then(|care| care.policy.timeout).filter(Duration::is_zero) {
+            // It expires before the node is called, as a run's does before its first node.
+            lane.kept.get_or_insert_with(|| Box::new(state));
+            return Poll::Ready(Ok(Err(Reason::Error(Elapsed(timeout).into()))));
         }
         let work = match &stop.call {
             Call::State(call) => catch_panic(|| call(state)),

@@ -13,6 +13,7 @@ use crate::journal::notes::OpenWait;
 use crate::journal::scribe::{Said, Standing, Trouble};
 use crate::letters::{Letter, Letters, RefusedLetter};
 use crate::store::{Mail, Wake};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The key of an interrupt, or the name of a signal, that a letter is for.
@@ -26,14 +27,15 @@ impl<S: Send + 'static> Engine<S> {
         self.tell_refused();
         let Some(scribe) = &self.scribe else { return Poll::Pending };
         // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
-        let head = scribe.journal().head();
+        let journal = Arc::clone(scribe.journal());
+        let head = journal.head();
         let open = self.open_waits();
         let is_held = self.driver.shared.run().is_held();
         let standing = match &open {
             None if self.driver.shared.run().letters().is_some_and(Letters::is_awaited) => Standing::Asking,
             None => Standing::Busy,
-            Some(_) if is_held => Standing::Parked { wake: Wake::OnPost, head },
-            Some(open) => Standing::Parked { wake: wake_of(open), head },
+            Some(_) if is_held => Standing::Parked { wake: journal.due(Wake::OnPost), head },
+            Some(open) => Standing::Parked { wake: journal.due(wake_of(open)), head },
         };
         let Some(scribe) = &mut self.scribe else { return Poll::Pending };
         match scribe.poll(cx, standing) {
@@ -52,7 +54,7 @@ impl<S: Send + 'static> Engine<S> {
                 }
                 Some(open) if scribe.is_idle() && (is_held || is_long(scribe.journal(), &open)) => {
                     let wake = if is_held { Wake::OnPost } else { wake_of(&open) };
-                    self.pause(open, wake, cx)
+                    self.pause(open, journal.due(wake), cx)
                 }
                 _ => Poll::Pending,
             },

@@ -7,10 +7,11 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `steady`, `pruning`, `asking`, `opening`, `relocate`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`, `relocate`.
 
 pub(crate) mod asking;
 pub(crate) mod codec;
+pub(crate) mod deadline;
 pub(crate) mod frontier;
 pub(crate) mod keeper;
 pub(crate) mod lease;
@@ -23,10 +24,11 @@ pub(crate) mod steady;
 pub(crate) mod structure;
 
 use crate::store::{
-    Fork, GraphVersion, Header, Held, Kind, LiveToken, PackedBody, Place, Record, Row, RunStatus, Store, StoreError, Timestamp,
-    Wake,
+    Deadline, Fork, GraphVersion, Header, Held, Kind, LiveToken, PackedBody, Place, Record, Row, RunStatus, Store, StoreError,
+    Timestamp, Wake,
 };
 
+use deadline::Timeout;
 use frontier::Frontier;
 use lease::RunLease;
 use pleach_core::{Instant, Runtime};
@@ -54,6 +56,7 @@ pub(crate) struct Terms {
     /// For how long a run that does nothing but wait is held; for as long as it takes unless given.
     pub(crate) patience: Option<Duration>,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) timeout: Timeout,
 }
 
 /// What all who write to the log of one run share.
@@ -67,6 +70,8 @@ pub(crate) struct Journal {
     version: GraphVersion,
     runtime: Arc<dyn Runtime>,
     pub(crate) lease: Arc<RunLease>,
+    /// When the run is to end at the latest.
+    deadline: Option<Timestamp>,
     /// The store's clock, and when it said so.
     clock: (Timestamp, Instant),
     durable: AtomicU64,
@@ -93,6 +98,8 @@ struct State {
     parked: Option<(Wake, u64)>,
     /// What the next commit holds.
     next: Batch,
+    /// What the next commit says about the deadline.
+    deadline: Option<Deadline>,
     /// The highest number of mail that was read.
     seen: u64,
     /// Mail that no node could read: it is taken with the next commit.
@@ -204,6 +211,11 @@ impl Journal {
     pub(crate) fn instant_of(&self, at: Timestamp) -> Instant {
         let (then, since) = self.clock;
         since + at.since(then)
+    }
+
+    /// When the run is to end at the latest, by the clock of the runtime.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline.map(|at| self.instant_of(at))
     }
 
     /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.

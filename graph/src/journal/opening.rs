@@ -81,7 +81,20 @@ pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, grap
     // Databases have signed numbers, and 0 is for runs that were made before there was an instance.
     let instance = (runtime.random() >> 1).max(1);
     let lease = Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, Moment::now(&*runtime)));
-    Journal { run, epoch: 1, instance, graph, version, runtime, lease, clock, durable, state: Mutex::new(state), terms }
+    Journal {
+        run,
+        epoch: 1,
+        instance,
+        graph,
+        version,
+        runtime,
+        lease,
+        deadline: None,
+        clock,
+        durable,
+        state: Mutex::new(state),
+        terms,
+    }
 }
 
 /// Makes a run with its first rows, which its journal has sealed.
@@ -96,11 +109,21 @@ pub(super) async fn create_with(
     let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
     let (id, graph, version) = (journal.run.to_string(), journal.graph.clone(), journal.version.clone());
     let instance = journal.instance;
-    let new = NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline: None };
+    let new = NewRun {
+        id,
+        graph,
+        version,
+        instance,
+        from,
+        lease,
+        wake: Wake::Now,
+        deadline: journal.terms.timeout.left(asked_at.at),
+    };
     let made = Asking::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
     let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
     let lease = Arc::new(RunLease::own(Arc::clone(&journal.runtime), journal.terms.lease, asked_at));
-    let journal = Journal { clock: (now, asked_at.at), durable: AtomicU64::new(head), lease, ..journal };
+    let (clock, durable, deadline) = ((now, asked_at.at), AtomicU64::new(head), info.deadline);
+    let journal = Journal { clock, durable, lease, deadline, ..journal };
     Ok(Opened { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
@@ -186,7 +209,8 @@ pub(super) fn hold(
 ) -> Opened {
     let own = || Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, asked_at));
     let lease = terms.kept_lease.clone().unwrap_or_else(own);
-    let state = State { oldest: info.oldest, ..state };
+    let (deadline, to_store) = terms.timeout.of_claim(&info, now, asked_at.at);
+    let state = State { oldest: info.oldest, deadline: to_store, ..state };
     let journal = Journal {
         run: info.id.as_str().into(),
         epoch: info.epoch,
@@ -195,6 +219,7 @@ pub(super) fn hold(
         version,
         runtime,
         lease,
+        deadline,
         clock: (now, asked_at.at),
         durable: AtomicU64::new(info.head),
         state: Mutex::new(state),
@@ -322,6 +347,7 @@ impl State {
             status: RunStatus::Running,
             parked: None,
             next: Batch::default(),
+            deadline: None,
             seen: 0,
             refused: Vec::new(),
             restored: HashMap::new(),

@@ -285,6 +285,7 @@ impl Picture {
             status: Some(status),
             wake: status.is_live().then_some(Wake::Now),
             version: new_version,
+            deadline: journal.lock().deadline.take(),
             ..Commit::new(journal.held(), rows.clone())
         };
         let posted = journal.terms.store.commit(commit).await?.posted;

@@ -231,7 +231,7 @@ impl Scribe {
         }
         let changes = status != state.status;
         state.status = status;
-        let seen = state.seen;
+        let (seen, deadline) = (state.seen, state.deadline.take());
         state.parked = parked.map(|wake| (wake, seen));
         if is_all {
             self.pruner.plan(&state, journal.terms.rows_kept);
@@ -247,6 +247,7 @@ impl Scribe {
             takes,
             seen,
             release: releases,
+            deadline,
             ..Commit::new(journal.held(), rows)
         };
         let store = Arc::clone(&journal.terms.store);

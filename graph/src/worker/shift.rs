@@ -5,6 +5,7 @@ use super::known::{Assignment, Known};
 use super::{Listener, Settings};
 use crate::control::RunRef;
 use crate::journal::Terms;
+use crate::journal::deadline::Timeout;
 use crate::journal::keeper::LEASE_PARTS;
 use crate::journal::lease::{Moment, RunLease};
 use crate::journal::scribe::COMMIT_ROWS_MAX;
@@ -189,6 +190,7 @@ impl Shift {
             kept_lease: Some(lease),
             patience: Some(self.settings.patience),
             watch: Arc::default(),
+            timeout: Timeout::default(),
         };
         if Moment::now(&*self.runtime).since(asked_at) >= self.settings.lease / LEASE_PARTS {
             // The claim was answered late.

@@ -121,9 +121,14 @@ impl World {
         }
     }
 
+    /// Cuts the driver of a run off after so long. The run can be gone on with.
+    pub fn cut_off_after<S: Send + 'static>(&self, run: RunOptions<'static, S>, time: Duration) -> RunOptions<'static, S> {
+        run.token(&self.sim.token().child_for(time))
+    }
+
     /// Runs until all that is left hangs, and cuts it off.
     pub fn leave<S: Send + 'static>(&self, run: RunOptions<'static, S>) {
-        let error = self.end(run.timeout(Duration::from_secs(60))).err().expect("something hangs");
+        let error = self.end(self.cut_off_after(run, Duration::from_secs(60))).err().expect("something hangs");
         assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
     }
 
