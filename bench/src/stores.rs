@@ -111,6 +111,8 @@ fn row(run: &str, sequence: u64) -> Row {
         frontier: None,
         base: None,
         undo: 0,
+        undo_before: 0,
+        keys_of: 0,
     };
     Row::seal(run, sequence, &header, vec![b'x'; STATE_BYTES], BODY_BYTES_MAX).expect("a row")
 }
