@@ -149,8 +149,11 @@ async fn c1_no_change_is_committed_asynchronously() {
 
 #[tokio::test]
 async fn c13_sessions_have_timeouts_and_keep_stricter_ones() {
-    let cases =
-        [("work_mem = '8MB'", "10s", "30s"), ("lock_timeout = '250ms'", "250ms", "30s"), ("lock_timeout = '1h'", "10s", "30s")];
+    let cases = [
+        ("synchronous_commit = off", "10s", "30s"),
+        ("lock_timeout = '250ms'", "250ms", "30s"),
+        ("lock_timeout = '1h'", "10s", "30s"),
+    ];
     for (setting, lock, idle) in cases {
         let url = fresh_schema().await;
         drop(store(&url).await);

@@ -10,9 +10,10 @@ mod proxy;
 use common::{LONG, create_held, forced, lease, next, queued, ready, row};
 use pleach_graph::store::{
     Commit, Filter, Held, INBOX_MAX, Post, PostgresStore, Prune, Release, Renewed, RunInfo, RunStatus, Store, StoreError,
+    Wanted,
 };
 use pleach_graph::{END, Graph, Worker};
-use postgres::{connect, fresh_schema, store};
+use postgres::{application, connect, fresh_schema, server, store};
 use proxy::Proxy;
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,6 +245,7 @@ async fn c9_posts_from_many_clients_keep_the_limit_and_the_numbers() {
         all.extend(client.await.unwrap().0);
     }
     while first.post("r", Post::seal("r", "signal/go", None, vec![])).await.is_ok() {}
+    assert_eq!(first.head("r").await.unwrap().posted, INBOX_MAX as u64, "no more than there may be");
     let inbox: Vec<u64> = first.inbox("r", 0).await.unwrap().iter().map(|mail| mail.number).collect();
     assert_eq!(inbox, (1..=INBOX_MAX as u64).collect::<Vec<_>>(), "as many as there may be, without gaps");
     assert!(all.iter().all(|number| inbox.contains(number)));
@@ -272,6 +274,58 @@ async fn c9_commands_from_many_clients_leave_one_of_each_kind() {
     assert_eq!(count(&["command/pause", "command/resume"]), 1, "{names:?}");
     assert_eq!(count(&["command/cancel"]), 1, "{names:?}");
     assert_eq!(count(&["signal/go"]), 20, "{names:?}");
+}
+
+/// Makes calls that have all read the run's row when the first of them writes it: they wait for its lock until then.
+async fn together<T: Send + 'static>(url: &str, calls: Vec<impl Future<Output = T> + Send + 'static>) -> Vec<T> {
+    let frozen = freeze(url, "r").await;
+    let calls: Vec<_> = calls.into_iter().map(tokio::spawn).collect();
+    // The activity is seen as it was when the transaction first looked, so another client has to look.
+    let watcher = connect(&server()).await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'";
+    let all = calls.len() as i64;
+    at_once(async { while watcher.query_one(waiting, &[&application(url)]).await.unwrap().get::<_, i64>(0) < all {} }).await;
+    unfreeze(&frozen).await;
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.push(at_once(call).await.unwrap());
+    }
+    answers
+}
+
+type Posting = std::pin::Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c13_writers_that_waited_for_a_row_decide_again() {
+    let url = fresh_schema().await;
+    let store = store(&url).await;
+    let post = |name: &str, dedup: Option<&str>| -> Posting {
+        let (store, post) = (store.clone(), Post::seal("r", name, dedup.map(String::from), b"null".to_vec()));
+        Box::pin(async move { store.post("r", post).await })
+    };
+    let claim = |owner: &'static str| {
+        let store = store.clone();
+        async move { store.claim(Wanted::One { run: "r".into(), force: false }, lease(owner)).await }
+    };
+    store.create(queued("r"), vec![row("r", 1, 1, b"{}")]).await.unwrap();
+    let claims = together(&url, vec![claim("ann"), claim("bob"), claim("eve")]).await;
+    assert_eq!(claims.iter().filter(|claim| claim.is_ok()).count(), 1, "{claims:?}");
+    assert_eq!(claims.iter().filter(|claim| matches!(claim, Err(StoreError::Held { .. }))).count(), 2, "{claims:?}");
+    let numbers = |answers: Vec<Result<u64, StoreError>>| answers.into_iter().map(Result::unwrap).collect::<Vec<_>>();
+    let pauses = together(&url, vec![post("command/pause", None), post("command/pause", None)]).await;
+    assert_eq!(numbers(pauses), [1, 1], "the second says the same");
+    let mixed = together(&url, ["command/resume", "signal/go", "command/cancel"].map(|name| post(name, None)).into()).await;
+    let mut mixed = numbers(mixed);
+    mixed.sort_unstable();
+    assert_eq!(mixed, [2, 3, 4]);
+    let once = together(&url, (0..4).map(|_| post("signal/go", Some("once"))).collect()).await;
+    assert_eq!(numbers(once), [5; 4], "one message for one dedup text");
+    for _ in 2..INBOX_MAX - 1 {
+        post("signal/go", None).await.unwrap();
+    }
+    let last = together(&url, (0..4).map(|_| post("signal/go", None)).collect()).await;
+    assert_eq!(last.iter().filter(|answer| answer.is_ok()).count(), 1, "{last:?}");
+    assert_eq!(last.iter().filter(|answer| matches!(answer, Err(StoreError::InboxFull { .. }))).count(), 3, "{last:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
