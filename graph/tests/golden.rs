@@ -1,26 +1,45 @@
-//! C7: checkpoints that version 1 of the format wrote are kept, and every later version goes on with them.
+//! C7: checkpoints that earlier formats wrote are kept, and every later version resumes them.
 //!
-//! `golden/v1/run.db` is a SQLite file and `golden/v1/rows.json` the rows in it, of one run that was cut off in the middle of everything: after a
-//! loop, inside nested fan-outs, a map, a subgraph, a retry, and a node with effects, a sleep, one answer and one open question. The rows are never
-//! written again for a format that was released. While a format is new:
+//! `golden/vN/run.db` is a SQLite file, `rows.json` the rows in it and `keys.json` the idempotency keys of the nodes that were under way, of one run that
+//! was cut off in the middle of everything: after a loop, inside nested fan-outs, a map, a subgraph, a retry, and a node with effects, a sleep,
+//! one answer and one open question. In `v2` it was also migrated, so that its rows go on with the keys of others. The files of a format that was
+//! released are never written again. While the last format is new:
 //!
 //! ```text
-//! PLEACH_WRITE_GOLDEN=1 cargo test -p pleach-graph --all-features --test golden_v1
+//! PLEACH_WRITE_GOLDEN=1 cargo test -p pleach-graph --all-features --test golden
 //! ```
 #![cfg(all(feature = "sqlite", feature = "tokio"))]
 
 use pleach_graph::store::{
     FORMAT, GraphVersion, Kind, MemoryStore, NewRun, Parts, Row, Rows, RunStatus, SqliteStore, Store, StoreError, Wake,
 };
-use pleach_graph::{Compensation, CompiledGraph, END, FanOut, Graph, NodeContext, Policy, Retry, RunFault, RunOptions};
+use pleach_graph::{
+    Compensation, CompiledGraph, END, FanOut, Graph, Migrations, NodeContext, Policy, Retry, RunFault, RunOptions,
+};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const RUN: &str = "golden-1";
+
+/// A format whose files are kept.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    folder: &'static str,
+    /// The format of its records.
+    format: u32,
+    /// The schema of its run.
+    schema: u32,
+}
+
+const VERSIONS: [Version; 2] = [Version { folder: "v1", format: 1, schema: 0 }, Version { folder: "v2", format: 2, schema: 1 }];
+
+/// The format that this version writes.
+const NEWEST: Version = VERSIONS[1];
 
 /// The nodes at which the run was cut off, besides the one that asks.
 const HANGING: [&str; 6] = ["d2", "flaky", "item 2", "item 3", "late", "sub/right"];
@@ -35,6 +54,8 @@ struct World {
     fails_at_last: bool,
     hanging: Arc<Mutex<BTreeSet<String>>>,
     started: Arc<Mutex<Vec<String>>>,
+    /// The idempotency keys of the nodes that were started.
+    keys: Arc<Mutex<BTreeMap<String, String>>>,
     outside: Arc<Mutex<Vec<String>>>,
 }
 
@@ -56,6 +77,7 @@ fn node(name: &'static str) -> impl Fn(NodeContext, Done) -> Work {
             let item = done.last().filter(|last| last.starts_with("item") && name == "item").cloned();
             let name = item.unwrap_or_else(|| cx.node().to_string());
             world.started.lock().unwrap().push(name.clone());
+            world.keys.lock().unwrap().insert(name.clone(), cx.idempotency_key());
             if HANGING.contains(&name.as_str()) && (name != "flaky" || cx.attempt() > 1) {
                 world.hang(&name).await;
             }
@@ -169,8 +191,15 @@ const END_STATE: [&str; 25] = [
     "last",
 ];
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+impl Version {
+    fn file(self, name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(self.folder).join(name)
+    }
+
+    /// The keys that the nodes had which were under way.
+    fn keys(self) -> BTreeMap<String, String> {
+        serde_json::from_str(&std::fs::read_to_string(self.file("keys.json")).unwrap()).unwrap()
+    }
 }
 
 /// A row as text: bodies of this size are not compressed, and all of it is JSON.
@@ -183,33 +212,47 @@ struct TextRow {
 }
 
 /// The run goes on to its end, and only what was not done is done.
-async fn goes_on(store: &(impl Store + Clone)) {
+async fn goes_on(version: Version, store: &(impl Store + Clone)) {
     let world = World::default();
-    let state = resumed(store, &world).await.unwrap();
-    assert_eq!(state, END_STATE);
+    let state = resumed(version, store, &world).await.unwrap();
+    assert_eq!(state, END_STATE, "{version:?}");
     let mut started = world.started.lock().unwrap().clone();
     started.sort();
     let expected = ["asks", "d2", "d3", "flaky", "gathered", "item 2", "item 3", "last", "late", "sub/out", "sub/right"];
     assert_eq!(started, expected);
     assert!(world.outside.lock().unwrap().is_empty(), "effects are not repeated");
+    let keys = world.keys.lock().unwrap().clone();
+    for (node, key) in version.keys() {
+        assert_eq!(keys.get(&node), Some(&key), "{version:?}: the key of {node:?}");
+    }
     assert_eq!(store.head(RUN).await.unwrap().status, RunStatus::Finished);
 }
 
-fn resumed(store: &(impl Store + Clone), world: &World) -> RunOptions<'static, Done> {
-    graph().resume(RUN).resume_with("second", "nobody").checkpoint(store).extension(world.clone())
+fn resumed(version: Version, store: &(impl Store + Clone), world: &World) -> RunOptions<'static, Done> {
+    let run = graph().resume(RUN).resume_with("second", "nobody").checkpoint(store);
+    run.schema(version.schema).extension(world.clone())
+}
+
+/// The states of both schemas are alike.
+fn migrations() -> Migrations {
+    Migrations::new().state(0, Ok::<_, String>)
 }
 
 /// The rows of the golden run in a store of this process.
-async fn from_rows(change: impl Fn(Row) -> Row) -> MemoryStore {
-    let text = std::fs::read_to_string(folder().join("rows.json")).unwrap();
+async fn from_rows(of: Version, change: impl Fn(Row) -> Row) -> MemoryStore {
+    let text = std::fs::read_to_string(of.file("rows.json")).unwrap();
     let rows: Vec<TextRow> = serde_json::from_str(&text).unwrap();
     let rows = rows.into_iter().map(|TextRow { sequence, header, body, sum }| {
         change(Row { sequence, header: header.into_bytes(), body: body.into_bytes(), sum })
     });
     let store = MemoryStore::new();
-    let version = GraphVersion { fingerprint: graph().fingerprint().to_string(), schema: 0 };
+    let version = GraphVersion { fingerprint: graph().fingerprint().to_string(), schema: of.schema };
     let (id, graph) = (RUN.to_string(), "golden".to_string());
-    let (instance, deadline) = (0, None);
+    // The file knows the instance; before the second format there was none.
+    let copy = Copied::new(of, "instance");
+    let instance = SqliteStore::open(&copy.0).await.unwrap().head(RUN).await.unwrap().instance;
+    assert_eq!(instance == 0, of.format == 1);
+    let deadline = None;
     let new = NewRun { id, graph, version, instance, from: None, lease: None, wake: Wake::Now, deadline };
     store.create(new, rows.collect()).await.unwrap();
     store
@@ -219,9 +262,12 @@ async fn from_rows(change: impl Fn(Row) -> Row) -> MemoryStore {
 struct Copied(PathBuf);
 
 impl Copied {
-    fn new(test: &str) -> Self {
-        let copy = std::env::temp_dir().join(format!("pleach-golden-{test}-{}.db", std::process::id()));
-        std::fs::copy(folder().join("run.db"), &copy).unwrap();
+    fn new(version: Version, test: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Relaxed);
+        let name = format!("pleach-golden-{}-{test}-{}-{number}.db", version.folder, std::process::id());
+        let copy = std::env::temp_dir().join(name);
+        std::fs::copy(version.file("run.db"), &copy).unwrap();
         Self(copy)
     }
 }
@@ -231,42 +277,59 @@ impl Drop for Copied {
         for end in ["", "-wal", "-shm"] {
             drop(std::fs::remove_file(format!("{}{end}", self.0.display())));
         }
+        drop(std::fs::remove_dir_all(format!("{}-holders", self.0.display())));
     }
 }
 
 #[tokio::test]
-async fn c7_a_golden_sqlite_file_is_gone_on_with() {
+async fn c7_golden_sqlite_files_are_resumed() {
     write_if_told().await;
-    let copy = Copied::new("on");
-    let store = SqliteStore::open(&copy.0).await.unwrap();
-    assert_eq!(
-        store.head(RUN).await.unwrap().version.fingerprint,
-        graph().fingerprint(),
-        "the same graph has the same fingerprint"
-    );
-    goes_on(&store).await;
+    for version in VERSIONS {
+        let copy = Copied::new(version, "on");
+        let store = SqliteStore::open(&copy.0).await.unwrap();
+        let stored = store.head(RUN).await.unwrap().version;
+        assert_eq!(stored.fingerprint, graph().fingerprint(), "the same graph has the same fingerprint");
+        goes_on(version, &store).await;
+    }
 }
 
 #[tokio::test]
-async fn c7_golden_rows_are_gone_on_with() {
+async fn c7_golden_rows_are_resumed() {
     write_if_told().await;
-    goes_on(&from_rows(|row| row).await).await;
+    for version in VERSIONS {
+        goes_on(version, &from_rows(version, |row| row).await).await;
+    }
 }
 
 #[tokio::test]
-async fn c7_a_golden_run_that_fails_is_undone_and_one_that_is_rewound_comes_to_the_same_end() {
+async fn c7_golden_runs_are_undone_and_rewound() {
     write_if_told().await;
-    let copy = Copied::new("undo");
-    let store = SqliteStore::open(&copy.0).await.unwrap();
-    let world = World { fails_at_last: true, ..World::default() };
-    let error = resumed(&store, &world).await.unwrap_err();
-    let undone = vec!["turn".to_string(); 3];
-    assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
-    assert_eq!(*world.outside.lock().unwrap(), ["undid turn 2", "undid turn 1", "undid turn 0"]);
+    for version in VERSIONS {
+        let copy = Copied::new(version, "undo");
+        let store = SqliteStore::open(&copy.0).await.unwrap();
+        let world = World { fails_at_last: true, ..World::default() };
+        let error = resumed(version, &store, &world).await.unwrap_err();
+        let undone = vec!["turn".to_string(); 3];
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
+        assert_eq!(*world.outside.lock().unwrap(), ["undid turn 2", "undid turn 1", "undid turn 0"]);
+        let world = World::default();
+        let rewound = graph().resume(RUN).rewind_to(1).resume_with("first", &true).resume_with("second", "nobody");
+        let rewound = rewound.checkpoint(&store).schema(version.schema).migrations(&migrations());
+        assert_eq!(rewound.extension(world.clone()).await.unwrap(), END_STATE);
+        assert_eq!(*world.outside.lock().unwrap(), ["charged", "sent"]);
+    }
+}
+
+#[tokio::test]
+async fn c7_golden_runs_are_migrated_and_keep_their_keys() {
+    write_if_told().await;
+    let version = VERSIONS[0];
+    let store = from_rows(version, |row| row).await;
     let world = World::default();
-    let rewound = graph().resume(RUN).rewind_to(1).resume_with("first", &true).resume_with("second", "nobody");
-    assert_eq!(rewound.checkpoint(&store).extension(world.clone()).await.unwrap(), END_STATE);
-    assert_eq!(*world.outside.lock().unwrap(), ["charged", "sent"]);
+    let run = graph().resume(RUN).resume_with("second", "nobody").checkpoint(&store).schema(1).migrations(&migrations());
+    assert_eq!(run.extension(world.clone()).await.unwrap(), END_STATE);
+    let keys = world.keys.lock().unwrap().clone();
+    assert!(version.keys().iter().all(|(node, key)| keys.get(node) == Some(key)), "{keys:?}");
 }
 
 #[tokio::test]
@@ -274,7 +337,7 @@ async fn c7_a_record_of_a_later_format_is_refused_with_both_formats_named() {
     write_if_told().await;
     let later = |mut row: Row| {
         let mut header: serde_json::Value = serde_json::from_slice(&row.header).unwrap();
-        assert_eq!(header["format"], 1);
+        assert_eq!(header["format"], NEWEST.format);
         header["format"] = (FORMAT + 1).into();
         row.header = serde_json::to_vec(&header).unwrap();
         let mut sum = crc32fast::Hasher::new();
@@ -284,12 +347,13 @@ async fn c7_a_record_of_a_later_format_is_refused_with_both_formats_named() {
         }
         Row { sum: sum.finalize(), ..row }
     };
-    let store = from_rows(later).await;
-    let error = resumed(&store, &World::default()).await.unwrap_err();
+    let store = from_rows(NEWEST, later).await;
+    let error = resumed(NEWEST, &store, &World::default()).await.unwrap_err();
     let RunFault::Checkpoint(checkpoint) = error.fault() else { panic!("{error}") };
     let known = FORMAT;
     assert!(
-        matches!(checkpoint.store_error(), Some(StoreError::Future { format, known: k, .. }) if (*format, *k) == (known + 1, known))
+        matches!(checkpoint.store_error(), Some(StoreError::Future { format, known: k, .. }) if (*format, *k) == (known + 1, known)),
+        "{error}"
     );
     assert_eq!(store.head(RUN).await.unwrap().owner, None, "whoever knows the format need not wait");
 }
@@ -303,14 +367,17 @@ async fn write_if_told() {
 }
 
 async fn write() {
-    let path = folder().join("run.db");
+    assert_eq!(NEWEST.format, FORMAT);
+    let path = NEWEST.file("run.db");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     drop(std::fs::remove_file(&path));
     let store = SqliteStore::open(&path).await.unwrap();
     let world = World { is_cut_off: true, ..World::default() };
     let run = graph().run(vec![]).id(RUN).checkpoint(&store).extension(world.clone());
-    cut_off(run, &store, &world, 1).await;
-    let run = graph().resume(RUN).resume_with("first", &true).checkpoint(&store).extension(world.clone());
     cut_off(run, &store, &world, 2).await;
+    let run = graph().resume(RUN).resume_with("first", &true).checkpoint(&store).schema(1).migrations(&migrations());
+    // Two of its waits were written anew.
+    cut_off(run.extension(world.clone()), &store, &world, 5).await;
     let head = store.head(RUN).await.unwrap().head;
     let rows = store.read(RUN, Rows::Range(1..=head), Parts::Whole).await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -318,25 +385,29 @@ async fn write() {
         .into_iter()
         .map(|row| TextRow { sequence: row.sequence, header: text(row.header), body: text(row.body), sum: row.sum })
         .collect();
-    std::fs::write(folder().join("rows.json"), serde_json::to_string_pretty(&rows).unwrap() + "\n").unwrap();
+    let write = |name, text: serde_json::Result<String>| std::fs::write(NEWEST.file(name), text.unwrap() + "\n").unwrap();
+    write("rows.json", serde_json::to_string_pretty(&rows));
+    let mut keys = world.keys.lock().unwrap().clone();
+    keys.retain(|node, _| HANGING.contains(&node.as_str()) || node == "asks");
+    write("keys.json", serde_json::to_string_pretty(&keys));
     drop(store);
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;").unwrap();
 }
 
-/// Drives a run until every node that hangs does, and so many questions are asked; then it is dropped.
-async fn cut_off(run: RunOptions<'static, Done>, store: &SqliteStore, world: &World, questions: usize) {
+/// Drives a run until every node that hangs does, and so many waits are written down; then it is dropped.
+async fn cut_off(run: RunOptions<'static, Done>, store: &SqliteStore, world: &World, waits: usize) {
     world.hanging.lock().unwrap().clear();
     let run = tokio::spawn(run.into_future());
     loop {
         tokio::task::yield_now().await;
-        let head = store.head(RUN).await.unwrap().head;
-        let rows = store.read(RUN, Rows::Range(1..=head), Parts::Headers).await.unwrap();
+        // It is not there before its first commit.
+        let Ok(info) = store.head(RUN).await else { continue };
+        let rows = store.read(RUN, Rows::Range(1..=info.head), Parts::Headers).await.unwrap();
         let kinds = rows.iter().map(|row| row.open_header(RUN).unwrap());
         let asked = kinds.filter(|header| header.kind == Kind::Wait && header.node == "asks").count();
         let is_hanging = world.hanging.lock().unwrap().len() == HANGING.len();
-        // The sleep is a wait as well.
-        if is_hanging && asked == questions + 1 {
+        if is_hanging && asked == waits {
             break;
         }
     }
