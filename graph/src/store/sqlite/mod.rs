@@ -55,6 +55,9 @@ const READERS_MAX: usize = 4;
 ///
 /// While it is open, SQLite's write-ahead log of 4.5 MB or more lies beside the file, and a folder `<file>-holders` with an empty file for each open
 /// store. Both go when the last store is closed. Do not delete or replace the file while it is open: reads and commits fail then.
+///
+/// A program has one copy of the native SQLite library, so all crates that use it must agree on `libsqlite3-sys`: 0.30.1 to 0.39 work with this one,
+/// among them sqlx 0.8.1 to 0.9.
 #[derive(Clone)]
 pub struct SqliteStore(Arc<Inner>);
 
