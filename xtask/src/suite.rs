@@ -37,44 +37,54 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::command("format", &mut cargo(&["fmt", "--all", "--check"])),
         Step::new("promises", move || promises::check(&home)),
         Step::new("dependencies", dependencies::check),
-        Step::command("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
-        Step::command("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
-        Step::command("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),
-        Step::command(
+        Step::build("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
+        Step::build("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
+        Step::build("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),
+        Step::build(
             "lint-graph-alone",
             with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features", "--features", "graph"])),
         ),
-        Step::command("build-no-std", &mut cargo(&["build", "--package", "pleach-core", "--no-default-features"])),
+        Step::build("build-no-std", &mut cargo(&["build", "--package", "pleach-core", "--no-default-features"])),
         Step::command(
             "test-no-std",
             &mut cargo(&["test", "--package", "pleach-core", "--no-default-features", "--test", "result_road"]),
         ),
+        Step::build("build-tests", tests(&mut cargo(&["test"])).arg("--no-run")),
         Step::new("test", test),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
-        Step::command(
+        Step::build(
             "doc",
             cargo(&["doc"]).args(WITHOUT_BENCH).args(["--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings"),
         ),
         Step::new("loom", move || some_models_pass(loom(&models).env("LOOM_MAX_PREEMPTIONS", "2"))),
     ];
+    steps.push(Step::build(
+        "build-examples",
+        &mut cargo(&["build", "--package", "pleach", "--features", "sqlite", "--examples"]),
+    ));
     for example in examples(root)? {
         steps.push(example_step(&example));
     }
+    steps.push(Step::build("build-crash", &mut cargo(&["build", "--package", "pleach-crash"])));
     steps.push(Step::command("crash", crash().arg("--short")));
-    steps.push(Step::command("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))));
+    steps.push(Step::build("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))));
     steps.push(Step::command("example agent", &mut cargo(&["run", "--package", AGENT])));
+    steps.push(Step::build("build-demo", &mut cargo(&["build", "--release"])));
     steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
     steps.push(Step::new("demo-killed", demo::survives_kills));
-    steps.push(Step::command("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
+    steps.push(Step::build("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
     Ok(steps)
 }
 
 /// All tests, with a PostgreSQL of their own.
 fn test() -> Outcome {
     let server = Postgres::start()?;
-    let mut tests = cargo(&["test"]);
-    tests.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"]).env(URL_VARIABLE, server.url());
-    output_of(&mut tests).map(drop)
+    output_of(tests(&mut cargo(&["test"])).env(URL_VARIABLE, server.url())).map(drop)
+}
+
+/// Which tests there are; they are built first, so that only running them counts against their limit.
+fn tests(command: &mut Command) -> &mut Command {
+    command.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])
 }
 
 /// The crash test, which starts and kills a PostgreSQL of its own.
