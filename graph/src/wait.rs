@@ -148,7 +148,7 @@ impl Scene {
         // From here on the node waits: what is written with it says so.
         let open = OpenWait { key: key.clone(), due: None, letter: Some(letter.to_string()) };
         let Some(waits) = self.wait(open) else { return pending().await };
-        if !self.notes.lock().kept(namespace, &key).wait.is_some() {
+        if self.notes.lock().kept(namespace, &key).wait.is_none() {
             self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
         }
         let found = poll_fn(|cx| match recorded() {

@@ -350,7 +350,7 @@ fn c4_an_effect_that_is_unknown_names_the_key_it_was_begun_with() {
         let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
         let pleach::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
         let Some(EffectError::EffectUnknown { idempotency_key, .. }) = reason.downcast_ref() else { panic!("{reason}") };
-        assert_eq!(outside.keys.lock().unwrap()["act"], [idempotency_key.clone()], "way {how}");
+        assert_eq!(outside.keys.lock().unwrap()["act"], std::slice::from_ref(idempotency_key), "way {how}");
     }
 }
 

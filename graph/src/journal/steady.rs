@@ -117,7 +117,7 @@ impl SteadyStore {
         let (mut until, mut wait) = (None, AGAIN.0);
         loop {
             let error = match call().await {
-                Err(error @ StoreError::Unavailable(_)) => error,
+                Err(error) if error.is_temporary() => error,
                 answer => {
                     self.watch.answered();
                     return answer;
