@@ -285,10 +285,13 @@ impl Journal {
         let row = sealed?;
         state.head = sequence;
         if undo == sequence {
-            state.undos.push(sequence);
+            state.undos.push(sequence, undo_before);
             if self.terms.is_best_effort {
                 state.unwritten.insert(sequence, row.clone());
             }
+        }
+        if whole_at == Some(sequence) {
+            state.undos.rewound(sequence, undo);
         }
         state.undo = undo;
         state.visits = header.visits;

@@ -210,7 +210,8 @@ pub(super) fn hold(
     let own = || Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, asked_at));
     let lease = terms.kept_lease.clone().unwrap_or_else(own);
     let (deadline, to_store) = terms.timeout.of_claim(&info, now, asked_at.at);
-    let state = State { oldest: info.oldest, deadline: to_store, ..state };
+    let mut state = State { oldest: info.oldest, deadline: to_store, ..state };
+    state.undos.unscanned = info.head;
     let journal = Journal {
         run: info.id.as_str().into(),
         epoch: info.epoch,
