@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::flaky::{Fate, FlakyStore};
+use common::flaky::FlakyStore;
 use common::kept::World;
 use pleach::prelude::*;
 use pleach::{During, FanOut, RunOptions};
@@ -83,7 +83,7 @@ fn f5_a_checkpoint_that_failed_names_its_run_and_says_what_to_do() {
     let told = |at: u64, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>| {
         let world = World::new(1);
         let store = FlakyStore::new(world.store.clone());
-        store.fail_at(at, Fate::Lost);
+        store.down_from(at);
         let error = world.end(how(world.here(graph.run(1).id("r").checkpoint(&store)))).unwrap_err();
         let RunFault::Checkpoint(why) = error.fault() else { panic!("{error}") };
         assert_eq!(why.run, "r");

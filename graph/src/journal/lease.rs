@@ -59,11 +59,27 @@ struct State {
     /// Something waits for a renewal.
     is_wanted: bool,
     last_error: Option<StoreError>,
-    /// The remaining work of giving up a run that was cut off.
-    leaving: Option<BoxFuture<'static, ()>>,
+    leaving: Option<Leaving>,
     driver: Option<Waker>,
     /// Nodes and effects that wait for a renewal.
     waiting: Vec<Waker>,
+}
+
+/// The remaining work of giving up a run that was cut off.
+pub(crate) struct Leaving {
+    /// The commit that was under way is answered, or given up.
+    pub(crate) commit: BoxFuture<'static, ()>,
+    /// The run is given up as it is.
+    pub(crate) release: BoxFuture<'static, ()>,
+}
+
+impl Leaving {
+    pub(crate) fn all(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.commit.await;
+            self.release.await;
+        })
+    }
 }
 
 /// What the run's keeper has to know at each poll.
@@ -272,12 +288,12 @@ impl RunLease {
         self.lock().is_released
     }
 
-    /// The run was cut off, and `release` gives it up.
-    pub(super) fn leave(&self, release: BoxFuture<'static, ()>) {
-        self.lock().leaving = Some(release);
+    /// The run was cut off, and this is left to do.
+    pub(super) fn leave(&self, leaving: Leaving) {
+        self.lock().leaving = Some(leaving);
     }
 
-    pub(crate) fn take_leaving(&self) -> Option<BoxFuture<'static, ()>> {
+    pub(crate) fn take_leaving(&self) -> Option<Leaving> {
         self.lock().leaving.take()
     }
 }
@@ -300,8 +316,8 @@ impl State {
 /// If nobody took over the work of giving the run up, it is done all the same.
 impl Drop for RunLease {
     fn drop(&mut self) {
-        if let Some(release) = self.take_leaving() {
-            self.runtime.spawn(release);
+        if let Some(leaving) = self.take_leaving() {
+            self.runtime.spawn(leaving.all());
         }
     }
 }

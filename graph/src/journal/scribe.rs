@@ -1,6 +1,7 @@
 //! `Scribe`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
 
 use super::keeper::Keeper;
+use super::lease::Leaving;
 use super::pruning::Pruner;
 use super::{Batch, Journal};
 use crate::store::{Commit, Committed, Mail, Release, Row, RunStatus, StoreError, Wake};
@@ -259,10 +260,10 @@ impl Scribe {
     /// Gives the run up after its end, so that others need not wait for its lease to end; or leaves that to whoever keeps the lease.
     pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
         self.is_released |= self.journal.terms.kept_lease.is_some();
-        self.give_up()
+        self.give_up().map(Leaving::all)
     }
 
-    fn give_up(&mut self) -> Option<BoxFuture<'static, ()>> {
+    fn give_up(&mut self) -> Option<Leaving> {
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }
@@ -271,15 +272,18 @@ impl Scribe {
         let journal = Arc::clone(&self.journal);
         let commit = self.commit.take();
         let runtime = Arc::clone(journal.runtime());
-        let given_up = async move {
+        let until = runtime.now() + RELEASE_MAX;
+        let bounded = |work| -> BoxFuture<'static, ()> { Box::pin(either(work, runtime.sleep_until(until))) };
+        // It lands or it does not; what follows must come after.
+        let commit = bounded(Box::pin(async move {
             if let Some(Writing { asked, .. }) = commit {
-                // It lands or it does not; what follows must come after.
                 drop(asked.await);
             }
+        }));
+        let release = bounded(Box::pin(async move {
             drop(journal.terms.store.release(vec![journal.held()], Release::AsIs).await);
-        };
-        let timer = runtime.sleep_until(runtime.now() + RELEASE_MAX);
-        Some(Box::pin(async move { either(Box::pin(given_up), timer).await }))
+        }));
+        Some(Leaving { commit, release })
     }
 }
 
@@ -289,7 +293,7 @@ impl Drop for Scribe {
         let Some(release) = self.give_up() else { return };
         match self.journal.lease.is_kept() {
             true => self.journal.lease.leave(release),
-            false => self.journal.runtime().spawn(release),
+            false => self.journal.runtime().spawn(release.all()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `WorkerEvent`: what a worker does, told as it does it.
 
 use crate::error::{RunError, RunFault};
+use crate::store::StoreError;
 use std::time::Duration;
 
 /// Something that a worker did, or that happened to it.
@@ -24,6 +25,23 @@ pub enum WorkerEvent {
         run: String,
         /// Why.
         end: RunEnd,
+    },
+    /// A run could not be driven. It was given up, and is left alone for a while; it takes no place meanwhile.
+    Rests {
+        /// The run.
+        run: String,
+        /// Why it could not be driven.
+        reason: String,
+        /// How long it is left alone, unless something is posted to it.
+        rest: Duration,
+    },
+    /// A run could not be driven [`TAKEOVERS_MAX`](crate::store::TAKEOVERS_MAX) times in a row, and is stuck: nobody claims it until it is resumed with
+    /// [`take_over`](crate::Resume::take_over).
+    Stuck {
+        /// The run.
+        run: String,
+        /// Why it could not be driven the last time.
+        reason: String,
     },
     /// The store failed, and is asked again after a while.
     StoreFailed {
@@ -65,11 +83,12 @@ pub enum RunEnd {
     GivenUp,
     /// Another driver has it.
     Lost,
-    /// It could not be read, or not be written. It is held for a while, and then left to whoever claims it.
+    /// It could not be driven: it could not be read, not be written, or does not fit its graph; or the store failed. If the run is the reason,
+    /// [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows. If the store is, that does not count against the run.
     Trouble {
         /// Why, in words.
         error: String,
-        /// How long it is held.
+        /// How long it is left alone; zero if it is stuck.
         wait: Duration,
     },
 }
@@ -79,8 +98,10 @@ pub(super) enum Verdict {
     Over(RunEnd),
     /// It was cancelled: with the worker, or for good.
     CutOff,
-    /// It is to be tried again later.
+    /// It could not be driven, because of itself.
     Trouble(String),
+    /// It could not be driven, because of the store or of this worker.
+    Prevented(String),
 }
 
 impl Verdict {
@@ -91,8 +112,20 @@ impl Verdict {
             RunFault::Fenced { .. } => over(RunEnd::Lost),
             RunFault::Cancelled { .. } => Self::CutOff,
             RunFault::Ended { .. } => over(RunEnd::Finished),
+            fault if is_prevented(fault) => Self::Prevented(error.to_string()),
             fault if fault.leaves_run_open() => Self::Trouble(error.to_string()),
             _ => over(RunEnd::Failed { error: error.to_string() }),
         }
+    }
+}
+
+/// Whether a run could not be driven for a reason that has nothing to do with the run.
+fn is_prevented(fault: &RunFault) -> bool {
+    match fault {
+        RunFault::Checkpoint(error) => {
+            matches!(error.store_error(), Some(StoreError::Unavailable(_) | StoreError::Unusable { .. }))
+        }
+        RunFault::Refused(_) | RunFault::NoRuntime => true,
+        _ => false,
     }
 }

@@ -49,7 +49,7 @@ impl Known {
             let run = match catch_panic(|| options(RunOptions::new(graph.clone(), None).stored(stored))) {
                 Ok(run) => run,
                 Err(reason) => {
-                    ended(Verdict::Trouble(format!("the options of its graph panicked: {reason}")));
+                    ended(Verdict::Trouble(format!("the options closure of its graph {reason}")));
                     return None;
                 }
             };

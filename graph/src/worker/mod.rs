@@ -40,7 +40,7 @@
 //!
 //! What always holds:
 //! 1. A run that was claimed is in `held` from then on, until it was given up, has ended, or was lost to another driver.
-//! 2. `held` never has more runs than the limit.
+//! 2. `held` never has more runs than the limit. A run that could not be driven is given up at once: it rests in the store, and takes no place.
 //! 3. Every call of the store is bounded in time, and repeated with backoff when it fails.
 //!
 //! Read in this order: this file, `shift`, `claims`, `leases`, `known`.

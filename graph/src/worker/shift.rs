@@ -7,22 +7,20 @@ use crate::control::RunRef;
 use crate::journal::Terms;
 use crate::journal::deadline::Timeout;
 use crate::journal::keeper::LEASE_PARTS;
-use crate::journal::lease::{Moment, RunLease};
+use crate::journal::lease::{Leaving, Moment, RunLease};
 use crate::journal::scribe::COMMIT_ROWS_MAX;
-use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture};
+use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture, TAKEOVERS_MAX};
 use crate::stored_run::RECORDS_KEPT_DEFAULT;
 use pleach_core::{BoxFuture, Cause, Runtime, Scope, catch_panic};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// How long a run that could not be driven is held, at first and at most.
+/// How long a run that could not be driven is left alone, at first and at most, and by how much longer each time.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-
-/// Of how many runs it is known how often they could not be driven.
-const TROUBLED_MAX: usize = 1_024;
+const REST_FACTOR: u32 = 4;
 
 /// How long a call of the store may take.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(30);
@@ -48,8 +46,6 @@ struct State {
     is_closing: bool,
     /// The store has not answered since.
     is_store_down: bool,
-    /// How often in a row each run could not be driven, and its last record then.
-    troubled: HashMap<String, (u64, u32)>,
     waiting: Vec<Waker>,
 }
 
@@ -196,7 +192,7 @@ impl Shift {
             // The claim was answered late.
             self.want_renewal();
         }
-        let ended = Box::new(move |verdict| shift.ended(ending, head, &kept, verdict));
+        let ended = Box::new(move |verdict| shift.ended(ending, &kept, verdict));
         let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), terms, ended });
         if let Some(holding) = self.lock().held.get_mut(&held) {
             holding.control = control;
@@ -204,32 +200,82 @@ impl Shift {
     }
 }
 
+/// What became of a run that could not be driven.
+enum Left {
+    Rests(Duration),
+    Stuck,
+    Lost,
+}
+
 /// What becomes of runs.
 impl Shift {
     /// A run is not driven any more.
-    fn ended(self: &Arc<Self>, held: Held, head: u64, lease: &Arc<RunLease>, verdict: Verdict) {
-        if let Verdict::Trouble(error) = verdict {
-            let wait = self.count_trouble(&held.run, head);
-            let released = self.releasing(lease, &held);
-            let (shift, closing) = (Arc::clone(self), Arc::clone(self));
-            let rest = async move {
-                let closing = Box::pin(async move { closing.closing().await });
-                either(shift.runtime.sleep_until(shift.runtime.now() + wait), closing).await;
-                if let Some(release) = released {
-                    release.await;
-                }
-            };
-            return self.settle(held, RunEnd::Trouble { error, wait }, Some(Box::pin(rest)));
-        }
-        self.lock().troubled.remove(&held.run);
+    fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, verdict: Verdict) {
         let end = match verdict {
+            Verdict::Trouble(reason) => return self.leave_alone(held, lease, reason),
+            Verdict::Prevented(error) => return self.give_back(held, lease, error),
             Verdict::Over(end) => end,
             // Its last commit said so.
-            _ if lease.is_released() => RunEnd::Cancelled,
-            _ => RunEnd::GivenUp,
+            Verdict::CutOff if lease.is_released() => RunEnd::Cancelled,
+            Verdict::CutOff => RunEnd::GivenUp,
         };
         let released = if end == RunEnd::Lost { None } else { self.releasing(lease, &held) };
         self.settle(held, end, released);
+    }
+
+    /// Gives a run up that could not be driven because of the store. The store is not asked for it again at once.
+    fn give_back(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, error: String) {
+        let wait = self.jitter(REST.0);
+        let released = self.releasing(lease, &held);
+        let shift = Arc::clone(self);
+        let rest = async move {
+            either(Box::pin(shift.sleep(wait)), Box::pin(shift.closing())).await;
+            if let Some(release) = released {
+                release.await;
+            }
+        };
+        self.settle(held, RunEnd::Trouble { error, wait }, Some(Box::pin(rest)));
+    }
+
+    /// Gives a run up that could not be driven because of itself. It rests in the store, and takes no place here; the store counts how often.
+    fn leave_alone(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
+        let (shift, leaving) = (Arc::clone(self), lease.take_leaving());
+        self.runtime.spawn(Box::pin(async move {
+            if let Some(Leaving { commit, .. }) = leaving {
+                commit.await;
+            }
+            let run = held.run.clone();
+            let (wait, follows) = match shift.release_troubled(&held, &reason).await {
+                Ok(Left::Rests(rest)) => (rest, Some(WorkerEvent::Rests { run, reason: reason.clone(), rest })),
+                Ok(Left::Stuck) => (Duration::ZERO, Some(WorkerEvent::Stuck { run, reason: reason.clone() })),
+                // Another driver has it.
+                Ok(Left::Lost) => (Duration::ZERO, None),
+                Err(error) => {
+                    // Its lease will end.
+                    shift.store_failed("release", &error, Duration::ZERO);
+                    (shift.settings.lease, None)
+                }
+            };
+            let end = RunEnd::Trouble { error: reason, wait };
+            shift.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
+            follows.iter().for_each(|event| shift.tell(event));
+            shift.change(|state| state.held.remove(&held));
+        }));
+    }
+
+    /// Gives a run up that could not be driven.
+    async fn release_troubled(&self, held: &Held, reason: &str) -> Result<Left, StoreError> {
+        // A commit since the claim has set the count back.
+        let takeovers = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.takeovers;
+        let (first, most) = REST;
+        let rest = self.jitter((first * REST_FACTOR.saturating_pow(takeovers)).min(most));
+        let how = Release::Troubled { reason: reason.to_string(), rest };
+        let lost = self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
+        Ok(match lost.is_empty() {
+            false => Left::Lost,
+            true if takeovers + 1 < TAKEOVERS_MAX => Left::Rests(rest),
+            true => Left::Stuck,
+        })
     }
 
     /// Tells of the end of a run, does what is left to do for it, and lets go of it.
@@ -249,7 +295,7 @@ impl Shift {
     /// What gives a run up, unless it is.
     fn releasing(self: &Arc<Self>, lease: &Arc<RunLease>, held: &Held) -> Option<BoxFuture<'static, ()>> {
         if let Some(leaving) = lease.take_leaving() {
-            return Some(leaving);
+            return Some(leaving.all());
         }
         let (shift, lease, held) = (Arc::clone(self), Arc::clone(lease), vec![held.clone()]);
         let release = async move {
@@ -261,21 +307,6 @@ impl Shift {
             }
         };
         Some(Box::pin(release))
-    }
-
-    /// How long a run is held that could not be driven: the longer, the more often it could not, with nothing written since.
-    fn count_trouble(&self, run: &str, head: u64) -> Duration {
-        let times = {
-            let mut state = self.lock();
-            if state.troubled.len() >= TROUBLED_MAX {
-                state.troubled.clear();
-            }
-            let (at, times) = state.troubled.entry(run.to_string()).or_insert((head, 0));
-            *times = if *at == head { times.saturating_add(1) } else { 1 };
-            *at = head;
-            *times
-        };
-        self.backoff(REST, times)
     }
 }
 

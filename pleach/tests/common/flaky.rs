@@ -30,6 +30,8 @@ struct Plan {
     /// Creates and commits so far.
     writes: AtomicU64,
     fail_at: AtomicU64,
+    /// From which write on none lands; none if it is 0.
+    down_from: AtomicU64,
     lands: AtomicU64,
     /// Whether renewals fail.
     no_renewals: AtomicBool,
@@ -71,6 +73,11 @@ impl FlakyStore {
     pub fn fail_at(&self, write: u64, fate: Fate) {
         self.plan.fail_at.store(write, SeqCst);
         self.plan.lands.store(u64::from(fate == Fate::Unanswered), SeqCst);
+    }
+
+    /// The store is unavailable for this write and all that follow.
+    pub fn down_from(&self, write: u64) {
+        self.plan.down_from.store(write, SeqCst);
     }
 
     pub fn fail_renewals(&self) {
@@ -142,7 +149,12 @@ impl FlakyStore {
     }
 
     fn write<'a, T: Send + 'a>(&self, write: impl FnOnce() -> StoreFuture<'a, T>) -> StoreFuture<'a, T> {
-        match self.fate() {
+        let fate = self.fate();
+        let down_from = self.plan.down_from.load(SeqCst);
+        if down_from > 0 && self.writes() >= down_from {
+            return Box::pin(async { Err(StoreError::unavailable("the store is down")) });
+        }
+        match fate {
             None => write(),
             Some(Fate::Lost) => Box::pin(async { Err(gone("the disk is full")) }),
             Some(Fate::Unanswered) => {
