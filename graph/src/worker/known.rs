@@ -40,8 +40,10 @@ impl Known {
         options: impl Fn(RunOptions<'static, S>) -> RunOptions<'static, S> + Send + Sync + 'static,
     ) -> Self {
         let (name, fingerprints) = (graph.name().to_string(), vec![graph.fingerprint().to_string()]);
-        // One that panics is told of with the first run that is claimed.
-        let schemas = catch_panic(|| options(RunOptions::new(graph.clone(), None)).schemas()).unwrap_or(0..=0);
+        let schemas = catch_panic(|| options(RunOptions::new(graph.clone(), None)).schemas()).unwrap_or_else(|reason| {
+            tracing::error!(graph = name, %reason, "the options closure failed; the worker claims only runs of schema 0, which fail alike");
+            0..=0
+        });
         let launch = move |assignment: Assignment<'_>| {
             let Assignment { scope, claimed, terms, ended } = assignment;
             let id: Arc<str> = claimed.0.run.id.as_str().into();
