@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 const LEASE: Duration = Duration::from_millis(400);
 
-/// How long everything may take, in virtual time.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long everything may take, in virtual time: a run that cannot be driven rests for minutes in the end.
+const PATIENCE: Duration = Duration::from_secs(1_200);
 
 /// What is to become of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
