@@ -15,10 +15,15 @@ const CREATE: &str = "INSERT INTO run (id, graph, fingerprint, schema, status, e
     VALUES (:id, :graph, :fingerprint, :schema, :status, 1, :head, 1, :owner, :lease_end, :holder, :wake_at, 0, 0, :from_run, :from_seq,
     :now, :now, :instance, :deadline, :sum)";
 
-/// All that claims, releases and commits with more than rows may change.
+/// All that claims and releases may change.
 const KEEP: &str = "UPDATE run SET status = :status, epoch = :epoch, owner = :owner, lease_end = :lease_end, holder = :holder,
     wake_at = :wake_at, takeovers = :takeovers, trouble = :trouble, deadline = :deadline, fingerprint = :fingerprint, schema = :schema,
     changed = :changed, ended = iif(:has_ended, :changed, NULL), sum = :sum WHERE no = :no";
+
+/// What a commit with more than rows changes if the run stays with its holder: the index of leases is not touched.
+const SETTLE: &str =
+    "UPDATE run SET status = ?2, wake_at = ?3, deadline = ?4, fingerprint = ?5, schema = ?6, ended = iif(?7, ?8, NULL),
+    sum = ?9 WHERE no = ?1";
 
 const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
@@ -201,8 +206,21 @@ fn settle(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<
     if commit.release {
         run.info.release();
         run.holder = None;
+        return keep(batch, &run).map(drop);
     }
-    keep(batch, &run).map(drop)
+    let info = &run.info;
+    let settled = params![
+        run.key,
+        info.status.as_str(),
+        run.wake_at(batch.now),
+        info.deadline.map(Timestamp::as_millis),
+        info.version.fingerprint,
+        info.version.schema,
+        info.status.has_ended(),
+        info.changed.as_millis(),
+        run.sum(batch.now),
+    ];
+    batch.db.prepare_cached(SETTLE)?.execute(settled).map(drop)
 }
 
 fn insert(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
