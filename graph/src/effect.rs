@@ -122,6 +122,12 @@ impl NodeContext {
     /// goes on; whoever comes this way again, by a retry or after a crash, is given that result, and `work` is not called. An `Err` is not written
     /// down. If it is cut off in between, it is called again with the same key, unless it is to happen [`once`](Effect::once) at most.
     ///
+    /// Immediately before `work` is called, a stored run checks that this driver still holds it. If its lease may have ended, by the clock of
+    /// the runtime or by the time of day, the lease is renewed first; if another driver has the run, `work` is not called. A window remains:
+    /// between this check and the moment at which `work` acts outside, in which the process may be stopped; and a
+    /// [`take_over`](crate::Resume::take_over) before the lease has ended. So let `work` use its key where it acts, or make it
+    /// [`once`](Effect::once).
+    ///
     /// The same key twice in one attempt fails the node, as [`EffectError`] says; an effect that was dropped before it was done, as by `select!`, may be
     /// called again. A result that does not come back from JSON as it was (`Some(None)`, `Some(())`, a float that is not a number) fails the
     /// node after the effect has happened. Effects of an undo are written down like those of a node.
@@ -136,7 +142,8 @@ impl NodeContext {
 }
 
 impl<F, T, E> Effect<F, T, E> {
-    /// Calls `work` once at most, whatever happens. If it began and is not known to have ended well, the node fails with
+    /// Calls `work` once at most, whatever happens: a record that it begins is written first, which only the driver that holds the run can
+    /// write. If it began and is not known to have ended well, the node fails with
     /// [`EffectUnknown`](EffectError::EffectUnknown).
     pub fn once(mut self) -> Self {
         self.once = true;
