@@ -1,0 +1,161 @@
+//! C6 with real processes: a driver that was stopped past its lease (SIGSTOP) begins nothing that its successor has done.
+#![cfg(all(feature = "sqlite", feature = "tokio", target_os = "linux"))]
+
+mod common;
+
+use common::Folder;
+use pleach_graph::store::SqliteStore;
+use pleach_graph::{CompiledGraph, END, Graph, NodeContext, RunFault};
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A test that finds the folder in this variable is the process that is stopped.
+const FOLDER: &str = "PLEACH_STOPPED_FOLDER";
+
+const LEASE: Duration = Duration::from_secs(1);
+
+/// How long a test waits for what must come soon.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Waits until it may, and charges: a line in a file. With `once` at most once.
+fn charging(folder: &Path, once: bool) -> CompiledGraph<u32> {
+    let folder = folder.to_path_buf();
+    let charge = move |cx: NodeContext, n: u32| {
+        let folder = folder.clone();
+        async move {
+            println!("in the node");
+            while !folder.join("go").exists() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let effect = cx.effect("charge", move |_| async move {
+                let mut ledger = std::fs::File::options().create(true).append(true).open(folder.join("ledger")).unwrap();
+                writeln!(ledger, "{}", std::process::id()).unwrap();
+                Ok::<_, String>(n + 1)
+            });
+            if once { effect.once().await } else { effect.await }
+        }
+    };
+    Graph::new("charging").add_node("charge", charge).add_edge("charge", END).set_entry("charge").compile().unwrap()
+}
+
+fn on_tokio<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(future)
+}
+
+/// The process that is stopped: drives the run, and says how it ended.
+fn drive(folder: PathBuf) {
+    on_tokio(async {
+        let store = SqliteStore::open(folder.join("runs.db")).await.unwrap();
+        let graph = charging(&folder, folder.join("once").exists());
+        match graph.run(0).id("r").checkpoint(&store).lease(LEASE).await {
+            Ok(end) => println!("finished with {end}"),
+            Err(error) if matches!(error.fault(), RunFault::Fenced { .. }) => println!("fenced"),
+            Err(error) => println!("failed: {error}"),
+        }
+    });
+}
+
+struct Driver {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Driver {
+    fn start(test: &str, folder: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(FOLDER, folder);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits for one of these, and says which.
+    fn says(&mut self, texts: &[&'static str]) -> &'static str {
+        for line in &mut self.lines {
+            let line = line.unwrap();
+            if let Some(said) = texts.iter().find(|text| line.contains(**text)) {
+                return said;
+            }
+        }
+        panic!("the process ended before it said one of {texts:?}");
+    }
+
+    fn send(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn charges(folder: &Path) -> usize {
+    std::fs::read_to_string(folder.join("ledger")).map_or(0, |text| text.lines().count())
+}
+
+#[test]
+fn c6_a_process_stopped_past_its_lease_repeats_no_effect() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return drive(folder.into());
+    }
+    for (once, takes_over) in [(false, false), (true, false), (false, true)] {
+        // A process that is stopped in the midst of a transaction keeps the file locked. Then the case says nothing, and is tried again.
+        let is_told = (0..5).any(|_| repeats_no_effect(once, takes_over));
+        assert!(is_told, "the file was locked each time");
+    }
+}
+
+/// Whether it was seen that a stopped process repeats no effect of its successor.
+fn repeats_no_effect(once: bool, takes_over: bool) -> bool {
+    let folder = Folder::new();
+    let path = folder.file("");
+    if once {
+        std::fs::write(path.join("once"), "").unwrap();
+    }
+    let mut first = Driver::start("c6_a_process_stopped_past_its_lease_repeats_no_effect", &path);
+    first.says(&["in the node"]);
+    first.send("-STOP");
+    let stopped_at = Instant::now();
+    std::fs::write(path.join("go"), "").unwrap();
+    let resumed = on_tokio(async {
+        let store = SqliteStore::open(path.join("runs.db")).await.ok()?;
+        let resume = charging(&path, once).resume("r");
+        let resume = if takes_over { resume.take_over() } else { resume };
+        match resume.checkpoint(&store).lease(LEASE).await {
+            Err(error) if matches!(error.fault(), RunFault::Checkpoint(_)) => None,
+            outcome => Some(outcome.unwrap()),
+        }
+    });
+    if resumed.is_none() {
+        return false;
+    }
+    std::thread::sleep((LEASE * 2).saturating_sub(stopped_at.elapsed()));
+    first.send("-CONT");
+    assert_eq!(first.says(&["finished", "fenced", "failed"]), "fenced");
+    assert_eq!(charges(&path), 1, "once {once}, takes over {takes_over}");
+    assert!(stopped_at.elapsed() < SOON);
+    true
+}
+
+#[test]
+fn c6_a_process_stopped_past_its_lease_goes_on_if_nobody_claimed_its_run() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return drive(folder.into());
+    }
+    let folder = Folder::new();
+    let path = folder.file("");
+    let mut first = Driver::start("c6_a_process_stopped_past_its_lease_goes_on_if_nobody_claimed_its_run", &path);
+    first.says(&["in the node"]);
+    first.send("-STOP");
+    std::fs::write(path.join("go"), "").unwrap();
+    std::thread::sleep(LEASE * 2);
+    first.send("-CONT");
+    assert_eq!(first.says(&["finished", "fenced", "failed"]), "finished");
+    assert_eq!(charges(&path), 1);
+}
