@@ -202,7 +202,11 @@ fn c13_outages_of_the_store_never_count_against_a_run() {
             enqueue(&world, &graph, 2).await;
             for _ in 0..10 {
                 sim.sleep(Duration::from_millis(200 + sim.runtime().random() % 300)).await;
-                way.cut();
+                if sim.runtime().random() % 2 == 0 {
+                    way.cut()
+                } else {
+                    way.disconnect()
+                }
                 sim.sleep(Duration::from_secs(4)).await;
                 way.mend();
             }

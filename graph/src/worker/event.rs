@@ -123,9 +123,29 @@ impl Verdict {
 fn is_prevented(fault: &RunFault) -> bool {
     match fault {
         RunFault::Checkpoint(error) => {
-            matches!(error.store_error(), Some(StoreError::Unavailable(_) | StoreError::Unusable { .. }))
+            error.store_error().is_some_and(|error| error.is_temporary() || matches!(error, StoreError::Unusable { .. }))
         }
         RunFault::Refused(_) | RunFault::NoRuntime => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint_error::fault_of;
+
+    #[test]
+    fn c13_only_trouble_of_the_run_itself_counts_against_it() {
+        let counts = |error: StoreError| {
+            let error = RunError::<()>::new(fault_of("r", "node", "commit", error), None);
+            matches!(Verdict::of(&error), Verdict::Trouble(_))
+        };
+        let (store, why) = ("postgres".to_string(), "it is of another version".to_string());
+        assert!(!counts(StoreError::unavailable("no answer")));
+        assert!(!counts(StoreError::unreachable("no answer")));
+        assert!(!counts(StoreError::Unusable { store, why }));
+        assert!(counts(StoreError::Damaged { run: "r".to_string(), sequence: 1, why: "its checksum differs" }));
+        assert!(counts(StoreError::TooLarge { what: "the body of a record", size: 2, limit: 1 }));
     }
 }

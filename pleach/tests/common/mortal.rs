@@ -13,6 +13,7 @@ use std::time::Duration;
 const UP: u32 = 0;
 const DOWN: u32 = 1;
 const DEAD: u32 = 2;
+const UNREACHABLE: u32 = 3;
 
 /// A store as one process sees it.
 #[derive(Clone)]
@@ -41,6 +42,11 @@ impl MortalStore {
         self.way.store(DOWN, SeqCst);
     }
 
+    /// No call reaches the store from now on.
+    pub fn disconnect(&self) {
+        self.way.store(UNREACHABLE, SeqCst);
+    }
+
     pub fn mend(&self) {
         self.way.store(UP, SeqCst);
     }
@@ -55,6 +61,7 @@ impl MortalStore {
             match self.way.load(SeqCst) {
                 UP => call().await,
                 DOWN => Err(StoreError::unavailable("no way to the store")),
+                UNREACHABLE => Err(StoreError::unreachable("no way to the store")),
                 _ => std::future::pending().await,
             }
         })
