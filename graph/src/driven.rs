@@ -2,9 +2,9 @@
 
 use crate::control::desk::Desk;
 use crate::control::{CONTROL, Inbox, RunRef, control};
+use crate::drive::Drive;
 use crate::engine::Outcome;
 use crate::error::{RunError, RunFault};
-use crate::stored_run::Drive;
 use pleach_core::{Cause, Exit, Exited, Scope};
 use std::fmt;
 use std::future::Future;

@@ -1,6 +1,7 @@
 //! `RunEvent` and `Hooks`: what happens in a run, told as it happens. Where nobody listens nothing is made of it.
 
 use crate::error::{During, PanicError, RunError};
+use crate::shared::{Aside, Listener};
 use crate::token::BranchPath;
 use pleach_core::{Reason, catch_panic};
 use std::any::Any;
@@ -290,4 +291,15 @@ impl<S> fmt::Debug for Hooks<S> {
 pub(crate) fn branch_failed<S: 'static>(hooks: &Hooks<S>, node: &Arc<str>, branch: usize, error: &mut RunError<S>) {
     let text = error.to_string().into();
     hooks.call(&RunEvent::BranchFailed { node: Arc::clone(node), branch, error: text, state: error.state() });
+}
+
+/// Brings to the hooks what happens where the state is of another type.
+pub(crate) fn listener<S: 'static>(hooks: Hooks<S>) -> Listener {
+    Box::new(move |visit, aside| {
+        hooks.call(&match aside {
+            Aside::Emitted(value) => RunEvent::Emitted { visit, value },
+            Aside::Started => RunEvent::InnerStarted { visit },
+            Aside::Finished(failed) => RunEvent::InnerFinished { visit, failed },
+        });
+    })
 }

@@ -29,6 +29,7 @@ mod compiled;
 mod context;
 mod control;
 mod counted;
+mod drive;
 mod driven;
 mod effect;
 mod engine;

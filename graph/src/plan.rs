@@ -1,5 +1,7 @@
 //! `Plan`: a compiled graph as the engine reads it. Ids are numbers, and everything has its place.
 
+use crate::error::StartError;
+use crate::fault::nearest;
 use crate::node::{Call, Declared, Route, Undo};
 use crate::policy::Policy;
 use crate::shape::{Shape, Target};
@@ -75,3 +77,20 @@ pub(crate) enum Heads<S> {
 }
 
 pub(crate) type Items<S> = Box<dyn Fn(&S) -> Vec<S> + Send + Sync>;
+
+impl<S> Plan<S> {
+    /// The number of the node that a run is to start at.
+    pub(crate) fn start_at(&self, node: String) -> Result<u32, StartError> {
+        let Some(start) = self.names.iter().position(|name| **name == *node) else {
+            let did_you_mean = nearest(&node, self.names.iter().map(|name| &**name));
+            return Err(StartError::Unknown { node, did_you_mean });
+        };
+        if !self.reached[start] {
+            return Err(StartError::Unreachable { node });
+        }
+        match self.fan_outs[start] {
+            Some(fork) => Err(StartError::InBranch { node, fan_out: self.shape.id(fork) }),
+            None => Ok(start as u32),
+        }
+    }
+}

@@ -3,14 +3,14 @@
 use crate::CompiledGraph;
 use crate::control::desk::Desk;
 use crate::control::{Inbox, RunRef, RunRemote};
+use crate::drive::Drive;
 use crate::driven::{self, Elsewhere};
 use crate::engine::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
-use crate::error::{RunError, RunFault, StartError};
-use crate::events::{Hooks, RunEvent};
-use crate::fault::nearest;
+use crate::error::{RunError, RunFault};
+use crate::events::{Hooks, listener};
 use crate::plan::Plan;
-use crate::shared::{Aside, Listener, More, RunWide, Shared};
-use crate::stored_run::{Drive, Keeping, StoredOptions};
+use crate::shared::{More, RunWide, Shared};
+use crate::stored_run::{Keeping, StoredOptions};
 use crate::stream::RunStream;
 use pleach_core::{CancelToken, Runtime, Scope};
 use std::any::Any;
@@ -318,33 +318,6 @@ fn told_at<S>(run: &RunWide, stored: Option<&StoredOptions<S>>) -> (Arc<Desk>, I
         None => Inbox::InMemory(Arc::clone(letters)),
     };
     (Arc::clone(desk), inbox)
-}
-
-impl<S> Plan<S> {
-    fn start_at(&self, node: String) -> Result<u32, StartError> {
-        let Some(start) = self.names.iter().position(|name| **name == *node) else {
-            let did_you_mean = nearest(&node, self.names.iter().map(|name| &**name));
-            return Err(StartError::Unknown { node, did_you_mean });
-        };
-        if !self.reached[start] {
-            return Err(StartError::Unreachable { node });
-        }
-        match self.fan_outs[start] {
-            Some(fork) => Err(StartError::InBranch { node, fan_out: self.shape.id(fork) }),
-            None => Ok(start as u32),
-        }
-    }
-}
-
-/// Brings to the hooks what happens where the state is of another type.
-fn listener<S: 'static>(hooks: Hooks<S>) -> Listener {
-    Box::new(move |visit, aside| {
-        hooks.call(&match aside {
-            Aside::Emitted(value) => RunEvent::Emitted { visit, value },
-            Aside::Started => RunEvent::InnerStarted { visit },
-            Aside::Finished(failed) => RunEvent::InnerFinished { visit, failed },
-        });
-    })
 }
 
 impl<S: Send + 'static> IntoFuture for RunOptions<'_, S> {
