@@ -5,7 +5,7 @@ mod common;
 #[path = "common/postgres.rs"]
 mod postgres;
 
-use common::{create_held, forced, lease, next, queued, ready, row};
+use common::{create_held, forced, hears_of_new_runs, lease, next, queued, ready, row};
 use pleach_graph::store::{Commit, Parts, PostgresStore, Rows, RunStatus, Store, conformance};
 use postgres::fresh_schema;
 use std::collections::BTreeSet;
@@ -76,10 +76,6 @@ async fn c15_workers_share_the_runs_of_one_database() {
 async fn c15_other_machines_are_nudged() {
     let url = fresh_schema().await;
     let (here, there) = (PostgresStore::connect(&url).await.unwrap(), PostgresStore::connect(&url).await.unwrap());
-    // The first nudge says that it listens from now on.
-    there.nudged().await;
-    let nudged = there.nudged();
-    here.create(queued("r"), vec![row("r", 1, 1, b"{}")]).await.unwrap();
-    nudged.await;
+    hears_of_new_runs(&here, &there).await;
     assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
 }

@@ -7,7 +7,7 @@ mod postgres;
 #[path = "common/proxy.rs"]
 mod proxy;
 
-use common::{create_held, forced, lease, next, queued, ready, row};
+use common::{create_held, forced, hears_of_new_runs, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use pleach_graph::store::{Post, PostgresStore, Store, StoreError};
 use postgres::{application, connect, fresh_name, fresh_schema, futures_of, server, store};
@@ -176,11 +176,7 @@ async fn c15_a_store_on_a_callers_pool_hears_other_machines() {
     let here = store(&url).await;
     let pool = pool(&url, RecyclingMethod::Fast, 2);
     let there = PostgresStore::with_pool_and_listener(pool, url.parse().unwrap(), NoTls).await.unwrap();
-    // The first nudge says that it listens from now on.
-    there.nudged().await;
-    let nudged = there.nudged();
-    here.create(queued("r"), vec![row("r", 1, 1, b"{}")]).await.unwrap();
-    nudged.await;
+    hears_of_new_runs(&here, &there).await;
     assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
 }
 

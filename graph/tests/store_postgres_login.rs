@@ -151,7 +151,7 @@ async fn c10_a_run_that_was_not_made_is_not_to_be_attached() {
 #[cfg(feature = "postgres-tls")]
 mod tls {
     use super::{OwnServer, ROLES, assert_has, connect, told};
-    use crate::common::{create_held, lease, queued, ready, row};
+    use crate::common::{create_held, hears_of_new_runs, lease, ready};
     use pleach_graph::store::{PostgresStore, PostgresTls, Store, StoreError};
 
     #[tokio::test]
@@ -168,10 +168,7 @@ mod tls {
         let row_of = admin.query_one(encrypted, &[]).await.unwrap();
         assert!(row_of.get::<_, bool>(0) && row_of.get::<_, i64>(1) >= 2);
         // The listener uses TLS too.
-        there.nudged().await;
-        let nudged = there.nudged();
-        here.create(queued("queued"), vec![row("queued", 1, 1, b"{}")]).await.unwrap();
-        nudged.await;
+        hears_of_new_runs(&here, &there).await;
         assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
     }
 

@@ -111,3 +111,19 @@ impl Drop for Folder {
         drop(std::fs::remove_dir_all(&self.0));
     }
 }
+
+/// Checks that `there` is told of runs that `here` makes. What was said before it listened is not heard, so a few are made.
+pub async fn hears_of_new_runs(here: &dyn Store, there: &dyn Store) {
+    let mut heard = 0;
+    for number in 0..100 {
+        let nudged = there.nudged();
+        let id = format!("new {number}");
+        here.create(queued(&id), vec![row(&id, 1, 1, b"{}")]).await.unwrap();
+        heard += u32::from(tokio::time::timeout(Duration::from_millis(500), nudged).await.is_ok());
+        // The first time it may have been told that it listens from now on.
+        if heard == 2 {
+            return;
+        }
+    }
+    panic!("it was not told of any new run");
+}
