@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use common::kept::{Names, NodeFuture, World, merge, named};
 use pleach::prelude::*;
 use pleach::store::{Kind, Place, StoreError};
 use pleach::{Checkpoint, Policy, Retry};

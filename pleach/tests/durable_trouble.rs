@@ -203,9 +203,9 @@ fn c13_outages_of_the_store_never_count_against_a_run() {
             for _ in 0..10 {
                 sim.sleep(Duration::from_millis(200 + sim.runtime().random() % 300)).await;
                 if sim.runtime().random() % 2 == 0 {
-                    way.cut()
+                    way.cut();
                 } else {
-                    way.disconnect()
+                    way.disconnect();
                 }
                 sim.sleep(Duration::from_secs(4)).await;
                 way.mend();
