@@ -20,3 +20,112 @@ pub(crate) fn visit(entries: u64) {
 pub(crate) fn take_visited() -> u64 {
     VISITED.with(|visited| visited.replace(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryStore;
+    use crate::{CompiledGraph, END, FanOut, Graph, NodeContext};
+    use pleach_core::{BoxFuture, Instant, Runtime};
+    use std::collections::HashMap;
+    use std::future::{Future as _, IntoFuture as _, pending, poll_fn};
+    use std::pin::Pin;
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    /// A runtime in which no time passes.
+    struct Still;
+
+    impl Runtime for Still {
+        fn spawn(&self, _: BoxFuture<'static, ()>) {}
+
+        fn now(&self) -> Instant {
+            Instant::after_start(Duration::ZERO)
+        }
+
+        fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
+            Box::pin(pending())
+        }
+
+        fn random(&self) -> u64 {
+            1
+        }
+    }
+
+    /// Lets branches go on one after the other.
+    #[derive(Default)]
+    struct Turns(Mutex<(u32, HashMap<u32, Waker>)>);
+
+    impl Turns {
+        async fn wait(&self, branch: u32) {
+            poll_fn(|cx| {
+                let mut turns = self.0.lock().unwrap();
+                if turns.0 == branch {
+                    return Poll::Ready(());
+                }
+                turns.1.insert(branch, cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        }
+
+        fn next(&self) {
+            let next = {
+                let mut turns = self.0.lock().unwrap();
+                turns.0 += 1;
+                let next = turns.0;
+                turns.1.remove(&next)
+            };
+            next.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// A map of so many branches, each with an effect. They go on all at once, so many at a time, or one after the other.
+    fn wide(limit: usize, in_turn: bool) -> CompiledGraph<u32> {
+        let item = move |cx: NodeContext, n: u32| async move {
+            if in_turn {
+                cx.extension::<Turns>().unwrap().wait(n).await;
+            }
+            let n = cx.effect("call", move |_| async move { Ok::<_, String>(n) }).await?;
+            cx.extension::<Turns>().unwrap().next();
+            Ok::<_, String>(n)
+        };
+        let fan_out = FanOut::merge(|_: u32, all: Vec<u32>| all.len() as u32);
+        Graph::new("wide")
+            .add_node("start", |n: u32| async move { Ok::<_, String>(n) })
+            .map("start", |n: &u32| (0..*n).collect(), "item", END, fan_out.limit(limit))
+            .add_node("item", item)
+            .add_edge("item", END)
+            .set_entry("start")
+            .compile()
+            .unwrap()
+    }
+
+    /// How many entries are visited for each branch.
+    fn visited(branches: u32, limit: usize, in_turn: bool) -> u64 {
+        take_visited();
+        let run = wide(limit, in_turn).run(branches).on(Arc::new(Still)).extension(Turns::default());
+        let run = run.checkpoint(&MemoryStore::new()).max_iterations(u64::MAX);
+        let (mut run, mut cx) = (run.into_future(), Context::from_waker(Waker::noop()));
+        let outcome = loop {
+            if let Poll::Ready(outcome) = Pin::new(&mut run).poll(&mut cx) {
+                break outcome;
+            }
+        };
+        assert_eq!(outcome.unwrap(), branches);
+        take_visited() / u64::from(branches)
+    }
+
+    #[test]
+    fn c3_a_step_of_a_stored_map_visits_as_much_however_wide_the_map_is() {
+        for (limit, in_turn) in [(usize::MAX, false), (8, false), (usize::MAX, true)] {
+            let few = visited(1_000, limit, in_turn);
+            for branches in [4_000, 16_000] {
+                let many = visited(branches, limit, in_turn);
+                let what = format!("{few} for each of 1,000, {many} for each of {branches}");
+                assert!(few < 60 && many <= few + few / 2 + 1, "limit {limit}, in turn: {in_turn}: {what}");
+            }
+        }
+    }
+}

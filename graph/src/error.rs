@@ -1,6 +1,7 @@
 //! `RunError`: why a run did not come to its end, with the state wherever the engine still holds it.
 
 use crate::checkpoint_error::{CheckpointError, MismatchError};
+use crate::control::WaitView;
 use crate::resume::ResumeError;
 use crate::store::RunStatus;
 use pleach_core::{Cause, Reason, Refusal};
@@ -62,8 +63,10 @@ pub enum RunFault {
     Paused {
         /// The run.
         run: String,
-        /// The keys of the interrupts, and the names of the signals, that it waits for.
+        /// The keys of the interrupts and sleeps, and the names of the signals, that it waits for.
         keys: Vec<String>,
+        /// The same, with the questions of the interrupts and the times at which sleeps end.
+        waits: Vec<WaitView>,
     },
     /// The run was resumed with an answer that it could not use. It waits on, as before.
     AnswerRefused {

@@ -106,10 +106,10 @@ impl fmt::Display for RunFault {
             Self::Checkpoint(error) => write!(f, "{error}"),
             Self::Mismatch(error) => write!(f, "{error}"),
             Self::Resume(error) => write!(f, "{error}"),
-            Self::Paused { run, keys } if keys.is_empty() => {
+            Self::Paused { run, keys, .. } if keys.is_empty() => {
                 write!(f, "run {run:?} is paused, or waits for a time: it goes on once it is told to resume, or when it is due")
             }
-            Self::Paused { run, keys } => write!(f, "run {run:?} waits to be answered: {}", keys.join(", ")),
+            Self::Paused { run, keys, .. } => write!(f, "run {run:?} waits to be answered: {}", keys.join(", ")),
             Self::AnswerRefused { run, key, why } => {
                 write!(f, "the answer to {key:?} was refused by run {run:?}, which waits on: {why}")
             }

@@ -249,10 +249,10 @@ fn name_of(at: &Place) -> Option<&str> {
 /// The node whose fan-out a token is in, if that is what it is in.
 fn fork_above<'a>(picture: &'a Picture, token: &LiveToken) -> Option<&'a str> {
     let (_, above) = token.path.split_last()?;
-    picture.token_at(above).and_then(|above| match &above.at {
+    match &picture.token_at(above)?.at {
         Place::Fork(node) => Some(node.as_str()),
         _ => None,
-    })
+    }
 }
 
 /// Of nodes inside subgraphs it is enough that they are there.

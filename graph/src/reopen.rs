@@ -64,6 +64,7 @@ impl Means {
         let opening = async {
             checked?;
             let opened = self.open(plan, codec, changes, claim).await?;
+            let opened = opening::revive(opened).await.map_err(|error| fault_of(run, "", "commit", error))?;
             self.with_mail(opened, had_ended).await
         };
         let opened = opened_until(&self.runtime, until, opening).await;
@@ -139,7 +140,8 @@ impl Means {
         claim: (Claim, Moment),
     ) -> Result<Opened, RunFault> {
         let info = claim.0.run.clone();
-        let is_moved = changes.point != Point::Head || changes.replace.is_some() || info.version != self.version;
+        let is_changed = changes.replace.is_some() || changes.from.is_some();
+        let is_moved = changes.point != Point::Head || is_changed || info.version != self.version;
         let (terms, runtime, version) = (self.terms.clone(), Arc::clone(&self.runtime), self.version.clone());
         let mut picture = match is_moved || changes.validate.is_some() {
             true => Some(self.picture(changes.point, &info).await?),
@@ -182,9 +184,12 @@ impl Means {
     ) -> Result<(), RunFault> {
         // A record of long ago may be of another version than the run.
         let is_migrated = *picture.version() != self.version;
-        picture.keeps_keys = changes.point == Point::Head && changes.replace.is_none();
+        picture.keeps_keys = changes.point == Point::Head && changes.replace.is_none() && changes.from.is_none();
         if is_migrated {
             self.migrations.apply(plan, picture, info, &self.version)?;
+        }
+        if let Some(node) = changes.from {
+            go_on_at(picture, node, info)?;
         }
         if let Some(replace) = changes.replace {
             replace_state(picture, codec, replace, info)?;
@@ -216,6 +221,21 @@ fn check_open(info: &RunInfo, point: Point) -> Result<(), RunFault> {
             Err(RunFault::Ended { run: info.id.clone(), status: info.status })
         }
         _ => Ok(()),
+    }
+}
+
+/// Lets a run with one line of control go on at this node.
+fn go_on_at(picture: &mut Picture, node: String, info: &RunInfo) -> Result<(), RunFault> {
+    let run = info.id.clone();
+    if picture.is_undoing() {
+        return Err(RunFault::Resume(ResumeError::Undoing { run }));
+    }
+    match picture.root().map(|root| &root.at) {
+        Some(Place::Node(_) | Place::Router(_) | Place::End) if picture.tokens().count() == 1 => {
+            picture.place_root(Place::Node(node));
+            Ok(())
+        }
+        _ => Err(RunFault::Resume(ResumeError::Branched { run, open: open_in(picture) })),
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Resume<S> {
 /// What is to be different from what is stored.
 pub(crate) struct Changes<S> {
     pub(crate) point: Point,
+    /// The node to go on at, in place of the one that is next.
+    pub(crate) from: Option<String>,
     pub(crate) replace: Option<Box<dyn FnOnce(S) -> S + Send>>,
     pub(crate) validate: Option<Validate<S>>,
 }
@@ -67,7 +69,7 @@ pub(crate) enum Point {
 
 impl<S> Default for Changes<S> {
     fn default() -> Self {
-        Self { point: Point::Head, replace: None, validate: None }
+        Self { point: Point::Head, from: None, replace: None, validate: None }
     }
 }
 

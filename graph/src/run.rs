@@ -157,6 +157,14 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     }
 
     /// Starts at this node in place of the entry. It must not be inside a fan-out.
+    ///
+    /// A run that is [resumed](CompiledGraph::resume) goes on at this node, with the state that it has, or is given by
+    /// [`with_state`](crate::Resume::with_state). That is written down first, as a rewind is: what follows has new idempotency keys. It takes a run
+    /// with one line of control: while a fan-out or a subgraph is open it is [`Branched`](crate::ResumeError::Branched). What could be undone before
+    /// can still be undone. A worker does not look at it.
+    ///
+    /// # Errors
+    /// The run ends with [`RunFault::Start`] if there is no such node, no way leads to it, or it is inside a fan-out.
     pub fn from(mut self, node: impl Into<String>) -> Self {
         self.anchors().from = Some(node.into());
         self
@@ -236,6 +244,9 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             ..RunWide::default()
         };
         let (mut start, mut scope) = (plan.shape.entry, None);
+        if let (Some(stored), Some(anchors)) = (&mut self.stored, &self.anchors) {
+            stored.go_on_at(anchors.from.as_ref());
+        }
         if self.anchors.is_some() || plan.needs.runtime || self.stored.is_some() {
             let mut anchors = *self.anchors.unwrap_or_default();
             if let Some(stored) = &mut self.stored {

@@ -94,6 +94,13 @@ impl<S> StoredOptions<S> {
         Arc::clone(&self.store)
     }
 
+    /// Goes on at this node, if it is a run that is resumed or forked. One that a worker holds goes on where it stands.
+    pub(crate) fn go_on_at(&mut self, node: Option<&String>) {
+        if !matches!(self.origin, Origin::New) && self.holder.is_none() {
+            self.changes.from = node.cloned();
+        }
+    }
+
     /// On which terms the run is kept. What its holder says goes first.
     pub(crate) fn terms(&self, started: Instant) -> Terms {
         let Keeping { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.keeping;

@@ -146,7 +146,8 @@ impl Scene {
         }
         let Some(letters) = self.letters() else { return self.fail(EffectError::Unanswerable { key }).await };
         // From here on the node waits: what is written with it says so.
-        let open = OpenWait { key: key.clone(), due: None, letter: Some(letter.to_string()) };
+        let asked = question.as_ref().map(|question| question.get().into());
+        let open = OpenWait { key: key.clone(), due: None, question: asked, letter: Some(letter.to_string()) };
         let Some(waits) = self.wait(open) else { return pending().await };
         if self.notes.lock().kept(namespace, &key).wait.is_none() {
             self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
@@ -201,7 +202,7 @@ impl Scene {
         }
         // A time that is over is written down as well: a later attempt might name another.
         let is_over = runtime.now() >= until;
-        let open = OpenWait { key: key.clone(), due: Some(due), letter: None };
+        let open = OpenWait { key: key.clone(), due: Some(due), question: None, letter: None };
         let waits = if is_over { None } else { self.wait(open) };
         if !is_over && waits.is_none() {
             return pending().await;

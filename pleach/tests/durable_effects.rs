@@ -201,7 +201,7 @@ fn c8_an_interrupt_pauses_durably_and_an_answer_goes_on_in_another_process() {
     let graph = asks();
     let run = graph.run(1).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Paused { run, keys } if run == "r" && *keys == ["approve"]), "{error}");
+    assert!(matches!(error.fault(), RunFault::Paused { run, keys, .. } if run == "r" && *keys == ["approve"]), "{error}");
     let info = sim.run(async { store.head("r").await }).unwrap();
     assert_eq!((info.status, info.wake_at, info.lease_until), (RunStatus::Waiting, None, None));
 

@@ -1,7 +1,7 @@
 //! `RunView`: where a run stands, for whoever looks at it from outside.
 
-use super::Command;
-use crate::journal::notes::NoteBody;
+use super::{Command, SIGNAL};
+use crate::journal::notes::{NoteBody, OpenWait};
 use crate::journal::opening;
 use crate::store::{Fork, Kind, LiveToken, Mail, Place, Record, RunStatus, Store, StoreError, Timestamp};
 use serde::Deserialize;
@@ -53,6 +53,17 @@ pub struct WaitView {
     pub question: Option<String>,
     /// Until when it waits at most, by the store's clock.
     pub due: Option<Timestamp>,
+    /// Whether it waits for a signal, and not for an answer or a time.
+    pub is_signal: bool,
+}
+
+impl WaitView {
+    /// What a node of this process waits for.
+    pub(crate) fn of(wait: OpenWait) -> Self {
+        let OpenWait { key, question, due, letter } = wait;
+        let is_signal = letter.is_some_and(|letter| letter.starts_with(SIGNAL));
+        Self { key, question: question.map(|question| question.to_string()), due, is_signal }
+    }
 }
 
 impl RunView {
@@ -108,13 +119,15 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
         body.and_then(|body| serde_json::from_slice::<WithState>(body).ok()?.state).map(|state| state.get().to_string());
     let mut waits = BTreeMap::new();
     for record in token.notes.iter().filter_map(|note| records.get(note)) {
-        let Ok(NoteBody { key, value, due, .. }) = serde_json::from_slice(&record.body) else { continue };
+        let Ok(NoteBody { key, signal, value, due, .. }) = serde_json::from_slice(&record.body) else { continue };
+        // A signal and a question may have the same name.
+        let wait = (key.clone(), signal);
         match record.header.kind {
             Kind::Wait => {
                 let question = value.map(|value| value.get().to_string());
-                waits.insert(key.clone(), WaitView { key, question, due });
+                waits.insert(wait, WaitView { key, question, due, is_signal: signal.is_some() });
             }
-            Kind::Wake => drop(waits.remove(&key)),
+            Kind::Wake => drop(waits.remove(&wait)),
             _ => {}
         }
     }

@@ -7,12 +7,14 @@
 use super::Outcome;
 use super::lane::{Lane, Phase};
 use super::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
+use crate::counted;
 use crate::error::RunError;
 use crate::token::FanOutAt;
 use pleach_core::BoxFuture;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::vec;
 
@@ -29,6 +31,8 @@ pub(super) struct Branches<S> {
     /// There once there were many lanes.
     wide: Option<Wide>,
     is_wide: bool,
+    /// The lane that was busy when somebody looked last.
+    busy: AtomicUsize,
 }
 
 struct Wide {
@@ -89,11 +93,24 @@ impl<S> Branches<S> {
             queue: VecDeque::new(),
             wide: None,
             is_wide: false,
+            busy: AtomicUsize::new(1),
         })
     }
 
     pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane<S>> {
         self.lanes.iter().flatten()
+    }
+
+    /// All lanes, with their numbers, from the one on that was [busy](Self::note_busy) last.
+    pub(super) fn lanes_from_busy(&self) -> impl Iterator<Item = (usize, &Lane<S>)> {
+        let first = (self.busy.load(Ordering::Relaxed) - 1).min(self.lanes.len());
+        let in_turn = (first..self.lanes.len()).chain(0..first).inspect(|_| counted::visit(1));
+        in_turn.filter_map(|at| Some((at + 1, self.lanes[at].as_ref()?)))
+    }
+
+    /// This lane does more than wait.
+    pub(super) fn note_busy(&self, number: usize) {
+        self.busy.store(number, Ordering::Relaxed);
     }
 
     /// Makes room for so many more lanes.
@@ -195,6 +212,7 @@ impl<S> Branches<S> {
             _ if in_use == 0 => self.queue.clear(),
             _ => {
                 let waits = |lane: &Option<Lane<S>>| matches!(lane, Some(lane) if !matches!(lane.phase, Phase::Forked(_)));
+                counted::visit(self.lanes.len() as u64);
                 self.queue.clear();
                 self.queue.extend((1..=self.lanes.len()).filter(|number| waits(&self.lanes[number - 1])));
             }

@@ -109,12 +109,11 @@ impl<S: Send + 'static> Engine<S> {
     fn token_view(&self, lane: &Lane<S>) -> TokenView {
         let node = self.driver.shared.name(lane.at).to_string();
         let waits = lane.trail.as_ref().filter(|_| lane.is_executing()).map(|trail| trail.notes.lock().open.clone());
-        let view = |wait: crate::journal::notes::OpenWait| WaitView { key: wait.key, question: None, due: wait.due };
         TokenView {
             at: if matches!(lane.phase, Phase::Forked(_)) { Place::Fork(node) } else { Place::Node(node) },
             branch: lane.path.forks(),
             state: None,
-            waits: waits.into_iter().flatten().map(view).collect(),
+            waits: waits.into_iter().flatten().map(WaitView::of).collect(),
         }
     }
 }

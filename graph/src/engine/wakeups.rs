@@ -1,5 +1,6 @@
 //! Who is woken when many branches wait: with a few, all of them are polled; with many, each has a waker that puts it on a list.
 
+use crate::counted;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -27,6 +28,7 @@ impl Wakeups {
         }
         let lanes = std::mem::take(&mut woken.lanes);
         // One by one: there may be many more lanes than were woken.
+        counted::visit(lanes.len() as u64);
         lanes.iter().for_each(|lane| woken.is_listed[*lane] = false);
         lanes
     }

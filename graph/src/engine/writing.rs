@@ -1,11 +1,12 @@
 //! How the engine at the root of a stored run uses its scribe: what becomes durable is told, trouble ends the run, and when every line of control
 //! waits for an answer, so does the run.
 
-use super::lane::Phase;
+use super::lane::{Lane, Phase};
 use super::undo_stored::UndoingStored;
 use super::{Engine, Outcome};
 use crate::checkpoint_error::{cut, fault_of};
-use crate::control::Command;
+use crate::control::{Command, WaitView};
+use crate::counted;
 use crate::error::{RunError, RunFault};
 use crate::events::RunEvent;
 use crate::journal::Journal;
@@ -140,25 +141,20 @@ impl<S: Send + 'static> Engine<S> {
 
     /// What the run waits for, if every line of control does nothing but wait.
     pub(super) fn open_waits(&self) -> Option<Vec<OpenWait>> {
-        let below = self.branches.iter().flat_map(|branches| branches.lanes());
-        let mut lanes = below.chain([&self.root]).filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
-        lanes.peek()?;
-        let mut open = Vec::new();
         let is_held = self.driver.shared.run().is_held();
-        for lane in lanes {
-            if is_held && lane.is_before_attempt() {
-                continue;
-            }
-            let notes = lane.trail.as_ref().filter(|_| lane.is_parked())?.notes.lock();
-            match lane.phase {
-                Phase::Waiting(_) => {
-                    let due = notes.failed.and_then(|(_, due)| due);
-                    open.push(OpenWait { key: String::new(), due, letter: None });
+        let mut open = Vec::new();
+        if let Some(branches) = &self.branches {
+            // It begins with the one that was busy the last time: mostly it still is.
+            for (number, lane) in branches.lanes_from_busy() {
+                counted::visit(1);
+                if !waits_of(lane, is_held, &mut open) {
+                    branches.note_busy(number);
+                    return None;
                 }
-                _ => open.extend(notes.open.iter().cloned()),
             }
         }
-        (!self.is_answered(&open)).then_some(open)
+        let is_waiting = waits_of(&self.root, is_held, &mut open);
+        (is_waiting && !self.is_answered(&open)).then_some(open)
     }
 
     /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.
@@ -172,15 +168,16 @@ impl<S: Send + 'static> Engine<S> {
         }
         let run = journal.run.to_string();
         // The next attempt at a node is nothing that anybody could answer.
-        let mut keys: Vec<String> = open.into_iter().map(|wait| wait.key).filter(|key| !key.is_empty()).collect();
-        keys.sort_unstable();
+        let mut waits: Vec<WaitView> = open.into_iter().filter(|wait| !wait.key.is_empty()).map(WaitView::of).collect();
+        waits.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        let keys: Vec<String> = waits.iter().map(|wait| wait.key.clone()).collect();
         let letters = self.driver.shared.run().letters();
         let unasked = letters.and_then(|letters| letters.unasked()).map(|name| RunFault::AnswerRefused {
             run: run.clone(),
             key: key_of(&name),
             why: format!("nothing waits for it; what is waited for: {}", keys.join(", ")),
         });
-        let fault = self.refused_answer().or(unasked).unwrap_or(RunFault::Paused { run, keys });
+        let fault = self.refused_answer().or(unasked).unwrap_or(RunFault::Paused { run, keys, waits });
         Poll::Ready(Some(Err(RunError::new(fault, None))))
     }
 
@@ -227,6 +224,23 @@ impl<S: Send + 'static> Engine<S> {
             }
         }
     }
+}
+
+/// Adds what a lane waits for. Whether it does nothing but wait.
+fn waits_of<S: Send + 'static>(lane: &Lane<S>, is_held: bool, open: &mut Vec<OpenWait>) -> bool {
+    if matches!(lane.phase, Phase::Forked(_)) || (is_held && lane.is_before_attempt()) {
+        return true;
+    }
+    let Some(trail) = lane.trail.as_ref().filter(|_| lane.is_parked()) else { return false };
+    let notes = trail.notes.lock();
+    match lane.phase {
+        Phase::Waiting(_) => {
+            let due = notes.failed.and_then(|(_, due)| due);
+            open.push(OpenWait { key: String::new(), due, question: None, letter: None });
+        }
+        _ => open.extend(notes.open.iter().cloned()),
+    }
+    true
 }
 
 /// When a run that waits for all of these goes on.

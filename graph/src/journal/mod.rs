@@ -315,6 +315,7 @@ impl Journal {
             return Poll::Ready(());
         }
         let waiting = state.waiting.entry(sequence).or_default();
+        crate::counted::visit(1 + waiting.len() as u64);
         if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
             waiting.push(cx.waker().clone());
         }

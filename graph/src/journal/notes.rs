@@ -138,6 +138,8 @@ pub(crate) struct Recorded {
 pub(crate) struct OpenWait {
     pub(crate) key: String,
     pub(crate) due: Option<Timestamp>,
+    /// What the node asks, as JSON.
+    pub(crate) question: Option<Arc<str>>,
     /// The letter that answers it.
     pub(crate) letter: Option<String>,
 }
@@ -363,7 +365,7 @@ mod tests {
     #[test]
     fn c4_an_attempt_that_was_cut_off_has_no_say_in_the_next() {
         let notes = Notes::default();
-        let wait = || OpenWait { key: "k".into(), due: None, letter: None };
+        let wait = || OpenWait { key: "k".into(), due: None, question: None, letter: None };
         notes.begin_attempt(1);
         let (effect, waiting) = (notes.run_effect(1), notes.wait(1, wait()));
         assert!(effect.is_some() && waiting.is_some() && !notes.is_parked());

@@ -5,18 +5,18 @@
 
 use super::asking::Asking;
 use super::codec::{self, StoredUndo};
-use super::frontier::Frontier;
+use super::frontier::{Frontier, undo_path};
 use super::lease::{Moment, RunLease};
 use super::pruning::Undos;
 use super::{Batch, Entry, Journal, State, Terms};
 use crate::store::{
-    Claim, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
+    Claim, Commit, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
     RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
 };
 use pleach_core::Runtime;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -186,6 +186,27 @@ pub(crate) async fn open(
     let stands = State::new(info.head, stands.frontier);
     let state = State { base, visits, undo, undos, status, restored, keys_of, has_ended, ..stands };
     Ok(Opened { failed_at, undone, ..hold(terms, runtime, claim, version, state) })
+}
+
+/// Lets a run that had failed live again, before anything of it runs: from now on it takes messages, and others take it over if this driver dies.
+pub(crate) async fn revive(mut opened: Opened) -> Result<Opened, StoreError> {
+    let status = opened.info.status;
+    if !matches!(status, RunStatus::Failed | RunStatus::CompensationFailed) {
+        return Ok(opened);
+    }
+    let journal = Arc::clone(&opened.journal);
+    // A run that is being undone goes on with that, whoever has it next: so the record is one of its next undo.
+    opened.failed_at = opened.failed_at.filter(|_| is_undone_further(status));
+    let path = opened.failed_at.map_or_else(Vec::new, |_| undo_path(journal.undo()));
+    let packed = Entry::new(Kind::Wake, path, "").pack(journal.terms.body_bytes_max)?;
+    let (sequence, row) = journal.seal(&mut journal.lock(), packed, None)?;
+    let commit = Commit { status: Some(RunStatus::Running), wake: Some(Wake::Now), ..Commit::new(journal.held(), vec![row]) };
+    let posted = journal.terms.store.commit(commit).await?.posted;
+    journal.durable.store(sequence, Ordering::Release);
+    journal.lock().status = RunStatus::Running;
+    let info = &mut opened.info;
+    (info.status, info.posted, info.head) = (RunStatus::Running, info.posted.max(posted), sequence);
+    Ok(opened)
 }
 
 /// Whether a run with this status goes on being undone, if it was being undone.

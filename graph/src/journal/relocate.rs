@@ -165,6 +165,12 @@ impl Picture {
         self.frontier.get(&[])
     }
 
+    /// Puts the line of control of the run somewhere else, as the only one. What was noted where it was does not count there.
+    pub(crate) fn place_root(&mut self, at: Place) {
+        let root = self.root().cloned().map(|root| LiveToken { at, notes: Vec::new(), ..root });
+        self.frontier = Frontier::of(Vec::from_iter(root));
+    }
+
     /// Every state in it, to be looked at or changed.
     pub(crate) fn for_each_state<E>(&mut self, mut visit: impl FnMut(StateAt<'_>) -> Result<(), E>) -> Result<(), E> {
         for token in self.frontier.tokens().filter(|token| has_state(token)) {
@@ -265,7 +271,6 @@ impl Picture {
         let mut entries = self.entries(head + 1, Kind::Rewind, self.at)?;
         let undos: Vec<u64> = self.undos.iter().filter(|_| !self.moves_undos).map(|(record, _)| record.sequence).collect();
         let status = match (&self.undoing, self.root().map(|root| &root.at)) {
-            (Some(_), _) => claim.0.run.status,
             (None, Some(Place::End)) => RunStatus::Finished,
             _ => RunStatus::Running,
         };

@@ -30,7 +30,11 @@ pub async fn c6_a_run_that_was_given_up_is_fenced(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let one = holding("r", 1);
     assert_eq!(store.release(vec![one.clone()], Release::AsIs).await.unwrap(), []);
-    assert_eq!(store.release(vec![one.clone()], Release::AsIs).await.unwrap(), std::slice::from_ref(&one), "it is given up once");
+    assert_eq!(
+        store.release(vec![one.clone()], Release::AsIs).await.unwrap(),
+        std::slice::from_ref(&one),
+        "it is given up once"
+    );
     assert!(matches!(store.commit(next(&claimed, b"")).await, Err(StoreError::Fenced { .. })));
     assert_eq!(store.renew(vec![one.clone()], LONG).await.unwrap().lost, [one]);
     let claimed = claim(store, "r", "bob", LONG).await.unwrap();
