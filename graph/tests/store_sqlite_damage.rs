@@ -236,3 +236,27 @@ fn c10_leases_of_damaged_runs_end_without_stopping_others() {
         assert!(is_damaged(&other.head("bad").await.unwrap_err()));
     });
 }
+
+#[test]
+fn c15_a_damaged_holder_does_not_stop_claims() {
+    let folder = Folder::in_memory();
+    let path = folder.file("holder.db");
+    block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        create_held(&store, "bad").await;
+        store.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
+        // One flipped bit makes a blob of a text.
+        meddle(&path, "UPDATE run SET holder = CAST(holder AS BLOB) WHERE id = 'bad'");
+    });
+    let (told, claimed) = std::sync::mpsc::channel();
+    let path = path.clone();
+    std::thread::spawn(move || {
+        block_on(async {
+            let store = SqliteStore::open(&path).await.unwrap();
+            let claims = store.claim(ready(9), lease("bob")).await;
+            drop(told.send(claims.map(|claims| claims.into_iter().map(|claim| claim.run.id).collect::<Vec<_>>())));
+        });
+    });
+    let claimed = claimed.recv_timeout(std::time::Duration::from_secs(20)).expect("the claim is answered");
+    assert!(claimed.unwrap().contains(&"good".to_string()));
+}

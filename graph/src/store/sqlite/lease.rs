@@ -8,6 +8,7 @@ use super::read::{self, Run};
 use super::write::{is_constraint, keep};
 use super::writer::{Batch, Done};
 use crate::store::{Claim, GraphVersion, Held, Lease, Release, Renewed, StoreError, Timestamp};
+use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension as _, params};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -35,11 +36,10 @@ const GIVE_UP: &str = concat!(
 );
 
 pub(super) fn claim_one(batch: &Batch<'_>, run: &str, force: bool, lease: &Lease) -> Done<Vec<Claim>> {
-    let mut run = match read::run(batch.db, batch.now, run)? {
+    let run = match read::run(batch.db, batch.now, run)? {
         Ok(run) => run,
         Err(refused) => return Ok(Err(refused)),
     };
-    end_if_holder_is_dead(batch, &mut run);
     Ok(claim(batch, run, force, lease)?.map(|claim| vec![claim]))
 }
 
@@ -91,6 +91,7 @@ fn due_runs(batch: &Batch<'_>, graphs: &[(String, GraphVersion)], count: usize) 
 }
 
 fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Claim> {
+    end_if_nobody_holds(batch, &mut run);
     let claimed = run.info.claim(lease, force, batch.now.wall);
     if !matches!(claimed, Err(StoreError::Held { .. })) {
         run.holder = run.info.owner.as_ref().map(|_| batch.holders.name().to_string());
@@ -99,10 +100,10 @@ fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Cl
     Ok(claimed.map(|()| Claim { run: run.info, now: batch.now.wall }))
 }
 
-/// Ends a lease, in memory, whose holder is dead.
-fn end_if_holder_is_dead(batch: &Batch<'_>, run: &mut Run) {
+/// Ends a lease, in memory, whose holder is dead or that was marked as ended. The end of a marked one may be by the lease clock of an earlier boot.
+fn end_if_nobody_holds(batch: &Batch<'_>, run: &mut Run) {
     let is_leased = run.info.lease_until.is_some_and(|until| until > batch.now.wall);
-    if is_leased && run.holder.as_ref().is_some_and(|holder| batch.holders.is_dead(holder.as_bytes())) {
+    if is_leased && run.holder.as_ref().is_none_or(|holder| batch.holders.is_dead(holder.as_bytes())) {
         run.info.lease_until = Some(batch.now.wall);
     }
 }
@@ -113,6 +114,10 @@ pub(super) fn end_leases(batch: &Batch<'_>, look_at_holders: bool) -> rusqlite::
     loop {
         let next = batch.db.prepare_cached(NEXT_HOLDER)?.query_row([&holder], |row| row.get::<_, Option<Vec<u8>>>(0))?;
         let Some(next) = next else { return Ok(()) };
+        if next == holder {
+            // A damaged name that is no text comes after all texts, and again and again. Those before it were all seen.
+            return Ok(());
+        }
         let is_dead = look_at_holders && batch.holders.is_dead(&next);
         end_leases_of(batch, &next, if is_dead { i64::MAX } else { batch.now.lease })?;
         holder = next;
@@ -201,8 +206,10 @@ pub(super) fn check_free(batch: &Batch<'_>, id: &str) -> Done<Option<i64>> {
     let found = batch.db.prepare_cached(HOLDER)?.query_row([id], |row| {
         let owner = row.get::<_, Option<String>>(1).unwrap_or_default();
         let until = row.get_ref(2)?.as_i64().ok().map(|end| batch.now.shown(end));
-        let is_dead = row.get_ref(3)?.as_bytes().is_ok_and(|holder| batch.holders.is_dead(holder));
-        Ok((row.get(0)?, owner, until.filter(|_| !is_dead)))
+        let holder = row.get_ref(3)?;
+        // Without a holder the lease was marked as ended.
+        let is_over = holder == ValueRef::Null || holder.as_bytes().is_ok_and(|holder| batch.holders.is_dead(holder));
+        Ok((row.get(0)?, owner, until.filter(|_| !is_over)))
     });
     let Some((key, owner, until)) = found.optional()? else { return Ok(Ok(None)) };
     Ok(crate::store::decide::check_free(id, owner.as_deref(), until, batch.now.wall).map(|()| Some(key)))

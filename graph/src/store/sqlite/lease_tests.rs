@@ -180,6 +180,31 @@ fn c6_a_closed_store_holds_nothing() {
     });
 }
 
+/// The lease clock begins anew when the machine does, or when the file is taken to another one.
+#[test]
+fn c6_a_lease_marked_as_ended_stays_ended_after_a_reboot() {
+    for way in ["one", "ready", "delete"] {
+        let world = World::new();
+        world.clocks.lease.store(720 * HOUR, Relaxed);
+        let (store, other) = (world.open(), world.open());
+        block_on(async {
+            create(&store, "r", Some(lease("ann"))).await;
+            drop(store);
+            world.pass(31_000);
+            assert!(claim_ready(&other, "another graph", 1).await.is_empty(), "it marks the lease, and claims nothing");
+            drop(other);
+            world.step(60_000);
+            world.clocks.lease.store(5_000, Relaxed);
+            let store = world.open();
+            match way {
+                "one" => assert_eq!(claim(&store, "r").await.unwrap().run.takeovers, 1),
+                "ready" => assert_eq!(claim_ready(&store, "graph", 1).await, ["r"]),
+                _ => store.delete("r").await.unwrap(),
+            }
+        });
+    }
+}
+
 #[test]
 fn c6_without_locks_leases_end_by_time_alone() {
     let world = World::new();
