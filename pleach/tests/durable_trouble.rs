@@ -189,12 +189,16 @@ fn c13_outages_of_the_store_never_count_against_a_run() {
         let graph = five(&world);
         let way = MortalStore::new(world.store.clone());
         let starts = Arc::new(AtomicU32::new(0));
-        let counted = Arc::clone(&starts);
+        let (counted, blamed) = (Arc::clone(&starts), Log::new());
+        let blame = blamed.clone();
         let listen = move |event: &WorkerEvent| {
             if let WorkerEvent::Ended { end: RunEnd::Trouble { .. }, .. } = event {
                 counted.fetch_add(1, SeqCst);
             }
-            assert!(!matches!(event, WorkerEvent::Rests { .. } | WorkerEvent::Stuck { .. }), "{event:?}");
+            // A panic here would harm nobody.
+            if matches!(event, WorkerEvent::Rests { .. } | WorkerEvent::Stuck { .. }) {
+                blame.note(format!("{event:?}"));
+            }
         };
         let worker = Worker::new(&way).graph(&graph).limit(2).lease(Duration::from_secs(2)).on_event(listen);
         let worker = worker.on(sim.runtime()).start().unwrap();
@@ -202,10 +206,10 @@ fn c13_outages_of_the_store_never_count_against_a_run() {
             enqueue(&world, &graph, 2).await;
             for _ in 0..10 {
                 sim.sleep(Duration::from_millis(200 + sim.runtime().random() % 300)).await;
-                if sim.runtime().random() % 2 == 0 {
-                    way.cut();
-                } else {
-                    way.disconnect();
+                match sim.runtime().random() % 3 {
+                    0 => way.cut(),
+                    1 => way.disconnect(),
+                    _ => way.refuse_commits(),
                 }
                 sim.sleep(Duration::from_secs(4)).await;
                 way.mend();
@@ -214,5 +218,6 @@ fn c13_outages_of_the_store_never_count_against_a_run() {
             drop(worker);
         });
         assert!(starts.load(SeqCst) >= 2, "there was trouble");
+        assert_eq!(blamed.seen(), Vec::<String>::new());
     });
 }

@@ -14,6 +14,7 @@ const UP: u32 = 0;
 const DOWN: u32 = 1;
 const DEAD: u32 = 2;
 const UNREACHABLE: u32 = 3;
+const REFUSED: u32 = 4;
 
 /// A store as one process sees it.
 #[derive(Clone)]
@@ -47,6 +48,11 @@ impl MortalStore {
         self.way.store(UNREACHABLE, SeqCst);
     }
 
+    /// Every commit is refused from now on, before anything is done: another client keeps rows locked.
+    pub fn refuse_commits(&self) {
+        self.way.store(REFUSED, SeqCst);
+    }
+
     pub fn mend(&self) {
         self.way.store(UP, SeqCst);
     }
@@ -59,7 +65,7 @@ impl MortalStore {
     fn through<'a, T: Send + 'a>(&'a self, call: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a) -> StoreFuture<'a, T> {
         Box::pin(async move {
             match self.way.load(SeqCst) {
-                UP => call().await,
+                UP | REFUSED => call().await,
                 DOWN => Err(StoreError::unavailable("no way to the store")),
                 UNREACHABLE => Err(StoreError::unreachable("no way to the store")),
                 _ => std::future::pending().await,
@@ -76,6 +82,9 @@ impl Store for MortalStore {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         self.through(move || {
             Box::pin(async move {
+                if self.way.load(SeqCst) == REFUSED {
+                    return Err(StoreError::unreachable("its row is locked"));
+                }
                 if let Some((clock, time)) = &self.slow {
                     clock.sleep_until(clock.now() + *time).await;
                 }
