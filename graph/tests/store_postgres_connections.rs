@@ -9,7 +9,7 @@ mod proxy;
 
 use common::{create_held, forced, hears_of_new_runs, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
-use pleach_graph::store::{Post, PostgresStore, Store, StoreError};
+use pleach_graph::store::{Held, Post, PostgresStore, Renewed, Store, StoreError};
 use postgres::{application, connect, fresh_name, fresh_schema, futures_of, server, store};
 use proxy::Proxy;
 use std::time::Duration;
@@ -193,4 +193,26 @@ async fn c10_a_pool_without_a_free_connection_is_told() {
     let refused = store.head("r").await.unwrap_err();
     assert!(matches!(refused, StoreError::Unreachable(_)), "{refused:?}");
     assert!(refused.to_string().contains("all 1 connections") && refused.to_string().contains("pool size"), "{refused}");
+}
+
+/// A lease must not end while a renewal waits for a connection that swallows everything.
+#[tokio::test]
+async fn c10_a_swallowed_renewal_leaves_time_for_another() {
+    let url = fresh_schema().await;
+    let proxy = Proxy::start(&url).await;
+    let store = PostgresStore::builder(&proxy.url(&url)).pool_size(4).connect().await.unwrap();
+    let held = vec![Held::of(&create_held(&store, "r").await.run)];
+    assert!(futures_of(4, || store.head("r")).await.iter().all(Result::is_ok));
+    proxy.swallow_old_connections();
+    let length = Duration::from_secs(8);
+    let swallowed = tokio::time::timeout(length / 2, store.renew(held.clone(), length)).await;
+    assert!(matches!(swallowed, Ok(Err(StoreError::Unavailable(_)))), "{swallowed:?}");
+    let renewed = tokio::time::timeout(length / 4, store.renew(held, length)).await;
+    assert_eq!(renewed.unwrap().unwrap(), Renewed::default());
+}
+
+#[tokio::test]
+async fn c10_the_longest_timeouts_there_are_are_no_fault() {
+    let builder = PostgresStore::builder(&fresh_schema().await).connect_timeout(Duration::MAX).answer_timeout(Duration::MAX);
+    create_held(&builder.connect().await.unwrap(), "r").await;
 }

@@ -20,6 +20,12 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an answer is waited for, unless the builder says otherwise.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The answer to a renewal is waited for as long as this part of the lease: drivers renew after a part, and give up when one is left.
+const RENEWALS: u32 = 4;
+
+/// How long the answer to a renewal is waited for at least.
+const RENEWAL_MIN: Duration = Duration::from_secs(1);
+
 /// How long a statement waits for a lock at most.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -40,7 +46,7 @@ impl Connections {
     pub(super) async fn take(&self) -> Result<Connection, StoreError> {
         let size = self.pool.status().max_size;
         // A pool of the caller may have no timeouts of its own; one of ours has these two.
-        let patience = self.connect_timeout * 2;
+        let patience = self.connect_timeout.saturating_mul(2);
         let late = |_| of_pool(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait), &self.target, size);
         let taken = tokio::time::timeout(patience, self.pool.get()).await.map_err(late)?;
         let object = taken.map_err(|error| of_pool(error, &self.target, size))?;
@@ -71,6 +77,12 @@ impl Connections {
             self.drop_idle();
         }
         answer
+    }
+
+    /// A renewal waits for no row. If it is not answered within a part of the lease, its connection is given up, so that there is time for another.
+    pub(super) async fn renewal<T>(&self, lease: Duration, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let patience = (lease / RENEWALS).max(RENEWAL_MIN);
+        tokio::time::timeout(patience, call).await.unwrap_or(Err(Failure::Unanswered(patience)))
     }
 
     fn drop_idle(&self) {

@@ -214,7 +214,8 @@ impl Store for PostgresStore {
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         Box::pin(async move {
             check_lease(lease)?;
-            on_a_connection!(self.0, true, |client| leases::renew(client, &held, lease))
+            let connections = &self.0.connections;
+            on_a_connection!(self.0, true, |client| connections.renewal(lease, leases::renew(client, &held, lease)))
         })
     }
 
