@@ -162,3 +162,18 @@ async fn c9_a_damaged_message_does_not_hide_the_others() {
         meddler.execute("DELETE FROM pleach_run", &[]).await.unwrap();
     }
 }
+
+/// Workers ask for ready runs all the time: what they find damaged must not stay held by them.
+#[tokio::test]
+async fn c2_a_damaged_run_that_is_due_can_be_deleted_while_workers_claim() {
+    let url = fresh_schema().await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    for id in ["bad", "good"] {
+        store.create(queued(id), vec![row(id, 1, 1, b"{}")]).await.unwrap();
+    }
+    connect(&url).await.execute("UPDATE pleach_run SET sum = sum # 8 WHERE id = 'bad'", &[]).await.unwrap();
+    let claims = store.claim(ready(9), lease("bob")).await.unwrap();
+    assert_eq!(claims.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["good"]);
+    assert!(store.claim(ready(9), lease("bob")).await.unwrap().is_empty());
+    store.delete("bad").await.unwrap();
+}

@@ -76,14 +76,20 @@ pub(super) async fn claim_ready(
             [&names, &prints, &schemas, &lease.owner, &millis(lease.length), &left, &i64::from(TAKEOVERS_MAX)];
         let found = client.query(&statement, &parameters).await?;
         let before = claims.len();
+        let mut damaged: Vec<i64> = Vec::new();
         for row in &found {
             match run_row::claim(row) {
                 Ok(claim) if claim.run.status == RunStatus::Stuck => {}
                 Ok(claim) => claims.push((row.try_get("due")?, claim)),
                 // A damaged run is left alone until its lease ends, and does not keep others waiting. Reading it names the damage.
-                Err(Failure::Refused(StoreError::Damaged { .. })) => {}
+                Err(Failure::Refused(StoreError::Damaged { .. })) => damaged.push(row.try_get("no")?),
                 Err(failure) => return Err(failure),
             }
+        }
+        if !damaged.is_empty() {
+            // If this fails, they count as held until the lease ends. The others are claimed all the same.
+            let disown = client.prepare_cached(&sql::DISOWN).await?;
+            drop(client.execute(&disown, &[&damaged, &lease.owner]).await);
         }
         // Those that became stuck or are damaged made room for others.
         if claims.len() - before == found.len() {

@@ -85,6 +85,7 @@ statements! {
         (no, status, epoch, owner, lease, wake_at, takeovers, was_status, was_epoch, was_owner, was_lease_until, was_wake_at,
          was_takeovers);
     CLAIM_READY = "claim_ready" [] (graphs, fingerprints, schemas, owner, lease, count, takeovers_max);
+    DISOWN = "disown" [] (keys, owner);
     RENEW = "renew" [] (runs, instances, epochs, lease);
     /// Gives up those that nobody has locked.
     RELEASE = "release" ["skip" = "SKIP LOCKED", "next_wake_at" = WAKE_AT_AFTER_RELEASE]
