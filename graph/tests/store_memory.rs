@@ -5,7 +5,7 @@ mod common;
 
 use common::{create_held, row};
 use pleach_core::block_on;
-use pleach_graph::store::{Commit, MemoryStore, Prune, Store, conformance};
+use pleach_graph::store::{Commit, MemoryStore, Post, Prune, Store, conformance};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,5 +30,31 @@ fn c11_a_long_log_of_which_much_is_kept_is_pruned_sooner_than_it_was_written() {
         let began = Instant::now();
         assert_eq!(store.prune(Prune::Rows { held, before: rows, keep }).await.unwrap(), rows / 2 - 1);
         assert!(began.elapsed() < written, "{:?} after {written:?}", began.elapsed());
+    });
+}
+
+/// Dedup texts are known as long as the run exists: the ten thousandth must cost what the first one did.
+#[test]
+fn c9_many_dedup_texts_do_not_slow_posts_down() {
+    block_on(async {
+        let store = MemoryStore::new();
+        let mut claim = create_held(&store, "r").await;
+        let (mut times, began) = (Vec::new(), Instant::now());
+        for number in 1..=20_000_u64 {
+            let post = || Post::seal("r", "signal/go", Some(format!("dedup {number}")), b"1".to_vec());
+            assert_eq!(store.post("r", post()).await.unwrap(), number);
+            store.commit(Commit { takes: vec![number], ..common::next(&claim, b"{}") }).await.unwrap();
+            claim.run.head += 1;
+            if number % 100 == 0 {
+                let (held, before) = (common::holding("r", 1), claim.run.head);
+                store.prune(Prune::Rows { held, before, keep: vec![] }).await.unwrap();
+                assert_eq!(store.post("r", post()).await.unwrap(), number, "it is known though it was pruned");
+            }
+            if number % 5_000 == 0 {
+                times.push(began.elapsed());
+            }
+        }
+        let (first, last) = (times[0], times[3] - times[2]);
+        assert!(last < first * 3, "the first 5,000 took {first:?}, the last {last:?}");
     });
 }

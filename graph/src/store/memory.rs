@@ -11,7 +11,7 @@ use super::{
     Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -39,6 +39,8 @@ struct Run {
     info: RunInfo,
     log: BTreeMap<u64, Row>,
     inbox: BTreeMap<u64, Letter>,
+    /// The dedup texts of all messages, those that are gone included, and their numbers.
+    dedups: HashMap<String, u64>,
 }
 
 struct Letter {
@@ -266,7 +268,8 @@ impl Runs {
         let info = RunInfo::new(new, rows.len() as u64, now);
         let claim = Claim { run: info.clone(), now };
         let log = rows.into_iter().map(|row| (row.sequence, row)).collect();
-        self.by_id.insert(claim.run.id.clone(), Run { number: self.created, info, log, inbox: BTreeMap::new() });
+        let (inbox, dedups) = (BTreeMap::new(), HashMap::new());
+        self.by_id.insert(claim.run.id.clone(), Run { number: self.created, info, log, inbox, dedups });
         Ok(claim)
     }
 
@@ -326,9 +329,8 @@ impl Run {
     }
 
     fn post(&mut self, post: Post, now: Timestamp) -> Result<u64, StoreError> {
-        let same = |letter: &&Letter| post.dedup.is_some() && letter.mail.post.dedup == post.dedup;
-        if let Some(first) = self.inbox.values().find(same) {
-            return Ok(first.mail.number);
+        if let Some(first) = post.dedup.as_ref().and_then(|dedup| self.dedups.get(dedup)) {
+            return Ok(*first);
         }
         let kind = post.kind();
         let untaken = self.inbox.iter().filter(|(_, letter)| letter.taken_by.is_none() && letter.mail.post.kind() == kind);
@@ -338,13 +340,17 @@ impl Run {
                 untaken.map(|(number, letter)| (*number, letter.mail.post.name.clone())).collect();
             match post.among(&commands) {
                 CommandPost::Known(number) => return Ok(number),
-                CommandPost::Instead(others) => self.inbox.retain(|number, _| !others.contains(number)),
+                CommandPost::Instead(others) => {
+                    self.inbox.retain(|number, _| !others.contains(number));
+                    self.dedups.retain(|_, number| !others.contains(number));
+                }
             }
         } else {
             self.info.check_room(untaken.count())?;
         }
         self.info.post(now)?;
         let number = self.info.posted;
+        self.dedups.extend(post.dedup.clone().map(|dedup| (dedup, number)));
         self.inbox.insert(number, Letter { mail: Mail { number, at: now, post }, taken_by: None });
         Ok(number)
     }
@@ -355,9 +361,7 @@ impl Run {
         // Only what is older is looked at.
         let gone: Vec<u64> = self.log.range(..before).map(|(row, _)| *row).filter(|row| !keep.contains(row)).collect();
         gone.iter().for_each(|row| drop(self.log.remove(row)));
-        let stays =
-            |letter: &Letter| letter.mail.post.dedup.is_some() || letter.taken_by.is_none_or(|sequence| sequence >= before);
-        self.inbox.retain(|_, letter| stays(letter));
+        self.inbox.retain(|_, letter| letter.taken_by.is_none_or(|sequence| sequence >= before));
         self.info.oldest = self.info.oldest.max(before);
         gone.len() as u64
     }
