@@ -4,12 +4,14 @@
 mod common;
 
 use common::{Folder, create_held, forced, lease, next, noise, queued, ready, row};
-use pleach_graph::store::{Commit, Parts, Rows, RunStatus, SqliteStore, Store, StoreError, conformance};
+use pleach_core::block_on;
+use pleach_graph::store::{Commit, Held, Parts, Prune, Rows, RunStatus, SqliteStore, Store, StoreError, conformance};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Says something to the file behind the store's back.
 fn meddle(path: &Path, statement: &str) {
@@ -295,5 +297,32 @@ fn c2_a_store_needs_no_runtime() {
         let claimed = create_held(&store, "r").await;
         store.commit(next(&claimed, b"{}")).await.unwrap();
         assert_eq!(store.read("r", Rows::Range(1..=2), Parts::Whole).await.unwrap().len(), 2);
+    });
+}
+
+/// Removing ended runs may take long. Renewals and commits must not wait for all of it.
+#[test]
+fn c15_removing_many_ended_runs_lets_others_write_in_between() {
+    let folder = Folder::in_memory();
+    block_on(async {
+        let store = SqliteStore::open(folder.file("many.db")).await.unwrap();
+        for number in 0..60 {
+            let claim = create_held(&store, &format!("ended {number}")).await;
+            let last = Commit { status: Some(RunStatus::Finished), release: true, ..next(&claim, b"{}") };
+            store.commit(last).await.unwrap();
+        }
+        let held = Held::of(&create_held(&store, "live").await.run);
+        let order = std::cell::RefCell::new(Vec::new());
+        let pruning = async {
+            let removed = store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 50 }).await.unwrap();
+            order.borrow_mut().push(format!("removed {removed}"));
+        };
+        let renewing = async {
+            assert_eq!(store.renew(vec![held], common::LONG).await.unwrap().lost, []);
+            order.borrow_mut().push("renewed".to_string());
+        };
+        tokio::join!(pruning, renewing);
+        assert_eq!(order.into_inner(), ["renewed", "removed 50"]);
+        assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 50 }).await.unwrap(), 10);
     });
 }

@@ -42,6 +42,9 @@ use writer::{Batch, Done, Weight, Writer};
 /// A job of few bytes that makes no run ready.
 const LIGHT: Weight = Weight { bytes: 0, nudges: false };
 
+/// How many ended runs are removed in one transaction. Commits and renewals wait for it, and a run may be large.
+const REMOVED_AT_ONCE_MAX: usize = 8;
+
 /// How many connections for reading are kept open.
 const READERS_MAX: usize = 4;
 
@@ -214,7 +217,20 @@ impl Store for SqliteStore {
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
-        Box::pin(self.write(LIGHT, move |batch| write::prune(batch, prune)))
+        Box::pin(async move {
+            let Prune::Ended { unchanged_for, count } = prune else {
+                return self.write(LIGHT, move |batch| write::prune(batch, prune)).await;
+            };
+            let mut removed = 0;
+            while removed < count {
+                let some = Prune::Ended { unchanged_for, count: (count - removed).min(REMOVED_AT_ONCE_MAX) };
+                match self.write(LIGHT, move |batch| write::prune(batch, some)).await? as usize {
+                    0 => break,
+                    more => removed += more,
+                }
+            }
+            Ok(removed as u64)
+        })
     }
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
