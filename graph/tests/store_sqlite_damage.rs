@@ -260,3 +260,17 @@ fn c15_a_damaged_holder_does_not_stop_claims() {
     let claimed = claimed.recv_timeout(std::time::Duration::from_secs(20)).expect("the claim is answered");
     assert!(claimed.unwrap().contains(&"good".to_string()));
 }
+
+#[test]
+fn c15_a_claim_without_a_limit_passes_over_damaged_runs() {
+    let folder = Folder::in_memory();
+    let path = folder.file("limit.db");
+    block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        store.create(queued("bad"), vec![row("bad", 1, 1, b"{}")]).await.unwrap();
+        meddle(&path, "UPDATE run SET sum = sum + 1 WHERE id = 'bad'");
+        assert!(store.claim(ready(usize::MAX), lease("bob")).await.unwrap().is_empty());
+        store.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
+        assert_eq!(store.claim(ready(usize::MAX), lease("bob")).await.unwrap().len(), 1);
+    });
+}

@@ -4,6 +4,7 @@
 mod common;
 
 use common::Log;
+use common::mortal::MortalStore;
 use common::process::Process;
 use common::slow::SlowStore;
 use pleach::prelude::*;
@@ -388,5 +389,33 @@ fn c6_a_driver_of_a_deleted_run_writes_nothing_into_a_new_run_of_the_same_id() {
         sim.advance(Duration::from_secs(10));
         let told = told.lock().unwrap().take().expect("the old driver ends").unwrap_err();
         assert!(matches!(told.fault(), RunFault::Fenced { .. }), "{told}");
+    });
+}
+
+#[test]
+fn c6_a_lease_that_a_locked_row_kept_from_being_renewed_is_told_so() {
+    explore(0..10, |sim| {
+        let store = MortalStore::new(MemoryStore::on(sim.runtime()));
+        let clock = sim.runtime();
+        let graph = counting(sim.runtime(), &Log::new(), 30);
+        store.keep_busy();
+        let alone = sim.run(graph.run(0).id("alone").checkpoint(&store).lease(LEASE).on(sim.runtime()).into_future());
+        let error = alone.unwrap_err().to_string();
+        assert!(error.contains("another client keeps its row locked"), "{error}");
+        let ends = Log::<String>::new();
+        let seen = ends.clone();
+        let listen = move |event: &WorkerEvent| match event {
+            WorkerEvent::Ended { end: RunEnd::Trouble { error, .. }, .. } => seen.note(error),
+            WorkerEvent::Rests { .. } => seen.note("blamed"),
+            _ => {}
+        };
+        let worker = Worker::new(&store).graph(&graph).lease(LEASE).on_event(listen).on(sim.runtime()).start().unwrap();
+        sim.run(async {
+            graph.run(0).id("w").checkpoint(&store).on(sim.runtime()).enqueue().await.unwrap();
+            clock.sleep_until(clock.now() + millis(1_500)).await;
+            drop(worker);
+        });
+        let ends = ends.take();
+        assert!(!ends.is_empty() && ends.iter().all(|end| end.contains("another client keeps its row locked")), "{ends:?}");
     });
 }

@@ -82,7 +82,10 @@ impl Keeper {
                 *due = now + part;
             }
             // The row is in use at this moment.
-            Ok(Renewed { busy, .. }) if !busy.is_empty() => (*due, *failures) = (now + part / LEASE_PARTS, *failures + 1),
+            Ok(Renewed { busy, .. }) if !busy.is_empty() => {
+                self.lease.busy();
+                (*due, *failures) = (now + part / LEASE_PARTS, *failures + 1);
+            }
             Ok(_) => {
                 self.lease.renewed(asked_at);
                 journal.terms.watch.answered();

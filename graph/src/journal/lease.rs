@@ -245,6 +245,12 @@ impl RunLease {
         self.lock().last_error = Some(error);
     }
 
+    /// The run's row was in use when its lease was to be renewed.
+    pub(crate) fn busy(&self) {
+        let why = "the lease could not be renewed, because another client keeps its row locked";
+        self.failed(StoreError::unreachable(why));
+    }
+
     pub(super) fn take_error(&self) -> Option<StoreError> {
         self.lock().last_error.take()
     }

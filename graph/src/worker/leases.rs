@@ -48,7 +48,9 @@ async fn renew(shift: &Shift, part: Duration, failures: &mut u32) -> Duration {
             for (held, lease) in held {
                 if lost.contains(&held) {
                     lease.lost();
-                } else if !busy.contains(&held) {
+                } else if busy.contains(&held) {
+                    lease.busy();
+                } else {
                     lease.renewed(asked_at);
                 }
             }

@@ -15,6 +15,7 @@ const DOWN: u32 = 1;
 const DEAD: u32 = 2;
 const UNREACHABLE: u32 = 3;
 const REFUSED: u32 = 4;
+const BUSY: u32 = 5;
 
 /// A store as one process sees it.
 #[derive(Clone)]
@@ -53,6 +54,11 @@ impl MortalStore {
         self.way.store(REFUSED, SeqCst);
     }
 
+    /// No lease is renewed from now on: another client keeps rows locked.
+    pub fn keep_busy(&self) {
+        self.way.store(BUSY, SeqCst);
+    }
+
     pub fn mend(&self) {
         self.way.store(UP, SeqCst);
     }
@@ -65,7 +71,7 @@ impl MortalStore {
     fn through<'a, T: Send + 'a>(&'a self, call: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a) -> StoreFuture<'a, T> {
         Box::pin(async move {
             match self.way.load(SeqCst) {
-                UP | REFUSED => call().await,
+                UP | REFUSED | BUSY => call().await,
                 DOWN => Err(StoreError::unavailable("no way to the store")),
                 UNREACHABLE => Err(StoreError::unreachable("no way to the store")),
                 _ => std::future::pending().await,
@@ -104,6 +110,9 @@ impl Store for MortalStore {
 
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         self.renewals.fetch_add(1, SeqCst);
+        if self.way.load(SeqCst) == BUSY {
+            return Box::pin(async move { Ok(Renewed { lost: Vec::new(), busy: held }) });
+        }
         self.through(move || self.inside.renew(held, lease))
     }
 

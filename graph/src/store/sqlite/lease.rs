@@ -52,7 +52,7 @@ pub(super) fn claim_ready(
     end_leases(batch, batch.holders.is_check_due())?;
     let (mut claims, mut damaged) = (Vec::new(), HashSet::new());
     while claims.len() < count {
-        let mut due = due_runs(batch, graphs, count - claims.len() + damaged.len())?;
+        let mut due = due_runs(batch, graphs, (count - claims.len()).saturating_add(damaged.len()))?;
         due.retain(|run| !damaged.contains(run));
         if due.is_empty() {
             break;
