@@ -292,7 +292,7 @@ async fn c10_a_new_file_is_for_its_owner_alone() {
 #[test]
 fn c2_a_store_needs_no_runtime() {
     let folder = Folder::new();
-    pleach_core::block_on(async {
+    block_on(async {
         let store = SqliteStore::open(folder.file("runs.db")).await.unwrap();
         let claimed = create_held(&store, "r").await;
         store.commit(next(&claimed, b"{}")).await.unwrap();

@@ -80,7 +80,11 @@ impl Connections {
     }
 
     /// A renewal waits for no row. If it is not answered within a part of the lease, its connection is given up, so that there is time for another.
-    pub(super) async fn renewal<T>(&self, lease: Duration, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(super) async fn renewal<T>(
+        &self,
+        lease: Duration,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         let patience = (lease / RENEWALS).max(RENEWAL_MIN);
         tokio::time::timeout(patience, call).await.unwrap_or(Err(Failure::Unanswered(patience)))
     }
