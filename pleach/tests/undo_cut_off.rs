@@ -198,7 +198,8 @@ fn f12_visits_that_a_resumed_run_has_not_entered_again_are_undone() {
     for (seed, spawned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let world = World::new(seed);
         let graph = trip(spawned);
-        world.end(world.run(&graph, vec![]).extension(Told::Hang).timeout(Duration::from_millis(200))).unwrap_err();
+        let run = world.run(&graph, vec![]).extension(Told::Hang);
+        world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
         assert_eq!(world.info("r").status, RunStatus::Running);
         let error = world.end(world.resume(&graph, |run| run).extension(Told::FailAtOnce)).unwrap_err();
         assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
@@ -210,8 +211,8 @@ fn f12_a_run_that_is_cancelled_undoes_nothing_that_it_cut_off() {
     for spawned in [false, true] {
         let world = World::new(1);
         let graph = trip(spawned);
-        let run = world.run(&graph, vec![]).extension(Told::Hang).timeout(Duration::from_millis(200));
-        let error = world.end(run).unwrap_err();
+        let run = world.run(&graph, vec![]).extension(Told::Hang);
+        let error = world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
         assert!(error.compensation().is_none() && matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
         let in_memory = world.here(graph.run(vec![])).extension(Told::Hang).timeout(Duration::from_millis(200));
         assert!(world.end(in_memory).unwrap_err().compensation().is_none());
