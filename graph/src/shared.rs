@@ -160,6 +160,11 @@ impl RunWide {
         Some(broken.swap_remove(at).1)
     }
 
+    /// An attempt has ended: what it asked for in vain fails nobody any more.
+    pub(crate) fn forget_broken(&self, token: TokenId) {
+        while self.why_broken(token).is_some() {}
+    }
+
     pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
         self.more.get()?.journal.get()
     }

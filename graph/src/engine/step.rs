@@ -108,7 +108,7 @@ impl<S: Send + 'static> Driver<S> {
                         }
                         self.share -= 1;
                         // Why the last attempt would have failed, had it not ended otherwise, is nothing to this one.
-                        drop(self.shared.run().why_broken(lane.token));
+                        self.shared.run().forget_broken(lane.token);
                         if let Err(error) = self.check_cancel(lane) {
                             return Turn::Failed(error);
                         }
@@ -299,7 +299,9 @@ impl<S: Send + 'static> Driver<S> {
         if let Err(reason) = &ended {
             self.note_timeout(stop, lane, reason);
         }
-        match lane.put_down().and(ended) {
+        let ended = lane.put_down().and(ended);
+        self.shared.run().forget_broken(lane.token);
+        match ended {
             Ok(state) => {
                 self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || Aside::Finished(None));
                 lane.state = Some(state);

@@ -101,6 +101,7 @@ impl Work {
     ) -> Result<Self, Reason> {
         let Undoable { name, undo, payload, token, iteration } = next;
         notes.begin_attempt(1);
+        shared.run().forget_broken(token);
         let (name, notes, undoes) = (Some(name), OnceLock::from(notes), Some(record));
         let rare = OnceLock::from(Box::new(Rare { fresh, undoes, name, notes, ..Rare::default() }));
         let (shared, branch) = (Arc::clone(shared), BranchPath::default());
