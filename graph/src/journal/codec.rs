@@ -79,10 +79,8 @@ impl<S> Codec<S> {
         if self.equal.is_some_and(|equal| !equal(state, &back)) {
             return Err(Unstorable::Changed(Difference::Unequal));
         }
-        // Nothing but `null` is written for different values, and nothing but maps and sets comes back in another order.
-        let again = (self.encode)(&back).map_err(Unstorable::Json)?;
-        let is_same = again == bytes && !may_have_null(&bytes);
-        if is_same || (self.structure)(state) == (self.structure)(&back) {
+        // Different values may have the same JSON: `null`, floats of 32 and 64 bits, a text and the name of a variant.
+        if (self.structure)(state) == (self.structure)(&back) {
             return Ok(bytes);
         }
         Err(Unstorable::Changed(Difference::Structure))
@@ -116,11 +114,6 @@ pub(crate) fn difference<T: Serialize>(value: &T, back: &T, equal: Option<fn(&T,
         return Some(Difference::Structure);
     }
     equal.filter(|equal| !equal(value, back)).map(|_| Difference::Unequal)
-}
-
-/// Whether the word stands in it; inside a text, too.
-fn may_have_null(json: &[u8]) -> bool {
-    json.windows(4).any(|word| word == b"null")
 }
 
 /// What a body holds besides states: what the undo of the node is given.
