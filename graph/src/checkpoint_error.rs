@@ -79,6 +79,19 @@ pub(crate) fn cut(text: String) -> String {
     format!("{beginning}… ({} bytes)", text.len())
 }
 
+/// The most bytes that are kept of the text of a failure.
+const FAULT_BYTES_MAX: usize = 64 << 10;
+
+/// The text of a failure as it is written down: its beginning, if it is very long.
+pub(crate) fn cut_fault(mut text: String) -> String {
+    if text.len() > FAULT_BYTES_MAX {
+        let size = text.len();
+        text.truncate(text.floor_char_boundary(FAULT_BYTES_MAX));
+        text.push_str(&format!("… ({size} bytes)"));
+    }
+    text
+}
+
 /// A stored run was made for another graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MismatchError {
@@ -166,7 +179,7 @@ enum StoredKind {
 
 impl StoredFault {
     fn new(kind: StoredKind, node: &str, attempt: u32, text: String) -> Self {
-        let (node, declared, undone) = (node.to_string(), Vec::new(), Vec::new());
+        let (node, text, declared, undone) = (node.to_string(), cut_fault(text), Vec::new(), Vec::new());
         Self { kind, node, attempt, text, location: None, during: None, declared, limit: None, undone }
     }
 

@@ -5,7 +5,7 @@
 
 use super::lane::{Committing, Lane, Phase, Then, Trail};
 use super::step::{Driver, Next, Turn};
-use crate::checkpoint_error::{CheckpointError, StoredFault, fault_of};
+use crate::checkpoint_error::{CheckpointError, StoredFault, cut_fault, fault_of};
 use crate::error::{During, RunError, RunFault};
 use crate::journal::codec::Codec;
 use crate::journal::notes::NoteBody;
@@ -175,7 +175,7 @@ impl<S: Send + 'static> Driver<S> {
         let due_at = due.map(|_| journal.now().after(wait));
         let notes = Arc::clone(&lane.trail.get_or_insert_default().notes);
         let undo = notes.lock().undo_to_write();
-        entry.body = NoteBody { due: due_at, error: Some(why.to_string()), undo, ..NoteBody::default() }.bytes();
+        entry.body = NoteBody { due: due_at, error: Some(cut_fault(why.to_string())), undo, ..NoteBody::default() }.bytes();
         let node = entry.node.clone();
         let submitted = journal.submit(entry);
         let sequence = submitted

@@ -2,6 +2,7 @@
 //! resumed goes on in the middle of an undo, or with the next.
 
 use super::undo::Work;
+use crate::checkpoint_error::cut_fault;
 use crate::error::{Compensation, RunError};
 use crate::journal::codec::StoredUndo;
 use crate::journal::frontier::undo_path;
@@ -103,7 +104,7 @@ async fn write(journal: &Arc<Journal>, record: &Record, left: u64, failed: Optio
         Some(_) => Some(RunStatus::CompensationFailed),
         None => Some(if left == 0 { RunStatus::Compensated } else { RunStatus::Running }),
     };
-    entry.body = NoteBody { error: failed, ..NoteBody::default() }.bytes();
+    entry.body = NoteBody { error: failed.map(cut_fault), ..NoteBody::default() }.bytes();
     let sequence = journal.submit(entry)?;
     poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
     Ok(())

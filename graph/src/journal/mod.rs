@@ -40,6 +40,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use steady::Watch;
 
+/// The most bytes of a record that says how something failed, where states have a lower limit.
+const FAILURE_BYTES_MAX: usize = 1 << 20;
+
 /// How a run is kept.
 #[derive(Clone)]
 pub(crate) struct Terms {
@@ -172,7 +175,10 @@ impl Entry {
         if let Some(payload) = &self.undo {
             codec::add_undo(&mut body, payload);
         }
-        Ok(PackedEntry { entry: self, body: PackedBody::pack(body, body_bytes_max)? })
+        // The limit is for states. That something failed can always be written down.
+        let is_failure = matches!(self.kind, Kind::Attempt | Kind::Undo | Kind::End);
+        let limit = if is_failure { body_bytes_max.max(FAILURE_BYTES_MAX) } else { body_bytes_max };
+        Ok(PackedEntry { entry: self, body: PackedBody::pack(body, limit)? })
     }
 
     /// Whether it is about an undo: that it is over, or what happens on its way.
