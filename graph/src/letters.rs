@@ -71,6 +71,12 @@ impl Letters {
         waiting.into_iter().for_each(Waker::wake);
     }
 
+    /// Puts back a letter that was taken by a visit which is over.
+    pub(crate) fn give_back(&self, letter: Letter) {
+        self.lock().letters.push_front(letter);
+        self.wake_all();
+    }
+
     /// Wakes whoever waits for a letter.
     pub(crate) fn wake_all(&self) {
         self.add([]);

@@ -3,6 +3,7 @@
 
 use crate::context::NodeContext;
 use crate::effect::{EffectError, KeyInUse, Scene};
+use crate::journal::NEVER;
 use crate::journal::notes::{Namespace, NoteBody, OpenWait, Waiting};
 use crate::letters::{InHand, Letter, Letters, answer_to, signal_of};
 use crate::store::{Kind, TEXT_BYTES_MAX, Timestamp};
@@ -160,6 +161,9 @@ impl Scene {
         drop(waits);
         let body = NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) };
         let woken = self.submit(Kind::Wake, body, Some(letter.number));
+        if let Ok(NEVER) = woken {
+            letters.give_back(letter);
+        }
         drop(in_hand);
         match woken {
             Ok(sequence) => self.durable(sequence).await,

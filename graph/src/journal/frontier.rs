@@ -46,6 +46,23 @@ impl Frontier {
         self.tokens.get(path)
     }
 
+    /// Whether the line of control at a path is still the one that the record `placed` put there.
+    pub(crate) fn is_at(&self, path: &[Fork], placed: u64) -> bool {
+        match (self.tokens.get(path), path.split_last()) {
+            (Some(token), _) => token.id.sequence == placed,
+            (None, Some((last, above))) => last.sequence == placed && self.has_opened(above, placed),
+            (None, None) => false,
+        }
+    }
+
+    /// Whether what the record `opened` opened at a path, a fan-out or the inside of a subgraph, is still open.
+    fn has_opened(&self, path: &[Fork], opened: u64) -> bool {
+        match self.tokens.get(path) {
+            Some(token) => token.id.sequence == opened || token.notes.contains(&opened),
+            None => self.is_at(path, opened),
+        }
+    }
+
     pub(crate) fn list(&self) -> Vec<LiveToken> {
         self.tokens().cloned().collect()
     }

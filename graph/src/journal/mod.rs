@@ -43,6 +43,9 @@ use steady::Watch;
 /// The most bytes of a record that says how something failed, where states have a lower limit.
 const FAILURE_BYTES_MAX: usize = 1 << 20;
 
+/// The sequence of what was submitted too late: it never becomes durable.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// How a run is kept.
 #[derive(Clone)]
 pub(crate) struct Terms {
@@ -185,6 +188,12 @@ impl Entry {
     fn is_of_undo(&self) -> bool {
         self.kind == Kind::Undo || frontier::undone_at(&self.path).is_some()
     }
+
+    /// Whether a node says it about the visit that it is at.
+    fn is_of_visit(&self) -> bool {
+        let is_note = matches!(self.kind, Kind::Effect | Kind::Started | Kind::Wait | Kind::Wake);
+        is_note && !self.node.is_empty() && !self.is_of_undo()
+    }
 }
 
 /// An entry whose body is ready to be stored.
@@ -241,7 +250,11 @@ impl Journal {
                 return Ok(state.head);
             }
             if state.has_ended && !packed.entry.is_of_undo() {
-                return Ok(u64::MAX);
+                return Ok(NEVER);
+            }
+            // Nor may a visit that is over say anything: its line of control stands at another visit now.
+            if packed.entry.is_of_visit() && !state.frontier.is_at(&packed.entry.path, packed.entry.parent) {
+                return Ok(NEVER);
             }
             let (sequence, row) = self.seal(&mut state, packed, None)?;
             state.next.rows.push_back((row, takes));
