@@ -13,6 +13,7 @@ use crate::journal::deadline::opened_until;
 use crate::journal::lease::Moment;
 use crate::journal::opening::{self, Opened};
 use crate::journal::relocate::{Picture, graph_of};
+use crate::journal::scribe::{RELEASE_MAX, either};
 use crate::migrate::Migrations;
 use crate::plan::Plan;
 use crate::resume::{Changes, Point, ResumeError};
@@ -323,10 +324,11 @@ impl Hold {
         self.held = None;
     }
 
-    /// Gives it up. If that fails, its lease will end.
+    /// Gives it up. If that fails, or is not answered soon, its lease will end.
     async fn release(mut self) {
         if let Some(given_up) = self.give_up() {
-            drop(given_up.await);
+            let timer = self.runtime.sleep_until(self.runtime.now() + RELEASE_MAX);
+            either(Box::pin(async move { drop(given_up.await) }), timer).await;
         }
     }
 

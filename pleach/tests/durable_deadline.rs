@@ -193,6 +193,19 @@ fn c16_opening_a_run_is_bounded_by_its_deadline() {
 }
 
 #[test]
+fn c12_a_store_that_answers_no_release_holds_nobody_up() {
+    let (world, graph) = (World::new(1), two());
+    world.stage.hang(&["b"]);
+    world.leave(world.run(&graph, vec![]).timeout(seconds(100)));
+    let store = common::flaky::FlakyStore::new(world.store.clone());
+    store.stall_reads();
+    store.stall_releases();
+    let resumed = world.here(graph.resume("r").checkpoint(&store));
+    assert!(is_overdue(&world.end(resumed)));
+    assert!(world.sim.now().since_start() <= seconds(105));
+}
+
+#[test]
 fn c16_a_deadline_undoes_nothing_and_does_not_cut_undos_off() {
     let undo = |cx: NodeContext, _: ()| async move {
         let stage = cx.extension::<common::kept::Stage>().unwrap().clone();

@@ -17,7 +17,7 @@ const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// How often the inbox is looked into, whether or not the store said anything.
 const INBOX_EVERY: Duration = Duration::from_secs(1);
 /// How long a run that ends waits for the store to let it go.
-const RELEASE_MAX: Duration = Duration::from_secs(5);
+pub(crate) const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// What the store was asked.
 pub(super) type Asked<T> = BoxFuture<'static, Result<T, StoreError>>;
@@ -391,7 +391,7 @@ impl Journal {
 }
 
 /// Whichever is ready first.
-pub(super) async fn either(mut one: BoxFuture<'static, ()>, mut other: BoxFuture<'static, ()>) {
+pub(crate) async fn either(mut one: BoxFuture<'static, ()>, mut other: BoxFuture<'static, ()>) {
     std::future::poll_fn(|cx| {
         if one.as_mut().poll(cx).is_ready() || other.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })

@@ -41,6 +41,8 @@ struct Plan {
     damaged: AtomicU64,
     /// Whether reads are never answered.
     stalls: AtomicBool,
+    /// Whether releases are never answered.
+    stalls_releases: AtomicBool,
     /// By whose clock a prune takes its time.
     slow_prunes: OnceLock<Arc<dyn Runtime>>,
     is_row_locked: AtomicBool,
@@ -96,6 +98,11 @@ impl FlakyStore {
     /// No row is read from now on: whoever asks waits for ever.
     pub fn stall_reads(&self) {
         self.plan.stalls.store(true, SeqCst);
+    }
+
+    /// No release is answered from now on, and none lands.
+    pub fn stall_releases(&self) {
+        self.plan.stalls_releases.store(true, SeqCst);
     }
 
     /// A prune takes a millisecond of this clock, and locks the run's row meanwhile, as a transaction of several statements does.
@@ -191,6 +198,9 @@ impl Store for FlakyStore {
             return Box::pin(async { Ok(Vec::new()) });
         }
         Box::pin(async move {
+            if self.plan.stalls_releases.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
             self.row().await;
             self.inside.release(held, how).await
         })
