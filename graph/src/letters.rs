@@ -2,7 +2,7 @@
 
 use crate::control::{ANSWER, SIGNAL, TellError};
 use crate::store::INBOX_MAX;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -24,7 +24,8 @@ struct Inner {
     letters: VecDeque<Letter>,
     /// How many were taken by nodes that have not written that down yet.
     in_hand: usize,
-    waiting: Vec<Waker>,
+    /// Those that wait, by the name of the letter: a letter for one of many branches wakes no other.
+    waiting: HashMap<String, Vec<Waker>>,
     refused: Vec<RefusedLetter>,
     /// Of a run that is not stored: how many letters there were, and their dedup texts.
     handed_over: u64,
@@ -63,12 +64,15 @@ impl Letters {
     }
 
     pub(crate) fn add(&self, letters: impl IntoIterator<Item = Letter>) {
-        let waiting = {
+        let mut woken = Vec::new();
+        {
             let mut inner = self.lock();
-            inner.letters.extend(letters);
-            std::mem::take(&mut inner.waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
+            for letter in letters {
+                woken.extend(inner.waiting.remove(&letter.name));
+                inner.letters.push_back(letter);
+            }
+        }
+        woken.into_iter().flatten().for_each(Waker::wake);
     }
 
     /// Puts back a letter that was taken by a visit which is over.
@@ -79,7 +83,8 @@ impl Letters {
 
     /// Wakes whoever waits for a letter.
     pub(crate) fn wake_all(&self) {
-        self.add([]);
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        waiting.into_values().flatten().for_each(Waker::wake);
     }
 
     /// Gives a run that is not stored a letter, as a store would: one with a dedup text that was there before is none, and there may be so many.
@@ -102,15 +107,19 @@ impl Letters {
         Ok(())
     }
 
-    /// The oldest letter of this name; if there is none, `waker` is woken when any comes. It is in hand until its taking is written down.
+    /// The oldest letter of this name; if there is none, `waker` is woken when one comes. It is in hand until its taking is written down.
     pub(crate) fn take(&self, name: &str, waker: &Waker) -> Option<(Letter, InHand<'_>)> {
         let mut inner = self.lock();
         let at = inner.letters.iter().position(|letter| letter.name == name);
         let letter = at.and_then(|at| inner.letters.remove(at));
         if letter.is_some() {
             inner.in_hand += 1;
-        } else if !inner.waiting.iter().any(|known| known.will_wake(waker)) {
-            inner.waiting.push(waker.clone());
+        } else if let Some(waiting) = inner.waiting.get_mut(name) {
+            if !waiting.iter().any(|known| known.will_wake(waker)) {
+                waiting.push(waker.clone());
+            }
+        } else {
+            inner.waiting.insert(name.to_string(), vec![waker.clone()]);
         }
         letter.map(|letter| (letter, InHand(self)))
     }
@@ -121,7 +130,7 @@ impl Letters {
         inner.in_hand > 0 || names.any(|name| inner.letters.iter().any(|letter| letter.name == name))
     }
 
-    /// Whether somebody has asked for a letter since the last one came.
+    /// Whether somebody has asked for a letter that has not come since.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.lock().waiting.is_empty()
     }
@@ -151,5 +160,35 @@ impl Letters {
     /// A letter that a resume brought along, and that nobody asked for.
     pub(crate) fn unasked(&self) -> Option<String> {
         self.lock().letters.iter().find(|letter| letter.number == 0).map(|letter| letter.name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
+
+    struct Counter(AtomicUsize);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn c8_an_answer_wakes_only_the_branch_that_asked() {
+        let letters = Letters::default();
+        let counters: Vec<_> = (0..100).map(|_| Arc::new(Counter(AtomicUsize::new(0)))).collect();
+        for (key, counter) in counters.iter().enumerate() {
+            assert!(letters.take(&answer_to(&key.to_string()), &Arc::clone(counter).into()).is_none());
+        }
+        letters.add([Letter { number: 1, name: answer_to("7"), payload: Vec::new() }]);
+        let woken: Vec<usize> = (0..100).filter(|key| counters[*key].0.load(Relaxed) > 0).collect();
+        assert_eq!(woken, [7]);
+        letters.wake_all();
+        assert!(counters.iter().all(|counter| counter.0.load(Relaxed) == 1));
     }
 }
