@@ -341,3 +341,43 @@ fn c5_a_record_in_the_middle_of_a_rewind_stands_for_all_of_it() {
         assert_eq!(world.stage.started(), ["d2", "d3", "after"], "{part:?}");
     }
 }
+
+/// Charges after so many seconds, and then does what it is told.
+fn charging_after(name: &'static str, seconds: u64) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, names| {
+        Box::pin(async move {
+            let (clock, stage) = (cx.extension::<Arc<dyn Runtime>>().unwrap(), cx.extension::<Stage>().unwrap().clone());
+            clock.sleep_until(clock.now() + Duration::from_secs(seconds)).await;
+            let charge = cx.effect("charge", move |_| async move {
+                stage.outside.push(name.to_string());
+                Ok::<_, String>(())
+            });
+            charge.await?;
+            named(name)(cx, names).await
+        })
+    }
+}
+
+#[test]
+fn c5_a_replay_after_a_rewind_repeats_no_effect_of_another_branch() {
+    let world = World::new(1);
+    let graph = Graph::new("two")
+        .add_node("first", named("first"))
+        .add_node("a1", charging_after("a1", 0))
+        .add_node("a2", named("a2"))
+        .add_node("b", charging_after("b", 1))
+        .add_parallel_edge("first", ["a1", "b"], END, merge)
+        .add_edge("a1", "a2")
+        .add_edge("a2", END)
+        .add_edge("b", END)
+        .set_entry("first")
+        .compile()
+        .unwrap();
+    world.stage.hang(&["a2", "b"]);
+    world.leave(world.run(&graph, vec![]));
+    assert_eq!(world.stage.outside.take(), ["a1", "b"]);
+    let head = world.info("r").head;
+    world.leave(world.resume(&graph, |run| run.rewind_to(head)));
+    world.leave(world.resume(&graph, |run| run.replay_last()));
+    assert_eq!(world.stage.outside.take(), ["a1"]);
+}

@@ -80,12 +80,12 @@ impl Picture {
     /// The run as it stands after `head`, except that the last node which was done is not. `None` if there is none since the run was made.
     pub(crate) async fn before_last_step(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
         let Some(last) = LastStep::find(store, run, head).await? else { return Ok(None) };
-        let LastStep { sequence, path, since, rewound } = last;
+        let LastStep { sequence, path, since, until } = last;
         let before = opening::standpoint(store, run, sequence - 1).await?;
         // What other lines of control did since is kept: only where this one ran, the run goes back.
-        let now = if rewound { None } else { Some(opening::standpoint(store, run, head).await?) };
-        let elsewhere = now.iter().flat_map(|now| now.frontier.tokens()).filter(|token| !token.path.starts_with(&since));
-        let is_back = |token: &&LiveToken| rewound || token.path.starts_with(&since);
+        let now = opening::standpoint(store, run, until).await?;
+        let elsewhere = now.frontier.tokens().filter(|token| !token.path.starts_with(&since));
+        let is_back = |token: &&LiveToken| token.path.starts_with(&since);
         let mut tokens: Vec<LiveToken> = elsewhere.chain(before.frontier.tokens().filter(is_back)).cloned().collect();
         // Effects of the node are not kept, nor is what ran inside of it.
         tokens.retain(|token| !(token.path.len() > path.len() && token.path.starts_with(&path)));
@@ -377,13 +377,13 @@ struct LastStep {
     path: Vec<Fork>,
     /// The outermost line of control that moved with it, or because of it: a join may have followed.
     since: Vec<Fork>,
-    /// The run was rewound since: its paths are others now.
-    rewound: bool,
+    /// The last record with the paths of that time: the run was rewound to it since, or it is the head.
+    until: u64,
 }
 
 impl LastStep {
     async fn find(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
-        let (mut last, mut later, mut moved, mut rewound) = (head, None::<(u64, Header)>, Vec::<Vec<Fork>>::new(), false);
+        let (mut last, mut later, mut moved, mut until) = (head, None::<(u64, Header)>, Vec::<Vec<Fork>>::new(), head);
         while last > 0 {
             let first = last.saturating_sub(HEADERS_AT_A_TIME - 1).max(1);
             let first = first.max(store.head(run).await?.oldest.min(last));
@@ -397,10 +397,10 @@ impl LastStep {
                 {
                     let around = moved.into_iter().filter(|path| step.path.starts_with(path)).min_by_key(Vec::len);
                     let since = around.unwrap_or_else(|| step.path.clone());
-                    return Ok(Some(Self { sequence: of, path: step.path, since, rewound }));
+                    return Ok(Some(Self { sequence: of, path: step.path, since, until }));
                 }
                 if header.kind == Kind::Rewind && header.next.is_some() {
-                    (last, rewound, moved) = (header.parent, true, Vec::new());
+                    (last, until, moved) = (header.parent, header.parent, Vec::new());
                     break;
                 }
                 if header.next.is_some() {
