@@ -119,6 +119,7 @@ fn c5_the_state_of_each_checkpoint_is_read_as_what_it_is() {
 
 #[cfg(all(feature = "sqlite", feature = "tokio"))]
 mod on_a_file {
+    use super::common::kept::Stage;
     use super::*;
     use pleach::store::{RunStatus, SqliteStore, Store};
     use pleach::{Migrations, TokioRuntime};

@@ -221,7 +221,7 @@ fn c6_a_driver_that_was_suspended_renews_and_goes_on_if_nobody_claimed_its_run()
 /// Counts the renewals of a run of ten seconds, whose process sets its clock forward by an hour if asked to.
 fn renewals(sets_clock: bool) -> u64 {
     let sim = Sim::new(1);
-    let store = common::mortal::MortalStore::new(MemoryStore::on(sim.runtime()));
+    let store = MortalStore::new(MemoryStore::on(sim.runtime()));
     let process = Process::new(sim.runtime());
     let graph = counting(process.runtime(), &Log::new(), 50);
     let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
@@ -268,7 +268,7 @@ fn c6_a_node_that_blocks_its_thread_past_the_lease_is_no_fault_of_the_store() {
     assert_eq!(outside.take(), ["after"]);
 
     // If the store is away at that moment, the error names both.
-    let store = common::mortal::MortalStore::new(store);
+    let store = MortalStore::new(store);
     let (way, waits) = (store.clone(), process.clone());
     let node = move |n: u32| {
         let (way, process) = (way.clone(), waits.clone());
