@@ -6,7 +6,8 @@ use crate::engine::undo_stored::compensation_of;
 use crate::error::{RunError, RunFault};
 use crate::journal::codec::Codec;
 use crate::journal::opening::{self, Standpoint};
-use crate::store::{RunInfo, RunStatus, Store, StoreError};
+use crate::migrate::Migrations;
+use crate::store::{GraphVersion, Header, RunInfo, RunStatus, Store, StoreError};
 use crate::{CompiledGraph, runtime};
 use pleach_core::{BoxFuture, Runtime};
 use serde::Serialize;
@@ -27,6 +28,8 @@ pub struct OutcomeOf<S> {
     run: Arc<str>,
     store: Arc<dyn Store>,
     runtime: Option<Arc<dyn Runtime>>,
+    schema: u32,
+    migrations: Migrations,
 }
 
 impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
@@ -35,7 +38,8 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
     /// A run that was cancelled is [`Ended`](RunFault::Ended); one that was cancelled at its deadline is [`Cancelled`](RunFault::Cancelled).
     /// A run that waits for an answer is waited for; one that is [`Stuck`](RunStatus::Stuck) is an error, since it would be waited for in vain.
     pub fn outcome_of(&self, run: impl Into<Arc<str>>, store: &(impl Store + Clone)) -> OutcomeOf<S> {
-        OutcomeOf { graph: self.clone(), run: run.into(), store: Arc::new(store.clone()), runtime: None }
+        let (graph, run, store) = (self.clone(), run.into(), Arc::new(store.clone()));
+        OutcomeOf { graph, run, store, runtime: None, schema: 0, migrations: Migrations::new() }
     }
 }
 
@@ -45,11 +49,25 @@ impl<S> OutcomeOf<S> {
         self.runtime = Some(runtime);
         self
     }
+
+    /// The version of the type of the state, as for [`RunOptions::schema`](crate::RunOptions::schema). Default: 0.
+    ///
+    /// A run that ended with another schema is [migrated](Self::migrations) as it is read, or a [`Mismatch`](RunFault::Mismatch).
+    pub fn schema(mut self, version: u32) -> Self {
+        self.schema = version;
+        self
+    }
+
+    /// Migrates the last state of a run that ended with an earlier schema. The run itself stays as it is.
+    pub fn migrations(mut self, migrations: &Migrations) -> Self {
+        self.migrations = migrations.clone();
+        self
+    }
 }
 
 impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
     async fn wait(self) -> Outcome<S> {
-        let Self { graph, run, store, runtime } = self;
+        let Self { graph, run, store, runtime, schema, migrations } = self;
         let runtime = runtime.or_else(runtime::find).ok_or_else(|| RunError::new(RunFault::NoRuntime, None))?;
         let mut wait = LOOK_AGAIN.0;
         loop {
@@ -64,7 +82,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
                 return Err(RunError::new(fault_of(&*run, "", "open", stuck), None));
             }
             if info.status.has_ended() {
-                return outcome(&*store, &info).await;
+                return outcome(&*store, &info, schema, &migrations).await;
             }
             either(runtime.sleep_until(runtime.now() + wait), &mut nudged).await;
             wait = (wait * 2).min(LOOK_AGAIN.1);
@@ -103,7 +121,12 @@ async fn deadline_of(store: &dyn Store, info: &RunInfo) -> Option<RunFault> {
 }
 
 /// How a run ended that has ended.
-async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunInfo) -> Outcome<S> {
+async fn outcome<S: Serialize + DeserializeOwned>(
+    store: &dyn Store,
+    info: &RunInfo,
+    schema: u32,
+    migrations: &Migrations,
+) -> Outcome<S> {
     if info.status == RunStatus::Cancelled {
         let ended = RunFault::Ended { run: info.id.clone(), status: info.status };
         return Err(RunError::new(deadline_of(store, info).await.unwrap_or(ended), None));
@@ -118,7 +141,11 @@ async fn outcome<S: Serialize + DeserializeOwned>(store: &dyn Store, info: &RunI
     let records = opening::records(store, &info.id, wanted).await.map_err(failed)?;
     let decoded = |row: u64| {
         let record = records.get(&row).ok_or_else(|| fault_of(&*info.id, "", "open", damaged("it is not there")))?;
-        let read = Codec::<S>::new().read(&record.body);
+        let Header { fingerprint, schema: from, .. } = &record.header;
+        let version = |schema| GraphVersion { fingerprint: fingerprint.clone(), schema };
+        migrations.check_version(&info.id, &version(*from), &version(schema))?;
+        let body = migrations.migrate_body(record.body.clone(), "", (&info.id, row), *from..schema)?;
+        let read = Codec::<S>::new().read(&body);
         read.map(|stored| stored.state)
             .map_err(|error| RunFault::Checkpoint(CheckpointError::new(&*info.id, "", "decode", error)))
     };

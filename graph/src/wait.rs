@@ -153,9 +153,10 @@ impl Scene {
         if self.notes.lock().kept(namespace, &key).wait.is_none() {
             self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
         }
+        let bytes_max = self.journal().map_or(usize::MAX, |journal| journal.terms.body_bytes_max.saturating_sub(NOTE_BYTES));
         let found = poll_fn(|cx| match recorded() {
             Some(recorded) => Poll::Ready(Err(recorded)),
-            None => next_readable(letters, letter, cx.waker()).map(Ok),
+            None => next_readable(letters, letter, bytes_max, cx.waker()).map(Ok),
         });
         let ((letter, in_hand), json, answer) = found.await?;
         drop(waits);
@@ -235,13 +236,22 @@ impl Scene {
     }
 }
 
-/// The next letter of this name that says what it should; the others are refused.
+/// What a record of a letter has besides the letter, at most: its key, and some text around it.
+const NOTE_BYTES: usize = 8 * TEXT_BYTES_MAX;
+
+/// The next letter of this name that says what it should, and can be recorded; the others are refused.
 fn next_readable<'a, T: DeserializeOwned>(
     letters: &'a Letters,
     name: &str,
+    bytes_max: usize,
     waker: &std::task::Waker,
 ) -> Poll<((Letter, InHand<'a>), Box<RawValue>, T)> {
     while let Some((letter, in_hand)) = letters.take(name, waker) {
+        if letter.payload.len() > bytes_max {
+            let why = format!("it has {} bytes, and {bytes_max} at most can be recorded", letter.payload.len());
+            letters.refuse(letter, why);
+            continue;
+        }
         let read = serde_json::from_slice::<T>(&letter.payload)
             .and_then(|answer| Ok((serde_json::from_slice::<Box<RawValue>>(&letter.payload)?, answer)));
         match read {

@@ -131,8 +131,8 @@ fn c15_workers_of_two_schemas_share_one_store_during_a_deploy() {
                 let info = store.head(&run).await.unwrap();
                 assert_eq!(info.status, RunStatus::Finished, "{info:?}");
                 match info.version.schema {
-                    1 => assert_eq!(old.outcome_of(run, &store).on(sim.runtime()).await.unwrap().dollars, STEPS),
-                    _ => assert_eq!(new.outcome_of(run, &store).on(sim.runtime()).await.unwrap().cents, STEPS * 100),
+                    1 => assert_eq!(old.outcome_of(run, &store).schema(1).on(sim.runtime()).await.unwrap().dollars, STEPS),
+                    _ => assert_eq!(new.outcome_of(run, &store).schema(2).on(sim.runtime()).await.unwrap().cents, STEPS * 100),
                 }
             }
             drop(workers);

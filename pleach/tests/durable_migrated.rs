@@ -365,3 +365,17 @@ fn c3_a_run_made_again_under_its_id_has_other_keys() {
         assert!(keys.len() == 2 && keys[0] != keys[1], "{effect}: {keys:?}");
     }
 }
+
+#[test]
+fn c5_the_outcome_of_an_earlier_schema_is_migrated_or_refused() {
+    let world = World::new(1);
+    assert_eq!(world.end(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1)).unwrap(), Dollars { amount: 6 });
+    let graph = paying::<Cents>();
+    let outcome = || graph.outcome_of("r", &world.store).on(world.sim.runtime());
+    for refused in [outcome(), outcome().schema(2)] {
+        let error = world.sim.run(refused.into_future()).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{error}");
+    }
+    let migrated = outcome().schema(2).migrations(&to_cents());
+    assert_eq!(world.sim.run(migrated.into_future()).unwrap(), Cents { amount: 600 });
+}

@@ -215,3 +215,22 @@ fn c10_a_long_id_is_refused_and_not_repeated_whole() {
         assert!(error.len() < 500, "{}", &error[..500.min(error.len())]);
     });
 }
+
+#[test]
+fn c8_a_message_that_is_too_large_to_record_is_refused_and_the_node_waits_on() {
+    let sim = Sim::new(1);
+    let wait = |cx: NodeContext, _: String| async move { Ok::<_, String>(cx.signal::<String>("go").await) };
+    let graph = Graph::new("waiting").add_node("wait", wait).add_edge("wait", END).set_entry("wait").compile().unwrap();
+    sim.run(async {
+        let store = MemoryStore::on(sim.runtime());
+        let small = |run: pleach::RunOptions<'static, String>| run.on(sim.runtime()).max_state_bytes(10_000);
+        assert!(small(graph.run(String::new()).id("r").checkpoint(&store)).await.is_err(), "it waits");
+        let remote = RunRemote::new(&store, "r");
+        remote.signal("go", &"x".repeat(9_999)).await.unwrap();
+        let error = small(graph.resume("r").checkpoint(&store)).await.unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Paused { .. }), "it waits on: {error}");
+        assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the message was taken out");
+        remote.signal("go", &"short").await.unwrap();
+        assert_eq!(small(graph.resume("r").checkpoint(&store)).await.unwrap(), "short");
+    });
+}
