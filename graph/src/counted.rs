@@ -104,9 +104,14 @@ mod tests {
 
     /// How many entries are visited for each branch.
     fn visited(branches: u32, limit: usize, in_turn: bool) -> u64 {
+        visited_by(wide(limit, in_turn), branches)
+    }
+
+    /// How many entries a run visits that begins with this number and ends with it, for each step.
+    fn visited_by(graph: CompiledGraph<u32>, branches: u32) -> u64 {
         take_visited();
-        let run = wide(limit, in_turn).run(branches).on(Arc::new(Still)).extension(Turns::default());
-        let run = run.checkpoint(&MemoryStore::new()).max_iterations(u64::MAX);
+        let run = graph.run(branches).on(Arc::new(Still)).extension(Turns::default());
+        let run = run.checkpoint(&MemoryStore::new()).keep_records(10).max_iterations(u64::MAX);
         let (mut run, mut cx) = (run.into_future(), Context::from_waker(Waker::noop()));
         let outcome = loop {
             if let Poll::Ready(outcome) = Pin::new(&mut run).poll(&mut cx) {
@@ -127,5 +132,28 @@ mod tests {
                 assert!(few < 60 && many <= few + few / 2 + 1, "limit {limit}, in turn: {in_turn}: {what}");
             }
         }
+    }
+
+    #[test]
+    fn c11_pruning_a_step_costs_as_much_however_many_steps_can_be_undone() {
+        let undoable = |turns: u32| {
+            let turn = |cx: NodeContext, n: u32| async move {
+                cx.record_undo(n);
+                cx.extension::<Turns>().unwrap().next();
+                Ok::<_, String>(n)
+            };
+            let undo = |_: NodeContext, _: u32| async move { Ok::<_, String>(()) };
+            let is_over = move |cx: &NodeContext, _: &u32| if cx.iteration() < u64::from(turns) { "turn" } else { END };
+            Graph::new("undoable")
+                .add_node("turn", turn)
+                .compensate("turn", undo)
+                .add_conditional_edge("turn", ["turn", END], is_over)
+                .set_entry("turn")
+                .compile()
+                .unwrap()
+        };
+        let few = visited_by(undoable(1_000), 1_000);
+        let many = visited_by(undoable(16_000), 16_000);
+        assert!(many <= few + few / 2 + 2, "{few} for each of 1,000 steps, {many} for each of 16,000");
     }
 }

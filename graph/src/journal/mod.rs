@@ -14,6 +14,7 @@ pub(crate) mod codec;
 pub(crate) mod deadline;
 pub(crate) mod frontier;
 pub(crate) mod keeper;
+mod last_step;
 pub(crate) mod lease;
 pub(crate) mod notes;
 pub(crate) mod opening;

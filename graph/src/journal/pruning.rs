@@ -126,6 +126,7 @@ impl Journal {
         self.lock().undos.before.retain(|record, _| keep.contains(record));
         let _later = keep.split_off(&before);
         let (held, keep) = (self.held(), Vec::from_iter(keep));
+        crate::counted::visit(keep.len() as u64);
         self.terms.store.prune(Prune::Rows { held, before, keep }).await?;
         let mut state = self.lock();
         state.oldest = state.oldest.max(before);

@@ -7,6 +7,7 @@
 
 use super::codec::{self, StoredUndo};
 use super::frontier::{Frontier, undo_path, undone_at};
+use super::last_step::LastStep;
 use super::lease::Moment;
 use super::notes::NoteBody;
 use super::opening::{self, Opened, Standpoint};
@@ -21,9 +22,6 @@ use pleach_core::Runtime;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// How many headers are looked at at a time, on the way back to the last step.
-const HEADERS_AT_A_TIME: u64 = 64;
 
 /// A run as it stood after one of its records, with all that going on from there takes.
 pub(crate) struct Picture {
@@ -368,48 +366,6 @@ impl Moving {
             return Some(undo_path(self.undos_to.get(&undone).copied().unwrap_or(undone)));
         }
         path.iter().map(|fork| Some(Fork { sequence: *self.to.get(&fork.sequence)?, branch: fork.branch })).collect()
-    }
-}
-
-/// The last node that was done.
-struct LastStep {
-    sequence: u64,
-    path: Vec<Fork>,
-    /// The outermost line of control that moved with it, or because of it: a join may have followed.
-    since: Vec<Fork>,
-    /// The last record with the paths of that time: the run was rewound to it since, or it is the head.
-    until: u64,
-}
-
-impl LastStep {
-    async fn find(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
-        let (mut last, mut later, mut moved, mut until) = (head, None::<(u64, Header)>, Vec::<Vec<Fork>>::new(), head);
-        while last > 0 {
-            let first = last.saturating_sub(HEADERS_AT_A_TIME - 1).max(1);
-            let first = first.max(store.head(run).await?.oldest.min(last));
-            let headers = opening::headers(store, run, first, last).await?;
-            last = first - 1;
-            for (sequence, header) in headers.into_iter().rev() {
-                // Only a record after which more visits are over is of a node.
-                if let Some((of, step)) = later.take()
-                    && step.visits > header.visits
-                    && matches!(step.kind, Kind::Step | Kind::Arrive)
-                {
-                    let around = moved.into_iter().filter(|path| step.path.starts_with(path)).min_by_key(Vec::len);
-                    let since = around.unwrap_or_else(|| step.path.clone());
-                    return Ok(Some(Self { sequence: of, path: step.path, since, until }));
-                }
-                if header.kind == Kind::Rewind && header.next.is_some() {
-                    (last, until, moved) = (header.parent, header.parent, Vec::new());
-                    break;
-                }
-                if header.next.is_some() {
-                    moved.push(header.path.clone());
-                }
-                later = Some((sequence, header));
-            }
-        }
-        Ok(None)
     }
 }
 
