@@ -314,9 +314,9 @@ fn f12_an_unusable_payload_fails_the_node_before_its_next_effect() {
                     charge("before").await?;
                 }
                 if wrong {
-                    cx.record_undo(7_u64)
+                    cx.record_undo(7_u64);
                 } else {
-                    cx.record_undo(Unwritable)
+                    cx.record_undo(Unwritable);
                 }
                 charge("charge").await?;
                 Ok(names)
