@@ -381,3 +381,23 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c7_the_undo_before_is_found_in_bodies_of_the_first_format_and_in_headers() {
+        let record = |undo_before: &str, before: &str| {
+            let header =
+                format!(r#"{{"graph":"g","fingerprint":"f","epoch":1,"kind":"step","visits":1,"at":0,"undo":9{undo_before}}}"#);
+            let header: Header = serde_json::from_str(&header).unwrap();
+            let body = format!(r#"{{"state":1,"undo":{{"payload":"x"{before}}}}}"#).into_bytes();
+            with_undo(Record { run: "r".into(), sequence: 9, header, body }).unwrap().1
+        };
+        assert_eq!(record("", r#","before":7"#).before, 7);
+        assert_eq!(record("", r#","before":0"#).before, 0);
+        assert_eq!(record(r#","undo_before":7"#, "").before, 7);
+        assert_eq!((record("", "").before, record("", "").payload.get()), (0, r#""x""#));
+    }
+}
