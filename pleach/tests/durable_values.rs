@@ -7,7 +7,7 @@ use common::Log;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{EffectError, RunRemote};
+use pleach::{EffectError, RunRemote, Runtime};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -70,11 +70,20 @@ async fn check_everywhere<T>(sim: &Sim, values: Vec<T>)
 where
     T: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    let (store, undone) = (MemoryStore::on(sim.runtime()), Undone::default());
+    check_everywhere_in(&MemoryStore::on(sim.runtime()), sim.runtime(), values).await;
+}
+
+/// The same in any store.
+async fn check_everywhere_in<T>(store: &(impl Store + Clone), runtime: Arc<dyn Runtime>, values: Vec<T>)
+where
+    T: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let undone = Undone::default();
     let graph = || everywhere::<T>(Arc::clone(&undone));
     let begins = Everywhere { states: values.clone(), effect: None };
-    let remote = RunRemote::new(&store, "r");
-    let mut ended = graph().run(begins.clone()).id("r").on(sim.runtime()).checkpoint(&store).await.map(drop);
+    let remote = RunRemote::new(store, "r");
+    let run = graph().run(begins.clone()).id("r").on(Arc::clone(&runtime));
+    let mut ended = run.checkpoint(store).await.map(drop);
     for step in 0..3 {
         let error = ended.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");
@@ -83,7 +92,7 @@ where
             1 => remote.signal("signal", &values).await.unwrap(),
             _ => remote.resume_with("item", &0).await.unwrap(),
         }
-        ended = graph().resume("r").checkpoint(&store).on(sim.runtime()).await.map(drop);
+        ended = graph().resume("r").checkpoint(store).on(Arc::clone(&runtime)).await.map(drop);
     }
     let error = ended.unwrap_err().to_string();
     let expected = Everywhere { states: values.clone(), effect: Some(values.clone()) };
@@ -272,4 +281,34 @@ fn c4_a_result_is_compared_if_asked() {
         assert!(error.to_string().contains("does not come back from JSON"), "{error}");
         assert!(log.take().is_empty());
     });
+}
+
+/// Floats of every kind, drawn from one seed.
+#[cfg(all(feature = "tokio", any(feature = "sqlite", feature = "postgres")))]
+fn many_floats() -> Vec<Exact> {
+    let sim = Sim::new(7);
+    let drawn = (0..2_000).map(|_| f64::from_bits(sim.runtime().random())).filter(|float| float.is_finite());
+    [149.04149115049537, 9.0 * 1.19, 5_f64.ln(), -0.0, 5e-324].into_iter().chain(drawn).map(Exact).collect()
+}
+
+#[cfg(all(feature = "tokio", feature = "sqlite"))]
+#[tokio::test]
+async fn c2_floats_come_back_bit_by_bit_from_sqlite() {
+    let folder = std::env::temp_dir().join(format!("pleach-floats-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let store = SqliteStore::open(folder.join("store.db")).await.unwrap();
+    check_everywhere_in(&store, pleach::TokioRuntime::current().unwrap(), many_floats()).await;
+    drop(store);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[cfg(all(feature = "tokio", feature = "postgres"))]
+#[tokio::test]
+async fn c2_floats_come_back_bit_by_bit_from_postgres() {
+    // Without a server there is nothing to check; `cargo xtask test` starts one.
+    let Ok(url) = std::env::var("PLEACH_POSTGRES_URL") else { return };
+    let store = PostgresStore::connect(&url).await.unwrap();
+    drop(store.delete("r").await);
+    check_everywhere_in(&store, pleach::TokioRuntime::current().unwrap(), many_floats()).await;
+    store.delete("r").await.unwrap();
 }
