@@ -116,6 +116,10 @@ impl Keeper {
         if left <= part && now.at >= self.patient_until {
             return Some(self.why_given_up(part));
         }
+        // The lease was renewed since: a later outage is another matter.
+        if left > part && now.at >= self.patient_until {
+            self.silence = None;
+        }
         let given_up_at = (now.at + left.saturating_sub(part)).max(self.patient_until);
         let mut next = given_up_at;
         if let Some(renewal) = &mut self.renewal {
