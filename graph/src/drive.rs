@@ -35,7 +35,7 @@ pub(crate) enum Drive<S> {
     Running(Box<Engine<S>>),
 }
 
-/// The state of a new run until the store has it: whoever cuts it off meanwhile is given it back.
+/// The state of a new run until the store has it. A caller that cancels the run before that gets it back.
 type FirstState<S> = Arc<Mutex<Option<S>>>;
 
 fn take_first<S>(state: &FirstState<S>) -> Option<S> {
@@ -155,7 +155,7 @@ async fn open<S: Send + 'static>(
     shared.run().more().letters.get_or_init(Arc::default).add(answers);
     let mail = std::mem::take(&mut opened.mail);
     let mut engine = begin(plan, shared, setup, codec, opened, None);
-    // First: what it is told while it is being undone changes nothing.
+    // Before anything else: commands that arrive during an undo change nothing.
     let is_undoing = go_on_undoing(&mut engine, &info, failed_at, undone);
     engine.deliver(mail)?;
     if is_undoing { Ok(Begun::Engine(Box::new(engine))) } else { resume(engine) }

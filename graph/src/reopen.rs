@@ -104,27 +104,19 @@ impl Means {
     ) -> Result<Opened, RunFault> {
         let until = self.terms.timeout.open_until(self.terms.lease);
         let runtime = Arc::clone(&self.runtime);
-        opened_until(&runtime, until, self.forked(plan, codec, changes, from, new)).await
-    }
-
-    async fn forked<S: Send + 'static>(
-        self,
-        plan: &Plan<S>,
-        codec: Codec<S>,
-        changes: Changes<S>,
-        from: &str,
-        new: Arc<str>,
-    ) -> Result<Opened, RunFault> {
-        let info = self.head(&plan.name, from).await?;
-        let mut picture = self.picture(changes.point, &info).await?;
-        self.change(&mut picture, plan, codec, changes, &info)?;
-        if let Some(Place::End) = picture.root().map(|root| &root.at) {
-            return Err(at_end(&picture, &info));
-        }
-        let owner = opening::owner(&self.runtime);
-        let id = Arc::clone(&new);
-        let forked = picture.fork(self.terms, self.runtime, new, (plan.name.clone(), self.version), owner).await;
-        forked.map_err(|error| fault_of(&*id, "", "create", error))
+        let forking = async move {
+            let info = self.head(&plan.name, from).await?;
+            let mut picture = self.picture(changes.point, &info).await?;
+            self.change(&mut picture, plan, codec, changes, &info)?;
+            if let Some(Place::End) = picture.root().map(|root| &root.at) {
+                return Err(at_end(&picture, &info));
+            }
+            let owner = opening::owner(&self.runtime);
+            let id = Arc::clone(&new);
+            let forked = picture.fork(self.terms, self.runtime, new, (plan.name.clone(), self.version), owner).await;
+            forked.map_err(|error| fault_of(&*id, "", "create", error))
+        };
+        opened_until(&runtime, until, forking).await
     }
 
     async fn head(&self, graph: &str, run: &str) -> Result<RunInfo, RunFault> {

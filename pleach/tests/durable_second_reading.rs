@@ -1,4 +1,4 @@
-//! C2, C4, C8, C10, F12: faults that a second reading of durable runs found.
+//! C2, C4, C8, C10, F12: faults that a second reading of durable runs found. Tests that wait do so in paused time, which jumps.
 #![cfg(feature = "graph")]
 
 use pleach::prelude::*;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use tokio::sync::Notify;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn c4_a_late_effect_does_not_count_for_the_next_visit() {
     let (gate, is_second, charged) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (open, closed, second, charges) = (gate.clone(), gate.clone(), is_second.clone(), charged.clone());
@@ -177,7 +177,7 @@ async fn c8_a_look_shows_a_question_although_a_signal_of_its_name_was_taken() {
     assert!(view.waits().any(|wait| wait.question.is_some()), "{view:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn c9_a_signal_is_not_lost_to_a_visit_that_is_over() {
     async fn take_time(cx: &NodeContext, millis: u64) -> Result<(), String> {
         let slow = cx.effect("slow", move |_| async move {

@@ -2,27 +2,16 @@
 
 mod common;
 
+use common::logged::logged;
 use common::{Doer, INJECTED, Job, Log, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{ESCALATIONS_KEPT_MAX, SubscriptionOptions, System};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// One that hands the first failure up.
 fn strict() -> OneForOne {
     OneForOne::new().always(SupervisorDirective::Escalate)
-}
-
-/// What all tests of this process log. Set before the first of them logs anything: `tracing` remembers for each place in the code
-/// whether anybody wanted to hear of it.
-fn logged() -> &'static Log<String> {
-    static LOGGED: LazyLock<Log<String>> = LazyLock::new(|| {
-        let log = Log::new();
-        tracing::subscriber::set_global_default(Notes(log.clone())).unwrap();
-        log
-    });
-    &LOGGED
 }
 
 /// Has a fresh actor under its own supervisor fail, so that the failure comes up to the root.
@@ -31,39 +20,6 @@ fn fail_at_root(system: &System, number: usize) {
     let crew = system.supervisor(&format!("crew{number}"), strict()).unwrap();
     let actor = crew.spawn("doer", Doer::props(&Log::new())).unwrap();
     actor.tell(Job::Fail("no")).unwrap();
-}
-
-/// Notes the errors that are logged.
-struct Notes(Log<String>);
-
-impl tracing::Subscriber for Notes {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target().starts_with("pleach")
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct Fields(String);
-        impl tracing::field::Visit for Fields {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 += &format!(" {}={value:?}", field.name());
-            }
-        }
-        let mut fields = Fields(event.metadata().level().to_string());
-        event.record(&mut fields);
-        self.0.note(fields.0);
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
 }
 
 #[test]
