@@ -1,8 +1,9 @@
 //! `Cause` and `Exit`: why something was cancelled, and how it ended.
 
-use crate::FailureInfo;
+use crate::{BoxError, FailureInfo};
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::error::Error;
 use core::fmt;
 
 /// Why something was cancelled. The first cause wins, goes down the tree unchanged, and never changes afterwards.
@@ -19,9 +20,41 @@ pub enum Cause {
     Failed(FailureInfo),
     /// Somebody asked for it, in words.
     Because(Arc<str>),
+    /// Somebody asked for it and gave an error as the reason; [`Cause::error`] gives it back by its type.
+    Error(Arc<dyn Error + Send + Sync>),
 }
 
 impl Cause {
+    /// A cause that carries `error`.
+    ///
+    /// ```
+    /// use pleach_core::{CancelToken, Cause};
+    ///
+    /// #[derive(Debug, PartialEq)]
+    /// struct QuotaExceeded { tenant: u32 }
+    /// # impl std::fmt::Display for QuotaExceeded {
+    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { write!(f, "quota of tenant {} exceeded", self.tenant) }
+    /// # }
+    /// # impl std::error::Error for QuotaExceeded {}
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel(Cause::from_error(QuotaExceeded { tenant: 7 }));
+    /// let cause = token.cause().unwrap();
+    /// assert_eq!(cause.error::<QuotaExceeded>(), Some(&QuotaExceeded { tenant: 7 }));
+    /// ```
+    pub fn from_error(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Error(Arc::new(error))
+    }
+
+    /// The error behind this cause as a `T`: the one that a cancel was given, or that something failed with.
+    pub fn error<T: Error + 'static>(&self) -> Option<&T> {
+        match self {
+            Self::Error(error) => error.downcast_ref(),
+            Self::Failed(failure) => failure.error(),
+            _ => None,
+        }
+    }
+
     /// The failure behind this cause, if it was one.
     pub fn failure(&self) -> Option<&FailureInfo> {
         match self {
@@ -39,20 +72,22 @@ impl fmt::Display for Cause {
             Self::Dropped => f.write_str("its owner was dropped"),
             Self::Failed(failure) => write!(f, "{failure}"),
             Self::Because(reason) => f.write_str(reason),
+            Self::Error(error) => write!(f, "{error}"),
         }
     }
 }
 
-impl core::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Failed(failure) => Some(failure),
+            Self::Error(error) => Some(&**error),
             _ => None,
         }
     }
 }
 
-/// Two causes are equal when they are of the same kind and carry the same words or the very same failure.
+/// Two causes are equal when they are of the same kind and carry the same words, or the very same failure or error.
 impl PartialEq for Cause {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -61,6 +96,7 @@ impl PartialEq for Cause {
             | (Self::Dropped, Self::Dropped) => true,
             (Self::Failed(a), Self::Failed(b)) => a.same(b),
             (Self::Because(a), Self::Because(b)) => a == b,
+            (Self::Error(a), Self::Error(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -88,6 +124,12 @@ impl From<String> for Cause {
 impl From<FailureInfo> for Cause {
     fn from(failure: FailureInfo) -> Self {
         Self::Failed(failure)
+    }
+}
+
+impl From<BoxError> for Cause {
+    fn from(error: BoxError) -> Self {
+        Self::Error(error.into())
     }
 }
 

@@ -10,10 +10,11 @@ use crate::spawn::{self, Refusal, SpawnError};
 use crate::task::{self, Task};
 use crate::timers::Timers;
 use crate::{
-    Actor, ActorId, ActorPath, ActorRef, AnyRef, BoxFuture, CancelToken, ChildError, Instant, Props, Supervisor,
-    SupervisorStrategy, SystemMessage, TimerKey, supervisor,
+    Actor, ActorId, ActorPath, ActorRef, AnyRef, BoxError, BoxFuture, CancelToken, ChildError, FailureInfo, Instant, Props,
+    Reason, Signal, Supervisor, SupervisorStrategy, SystemMessage, TimerKey, guardian, supervisor,
 };
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -246,6 +247,43 @@ impl<A: Actor> Context<A> {
     /// Ends this actor after the message in hand.
     pub fn stop(&self) {
         self.cell.raise(control::STOP);
+    }
+
+    /// Adds metadata to every later failure of this incarnation, panics included: what only the running code knows, such as an endpoint or a tenant. A
+    /// key that is there already gets the new value. False, and no change, once there are [`METADATA_MAX`](crate::METADATA_MAX)
+    /// keys. A restart begins without any; [`AnnotatedError`](crate::AnnotatedError) annotates a single error.
+    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) -> bool {
+        self.cell.node().annotate(self.incarnation, key.into(), value.into())
+    }
+
+    /// Puts a failure on record and tells the parent of it as [`Signal::Failure`](crate::Signal::Failure), while this actor goes on: no
+    /// strategy decides about it, and nothing restarts.
+    pub fn notify_failure(&self, error: impl Into<BoxError>) -> FailureInfo {
+        let failure = self.recorded(error.into());
+        if let Some(parent) = self.cell.node().parent().filter(|parent| parent.hears()) {
+            parent.hear(Signal::Failure(failure.clone()));
+        }
+        failure
+    }
+
+    /// Hands a failure past this actor's own supervisor, as if the supervisor's strategy had chosen
+    /// [`Escalate`](crate::SupervisorDirective::Escalate): to the supervisor's sink if there is one, else to the strategy above
+    /// it. This actor goes on until what is decided there reaches it.
+    pub fn escalate(&self, error: impl Into<BoxError>) -> FailureInfo {
+        let failure = self.recorded(error.into());
+        if let Some(parent) = self.cell.node().parent()
+            && let Some((next, failure)) = guardian::escalate(parent, &failure, false)
+        {
+            guardian::tell_up(next, failure);
+        }
+        failure
+    }
+
+    /// A failure of this incarnation, told on the hub.
+    fn recorded(&self, error: BoxError) -> FailureInfo {
+        let failure = self.cell.node().failure(self.incarnation, Reason::Error(error));
+        self.cell.node().events().failure(&failure);
+        failure
     }
 
     /// Puts something into this actor's own control lane.

@@ -172,7 +172,7 @@ pub(crate) fn sink_of(node: &Node) -> Option<Arc<dyn EscalationSink>> {
             return Some(sink);
         }
     }
-    node.world().sink.clone()
+    node.world().sink()
 }
 
 /// Failures that a sink refused, until they are tried again. One a tree.

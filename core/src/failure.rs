@@ -1,7 +1,7 @@
 //! `FailureInfo`: one failure, with all that is known of it. The `Result` road and the panic road meet here.
 
 use crate::node::Member;
-use crate::{ActorId, ActorPath, Exit, Instant};
+use crate::{ActorId, ActorPath, AnnotatedError, Exit, Instant};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -10,6 +10,9 @@ use alloc::sync::{Arc, Weak};
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
+
+/// How many annotations an incarnation can hold; see [`Context::annotate`](crate::Context::annotate).
+pub const METADATA_MAX: usize = 32;
 
 /// Any error that can travel between threads.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -69,6 +72,13 @@ pub enum EscalationStage {
 
 impl FailureInfo {
     pub(crate) fn new(actor: ActorId, path: ActorPath, incarnation: u32, reason: Reason, at: Instant) -> Self {
+        let (reason, metadata) = match reason {
+            Reason::Error(error) => {
+                let (error, metadata) = AnnotatedError::split(error);
+                (Reason::Error(error), metadata)
+            }
+            panic => (panic, BTreeMap::new()),
+        };
         Self(Arc::new(Record {
             actor,
             origin: path.clone(),
@@ -80,10 +90,38 @@ impl FailureInfo {
             stage: EscalationStage::Initial,
             at,
             message: None,
-            metadata: BTreeMap::new(),
+            metadata,
             above: None,
             carrier: None,
         }))
+    }
+
+    /// A failure at `path` that no running system made, to unit-test a strategy or a sink with. It has the id 0, incarnation 0, no restarts, and the time 0
+    /// of a clock; the `with_…` methods change that.
+    ///
+    /// ```
+    /// use pleach_core::{FailureInfo, OneForOne, Reason, SupervisorDirective, SupervisorStrategy};
+    ///
+    /// // A strategy that gives up on the third failure.
+    /// let strategy = |failure: &FailureInfo| match failure.restarts() {
+    ///     0 | 1 => SupervisorDirective::Restart,
+    ///     _ => SupervisorDirective::Stop,
+    /// };
+    /// let failure = FailureInfo::of("/user/till".parse()?, Reason::Error("no change left".into()));
+    /// assert_eq!(strategy.decide(&failure), SupervisorDirective::Restart);
+    /// let third = failure.with_restarts(2, std::time::Duration::from_secs(5));
+    /// assert_eq!(strategy.decide(&third), SupervisorDirective::Stop);
+    /// # Ok::<(), pleach_core::PathError>(())
+    /// ```
+    pub fn of(path: ActorPath, reason: Reason) -> Self {
+        Self::new(ActorId(0), path, 0, reason, Instant::ZERO)
+    }
+
+    /// The same failure in this incarnation.
+    #[must_use]
+    pub fn with_incarnation(mut self, incarnation: u32) -> Self {
+        self.record_mut().incarnation = incarnation;
+        self
     }
 
     /// Of a child of `parent`.
@@ -193,8 +231,19 @@ impl FailureInfo {
         self.0.carrier.as_ref()?.upgrade()
     }
 
-    pub(crate) fn with_message(mut self, message: Cow<'static, str>) -> Self {
-        self.record_mut().message = Some(message);
+    /// The same failure while this message was handled.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+        self.record_mut().message = Some(message.into());
+        self
+    }
+
+    /// Adds what the node was annotated with; metadata of the error itself wins.
+    pub(crate) fn with_annotations(mut self, annotations: BTreeMap<String, String>) -> Self {
+        let metadata = &mut self.record_mut().metadata;
+        for (key, value) in annotations {
+            metadata.entry(key).or_insert(value);
+        }
         self
     }
 
@@ -204,7 +253,9 @@ impl FailureInfo {
         record.window = window;
     }
 
-    pub(crate) fn with_restarts(mut self, restarts: u32, window: Duration) -> Self {
+    /// The same failure after its supervisor has counted so many restarts within `window`.
+    #[must_use]
+    pub fn with_restarts(mut self, restarts: u32, window: Duration) -> Self {
         self.set_restarts(restarts, window);
         self
     }

@@ -14,6 +14,7 @@ extern crate std;
 
 mod actor;
 mod actor_ref;
+mod annotated;
 mod ask;
 mod ask_cycle;
 #[cfg(feature = "std")]
@@ -70,6 +71,7 @@ mod world;
 
 pub use actor::Actor;
 pub use actor_ref::{ActorRef, AnyRef, Exited};
+pub use annotated::AnnotatedError;
 pub use ask::{Ask, AskError, Reply};
 #[cfg(feature = "std")]
 pub use blocking::block_on;
@@ -88,7 +90,7 @@ pub use escalate::{
     RootEscalationSink,
 };
 pub use events::{DeadLetter, DeadLetterReason, Event, EventKinds, LONG_HANDLER_DEFAULT, Lint};
-pub use failure::{BoxError, EndedUnasked, EscalationStage, FailureInfo, Reason};
+pub use failure::{BoxError, EndedUnasked, EscalationStage, FailureInfo, METADATA_MAX, Reason};
 pub use group::{
     Drained, ERRORS_KEPT_DEFAULT, Elapsed, Errors, GoError, Group, GroupBuilder, GroupClosed, GroupError, InPlace, MapError,
     NewTask, NextOr, NotTaken, PanicPolicy, RaceError, TaskError, TaskOutput,

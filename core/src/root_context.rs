@@ -6,7 +6,9 @@ use crate::node::{self, Member, Running, WindDown};
 use crate::scope::ScopeMember;
 use crate::spawn::{self, SpawnError};
 use crate::unhandled::Escalations;
-use crate::{Actor, ActorPath, ActorRef, Cause, Counts, Event, FailureInfo, Props, Reason, SendError, Terminated};
+use crate::{
+    Actor, ActorPath, ActorRef, Cause, Counts, EscalationSink, Event, FailureInfo, Props, Reason, SendError, Terminated,
+};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -28,6 +30,12 @@ impl RootContext {
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
         spawn::actor(&user, Some(name), props)
+    }
+
+    /// Starts an actor that needs no name below `/user`.
+    pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
+        spawn::actor(&user, None, props)
     }
 
     /// Whatever stands at `path` now.
@@ -92,6 +100,20 @@ impl RootContext {
     /// more there were.
     pub fn take_escalations(&self) -> Escalations {
         self.root.node().world().unhandled.take()
+    }
+
+    /// Sets the handler of failures that come up to the root, from now on, in place of the one there was; see
+    /// [`SystemBuilder::on_root_failure`](crate::SystemBuilder::on_root_failure). Failures that were kept before stay for
+    /// [`take_escalations`](Self::take_escalations).
+    pub fn set_on_root_failure(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) {
+        self.root.node().world().unhandled.handle_with(Arc::new(handler), &self.root, &self.user);
+    }
+
+    /// Sets the sink of supervisors that neither have nor inherit one, from now on; see
+    /// [`SystemBuilder::escalate_to`](crate::SystemBuilder::escalate_to). [`ParentGuardianSink`](crate::ParentGuardianSink) is the
+    /// default again.
+    pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
+        self.root.node().world().set_sink(Arc::new(sink));
     }
 
     /// A failure of the root itself.

@@ -10,7 +10,7 @@ use core::time::Duration;
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a system runs on: Tokio, the [`Dispatcher`](crate::Dispatcher), the simulator, Embassy.
+/// What a system runs on: Tokio, the [`Dispatcher`](crate::Dispatcher) or the simulator; anything else can implement it.
 ///
 /// The trait is object-safe and held behind an `Arc`, so that no public type carries a runtime parameter. Everything core does
 /// about scheduling, time and chance goes through it, which is why one seed can replay a whole program.

@@ -5,7 +5,7 @@ use crate::node::{Member, Node, WindDown};
 use crate::pool::PoolBuilder;
 use crate::scope::{Role, ScopeMember};
 use crate::spawn::{self, Refusal, SpawnError};
-use crate::{Actor, ActorPath, ActorRef, Name, Props, SupervisorStrategy};
+use crate::{Actor, ActorPath, ActorRef, EscalationSink, Name, Props, SupervisorStrategy};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -88,6 +88,14 @@ impl Supervisor {
     /// Starts a child afresh: an actor after the message in hand, a supervisor with all its children. Counts as no failure.
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         restart_child(self.member.node(), name)
+    }
+
+    /// Sets the sink for failures that this supervisor hands up, from now on, in place of the one it had or inherited.
+    /// [`ParentGuardianSink`](crate::ParentGuardianSink) hands them to its parent.
+    pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
+        let sink: Arc<dyn EscalationSink> = Arc::new(sink);
+        let replaced = self.member.node().with_guardian(|guardian| guardian.sink.replace(sink));
+        drop(replaced);
     }
 
     /// The supervisor as something in the tree: to stop, close, cancel, watch or wait for.

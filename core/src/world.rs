@@ -20,8 +20,8 @@ pub(crate) struct World {
     pub(crate) long_handler: Duration,
     /// For every parent that has none of its own; one-for-one where there is none here either.
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
-    /// For every supervisor that neither has nor inherits one.
-    pub(crate) sink: Option<Arc<dyn EscalationSink>>,
+    /// For every supervisor that neither has nor inherits one. Read when a failure escalates, so a lock costs nothing that counts.
+    sink: Lock<Option<Arc<dyn EscalationSink>>>,
     last_id: Lock<u64>,
 }
 
@@ -48,8 +48,17 @@ impl World {
         catch::install();
         let Choices { grace, long_handler, strategy, sink } = choices;
         let (events, unhandled, refused) = (Events::new(), Unhandled::new(), Refused::new());
-        let last_id = Lock::new(0);
+        let (sink, last_id) = (Lock::new(sink), Lock::new(0));
         Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, last_id })
+    }
+
+    pub(crate) fn sink(&self) -> Option<Arc<dyn EscalationSink>> {
+        self.sink.with(|sink| sink.clone())
+    }
+
+    pub(crate) fn set_sink(&self, sink: Arc<dyn EscalationSink>) {
+        let replaced = self.sink.with(|known| known.replace(sink));
+        drop(replaced);
     }
 
     /// An id that nothing in this tree ever had.

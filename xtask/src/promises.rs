@@ -1,4 +1,4 @@
-//! Every promise in SEMANTICS.md has a test: the tests of promise `T3` are the functions whose names begin with `t3_`.
+//! Every promise in SEMANTICS.md has a test: the tests of promise `T3` are those whose names begin with `t3_`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -62,28 +62,52 @@ fn numbers(semantics: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The names of all functions that begin with a letter, digits and an underscore.
+/// Collects the names of all tests below `folder` that carry a number.
 fn collect_tests(folder: &Path, tests: &mut BTreeSet<String>) -> Outcome {
     let entries = fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         if path.is_dir() {
             collect_tests(&path, tests)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            tests.extend(numbered_functions(&read(&path)?));
+            tests.extend(numbered_tests(&read(&path)?));
         }
     }
     Ok(())
 }
 
-fn numbered_functions(source: &str) -> Vec<String> {
-    let name_of = |line: &str| {
-        let after = line.trim_start().trim_start_matches("pub ").trim_start_matches("async ").strip_prefix("fn ")?;
-        let name = after.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()?;
-        let (number, _) = name.split_once('_')?;
-        let digits = number.strip_prefix(|letter: char| letter.is_ascii_lowercase())?;
-        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.to_string())
-    };
-    source.lines().filter_map(name_of).collect()
+/// The numbered functions of `source` that a test runner calls: those below a test attribute, and those in the list of a
+/// `cases!` macro. A function that merely has such a name proves nothing.
+fn numbered_tests(source: &str) -> Vec<String> {
+    let mut tests = Vec::new();
+    let (mut is_test, mut in_cases) = (false, false);
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if line.starts_with("cases!(") {
+            in_cases = true;
+        } else if line.starts_with(')') && in_cases {
+            in_cases = false;
+        } else if in_cases {
+            tests.extend(number_and_name(line));
+        } else if let Some(signature) = function(line) {
+            tests.extend(number_and_name(signature).filter(|_| is_test));
+            is_test = false;
+        }
+    }
+    tests
+}
+
+/// What follows `fn` in a line that begins a function.
+fn function(line: &str) -> Option<&str> {
+    line.trim_start_matches("pub ").trim_start_matches("async ").strip_prefix("fn ")
+}
+
+/// The name that `text` begins with, if it is a letter, digits and an underscore, then anything.
+fn number_and_name(text: &str) -> Option<String> {
+    let name = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()?;
+    let (number, _) = name.split_once('_')?;
+    let digits = number.strip_prefix(|letter: char| letter.is_ascii_lowercase())?;
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.to_string())
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -101,8 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_found_by_their_number() {
-        let source = "    fn t1_goes_down() {}\nasync fn a2_counts() {}\nfn helper() {}\nfn to_text() {}\nlet fn_t3_ = 1;";
-        assert_eq!(numbered_functions(source), ["t1_goes_down", "a2_counts"]);
+    fn only_what_a_test_runner_calls_is_a_test() {
+        let source = "#[test]\nfn t1_goes_down() {}\n#[tokio::test(start_paused = true)]\n#[cfg(unix)]\nasync fn a2_counts() {}\n\
+                      fn t3_is_no_test() {}\n#[test]\nfn helper() {}\nfn t4_neither() {}\ncases!(\n    c1_listed,\n);\nfn c2_unlisted() {}";
+        assert_eq!(numbered_tests(source), ["t1_goes_down", "a2_counts", "c1_listed"]);
     }
 }

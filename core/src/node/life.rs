@@ -6,6 +6,8 @@ use super::watchers::WatchRegistry;
 use crate::wakers::Wakers;
 use crate::{CancelToken, Cause, Exit, FailureInfo, Instant};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// One of these is kept for every idle actor, so an exit takes a byte here and its details lie where they were recorded.
@@ -50,6 +52,8 @@ pub(super) struct Rare {
     /// The token of the last hook, and of which incarnation.
     pub(super) last_token: Option<(u32, CancelToken)>,
     pub(super) above: Option<(CancelToken, usize)>,
+    /// Metadata for every failure of this incarnation, and which incarnation that is.
+    pub(super) annotations: Option<(u32, BTreeMap<String, String>)>,
 }
 
 pub(super) struct Cancel {

@@ -34,10 +34,12 @@ use crate::sync::AtomicU32;
 use crate::wakers::Key;
 use crate::world::World;
 use crate::{
-    ActorId, ActorPath, CancelToken, Cause, Exit, FailureInfo, Instant, Name, Reason, RestartPolicy, Runtime, Signal,
-    Terminated, catch,
+    ActorId, ActorPath, CancelToken, Cause, Exit, FailureInfo, Instant, METADATA_MAX, Name, Reason, RestartPolicy, Runtime,
+    Signal, Terminated, catch,
 };
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
@@ -163,7 +165,32 @@ impl Node {
     }
 
     pub(crate) fn failure(&self, incarnation: u32, reason: Reason) -> FailureInfo {
-        FailureInfo::new(self.id, self.path(), incarnation, reason, self.runtime().now()).below(self.parent())
+        let failure = FailureInfo::new(self.id, self.path(), incarnation, reason, self.runtime().now()).below(self.parent());
+        match self.annotations(incarnation) {
+            Some(annotations) => failure.with_annotations(annotations),
+            None => failure,
+        }
+    }
+
+    /// Adds metadata to every later failure of `incarnation`. False if it has [`METADATA_MAX`] pairs already.
+    pub(crate) fn annotate(&self, incarnation: u32, key: String, value: String) -> bool {
+        self.life.with(|life| {
+            let of_before = life.rare().annotations.take_if(|(of, _)| *of != incarnation);
+            let (_, annotations) = life.rare().annotations.get_or_insert_with(|| (incarnation, BTreeMap::new()));
+            let has_room = annotations.len() < METADATA_MAX || annotations.contains_key(&key);
+            if has_room {
+                annotations.insert(key, value);
+            }
+            drop(of_before);
+            has_room
+        })
+    }
+
+    fn annotations(&self, incarnation: u32) -> Option<BTreeMap<String, String>> {
+        self.life.with(|life| {
+            let (of, annotations) = life.known_rare()?.annotations.as_ref()?;
+            (*of == incarnation).then(|| annotations.clone())
+        })
     }
 
     /// Puts a failure of something that belongs to this node on record, and changes nothing else.
