@@ -28,7 +28,7 @@ impl Cause {
     /// A cause that carries `error`.
     ///
     /// ```
-    /// use pleach_core::{CancelToken, Cause};
+    /// use pleach_core::Cause;
     ///
     /// #[derive(Debug, PartialEq)]
     /// struct QuotaExceeded { tenant: u32 }
@@ -37,9 +37,8 @@ impl Cause {
     /// # }
     /// # impl std::error::Error for QuotaExceeded {}
     ///
-    /// let token = CancelToken::new();
-    /// token.cancel(Cause::from_error(QuotaExceeded { tenant: 7 }));
-    /// let cause = token.cause().unwrap();
+    /// // As given to `scope.cancel(..)` and found again in every exit below that scope:
+    /// let cause = Cause::from_error(QuotaExceeded { tenant: 7 });
     /// assert_eq!(cause.error::<QuotaExceeded>(), Some(&QuotaExceeded { tenant: 7 }));
     /// ```
     pub fn from_error(error: impl Error + Send + Sync + 'static) -> Self {
