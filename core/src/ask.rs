@@ -87,7 +87,7 @@ impl From<Exit> for AskError {
     fn from(exit: Exit) -> Self {
         match exit {
             Exit::Stopped | Exit::Closed => Self::Closed,
-            Exit::Cancelled(cause) => Self::Cancelled(cause),
+            Exit::Cancelled(cause) | Exit::TidiedUp(cause) => Self::Cancelled(cause),
             Exit::Failed(failure) => Self::Failed(failure),
         }
     }

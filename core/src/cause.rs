@@ -141,8 +141,11 @@ pub enum Exit {
     Stopped,
     /// Its input ended and all of it was handled.
     Closed,
-    /// It was cancelled, and cut off at its next await.
+    /// It was cancelled, and dropped at its next await, or at the end of its grace if it had one.
     Cancelled(Cause),
+    /// It was cancelled, had a grace to tidy up in ([`Launch::cancel_grace`](crate::Launch::cancel_grace)), and came to its own end
+    /// within it.
+    TidiedUp(Cause),
     /// It failed, and its supervisor did not restart it.
     Failed(FailureInfo),
 }
@@ -165,7 +168,7 @@ impl Exit {
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::Stopped | Self::Closed => Cause::Cancelled,
-            Self::Cancelled(cause) => cause.clone(),
+            Self::Cancelled(cause) | Self::TidiedUp(cause) => cause.clone(),
             Self::Failed(failure) => Cause::Failed(failure.clone()),
         }
     }
@@ -177,6 +180,7 @@ impl fmt::Display for Exit {
             Self::Stopped => f.write_str("stopped"),
             Self::Closed => f.write_str("closed"),
             Self::Cancelled(cause) => write!(f, "cancelled: {cause}"),
+            Self::TidiedUp(cause) => write!(f, "cancelled, and tidied up: {cause}"),
             Self::Failed(failure) => write!(f, "failed: {failure}"),
         }
     }
@@ -186,7 +190,7 @@ impl PartialEq for Exit {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Stopped, Self::Stopped) | (Self::Closed, Self::Closed) => true,
-            (Self::Cancelled(a), Self::Cancelled(b)) => a == b,
+            (Self::Cancelled(a), Self::Cancelled(b)) | (Self::TidiedUp(a), Self::TidiedUp(b)) => a == b,
             (Self::Failed(a), Self::Failed(b)) => a.same(b),
             _ => false,
         }

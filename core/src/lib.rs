@@ -20,6 +20,7 @@ mod ask_cycle;
 #[cfg(feature = "std")]
 mod blocking;
 mod cancel;
+mod cancel_grace;
 #[cfg(feature = "std")]
 #[path = "catch/on.rs"]
 mod catch;

@@ -1,5 +1,6 @@
 //! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
 
+use crate::cancel_grace::CancelGrace;
 use crate::cell::{self, BoxRecipe};
 use crate::escalate::EscalationSink;
 use crate::lock::Lock;
@@ -11,6 +12,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 use core::pin::Pin;
+use core::time::Duration;
 use futures_core::Stream;
 
 /// A boxed stream that can move between threads.
@@ -34,6 +36,7 @@ pub(crate) struct Extra<M> {
     pub(crate) bury_failed: bool,
     pub(crate) stash_capacity: usize,
     pub(crate) map_system: Option<MapSystem<M>>,
+    pub(crate) cancel_grace: Option<CancelGrace>,
     /// Until the actor begins. Behind the lock, because a stream need not be shared between threads.
     pub(crate) feed: Lock<Option<BoxStream<M>>>,
 }
@@ -73,6 +76,18 @@ impl<A: Actor> Props<A> {
     #[must_use]
     pub fn describe(mut self, describe: impl Fn(&A::Msg) -> String + Send + Sync + 'static) -> Self {
         self.extra().describe = Some(Box::new(describe));
+        self
+    }
+
+    /// Lets the message in hand be handled on for `grace` after a cancel; then its handler is dropped. Without it a cancel drops the
+    /// handler at its next await.
+    ///
+    /// The handler learns of the cancel by [`Context::token`](crate::Context::token). The exit is
+    /// [`Exit::TidiedUp`](crate::Exit::TidiedUp) if the handler returned in time, or if none was at work, and
+    /// [`Exit::Cancelled`](crate::Exit::Cancelled) if it was dropped. No further message is begun, and `stopped` runs in both cases.
+    #[must_use]
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.extra().cancel_grace = Some(CancelGrace::new(grace));
         self
     }
 
@@ -177,6 +192,7 @@ impl<A: Actor> Props<A> {
                 bury_failed: false,
                 stash_capacity: STASH_CAPACITY_DEFAULT,
                 map_system: None,
+                cancel_grace: None,
                 feed: Lock::new(None),
             })
         });

@@ -25,6 +25,8 @@ use core::time::Duration;
 /// supervision first (restart, three times in five seconds) and cancels the scope only when that gives up.
 pub struct Scope {
     member: Arc<ScopeMember>,
+    /// Of the tasks launched through this handle.
+    cancel_grace: Option<Duration>,
 }
 
 /// What stands in the tree for a scope, a supervisor or a guardian: a node with children and no task.
@@ -192,11 +194,11 @@ impl Scope {
             Ok(place) => member.node.hang_below(token.clone(), place),
             Err(cause) => node::cancel(&dynamic, &cause),
         }
-        Self { member }
+        Self { member, cancel_grace: None }
     }
 
     pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Self, Refusal> {
-        ScopeMember::below(parent, name, Role::Scope).map(|member| Self { member })
+        ScopeMember::below(parent, name, Role::Scope).map(|member| Self { member, cancel_grace: None })
     }
 
     /// A scope within this one. If it fails, so does this one.
@@ -206,7 +208,8 @@ impl Scope {
 
     /// A scope within this one whose failures stay in it: tasks that fail cancel nothing.
     pub fn isolated_scope(&self, name: &str) -> Result<Scope, Refusal> {
-        ScopeMember::below(&self.member.as_member(), Some(name), Role::IsolatedScope).map(|member| Self { member })
+        let member = ScopeMember::below(&self.member.as_member(), Some(name), Role::IsolatedScope)?;
+        Ok(Self { member, cancel_grace: None })
     }
 
     /// A supervisor within this scope.
@@ -221,12 +224,20 @@ impl Scope {
     where
         F: Future<Output: Outcome> + Send + 'static,
     {
-        task::launch(&self.member.as_member(), None, Bond::Sibling, future)
+        self.task().launch(future)
+    }
+
+    /// Gives every task that is launched in this scope from now on a [cancel grace](Launch::cancel_grace) of `grace`. Scopes and actors
+    /// within it have their own.
+    #[must_use]
+    pub fn with_cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = Some(grace);
+        self
     }
 
     /// A task to be given a name or kept apart before it is launched.
     pub fn task(&self) -> Launch<'_> {
-        Launch { scope: self, name: None, isolated: false }
+        Launch { scope: self, name: None, isolated: false, cancel_grace: self.cancel_grace }
     }
 
     /// Runs a producer as a child, and gives the receiver of what it sends. At most `capacity` items (at least one) wait between
@@ -352,6 +363,7 @@ pub struct Launch<'a> {
     scope: &'a Scope,
     name: Option<&'a str>,
     isolated: bool,
+    cancel_grace: Option<Duration>,
 }
 
 impl<'a> Launch<'a> {
@@ -367,12 +379,41 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// Lets the task run on for `grace` after a cancel, to tidy up; then it is dropped. Without it a cancel drops the task at its next
+    /// await.
+    ///
+    /// The task learns of the cancel by the token of its scope. Its exit is [`Exit::TidiedUp`] if it returned in time,
+    /// [`Exit::Cancelled`] if it was dropped. A task that is cancelled before its first poll is dropped at once. After a shutdown's cancel the
+    /// system waits for its own [`grace`](crate::SystemBuilder::grace): a longer one here is reported there.
+    ///
+    /// ```
+    /// use pleach_core::{CancelToken, Dispatcher, Exit, Scope};
+    /// use std::time::Duration;
+    ///
+    /// let dispatcher = Dispatcher::seeded(1);
+    /// let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
+    /// let token = scope.token();
+    /// let task = scope.task().cancel_grace(Duration::from_secs(5)).launch(async move {
+    ///     token.cancelled().await;
+    ///     // Here it flushes, says goodbye, gives back what it holds.
+    /// })?;
+    /// dispatcher.drain_ready();
+    /// scope.cancel("enough");
+    /// dispatcher.drain_ready();
+    /// assert!(matches!(task.any().exit(), Some(Exit::TidiedUp(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = Some(grace);
+        self
+    }
+
     /// Launches it.
     pub fn launch<F>(self, future: F) -> Result<Task, LaunchError<F>>
     where
         F: Future<Output: Outcome> + Send + 'static,
     {
         let bond = if self.isolated { Bond::Isolated } else { Bond::Sibling };
-        task::launch(&self.scope.member.as_member(), self.name, bond, future)
+        task::launch_with_grace(&self.scope.member.as_member(), self.name, bond, self.cancel_grace, future)
     }
 }

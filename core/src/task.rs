@@ -1,9 +1,10 @@
 //! `Task`: a future that is a child of a scope.
 //!
 //! The future lies in the node until its first poll, so that a cancel before then drops it at once; afterwards its own task owns it,
-//! polls it, and drops it.
+//! polls it, and drops it. A task with a cancel grace is polled on after a cancel, until it returns or the grace is over.
 
 use crate::actor_ref::{AnyRef, Exited};
+use crate::cancel_grace::CancelGrace;
 use crate::current;
 use crate::lock::Lock;
 use crate::node::{self, Member, Node, WindDown};
@@ -16,6 +17,7 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 /// What a task may return: nothing, or a result whose error is a failure.
 pub trait Outcome {
@@ -42,7 +44,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Cuts it off at its next await; before its first poll it is dropped at once.
+    /// Drops it at its next await, or after its [cancel grace](crate::Launch::cancel_grace); before its first poll it is dropped at once.
     pub fn cancel(&self, cause: impl Into<Cause>) {
         self.any().cancel(cause);
     }
@@ -124,6 +126,7 @@ pub(crate) struct TaskMember {
     node: Node,
     bond: Bond,
     polling: AtomicBool,
+    grace: Option<Box<CancelGrace>>,
     state: Lock<State>,
 }
 
@@ -159,7 +162,7 @@ impl Member for TaskMember {
         }
         if let Some(future) = unstarted {
             let reason = catch::catch(|| drop(future)).err();
-            self.end(reason);
+            self.end(reason, false);
         }
     }
 
@@ -173,14 +176,20 @@ impl Member for TaskMember {
 }
 
 impl TaskMember {
-    /// Leaves the tree: cancelled if it was, failed for `reason`, else of its own accord.
-    fn end(self: Arc<Self>, reason: Option<Reason>) {
+    /// Leaves the tree: cancelled if it was, failed for `reason`, else of its own accord. `returned`: it was not dropped.
+    fn end(self: Arc<Self>, reason: Option<Reason>, returned: bool) {
         let exit = match (reason, self.node.cause()) {
             (None, None) => Exit::Closed,
+            (None, Some(cause)) if returned && self.grace.is_some() => Exit::TidiedUp(cause),
             (None, Some(cause)) => Exit::Cancelled(cause),
             (Some(reason), _) => Exit::Failed(self.fail(reason)),
         };
         node::leave(&(self as Arc<dyn Member>), &exit);
+    }
+
+    /// Whether it may run on although it was cancelled.
+    fn runs_on(&self, cx: &mut Context<'_>) -> bool {
+        self.grace.as_ref().is_some_and(|grace| grace.lasts(self.node.runtime(), cx))
     }
 
     fn fail(&self, reason: Reason) -> FailureInfo {
@@ -198,12 +207,27 @@ pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, bond: Bond
 where
     F: Future<Output: Outcome> + Send + 'static,
 {
+    launch_with_grace(parent, name, bond, None, future)
+}
+
+/// As [`launch`], with a time to run on in after a cancel.
+pub(crate) fn launch_with_grace<F>(
+    parent: &Arc<dyn Member>,
+    name: Option<&str>,
+    bond: Bond,
+    grace: Option<Duration>,
+    future: F,
+) -> Result<Task, LaunchError<F>>
+where
+    F: Future<Output: Outcome> + Send + 'static,
+{
     let node = match spawn::new_node(parent.node().world(), parent, name) {
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, future)),
     };
     let state = State { unstarted: None, waker: None, cancelled: false };
-    let member = Arc::new(TaskMember { node, bond, polling: AtomicBool::new(false), state: Lock::new(state) });
+    let (polling, grace) = (AtomicBool::new(false), grace.map(|grace| Box::new(CancelGrace::new(grace))));
+    let member = Arc::new(TaskMember { node, bond, polling, grace, state: Lock::new(state) });
     if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, future));
     }
@@ -218,7 +242,7 @@ where
     if let Some(boxed) = too_late {
         // The scope was cancelled between the adoption and here: the task was accepted, and ends before its first poll.
         let reason = catch::catch(|| drop(boxed)).err();
-        Arc::clone(&member).end(reason);
+        Arc::clone(&member).end(reason, false);
         return Ok(Task { member });
     }
     let current = Some(Arc::clone(&member) as Arc<dyn Member>);
@@ -236,7 +260,7 @@ struct Run {
 
 impl Run {
     /// Drops what is left of the future, as a part of it, and leaves the tree.
-    fn finish(&mut self, cx: &Context<'_>, ended: Result<Ended, Reason>) {
+    fn finish(&mut self, cx: &Context<'_>, ended: Result<Ended, Reason>, returned: bool) {
         let Some(member) = self.member.take() else { return };
         let dropped = {
             let _inside = current::enter(&mut self.current, cx.waker());
@@ -244,11 +268,12 @@ impl Run {
             catch::catch(|| drop(future))
         };
         member.polling.store(false, Ordering::Relaxed);
-        member.end(match (ended, dropped) {
+        let reason = match (ended, dropped) {
             (Err(reason), _) | (Ok(None), Err(reason)) => Some(reason),
             (Ok(Some(error)), _) => Some(Reason::Error(error)),
             (Ok(None), Ok(())) => None,
-        });
+        };
+        member.end(reason, returned);
     }
 }
 
@@ -262,9 +287,9 @@ impl Future for Run {
         if unstarted.is_some() {
             this.future = unstarted;
         }
-        if cancelled {
+        if cancelled && !(this.future.is_some() && member.runs_on(cx)) {
             if this.future.is_some() {
-                this.finish(cx, Ok(None));
+                this.finish(cx, Ok(None), false);
             }
             // Else it was cut off before its first poll: whoever took the future drops it, and then the task has ended.
             this.member = None;
@@ -276,20 +301,20 @@ impl Future for Run {
             let future = &mut this.future;
             catch::catch(|| future.as_mut().map_or(Poll::Ready(None), |future| future.as_mut().poll(cx)))
         };
-        let ended = match polled {
-            Ok(Poll::Ready(ended)) => Ok(ended),
-            Err(reason) => Err(reason),
+        let (ended, returned) = match polled {
+            Ok(Poll::Ready(ended)) => (Ok(ended), true),
+            Err(reason) => (Err(reason), true),
             Ok(Poll::Pending) => {
                 let (cancelled, replaced) = member.state.with(|state| (state.cancelled, state.remember(cx.waker())));
                 drop(replaced);
-                if !cancelled {
+                if !cancelled || member.runs_on(cx) {
                     member.polling.store(false, Ordering::Relaxed);
                     return Poll::Pending;
                 }
-                Ok(None)
+                (Ok(None), false)
             }
         };
-        this.finish(cx, ended);
+        this.finish(cx, ended, returned);
         Poll::Ready(())
     }
 }
@@ -311,6 +336,6 @@ impl Drop for Run {
         // Without a future it never began, and the cancel has seen to it.
         let Some(future) = self.future.take() else { return };
         let reason = catch::catch(|| drop(future)).err();
-        member.end(reason);
+        member.end(reason, false);
     }
 }

@@ -57,7 +57,7 @@ impl<S: Send + 'static> Elsewhere<S> {
             drop(scope);
             let outcome = slot.lock().0.take();
             let cause = || match exit {
-                Exit::Cancelled(cause) => cause.clone(),
+                Exit::Cancelled(cause) | Exit::TidiedUp(cause) => cause.clone(),
                 _ => Cause::Dropped,
             };
             let cut_off = || RunFault::Cancelled { node: String::new(), cause: cause(), was_executing: false };

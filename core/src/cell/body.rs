@@ -86,8 +86,10 @@ pub(super) enum End {
     Done,
     Stopped,
     Closed,
-    /// With what a panic said in the drop of what was cut off.
-    Cancelled(Option<Box<Reason>>),
+    /// Between two messages.
+    Cancelled,
+    /// Cancelled while it was at work, or idle. With what a panic said in the drop of what was cut off.
+    CutOff(Option<Box<Reason>>),
     /// By an error or a panic.
     Failed(Box<Reason>),
     ChildFailed,
@@ -207,7 +209,7 @@ impl<A: Actor> Body<A> {
             cell.time_next(serves && word & control::SIGNALS == 0);
         }
         if word & control::CANCEL != 0 {
-            return Some(End::Cancelled(None));
+            return Some(End::Cancelled);
         }
         if word & control::UNANSWERED != 0 {
             cell.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(AskError::Dropped));

@@ -50,7 +50,8 @@ impl<A: Actor> Body<A> {
             End::Closed => self.ended_unasked(cell, Exit::Closed),
             // No run ends like this: it has no end of its own, and one that has left has its next stage.
             End::Done | End::Left => return,
-            End::Cancelled(dropped) => return self.cut_off(cell, dropped),
+            End::CutOff(dropped) => return self.cut_off(cell, dropped),
+            End::Cancelled => return self.leave_between_messages(cell),
             End::Restart | End::Halt => {
                 self.rare().exit = None;
                 return self.end_children(cell, WindDown::Stop, 0);
@@ -145,6 +146,17 @@ impl<A: Actor> Body<A> {
         }
         self.settle_in_hand(cell, false);
         self.leave_cancelled(cell);
+    }
+
+    /// A cancel came while no code of the actor was at work, or such code had a grace and came to its end in it.
+    #[cold]
+    fn leave_between_messages(&mut self, cell: &Cell<A::Msg>) {
+        self.settle_in_hand(cell, false);
+        let has_grace = cell.extra.as_ref().is_some_and(|extra| extra.cancel_grace.is_some());
+        match cell.node.cause() {
+            Some(cause) if has_grace => self.leave_with(cell, Leaving::Cancel, Exit::TidiedUp(cause)),
+            _ => self.leave_cancelled(cell),
+        }
     }
 
     #[cold]
@@ -304,7 +316,7 @@ impl<A: Actor> Body<A> {
     /// A hook that failed is a failure on record, and changes nothing else.
     #[inline]
     fn record_hook(&self, cell: &Cell<A::Msg>, end: End) {
-        if let End::Failed(reason) | End::Cancelled(Some(reason)) = end {
+        if let End::Failed(reason) | End::CutOff(Some(reason)) = end {
             self.record(cell, *reason);
         }
     }

@@ -4,7 +4,7 @@ use super::Cell;
 use super::body::End;
 use crate::catch;
 use crate::current;
-use crate::mailbox::Posture;
+use crate::mailbox::{Posture, control};
 use crate::node::Member;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -41,8 +41,9 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
         let inbox = &this.cell.inbox;
         inbox.set_posture(Posture::Polling);
         let end = loop {
-            if inbox.is_cut_off() {
-                break drop_unfinished(this.inner, End::Cancelled(None));
+            let is_cancelled = inbox.is_cut_off();
+            if is_cancelled && !this.cell.runs_on(cx) {
+                break drop_unfinished(this.inner, End::CutOff(None));
             }
             let polled = catch::catch(|| {
                 let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -56,7 +57,9 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
                 Ok(Poll::Ready(output)) => break output.into(),
                 Err(reason) => break drop_unfinished(this.inner, End::Failed(Box::new(reason))),
                 // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
-                Ok(Poll::Pending) if inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) => {
+                Ok(Poll::Pending)
+                    if is_cancelled || inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) =>
+                {
                     this.cell.handler_waits(cx);
                     inbox.set_posture(Posture::Outside);
                     return Poll::Pending;
@@ -70,12 +73,21 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
     }
 }
 
+impl<M> Cell<M> {
+    /// Whether code that was cancelled may run on, by `Props::cancel_grace`. Between two incarnations there is nothing to tidy up.
+    #[cold]
+    fn runs_on(&self, cx: &mut Context<'_>) -> bool {
+        let grace = self.extra.as_ref().and_then(|extra| extra.cancel_grace.as_ref());
+        grace.is_some_and(|grace| self.inbox.word() & control::DOWN == 0 && grace.lasts(self.node.runtime(), cx))
+    }
+}
+
 /// The code may be half-way through: what it holds is dropped here, as a part of it.
 #[cold]
 fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, end: End) -> End {
     match (catch::catch(|| inner.set(None)), end) {
         (Ok(()), end) => end,
-        (Err(reason), End::Cancelled(_)) => End::Cancelled(Some(Box::new(reason))),
+        (Err(reason), End::CutOff(_)) => End::CutOff(Some(Box::new(reason))),
         (Err(reason), _) => End::Failed(Box::new(reason)),
     }
 }

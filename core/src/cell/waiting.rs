@@ -49,7 +49,7 @@ impl<A: Actor> Body<A> {
         cell.inbox.lower(control::DOWN);
         match end {
             End::Done => return self.begin_again(cell, true),
-            End::Cancelled(_) | End::Failed(_) => return self.leave_cancelled(cell),
+            End::Cancelled | End::CutOff(_) | End::Failed(_) => return self.leave_cancelled(cell),
             _ => {}
         }
         // Whoever failed and was not started again ends with that failure.
@@ -65,7 +65,7 @@ impl<A: Actor> Body<A> {
             let (word, closed) = (cell.inbox.word(), cell.inbox.is_closed());
             // It may have come since the actor was last found not to be cut off, and nobody would wake it again for that.
             if word & control::CANCEL != 0 {
-                return Poll::Ready(End::Cancelled(None));
+                return Poll::Ready(End::Cancelled);
             }
             let for_good = word & control::FOR_GOOD != 0;
             if word & control::STOP != 0 && (for_good || cell.node.policy() != RestartPolicy::Permanent) {

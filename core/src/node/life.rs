@@ -30,6 +30,7 @@ pub(super) enum ExitKind {
     Stopped,
     Closed,
     Cancelled,
+    TidiedUp,
     Failed,
 }
 
@@ -108,15 +109,16 @@ impl Life {
         self.exit = Some(match exit {
             Exit::Stopped => ExitKind::Stopped,
             Exit::Closed => ExitKind::Closed,
-            Exit::Cancelled(cause) => self.keep_cause(cause, now),
+            Exit::Cancelled(cause) => self.keep_cause(cause, now, ExitKind::Cancelled),
+            Exit::TidiedUp(cause) => self.keep_cause(cause, now, ExitKind::TidiedUp),
             Exit::Failed(failure) => self.keep_failure(failure),
         });
     }
 
     #[cold]
-    pub(super) fn keep_cause(&mut self, cause: &Cause, now: impl FnOnce() -> Instant) -> ExitKind {
+    pub(super) fn keep_cause(&mut self, cause: &Cause, now: impl FnOnce() -> Instant, kind: ExitKind) -> ExitKind {
         self.rare().cancel.get_or_insert_with(|| Cancel { cause: cause.clone(), at: now() });
-        ExitKind::Cancelled
+        kind
     }
 
     #[cold]
@@ -130,6 +132,7 @@ impl Life {
             ExitKind::Stopped => Exit::Stopped,
             ExitKind::Closed => Exit::Closed,
             ExitKind::Cancelled => Exit::Cancelled(self.cancel()?.cause.clone()),
+            ExitKind::TidiedUp => Exit::TidiedUp(self.cancel()?.cause.clone()),
             ExitKind::Failed => Exit::Failed(self.known_rare()?.failure.clone()?),
         })
     }
