@@ -43,6 +43,7 @@ mod lock;
 mod mailbox;
 #[cfg(all(test, loom))]
 mod models;
+mod mount;
 mod name;
 mod node;
 mod path;
@@ -98,6 +99,7 @@ pub use group::{
 };
 pub use hub::{FailureEventHub, Listening};
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, STASH_CAPACITY_DEFAULT, SendError, Sending};
+pub use mount::{MountError, Mounted};
 pub use name::{NAME_LEN_MAX, Name, NameError, NameFault};
 pub use node::Running;
 pub use path::{ActorId, ActorPath, PathError};

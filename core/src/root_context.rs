@@ -116,6 +116,11 @@ impl RootContext {
         self.root.node().world().set_sink(Arc::new(sink));
     }
 
+    /// Gives `sink` what neither the root's sink nor its handler takes, before it is kept.
+    pub(crate) fn escalate_outside(&self, sink: impl EscalationSink) {
+        self.root.node().world().unhandled.give_outside(Arc::new(sink));
+    }
+
     /// A failure of the root itself.
     pub(crate) fn failure(&self, reason: Reason) -> FailureInfo {
         self.root.node().failure(0, reason)

@@ -258,7 +258,7 @@ impl System {
         WaitAll::of(self.root_member(), None)
     }
 
-    fn root_member(&self) -> Arc<dyn Member> {
+    pub(crate) fn root_member(&self) -> Arc<dyn Member> {
         Arc::clone(&self.root) as Arc<dyn Member>
     }
 

@@ -1,5 +1,5 @@
 //! What becomes of a failure that nobody handled: it is counted, told on the hub, given to the root's sink, else to its handler, else
-//! kept to be taken.
+//! to the system around this one if it is mounted, else kept to be taken.
 //!
 //! Invariants:
 //! 1. Every failure that comes up to a top of the tree passes here once, in the task in which it came up and under no lock.
@@ -45,6 +45,8 @@ struct State {
     kept: Escalations,
     sink: Option<Arc<dyn EscalationSink>>,
     handler: Option<Handler>,
+    /// Of the system that this one is mounted in.
+    outside: Option<Arc<dyn EscalationSink>>,
 }
 
 /// The handler, and the way to what it is given.
@@ -70,6 +72,12 @@ impl Unhandled {
     /// Sets the root sink, before anything runs.
     pub(crate) fn give_to(&self, sink: Arc<dyn EscalationSink>) {
         let replaced = self.state.with(|state| state.sink.replace(sink));
+        drop(replaced);
+    }
+
+    /// Sets where failures go that neither the root's sink nor its handler takes: the system around this one.
+    pub(crate) fn give_outside(&self, sink: Arc<dyn EscalationSink>) {
+        let replaced = self.state.with(|state| state.outside.replace(sink));
         drop(replaced);
     }
 
@@ -108,7 +116,12 @@ impl World {
         if let Some(failure) = refused
             && !self.handled(&failure)
         {
-            self.unhandled.keep(failure);
+            let outside = self.unhandled.state.with(|state| state.outside.clone());
+            let left = match outside {
+                Some(outside) => escalate::attempt(&*outside, failure).err(),
+                None => Some(failure),
+            };
+            left.into_iter().for_each(|failure| self.unhandled.keep(failure));
         }
     }
 

@@ -4,7 +4,8 @@ use crate::Error;
 #[cfg(feature = "tokio")]
 use crate::TokioRuntime;
 use pleach_core::{
-    EscalationSink, Event, EventKinds, FailureInfo, RootContext, Runtime, SupervisorStrategy, System, SystemBuilder,
+    EscalationSink, Event, EventKinds, FailureInfo, MountError, Mounted, RootContext, Runtime, Scope, SupervisorStrategy,
+    System, SystemBuilder,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ impl ActorSystem {
     /// A system to be set up further.
     pub fn builder(name: &str) -> ActorSystemBuilder {
         ActorSystemBuilder { name: name.into(), runtime: None, settings: Vec::new() }
+    }
+
+    /// Makes this system a child of a scope of another one. See [`System::mount`].
+    pub fn mount(self, scope: &Scope) -> Result<Mounted, MountError> {
+        self.0.mount(scope)
     }
 }
 
