@@ -119,7 +119,7 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Who it is. Never reused.
     pub fn id(&self) -> ActorId {
-        self.cell.node().id
+        self.cell.node().id()
     }
 
     /// Where it stands in the tree.
@@ -186,7 +186,7 @@ pub struct AnyRef {
 impl AnyRef {
     /// Who it is.
     pub fn id(&self) -> ActorId {
-        self.member.node().id
+        self.member.node().id()
     }
 
     /// Where it stands in the tree.

@@ -40,7 +40,7 @@ impl<A: Actor> Context<A> {
 
     /// Who it is.
     pub fn id(&self) -> ActorId {
-        self.cell.node().id
+        self.cell.node().id()
     }
 
     /// Where it stands in the tree.

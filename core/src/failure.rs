@@ -114,7 +114,7 @@ impl FailureInfo {
     /// # Ok::<(), pleach_core::PathError>(())
     /// ```
     pub fn of(path: ActorPath, reason: Reason) -> Self {
-        Self::new(ActorId(0), path, 0, reason, Instant::ZERO)
+        Self::new(ActorId::new(0, 0), path, 0, reason, Instant::ZERO)
     }
 
     /// The same failure in this incarnation.
@@ -218,7 +218,7 @@ impl FailureInfo {
         };
         let mut up = self.clone();
         let record = up.record_mut();
-        record.actor = parent.node().id;
+        record.actor = parent.node().id();
         record.path = parent.node().path();
         record.above = parent.node().parent().map(Arc::downgrade);
         record.carrier = Some(Arc::downgrade(parent));

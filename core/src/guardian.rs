@@ -73,6 +73,12 @@ impl Guardian {
         self.streaks.clear();
     }
 
+    /// Whether the end of a child is anything to it.
+    #[inline]
+    pub(crate) fn minds_ends(&self) -> bool {
+        !self.streaks.is_empty() || self.regroup.is_some()
+    }
+
     /// Notes that `child` is gone. True if others restart together and may go on.
     pub(crate) fn note_gone(&mut self, child: ActorId) -> bool {
         if !self.streaks.is_empty() {
@@ -100,7 +106,7 @@ impl Guardian {
 pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verdict, FailureInfo) {
     let Some(parent) = child.parent() else { return (Verdict::Stop, failure) };
     let above = parent.node();
-    let (awaited, own) = above.with_guardian(|guardian| (guardian.awaits_halt_of(child.id), guardian.strategy.clone()));
+    let (awaited, own) = above.with_guardian(|guardian| (guardian.awaits_halt_of(child.id()), guardian.strategy.clone()));
     if awaited {
         // It was about to be halted; that it failed on its way changes nothing.
         parent.hear(Signal::Failure(failure.clone()));
@@ -142,18 +148,18 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
 fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: Fallen, rules: &Restarts, now: Instant) -> Verdict {
     let wait = rules.backoff.map_or(Duration::ZERO, |backoff| {
         let random = child.runtime().random();
-        parent.node().with_guardian(|guardian| backoff.next(guardian.streaks.entry(child.id).or_default(), now, random))
+        parent.node().with_guardian(|guardian| backoff.next(guardian.streaks.entry(child.id()).or_default(), now, random))
     });
     if rules.reach == Reach::One {
         return Verdict::Restart(wait);
     }
     let mut concerned = parent.node().children();
-    concerned.retain(|other| rules.reach == Reach::All || other.node().id >= child.id);
+    concerned.retain(|other| rules.reach == Reach::All || other.node().id() >= child.id());
     if fallen == Fallen::Supervisor {
         // It has no task that could wait itself.
         regroup(parent, concerned, None, wait);
     } else {
-        regroup(parent, concerned, Some(child.id), Duration::ZERO);
+        regroup(parent, concerned, Some(child.id()), Duration::ZERO);
     }
     Verdict::Wait(wait)
 }
@@ -162,7 +168,7 @@ fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: Fallen, rules: &Resta
 fn regroup(parent: &Arc<dyn Member>, members: Vec<Arc<dyn Member>>, failed: Option<ActorId>, wait: Duration) {
     let until = (!wait.is_zero()).then(|| parent.node().runtime().now() + wait);
     let mut held = None;
-    let members = members.into_iter().map(|member| (member.node().id, member));
+    let members = members.into_iter().map(|member| (member.node().id(), member));
     let replaced = parent.node().replan(|before| {
         let mut plan = Regroup::new(members, before);
         if let Some(failed) = failed {
@@ -301,7 +307,7 @@ pub(crate) fn is_to_restart(child: &Node) -> bool {
         let Some(parent) = node.parent() else { return false };
         let (awaited, told) = parent
             .node()
-            .known_guardian(|guardian| (guardian.awaits_halt_of(node.id), guardian.is_halted_from_above()))
+            .known_guardian(|guardian| (guardian.awaits_halt_of(node.id()), guardian.is_halted_from_above()))
             .unwrap_or_default();
         // A parent that has been told to halt has named all it takes along; one that starts nobody again takes nobody along.
         if awaited || told || !parent.revives() {
@@ -314,7 +320,7 @@ pub(crate) fn is_to_restart(child: &Node) -> bool {
 /// Whom `child` waits for, if it is down until its group has gone down: those that have not, else its supervisor, which rests.
 pub(crate) fn waits_for(child: &Node) -> Vec<Arc<dyn Member>> {
     let Some(parent) = child.parent() else { return Vec::new() };
-    let waits = parent.node().known_guardian(|guardian| guardian.regroup.as_ref()?.waits_for(child.id));
+    let waits = parent.node().known_guardian(|guardian| guardian.regroup.as_ref()?.waits_for(child.id()));
     match waits.flatten() {
         Some(members) if members.is_empty() => vec![Arc::clone(parent)],
         waits => waits.unwrap_or_default(),
@@ -324,7 +330,7 @@ pub(crate) fn waits_for(child: &Node) -> Vec<Arc<dyn Member>> {
 /// Notes what `child` has to say to the plan it is part of, and goes on with that plan.
 pub(crate) fn report(child: &Node, report: Report) {
     let Some(parent) = child.parent() else { return };
-    let planned = parent.node().known_guardian(|guardian| guardian.regroup.as_mut().map(|plan| plan.note(child.id, report)));
+    let planned = parent.node().known_guardian(|guardian| guardian.regroup.as_mut().map(|plan| plan.note(child.id(), report)));
     if planned.flatten().is_some() {
         advance(parent);
     }
@@ -338,7 +344,7 @@ pub(crate) fn halt(supervisor: &Arc<dyn Member>) {
         Some(false) => return,
         None => {}
     }
-    let children = node.children().into_iter().map(|member| (member.node().id, member));
+    let children = node.children().into_iter().map(|member| (member.node().id(), member));
     // One that is ending leaves, and that is an answer as well.
     if let Ok(replaced) = node.replan(|before| Regroup::new(children, before).ordered_from_above()) {
         drop(replaced);
@@ -398,10 +404,10 @@ mod tests {
     #[test]
     fn s1_what_a_guardian_keeps_for_a_child_goes_with_the_child() {
         let mut guardian = Guardian::default();
-        for id in [ActorId(1), ActorId(2)] {
+        for id in [ActorId::new(0, 1), ActorId::new(0, 2)] {
             guardian.streaks.insert(id, Streak::default());
         }
-        assert!(!guardian.note_gone(ActorId(1)), "nobody restarts together");
-        assert_eq!(guardian.streaks.keys().copied().collect::<Vec<_>>(), [ActorId(2)]);
+        assert!(!guardian.note_gone(ActorId::new(0, 1)), "nobody restarts together");
+        assert_eq!(guardian.streaks.keys().copied().collect::<Vec<_>>(), [ActorId::new(0, 2)]);
     }
 }

@@ -30,7 +30,7 @@ pub struct Name(Text);
 
 #[derive(Clone)]
 enum Text {
-    Made(ActorId),
+    Made(u64),
     Short { len: u8, bytes: [u8; INLINE_LEN_MAX] },
     Long(Arc<str>),
 }
@@ -74,7 +74,12 @@ impl Name {
     }
 
     pub(crate) fn made(id: ActorId) -> Self {
-        Self(Text::Made(id))
+        Self::numbered(id.get())
+    }
+
+    /// `$number`.
+    pub(crate) fn numbered(number: u64) -> Self {
+        Self(Text::Made(number))
     }
 
     /// A name that has been checked.
@@ -93,8 +98,8 @@ impl Name {
         matches!(self.0, Text::Short { len: 0, .. })
     }
 
-    /// The id behind a name that nobody gave, `None` for a name a user chose.
-    pub(crate) fn made_from(&self) -> Option<ActorId> {
+    /// The number of the id behind a name that nobody gave, `None` for a name a user chose.
+    pub(crate) fn made_from(&self) -> Option<u64> {
         match self.0 {
             Text::Made(id) => Some(id),
             _ => None,
@@ -119,7 +124,7 @@ impl Name {
         // Only as it is written: a number in another form is no id, and no name either.
         let written = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && (*id == "0" || !id.starts_with('0'));
         match text.strip_prefix('$').filter(written).map(str::parse) {
-            Some(Ok(id)) => Ok(Self::made(ActorId(id))),
+            Some(Ok(id)) => Ok(Self::numbered(id)),
             _ => Self::new(text),
         }
     }
@@ -133,7 +138,7 @@ pub(crate) fn shorten(text: &str) -> String {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.made_from() {
-            Some(id) => write!(f, "${}", id.0),
+            Some(number) => write!(f, "${number}"),
             None => f.write_str(self.given().unwrap_or_default()),
         }
     }
@@ -156,7 +161,7 @@ impl Eq for Name {}
 /// Names that nobody gave come first, in the order of their ids.
 impl Ord for Name {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        let key = |name: &Self| name.made_from().map_or((1, ActorId(0)), |id| (0, id));
+        let key = |name: &Self| name.made_from().map_or((1, 0), |number| (0, number));
         key(self).cmp(&key(other)).then_with(|| self.given_bytes().cmp(&other.given_bytes()))
     }
 }

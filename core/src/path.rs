@@ -8,20 +8,32 @@ use core::fmt;
 use core::hash::Hash;
 use core::str::FromStr;
 
-/// The identity of one thing in the tree. Ids count up within a system and are never reused, not even after a restart.
+/// The identity of one thing in the tree, unique in the whole process: ids of two systems are never equal.
+///
+/// Its number counts up within a tree and is never reused, not even after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActorId(pub(crate) u64);
+pub struct ActorId {
+    // Compared first: within one tree ids sort by age, the same in every process.
+    number: u64,
+    tree: usize,
+}
 
 impl ActorId {
-    /// The id as a number, for logs and metrics.
+    /// The `number`th id of a tree. Trees of one process have different numbers themselves.
+    #[inline]
+    pub(crate) fn new(tree: usize, number: u64) -> Self {
+        Self { number, tree }
+    }
+
+    /// The number within its tree, for logs and metrics. Two systems use the same numbers.
     pub fn get(self) -> u64 {
-        self.0
+        self.number
     }
 }
 
 impl fmt::Debug for ActorId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
+        write!(f, "#{}", self.number)
     }
 }
 

@@ -325,7 +325,7 @@ impl Scope {
 
     /// Who it is.
     pub fn id(&self) -> ActorId {
-        self.member.node.id
+        self.member.node.id()
     }
 
     /// Where it stands in the tree.

@@ -6,6 +6,7 @@ use crate::lock::Lock;
 use crate::unhandled::Unhandled;
 use crate::{ActorId, LONG_HANDLER_DEFAULT, Runtime, SupervisorStrategy, catch};
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
 /// How long a `stopped` hook may take after a cancel, unless the system says otherwise.
@@ -22,8 +23,13 @@ pub(crate) struct World {
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
     /// For every supervisor that neither has nor inherits one. Read when a failure escalates, so a lock costs nothing that counts.
     sink: Lock<Option<Arc<dyn EscalationSink>>>,
+    /// Which tree of this process it is.
+    number: usize,
     last_id: Lock<u64>,
 }
+
+/// How many trees there were in this process. It tells their ids apart, and nothing else is known of them here.
+static TREES: AtomicUsize = AtomicUsize::new(0);
 
 /// What a tree has that can be chosen.
 pub(crate) struct Choices {
@@ -48,8 +54,8 @@ impl World {
         catch::install();
         let Choices { grace, long_handler, strategy, sink } = choices;
         let (events, unhandled, refused) = (Events::new(), Unhandled::new(), Refused::new());
-        let (sink, last_id) = (Lock::new(sink), Lock::new(0));
-        Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, last_id })
+        let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
+        Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, number, last_id })
     }
 
     pub(crate) fn sink(&self) -> Option<Arc<dyn EscalationSink>> {
@@ -61,12 +67,17 @@ impl World {
         drop(replaced);
     }
 
-    /// An id that nothing in this tree ever had.
+    /// The id of the `number`th member of this tree.
+    pub(crate) fn id(&self, number: u64) -> ActorId {
+        ActorId::new(self.number, number)
+    }
+
+    /// An id that nothing in this process ever had.
     pub(crate) fn next_id(&self) -> ActorId {
         // A counter behind the lock, because 32-bit targets have no 64-bit atomics.
         self.last_id.with(|last| {
             *last += 1;
-            ActorId(*last)
+            self.id(*last)
         })
     }
 }

@@ -206,7 +206,7 @@ mod tests {
         let counts = Arc::clone(&heard);
         let actor = scope.actor("hears", crate::Props::new(move || Hears(Arc::clone(&counts)))).unwrap();
         for id in 0..=u64::from(SIGNALS_IN_A_ROW_MAX) {
-            let id = crate::ActorId(1_000 + id);
+            let id = crate::ActorId::new(0, 1_000 + id);
             let ended = crate::Terminated { id, path: actor.path(), exit: Exit::Closed };
             assert!(actor.try_send_system(crate::SystemMessage::Terminated(ended)).is_ok());
         }

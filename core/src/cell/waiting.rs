@@ -183,8 +183,8 @@ mod tests {
         let sim = Dispatcher::seeded(1);
         let (_scope, crew, actor) = crew_of_one(&sim);
         let (cell, parent) = (actor.cell(), crew.any().member);
-        let members = core::iter::once((cell.node.id, Arc::clone(cell) as Arc<dyn Member>));
-        let plan = Regroup::new(members, None).after_failure_of(cell.node.id);
+        let members = core::iter::once((cell.node.id(), Arc::clone(cell) as Arc<dyn Member>));
+        let plan = Regroup::new(members, None).after_failure_of(cell.node.id());
         parent.node().with_guardian(|guardian| guardian.regroup = Some(alloc::boxed::Box::new(plan)));
         let failure = cell.node.failure(0, Reason::Error("below".into()));
         cell.node.keep_verdict(Verdict::Wait(Duration::ZERO), failure);
@@ -207,7 +207,7 @@ mod tests {
         let listed = parent.node().children();
         leaves.stop();
         sim.drain_ready();
-        let members = listed.into_iter().map(|member| (member.node().id, member));
+        let members = listed.into_iter().map(|member| (member.node().id(), member));
         assert!(parent.node().replan(|before| Regroup::new(members, before)).is_ok_and(|replaced| replaced.is_none()));
         guardian::advance(&parent);
         sim.drain_ready();

@@ -9,7 +9,7 @@ use super::line::Wakes;
 use crate::catch::{self, Payload};
 use crate::node::{self, Member};
 use crate::wakers::Key;
-use crate::{ActorId, BoxError, Cause, FailureInfo, Name, Reason};
+use crate::{BoxError, Cause, FailureInfo, Name, Reason};
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
 
@@ -148,8 +148,8 @@ fn fail<T>(engine: &impl Engine<Value = T>, name: Option<Name>, number: u64, fau
 
 fn failure(member: &Arc<dyn Member>, name: Option<Name>, number: u64, reason: Reason) -> FailureInfo {
     let node = member.node();
-    let path = node.path().push_child(name.unwrap_or(Name::made(ActorId(number))));
-    let failure = FailureInfo::new(node.id, path, 0, reason, node.runtime().now()).below(Some(member));
+    let path = node.path().push_child(name.unwrap_or(Name::numbered(number)));
+    let failure = FailureInfo::new(node.id(), path, 0, reason, node.runtime().now()).below(Some(member));
     node.events().failure(&failure);
     failure
 }

@@ -143,7 +143,7 @@ impl Member for Ear {
 fn loom_s10_watch_against_exit() {
     explore(|| {
         let scope = scope();
-        let (early, late) = (Ear::new(ActorId(101)), Ear::new(ActorId(102)));
+        let (early, late) = (Ear::new(ActorId::new(0, 101)), Ear::new(ActorId::new(0, 102)));
         let watch = |ear: &Arc<Ear>| {
             let (any, ear) = (scope.any(), Arc::clone(ear) as Arc<dyn Member>);
             move || any.member.node().watch(&ear)

@@ -200,8 +200,8 @@ fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: &Counts) -> bool {
             family.ended += *counts;
         }
         let released = family.let_go(child);
-        let in_turn = family.was_awaited(child.id);
-        let regrouping = family.guardian.note_gone(child.id);
+        let in_turn = family.was_awaited(child.number);
+        let regrouping = family.guardian.minds_ends() && family.guardian.note_gone(child.id());
         let childless = family.is_empty();
         let waiters = if childless { family.waiters.take() } else { None };
         (released, in_turn, regrouping, waiters, childless && closing, orphaned)

@@ -4,7 +4,7 @@ use super::{Member, Node, Phase, Running, WindDown};
 use crate::guardian::{Guardian, Plan, Verdict};
 use crate::sync::Ordering;
 use crate::wakers::{Key, Wakers};
-use crate::{ActorId, Counts, FailureInfo, Name};
+use crate::{Counts, FailureInfo, Name};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -37,7 +37,7 @@ pub(super) struct Family {
 /// Children ending one after the other, the youngest first.
 struct Winding {
     how: WindDown,
-    waiting_for: Option<ActorId>,
+    waiting_for: Option<u64>,
     /// Somebody is in `wind_down_next` and goes on by itself when a child ends at once.
     driven: bool,
     oldest_first: Vec<Arc<dyn Member>>,
@@ -102,7 +102,7 @@ impl Family {
     }
 
     /// Notes that `gone` has ended. True if the others waited for it and it is for the caller to go on with the next.
-    pub(super) fn was_awaited(&mut self, gone: ActorId) -> bool {
+    pub(super) fn was_awaited(&mut self, gone: u64) -> bool {
         let Some(plan) = self.winding.as_mut().filter(|plan| plan.waiting_for == Some(gone)) else { return false };
         plan.waiting_for = None;
         !plan.driven
@@ -121,7 +121,7 @@ impl Family {
         if !is_there(children, node) {
             return Some((child, None));
         }
-        plan.waiting_for = Some(node.id);
+        plan.waiting_for = Some(node.number);
         plan.driven = true;
         let how = plan.how;
         Some((child, Some(how)))
@@ -130,7 +130,7 @@ impl Family {
 
 fn is_there(children: &Slab<Arc<dyn Member>>, node: &Node) -> bool {
     let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
-    there.is_some_and(|there| there.node().id == node.id)
+    there.is_some_and(|there| there.node().number == node.number)
 }
 
 impl Node {
@@ -169,7 +169,7 @@ impl Node {
     pub(crate) fn children(&self) -> Vec<Arc<dyn Member>> {
         let mut children = Vec::new();
         self.life.with(|life| children.extend(life.known_family().into_iter().flat_map(Family::members).cloned()));
-        children.sort_unstable_by_key(|child| child.node().id);
+        children.sort_unstable_by_key(|child| child.node().number);
         children
     }
 

@@ -50,7 +50,8 @@ use life::{Cancel, Life, Phase, Rare};
 const NEAR_MAX: usize = 8;
 
 pub(crate) struct Node {
-    pub(crate) id: ActorId,
+    /// Which member of its tree it is, in the order they were made; [`id`](Self::id) tells trees apart as well.
+    pub(super) number: u64,
     pub(crate) name: Name,
     above: Above,
     policy: RestartPolicy,
@@ -95,7 +96,12 @@ impl Node {
     #[inline]
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
         let life = Life { phase: Phase::Open, exit: None, around: None };
-        Self { id, name, above, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
+        Self { number: id.get(), name, above, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
+    }
+
+    /// Who it is. The tree's part of an id lies at the root, which spares each node a word.
+    pub(crate) fn id(&self) -> ActorId {
+        self.world().id(self.number)
     }
 
     pub(crate) fn parent(&self) -> Option<&Arc<dyn Member>> {
@@ -165,7 +171,7 @@ impl Node {
     }
 
     pub(crate) fn failure(&self, incarnation: u32, reason: Reason) -> FailureInfo {
-        let failure = FailureInfo::new(self.id, self.path(), incarnation, reason, self.runtime().now()).below(self.parent());
+        let failure = FailureInfo::new(self.id(), self.path(), incarnation, reason, self.runtime().now()).below(self.parent());
         match self.annotations(incarnation) {
             Some(annotations) => failure.with_annotations(annotations),
             None => failure,
@@ -291,7 +297,7 @@ impl Node {
     }
 
     fn terminated(&self, exit: Exit) -> Terminated {
-        Terminated { id: self.id, path: self.path(), exit }
+        Terminated { id: self.id(), path: self.path(), exit }
     }
 
     /// Ready with the exit once every `on_done` has run and the parent has let go.

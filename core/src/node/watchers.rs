@@ -23,7 +23,7 @@ impl WatchRegistry {
             self.by_id.retain(|_, known| known.strong_count() > 0);
             self.living = self.by_id.len();
         }
-        self.by_id.insert(watcher.node().id, Arc::downgrade(watcher));
+        self.by_id.insert(watcher.node().id(), Arc::downgrade(watcher));
     }
 
     pub(super) fn remove(&mut self, watcher: ActorId) {

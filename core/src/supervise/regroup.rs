@@ -257,18 +257,18 @@ mod tests {
     use crate::Random;
 
     fn children(ids: &[u64]) -> impl Iterator<Item = (ActorId, u64)> {
-        ids.iter().map(|id| (ActorId(*id), *id))
+        ids.iter().map(|id| (ActorId::new(0, *id), *id))
     }
 
     fn say(plan: &mut Regroup<u64>, id: u64, report: Report) -> Step<u64> {
         plan.stepped();
-        plan.note(ActorId(id), report);
+        plan.note(ActorId::new(0, id), report);
         plan.step()
     }
 
     #[test]
     fn s2_down_youngest_first_and_up_oldest_first() {
-        let mut plan = Regroup::new(children(&[1, 2, 3]), None).after_failure_of(ActorId(2));
+        let mut plan = Regroup::new(children(&[1, 2, 3]), None).after_failure_of(ActorId::new(0, 2));
         assert_eq!(plan.step(), Step::Halt(3));
         assert_eq!(plan.step(), Step::Wait, "one step at a time");
         assert_eq!(say(&mut plan, 3, Report::Halted), Step::Wait, "the one that failed halts by itself");
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn s2_whoever_is_gone_is_not_started() {
-        let mut plan = Regroup::new(children(&[1, 2]), None).after_failure_of(ActorId(1));
+        let mut plan = Regroup::new(children(&[1, 2]), None).after_failure_of(ActorId::new(0, 1));
         assert_eq!(plan.step(), Step::Halt(2));
         assert_eq!(say(&mut plan, 2, Report::Gone), Step::Wait);
         assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
@@ -316,14 +316,14 @@ mod tests {
         assert_eq!(say(&mut plan, 1, Report::Started), Step::Start(2));
         // The second fails as it starts; its group is itself and the third, which is still down.
         plan.stepped();
-        let mut next = Regroup::new(children(&[2, 3]), Some(&plan)).after_failure_of(ActorId(2));
-        assert!(next.awaits_halt_of(ActorId(2)) && !next.awaits_halt_of(ActorId(3)));
+        let mut next = Regroup::new(children(&[2, 3]), Some(&plan)).after_failure_of(ActorId::new(0, 2));
+        assert!(next.awaits_halt_of(ActorId::new(0, 2)) && !next.awaits_halt_of(ActorId::new(0, 3)));
         assert_eq!(say(&mut next, 2, Report::Halted), Step::Start(2), "it was told to start, and does not rest again");
         assert_eq!(say(&mut next, 2, Report::Started), Step::Start(3));
         assert_eq!(say(&mut next, 3, Report::Started), Step::Done(true));
         // Had the first failed alone, the third, still down, would come up with it.
-        let mut next = Regroup::new(children(&[1]), Some(&plan)).after_failure_of(ActorId(1));
-        next.note(ActorId(2), Report::Gone);
+        let mut next = Regroup::new(children(&[1]), Some(&plan)).after_failure_of(ActorId::new(0, 1));
+        next.note(ActorId::new(0, 2), Report::Gone);
         assert_eq!(say(&mut next, 1, Report::Halted), Step::Start(1));
         assert_eq!(say(&mut next, 1, Report::Started), Step::Start(3));
     }
@@ -334,7 +334,7 @@ mod tests {
         plan.step();
         assert_eq!(say(&mut plan, 1, Report::Halted), Step::Rested);
         // A second child was started meanwhile, and fails.
-        let mut next = Regroup::new(children(&[1, 2]), Some(&plan)).after_failure_of(ActorId(2));
+        let mut next = Regroup::new(children(&[1, 2]), Some(&plan)).after_failure_of(ActorId::new(0, 2));
         assert_eq!((next.step(), next.rests()), (Step::Wait, Some(false)));
         assert_eq!(say(&mut next, 2, Report::Halted), Step::Rested);
         next.start();
@@ -358,7 +358,7 @@ mod tests {
             let mut random = Random::seeded(seed);
             let ids: Vec<u64> = (1..=1 + random.below(6) as u64).collect();
             let failed = ids[random.below(ids.len())];
-            let mut plan = Regroup::new(children(&ids), None).after_failure_of(ActorId(failed));
+            let mut plan = Regroup::new(children(&ids), None).after_failure_of(ActorId::new(0, failed));
             let (mut busy, mut down, mut up) = (Vec::from([(failed, Report::Halted)]), Vec::new(), Vec::new());
             let mut gone: Vec<u64> = Vec::new();
             loop {
@@ -379,12 +379,12 @@ mod tests {
                 plan.stepped();
                 let (id, report) = busy.swap_remove(random.below(busy.len()));
                 if random.below(8) == 0 {
-                    plan.note(ActorId(id), Report::Gone);
+                    plan.note(ActorId::new(0, id), Report::Gone);
                     down.retain(|other| *other != id);
                     gone.push(id);
                     continue;
                 }
-                plan.note(ActorId(id), report);
+                plan.note(ActorId::new(0, id), report);
                 if report == Report::Halted { down.push(id) } else { up.push(id) }
             }
             up.extend(&gone);
