@@ -6,7 +6,7 @@
 
 use super::body::Body;
 use super::{Cell, SIGNALS_IN_A_ROW_MAX};
-use crate::mailbox::control;
+use crate::mailbox::{StashedIn, control};
 use crate::{Actor, BoxFuture};
 use alloc::boxed::Box;
 
@@ -79,6 +79,8 @@ impl<A: Actor> Body<A> {
     pub(super) fn settle_aside(&mut self, cell: &Cell<A::Msg>) {
         if self.in_hand {
             self.put_down(cell);
+        } else {
+            self.settle_stash(cell, StashedIn::Hook);
         }
     }
 }

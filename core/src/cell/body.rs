@@ -3,7 +3,7 @@
 use super::waiting::Pause;
 use super::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::events::Event;
-use crate::mailbox::{Refill, control};
+use crate::mailbox::{Refill, StashedIn, control};
 use crate::props::Extra;
 use crate::{Actor, AskError, BoxError, BoxStream, Context, Exit, FailureInfo, Reason};
 use alloc::borrow::Cow;
@@ -173,9 +173,11 @@ impl<A: Actor> Body<A> {
         self.in_hand = false;
     }
 
-    /// Settles what the last handler put aside or brought back.
-    pub(super) fn settle_stash(&mut self, cell: &Cell<A::Msg>) {
-        cell.inbox.settle_stash(&mut self.batch, &mut self.in_hand);
+    /// Settles what was put aside or brought back, if anything was.
+    pub(super) fn settle_stash(&mut self, cell: &Cell<A::Msg>, at: StashedIn) {
+        if cell.inbox.word() & control::STASH != 0 && cell.inbox.settle_stash(&mut self.batch, at) {
+            self.in_hand = false;
+        }
     }
 
     pub(super) fn say_started(&self, cell: &Cell<A::Msg>) {
@@ -201,8 +203,9 @@ impl<A: Actor> Body<A> {
     #[cold]
     pub(super) fn obey(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<End> {
         self.early = Early::Unlikely;
+        // Hooks settle their own, so this is the last message's.
         if word & control::STASH != 0 {
-            self.settle_stash(cell);
+            self.settle_stash(cell, StashedIn::Finished);
         }
         if word & control::TIMED != 0 {
             let serves = !self.batch.is_empty() && !self.suspended && self.left > 0;

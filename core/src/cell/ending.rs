@@ -12,7 +12,7 @@ use crate::ask_cycle;
 use crate::current;
 use crate::events::DeadLetterReason;
 use crate::guardian::{self, Fallen, Guardian, Verdict};
-use crate::mailbox::control;
+use crate::mailbox::{StashedIn, control};
 use crate::node::{self, Member, WindDown};
 use crate::{Actor, AskError, Cause, EndedUnasked, Exit, FailureInfo, Reason, RestartPolicy, catch};
 use alloc::boxed::Box;
@@ -219,10 +219,9 @@ impl<A: Actor> Body<A> {
     /// with it; what they would have sent was never accepted.
     #[cold]
     fn drop_timers_and_stash(&mut self, cell: &Cell<A::Msg>) {
+        // The last message has been settled: what is not settled yet was put aside by a hook.
         cell.inbox.unstash();
-        if cell.inbox.word() & control::STASH != 0 {
-            self.settle_stash(cell);
-        }
+        self.settle_stash(cell, StashedIn::Hook);
         self.has_timers = false;
         if let Some(timers) = cell.inbox.take_timers()
             && let Err(reason) = catch::catch(|| drop(timers))
@@ -334,17 +333,24 @@ impl<A: Actor> Drop for Body<A> {
             return;
         }
         let cell = &Arc::clone(self.cx.cell());
+        // Replies in what is dropped here are held, and answered with the end of the actor: no handler has dropped them.
+        let mut current = Some(Arc::clone(cell) as Arc<dyn Member>);
+        let inside = current::enter(&mut current, Waker::noop());
         cell.inbox.close();
         cell.inbox.forsake();
         self.settle_in_hand(cell, false);
         self.drop_behaviour(cell);
         cell.inbox.unstash();
-        self.settle_stash(cell);
+        self.settle_stash(cell, StashedIn::Hook);
         let left_over = core::iter::from_fn(|| cell.inbox.take_left_over()).flat_map(|left| left.into_iter().rev());
         for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
             cell.inbox.count_removed();
             cell.bury(message, DeadLetterReason::Cancelled);
         }
+        if self.actor.is_some() {
+            self.drop_actor(cell);
+        }
+        drop(inside);
         cell.inbox.settle_rest();
         cell.answer_lost(|| AskError::Cancelled(Cause::Dropped));
         let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;

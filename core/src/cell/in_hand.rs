@@ -4,7 +4,7 @@
 use super::Cell;
 use super::body::{Body, Leaving, Rare};
 use crate::events::DeadLetterReason;
-use crate::mailbox::control;
+use crate::mailbox::{StashedIn, control};
 use crate::props::Extra;
 use crate::{Actor, AskError};
 use alloc::boxed::Box;
@@ -16,9 +16,7 @@ const BURIALS_PER_POLL_MAX: u32 = 256;
 impl<A: Actor> Body<A> {
     /// Accounts for the message whose handler did not finish: once more if it may be retried, else failed or a dead letter.
     pub(super) fn settle_in_hand(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
-        if cell.inbox.word() & control::STASH != 0 {
-            self.settle_stash(cell);
-        }
+        self.settle_stash(cell, if self.in_hand { StashedIn::Unfinished } else { StashedIn::Hook });
         if !core::mem::take(&mut self.in_hand) {
             return;
         }

@@ -32,7 +32,7 @@ mod timed;
 mod waiting;
 
 use crate::Actor;
-use crate::mailbox::{Inbox, Refill, control};
+use crate::mailbox::{Inbox, Refill, StashedIn, control};
 use crate::node::{Childless, Member, Node};
 use crate::props::Extra;
 use alloc::sync::Arc;
@@ -96,6 +96,7 @@ fn drain<A: Actor>(
             if let Err(error) = actor.started(&mut body.cx).await {
                 return End::failed(error);
             }
+            body.settle_stash(cell, StashedIn::Hook);
             body.early = Early::Unlikely;
             body.say_up(cell);
         }

@@ -14,6 +14,7 @@ pub(crate) use inbox::{Inbox, Refill};
 pub use send::{SendError, Sending};
 pub(crate) use slots::{Held, Hold};
 pub use stash::STASH_CAPACITY_DEFAULT;
+pub(crate) use stash::StashedIn;
 pub(crate) use state::{Filling, Stopwatch};
 
 use core::fmt;

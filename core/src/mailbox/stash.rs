@@ -2,7 +2,8 @@
 //!
 //! A message that is put aside is neither handled nor queued: it has left the mailbox's capacity and is not in its counts yet. Brought
 //! back it stands at the front, in the order it came. Only the actor's own task touches the stash, and settles the books after the
-//! handler that did (`control::STASH`).
+//! handler or hook that did (`control::STASH`), before anything else of the user's runs. A hook has no message in hand: what it puts
+//! aside is of its own making.
 
 use super::control;
 use super::inbox::Inbox;
@@ -24,6 +25,17 @@ impl<M> Default for Stash<M> {
     fn default() -> Self {
         Self { aside: VecDeque::new(), back: VecDeque::new(), put_now: 0 }
     }
+}
+
+/// What the actor was at when it put messages aside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StashedIn {
+    /// A message handler that has finished; its message is counted as handled.
+    Finished,
+    /// A message handler that has not finished: its message is in hand.
+    Unfinished,
+    /// A hook or a signal: there was no message.
+    Hook,
 }
 
 impl<M> Inbox<M> {
@@ -61,23 +73,24 @@ impl<M> Inbox<M> {
         self.state.with(|state| state.cold.as_ref().and_then(|cold| cold.stash.as_ref()).map_or(0, |stash| stash.aside.len()))
     }
 
-    /// Settles what the last handler did to the stash: what was brought back goes to the end of `batch`, where it is taken first.
-    /// `in_hand` says that the handler has not finished; it comes back false if its message is the one that was put aside.
-    pub(crate) fn settle_stash(&self, batch: &mut Vec<M>, in_hand: &mut bool) {
+    /// Settles what the last handler or hook did to the stash: what was brought back goes to the end of `batch`, where it is taken
+    /// first. True if the message in hand was put aside, and so is in hand no more.
+    pub(crate) fn settle_stash(&self, batch: &mut Vec<M>, at: StashedIn) -> bool {
         self.lower(control::STASH);
         let (put, back) = self.state.with(|state| {
             let Some(stash) = state.cold.as_mut().and_then(|cold| cold.stash.as_mut()) else { return (0, VecDeque::new()) };
             let put = core::mem::take(&mut stash.put_now);
-            // More than one means that the actor put aside messages of its own making: they come in here.
-            let made = put.saturating_sub(1);
+            // One of them is the message that was handled, if there was one. The others are the actor's own, and come in here.
+            let made = put.saturating_sub(usize::from(at != StashedIn::Hook));
             state.accepted = state.accepted.wrapping_add(made);
             self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(made), Ordering::Release);
             (put, core::mem::take(&mut stash.back))
         });
-        if put > 0 && !core::mem::replace(in_hand, false) {
+        if put > 0 && at == StashedIn::Finished {
             self.unfinish();
         }
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(back.len()), Ordering::Release);
         batch.extend(back.into_iter().rev());
+        put > 0 && at == StashedIn::Unfinished
     }
 }
