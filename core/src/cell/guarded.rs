@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use pin_project_lite::pin_project;
 
 pin_project! {
@@ -21,6 +21,17 @@ pin_project! {
         inner: Option<F>,
         cell: &'a Cell<M>,
         member: &'a mut Option<Arc<dyn Member>>,
+    }
+
+    /// The runtime dropped the task in the middle: a reply in the code is held by its actor, which answers it with its end.
+    impl<M, F> PinnedDrop for Guarded<'_, M, F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.inner.is_some() {
+                let _inside = current::enter(this.member, Waker::noop());
+                this.inner.set(None);
+            }
+        }
     }
 }
 

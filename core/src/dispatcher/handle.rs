@@ -5,6 +5,7 @@ use super::queue::Timer;
 use super::{Inner, Ready};
 use crate::lock::Lock;
 use crate::sync::{AtomicBool, Ordering};
+use crate::wakers::wake_all;
 use crate::{BoxFuture, Instant, Runtime};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -74,8 +75,9 @@ impl Future for Sleep {
         if timer.at <= inner.now() {
             return Poll::Ready(());
         }
-        let replaced = inner.queue.with(|queue| queue.set_timer(timer, cx.waker()));
+        let (replaced, drivers) = inner.queue.with(|queue| queue.set_timer(timer, cx.waker()));
         drop(replaced);
+        wake_all(drivers);
         Poll::Pending
     }
 }

@@ -10,6 +10,8 @@
 //! 2. A task's future is polled by one thread at a time: whoever steps takes it out of the task and puts it back. A second driver
 //!    that comes upon it meanwhile leaves word, so no wake-up is lost.
 //! 3. Nothing is polled, woken or dropped under the lock.
+//! 4. A driver that waits is registered, and knows the earliest timer: whoever makes something ready, or sets an earlier timer, wakes
+//!    all that wait. A driver that is dropped leaves nothing behind.
 
 mod handle;
 mod job;
@@ -22,6 +24,7 @@ pub use threads::StdClock;
 
 use crate::lock::Lock;
 use crate::sync::{AtomicBool, Ordering};
+use crate::wakers::{Key, wake_all};
 use crate::{Instant, Runtime};
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -33,6 +36,9 @@ use handle::Handle;
 use job::{Job, Place};
 use queue::Queue;
 
+/// After this many polls [`Dispatcher::run_until`] and [`Dispatcher::run_forever`] let the executor around them run others.
+const POLLS_PER_TURN_MAX: usize = 64;
+
 /// Where a dispatcher gets its time from.
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
@@ -41,6 +47,11 @@ pub trait Clock: Send + Sync + 'static {
     /// Wakes `waker` at `at`, or earlier. A dispatcher that is driven by a blocked thread does not need it.
     fn wake_at(&self, at: Instant, waker: &Waker) {
         let _ = (at, waker);
+    }
+
+    /// Nobody needs `waker` to be woken any more: whoever gave it to [`wake_at`](Self::wake_at) is gone. Waking it does no harm.
+    fn forget(&self, waker: &Waker) {
+        let _ = waker;
     }
 }
 
@@ -106,11 +117,12 @@ impl Dispatcher {
 
     /// Waits until something is ready, and runs it for one poll.
     pub async fn dispatch_next(&self) {
+        let mut driver = Driver::of(&self.inner);
         poll_fn(|cx| {
             if self.inner.step(None).is_some() {
                 return Poll::Ready(());
             }
-            self.inner.wait_for_more(cx.waker());
+            driver.wait(cx.waker());
             Poll::Pending
         })
         .await;
@@ -125,29 +137,17 @@ impl Dispatcher {
         polls
     }
 
-    /// Drives everything until `future` is done.
+    /// Drives everything until `future` is done. After 64 polls in a row it lets the executor around it run others.
     pub async fn run_until<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
-        poll_fn(|cx| {
-            loop {
-                if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                    self.inner.hand_over();
-                    return Poll::Ready(output);
-                }
-                if self.inner.step(None).is_none() {
-                    self.inner.wait_for_more(cx.waker());
-                    return Poll::Pending;
-                }
-            }
-        })
-        .await
+        let mut driver = Driver::of(&self.inner);
+        poll_fn(|cx| driver.take_turn(cx, |cx| future.as_mut().poll(cx))).await
     }
 
-    /// Drives everything for good.
+    /// Drives everything for good. After 64 polls in a row it lets the executor around it run others.
     pub async fn run_forever(&self) -> core::convert::Infallible {
-        loop {
-            self.dispatch_next().await;
-        }
+        let mut driver = Driver::of(&self.inner);
+        poll_fn(|cx| driver.take_turn(cx, |_| Poll::Pending)).await
     }
 
     /// Runs `future` and everything else in virtual time, from here, until `future` is done. For a dispatcher with a seed.
@@ -278,34 +278,90 @@ impl Inner {
         next.is_some_and(|now| self.fire(now))
     }
 
-    /// Leaves `waker` for whatever becomes ready, and wakes it at once if something has, meanwhile.
-    fn wait_for_more(&self, waker: &Waker) {
-        let (more, next_timer) = self.queue.with(|queue| {
-            if !queue.drivers.iter().any(|known| known.will_wake(waker)) {
-                queue.drivers.push(waker.clone());
-            }
-            (queue.is_ready(), queue.next_timer())
-        });
-        if more {
-            waker.wake_by_ref();
-        } else if let (Some(clock), Some(at)) = (&self.clock, next_timer) {
-            clock.wake_at(at, waker);
-        }
-    }
-
     fn enqueue(&self, ready: Ready) {
         let control = self.waking_for_control.load(Ordering::Relaxed);
         let drivers = self.queue.with(|queue| {
             queue.push(ready, control);
-            core::mem::take(&mut queue.drivers)
+            queue.drivers.take()
         });
-        drivers.into_iter().for_each(Waker::wake);
+        wake_all(drivers);
     }
 
     /// A driver leaves: the others look for themselves, at timers too, which it may have been the only one to know.
     fn hand_over(&self) {
-        let drivers = self.queue.with(|queue| core::mem::take(&mut queue.drivers));
-        drivers.into_iter().for_each(Waker::wake);
+        wake_all(self.queue.with(|queue| queue.drivers.take()));
+    }
+}
+
+/// Somebody who drives a dispatcher: its place among those that wait for more to do.
+struct Driver<'a> {
+    inner: &'a Inner,
+    key: Key,
+    /// The waker that the clock has.
+    alarm: Option<Waker>,
+}
+
+impl<'a> Driver<'a> {
+    fn of(inner: &'a Inner) -> Self {
+        Self { inner, key: None, alarm: None }
+    }
+
+    /// Runs what is ready until `done` is, for one turn at most. A driver that still has something to do comes back by itself.
+    fn take_turn<T>(&mut self, cx: &mut Context<'_>, mut done: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        for _ in 0..POLLS_PER_TURN_MAX {
+            if let Poll::Ready(output) = done(cx) {
+                self.inner.hand_over();
+                return Poll::Ready(output);
+            }
+            if self.inner.step(None).is_none() {
+                self.wait(cx.waker());
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Leaves `waker` for whatever becomes ready, and for the next timer.
+    fn wait(&mut self, waker: &Waker) {
+        let next_timer = self.register(waker);
+        if let (Some(clock), Some(at)) = (&self.inner.clock, next_timer) {
+            self.forget_alarm_but(Some(waker));
+            clock.wake_at(at, waker);
+            self.alarm = Some(waker.clone());
+        }
+    }
+
+    /// Takes the waker back from the clock, unless it is `kept`. Another driver in the same task may have given the same one: all that
+    /// wait look for themselves.
+    fn forget_alarm_but(&mut self, kept: Option<&Waker>) {
+        let Some(alarm) = self.alarm.take().filter(|alarm| !kept.is_some_and(|kept| kept.will_wake(alarm))) else { return };
+        if let Some(clock) = &self.inner.clock {
+            clock.forget(&alarm);
+        }
+        self.inner.hand_over();
+    }
+
+    /// Leaves `waker` for whatever becomes ready, and wakes it at once if something has, meanwhile. Else gives the next timer.
+    fn register(&mut self, waker: &Waker) -> Option<Instant> {
+        let (more, next_timer, replaced) = self.inner.queue.with(|queue| {
+            let replaced = queue.drivers.register(&mut self.key, waker);
+            (queue.is_ready(), queue.next_timer(), replaced)
+        });
+        drop(replaced);
+        if more {
+            waker.wake_by_ref();
+            return None;
+        }
+        next_timer
+    }
+}
+
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        let waker = self.inner.queue.with(|queue| queue.drivers.remove(&mut self.key));
+        drop(waker);
+        self.forget_alarm_but(None);
     }
 }
 

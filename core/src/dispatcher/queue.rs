@@ -2,6 +2,7 @@
 
 use super::job::Job;
 use super::{Ready, Step};
+use crate::wakers::{Taken, Wakers};
 use crate::{Instant, Random};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -11,7 +12,7 @@ use core::task::Waker;
 pub(super) struct Queue {
     pub(super) jobs: BTreeMap<u64, Arc<Job>>,
     pub(super) last_job: u64,
-    pub(super) drivers: Vec<Waker>,
+    pub(super) drivers: Wakers,
     pub(super) random: Random,
     pub(super) now: Instant,
     pub(super) polls: u64,
@@ -52,7 +53,7 @@ impl Queue {
         Self {
             jobs: BTreeMap::new(),
             last_job: 0,
-            drivers: Vec::new(),
+            drivers: Wakers::default(),
             random: Random::seeded(seed),
             now: Instant::ZERO,
             polls: 0,
@@ -115,12 +116,16 @@ impl Queue {
         self.trace = Random::seeded(self.trace ^ what.rotate_left(32) ^ time).next_u64();
     }
 
-    pub(super) fn set_timer(&mut self, timer: &mut Timer, waker: &Waker) -> Option<Waker> {
+    /// Sets a timer. Gives the waker that it replaces, and the drivers to wake if it is a new one and the earliest of all.
+    pub(super) fn set_timer(&mut self, timer: &mut Timer, waker: &Waker) -> (Option<Waker>, Taken) {
         let key = *timer.key.get_or_insert_with(|| {
             self.last_timer += 1;
             self.last_timer
         });
-        self.timers.insert((timer.at, key), waker.clone())
+        let place = (timer.at, key);
+        let replaced = self.timers.insert(place, waker.clone());
+        let is_news = replaced.is_none() && self.timers.first_key_value().is_some_and(|(first, _)| *first == place);
+        (replaced, if is_news { self.drivers.take() } else { None })
     }
 
     pub(super) fn drop_timer(&mut self, timer: &Timer) -> Option<Waker> {
