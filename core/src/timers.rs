@@ -3,6 +3,8 @@
 //! They lie in the cold part of the actor's inbox, so an actor without timers keeps no room for them. Only the actor's own task touches
 //! them: it takes them out, polls one sleep for the earliest of them, and puts them back. A timer that is due delivers its message as
 //! the next one to be handled, when the messages already taken have been.
+//!
+//! A closure that makes messages may panic, at any call. It then loses that one message: no timer, and no message already due, goes with it.
 
 use crate::{BoxFuture, Instant, Runtime};
 use alloc::boxed::Box;
@@ -21,6 +23,8 @@ pub(crate) struct Timers<M> {
     idle: Option<Idle<M>>,
     last_key: u64,
     sleep: Option<(Instant, BoxFuture<'static, ()>)>,
+    /// What is due and not delivered, the earliest first: here while the closures of further timers are called, which may panic.
+    due: Vec<M>,
 }
 
 type Make<M> = Box<dyn FnMut() -> M + Send>;
@@ -40,7 +44,7 @@ struct Idle<M> {
 
 impl<M> Default for Timers<M> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), idle: None, last_key: 0, sleep: None }
+        Self { waiting: BTreeMap::new(), idle: None, last_key: 0, sleep: None, due: Vec::new() }
     }
 }
 
@@ -74,7 +78,7 @@ impl<M> Timers<M> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.idle.is_none()
+        self.waiting.is_empty() && self.idle.is_none() && self.due.is_empty()
     }
 
     /// Puts what is due into `batch`, the earliest last, where it is taken first. `Pending` if nothing is; the waker is then set.
@@ -88,13 +92,12 @@ impl<M> Timers<M> {
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         let now = runtime.now();
-        let mut due = self.take_due(now);
+        self.collect_due(now);
         if quiet && let Some(idle) = &mut self.idle {
-            due.extend(idle.look(now, taken));
+            self.due.extend(idle.look(now, taken));
         }
-        if !due.is_empty() {
-            due.reverse();
-            batch.append(&mut due);
+        if !self.due.is_empty() {
+            batch.extend(core::mem::take(&mut self.due).into_iter().rev());
             return Poll::Ready(());
         }
         let Some(next) = self.next() else { return Poll::Pending };
@@ -109,20 +112,21 @@ impl<M> Timers<M> {
         self.poll(runtime, taken, quiet, batch, cx)
     }
 
-    fn take_due(&mut self, now: Instant) -> Vec<M> {
-        let mut due = Vec::new();
+    fn collect_due(&mut self, now: Instant) {
         while let Some(entry) = self.waiting.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, key), timer) = entry.remove_entry();
             match timer {
-                Timer::Once(message) => due.push(message),
-                Timer::Every(period, mut make) => {
-                    due.push(make());
-                    // From now on and not from when it was due: an actor that was busy does not get all it missed at once.
-                    self.waiting.insert((now + period, key), Timer::Every(period, make));
+                Timer::Once(message) => self.due.push(message),
+                Timer::Every(period, make) => {
+                    // From now on and not from when it was due: an actor that was busy does not get all it missed at once. It is
+                    // back in its place before its closure is called.
+                    let timer = self.waiting.entry((now + period, key)).or_insert(Timer::Every(period, make));
+                    if let Timer::Every(_, make) = timer {
+                        self.due.push(make());
+                    }
                 }
             }
         }
-        due
     }
 
     fn next(&self) -> Option<Instant> {

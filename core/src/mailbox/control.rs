@@ -67,6 +67,21 @@ pub(crate) enum Posture {
     Resting,
 }
 
+/// The timers while they are worked on. They come back also if a closure among them panics.
+struct Lent<'a, M> {
+    inbox: &'a Inbox<M>,
+    timers: Option<Box<Timers<M>>>,
+}
+
+impl<M> Drop for Lent<'_, M> {
+    fn drop(&mut self) {
+        if let Some(timers) = self.timers.take().filter(|timers| !timers.is_empty()) {
+            self.inbox.keeps_more.store(true, Ordering::Relaxed);
+            self.inbox.state.with(|state| state.cold().timers = Some(timers));
+        }
+    }
+}
+
 impl<M> Inbox<M> {
     #[inline]
     pub(crate) fn word(&self) -> u32 {
@@ -188,13 +203,9 @@ impl<M> Inbox<M> {
 
     /// Works on the timers, which only the actor's own task does, outside the lock.
     pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
-        let mut timers = self.state.with(|state| state.cold().timers.take()).unwrap_or_default();
-        let answer = f(&mut timers);
-        if !timers.is_empty() {
-            self.keeps_more.store(true, Ordering::Relaxed);
-            self.state.with(|state| state.cold().timers = Some(timers));
-        }
-        answer
+        let timers = self.state.with(|state| state.cold().timers.take()).unwrap_or_default();
+        let mut lent = Lent { inbox: self, timers: Some(timers) };
+        lent.timers.as_mut().map(|timers| f(timers)).expect("the timers are lent until the end of this call")
     }
 
     /// Whether the actor has ever set a timer or put a message aside.
