@@ -83,7 +83,7 @@ pub use cause::{Cause, Exit};
 pub use cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
 pub use context::{Context, StashFull};
 pub use counts::Counts;
-pub use current::runtime as current_runtime;
+pub use current::{identify_cores, runtime as current_runtime};
 #[cfg(feature = "std")]
 pub use dispatcher::StdClock;
 pub use dispatcher::{Clock, Dispatcher, Stalled, Step};

@@ -4,6 +4,14 @@
 //! a failing handler is answered with that failure, and what is started there with no runtime given runs on its member's. It is set
 //! for the length of one poll, moved in and out without counting references, and restored when polls nest. Nothing else in pleach is
 //! ambient.
+//!
+//! With `std` it is kept for each thread, here. Without, for each core, in `shared`.
+
+#[cfg(any(not(feature = "std"), test))]
+mod shared;
+
+#[cfg(not(feature = "std"))]
+use shared as place;
 
 use crate::Runtime;
 use crate::node::Member;
@@ -18,19 +26,19 @@ fn identity(waker: &Waker) -> usize {
 /// Makes `member` the one being polled until the guard is dropped, which puts it back.
 #[inline]
 pub(crate) fn enter<'a>(member: &'a mut Option<Arc<dyn Member>>, waker: &Waker) -> Inside<'a> {
-    let outer = place::swap(member.take(), identity(waker));
+    let outer = place::enter(member.take(), identity(waker));
     Inside { home: member, outer }
 }
 
 pub(crate) struct Inside<'a> {
     home: &'a mut Option<Arc<dyn Member>>,
-    outer: (Option<Arc<dyn Member>>, usize),
+    outer: place::Outer,
 }
 
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        let (member, _) = place::swap(self.outer.0.take(), self.outer.1);
+        let member = place::leave(&mut self.outer);
         // Home is empty since `enter`, so there is nothing to drop.
         core::mem::forget(core::mem::replace(self.home, member));
     }
@@ -44,6 +52,19 @@ pub(crate) fn member() -> Option<Arc<dyn Member>> {
 /// The runtime of the member that is being polled here and now: an actor, or a task of a scope. `None` outside of any tree.
 pub fn runtime() -> Option<Arc<dyn Runtime>> {
     member().map(|member| Arc::clone(&member.node().world().runtime))
+}
+
+/// Says how to tell the cores of this machine apart, for a build without `std` on more than one core or with preemptive threads: `current`
+/// gives a number of the core or thread that calls it. Call this once, before anything runs. With `std` threads are known, and it does
+/// nothing.
+///
+/// Without it, everything still runs and ends as it should, but a core may take an actor that is polled on another core for its own: an
+/// ask that closes a cycle may go unnoticed, and a wait may be refused as one from inside.
+pub fn identify_cores(current: fn() -> usize) {
+    #[cfg(feature = "std")]
+    let _ = current;
+    #[cfg(not(feature = "std"))]
+    shared::identify_cores(current);
 }
 
 /// The member being polled, if `waker` is the very one it was polled with: `None` inside combinators that bring their own.
@@ -74,10 +95,18 @@ mod place {
         static WAKER: Cell<usize> = const { Cell::new(0) };
     }
 
+    /// Who was being polled before.
+    pub(super) type Outer = (Option<Arc<dyn Member>>, usize);
+
     #[inline]
-    pub(super) fn swap(member: Option<Arc<dyn Member>>, waker: usize) -> (Option<Arc<dyn Member>>, usize) {
+    pub(super) fn enter(member: Option<Arc<dyn Member>>, waker: usize) -> Outer {
         let outer = MEMBER.with(|place| place.replace(Kept::new(member)));
         (Kept::into_inner(outer), WAKER.with(|place| place.replace(waker)))
+    }
+
+    #[inline]
+    pub(super) fn leave(outer: &mut Outer) -> Option<Arc<dyn Member>> {
+        enter(outer.0.take(), outer.1).0
     }
 
     pub(super) fn member() -> Option<Arc<dyn Member>> {
@@ -91,30 +120,5 @@ mod place {
     #[inline]
     pub(super) fn waker() -> usize {
         WAKER.with(Cell::get)
-    }
-}
-
-#[cfg(not(feature = "std"))]
-mod place {
-    use super::Member;
-    use alloc::sync::Arc;
-    use core::cell::RefCell;
-    use critical_section::Mutex;
-
-    // One place for all cores. A poll that another core sees here by chance was polled with another waker and lies on another
-    // branch of the tree, so it answers no question wrongly.
-    type Place = (Option<Arc<dyn Member>>, usize);
-    static CURRENT: Mutex<RefCell<Place>> = Mutex::new(RefCell::new((None, 0)));
-
-    pub(super) fn swap(member: Option<Arc<dyn Member>>, waker: usize) -> Place {
-        critical_section::with(|section| CURRENT.replace(section, (member, waker)))
-    }
-
-    pub(super) fn member() -> Option<Arc<dyn Member>> {
-        critical_section::with(|section| CURRENT.borrow_ref(section).0.clone())
-    }
-
-    pub(super) fn waker() -> usize {
-        critical_section::with(|section| CURRENT.borrow_ref(section).1)
     }
 }
