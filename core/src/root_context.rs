@@ -7,7 +7,8 @@ use crate::scope::ScopeMember;
 use crate::spawn::{self, SpawnError};
 use crate::unhandled::Escalations;
 use crate::{
-    Actor, ActorPath, ActorRef, Cause, Counts, EscalationSink, Event, FailureInfo, Props, Reason, SendError, Terminated,
+    Actor, ActorPath, ActorRef, CancelToken, Cause, Counts, EscalationSink, Event, FailureInfo, Props, Reason, SendError,
+    Terminated,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -134,6 +135,11 @@ impl RootContext {
     /// Begins to shut down without waiting: starts nothing more, and ends everything youngest first, after what it has.
     pub fn begin_shutdown(&self) {
         Arc::clone(&self.root).wind_down(WindDown::Close);
+    }
+
+    /// A token that is cancelled as soon as this system begins to end; see [`System::shutdown_token`](crate::System::shutdown_token).
+    pub fn shutdown_token(&self) -> CancelToken {
+        self.root.node().closing_token()
     }
 
     /// Cancels everything at once, without waiting.

@@ -93,6 +93,7 @@ impl Member for ScopeMember {
     fn begin_wind_down(self: Arc<Self>, how: WindDown) -> bool {
         let begins = self.node.note_wind_down(how);
         if begins {
+            self.node.tell_closing();
             self.node.plan_wind_down(how);
         }
         begins

@@ -13,8 +13,8 @@ use crate::unhandled::{Escalations, RootHandler};
 use crate::wait_all::{self, WaitAll, WaitError, write_running};
 use crate::world::{Choices, World};
 use crate::{
-    Actor, ActorPath, ActorRef, Cause, Counts, Event, EventKinds, FailureInfo, Guardian, Instant, Name, NameError, Props,
-    RootContext, Runtime, Supervisor, SupervisorStrategy,
+    Actor, ActorPath, ActorRef, CancelToken, Cause, Counts, Event, EventKinds, FailureInfo, Guardian, Instant, Name, NameError,
+    Props, RootContext, Runtime, Supervisor, SupervisorStrategy,
 };
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -232,6 +232,7 @@ impl System {
         deadline.is_open = false;
         match ended {
             Err(WaitError::StillRunning(late)) => {
+                let late = without_guardians(late);
                 node::cancel(&self.root_member(), &Cause::DeadlineExceeded);
                 self.last_wait(late).await
             }
@@ -243,9 +244,29 @@ impl System {
     async fn last_wait(&self, late: Vec<Running>) -> Result<(), ShutdownError> {
         let wait = self.root.node().world().grace;
         match WaitAll::of(self.root_member(), Some(wait)).await {
-            Err(WaitError::StillRunning(stuck)) => Err(ShutdownError::Stuck(stuck)),
+            Err(WaitError::StillRunning(stuck)) => Err(ShutdownError::Stuck(without_guardians(stuck))),
             _ => Err(ShutdownError::Late(late)),
         }
+    }
+
+    /// A token that is cancelled as soon as this system begins to end: at the start of a shutdown, by a [`kill`](Self::kill), or when it is
+    /// dropped. For what must let go early, as a loop that accepts connections. Cancelling it ends nothing.
+    ///
+    /// ```
+    /// use pleach_core::{Dispatcher, Props, System};
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let system = System::builder("server", sim.runtime()).build().unwrap();
+    /// let begun = system.shutdown_token();
+    /// let scope = system.scope("listener").unwrap();
+    /// scope.launch(async move {
+    ///     // In a server: accept connections until then.
+    ///     begun.cancelled().await;
+    /// }).unwrap();
+    /// assert!(sim.simulate(system.shutdown(core::time::Duration::from_secs(1))).unwrap().is_ok());
+    /// ```
+    pub fn shutdown_token(&self) -> CancelToken {
+        self.root.node().closing_token()
     }
 
     /// Cancels everything at once, without waiting.
@@ -277,6 +298,12 @@ impl fmt::Debug for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("System").field("name", &self.name).field("counts", &self.counts()).finish_non_exhaustive()
     }
+}
+
+/// `/user` and `/system` wait for what is below them, and are nobody's fault.
+fn without_guardians(mut running: Vec<Running>) -> Vec<Running> {
+    running.retain(|one| one.path.steps().len() > 1);
+    running
 }
 
 /// When a shutdown cancels what has not ended. If nobody waits for it any more, a task does.

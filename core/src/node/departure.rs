@@ -61,18 +61,41 @@ impl Node {
     /// Records the cause. False if there is one already or the member has ended.
     fn record_cancel(&self, cause: &Cause) -> bool {
         let at = self.runtime().now();
-        let (recorded, token) = self.life.with(|life| {
+        let (recorded, tokens) = self.life.with(|life| {
             if life.cancel().is_some() || matches!(life.phase, Phase::Exited | Phase::Gone) {
-                return (false, None);
+                return (false, [None, None]);
             }
             let rare = life.rare();
             rare.cancel = Some(Cancel { cause: cause.clone(), at });
-            (true, rare.token.clone())
+            (true, [rare.token.clone(), rare.closing.take()])
         });
-        if let Some(token) = token {
-            token.cancel(cause.clone());
-        }
+        tokens.into_iter().flatten().for_each(|token| token.cancel(cause.clone()));
         recorded
+    }
+
+    /// The token that is cancelled when this node begins to end: wound down, cancelled or gone. Made when first asked for.
+    pub(crate) fn closing_token(&self) -> CancelToken {
+        let made = CancelToken::at_top(Arc::clone(self.world()));
+        let (token, cause) = self.life.with(|life| {
+            let cause = life.cancel().map(|cancel| cancel.cause.clone()).or_else(|| life.exit().map(|exit| exit.cause()));
+            let begun = life.known_family().is_some_and(|family| family.is_winding_down());
+            match cause.or(begun.then_some(Cause::Cancelled)) {
+                Some(cause) => (made, Some(cause)),
+                None => (life.rare().closing.get_or_insert(made).clone(), None),
+            }
+        });
+        if let Some(cause) = cause {
+            token.cancel(cause);
+        }
+        token
+    }
+
+    /// Says to whoever has the closing token that an orderly end has begun.
+    pub(crate) fn tell_closing(&self) {
+        let token = self.life.with(|life| life.known_rare_mut().and_then(|rare| rare.closing.take()));
+        if let Some(token) = token {
+            token.cancel(Cause::Cancelled);
+        }
     }
 
     /// Sets the exit, once, and adds what became of messages below. Gives whoever is to be told, if there is anybody, or `None` if it has

@@ -51,6 +51,11 @@ pub(crate) enum Refused {
 }
 
 impl Family {
+    /// Whether the node was told to end in an orderly way.
+    pub(super) fn is_winding_down(&self) -> bool {
+        self.wound_down.is_some()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.children.is_empty()
     }

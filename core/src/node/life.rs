@@ -52,6 +52,8 @@ pub(super) struct Rare {
     pub(super) token: Option<CancelToken>,
     /// The token of the last hook, and of which incarnation.
     pub(super) last_token: Option<(u32, CancelToken)>,
+    /// Cancelled when the node begins to end, in whatever way.
+    pub(super) closing: Option<CancelToken>,
     pub(super) above: Option<(CancelToken, usize)>,
     /// Metadata for every failure of this incarnation, and which incarnation that is.
     pub(super) annotations: Option<(u32, BTreeMap<String, String>)>,
