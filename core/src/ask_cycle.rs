@@ -1,6 +1,7 @@
 //! Circles of asks: who waits for whom, and who is told when nobody in a circle could ever answer.
 
 use crate::ask::AskError;
+use crate::counted;
 use crate::node::{Member, Node};
 use crate::path::ActorPath;
 use alloc::collections::BTreeSet;
@@ -57,9 +58,14 @@ pub(crate) fn cycle(asker: &Arc<dyn Member>, target: Arc<dyn Member>) -> Option<
 /// `member` has begun to wait for others, and answers nobody until they are done: whoever among those waits for it, by an ask over however
 /// many, is told that this is a cycle.
 pub(crate) fn release_askers_of(member: &Arc<dyn Member>) {
+    release_askers_among(member.waits_for());
+}
+
+/// As [`release_askers_of`], for whoever waits for all of `next`.
+pub(crate) fn release_askers_among(mut next: Vec<Arc<dyn Member>>) {
     let mut known = BTreeSet::new();
-    let mut next = member.waits_for();
     while let Some(one) = next.pop() {
+        counted::visit(1);
         if !known.insert(place(&one)) {
             continue;
         }

@@ -10,18 +10,20 @@
 //!                      └────► Escalate ─► escalate ─► sink     no sink: the parent has failed, and its own parent judges
 //! ```
 
+mod restart_together;
+
+pub(crate) use restart_together::{Obeyed, advance, halt, hurry_above, report, restart_supervisor, start, waits_for};
+
 use crate::escalate::{self, EscalationSink};
 use crate::events::{Event, EventKinds};
 use crate::node::{Member, Node};
 use crate::supervise::backoff::Streak;
-use crate::supervise::regroup::{Regroup, Report, Step};
+use crate::supervise::regroup::{Regroup, Report};
 use crate::supervise::{self, Reach, Restarts, SupervisorStrategy};
-use crate::task::{self, Bond};
 use crate::{ActorId, AnyRef, EscalationStage, FailureInfo, Instant, RestartPolicy, Signal, SupervisorDirective, catch};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -157,49 +159,11 @@ fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: Fallen, rules: &Resta
     concerned.retain(|other| rules.reach == Reach::All || other.node().id() >= child.id());
     if fallen == Fallen::Supervisor {
         // It has no task that could wait itself.
-        regroup(parent, concerned, None, wait);
+        restart_together::regroup(parent, concerned, None, wait);
     } else {
-        regroup(parent, concerned, Some(child.id()), Duration::ZERO);
+        restart_together::regroup(parent, concerned, Some(child.id()), Duration::ZERO);
     }
     Verdict::Wait(wait)
-}
-
-/// Restarts `members` of `parent` together, not before `wait` has passed. `failed` halts by itself.
-fn regroup(parent: &Arc<dyn Member>, members: Vec<Arc<dyn Member>>, failed: Option<ActorId>, wait: Duration) {
-    let until = (!wait.is_zero()).then(|| parent.node().runtime().now() + wait);
-    let mut held = None;
-    let members = members.into_iter().map(|member| (member.node().id(), member));
-    let replaced = parent.node().replan(|before| {
-        let mut plan = Regroup::new(members, before);
-        if let Some(failed) = failed {
-            plan = plan.after_failure_of(failed);
-        }
-        until.into_iter().for_each(|until| plan.hold_until(until));
-        held = plan.held_until();
-        plan
-    });
-    // A parent that is ending ends its children, those that wait for their group among them.
-    if replaced.is_err() {
-        return;
-    }
-    drop(replaced);
-    if let Some(until) = held {
-        release_at(parent, until);
-    }
-    advance(parent);
-}
-
-/// Lets the plan of `parent` start its members at `until`. The task is a child like any other: a later plan may halt it, and has its own.
-fn release_at(parent: &Arc<dyn Member>, until: Instant) {
-    let (member, runtime) = (Arc::clone(parent), Arc::clone(&parent.node().world().runtime));
-    let release = async move {
-        runtime.sleep_until(until).await;
-        let now = runtime.now().max(until);
-        member.node().with_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.release(now)));
-        advance(&member);
-    };
-    // A parent that takes no task is ending, and its plan with it.
-    drop(task::launch(parent, None, Bond::Pipe, release));
 }
 
 /// The strategy of a parent: its own, else the system's default.
@@ -315,86 +279,6 @@ pub(crate) fn is_to_restart(child: &Node) -> bool {
         }
     }
     false
-}
-
-/// Whom `child` waits for, if it is down until its group has gone down: those that have not, else its supervisor, which rests.
-pub(crate) fn waits_for(child: &Node) -> Vec<Arc<dyn Member>> {
-    let Some(parent) = child.parent() else { return Vec::new() };
-    let waits = parent.node().known_guardian(|guardian| guardian.regroup.as_ref()?.waits_for(child.id()));
-    match waits.flatten() {
-        Some(members) if members.is_empty() => vec![Arc::clone(parent)],
-        waits => waits.unwrap_or_default(),
-    }
-}
-
-/// Notes what `child` has to say to the plan it is part of, and goes on with that plan.
-pub(crate) fn report(child: &Node, report: Report) {
-    let Some(parent) = child.parent() else { return };
-    let planned = parent.node().known_guardian(|guardian| guardian.regroup.as_mut().map(|plan| plan.note(child.id(), report)));
-    if planned.flatten().is_some() {
-        advance(parent);
-    }
-}
-
-/// Brings the children of a supervisor down, youngest first, to rest until [`start`]: its parent restarts it.
-pub(crate) fn halt(supervisor: &Arc<dyn Member>) {
-    let node = supervisor.node();
-    match node.with_guardian(|guardian| guardian.regroup.as_ref().and_then(|plan| plan.rests())) {
-        Some(true) => return report(node, Report::Halted),
-        Some(false) => return,
-        None => {}
-    }
-    let children = node.children().into_iter().map(|member| (member.node().id(), member));
-    // One that is ending leaves, and that is an answer as well.
-    if let Ok(replaced) = node.replan(|before| Regroup::new(children, before).ordered_from_above()) {
-        drop(replaced);
-        advance(supervisor);
-    }
-}
-
-/// Starts the children of a supervisor that rests, oldest first, with nothing counted against it.
-pub(crate) fn start(supervisor: &Arc<dyn Member>) {
-    let planned = supervisor.node().with_guardian(|guardian| {
-        guardian.forget_restarts();
-        guardian.regroup.as_mut().map(|plan| plan.start()).is_some()
-    });
-    if planned { advance(supervisor) } else { report(supervisor.node(), Report::Started) }
-}
-
-/// Restarts a supervisor alone, not before `wait` has passed: its children go down and up by a plan of its own, so that supervisors
-/// beside it are not held up.
-pub(crate) fn restart_supervisor(supervisor: &Arc<dyn Member>, wait: Duration) {
-    let node = supervisor.node();
-    let rests = node.with_guardian(|guardian| {
-        guardian.forget_restarts();
-        guardian.is_halted_from_above()
-    });
-    // Whoever has it rest starts it again.
-    if !rests {
-        regroup(supervisor, node.children(), None, wait);
-    }
-}
-
-/// Takes the steps that can be taken in the plan of `parent`.
-pub(crate) fn advance(parent: &Arc<dyn Member>) {
-    let node = parent.node();
-    loop {
-        let step = node.known_guardian(|guardian| {
-            let step = guardian.regroup.as_mut()?.step();
-            let over = if matches!(step, Step::Done(_)) { guardian.regroup.take() } else { None };
-            Some((step, over))
-        });
-        let Some((step, over)) = step.flatten() else { return };
-        drop(over);
-        match step {
-            Step::Halt(child) => child.halt(),
-            Step::Start(child) => child.start_again(),
-            Step::Rested => return report(node, Report::Halted),
-            Step::Done(true) => return report(node, Report::Started),
-            Step::Done(false) | Step::Wait => return,
-        }
-        node.known_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.stepped()));
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod catch;
 mod cause;
 mod cell;
 mod context;
+mod counted;
 mod counts;
 mod current;
 mod dispatcher;

@@ -2,7 +2,7 @@
 
 use crate::actor_ref::{AnyRef, Exited};
 use crate::group::GroupBuilder;
-use crate::guardian::{self, Fallen, Risen, Verdict};
+use crate::guardian::{self, Fallen, Obeyed, Risen, Verdict};
 use crate::node::{self, Above, Member, Node, WindDown};
 use crate::pool::PoolBuilder;
 use crate::produce::{self, Produced, Producer};
@@ -79,10 +79,6 @@ impl Member for ScopeMember {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
     fn wind_down(self: Arc<Self>, how: WindDown) {
         if Arc::clone(&self).begin_wind_down(how) {
             self.node.wind_down_next();
@@ -91,6 +87,10 @@ impl Member for ScopeMember {
     }
 
     fn begin_wind_down(self: Arc<Self>, how: WindDown) -> bool {
+        // Whoever ends like this already goes on with the plan there is: making it again for every call would cost as much as all children.
+        if self.node.winds_down(how) {
+            return false;
+        }
         let begins = self.node.note_wind_down(how);
         if begins {
             self.node.tell_closing();
@@ -125,6 +125,8 @@ impl Member for ScopeMember {
                 self.node.world().unhandled(failure);
                 Risen::default()
             }
+            // One that has failed and is stopping needs no second verdict, however many of its children fail meanwhile.
+            Role::Supervisor if self.node.is_failing() => Risen::default(),
             Role::Supervisor => guardian::settle(self, Fallen::Supervisor, failure),
             Role::Scope | Role::IsolatedScope => {
                 Arc::clone(&self).obey(Verdict::Stop, failure.clone());
@@ -150,15 +152,16 @@ impl Member for ScopeMember {
         }
     }
 
-    fn halt(self: Arc<Self>) {
-        match self.role {
-            Role::Supervisor => guardian::halt(&self.as_member()),
-            _ => self.wind_down(WindDown::Stop),
+    fn halt(self: Arc<Self>) -> Obeyed {
+        if self.role == Role::Supervisor {
+            return guardian::halt(&self.node);
         }
+        self.wind_down(WindDown::Stop);
+        Obeyed::ByItself
     }
 
-    fn start_again(self: Arc<Self>) {
-        guardian::start(&self.as_member());
+    fn start_again(self: Arc<Self>) -> Obeyed {
+        guardian::start(&self.node)
     }
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {

@@ -141,10 +141,6 @@ impl Member for TaskMember {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
     /// A task knows no orderly end but its own: closing waits for it, stopping cancels it.
     fn wind_down(self: Arc<Self>, how: WindDown) {
         if how == WindDown::Stop || self.bond == Bond::Pipe {

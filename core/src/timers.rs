@@ -6,7 +6,7 @@
 //!
 //! A closure that makes messages may panic, at any call. It then loses that one message: no timer, and no message already due, goes with it.
 
-use crate::{BoxFuture, Instant, Runtime};
+use crate::{BoxFuture, Instant, Runtime, counted};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -20,6 +20,8 @@ pub struct TimerKey(u64);
 /// All timers of one incarnation.
 pub(crate) struct Timers<M> {
     waiting: BTreeMap<(Instant, TimerKey), Timer<M>>,
+    /// When each of them is due, to find it by its key.
+    due_at: BTreeMap<TimerKey, Instant>,
     idle: Option<Idle<M>>,
     last_key: u64,
     sleep: Option<(Instant, BoxFuture<'static, ()>)>,
@@ -44,7 +46,7 @@ struct Idle<M> {
 
 impl<M> Default for Timers<M> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), idle: None, last_key: 0, sleep: None, due: Vec::new() }
+        Self { waiting: BTreeMap::new(), due_at: BTreeMap::new(), idle: None, last_key: 0, sleep: None, due: Vec::new() }
     }
 }
 
@@ -62,8 +64,13 @@ impl<M> Timers<M> {
     fn add(&mut self, at: Instant, timer: Timer<M>) -> TimerKey {
         self.last_key += 1;
         let key = TimerKey(self.last_key);
-        self.waiting.insert((at, key), timer);
+        self.wait(at, key, timer);
         key
+    }
+
+    fn wait(&mut self, at: Instant, key: TimerKey, timer: Timer<M>) {
+        self.due_at.insert(key, at);
+        self.waiting.insert((at, key), timer);
     }
 
     /// Sets or clears the receive-timeout.
@@ -73,8 +80,9 @@ impl<M> Timers<M> {
 
     /// Takes a timer back. False if it has fired for the last time.
     pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
-        let at = self.waiting.keys().find(|(_, known)| *known == key).copied();
-        at.is_some_and(|at| self.waiting.remove(&at).is_some())
+        counted::visit(1);
+        let at = self.due_at.remove(&key);
+        at.is_some_and(|at| self.waiting.remove(&(at, key)).is_some())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -115,12 +123,15 @@ impl<M> Timers<M> {
     fn collect_due(&mut self, now: Instant) {
         while let Some(entry) = self.waiting.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, key), timer) = entry.remove_entry();
+            self.due_at.remove(&key);
             match timer {
                 Timer::Once(message) => self.due.push(message),
                 Timer::Every(period, make) => {
                     // From now on and not from when it was due: an actor that was busy does not get all it missed at once. It is
                     // back in its place before its closure is called.
-                    let timer = self.waiting.entry((now + period, key)).or_insert(Timer::Every(period, make));
+                    let at = now + period;
+                    self.due_at.insert(key, at);
+                    let timer = self.waiting.entry((at, key)).or_insert(Timer::Every(period, make));
                     if let Timer::Every(_, make) = timer {
                         self.due.push(make());
                     }

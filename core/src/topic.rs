@@ -11,8 +11,9 @@
 //! 4. Copying and adapting are user code: a panic there is a failure on record with the subscriber's path, and costs that subscriber
 //!    that one message. Nobody else notices.
 
+mod subscribers;
+
 use crate::actor_ref::AnyRef;
-use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{ActorRef, BoxFuture, SendError, catch, current};
 use alloc::boxed::Box;
@@ -21,6 +22,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
 use core::task::Poll;
+use subscribers::Subscribers;
 
 /// Publishes each message to all who have subscribed. A handle: clones are the same topic.
 ///
@@ -39,10 +41,8 @@ use core::task::Poll;
 /// # }).unwrap();
 /// ```
 pub struct Topic<M> {
-    subscribers: Arc<Snapshot<Subscribers<M>>>,
+    subscribers: Arc<Subscribers<M>>,
 }
-
-type Subscribers<M> = Vec<Arc<Subscriber<M>>>;
 
 /// What becomes of a message for a subscriber whose mailbox is full.
 ///
@@ -129,8 +129,9 @@ fn on_record<R>(who: &AnyRef, f: impl FnOnce() -> R) -> Option<R> {
 }
 
 impl<M> Subscriber<M> {
-    fn is(&self, other: &Arc<Self>) -> bool {
-        core::ptr::eq(self, Arc::as_ptr(other))
+    /// What tells actors apart, of whatever system.
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self.who.member.node()).addr()
     }
 
     fn count_dropped(&self) {
@@ -162,7 +163,7 @@ impl<M> Drop for Subscriber<M> {
 impl<M: Clone + Send + 'static> Topic<M> {
     /// A topic that nobody has subscribed to yet.
     pub fn new() -> Self {
-        Self { subscribers: Arc::new(Snapshot::new(Vec::new())) }
+        Self { subscribers: Arc::new(Subscribers::new()) }
     }
 
     /// Sends `actor` whatever is published from now on. `slow` says what happens when its mailbox is full.
@@ -183,11 +184,7 @@ impl<M: Clone + Send + 'static> Topic<M> {
         let road: Box<dyn Road<M>> = Box::new(Adapted { actor: actor.clone(), adapt });
         let (who, dropped) = (actor.any(), AtomicUsize::new(0));
         let subscriber = Arc::new(Subscriber { who, slow, dropped, road: Some(road) });
-        // Whoever has ended goes on this occasion, so that a topic in which nothing is published does not grow.
-        self.subscribers.update(|list| {
-            let others = list.iter().filter(|known| known.who != subscriber.who && known.who.exit().is_none());
-            Some((others.chain([&subscriber]).cloned().collect(), ()))
-        });
+        self.subscribers.add(&subscriber);
         Subscription { topic: self.clone(), subscriber }
     }
 
@@ -199,7 +196,7 @@ impl<M: Clone + Send + 'static> Topic<M> {
         let mut report = Published::default();
         let mut waiting = Vec::new();
         let mut over = Vec::new();
-        for subscriber in self.subscribers.get().iter() {
+        for subscriber in self.subscribers.all().iter() {
             match subscriber.offer(&message) {
                 Some(Offer::Taken) => report.delivered += 1,
                 Some(Offer::Waits(wait)) => waiting.push((Arc::clone(subscriber), wait)),
@@ -219,27 +216,17 @@ impl<M: Clone + Send + 'static> Topic<M> {
             }
         }
         drop(message);
-        self.take_out(&over);
+        self.subscribers.take_out(&over);
         if !waiting.is_empty() {
             let ended = wait_for_room(waiting, &mut report).await;
-            self.take_out(&ended);
+            self.subscribers.take_out(&ended);
         }
         report
     }
 
     /// How many subscribers there are that have not ended.
     pub fn subscribers(&self) -> usize {
-        self.subscribers.get().iter().filter(|subscriber| subscriber.who.exit().is_none()).count()
-    }
-}
-
-impl<M> Topic<M> {
-    fn take_out(&self, over: &[Arc<Subscriber<M>>]) {
-        let is_over = |known: &Subscriber<M>| over.iter().any(|one| known.is(one));
-        self.subscribers.update(|list| {
-            let rest: Subscribers<M> = list.iter().filter(|known| !is_over(known)).cloned().collect();
-            if rest.len() < list.len() { Some((rest, ())) } else { None }
-        });
+        self.subscribers.all().iter().filter(|subscriber| subscriber.who.exit().is_none()).count()
     }
 }
 
@@ -297,7 +284,7 @@ impl<M: Clone + Send + 'static> Default for Topic<M> {
 
 impl<M> fmt::Debug for Topic<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.subscribers.get().iter().map(|subscriber| subscriber.who.path())).finish()
+        f.debug_list().entries(self.subscribers.all().iter().map(|subscriber| subscriber.who.path())).finish()
     }
 }
 
@@ -312,7 +299,7 @@ impl<M> Subscription<M> {
     /// Ends it. A publish that has begun by now may still reach the subscriber. If another subscription of the same actor has
     /// taken its place, that one stays.
     pub fn unsubscribe(self) {
-        self.topic.take_out(core::slice::from_ref(&self.subscriber));
+        self.topic.subscribers.take_out(core::slice::from_ref(&self.subscriber));
     }
 
     /// How many messages the subscriber did not get because it had no room.
@@ -322,7 +309,7 @@ impl<M> Subscription<M> {
 
     /// Whether the subscriber still gets what is published.
     pub fn is_active(&self) -> bool {
-        self.subscriber.who.exit().is_none() && self.topic.subscribers.get().iter().any(|known| known.is(&self.subscriber))
+        self.subscriber.who.exit().is_none() && self.topic.subscribers.contains(&self.subscriber)
     }
 }
 

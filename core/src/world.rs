@@ -3,9 +3,11 @@
 use crate::escalate::{EscalationSink, Refused};
 use crate::hub::Events;
 use crate::lock::Lock;
+use crate::node::Member;
 use crate::unhandled::Unhandled;
 use crate::{ActorId, LONG_HANDLER_DEFAULT, Runtime, SupervisorStrategy, catch};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
@@ -26,6 +28,14 @@ pub(crate) struct World {
     /// Which tree of this process it is.
     number: usize,
     last_id: Lock<u64>,
+    dropping: Lock<Dropping>,
+}
+
+/// Members whose last owner has gone, until one thread has dropped them all.
+#[derive(Default)]
+struct Dropping {
+    members: Vec<Arc<dyn Member>>,
+    driven: bool,
 }
 
 /// How many trees there were in this process. It tells their ids apart, and nothing else is known of them here.
@@ -55,7 +65,25 @@ impl World {
         let Choices { grace, long_handler, strategy, sink } = choices;
         let (events, unhandled, refused) = (Events::new(), Unhandled::new(), Refused::new());
         let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
-        Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, number, last_id })
+        let dropping = Lock::new(Dropping::default());
+        Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, number, last_id, dropping })
+    }
+
+    /// Drops `member`, and everything that is given here while it is dropped, in a loop.
+    #[cold]
+    pub(crate) fn drop_in_turn(&self, member: Arc<dyn Member>) {
+        let drives = self.dropping.with(|dropping| {
+            dropping.members.push(member);
+            !core::mem::replace(&mut dropping.driven, true)
+        });
+        if drives {
+            // What a member drops is partly a user's: a panic in it must not leave the list without a driver.
+            let driver = Driver(self);
+            while let Some(member) = driver.next() {
+                drop(member);
+            }
+            core::mem::forget(driver);
+        }
     }
 
     pub(crate) fn sink(&self) -> Option<Arc<dyn EscalationSink>> {
@@ -79,5 +107,24 @@ impl World {
             *last += 1;
             self.id(*last)
         })
+    }
+}
+
+/// The one thread that drops the members of the list. Dropped only by a panic: then the next thread takes the list over.
+struct Driver<'a>(&'a World);
+
+impl Driver<'_> {
+    fn next(&self) -> Option<Arc<dyn Member>> {
+        self.0.dropping.with(|dropping| {
+            let next = dropping.members.pop();
+            dropping.driven = next.is_some();
+            next
+        })
+    }
+}
+
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        self.0.dropping.with(|dropping| dropping.driven = false);
     }
 }

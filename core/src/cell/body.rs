@@ -52,12 +52,20 @@ pub(super) enum Early {
 pub(super) struct Rare<M> {
     pub(super) feed: Option<BoxStream<M>>,
     pub(super) kept: Option<M>,
+    /// How often the message in hand has been tried before.
     pub(super) attempts: u32,
-    pub(super) retrying: bool,
+    /// Messages of the batch that are to be tried again. The batch is a stack, and so is this.
+    pub(super) retries: Vec<Retry>,
     pub(super) description: Option<Cow<'static, str>>,
     pub(super) failure: Option<FailureInfo>,
     pub(super) exit: Option<Exit>,
     pub(super) pause: Option<Pause>,
+}
+
+/// A message that is tried again: how many lie below it in the batch, and how often it was tried.
+pub(super) struct Retry {
+    pub(super) below: usize,
+    pub(super) attempts: u32,
 }
 
 /// What the task is at.
@@ -161,7 +169,7 @@ impl<A: Actor> Body<A> {
         self.in_hand = true;
         self.left -= 1;
         if let Some(extra) = cell.extra.as_deref() {
-            extra.note(cell, &mut self.rare, &message);
+            extra.note(cell, &mut self.rare, &message, self.batch.len());
         }
         handle(actor, message, &mut self.cx)
     }
@@ -350,7 +358,16 @@ impl<A: Actor> Body<A> {
 
 impl<M> Default for Rare<M> {
     fn default() -> Self {
-        Self { feed: None, kept: None, attempts: 0, retrying: false, description: None, failure: None, exit: None, pause: None }
+        Self {
+            feed: None,
+            kept: None,
+            attempts: 0,
+            retries: Vec::new(),
+            description: None,
+            failure: None,
+            exit: None,
+            pause: None,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Cell;
 use crate::ask_cycle::{Edge, Unanswered};
 use crate::events::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
-use crate::guardian::{self, Fallen, Risen, Verdict};
+use crate::guardian::{self, Fallen, Obeyed, Risen, Verdict};
 use crate::mailbox::{Filling, Inbox, Posture, control};
 use crate::node::{Member, Node, WindDown};
 use crate::props::Extra;
@@ -128,10 +128,6 @@ impl<M: Send + 'static> Member for Cell<M> {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
     fn wind_down(self: Arc<Self>, how: WindDown) {
         self.inbox.mark(control::FOR_GOOD);
         self.asked_to_end(how);
@@ -169,12 +165,14 @@ impl<M: Send + 'static> Member for Cell<M> {
         }
     }
 
-    fn halt(self: Arc<Self>) {
+    fn halt(self: Arc<Self>) -> Obeyed {
         self.halt_for_group();
+        Obeyed::ByItself
     }
 
-    fn start_again(self: Arc<Self>) {
+    fn start_again(self: Arc<Self>) -> Obeyed {
         self.start_with_group();
+        Obeyed::ByItself
     }
 
     fn restart(self: Arc<Self>) -> bool {

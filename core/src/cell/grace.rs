@@ -3,7 +3,7 @@
 use super::Cell;
 use super::body::{Body, End, Leaving};
 use crate::node::Node;
-use crate::{Actor, BoxError, BoxFuture, Exit};
+use crate::{Actor, BoxError, BoxFuture, Exit, guardian};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -60,7 +60,11 @@ impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrac
         }
         let world = this.node.world();
         let sleep = this.sleep.get_or_insert_with(|| world.runtime.sleep_until(world.runtime.now() + world.grace));
-        sleep.as_mut().poll(cx).map(|()| End::failed(GraceExceeded(world.grace)))
+        sleep.as_mut().poll(cx).map(|()| {
+            // Others of its branch may have such hooks as well, and their graces are to run at the same time.
+            guardian::hurry_above(this.node);
+            End::failed(GraceExceeded(world.grace))
+        })
     }
 }
 

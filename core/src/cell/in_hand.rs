@@ -2,7 +2,7 @@
 //! gone, and the asks that waited for an answer.
 
 use super::Cell;
-use super::body::{Body, Leaving, Rare};
+use super::body::{Body, Leaving, Rare, Retry};
 use crate::events::DeadLetterReason;
 use crate::mailbox::{StashedIn, control};
 use crate::props::Extra;
@@ -25,10 +25,10 @@ impl<A: Actor> Body<A> {
         match kept {
             Some(message) if may_retry && self.rare().attempts < retries_max => {
                 cell.inbox.begin_again();
+                let below = self.batch.len();
                 self.batch.push(message);
                 let rare = self.rare();
-                rare.attempts += 1;
-                rare.retrying = true;
+                rare.retries.push(Retry { below, attempts: rare.attempts + 1 });
             }
             Some(message) if bury => {
                 cell.inbox.count_dead_lettered();
@@ -82,15 +82,15 @@ impl<M: Send + 'static> Cell<M> {
 }
 
 impl<M: Send + 'static> Extra<M> {
-    /// Keeps what records and retries need of a message about to be handled.
-    pub(super) fn note(&self, cell: &Cell<M>, rare: &mut Option<Box<Rare<M>>>, message: &M) {
+    /// Keeps what records and retries need of a message about to be handled. `below` messages are left in the batch: that tells a message
+    /// that is tried again from one that comes in between, such as a mapped signal.
+    pub(super) fn note(&self, cell: &Cell<M>, rare: &mut Option<Box<Rare<M>>>, message: &M, below: usize) {
         if self.describe.is_none() && self.copy.is_none() {
             return;
         }
         let rare = rare.get_or_insert_default();
-        if !core::mem::take(&mut rare.retrying) {
-            rare.attempts = 0;
-        }
+        let again = rare.retries.pop_if(|retry| retry.below == below);
+        rare.attempts = again.map_or(0, |retry| retry.attempts);
         rare.description = self.describe.is_some().then(|| cell.describe(message));
         // The copy of the message before goes first: should this one not be copied, there is none to retry.
         rare.kept.take().into_iter().for_each(|before| cell.discard(before));

@@ -86,8 +86,9 @@ impl<A: Actor> Body<A> {
                     return Poll::Ready(End::Done);
                 }
                 if core::mem::take(&mut pause.owes_report) {
-                    guardian::report(&cell.node, Report::Halted);
-                    ask_cycle::release_askers_of(&self.cx.member());
+                    if guardian::report(&cell.node, Report::Halted) {
+                        ask_cycle::release_askers_of(&self.cx.member());
+                    }
                     continue;
                 }
             }

@@ -348,10 +348,6 @@ impl<T: Send + 'static> Member for Crew<T> {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
     /// Closing waits for the tasks; as a task by itself they know no other orderly end, so stopping cancels them.
     fn wind_down(self: Arc<Self>, how: WindDown) {
         match how {

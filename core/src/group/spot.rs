@@ -113,10 +113,6 @@ impl Member for Spot {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
     /// Closing waits for the tasks, if there are any; stopping cancels them.
     fn wind_down(self: Arc<Self>, how: WindDown) {
         if how == WindDown::Stop {

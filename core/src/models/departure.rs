@@ -116,10 +116,6 @@ impl Member for Ear {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
     fn wind_down(self: Arc<Self>, _how: WindDown) {}
 
     fn cut_off(self: Arc<Self>) {}

@@ -7,7 +7,7 @@
 //! comes in the midst of that neither stalls nor is lost), A7 (stop, close and cancel reach an actor that waits for its group).
 
 use super::{ByHand, Mark, block_on, explore};
-use crate::guardian::{self, Fallen, Verdict};
+use crate::guardian::{self, Fallen, Obeyed, Verdict};
 use crate::node::{Above, Member, Node, WindDown};
 use crate::supervise::regroup::Report;
 use crate::{Actor, ActorRef, Context, Exit, Name, OneForAll, Props, Reason, RestartPolicy, Scope, Supervisor};
@@ -217,10 +217,6 @@ impl Member for Puppet {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
-        &mut self.node
-    }
-
     fn wind_down(self: Arc<Self>, _how: WindDown) {}
 
     fn cut_off(self: Arc<Self>) {}
@@ -229,12 +225,14 @@ impl Member for Puppet {
         None
     }
 
-    fn halt(self: Arc<Self>) {
+    fn halt(self: Arc<Self>) -> Obeyed {
         self.order(|orders| (orders.go, orders.halt) = (false, true));
+        Obeyed::ByItself
     }
 
-    fn start_again(self: Arc<Self>) {
+    fn start_again(self: Arc<Self>) -> Obeyed {
         self.order(|orders| (orders.go, orders.halt) = (true, false));
+        Obeyed::ByItself
     }
 }
 

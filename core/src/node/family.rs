@@ -4,7 +4,7 @@ use super::{Member, Node, Phase, Running, WindDown};
 use crate::guardian::{Guardian, Plan, Verdict};
 use crate::sync::Ordering;
 use crate::wakers::{Key, Wakers};
-use crate::{Counts, FailureInfo, Name};
+use crate::{Counts, FailureInfo, Name, counted};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -40,6 +40,8 @@ struct Winding {
     waiting_for: Option<u64>,
     /// Somebody is in `wind_down_next` and goes on by itself when a child ends at once.
     driven: bool,
+    /// A hook was cut off: the rest end at the same time.
+    hurried: bool,
     oldest_first: Vec<Arc<dyn Member>>,
 }
 
@@ -174,6 +176,7 @@ impl Node {
     pub(crate) fn children(&self) -> Vec<Arc<dyn Member>> {
         let mut children = Vec::new();
         self.life.with(|life| children.extend(life.known_family().into_iter().flat_map(Family::members).cloned()));
+        counted::visit(children.len());
         children.sort_unstable_by_key(|child| child.node().number);
         children
     }
@@ -229,6 +232,19 @@ impl Node {
         self.refuse_children()
     }
 
+    /// Whether its children are ending this way already.
+    pub(crate) fn winds_down(&self, how: WindDown) -> bool {
+        let planned =
+            |family: &Family| family.wound_down == Some(how) && family.winding.as_ref().is_some_and(|plan| plan.how == how);
+        self.life.with(|life| life.phase == Phase::Closing && life.known_family().is_some_and(planned))
+    }
+
+    /// Whether it is stopping because of a failure.
+    pub(crate) fn is_failing(&self) -> bool {
+        let failed = |family: &Family| family.wound_down == Some(WindDown::Stop) && family.first_failure.is_some();
+        self.life.with(|life| life.known_family().is_some_and(failed))
+    }
+
     pub(crate) fn noted_wind_down(&self) -> Option<WindDown> {
         self.life.with(|life| life.known_family().and_then(|family| family.wound_down))
     }
@@ -242,7 +258,7 @@ impl Node {
     /// Notes in which order the children are to end; `wind_down_next` begins with it.
     pub(crate) fn plan_wind_down(&self, how: WindDown) {
         let children = self.children();
-        let plan = Winding { how, waiting_for: None, driven: false, oldest_first: children };
+        let plan = Winding { how, waiting_for: None, driven: false, hurried: false, oldest_first: children };
         let replaced = self.life.with(|life| life.family().winding.replace(plan));
         drop(replaced);
     }
@@ -279,13 +295,27 @@ impl Node {
         }
     }
 
-    /// Whether the child that was told to end has ended by now. If not, whoever ends it goes on with the next.
+    /// Has the remaining children end at the same time, if this node is ending them one after the other.
+    pub(crate) fn hurry_wind_down(&self) {
+        let drives = self.life.with(|life| {
+            let plan = life.known_family_mut().and_then(|family| family.winding.as_mut());
+            plan.is_some_and(|plan| {
+                plan.hurried = true;
+                !plan.driven
+            })
+        });
+        if drives {
+            self.wind_down_next();
+        }
+    }
+
+    /// Whether the child that was told to end has ended by now, or is not waited for. If not, whoever ends it goes on with the next.
     fn has_ended_at_once(&self) -> bool {
         self.life.with(|life| {
             let plan = life.known_family_mut().and_then(|family| family.winding.as_mut());
             plan.is_some_and(|plan| {
                 plan.driven = false;
-                plan.waiting_for.is_none()
+                plan.hurried || plan.waiting_for.is_none()
             })
         })
     }

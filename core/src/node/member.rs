@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::ask_cycle::{Edge, Unanswered};
-use crate::guardian::{Risen, Verdict};
+use crate::guardian::{Obeyed, Risen, Verdict};
 use crate::{Counts, Exit, FailureInfo, Signal};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,8 +11,6 @@ use core::any::Any;
 /// Something that stands in the tree.
 pub(crate) trait Member: Any + Send + Sync {
     fn node(&self) -> &Node;
-
-    fn node_mut(&mut self) -> &mut Node;
 
     /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
     fn wind_down(self: Arc<Self>, how: WindDown);
@@ -47,12 +45,15 @@ pub(crate) trait Member: Any + Send + Sync {
     }
 
     /// End the incarnation, say so to the guardian above, and wait for `start_again`. What cannot start again ends for good.
-    fn halt(self: Arc<Self>) {
+    fn halt(self: Arc<Self>) -> Obeyed {
         self.wind_down(WindDown::Stop);
+        Obeyed::ByItself
     }
 
     /// Begin the next incarnation, and say so to the guardian above.
-    fn start_again(self: Arc<Self>) {}
+    fn start_again(self: Arc<Self>) -> Obeyed {
+        Obeyed::ByItself
+    }
 
     /// Whether its children start again when it does.
     fn revives(&self) -> bool {

@@ -19,6 +19,7 @@
 mod departure;
 mod family;
 mod life;
+mod link;
 mod member;
 mod watchers;
 
@@ -35,7 +36,7 @@ use crate::wakers::Key;
 use crate::world::World;
 use crate::{
     ActorId, ActorPath, CancelToken, Cause, Exit, FailureInfo, Instant, METADATA_MAX, Name, Reason, RestartPolicy, Runtime,
-    Signal, Terminated, catch,
+    Signal, Terminated, catch, counted,
 };
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -45,6 +46,7 @@ use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use life::{Cancel, Life, Phase, Rare};
+use link::Link;
 
 /// The path of a node with at most this many steps is put together with a single allocation.
 const NEAR_MAX: usize = 8;
@@ -53,13 +55,13 @@ pub(crate) struct Node {
     /// Which member of its tree it is, in the order they were made; [`id`](Self::id) tells trees apart as well.
     pub(super) number: u64,
     pub(crate) name: Name,
-    above: Above,
+    link: Link,
     policy: RestartPolicy,
     slot: AtomicU32,
     life: Lock<Life>,
 }
 
-/// What a node hangs on. Only a root holds the world; all others reach it by climbing, which spares each of them a reference.
+/// What a node is made below: nothing, as the root of a tree, or its parent.
 pub(crate) enum Above {
     Nothing(Arc<World>),
     Parent(Arc<dyn Member>),
@@ -78,16 +80,16 @@ pub struct Running {
     pub in_poll: bool,
 }
 
-/// A loop and not recursion: a branch may be deep, and this may be the last owner of all of it.
+/// A branch may be deep, and this may be the last owner of all of it: then its world drops the members one after the other, from a
+/// list and not by recursion. That holds for members with weak references too, such as watchers.
 impl Drop for Node {
+    #[inline]
     fn drop(&mut self) {
-        let mut world = None;
-        while let Above::Parent(parent) = &mut self.above
-            && Arc::strong_count(parent) == 1
-            && let Some(parent) = Arc::get_mut(parent)
-        {
-            let world = world.get_or_insert_with(|| Arc::clone(parent.node().world()));
-            self.above = core::mem::replace(&mut parent.node_mut().above, Above::Nothing(Arc::clone(world)));
+        if self.link.parent().is_some_and(|parent| Arc::strong_count(parent) == 1) {
+            let world = Arc::clone(self.world());
+            if let Some(parent) = self.link.take_parent(&world) {
+                world.drop_in_turn(parent);
+            }
         }
     }
 }
@@ -96,7 +98,8 @@ impl Node {
     #[inline]
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
         let life = Life { phase: Phase::Open, exit: None, around: None };
-        Self { number: id.get(), name, above, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
+        let (number, link) = (id.get(), Link::new(above));
+        Self { number, name, link, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
     }
 
     /// Who it is. The tree's part of an id lies at the root, which spares each node a word.
@@ -105,18 +108,16 @@ impl Node {
     }
 
     pub(crate) fn parent(&self) -> Option<&Arc<dyn Member>> {
-        match &self.above {
-            Above::Parent(parent) => Some(parent),
-            Above::Nothing(_) => None,
-        }
+        self.link.parent()
     }
 
     pub(crate) fn world(&self) -> &Arc<World> {
         let mut node = self;
         loop {
-            match &node.above {
-                Above::Nothing(world) => return world,
-                Above::Parent(parent) => node = parent.node(),
+            counted::visit(1);
+            match node.link.world() {
+                Ok(world) => return world,
+                Err(parent) => node = parent.node(),
             }
         }
     }

@@ -8,6 +8,9 @@
 //!   place:  vacant ──hire (build, resize, replace)──► worker ──restart: same address──► worker
 //!              ▲                                        │ └──resize below the place──► closed, out of the roster
 //!              └──a send finds that it has ended (let_go)┘
+//!
+//!   A permanent worker that somebody closed is away until its supervisor has restarted it: a send finds it closed (let_go), and a later
+//!   one finds it open again (choose).
 //! ```
 //!
 //! Invariants:
@@ -28,7 +31,7 @@ pub use send::PoolSend;
 
 use crate::actor_ref::AnyRef;
 use crate::lock::Lock;
-use crate::node::Node;
+use crate::node::{Node, WindDown};
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{ActorPath, ActorRef, Counts, Instant, PriorityEnvelope, Reply, SendError, Supervisor, catch};
@@ -159,8 +162,7 @@ impl<M: Send + 'static> Pool<M> {
 
     /// The workers that have not ended, in the order of their places.
     pub fn workers(&self) -> Vec<ActorRef<M>> {
-        let roster = self.inner.roster.get();
-        roster.workers.iter().map(|worker| &worker.actor).filter(|actor| actor.exit().is_none()).cloned().collect()
+        self.inner.roster.get().living().into_iter().map(|worker| worker.actor.clone()).collect()
     }
 
     /// Gives it `size` workers. More are started at once, also for those that have ended; fewer means that the ones in the last
@@ -207,18 +209,24 @@ impl<M: Send + 'static> Pool<M> {
     /// The worker whose message this is; `None` if there is no worker left.
     fn choose(&self, message: &M) -> Option<ActorRef<M>> {
         let Inner { roster, routing, turns, .. } = &*self.inner;
-        routing.choose(&roster.get().workers, turns, message).map(|worker| worker.actor.clone())
+        let mut now = roster.get();
+        if !now.away.is_empty() && roster.update(Roster::rejoined).is_some() {
+            now = roster.get();
+        }
+        routing.choose(&now.workers, turns, message).map(|worker| worker.actor.clone())
     }
 
-    /// Takes a worker out that accepts nothing more, and puts another in its place if that is wanted and allowed.
+    /// Takes a worker out that accepts nothing more, and all others that have ended, and puts others in their places if that is wanted and
+    /// allowed.
     #[cold]
     fn let_go(&self, actor: &ActorRef<M>) {
         // Of several that find it ended, one takes it out.
-        let Some(place) = self.inner.roster.update(|roster| roster.without(actor)) else { return };
+        let Some(mut vacant) = self.inner.roster.update(|roster| roster.without(actor)) else { return };
         let now = || self.node().runtime().now();
-        if self.inner.replacing.as_ref().is_some_and(|replacing| replacing.allow(now())) {
-            // A pool that is shutting down refuses, and a recipe that panicked is on record: the place stays vacant.
-            drop(self.hire(&[place]));
+        vacant.retain(|_| self.inner.replacing.as_ref().is_some_and(|replacing| replacing.allow(now())));
+        if !vacant.is_empty() {
+            // A pool that is shutting down refuses, and a recipe that panicked is on record: the places stay vacant.
+            drop(self.hire(&vacant));
         }
     }
 
@@ -253,7 +261,8 @@ impl<M: Send + 'static> Pool<M> {
 }
 
 fn close<M: Send + 'static>(redundant: Option<Vec<Worker<M>>>) {
-    redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.close());
+    // For good, as the supervisor's own word: a permanent worker would start again, with no place in the roster.
+    redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.wind_down(WindDown::Close));
 }
 
 impl<M: Send + 'static> Clone for Pool<M> {

@@ -7,8 +7,9 @@
 //! worker away moves its own keys and no others, and one more worker takes about 1/n of the keys from all. It uses no random seed, so
 //! a key has the same worker in every run.
 
+use crate::mailbox::control;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{ActorRef, Random};
+use crate::{ActorRef, Random, RestartPolicy};
 use alloc::boxed::Box;
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -22,6 +23,15 @@ pub(super) struct Worker<M: Send + 'static> {
 impl<M: Send + 'static> Clone for Worker<M> {
     fn clone(&self) -> Self {
         Self { place: self.place, actor: self.actor.clone() }
+    }
+}
+
+impl<M: Send + 'static> Worker<M> {
+    /// Whether its supervisor restarts it after somebody else has closed or stopped it.
+    pub(super) fn comes_back(&self) -> bool {
+        let cell = self.actor.cell();
+        let is_permanent = cell.node().policy() == RestartPolicy::Permanent;
+        is_permanent && cell.inbox().word() & control::FOR_GOOD == 0 && self.actor.exit().is_none()
     }
 }
 

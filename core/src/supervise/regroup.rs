@@ -10,11 +10,12 @@
 //!
 //! Invariants:
 //! 1. Members stand in start order. At most one has been told to halt, or to start, and has not answered; a member that failed by itself
-//!    halts unasked, and is waited for when its turn comes.
+//!    halts unasked, and is waited for when its turn comes. After `hurry` all are told to halt, and each is waited for in its turn.
 //! 2. A member is told to start only when every member has halted or is gone.
-//! 3. Steps are carried out by one at a time (`driven`): a member that answers at once, from inside the step, does not lead to recursion.
+//! 3. It is one member's turn to halt at a time. All that are down wait for that one, so only its waits need a look for a circle of asks.
+//! 4. Steps are carried out by one at a time (`driven`): a member that answers at once, from inside the step, does not lead to recursion.
 
-use crate::{ActorId, Instant};
+use crate::{ActorId, Instant, counted};
 use alloc::vec::Vec;
 
 /// Children on their way down and up again. `T` is what stands for a child: its member in the tree, or nothing in tests.
@@ -32,6 +33,10 @@ pub(crate) struct Regroup<T> {
     /// Nobody starts before then.
     held: Option<Instant>,
     driven: bool,
+    /// Whose turn to halt it is: all others wait for this one.
+    turn: Option<ActorId>,
+    /// Tell all before this one to halt without waiting for each other.
+    hurried_to: usize,
 }
 
 struct Entry<T> {
@@ -61,6 +66,8 @@ enum Phase {
 pub(crate) enum Step<T> {
     /// Tell this one to halt.
     Halt(T),
+    /// It is this one's turn to halt, and it is on its way already.
+    Await(T),
     /// Tell this one to start.
     Start(T),
     /// All have halted, as was ordered from above: say so there.
@@ -99,11 +106,12 @@ impl<T: Clone> Regroup<T> {
         }
         members.sort_unstable_by_key(|member| member.id);
         let halted_from = members.len();
+        counted::visit(halted_from);
         let (rest, tell) = before.map_or((false, false), |plan| (plan.rest && plan.phase != Phase::Starting, plan.tell));
         // Whoever carries out a step of the old plan has not come back yet, and goes on with this one.
         let driven = before.is_some_and(|plan| plan.driven);
         let held = before.and_then(|plan| plan.held);
-        Self { members, phase: Phase::Halting, halted_from, started_to: 0, rest, tell, held, driven }
+        Self { members, phase: Phase::Halting, halted_from, started_to: 0, rest, tell, held, driven, turn: None, hurried_to: 0 }
     }
 
     /// The same plan without those that are not `there` any more.
@@ -130,31 +138,41 @@ impl<T: Clone> Regroup<T> {
 
     /// How a member of this plan stands for the next one: whoever has been told to start may be up already, and is told to halt again.
     fn carried_over(&self, id: ActorId) -> State {
-        match self.members.binary_search_by_key(&id, |member| member.id).map(|at| self.members[at].state) {
-            Ok(State::Starting) | Err(_) => State::Up,
-            Ok(state) => state,
+        match self.place_of(id).map(|at| self.members[at].state) {
+            Some(State::Starting) | None => State::Up,
+            Some(state) => state,
         }
     }
 
     fn find(&mut self, id: ActorId) -> Option<&mut Entry<T>> {
-        let at = self.members.binary_search_by_key(&id, |member| member.id).ok()?;
+        let at = self.place_of(id)?;
         Some(&mut self.members[at])
     }
 
     /// Whether `id` is to go down in this plan and has not yet.
     pub(crate) fn awaits_halt_of(&self, id: ActorId) -> bool {
-        let at = self.members.binary_search_by_key(&id, |member| member.id);
-        self.phase == Phase::Halting && at.is_ok_and(|at| matches!(self.members[at].state, State::Up | State::Halting))
+        let at = self.place_of(id);
+        self.phase == Phase::Halting && at.is_some_and(|at| matches!(self.members[at].state, State::Up | State::Halting))
     }
 
-    /// Whoever is still to go down before `id`, which is down, can start again; `None` if it is not down in this plan.
-    pub(crate) fn waits_for(&self, id: ActorId) -> Option<Vec<T>> {
-        let at = self.members.binary_search_by_key(&id, |member| member.id).ok()?;
+    /// The member whose turn to halt it is, if `id` is down and waits for it. `Some(None)` if all are down; `None` if `id` is not down in
+    /// this plan.
+    pub(crate) fn waits_for(&self, id: ActorId) -> Option<Option<T>> {
+        let at = self.place_of(id)?;
         if self.phase == Phase::Starting || self.members[at].state != State::Halted {
             return None;
         }
-        let up = self.members.iter().filter(|member| matches!(member.state, State::Up | State::Halting));
-        Some(up.map(|member| member.child.clone()).collect())
+        let turn = self.turn.and_then(|turn| self.place_of(turn)).map(|at| &self.members[at]);
+        Some(turn.filter(|member| matches!(member.state, State::Up | State::Halting)).map(|member| member.child.clone()))
+    }
+
+    /// Whether `id` halts although it is another's turn.
+    pub(crate) fn is_out_of_turn(&self, id: ActorId) -> bool {
+        self.phase == Phase::Halting && self.turn != Some(id)
+    }
+
+    fn place_of(&self, id: ActorId) -> Option<usize> {
+        self.members.binary_search_by_key(&id, |member| member.id).ok()
     }
 
     /// Whether this plan was ordered from above and has not been told to start yet; and if so, whether all have halted.
@@ -197,6 +215,7 @@ impl<T: Clone> Regroup<T> {
 
     /// What to do next. After a step other than `Wait` its doer says [`stepped`](Self::stepped).
     pub(crate) fn step(&mut self) -> Step<T> {
+        counted::visit(1);
         if self.driven {
             return Step::Wait;
         }
@@ -205,7 +224,7 @@ impl<T: Clone> Regroup<T> {
             Phase::Resting => Step::Wait,
             Phase::Starting => self.start_next(),
         };
-        self.driven = matches!(step, Step::Halt(_) | Step::Start(_));
+        self.driven = matches!(step, Step::Halt(_) | Step::Await(_) | Step::Start(_));
         step
     }
 
@@ -214,17 +233,36 @@ impl<T: Clone> Regroup<T> {
         self.driven = false;
     }
 
+    /// Has the remaining members halt at the same time. They start in order all the same.
+    pub(crate) fn hurry(&mut self) {
+        self.hurried_to = if self.phase == Phase::Halting { self.halted_from } else { 0 };
+    }
+
     fn halt_next(&mut self) -> Step<T> {
+        while let Some(at) = self.hurried_to.checked_sub(1) {
+            self.hurried_to = at;
+            let member = &mut self.members[at];
+            if member.state == State::Up {
+                member.state = State::Halting;
+                return Step::Halt(member.child.clone());
+            }
+        }
         while let Some(member) = self.halted_from.checked_sub(1).map(|at| &mut self.members[at]) {
             match member.state {
                 State::Halted | State::Gone => self.halted_from -= 1,
-                State::Halting => return Step::Wait,
+                State::Halting if self.turn == Some(member.id) => return Step::Wait,
+                State::Halting => {
+                    self.turn = Some(member.id);
+                    return Step::Await(member.child.clone());
+                }
                 State::Up | State::Starting => {
                     member.state = State::Halting;
+                    self.turn = Some(member.id);
                     return Step::Halt(member.child.clone());
                 }
             }
         }
+        self.turn = None;
         if self.rest {
             self.phase = Phase::Resting;
             return Step::Rested;
@@ -271,7 +309,9 @@ mod tests {
         let mut plan = Regroup::new(children(&[1, 2, 3]), None).after_failure_of(ActorId::new(0, 2));
         assert_eq!(plan.step(), Step::Halt(3));
         assert_eq!(plan.step(), Step::Wait, "one step at a time");
-        assert_eq!(say(&mut plan, 3, Report::Halted), Step::Wait, "the one that failed halts by itself");
+        assert_eq!(say(&mut plan, 3, Report::Halted), Step::Await(2), "the one that failed halts by itself");
+        plan.stepped();
+        assert_eq!(plan.step(), Step::Wait, "and is not told to");
         assert_eq!(say(&mut plan, 2, Report::Halted), Step::Halt(1));
         assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
         assert_eq!(say(&mut plan, 1, Report::Started), Step::Start(2));
@@ -283,7 +323,7 @@ mod tests {
     fn s2_whoever_is_gone_is_not_started() {
         let mut plan = Regroup::new(children(&[1, 2]), None).after_failure_of(ActorId::new(0, 1));
         assert_eq!(plan.step(), Step::Halt(2));
-        assert_eq!(say(&mut plan, 2, Report::Gone), Step::Wait);
+        assert_eq!(say(&mut plan, 2, Report::Gone), Step::Await(1));
         assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
         assert_eq!(say(&mut plan, 1, Report::Gone), Step::Done(false));
     }
@@ -335,7 +375,7 @@ mod tests {
         assert_eq!(say(&mut plan, 1, Report::Halted), Step::Rested);
         // A second child was started meanwhile, and fails.
         let mut next = Regroup::new(children(&[1, 2]), Some(&plan)).after_failure_of(ActorId::new(0, 2));
-        assert_eq!((next.step(), next.rests()), (Step::Wait, Some(false)));
+        assert_eq!((next.step(), next.rests()), (Step::Await(2), Some(false)));
         assert_eq!(say(&mut next, 2, Report::Halted), Step::Rested);
         next.start();
         assert_eq!(next.step(), Step::Start(1));
@@ -373,6 +413,11 @@ mod tests {
                         busy.push((id, Report::Started));
                     }
                     Step::Done(_) => break,
+                    Step::Await(id) => {
+                        assert_eq!(id, failed);
+                        plan.stepped();
+                        continue;
+                    }
                     Step::Wait => assert!(!busy.is_empty(), "seed {seed}: nobody is left to report"),
                     Step::Rested => unreachable!("nobody above ordered it"),
                 }
