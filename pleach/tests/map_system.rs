@@ -260,3 +260,43 @@ fn s8_a_panic_in_map_system_is_a_failure_of_the_actor() {
     assert_eq!(log.take(), ["1"]);
     assert_eq!(boss.counts(), Counts { accepted: 1, handled: 1, failed: 0, dead_lettered: 0 });
 }
+
+/// Fails at `Fail`, and has a signal come in before the next try. The signal may fail as well.
+struct Interrupted {
+    tries: Log<u32>,
+    signals_fail: bool,
+}
+
+impl Actor for Interrupted {
+    type Msg = Msg;
+    type Error = BoxError;
+
+    async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        match msg {
+            Msg::Fail => {
+                self.tries.push(1);
+                let ended = Terminated { id: cx.me().id(), path: cx.me().path(), exit: Exit::Stopped };
+                assert!(cx.me().try_send_system(SystemMessage::Terminated(ended)).is_ok());
+                Err(INJECTED.into())
+            }
+            Msg::Gone(_) if self.signals_fail => Err(INJECTED.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a11_a_mapped_signal_between_two_tries_does_not_reset_their_count() {
+    for signals_fail in [false, true] {
+        let (sim, tries) = (Sim::new(1), Log::new());
+        let system = sim.system("s");
+        let crew = system.supervisor("crew", OneForOne::new().intensity(100, Duration::from_secs(5))).unwrap();
+        let log = tries.clone();
+        let props = Props::new(move || Interrupted { tries: log.clone(), signals_fail }).retry(2).map_system(all);
+        let actor = crew.spawn("interrupted", props).unwrap();
+        actor.tell(Msg::Fail).unwrap();
+        sim.settle();
+        assert_eq!((tries.take().len(), actor.exit()), (3, None), "the first try and two more");
+        assert!(system.counts().is_settled());
+    }
+}

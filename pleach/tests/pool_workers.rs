@@ -313,3 +313,44 @@ fn a13_on_threads_a_pool_is_resized_under_load() {
         assert!(system.counts().is_settled());
     });
 }
+
+#[test]
+fn a13_a_permanent_worker_that_was_closed_is_back_after_its_restart() {
+    explore(0..50, |sim| {
+        for routing in 0..3 {
+            let (system, log) = (sim.system("s"), Log::new());
+            let clerk = clerks(&log);
+            let builder = system.pool("pool", 1, move |place| clerk(place).restart(RestartPolicy::Permanent));
+            let pool = match routing {
+                0 => builder.round_robin(),
+                1 => builder.least_loaded(),
+                _ => builder.by_key(key_of),
+            };
+            let pool = pool.build().unwrap();
+            sim.settle();
+            let before = pool.workers();
+            before[0].close();
+            assert!(matches!(pool.tell(Msg::Note(1)), Err(SendError::Closed(Msg::Note(1)))), "it is down");
+            sim.settle();
+            assert_eq!(pool.workers(), before, "the supervisor has restarted it");
+            pool.tell(Msg::Note(2)).unwrap();
+            sim.run(pool.send(Msg::Note(3))).unwrap();
+            assert_eq!(sim.run(pool.ask(Msg::Place)).ok(), Some(0));
+            assert_eq!(log.take().len(), 2);
+        }
+    });
+}
+
+#[test]
+fn a13_a_permanent_worker_that_is_one_too_many_ends_for_good() {
+    explore(0..50, |sim| {
+        let (system, log) = (sim.system("s"), Log::new());
+        let clerk = clerks(&log);
+        let pool = system.pool("pool", 3, move |place| clerk(place).restart(RestartPolicy::Permanent)).build().unwrap();
+        sim.settle();
+        let last = pool.workers()[2].clone();
+        pool.resize(2).unwrap();
+        sim.settle();
+        assert_eq!((last.exit(), system.failures()), (Some(Exit::Closed), 0));
+    });
+}
