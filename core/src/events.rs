@@ -49,6 +49,8 @@ pub enum Event {
         /// What was decided, after the child's restart policy and the intensity had their say.
         directive: SupervisorDirective,
     },
+    /// A supervisor has restarted too often, and stops what it supervises.
+    GaveUp(GaveUp),
     /// A failure that came up to the top of the tree, where nobody supervises.
     Unhandled(FailureInfo),
     /// A message was accepted and will not be handled.
@@ -78,8 +80,10 @@ impl EventKinds {
     pub const LINTS: Self = Self(1 << 4);
     /// [`Event::Decided`].
     pub const DECISIONS: Self = Self(1 << 5);
+    /// [`Event::GaveUp`].
+    pub const GAVE_UP: Self = Self(1 << 6);
     /// All of them.
-    pub const ALL: Self = Self((1 << 6) - 1);
+    pub const ALL: Self = Self((1 << 7) - 1);
 
     /// Whether every kind in `other` is among these.
     pub const fn contains(self, other: Self) -> bool {
@@ -114,8 +118,41 @@ impl fmt::Debug for EventKinds {
             (Self::LIFECYCLE, "LIFECYCLE"),
             (Self::LINTS, "LINTS"),
             (Self::DECISIONS, "DECISIONS"),
+            (Self::GAVE_UP, "GAVE_UP"),
         ];
         f.debug_set().entries(named.iter().filter(|(kind, _)| self.contains(*kind)).map(|(_, name)| name)).finish()
+    }
+}
+
+/// A supervisor that restarted as often as it may, and what stops because of that. Its text is one sentence with the consequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GaveUp {
+    /// The supervisor, which may be an actor, a scope or a pool.
+    pub supervisor: ActorPath,
+    /// The child whose failure was one too many.
+    pub child: ActorPath,
+    /// How many restarts were counted.
+    pub restarts: u32,
+    /// In which window they were counted.
+    pub window: Duration,
+    /// How many children stop, this one included.
+    pub stopped: usize,
+    /// How many of its siblings go on.
+    pub left: usize,
+}
+
+impl fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { supervisor, child, restarts, window, stopped, left } = self;
+        if *left > 0 {
+            return write!(
+                f,
+                "supervisor {supervisor} gave up on {child} after {restarts} restarts in {window:?}; it stopped, {left} others go on"
+            );
+        }
+        let children = if *stopped == 1 { "child" } else { "children" };
+        write!(f, "supervisor {supervisor} gave up after {restarts} restarts in {window:?}; {stopped} {children} stopped")
     }
 }
 

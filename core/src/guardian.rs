@@ -15,11 +15,11 @@ mod restart_together;
 pub(crate) use restart_together::{Obeyed, advance, halt, hurry_above, report, restart_supervisor, start, waits_for};
 
 use crate::escalate::{self, EscalationSink};
-use crate::events::{Event, EventKinds};
+use crate::events::{Event, EventKinds, GaveUp};
 use crate::node::{Member, Node};
 use crate::supervise::backoff::Streak;
 use crate::supervise::regroup::{Regroup, Report};
-use crate::supervise::{self, Reach, Restarts, SupervisorStrategy};
+use crate::supervise::{self, Reach, RestartBudget, Restarts, SupervisorStrategy};
 use crate::{ActorId, AnyRef, EscalationStage, FailureInfo, Instant, RestartPolicy, Signal, SupervisorDirective, catch};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -35,8 +35,13 @@ pub(crate) struct Guardian {
     /// Inherited from above where there is none.
     pub(crate) sink: Option<Arc<dyn EscalationSink>>,
     pub(crate) regroup: Option<Box<Plan>>,
+    /// Whose restarts count where there is no strategy.
+    pub(crate) default_budget: RestartBudget,
     recent: VecDeque<Instant>,
+    recent_of: BTreeMap<ActorId, VecDeque<Instant>>,
     streaks: BTreeMap<ActorId, Streak>,
+    /// It has said that it gave up on all its children, and restarted none since.
+    gave_up: bool,
 }
 
 /// Children of one parent that restart together.
@@ -72,7 +77,9 @@ impl Guardian {
     /// Begins anew, with the next incarnation of whoever it guards for.
     pub(crate) fn forget_restarts(&mut self) {
         self.recent.clear();
+        self.recent_of.clear();
         self.streaks.clear();
+        self.gave_up = false;
     }
 
     /// Whether the end of a child is anything to it.
@@ -86,7 +93,32 @@ impl Guardian {
         if !self.streaks.is_empty() {
             self.streaks.remove(&child);
         }
+        if !self.recent_of.is_empty() {
+            self.recent_of.remove(&child);
+        }
         self.regroup.as_mut().map(|plan| plan.note(child, Report::Gone)).is_some()
+    }
+
+    /// The restarts that count for `child`.
+    fn recent(&mut self, child: ActorId, budget: RestartBudget) -> &mut VecDeque<Instant> {
+        match budget {
+            RestartBudget::Shared => &mut self.recent,
+            RestartBudget::PerChild => self.recent_of.entry(child).or_default(),
+        }
+    }
+
+    /// Decides about a failure of `child` at `now`. True if the limit is exceeded and that has not been told yet.
+    fn decide(
+        &mut self,
+        ordered: SupervisorDirective,
+        child: &Node,
+        rules: &Restarts,
+        now: Instant,
+    ) -> (supervise::Decision, bool) {
+        let decision = supervise::decide(ordered, child.policy(), rules, self.recent(child.id, rules.budget), now);
+        // Of many children that fail past a limit they share, one is worth an error in the log.
+        let told = rules.budget == RestartBudget::Shared && core::mem::replace(&mut self.gave_up, decision.exceeded);
+        (decision, decision.exceeded && !told)
     }
 
     fn awaits_halt_of(&self, child: ActorId) -> bool {
@@ -123,16 +155,25 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
         None if failure.stage() != EscalationStage::Initial && above.is_guardian() => {
             (Restarts::default(), SupervisorDirective::Escalate, failure)
         }
-        None => (Restarts::default(), SupervisorDirective::Restart, failure),
+        None => (default_rules(above), SupervisorDirective::Restart, failure),
     };
     let ordered = match (ordered, fallen) {
         (SupervisorDirective::Resume, Fallen::Stateless) => SupervisorDirective::Restart,
         (ordered, _) => ordered,
     };
-    let policy = child.policy();
-    let decision = above.with_guardian(|guardian| supervise::decide(ordered, policy, &rules, &mut guardian.recent, now));
+    let (decision, gives_up) = above.with_guardian(|guardian| guardian.decide(ordered, child, &rules, now));
     let failure = failure.with_restarts(decision.restarts, rules.window);
-    let directive = decision.directive;
+    let mut directive = decision.directive;
+    if decision.exceeded {
+        let left = siblings_left(parent, child, &rules);
+        if gives_up {
+            tell_that_it_gave_up(above, child, &failure, left);
+        }
+        // At the top the failure goes to the root in any case, and nobody but the child ends.
+        if rules.budget == RestartBudget::PerChild && left > 0 && !parent.outlives_failures() {
+            directive = SupervisorDirective::Stop;
+        }
+    }
     child.events().emit(EventKinds::DECISIONS, || Event::Decided { failure: failure.clone(), directive });
     if parent.hears() {
         parent.hear(Signal::Failure(failure.clone()));
@@ -144,6 +185,26 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
         SupervisorDirective::Restart => restart(parent, child, fallen, &rules, now),
     };
     (verdict, failure)
+}
+
+/// The rules of a parent that has no strategy. What stands at the top of a system has nothing to do with each other.
+fn default_rules(parent: &Node) -> Restarts {
+    let own = parent.known_guardian(|guardian| guardian.default_budget).unwrap_or_default();
+    Restarts { budget: if parent.is_guardian() { RestartBudget::PerChild } else { own }, ..Restarts::default() }
+}
+
+/// How many siblings of `child` go on although it has exceeded its limit.
+fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &Restarts) -> usize {
+    let goes_on = rules.budget == RestartBudget::PerChild || parent.outlives_failures();
+    if goes_on { parent.node().give_up_on(child.id) } else { 0 }
+}
+
+fn tell_that_it_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usize) {
+    child.events().emit(EventKinds::GAVE_UP, || {
+        let (supervisor, stopped) = (parent.path(), if left > 0 { 1 } else { parent.children_count() });
+        let (restarts, window) = (failure.restarts(), failure.window());
+        Event::GaveUp(GaveUp { supervisor, child: child.path(), restarts, window, stopped, left })
+    });
 }
 
 /// Prepares the restart of `child`, and of all that restart with it.
@@ -181,7 +242,8 @@ fn consult(
 ) -> (Restarts, SupervisorDirective, FailureInfo) {
     let answer = catch::catch(|| {
         let rules = strategy.restarts();
-        let restarts = above.with_guardian(|guardian| supervise::count_recent(&rules, &mut guardian.recent, now));
+        let restarts =
+            above.with_guardian(|guardian| supervise::count_recent(&rules, guardian.recent(child.id, rules.budget), now));
         failure.set_restarts(restarts, rules.window);
         (rules, strategy.decide(&failure))
     });

@@ -92,7 +92,7 @@ pub use escalate::{
     ATTEMPTS_MAX, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentGuardianSink, REFUSED_KEPT_MAX,
     RootEscalationSink,
 };
-pub use events::{DeadLetter, DeadLetterReason, Event, EventKinds, LONG_HANDLER_DEFAULT, Lint};
+pub use events::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
 pub use failure::{BoxError, EndedUnasked, EscalationStage, FailureInfo, METADATA_MAX, Reason};
 pub use group::{
     Drained, ERRORS_KEPT_DEFAULT, Elapsed, Errors, GoError, Group, GroupBuilder, GroupClosed, GroupError, InPlace, MapError,
@@ -115,7 +115,7 @@ pub use spawn::{Refusal, SpawnError};
 pub use subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
 pub use supervise::{
     All, AlwaysRestart, ExponentialBackoff, INTENSITY_DEFAULT, INTENSITY_MAX, One, OneForAll, OneForOne, Reach, Reaching, Rest,
-    RestForOne, RestartPolicy, RestartStrategy, Restarts, SupervisorDirective, SupervisorStrategy,
+    RestForOne, RestartBudget, RestartPolicy, RestartStrategy, Restarts, SupervisorDirective, SupervisorStrategy,
 };
 pub use supervisor::{ChildError, Guardian, Supervisor};
 pub use system::{ShutdownError, System, SystemBuilder};

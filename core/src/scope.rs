@@ -177,6 +177,10 @@ impl Member for ScopeMember {
         self.role == Role::Supervisor
     }
 
+    fn outlives_failures(&self) -> bool {
+        matches!(self.role, Role::Top | Role::IsolatedScope)
+    }
+
     fn restart(self: Arc<Self>) -> bool {
         let restarts = self.role == Role::Supervisor;
         if restarts {

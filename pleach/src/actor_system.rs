@@ -4,8 +4,8 @@ use crate::Error;
 #[cfg(feature = "tokio")]
 use crate::TokioRuntime;
 use pleach_core::{
-    EscalationSink, Event, EventKinds, FailureInfo, MountError, Mounted, RootContext, Runtime, Scope, SupervisorStrategy,
-    System, SystemBuilder,
+    EscalationSink, Event, EventKinds, FailureInfo, GaveUp, MountError, Mounted, RootContext, Runtime, Scope,
+    SupervisorStrategy, System, SystemBuilder,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl ActorSystemBuilder {
         self
     }
 
-    /// Makes the system. From here on a failure that nobody handles is an error in the log, by `tracing`.
+    /// Makes the system. From here on a supervisor that gives up, and a failure that nobody handles, are errors in the log, by `tracing`.
     pub fn build(self) -> Result<ActorSystem, Error> {
         let runtime = match self.runtime {
             Some(runtime) => runtime,
@@ -126,15 +126,27 @@ impl ActorSystemBuilder {
         };
         let builder = System::builder(&self.name, runtime);
         let system = self.settings.into_iter().fold(builder, |builder, set| set(builder)).build()?;
-        system.hub().listen_to(EventKinds::UNHANDLED, log_unhandled);
+        system.hub().listen_to(EventKinds::UNHANDLED | EventKinds::GAVE_UP, log_end_for_good);
         Ok(ActorSystem(system))
     }
 }
 
-fn log_unhandled(event: &Event) {
-    if let Event::Unhandled(failure) = event {
-        let (origin, path, incarnation) = (failure.origin(), failure.path(), failure.incarnation());
-        tracing::error!(%origin, %path, incarnation, reason = %failure.reason(), "a failure that nobody handled");
+/// Whatever ends for good is an error in the log that says what no longer runs.
+fn log_end_for_good(event: &Event) {
+    match event {
+        Event::GaveUp(gave_up) => {
+            let GaveUp { supervisor, child, restarts, stopped, left, .. } = gave_up;
+            tracing::error!(%supervisor, %child, restarts, stopped, left, "{gave_up}");
+        }
+        Event::Unhandled(failure) => {
+            let (origin, path, incarnation) = (failure.origin(), failure.path(), failure.incarnation());
+            let reason = failure.reason();
+            tracing::error!(
+                %origin, %path, incarnation, %reason,
+                "{origin} failed for good and nobody above handled it; it stays stopped and the rest of {path} goes on"
+            );
+        }
+        _ => {}
     }
 }
 

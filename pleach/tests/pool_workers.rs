@@ -29,10 +29,10 @@ fn a13_a_worker_that_fails_restarts_with_its_address_and_mailbox() {
 }
 
 #[test]
-fn a13_too_many_failures_stop_the_pool_and_go_up() {
+fn a13_too_many_failures_stop_a_pool_with_one_budget_and_go_up() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let pool = system.pool("pool", 2, clerks(&log)).build().unwrap();
+        let pool = system.pool("pool", 2, clerks(&log)).strategy(OneForOne::new()).build().unwrap();
         (0..4).for_each(|n| pool.tell(Msg::Fail(n)).unwrap());
         assert!(matches!(sim.run(pool.any().exited()), Exit::Failed(_)));
         assert!(matches!(pool.tell(Msg::Note(7)), Err(SendError::Closed(Msg::Note(7)))));
@@ -353,4 +353,26 @@ fn a13_a_permanent_worker_that_is_one_too_many_ends_for_good() {
         sim.settle();
         assert_eq!((last.exit(), system.failures()), (Some(Exit::Closed), 0));
     });
+}
+
+#[test]
+fn a13_no_worker_starts_if_the_props_of_one_cannot_be_made() {
+    quiet();
+    for refuses in [false, true] {
+        let (sim, started) = (Sim::new(1), Arc::new(AtomicUsize::new(0)));
+        let system = sim.system("s");
+        let counter = Arc::clone(&started);
+        let built = system
+            .pool("pool", 4, move |place| {
+                let counter = Arc::clone(&counter);
+                assert!(place < 3 || refuses, "no props for place {place}");
+                let props = Props::from_fn(move || counter.fetch_add(1, Ordering::Relaxed), |_, (): ()| Ok::<(), String>(()));
+                if place == 3 { props.mailbox(Mailbox::bounded(0)) } else { props }
+            })
+            .build();
+        assert!(built.is_err());
+        sim.settle();
+        assert_eq!(started.load(Ordering::Relaxed), 0, "none has started");
+        assert!(system.root().lookup_any(&"/user/pool".parse().unwrap()).is_none());
+    }
 }

@@ -6,6 +6,7 @@ use crate::sync::Ordering;
 use crate::wakers::{Key, Wakers};
 use crate::{Counts, FailureInfo, Name, counted};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,6 +29,8 @@ pub(super) struct Family {
     /// What was decided about this node itself, after a failure below became its own.
     verdict: Option<(Verdict, FailureInfo)>,
     pub(super) guardian: Guardian,
+    /// Children that failed for good and have not left yet.
+    given_up: BTreeSet<ActorId>,
     pub(super) ended: Counts,
     /// `ended` has been added to the parent's: what comes later is for a node further up. Never at the top, where all of it ends up.
     pub(super) reported: bool,
@@ -98,6 +101,9 @@ impl Family {
             if let Ok(entry) = self.names.find_entry(hash, |at| *at == slot) {
                 entry.remove();
             }
+        }
+        if !self.given_up.is_empty() {
+            self.given_up.remove(&node.id);
         }
         let child = self.children.try_remove(slot as usize);
         if self.children.is_empty() && self.children.capacity() > 64 {
@@ -200,6 +206,19 @@ impl Node {
 
     pub(crate) fn has_children(&self) -> bool {
         self.life.with(|life| life.known_family().is_some_and(|family| !family.is_empty()))
+    }
+
+    /// Notes that `child` is not restarted any more, until it has left. Gives how many others there are of which that cannot be said.
+    pub(crate) fn give_up_on(&self, child: ActorId) -> usize {
+        self.life.with(|life| {
+            let Family { children, given_up, .. } = life.family();
+            given_up.insert(child);
+            children.len().saturating_sub(given_up.len())
+        })
+    }
+
+    pub(crate) fn children_count(&self) -> usize {
+        self.life.with(|life| life.known_family().map_or(0, |family| family.children.len()))
     }
 
     /// Takes no more children from now on. True if there are some.

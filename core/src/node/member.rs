@@ -60,6 +60,11 @@ pub(crate) trait Member: Any + Send + Sync {
         false
     }
 
+    /// Whether nobody but the child ends when a child has failed for good.
+    fn outlives_failures(&self) -> bool {
+        false
+    }
+
     /// Start afresh because somebody asked for it. False if this cannot.
     fn restart(self: Arc<Self>) -> bool {
         false

@@ -38,8 +38,11 @@ pub struct PoolBuilder<M: Send + 'static> {
     pub(super) replacing: Option<(u32, Duration)>,
 }
 
-/// Starts a worker under a supervisor, with a name, for a place.
-pub(super) type Hire<M> = Box<dyn Fn(&Supervisor, &str, usize) -> Result<ActorRef<M>, Refusal> + Send + Sync>;
+/// Makes the props of the worker for a place.
+pub(super) type Hire<M> = Box<dyn Fn(usize) -> Result<Candidate<M>, Refusal> + Send + Sync>;
+
+/// A worker whose props are made and good: starts it under a supervisor, with a name.
+pub(super) type Candidate<M> = Box<dyn FnOnce(&Supervisor, &str) -> Result<ActorRef<M>, Refusal>>;
 
 impl<M: Send + 'static> PoolBuilder<M> {
     pub(crate) fn new<A: Actor<Msg = M>>(
@@ -48,8 +51,13 @@ impl<M: Send + 'static> PoolBuilder<M> {
         size: usize,
         props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
     ) -> Self {
-        let hire = move |supervisor: &Supervisor, name: &str, place: usize| {
-            supervisor.spawn(name, props(place)).map_err(|refused| refused.why)
+        let hire = move |place: usize| {
+            let props = props(place);
+            if props.mailbox_kind().capacity == 0 {
+                return Err(Refusal::NoCapacity);
+            }
+            let start = move |supervisor: &Supervisor, name: &str| supervisor.spawn(name, props).map_err(|refused| refused.why);
+            Ok(Box::new(start) as Candidate<M>)
         };
         Self {
             parent,
@@ -84,8 +92,10 @@ impl<M: Send + 'static> PoolBuilder<M> {
         self
     }
 
-    /// How the workers are supervised. Unless given: each restarts when it fails, and all together three times in five seconds; one
-    /// failure more stops the pool and goes up.
+    /// How the workers are supervised. Unless given here or for the system: each worker restarts when it fails, three times in five
+    /// seconds ([`RestartBudget::PerChild`](crate::RestartBudget)). One failure more stops that worker ([`Event::GaveUp`](crate::Event)),
+    /// and its place stays vacant unless [`replace_ended`](Self::replace_ended) is set. The last worker takes the pool with it, and
+    /// the failure goes up.
     pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
         self.strategy = Some(Arc::new(strategy));
         self
@@ -98,7 +108,10 @@ impl<M: Send + 'static> PoolBuilder<M> {
         self
     }
 
-    /// Makes the pool and starts its workers, called `0`, `1` and so on. If one cannot be started, none is.
+    /// Makes the pool and starts its workers, called `0`, `1` and so on.
+    ///
+    /// The props of all workers are made before the first one starts. If the closure panics, or gives a mailbox with no capacity, no
+    /// worker starts. A parent that begins to shut down meanwhile refuses the rest, and ends those that have started.
     pub fn build(self) -> Result<Pool<M>, PoolError> {
         Pool::start(self)
     }

@@ -34,12 +34,12 @@ use crate::lock::Lock;
 use crate::node::{Node, WindDown};
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{ActorPath, ActorRef, Counts, Instant, PriorityEnvelope, Reply, SendError, Supervisor, catch};
+use crate::{ActorPath, ActorRef, Counts, Instant, PriorityEnvelope, Reply, RestartBudget, SendError, Supervisor, catch};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use builder::{Hire, check_size};
+use builder::{Candidate, Hire, check_size};
 use core::fmt;
 use core::time::Duration;
 use roster::Roster;
@@ -98,6 +98,7 @@ impl<M: Send + 'static> Pool<M> {
         let PoolBuilder { parent, name, size, hire, routing, strategy, replacing } = builder;
         check_size(size)?;
         let supervisor = Supervisor::with(&parent, &name, strategy)?;
+        supervisor.any().member.node().with_guardian(|guardian| guardian.default_budget = RestartBudget::PerChild);
         let inner = Inner {
             any: supervisor.any(),
             supervisor,
@@ -168,7 +169,7 @@ impl<M: Send + 'static> Pool<M> {
     /// Gives it `size` workers. More are started at once, also for those that have ended; fewer means that the ones in the last
     /// places, which are the youngest, are closed: they handle what is in their mailboxes, and get nothing more.
     ///
-    /// After an error those that could be started are at work, and a further call tries the rest again.
+    /// After an error no new worker is at work, unless the pool began to shut down meanwhile; a further call tries again.
     pub fn resize(&self, size: usize) -> Result<(), PoolError> {
         check_size(size)?;
         let redundant = self.inner.roster.update(|roster| Some(roster.resized(size)));
@@ -236,9 +237,13 @@ impl<M: Send + 'static> Pool<M> {
     }
 
     fn hire(&self, places: &[usize]) -> Result<(), PoolError> {
+        // All props are made before the first worker starts.
+        let candidates =
+            places.iter().map(|&place| Ok((place, self.candidate(place)?))).collect::<Result<Vec<_>, PoolError>>()?;
         let mut hired = Vec::with_capacity(places.len());
-        let outcome = places.iter().try_for_each(|&place| {
-            hired.push(Worker { place, actor: self.hire_for(place)? });
+        let outcome = candidates.into_iter().try_for_each(|(place, start)| {
+            let name = format!("{}", self.inner.hired.fetch_add(1, Ordering::Relaxed));
+            hired.push(Worker { place, actor: start(&self.inner.supervisor, &name)? });
             Ok(())
         });
         // Somebody may have resized the pool meanwhile, or filled the place: then this worker is one too many.
@@ -247,10 +252,9 @@ impl<M: Send + 'static> Pool<M> {
         outcome
     }
 
-    fn hire_for(&self, place: usize) -> Result<ActorRef<M>, PoolError> {
-        let name = format!("{}", self.inner.hired.fetch_add(1, Ordering::Relaxed));
-        match catch::catch(|| (self.inner.hire)(&self.inner.supervisor, &name, place)) {
-            Ok(hired) => Ok(hired?),
+    fn candidate(&self, place: usize) -> Result<Candidate<M>, PoolError> {
+        match catch::catch(|| (self.inner.hire)(place)) {
+            Ok(candidate) => Ok(candidate?),
             Err(reason) => {
                 let failure = self.node().failure(0, reason);
                 self.node().events().failure(&failure);

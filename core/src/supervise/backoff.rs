@@ -1,6 +1,6 @@
 //! `ExponentialBackoff`: how long a child waits before it starts again, the longer the more often it failed in a row.
 
-use super::{Reach, Restarts, SupervisorDirective, SupervisorStrategy};
+use super::{Restarts, SupervisorDirective, SupervisorStrategy};
 use crate::{FailureInfo, Instant};
 use core::time::Duration;
 
@@ -73,7 +73,7 @@ impl SupervisorStrategy for ExponentialBackoff {
     }
 
     fn restarts(&self) -> Restarts {
-        Restarts { reach: Reach::One, restarts_max: u32::MAX, window: Duration::ZERO, backoff: Some(*self) }
+        Restarts { restarts_max: u32::MAX, window: Duration::ZERO, backoff: Some(*self), ..Restarts::default() }
     }
 }
 

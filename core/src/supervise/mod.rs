@@ -62,6 +62,19 @@ pub const INTENSITY_DEFAULT: (u32, Duration) = (3, Duration::from_secs(5));
 /// More restarts than this in one window are not counted: a limit above it is no limit.
 pub const INTENSITY_MAX: u32 = 65_536;
 
+/// Whose restarts count towards the limit of a supervisor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestartBudget {
+    /// Those of all children together. One more than allowed stops all of them, and the failure goes up.
+    #[default]
+    Shared,
+    /// Those of each child by itself. One more than allowed stops that child, and its siblings go on; the last child takes the
+    /// supervisor with it, and the failure goes up. This is the default for the workers of a pool, and for what stands directly below
+    /// `/user` and `/system`.
+    PerChild,
+}
+
 /// The rules by which a supervisor restarts: which children, how often, how soon.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Restarts {
@@ -71,6 +84,8 @@ pub struct Restarts {
     pub restarts_max: u32,
     /// The sliding window in which restarts are counted. Two failures a full window apart count in it together.
     pub window: Duration,
+    /// Whose restarts count: those of all children together, unless given.
+    pub budget: RestartBudget,
     /// How long to wait before a restart; at once unless given.
     pub backoff: Option<ExponentialBackoff>,
 }
@@ -79,7 +94,7 @@ impl Default for Restarts {
     /// The one that failed, three times in five seconds, at once.
     fn default() -> Self {
         let (restarts_max, window) = INTENSITY_DEFAULT;
-        Self { reach: Reach::One, restarts_max, window, backoff: None }
+        Self { reach: Reach::One, restarts_max, window, budget: RestartBudget::Shared, backoff: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `SupervisorStrategy`: what a failure means, and the strategies that come along.
 
-use super::{ExponentialBackoff, Reach, Restarts, SupervisorDirective};
+use super::{ExponentialBackoff, Reach, RestartBudget, Restarts, SupervisorDirective};
 use crate::escalate::EscalationSink;
 use crate::{AnyRef, FailureInfo};
 use alloc::sync::Arc;
@@ -110,6 +110,13 @@ impl<R: Reaching> RestartStrategy<R> {
     pub fn intensity(mut self, restarts: u32, window: Duration) -> Self {
         self.restarts.restarts_max = restarts;
         self.restarts.window = window;
+        self
+    }
+
+    /// Says whose restarts count towards the intensity: [`RestartBudget::Shared`] unless given.
+    #[must_use]
+    pub fn budget(mut self, budget: RestartBudget) -> Self {
+        self.restarts.budget = budget;
         self
     }
 
