@@ -1,13 +1,15 @@
 //! `NodeContext`: what a node knows of the run it is part of, and may say to it.
 
+use crate::effect::EffectError;
 use crate::events::{Emission, Visit};
+use crate::journal::codec::stored_json;
 use crate::journal::notes::{Notes, Recorded};
-use crate::node::Payload;
+use crate::node::{Payload, UndoTakes};
 use crate::shared::{Aside, Shared};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{CancelToken, Instant};
 use serde::Serialize;
-use serde_json::value::to_raw_value;
+use serde_json::value::RawValue;
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -27,8 +29,8 @@ pub struct NodeContext {
 #[derive(Default)]
 pub(crate) struct Rare {
     pub(crate) deadline: Option<Instant>,
-    /// The type that the undo of the node takes, and its name. Without an undo, what the node records is dropped.
-    pub(crate) undo_takes: Option<(TypeId, &'static str)>,
+    /// The type that the undo of the node takes. Without an undo, what the node records is dropped.
+    pub(crate) undo_takes: Option<UndoTakes>,
     /// In place of the run's, for code that runs after the run was ended.
     pub(crate) fresh: Option<CancelToken>,
     /// Of an undo: the record that it undoes; 0 in a run that is not stored.
@@ -112,17 +114,19 @@ impl NodeContext {
     /// whatever attempt it was.
     ///
     /// Record it before the effects that it undoes: it becomes durable with the next of them, or with the attempt if that fails. A node without
-    /// an undo records nothing. A payload of a type that the undo does not take, or that cannot be written as JSON, fails the node: before its
-    /// next effect begins, or else at its end.
+    /// an undo records nothing. A payload of a type that the undo does not take ([`EffectError::UndoType`]), or that does not come back from JSON as
+    /// it was ([`EffectError::Unstorable`]), fails the node: before its next effect begins, or else at its end.
     pub fn record_undo<P: Any + Serialize>(&self, payload: P) {
         let Some(rare) = self.rare.get() else { return };
-        let Some((takes, takes_name)) = rare.undo_takes else { return };
-        let payload = if TypeId::of::<P>() == takes {
-            let json = to_raw_value(&payload).map(|json| Payload { json });
-            json.map_err(|error| format!("the payload of its undo cannot be written as JSON: {error}"))
+        let Some(takes) = rare.undo_takes else { return };
+        let payload = if TypeId::of::<P>() == takes.type_id {
+            let read = |json: &RawValue| (takes.read)(json).map(|back| *back.downcast::<P>().expect("its type was compared"));
+            stored_json(&payload, None, read)
+                .map(|json| Payload { json })
+                .map_err(|why| EffectError::Unstorable { key: "record_undo".into(), why })
         } else {
-            let given = std::any::type_name::<P>();
-            Err(format!("it recorded a {given} to be undone by, and its undo takes a {takes_name}"))
+            let (given, takes) = (std::any::type_name::<P>().to_string(), takes.name.to_string());
+            Err(EffectError::UndoType { given, takes })
         };
         if let Some(mut notes) = rare.notes.get().and_then(|notes| notes.lock_for(self.attempt)) {
             notes.undo = Some(Recorded { payload, is_written: false });

@@ -2,7 +2,7 @@
 //! a crash.
 
 use crate::context::NodeContext;
-use crate::journal::codec::difference;
+use crate::journal::codec::stored_json;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{EffectRunning, Namespace, NoteBody, Notes};
 use crate::journal::{Entry, Journal};
@@ -13,7 +13,6 @@ use crate::token::TokenId;
 use pleach_core::{BoxError, BoxFuture};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::{RawValue, to_raw_value};
 use std::fmt;
 use std::future::{Future, IntoFuture, pending, poll_fn};
 use std::marker::PhantomData;
@@ -42,12 +41,19 @@ pub enum EffectError {
         /// What is wrong with it.
         why: String,
     },
-    /// A result, question or answer cannot be written as JSON and read again.
+    /// A result, question, answer or undo payload cannot be written as JSON and read again.
     Unstorable {
-        /// The key.
+        /// The key; `record_undo` for an undo payload.
         key: String,
         /// Why.
         why: String,
+    },
+    /// The node recorded a payload of a type that its undo does not take.
+    UndoType {
+        /// The type that was recorded.
+        given: String,
+        /// The type that the undo takes.
+        takes: String,
     },
     /// Nobody could answer: the run is neither stored nor within a scope, or it is being undone.
     Unanswerable {
@@ -68,6 +74,9 @@ impl fmt::Display for EffectError {
             ),
             Self::InvalidKey { key, why } => write!(f, "the key {key:?} cannot be used: {why}"),
             Self::Unstorable { key, why } => write!(f, "what belongs to {key:?} cannot be stored: {why}"),
+            Self::UndoType { given, takes } => {
+                write!(f, "it recorded a {given} to be undone by, and its undo takes a {takes}")
+            }
             Self::Unanswerable { key } => {
                 write!(f, "nobody can answer {key:?}: run it with `checkpoint`, or `within` a scope; an undo asks nobody")
             }
@@ -222,7 +231,7 @@ where
                 return Err(error);
             }
         };
-        let json = match stored(&value, equal) {
+        let json = match stored_json(&value, equal, |json| serde_json::from_str(json.get())) {
             Ok(json) => json,
             Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
         };
@@ -338,16 +347,6 @@ enum Begin {
     Recorded(String),
     /// It is to be done, with this idempotency key.
     Work(String),
-}
-
-/// The JSON of a result that comes back from it as it was, or why there is none.
-fn stored<T: Serialize + DeserializeOwned>(value: &T, equal: Option<fn(&T, &T) -> bool>) -> Result<Box<RawValue>, String> {
-    let json = to_raw_value(value).map_err(|error| error.to_string())?;
-    let back = serde_json::from_str::<T>(json.get()).map_err(|error| error.to_string())?;
-    match difference(value, &back, equal) {
-        None => Ok(json),
-        Some(difference) => Err(format!("it does not come back from JSON as it was: {difference}")),
-    }
 }
 
 /// A key that is used in this attempt. Dropped before anything was delivered, it can be used again: what was recorded for it meanwhile waits for

@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 use pleach_core::{BoxError, BoxFuture};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::any::{TypeId, type_name};
+use std::any::{Any, TypeId, type_name};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -165,10 +165,18 @@ impl Payload {
 
 type UndoCall = dyn Fn(NodeContext, &RawValue) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
 
+/// The type of payload that an undo takes.
+#[derive(Clone, Copy)]
+pub(crate) struct UndoTakes {
+    pub(crate) type_id: TypeId,
+    pub(crate) name: &'static str,
+    /// Reads a payload of this type.
+    pub(crate) read: fn(&RawValue) -> Result<Box<dyn Any>, serde_json::Error>,
+}
+
 /// The undo of a node, for payloads of one type.
 pub(crate) struct Undo {
-    pub(crate) payload: TypeId,
-    pub(crate) payload_name: &'static str,
+    pub(crate) takes: UndoTakes,
     /// Whether it can be called with nothing.
     pub(crate) takes_nothing: bool,
     pub(crate) call: Box<UndoCall>,
@@ -193,6 +201,8 @@ impl Undo {
             }
         };
         let takes_nothing = serde_json::from_str::<P>(RawValue::NULL.get()).is_ok();
-        Self { payload: TypeId::of::<P>(), payload_name: type_name::<P>(), takes_nothing, call: Box::new(call) }
+        let read = |json: &RawValue| serde_json::from_str::<P>(json.get()).map(|payload| Box::new(payload) as Box<dyn Any>);
+        let takes = UndoTakes { type_id: TypeId::of::<P>(), name: type_name::<P>(), read };
+        Self { takes, takes_nothing, call: Box::new(call) }
     }
 }

@@ -232,7 +232,7 @@ impl<S: Send + 'static> Driver<S> {
             timer = Some(Box::new((runtime.sleep_until(deadline), timeout)));
             rare.deadline = Some(deadline);
         }
-        rare.undo_takes = care.and_then(|care| care.undo.as_ref()).map(|undo| (undo.payload, undo.payload_name));
+        rare.undo_takes = care.and_then(|care| care.undo.as_ref()).map(|undo| undo.takes);
         let is_rare = self.is_watched || care.is_some();
         if is_rare {
             let notes = &lane.trail.get_or_insert_default().notes;

@@ -8,6 +8,7 @@
 use super::structure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use std::fmt;
 
 /// How a state is written and read.
@@ -109,17 +110,31 @@ impl<S> Codec<S> {
 }
 
 /// How a value differs from what was read back from its JSON, if it does.
-pub(crate) fn difference<T: Serialize>(value: &T, back: &T, equal: Option<fn(&T, &T) -> bool>) -> Option<Difference> {
+fn difference<T: Serialize>(value: &T, back: &T, equal: Option<fn(&T, &T) -> bool>) -> Option<Difference> {
     if structure::hash_of(value) != structure::hash_of(back) {
         return Some(Difference::Structure);
     }
     equal.filter(|equal| !equal(value, back)).map(|_| Difference::Unequal)
 }
 
+/// The JSON of a value that comes back from it as it was, or why there is none.
+pub(crate) fn stored_json<T: Serialize>(
+    value: &T,
+    equal: Option<fn(&T, &T) -> bool>,
+    read: impl FnOnce(&RawValue) -> Result<T, serde_json::Error>,
+) -> Result<Box<RawValue>, String> {
+    let json = to_raw_value(value).map_err(|error| error.to_string())?;
+    let back = read(&json).map_err(|error| error.to_string())?;
+    match difference(value, &back, equal) {
+        None => Ok(json),
+        Some(difference) => Err(format!("it does not come back from JSON as it was: {difference}")),
+    }
+}
+
 /// What a body holds besides states: what the undo of the node is given.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredUndo {
-    pub(crate) payload: Box<serde_json::value::RawValue>,
+    pub(crate) payload: Box<RawValue>,
     /// The record that can be undone before this one. Only records of the first format have it in the body; later ones have it in the header.
     #[serde(default, skip_serializing)]
     pub(crate) before: u64,
@@ -131,7 +146,7 @@ struct WithUndo {
 }
 
 /// Adds the payload of an undo to a body, which is an object.
-pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &serde_json::value::RawValue) {
+pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &RawValue) {
     body.pop();
     if body.len() > 1 {
         body.push(b',');

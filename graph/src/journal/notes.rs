@@ -4,6 +4,7 @@
 
 use super::codec::undo_in;
 use crate::checkpoint_error::StoredFault;
+use crate::effect::EffectError;
 use crate::node::Payload;
 use crate::store::{Header, Kind, Record, Timestamp};
 use pleach_core::Instant;
@@ -128,7 +129,7 @@ pub(crate) struct Kept {
 /// What a node recorded to be undone by.
 pub(crate) struct Recorded {
     /// Or why the undo cannot be given it.
-    pub(crate) payload: Result<Payload, String>,
+    pub(crate) payload: Result<Payload, EffectError>,
     /// Whether it is in the log.
     pub(crate) is_written: bool,
 }
@@ -260,7 +261,7 @@ impl Notes {
     }
 
     /// Why the undo cannot be given what was recorded for it.
-    pub(crate) fn unusable_undo(&self) -> Option<String> {
+    pub(crate) fn unusable_undo(&self) -> Option<EffectError> {
         self.lock().undo.as_ref()?.payload.as_ref().err().cloned()
     }
 
