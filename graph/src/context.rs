@@ -1,6 +1,6 @@
 //! `NodeContext`: what a node knows of the run it is part of, and may say to it.
 
-use crate::effect::EffectError;
+use crate::effect_error::{EffectError, UnknownEffect};
 use crate::events::{Emission, Visit};
 use crate::journal::codec::stored_json;
 use crate::journal::notes::{Notes, Recorded};
@@ -35,6 +35,8 @@ pub(crate) struct Rare {
     pub(crate) fresh: Option<CancelToken>,
     /// Of an undo: the record that it undoes; 0 in a run that is not stored.
     pub(crate) undoes: Option<u64>,
+    /// Of an undo: the effects of the visit whose outcome is not known.
+    pub(crate) unknown: Vec<UnknownEffect>,
     /// What was written down during this visit; made when it is asked for, where nobody else keeps it.
     pub(crate) notes: OnceLock<Arc<Notes>>,
     /// The id of the node, where it is not among those of the graph.
@@ -122,7 +124,7 @@ impl NodeContext {
         let payload = if TypeId::of::<P>() == takes.type_id {
             let read = |json: &RawValue| (takes.read)(json).map(|back| *back.downcast::<P>().expect("its type was compared"));
             stored_json(&payload, None, read)
-                .map(|json| Payload { json })
+                .map(Payload::of)
                 .map_err(|why| EffectError::Unstorable { key: "record_undo".into(), why })
         } else {
             let (given, takes) = (std::any::type_name::<P>().to_string(), takes.name.to_string());
@@ -131,6 +133,17 @@ impl NodeContext {
         if let Some(mut notes) = rare.notes.get().and_then(|notes| notes.lock_for(self.attempt)) {
             notes.undo = Some(Recorded { payload, is_written: false });
         }
+    }
+
+    /// Of an undo: the effects of the visit that began and whose outcome is not known, since they were cut off by a crash, a failure elsewhere, or
+    /// a `select!`. Each may have happened. Empty for a node.
+    pub fn unknown_effects(&self) -> &[UnknownEffect] {
+        self.rare.get().map_or(&[], |rare| &rare.unknown)
+    }
+
+    /// Whether this node has an undo.
+    pub(crate) fn has_undo(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.undo_takes.is_some())
     }
 
     /// The record that this is the undo of, if it is one.

@@ -2,6 +2,7 @@
 //! a crash.
 
 use crate::context::NodeContext;
+use crate::effect_error::EffectError;
 use crate::journal::codec::stored_json;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{EffectRunning, Namespace, NoteBody, Notes};
@@ -17,74 +18,6 @@ use std::fmt;
 use std::future::{Future, IntoFuture, pending, poll_fn};
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-/// An effect or a wait could not be done as asked. It fails the node that asked, as its [`source`](std::error::Error::source).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EffectError {
-    /// The same key twice in one attempt: nothing could tell the two apart.
-    UsedTwice {
-        /// The key.
-        key: String,
-    },
-    /// An effect that may happen once at most was cut off, and nobody knows whether it happened: see, and then record it by hand.
-    EffectUnknown {
-        /// Its key.
-        key: String,
-        /// The idempotency key that it was begun with.
-        idempotency_key: String,
-    },
-    /// A key that no answer or signal could name: it contains a NUL, or is too long.
-    InvalidKey {
-        /// The key, cut if it is long.
-        key: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A result, question, answer or undo payload cannot be written as JSON and read again.
-    Unstorable {
-        /// The key; `record_undo` for an undo payload.
-        key: String,
-        /// Why.
-        why: String,
-    },
-    /// The node recorded a payload of a type that its undo does not take.
-    UndoType {
-        /// The type that was recorded.
-        given: String,
-        /// The type that the undo takes.
-        takes: String,
-    },
-    /// Nobody could answer: the run is neither stored nor within a scope, or it is being undone.
-    Unanswerable {
-        /// The key.
-        key: String,
-    },
-}
-
-impl fmt::Display for EffectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UsedTwice { key } => {
-                write!(f, "the key {key:?} is used twice in one attempt: give each effect and wait its own")
-            }
-            Self::EffectUnknown { key, idempotency_key } => write!(
-                f,
-                "the effect {key:?} was cut off, and may or may not have happened: look for {idempotency_key:?} where it happens"
-            ),
-            Self::InvalidKey { key, why } => write!(f, "the key {key:?} cannot be used: {why}"),
-            Self::Unstorable { key, why } => write!(f, "what belongs to {key:?} cannot be stored: {why}"),
-            Self::UndoType { given, takes } => {
-                write!(f, "it recorded a {given} to be undone by, and its undo takes a {takes}")
-            }
-            Self::Unanswerable { key } => {
-                write!(f, "nobody can answer {key:?}: run it with `checkpoint`, or `within` a scope; an undo asks nobody")
-            }
-        }
-    }
-}
-
-impl std::error::Error for EffectError {}
 
 /// An effect on its way; from [`NodeContext::effect`]. Await it for its result.
 #[must_use = "an effect happens when it is awaited"]
@@ -108,6 +41,8 @@ pub(crate) struct Scene {
     node: Arc<str>,
     pub(crate) attempt: u32,
     is_undo: bool,
+    /// Whether the node has an undo.
+    has_undo: bool,
 }
 
 impl NodeContext {
@@ -122,6 +57,7 @@ impl NodeContext {
             node: self.node(),
             attempt: self.attempt,
             is_undo: self.undoes().is_some(),
+            has_undo: self.has_undo(),
         }
     }
 
@@ -130,6 +66,8 @@ impl NodeContext {
     /// `work` is given a key of its own: the same for every attempt at this effect, and for no other. Its `Ok` is written down before the node
     /// goes on; whoever comes this way again, by a retry or after a crash, is given that result, and `work` is not called. An `Err` is not written
     /// down. If it is cut off in between, it is called again with the same key, unless it is to happen [`once`](Effect::once) at most.
+    /// In a stored run, if the node has an undo, a record that the effect begins is written first. So the undo is called also for an effect that
+    /// was cut off by a crash, and [told](NodeContext::unknown_effects) that its outcome is unknown.
     ///
     /// Immediately before `work` is called, a stored run checks that this driver still holds it. If its lease may have ended, by the clock of
     /// the runtime or by the time of day, the lease is renewed first; if another driver has the run, `work` is not called. A window remains:
@@ -203,7 +141,7 @@ where
         let Some(using) = scene.take_key(Namespace::Effect, &key) else {
             return scene.fail(EffectError::UsedTwice { key }).await;
         };
-        let idempotency_key = match scene.begin(&key, once) {
+        let (idempotency_key, is_noted) = match scene.begin(&key, once) {
             Ok(Begin::Recorded(recorded)) => {
                 let value = match serde_json::from_str(&recorded) {
                     Ok(value) => value,
@@ -212,21 +150,23 @@ where
                 using.deliver();
                 return Ok(value);
             }
-            Ok(Begin::Work(idempotency_key)) => idempotency_key,
+            Ok(Begin::Work { idempotency_key, is_noted }) => (idempotency_key, is_noted),
             Err(error) => return scene.fail(error).await,
         };
         let Some(_running) = Running::new(&scene) else { return pending().await };
-        if once {
+        if is_noted {
             scene.lease().await;
-            let begun_with = Some(idempotency_key.clone());
-            scene.write(Kind::Started, NoteBody { key: key.clone(), begun_with, ..NoteBody::default() }).await;
+            let begun_with = once.then(|| idempotency_key.clone());
+            scene.write(Kind::Started, NoteBody { key: key.clone(), begun_with, repeats: !once, ..NoteBody::default() }).await;
         }
         scene.lease().await;
         let value = match work(idempotency_key).await {
             Ok(value) => value,
             Err(error) => {
                 // It says that it did not happen.
-                scene.notes.lock().kept(Namespace::Effect, &key).is_cut_off = false;
+                if let Some(mut notes) = scene.notes.lock_for(scene.attempt) {
+                    notes.say_not_done(&key);
+                }
                 using.deliver();
                 return Err(error);
             }
@@ -264,8 +204,10 @@ impl Scene {
             return Err(EffectError::EffectUnknown { key: key.to_string(), idempotency_key });
         }
         kept.is_started |= once;
-        kept.is_cut_off = true;
-        Ok(Begin::Work(idempotency_key))
+        // If the visit is cut off by a failure after a crash, the log must say that the effect may have happened.
+        let is_noted = once || (self.has_undo && !kept.is_begun && self.journal().is_some());
+        notes.begin_effect(key);
+        Ok(Begin::Work { idempotency_key, is_noted })
     }
 
     /// The idempotency key of one effect of this visit.
@@ -345,8 +287,8 @@ impl Scene {
 enum Begin {
     /// Its result is known, as JSON.
     Recorded(String),
-    /// It is to be done, with this idempotency key.
-    Work(String),
+    /// It is to be done, with this idempotency key; whether that is noted first.
+    Work { idempotency_key: String, is_noted: bool },
 }
 
 /// A key that is used in this attempt. Dropped before anything was delivered, it can be used again: what was recorded for it meanwhile waits for

@@ -4,6 +4,7 @@
 //! the type of its parameter: `|essay: Essay| async move { .. }`.
 
 use crate::context::NodeContext;
+use crate::effect_error::UnknownEffect;
 use crate::shape::Target;
 use pin_project_lite::pin_project;
 use pleach_core::{BoxError, BoxFuture};
@@ -154,12 +155,18 @@ fn look_up(answer: &str, declared: &[Declared]) -> Answer {
 #[derive(Clone)]
 pub(crate) struct Payload {
     pub(crate) json: Box<RawValue>,
+    /// The effects of the visit whose outcome is not known.
+    pub(crate) unknown: Vec<UnknownEffect>,
 }
 
 impl Payload {
+    pub(crate) fn of(json: Box<RawValue>) -> Self {
+        Self { json, unknown: Vec::new() }
+    }
+
     /// What an undo is given whose node recorded nothing.
     pub(crate) fn nothing() -> Self {
-        Self { json: RawValue::NULL.to_owned() }
+        Self::of(RawValue::NULL.to_owned())
     }
 }
 

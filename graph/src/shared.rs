@@ -9,11 +9,10 @@ use crate::error::RunFault;
 use crate::events::{Emission, Visit};
 use crate::journal::Journal;
 use crate::letters::Letters;
-use crate::node::Undo;
+use crate::node::{Payload, Undo};
 use crate::runtime;
 use crate::token::{KeyMaker, TokenId};
 use pleach_core::{BoxError, CancelToken, Cause, Instant, Reason, Runtime, Scope};
-use serde_json::value::RawValue;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -82,7 +81,7 @@ pub(crate) enum Aside {
 pub(crate) struct Undoable {
     pub(crate) name: Arc<str>,
     pub(crate) undo: Arc<Undo>,
-    pub(crate) payload: Box<RawValue>,
+    pub(crate) payload: Payload,
     pub(crate) token: TokenId,
     pub(crate) iteration: u64,
 }

@@ -2,7 +2,8 @@
 //! process.
 
 use crate::context::NodeContext;
-use crate::effect::{EffectError, KeyInUse, Scene};
+use crate::effect::{KeyInUse, Scene};
+use crate::effect_error::EffectError;
 use crate::journal::NEVER;
 use crate::journal::notes::{Namespace, NoteBody, OpenWait, Waiting};
 use crate::letters::{InHand, Letter, Letters, answer_to, signal_of};

@@ -4,13 +4,15 @@ use super::lane::{Lane, Phase};
 use super::spawned;
 use super::step::{Driver, Next, Turn, Visited};
 use super::subgraph::{self, Left};
+use crate::effect_error::UnknownEffect;
 use crate::error::{During, RunError, RunFault};
 use crate::events::RunEvent;
-use crate::journal::notes::Effects;
+use crate::journal::notes::{Effects, Notes};
 use crate::node::Payload;
 use crate::plan::{Care, Stop};
 use crate::policy::{FailedAttempt, Verdict};
 use crate::shared::{Aside, Undoable};
+use crate::token::TokenId;
 use pleach_core::{Instant, Reason, catch_panic};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,10 +120,14 @@ impl<S: Send + 'static> Driver<S> {
         if !own && (copied || visited == Visited::Failed) {
             return Ok(None);
         }
-        match self.recorded(lane)? {
-            None => Ok((undo.takes_nothing || own).then(Payload::nothing)),
-            recorded => Ok(recorded),
-        }
+        let payload = self.recorded(lane)?.or_else(|| (undo.takes_nothing || own).then(Payload::nothing));
+        Ok(payload.map(|payload| Payload { unknown: self.unknown_effects(notes, lane.token), ..payload }))
+    }
+
+    /// The effects of the visit of this token whose outcome is not known.
+    pub(super) fn unknown_effects(&self, notes: &Notes, token: TokenId) -> Vec<UnknownEffect> {
+        let run = self.shared.run();
+        notes.unknown_effects(|key| run.keys(false).of_effect(run.key_token(token, false), key))
     }
 
     /// What the attempts of a visit recorded for its undo, the last of it.
@@ -140,7 +146,7 @@ impl<S: Send + 'static> Driver<S> {
     pub(super) fn remember_undo(&self, stop: &Stop<S>, lane: &Lane<S>, payload: Option<Payload>) {
         if let (Some(payload), Some(undo)) = (payload, stop.care.as_ref().and_then(|care| care.undo.as_ref())) {
             let name = self.shared.name(lane.at);
-            let (undo, payload) = (Arc::clone(undo), payload.json);
+            let undo = Arc::clone(undo);
             let Lane { token, iteration, .. } = *lane;
             self.shared.run().remember_undo(Undoable { name, undo, payload, token, iteration });
         }

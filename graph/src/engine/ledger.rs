@@ -69,7 +69,7 @@ impl<S: Send + 'static> Driver<S> {
         let mut entry = self.entry(Kind::Step, lane);
         // A router that runs again after its node was done is no visit.
         entry.is_visit = !matches!(lane.phase, Phase::Leaving);
-        entry.undo = undo.map(|undo| undo.json);
+        entry.undo = undo;
         let is_run = lane.home.is_none() && !self.shared.is_subgraph();
         let (then, arrives) = match to {
             Ok(Next::To(to)) => {
@@ -174,8 +174,12 @@ impl<S: Send + 'static> Driver<S> {
         let mut entry = self.entry(Kind::Attempt, lane);
         let due_at = due.map(|_| journal.now().after(wait));
         let notes = Arc::clone(&lane.trail.get_or_insert_default().notes);
-        let undo = notes.lock().undo_to_write();
-        entry.body = NoteBody { due: due_at, error: Some(cut_fault(why.to_string())), undo, ..NoteBody::default() }.bytes();
+        let (undo, not_done) = {
+            let mut notes = notes.lock();
+            (notes.undo_to_write(), notes.not_done_to_write())
+        };
+        let error = Some(cut_fault(why.to_string()));
+        entry.body = NoteBody { due: due_at, error, undo, not_done, ..NoteBody::default() }.bytes();
         let node = entry.node.clone();
         let submitted = journal.submit(entry);
         let sequence = submitted

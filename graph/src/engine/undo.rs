@@ -4,6 +4,7 @@
 use crate::context::{NodeContext, Rare};
 use crate::error::{Compensation, RunError};
 use crate::journal::notes::Notes;
+use crate::node::Payload;
 use crate::shared::{Shared, Undoable};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
@@ -102,11 +103,12 @@ impl Work {
         let Undoable { name, undo, payload, token, iteration } = next;
         notes.begin_attempt(1);
         shared.run().forget_broken(token);
+        let Payload { json, unknown } = payload;
         let (name, notes, undoes) = (Some(name), OnceLock::from(notes), Some(record));
-        let rare = OnceLock::from(Box::new(Rare { fresh, undoes, name, notes, ..Rare::default() }));
+        let rare = OnceLock::from(Box::new(Rare { fresh, undoes, name, notes, unknown, ..Rare::default() }));
         let (shared, branch) = (Arc::clone(shared), BranchPath::default());
         let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare };
-        let future = catch_panic(|| (undo.call)(context, &payload))?;
+        let future = catch_panic(|| (undo.call)(context, &json))?;
         Ok(Self { token, future: Some(future) })
     }
 

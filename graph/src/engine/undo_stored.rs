@@ -8,6 +8,7 @@ use crate::journal::codec::StoredUndo;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{NoteBody, Notes};
 use crate::journal::{Entry, Journal, opening};
+use crate::node::Payload;
 use crate::plan::Plan;
 use crate::shared::{Shared, Undoable};
 use crate::store::{Kind, Record, RunStatus, Store, StoreError};
@@ -67,12 +68,13 @@ async fn undo_one<S: Send + 'static>(
     fresh: &CancelToken,
     sequence: u64,
 ) -> Result<(String, Result<(), Reason>), StoreError> {
-    let (record, StoredUndo { payload, before }) = opening::undo_of(journal, sequence).await?;
+    let (record, StoredUndo { payload, unknown, before }) = opening::undo_of(journal, sequence).await?;
     let header = &record.header;
     let ended = match plan.undos.get(&header.node).map(Arc::clone) {
         None => Err(Reason::Error("this graph has no undo for it".into())),
         Some(undo) => {
             let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
+            let payload = Payload { json: payload, unknown };
             let next = Undoable { name: header.node.as_str().into(), undo, payload, token, iteration: header.visits };
             let notes = (sequence, Arc::new(notes_of(journal, sequence)?));
             match Work::begin(next, shared, Some(fresh.clone()), notes) {

@@ -6,6 +6,8 @@
 //! ([`structure`](super::structure)), and by `PartialEq` where the graph was told to (`Graph::compare_states`).
 
 use super::structure;
+use crate::effect_error::UnknownEffect;
+use crate::node::Payload;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -135,6 +137,9 @@ pub(crate) fn stored_json<T: Serialize>(
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredUndo {
     pub(crate) payload: Box<RawValue>,
+    /// The effects of the visit whose outcome is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unknown: Vec<UnknownEffect>,
     /// The record that can be undone before this one. Only records of the first format have it in the body; later ones have it in the header.
     #[serde(default, skip_serializing)]
     pub(crate) before: u64,
@@ -146,13 +151,17 @@ struct WithUndo {
 }
 
 /// Adds the payload of an undo to a body, which is an object.
-pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &RawValue) {
+pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &Payload) {
     body.pop();
     if body.len() > 1 {
         body.push(b',');
     }
     body.extend_from_slice(br#""undo":{"payload":"#);
-    body.extend_from_slice(payload.get().as_bytes());
+    body.extend_from_slice(payload.json.get().as_bytes());
+    if !payload.unknown.is_empty() {
+        body.extend_from_slice(br#","unknown":"#);
+        body.append(&mut serde_json::to_vec(&payload.unknown).expect("texts have a form as JSON"));
+    }
     body.extend_from_slice(b"}}");
 }
 

@@ -24,6 +24,7 @@ pub(crate) mod scribe;
 pub(crate) mod steady;
 pub(crate) mod structure;
 
+use crate::node::Payload;
 use crate::store::{
     Deadline, Fork, GraphVersion, Header, Held, Kind, LiveToken, PackedBody, Place, Record, Row, RunStatus, Store, StoreError,
     Timestamp, Wake,
@@ -146,7 +147,7 @@ pub(crate) struct Entry {
     pub(crate) is_visit: bool,
     pub(crate) body: Vec<u8>,
     /// What an undo of it is given.
-    pub(crate) undo: Option<Box<serde_json::value::RawValue>>,
+    pub(crate) undo: Option<Payload>,
     /// The status from now on.
     pub(crate) status: Option<RunStatus>,
     /// Mail that is taken with it.

@@ -4,7 +4,7 @@
 
 use super::codec::undo_in;
 use crate::checkpoint_error::StoredFault;
-use crate::effect::EffectError;
+use crate::effect_error::{EffectError, UnknownEffect};
 use crate::node::Payload;
 use crate::store::{Header, Kind, Record, Timestamp};
 use pleach_core::Instant;
@@ -28,6 +28,12 @@ pub(crate) struct NoteBody {
     /// The idempotency key that an effect was begun with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) begun_with: Option<String>,
+    /// Of a note that an effect began: the effect may be repeated. It is noted so that it is undone if its visit is cut off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) repeats: bool,
+    /// Of a failed attempt: the effects that were noted as begun, and then said that they did not happen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_done: Vec<String>,
     /// Until when a sleep lasts, or the next attempt waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<Timestamp>,
@@ -90,6 +96,8 @@ pub(crate) struct Inner {
     pub(crate) failed_for_good: Option<StoredFault>,
     /// The attempts that were cut off because of a failure elsewhere or a timeout, and that failure: what runs inside of them is undone.
     cut_off: Vec<(u32, Arc<StoredFault>)>,
+    /// The effects that are in the log as begun, and said since that they did not happen.
+    not_done: Vec<String>,
     /// For each signal, the number of the first wait whose signal this attempt was not given yet.
     signals: HashMap<String, u32>,
 }
@@ -114,6 +122,8 @@ pub(crate) struct Kept {
     pub(crate) is_started: bool,
     /// An effect has begun, and has not said how it ended.
     pub(crate) is_cut_off: bool,
+    /// That an effect which may be repeated has begun is in the log.
+    pub(crate) is_begun: bool,
     /// What is known of an effect was copied from the run that this one was forked from.
     is_copied: bool,
     /// A wait is written down; until when, if it is a sleep.
@@ -260,6 +270,20 @@ impl Notes {
         })
     }
 
+    /// The effects of this visit that began here and whose outcome is not known. `key_of` gives the idempotency key of an effect.
+    pub(crate) fn unknown_effects(&self, key_of: impl Fn(&str) -> String) -> Vec<UnknownEffect> {
+        let inner = self.lock();
+        let effects = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        let is_unknown = |kept: &Kept| kept.value.is_none() && (kept.is_cut_off || (kept.is_started && !kept.is_copied));
+        let unknown = effects.filter(|(_, kept)| is_unknown(kept)).map(|((_, key), kept)| UnknownEffect {
+            key: key.clone(),
+            idempotency_key: kept.begun_with.clone().unwrap_or_else(|| key_of(key)),
+        });
+        let mut unknown: Vec<UnknownEffect> = unknown.collect();
+        unknown.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        unknown
+    }
+
     /// Why the undo cannot be given what was recorded for it.
     pub(crate) fn unusable_undo(&self) -> Option<EffectError> {
         self.lock().undo.as_ref()?.payload.as_ref().err().cloned()
@@ -294,19 +318,29 @@ pub(crate) struct Effects {
 
 impl Recorded {
     fn restored(json: Box<RawValue>) -> Self {
-        Self { payload: Ok(Payload { json }), is_written: true }
+        Self { payload: Ok(Payload::of(json)), is_written: true }
     }
 }
 
 impl Inner {
     /// What a record of an effect or a wait says.
     pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
-        let NoteBody { key, signal, value, due, begun_with, copied, .. } = body;
+        let NoteBody { key, signal, value, due, begun_with, copied, repeats, not_done, .. } = body;
+        for key in &not_done {
+            let kept = self.kept(Namespace::Effect, key);
+            (kept.is_begun, kept.is_cut_off) = (false, false);
+        }
         let wait = signal.map_or(Namespace::Wait, Namespace::Signal);
         match kind {
             Kind::Effect => {
                 let kept = self.kept(Namespace::Effect, &key);
                 (kept.value, kept.is_copied) = (value, copied);
+            }
+            // The run that was forked began it, and this run begins it anew.
+            Kind::Started if repeats && copied => {}
+            Kind::Started if repeats => {
+                let kept = self.kept(Namespace::Effect, &key);
+                (kept.is_begun, kept.is_cut_off) = (true, true);
             }
             Kind::Started => {
                 let kept = self.kept(Namespace::Effect, &key);
@@ -324,6 +358,30 @@ impl Inner {
         let json = recorded.payload.as_ref().ok()?.json.clone();
         recorded.is_written = true;
         Some(json)
+    }
+
+    /// An effect says that it did not happen.
+    pub(crate) fn say_not_done(&mut self, key: &str) {
+        let kept = self.kept(Namespace::Effect, key);
+        kept.is_cut_off = false;
+        if kept.is_begun {
+            self.not_done.push(key.to_string());
+        }
+    }
+
+    /// An effect begins: it may happen from now on.
+    pub(crate) fn begin_effect(&mut self, key: &str) {
+        self.not_done.retain(|known| known != key);
+        self.kept(Namespace::Effect, key).is_cut_off = true;
+    }
+
+    /// The effects that said that they did not happen, to be written with an attempt that failed.
+    pub(crate) fn not_done_to_write(&mut self) -> Vec<String> {
+        let not_done = std::mem::take(&mut self.not_done);
+        for key in &not_done {
+            self.kept(Namespace::Effect, key).is_begun = false;
+        }
+        not_done
     }
 
     /// Which wait for signals of this name a new one goes on with: the first that was recorded and not given out, else the first that nobody waits in.

@@ -14,6 +14,7 @@ use super::opening::{self, Opened, Standpoint};
 use super::pruning::Undos;
 use super::{Entry, Journal, State, Terms};
 use crate::checkpoint_error::StoredFault;
+use crate::node::Payload;
 use crate::store::{
     Claim, Commit, Fork, GraphVersion, Header, Kind, LiveToken, Origin, Place, Record, Row, RunInfo, RunStatus, Store,
     StoreError, Wake,
@@ -399,6 +400,6 @@ fn moved_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
 /// What undoes a node, written down again. It is about no line of control.
 fn undo_entry(record: &Record, undo: &StoredUndo) -> Entry {
     let Header { path, node, parent, .. } = &record.header;
-    let (body, undo) = (b"{}".to_vec(), Some(undo.payload.clone()));
+    let (body, undo) = (b"{}".to_vec(), Some(Payload { json: undo.payload.clone(), unknown: undo.unknown.clone() }));
     Entry { parent: *parent, body, undo, ..Entry::new(Kind::Rewind, path.clone(), node.clone()) }
 }
