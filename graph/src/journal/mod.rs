@@ -7,7 +7,7 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`, `relocate`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`, `relocate`, `moving`.
 
 pub(crate) mod asking;
 pub(crate) mod codec;
@@ -16,6 +16,7 @@ pub(crate) mod frontier;
 pub(crate) mod keeper;
 mod last_step;
 pub(crate) mod lease;
+mod moving;
 pub(crate) mod notes;
 pub(crate) mod opening;
 mod pruning;

@@ -43,6 +43,9 @@ pub(crate) struct NoteBody {
     /// Of an attempt with which the visit failed for good: how the run, or the branch, fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<StoredFault>,
+    /// Of a visit that failed for good, in a run that was written anew while it was undone: the record that undoes the visit, or undid it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) undone_by: Option<u64>,
     /// Of a note that was copied from the run that this one was forked from: this run did not do it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) copied: bool,

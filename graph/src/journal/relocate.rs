@@ -6,15 +6,15 @@
 //! the whole frontier: a run never stands in the middle of them.
 
 use super::codec::{self, StoredUndo};
-use super::frontier::{Frontier, undo_path, undone_at};
+use super::frontier::{Frontier, undone_at};
 use super::last_step::LastStep;
 use super::lease::Moment;
+use super::moving::{Moving, copied_note, moved_note, undo_entry};
 use super::notes::NoteBody;
 use super::opening::{self, Opened, Standpoint};
 use super::pruning::Undos;
 use super::{Entry, Journal, State, Terms};
 use crate::checkpoint_error::StoredFault;
-use crate::node::Payload;
 use crate::store::{
     Claim, Commit, Fork, GraphVersion, Header, Kind, LiveToken, Origin, Place, Record, Row, RunInfo, RunStatus, Store,
     StoreError, Wake,
@@ -56,7 +56,7 @@ impl Picture {
     pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
         let Standpoint { frontier, head, .. } = opening::standpoint(store, run, at).await?;
         let mut picture = Self::of(store, run, at, frontier.without_undos(), head).await?;
-        picture.leave_out_own_undos();
+        picture.leave_out_own_undos_on_chain();
         Ok(picture)
     }
 
@@ -71,7 +71,7 @@ impl Picture {
             let failure = opening::records(store, &info.id, vec![base]).await?.remove(&base);
             picture.undoing = failure.map(|failure| (failure, undone));
         } else {
-            picture.leave_out_own_undos();
+            picture.leave_out_own_undos_on_chain();
         }
         Ok(picture)
     }
@@ -79,48 +79,60 @@ impl Picture {
     /// The run as it stands after `head`, except that the last node which was done is not. `None` if there is none since the run was made.
     pub(crate) async fn before_last_step(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
         let Some(last) = LastStep::find(store, run, head).await? else { return Ok(None) };
-        let LastStep { sequence, path, since, until } = last;
-        let before = opening::standpoint(store, run, sequence - 1).await?;
-        // What other lines of control did since is kept: only where this one ran, the run goes back.
-        let now = opening::standpoint(store, run, until).await?;
-        let elsewhere = now.frontier.tokens().filter(|token| !token.path.starts_with(&since));
-        let is_back = |token: &&LiveToken| token.path.starts_with(&since);
-        let mut tokens: Vec<LiveToken> = elsewhere.chain(before.frontier.tokens().filter(is_back)).cloned().collect();
-        // Effects of the node are not kept, nor is what ran inside of it.
-        tokens.retain(|token| !(token.path.len() > path.len() && token.path.starts_with(&path)));
-        tokens.retain_mut(|token| {
-            if token.path == path {
-                token.notes.clear();
-                return !is_implied(token);
-            }
-            true
-        });
-        let mut picture = Self::of(store, run, sequence - 1, Frontier::of(tokens).without_undos(), before.head).await?;
-        picture.leave_out_own_undos();
+        let at = last.sequence - 1;
+        let before = opening::standpoint(store, run, at).await?;
+        let now = opening::standpoint(store, run, head).await?;
+        let frontier = last.frontier(&before.frontier, now.frontier);
+        let mut picture = Self::of(store, run, at, frontier, before.head).await?;
+        let left = undos_from(store, run, now.head.undo).await?;
+        picture.leave_out_own_undos(&left.iter().map(|(record, _)| record.sequence).collect());
         Ok(Some(picture))
     }
 
+    /// The record on the chain of undos that is for the visit of this note, if the visit failed for good.
+    fn own_undo(&self, note: u64) -> Option<u64> {
+        let body = &self.records.get(&note)?.body;
+        if codec::undo_in(body).ok()?.is_some() {
+            return Some(note);
+        }
+        serde_json::from_slice::<NoteBody>(body).ok()?.undone_by
+    }
+
     /// A node that failed for good is among those that can be undone by its own note. It is run again from here, and then it is among them once
-    /// more: so its note does not count. What it recorded to be undone by stays recorded.
-    fn leave_out_own_undos(&mut self) {
-        let live: HashSet<u64> = self.frontier.tokens().flat_map(|token| token.notes.iter().copied()).collect();
-        self.undos.retain(|(record, _)| !live.contains(&record.sequence));
+    /// more: so its note does not count. What it recorded to be undone by stays recorded. But if it was undone, and so is not among those `left`,
+    /// nothing of its visit is left either: its effects are done anew.
+    fn leave_out_own_undos(&mut self, left: &HashSet<u64>) {
+        let (mut own, mut undone) = (HashSet::new(), HashSet::new());
+        for token in self.frontier.tokens() {
+            for undo in token.notes.iter().filter_map(|note| self.own_undo(*note)) {
+                own.insert(undo);
+                if !left.contains(&undo) {
+                    undone.insert(token.path.clone());
+                }
+            }
+        }
+        if !undone.is_empty() {
+            let mut tokens = self.frontier.list();
+            tokens.retain_mut(|token| !undone.contains(&token.path) || token.forget_notes());
+            self.frontier = Frontier::of(tokens);
+        }
+        self.undos.retain(|(record, _)| !own.contains(&record.sequence));
         // The chain of those left may lead over one that is left out: then it is written anew.
         let left: HashSet<u64> = self.undos.iter().map(|(record, _)| record.sequence).chain([0]).collect();
         self.moves_undos |= !self.undos.iter().all(|(_, undo)| left.contains(&undo.before));
     }
 
+    /// The same where all that can be undone is on the chain of the picture.
+    fn leave_out_own_undos_on_chain(&mut self) {
+        let left = self.undos.iter().map(|(record, _)| record.sequence).collect();
+        self.leave_out_own_undos(&left);
+    }
+
     /// The lines of control as they stood after the record `at`, which has this header.
     async fn of(store: &dyn Store, run: &str, at: u64, frontier: Frontier, header: Header) -> Result<Self, StoreError> {
-        let Header { visits, mut undo, fingerprint, schema, .. } = header;
+        let Header { visits, undo, fingerprint, schema, .. } = header;
         let records = opening::records(store, run, frontier.rows().collect()).await?;
-        let mut undos = Vec::new();
-        while undo > 0 {
-            let (record, stored) = opening::undo_at(store, run, undo).await?;
-            undo = stored.before;
-            undos.push((record, stored));
-        }
-        undos.reverse();
+        let undos = undos_from(store, run, undo).await?;
         Ok(Self {
             run: run.to_string(),
             at,
@@ -219,7 +231,7 @@ impl Picture {
         let mut moving = Moving { first, entries, to: HashMap::new(), undos_to };
         for token in self.frontier.tokens() {
             let path = moving.path(&token.path).ok_or_else(|| self.damaged(token.row, "no live record opened its fan-out"))?;
-            if !is_implied(token) {
+            if !token.is_implied() {
                 let Record { header, body, .. } = self.record(token.row)?;
                 let entry =
                     Entry { parent, next: Some(token.at.clone()), body: body.clone(), ..Entry::new(kind, path.clone(), "") };
@@ -228,7 +240,9 @@ impl Picture {
             }
             for note in &token.notes {
                 let record = self.record(*note)?;
-                let body = if kind == Kind::Start { copied_note(record) } else { moved_note(record) };
+                let undone_by = self.own_undo(*note).filter(|_| self.is_undoing());
+                let undone_by = undone_by.map(|undo| moving.undos_to.get(&undo).copied().unwrap_or(undo));
+                let body = if kind == Kind::Start { copied_note(record) } else { moved_note(record, undone_by) };
                 let body = body.map_err(|_| self.damaged(*note, "it is a note, and cannot be read"))?;
                 let header = &record.header;
                 let parent = undone_at(&path).unwrap_or_else(|| moving.to.get(&header.parent).copied().unwrap_or(0));
@@ -345,61 +359,36 @@ impl Journal {
     }
 }
 
-/// Rows on their way to new places.
-struct Moving {
-    first: u64,
-    entries: Vec<Entry>,
-    /// Where each old row of a live token went.
-    to: HashMap<u64, u64>,
-    /// Where what can be undone went, unless it stays.
-    undos_to: HashMap<u64, u64>,
+/// The chain of undos that begins here, the first first.
+async fn undos_from(store: &dyn Store, run: &str, mut undo: u64) -> Result<Vec<(Record, StoredUndo)>, StoreError> {
+    let mut undos = Vec::new();
+    while undo > 0 {
+        let (record, stored) = opening::undo_at(store, run, undo).await?;
+        undo = stored.before;
+        undos.push((record, stored));
+    }
+    undos.reverse();
+    Ok(undos)
 }
 
-impl Moving {
-    fn push(&mut self, old: u64, entry: Entry) {
-        self.to.insert(old, self.first + self.entries.len() as u64);
-        self.entries.push(entry);
+impl LiveToken {
+    /// A token that no record placed: it is there for its notes. It is known by what opened its fan-out or subgraph.
+    fn is_implied(&self) -> bool {
+        self.path.last().is_some_and(|last| last.sequence == self.id.sequence)
     }
 
-    /// A path by its new records. Those above come first, so they have moved.
-    fn path(&self, path: &[Fork]) -> Option<Vec<Fork>> {
-        if let Some(undone) = undone_at(path) {
-            return Some(undo_path(self.undos_to.get(&undone).copied().unwrap_or(undone)));
-        }
-        path.iter().map(|fork| Some(Fork { sequence: *self.to.get(&fork.sequence)?, branch: fork.branch })).collect()
+    /// Its visit begins anew. Whether the token is still needed.
+    pub(super) fn forget_notes(&mut self) -> bool {
+        self.notes.clear();
+        !self.is_implied()
     }
-}
-
-/// A token that no record placed: it is there for its notes. It is known by what opened its fan-out or subgraph.
-fn is_implied(token: &LiveToken) -> bool {
-    token.path.last().is_some_and(|last| last.sequence == token.id.sequence)
 }
 
 fn has_state(token: &LiveToken) -> bool {
-    !is_implied(token) && !matches!(token.at, Place::Failed(_))
+    !token.is_implied() && !matches!(token.at, Place::Failed(_))
 }
 
 /// The subgraph that a node is in, as the run knows it; nothing if it is in none.
 pub(crate) fn graph_of(node: &str) -> &str {
     node.rsplit_once('/').map_or("", |(inside, _)| inside)
-}
-
-/// A note as the run that is forked has it: it was not this run that did it, and what undoes it is not for this run to do.
-fn copied_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
-    let note: NoteBody = serde_json::from_slice(&record.body)?;
-    Ok(NoteBody { copied: true, undo: None, fault: None, ..note }.bytes())
-}
-
-/// A note of a run that goes on from here. A node that failed for good is run again, and keeps what it recorded to be undone by.
-fn moved_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
-    let Some(StoredUndo { payload, .. }) = codec::undo_in(&record.body)? else { return Ok(record.body.clone()) };
-    let note: NoteBody = serde_json::from_slice(&record.body)?;
-    Ok(NoteBody { undo: Some(payload), fault: None, ..note }.bytes())
-}
-
-/// What undoes a node, written down again. It is about no line of control.
-fn undo_entry(record: &Record, undo: &StoredUndo) -> Entry {
-    let Header { path, node, parent, .. } = &record.header;
-    let (body, undo) = (b"{}".to_vec(), Some(Payload { json: undo.payload.clone(), unknown: undo.unknown.clone() }));
-    Entry { parent: *parent, body, undo, ..Entry::new(Kind::Rewind, path.clone(), node.clone()) }
 }
