@@ -115,7 +115,7 @@ impl Guardian {
         rules: &Restarts,
         now: Instant,
     ) -> (supervise::Decision, bool) {
-        let decision = supervise::decide(ordered, child.policy(), rules, self.recent(child.id, rules.budget), now);
+        let decision = supervise::decide(ordered, child.policy(), rules, self.recent(child.id(), rules.budget), now);
         // Of many children that fail past a limit they share, one is worth an error in the log.
         let told = rules.budget == RestartBudget::Shared && core::mem::replace(&mut self.gave_up, decision.exceeded);
         (decision, decision.exceeded && !told)
@@ -196,7 +196,7 @@ fn default_rules(parent: &Node) -> Restarts {
 /// How many siblings of `child` go on although it has exceeded its limit.
 fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &Restarts) -> usize {
     let goes_on = rules.budget == RestartBudget::PerChild || parent.outlives_failures();
-    if goes_on { parent.node().give_up_on(child.id) } else { 0 }
+    if goes_on { parent.node().give_up_on(child.id()) } else { 0 }
 }
 
 fn tell_that_it_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usize) {
@@ -243,7 +243,7 @@ fn consult(
     let answer = catch::catch(|| {
         let rules = strategy.restarts();
         let restarts =
-            above.with_guardian(|guardian| supervise::count_recent(&rules, guardian.recent(child.id, rules.budget), now));
+            above.with_guardian(|guardian| supervise::count_recent(&rules, guardian.recent(child.id(), rules.budget), now));
         failure.set_restarts(restarts, rules.window);
         (rules, strategy.decide(&failure))
     });

@@ -4,7 +4,7 @@ use super::{Member, Node, Phase, Running, WindDown};
 use crate::guardian::{Guardian, Plan, Verdict};
 use crate::sync::Ordering;
 use crate::wakers::{Key, Wakers};
-use crate::{Counts, FailureInfo, Name, counted};
+use crate::{ActorId, Counts, FailureInfo, Name, counted};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -103,7 +103,7 @@ impl Family {
             }
         }
         if !self.given_up.is_empty() {
-            self.given_up.remove(&node.id);
+            self.given_up.remove(&node.id());
         }
         let child = self.children.try_remove(slot as usize);
         if self.children.is_empty() && self.children.capacity() > 64 {
