@@ -73,8 +73,8 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Puts something into the control lane, which is never full. `Err` gives it back once the actor has ended.
     pub fn try_send_system(&self, message: SystemMessage) -> Result<(), SendError<SystemMessage>> {
         match message {
-            SystemMessage::Watch(watcher) => self.cell.node().watch(&watcher.member),
-            SystemMessage::Unwatch(watcher) => self.cell.node().unwatch(watcher.id()),
+            SystemMessage::Watch(watcher) => node::watch(&self.any().member, &watcher.member),
+            SystemMessage::Unwatch(watcher) => node::unwatch(self.cell.node(), watcher.member.node()),
             message if self.cell.node().exit().is_some() => return Err(SendError::Closed(message)),
             SystemMessage::Stop => self.cell.raise(control::STOP),
             SystemMessage::Restart => self.cell.raise(control::RESTART),

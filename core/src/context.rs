@@ -294,13 +294,18 @@ impl<A: Actor> Context<A> {
 
     /// Asks to hear [`Signal::Terminated`](crate::Signal::Terminated) when `other` ends, or at once if it has.
     pub fn watch(&self, other: &AnyRef) {
-        other.member.node().watch(&self.member());
+        node::watch(&other.member, &self.member());
     }
 
     /// Takes a [`watch`](Self::watch) back: not even news already on its way arrives.
     pub fn unwatch(&self, other: &AnyRef) {
-        other.member.node().unwatch(self.id());
+        node::unwatch(other.member.node(), self.cell.node());
         self.cell.inbox().forget_end_of(other.id());
+    }
+
+    /// Whose end this actor is to hear of: what it [watches](Self::watch) and what has not ended yet, by the age of their ids.
+    pub fn watching(&self) -> Vec<AnyRef> {
+        self.cell.node().watching().into_iter().map(|member| AnyRef { member }).collect()
     }
 
     /// Who watches this actor.

@@ -180,6 +180,35 @@ fn s10_a_parent_hears_of_its_children_without_asking_and_sees_who_watches() {
 }
 
 #[test]
+fn s10_actor_sees_whom_it_watches_until_they_end_or_it_unwatches() {
+    let sim = Sim::new(1);
+    let (system, other) = (sim.system("s"), sim.system("other"));
+    let (watcher, _) = ear(&system, "watcher");
+    let watched: Vec<_> = ["a", "b"].map(|name| ear(&system, name).0).into();
+    let abroad = ear(&other, "a").0;
+    let seen = Log::new();
+    let look = || {
+        let seen = seen.clone();
+        watcher.tell(Job::act(move |cx| seen.push(cx.watching().iter().map(AnyRef::id).collect::<Vec<_>>()))).unwrap();
+        sim.settle();
+    };
+    for one in watched.iter().chain([&abroad]) {
+        watch(&sim, &watcher, &one.any());
+    }
+    watched[0].try_send_system(SystemMessage::Watch(watcher.any())).unwrap();
+    look();
+    let mut all = vec![watched[0].id(), watched[1].id(), abroad.id()];
+    all.sort_unstable();
+    assert_eq!(seen.take(), [all], "each once");
+    watched[0].stop();
+    sim.settle();
+    let unwatched = abroad.any();
+    watcher.tell(Job::act(move |cx| cx.unwatch(&unwatched))).unwrap();
+    look();
+    assert_eq!(seen.take(), [vec![watched[1].id()]]);
+}
+
+#[test]
 fn s10_watching_oneself_tells_nothing_and_harms_nothing() {
     let sim = Sim::new(1);
     let system = sim.system("s");

@@ -49,6 +49,7 @@ pub(super) struct Rare {
     pub(super) failure: Option<FailureInfo>,
     pub(super) on_done: Vec<OnDone>,
     pub(super) watchers: Option<Box<WatchRegistry>>,
+    pub(super) watching: Option<Box<WatchRegistry>>,
     pub(super) token: Option<CancelToken>,
     /// The token of the last hook, and of which incarnation.
     pub(super) last_token: Option<(u32, CancelToken)>,

@@ -26,6 +26,7 @@ mod watchers;
 pub(crate) use departure::{cancel, last_token, leave, token};
 pub(crate) use family::{Childless, Refused};
 pub(crate) use member::{Member, WindDown};
+pub(crate) use watchers::{unwatch, watch};
 
 use crate::events::{Event, EventKinds};
 use crate::guardian::Guardian;
@@ -36,7 +37,7 @@ use crate::wakers::Key;
 use crate::world::World;
 use crate::{
     ActorId, ActorPath, CancelToken, Cause, Exit, FailureInfo, Instant, METADATA_MAX, Name, Reason, RestartPolicy, Runtime,
-    Signal, Terminated, catch, counted,
+    Terminated, catch, counted,
 };
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -269,32 +270,6 @@ impl Node {
         if let Err(reason) = catch::catch(|| f(exit)) {
             self.record(reason);
         }
-    }
-
-    /// Tells `watcher` when this node ends; at once if it has.
-    pub(crate) fn watch(&self, watcher: &Arc<dyn Member>) {
-        let ended = self.life.with(|life| match life.exit() {
-            Some(exit) => Some(exit),
-            None => {
-                life.rare().watchers.get_or_insert_default().add(watcher);
-                None
-            }
-        });
-        if let Some(exit) = ended {
-            watcher.hear(Signal::Terminated(self.terminated(exit)));
-        }
-    }
-
-    pub(crate) fn unwatch(&self, watcher: ActorId) {
-        self.life.with(|life| {
-            if let Some(watchers) = life.known_rare_mut().and_then(|rare| rare.watchers.as_mut()) {
-                watchers.remove(watcher);
-            }
-        });
-    }
-
-    pub(crate) fn watchers(&self) -> Vec<Arc<dyn Member>> {
-        self.life.with(|life| life.known_rare()?.watchers.as_ref().map(|watchers| watchers.living())).unwrap_or_default()
     }
 
     fn terminated(&self, exit: Exit) -> Terminated {
