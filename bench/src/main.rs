@@ -10,6 +10,7 @@ mod durable;
 mod graphs;
 mod ground;
 mod groups;
+mod growth;
 mod peers;
 mod report;
 mod stores;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::graphs;
 use crate::ground::{Place, Senders};
 use crate::groups::{Shape, Work};
+use crate::growth::Growth;
 use crate::peers::Peer;
 use crate::report::Figure;
 
@@ -101,6 +102,19 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "graph.checkpoint_one", ops: 200, run: |peer, ops| Some(peer.steps?(1, ops)) },
     Timed { name: "graph.checkpoint_64", ops: 3_200, run: |peer, ops| Some(peer.steps?(64, ops)) },
     Timed { name: "graph.resume_10k", ops: 20, run: |peer, ops| Some(peer.resume?(10_000, ops)) },
+    Timed { name: "growth.exceeded_1k", ops: 1_000, run: |peer, ops| Some(peer.growth?(Growth::Exceeded, ops)) },
+    Timed { name: "growth.exceeded_10k", ops: 10_000, run: |peer, ops| Some(peer.growth?(Growth::Exceeded, ops)) },
+    Timed { name: "growth.exceeded_100k", ops: 100_000, run: |peer, ops| Some(peer.growth?(Growth::Exceeded, ops)) },
+    Timed { name: "growth.one_for_all_1k", ops: 1_000, run: |peer, ops| Some(peer.growth?(Growth::OneForAll, ops)) },
+    Timed { name: "growth.one_for_all_10k", ops: 10_000, run: |peer, ops| Some(peer.growth?(Growth::OneForAll, ops)) },
+    Timed { name: "growth.one_for_all_100k", ops: 100_000, run: |peer, ops| Some(peer.growth?(Growth::OneForAll, ops)) },
+    Timed { name: "growth.chain_1k", ops: 1_000, run: |peer, ops| Some(peer.growth?(Growth::Chain, ops)) },
+    Timed { name: "growth.chain_10k", ops: 10_000, run: |peer, ops| Some(peer.growth?(Growth::Chain, ops)) },
+    Timed { name: "growth.chain_100k", ops: 100_000, run: |peer, ops| Some(peer.growth?(Growth::Chain, ops)) },
+    Timed { name: "growth.supervisors_1k", ops: 1_000, run: |peer, ops| Some(peer.growth?(Growth::Supervisors, ops)) },
+    Timed { name: "growth.supervisors_10k", ops: 10_000, run: |peer, ops| Some(peer.growth?(Growth::Supervisors, ops)) },
+    Timed { name: "growth.supervisors_100k", ops: 100_000, run: |peer, ops| Some(peer.growth?(Growth::Supervisors, ops)) },
+    Timed { name: "growth.kill_1m", ops: 1_000_000, run: |peer, ops| Some(peer.growth?(Growth::Kill, ops)) },
     Timed { name: "worker.claims", ops: 512, run: |peer, ops| peer.claims?(ops) },
 ];
 

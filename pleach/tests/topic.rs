@@ -232,7 +232,8 @@ fn a13_the_ended_do_not_pile_up_where_nothing_is_published() {
         sim.run(actor.exited());
         assert!(!subscription.is_active());
     }
-    assert_eq!(format!("{topic:?}").matches("user").count(), 1, "only the last is still listed");
+    let listed = format!("{topic:?}").matches("user").count();
+    assert!(listed <= 17, "{listed} of 100 are still listed: the ended are taken out when there are more than 16");
     assert_eq!(topic.subscribers(), 0);
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::graphs;
 use crate::ground::{Place, Senders};
 use crate::groups::{self, Shape};
+use crate::growth::Growth;
 
 /// All peers, the floor first. The last ones have graphs only, and so no file here.
 pub const PEERS: &[Peer] = &[
@@ -76,6 +77,8 @@ pub struct Peer {
     pub resume: Option<fn(u64, u64) -> Duration>,
     /// Claims so many runs that are ready in a PostgreSQL and brings them to their end; `None` without a server.
     pub claims: Option<fn(u64) -> Option<Duration>>,
+    /// Something that happens to so many members of a tree at once.
+    pub growth: Option<fn(Growth, u64) -> Duration>,
     /// Compiles a graph of so many nodes, so many times.
     pub compile: Option<fn(usize, u64) -> Duration>,
 }
@@ -104,6 +107,7 @@ impl Peer {
             steps: None,
             resume: None,
             claims: None,
+            growth: None,
             compile: None,
         }
     }

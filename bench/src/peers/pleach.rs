@@ -14,6 +14,7 @@ use crate::ground::{
     timed,
 };
 use crate::groups;
+use crate::growth;
 use crate::stores;
 use crate::workers;
 
@@ -38,6 +39,7 @@ pub const PEER: Peer = Peer {
     steps: Some(durable::steps),
     resume: Some(durable::resumes),
     claims: Some(workers::claims),
+    growth: Some(growth::run),
     compile: Some(graphs::pleach::compile),
 };
 

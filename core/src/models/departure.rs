@@ -1,12 +1,13 @@
 //! `node::leave`: the exit of a member against whoever wants to be told of it.
 //!
 //! Proves for these orders: T10 (`on_done` runs exactly once, whenever it is registered and however many ways lead to the exit), A15
-//! (`exited()` answers after every `on_done` has run, early or late), S10 (a watcher hears one `Terminated`).
+//! (`exited()` answers after every `on_done` has run, early or late), S10 (a watcher hears one `Terminated`), S14 (a branch that several
+//! threads drop is dropped whole), A17 (children that are hurried are told to end once).
 
 use super::{ByHand, Mark, Times, block_on, explore};
-use crate::node::{Above, Member, Node, WindDown};
+use crate::node::{self, Above, Member, Node, WindDown};
 use crate::world::World;
-use crate::{ActorId, AnyRef, Exit, Name, Scope, Signal};
+use crate::{ActorId, AnyRef, Exit, Name, Scope, Signal, spawn};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use loom::thread;
@@ -102,12 +103,24 @@ fn loom_a15_exited_against_a_dropped_waiter() {
 struct Ear {
     node: Node,
     heard: Times,
+    told_to_end: Times,
 }
 
 impl Ear {
     fn new(id: ActorId) -> Arc<Self> {
-        let node = Node::new(Above::Nothing(World::new(ByHand::new())), id, Name::made(id));
-        Arc::new(Self { node, heard: Times::default() })
+        Self::at(Above::Nothing(World::new(ByHand::new())), id)
+    }
+
+    fn at(above: Above, id: ActorId) -> Arc<Self> {
+        let node = Node::new(above, id, Name::made(id));
+        Arc::new(Self { node, heard: Times::default(), told_to_end: Times::default() })
+    }
+
+    /// One that is a child of `parent`, and in its table.
+    fn below(parent: &Arc<dyn Member>, id: ActorId) -> Arc<Self> {
+        let ear = Self::at(Above::Parent(Arc::clone(parent)), id);
+        assert!(spawn::adopt(parent, Arc::clone(&ear) as Arc<dyn Member>).is_ok());
+        ear
     }
 }
 
@@ -116,7 +129,9 @@ impl Member for Ear {
         &self.node
     }
 
-    fn wind_down(self: Arc<Self>, _how: WindDown) {}
+    fn wind_down(self: Arc<Self>, _how: WindDown) {
+        self.told_to_end.add();
+    }
 
     fn cut_off(self: Arc<Self>) {}
 
@@ -149,5 +164,40 @@ fn loom_s10_watch_against_exit() {
         scope.close();
         watcher.join().unwrap();
         assert_eq!((early.heard.get(), late.heard.get()), (1, 1));
+    });
+}
+
+/// The last owners of two leaves go at once, each while members of the branch are weakly referred to.
+#[test]
+fn loom_s14_a_branch_that_two_threads_drop_is_dropped_whole() {
+    explore(|| {
+        let top: Arc<dyn Member> = Ear::new(ActorId(101));
+        let middle: Arc<dyn Member> = Ear::at(Above::Parent(Arc::clone(&top)), ActorId(102));
+        let leaves = [103, 104].map(|id| Ear::at(Above::Parent(Arc::clone(&middle)), ActorId(id)));
+        let weak = [Arc::downgrade(&top), Arc::downgrade(&middle)];
+        drop((top, middle));
+        let threads = leaves.map(|leaf| thread::spawn(move || drop(leaf)));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(weak.iter().all(|member| member.strong_count() == 0));
+    });
+}
+
+/// A hook is cut off while the child that was told to end leaves: whoever goes on, each child is told once.
+#[test]
+fn loom_a17_hurry_against_the_end_of_a_child() {
+    explore(|| {
+        let scope = scope();
+        let parent = scope.any().member;
+        let children = [101, 102, 103].map(|id| Ear::below(&parent, ActorId(id)));
+        scope.stop();
+        let hurries = thread::spawn(move || parent.node().hurry_wind_down());
+        let youngest: Arc<dyn Member> = Arc::clone(&children[2]) as Arc<dyn Member>;
+        node::leave(&youngest, &Exit::Stopped);
+        hurries.join().unwrap();
+        assert_eq!(children.each_ref().map(|child| child.told_to_end.get()), [1, 1, 1]);
+        for child in children {
+            node::leave(&(child as Arc<dyn Member>), &Exit::Stopped);
+        }
+        assert_eq!(scope.any().exit(), Some(Exit::Stopped));
     });
 }

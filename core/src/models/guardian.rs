@@ -37,6 +37,15 @@ impl Actor for Fallible {
     }
 }
 
+/// Has a supervisor halt or start, as the plan of its parent would.
+fn order(supervisor: &Arc<dyn Member>, order: fn(&Node) -> Obeyed) {
+    match order(supervisor.node()) {
+        Obeyed::ByPlan => guardian::advance(supervisor),
+        Obeyed::AtOnce(report) => drop(guardian::report(supervisor.node(), report)),
+        Obeyed::ByItself => {}
+    }
+}
+
 /// A one-for-all supervisor, whose children run on threads of their own once the model says so.
 struct Group {
     runtime: Arc<ByHand>,
@@ -94,8 +103,8 @@ fn loom_s13_waiting_for_the_group_against_start() {
         let group = Group::new();
         let child = group.closed("a", [Told::Nothing]);
         let runs = group.run_next();
-        guardian::halt(&group.member());
-        guardian::start(&group.member());
+        order(&group.member(), guardian::halt);
+        order(&group.member(), guardian::start);
         runs.join().unwrap();
         assert_closed(&child, 1, 0);
     });
@@ -108,7 +117,7 @@ fn loom_a7_waiting_for_the_group_against_stop() {
         let group = Group::new();
         let child = group.child("a", RestartPolicy::Transient, []);
         let runs = group.run_next();
-        guardian::halt(&group.member());
+        order(&group.member(), guardian::halt);
         child.stop();
         runs.join().unwrap();
         assert_eq!(child.exit(), Some(Exit::Stopped));
@@ -121,7 +130,7 @@ fn loom_a7_waiting_for_the_group_against_cancel() {
         let group = Group::new();
         let child = group.child("a", RestartPolicy::Permanent, []);
         let runs = group.run_next();
-        guardian::halt(&group.member());
+        order(&group.member(), guardian::halt);
         child.cancel("now");
         runs.join().unwrap();
         assert_eq!(child.exit(), Some(Exit::Cancelled("now".into())));
@@ -135,7 +144,7 @@ fn loom_a7_waiting_for_the_group_against_the_end_of_all_input() {
         let group = Group::new();
         let child = group.child("a", RestartPolicy::Permanent, [Told::Nothing]);
         let runs = group.run_next();
-        guardian::halt(&group.member());
+        order(&group.member(), guardian::halt);
         group.supervisor.any().close();
         runs.join().unwrap();
         assert_closed(&child, 1, 0);
@@ -296,8 +305,8 @@ fn loom_s13_an_order_from_above_against_a_group_that_restarts() {
     explore(|| {
         let troupe = Troupe::new(2);
         let runs = [troupe.run(0, true), troupe.run(1, false)];
-        guardian::halt(&troupe.group.member());
-        guardian::start(&troupe.group.member());
+        order(&troupe.group.member(), guardian::halt);
+        order(&troupe.group.member(), guardian::start);
         troupe.troubles.add();
         troupe.end_if_settled();
         assert_eq!(runs.map(|runs| runs.join().unwrap()), [true, true]);

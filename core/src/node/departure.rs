@@ -3,7 +3,7 @@
 use super::watchers::WatchRegistry;
 use super::{Cancel, Life, Member, Node, OnDone, Phase, Rare};
 use crate::wakers::wake_all;
-use crate::{CancelToken, Cause, Counts, Event, Exit, Signal, guardian};
+use crate::{CancelToken, Cause, Counts, Event, Exit, Instant, Signal, guardian};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -47,24 +47,26 @@ pub(crate) fn last_token(node: &Node, incarnation: u32) -> CancelToken {
 
 /// Cancels `member` and everything below it with `cause`; where there is a cause already, that one stays.
 pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
+    let at = member.node().runtime().now();
     let mut members = vec![Arc::clone(member)];
     while let Some(member) = members.pop() {
-        if member.node().record_cancel(cause) {
-            let children = member.node().children();
+        let others = members.len();
+        if member.node().record_cancel(cause, at, &mut members) {
+            // The youngest is the next one.
+            members[others..].sort_unstable_by_key(|child| child.node().number);
             member.cut_off();
-            members.extend(children);
         }
     }
 }
 
 impl Node {
-    /// Records the cause. False if there is one already or the member has ended.
-    fn record_cancel(&self, cause: &Cause) -> bool {
-        let at = self.runtime().now();
+    /// Records the cause, and adds the children to `below`. False if there is a cause already or the member has ended.
+    fn record_cancel(&self, cause: &Cause, at: Instant, below: &mut Vec<Arc<dyn Member>>) -> bool {
         let (recorded, tokens) = self.life.with(|life| {
             if life.cancel().is_some() || matches!(life.phase, Phase::Exited | Phase::Gone) {
                 return (false, [None, None]);
             }
+            life.known_family().into_iter().for_each(|family| below.extend(family.members().cloned()));
             let rare = life.rare();
             rare.cancel = Some(Cancel { cause: cause.clone(), at });
             (true, [rare.token.clone(), rare.closing.take()])

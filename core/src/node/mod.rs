@@ -22,6 +22,7 @@ mod life;
 mod link;
 mod member;
 mod watchers;
+mod wind_down;
 
 pub(crate) use departure::{cancel, last_token, leave, token};
 pub(crate) use family::{Childless, Refused};

@@ -1,0 +1,138 @@
+//! What happens to many members of the tree at once: failures above the limit, restarts of a group, deep chains, a kill. Only pleach has
+//! these rows; a cost per member that stays the same at 1k, 10k and 100k is what they are to show.
+
+use std::time::Duration;
+
+use pleach::{
+    Actor, ActorRef, ActorSystem, BoxError, Context, FailureInfo, OneForAll, OneForOne, Props, Supervisor, SupervisorDirective,
+};
+
+use crate::ground::{Place, Tally, timed};
+
+/// What happens to how many; an operation is one member.
+#[derive(Clone, Copy)]
+pub enum Growth {
+    /// All children of a supervisor fail at once, which is too often: it stops.
+    Exceeded,
+    /// One child fails, and all restart.
+    OneForAll,
+    /// Actors are started, each the child of the one before, and stopped.
+    Chain,
+    /// Supervisors within each other restart as a whole.
+    Supervisors,
+    /// Idle actors are killed.
+    Kill,
+}
+
+pub fn run(growth: Growth, members: u64) -> Duration {
+    Place::Current.run(async move {
+        let system = ActorSystem::new("growth").expect("there is a runtime");
+        match growth {
+            Growth::Exceeded => exceeded(&system, members).await,
+            Growth::OneForAll => one_for_all(&system, members).await,
+            Growth::Chain => chain(&system, members).await,
+            Growth::Supervisors => supervisors(&system, members).await,
+            Growth::Kill => kill(system, members).await,
+        }
+    })
+}
+
+/// Counts its starts, and fails at each message.
+fn fragile(starts: &Tally) -> Props<impl Actor<Msg = ()> + use<>> {
+    let starts = starts.clone();
+    Props::from_fn(move || starts.hit(), |(), ()| Err::<(), BoxError>("failed as told".into()))
+}
+
+async fn started(crew: &Supervisor, members: u64) -> (Vec<ActorRef<()>>, Tally) {
+    let starts = Tally::to(members);
+    let actors = (0..members).map(|_| crew.spawn_unnamed(fragile(&starts)).expect("the crew takes actors")).collect();
+    starts.reached().await;
+    (actors, starts)
+}
+
+async fn exceeded(system: &ActorSystem, members: u64) -> Duration {
+    let above = system.supervisor("above", |_: &FailureInfo| SupervisorDirective::Stop).expect("the name is free");
+    let crew = above.supervisor("crew", OneForOne::new()).expect("the name is free");
+    let (actors, _) = started(&crew, members).await;
+    timed(async move {
+        actors.iter().for_each(|actor| actor.tell(()).expect("the actor lives"));
+        crew.any().exited().await;
+    })
+    .await
+}
+
+async fn one_for_all(system: &ActorSystem, members: u64) -> Duration {
+    let crew = system.supervisor("crew", OneForAll::new()).expect("the name is free");
+    let starts = Tally::to(2 * members);
+    let actors: Vec<_> = (0..members).map(|_| crew.spawn_unnamed(fragile(&starts)).expect("the crew takes actors")).collect();
+    tokio::task::yield_now().await;
+    timed(async move {
+        actors[actors.len() / 2].tell(()).expect("the actor lives");
+        starts.reached().await;
+    })
+    .await
+}
+
+struct Link {
+    left: u64,
+    last: Tally,
+}
+
+impl Actor for Link {
+    type Msg = ();
+    type Error = BoxError;
+
+    async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        let (left, last) = (self.left, self.last.clone());
+        if left == 0 {
+            last.hit();
+        } else {
+            cx.spawn_unnamed(Props::new(move || Link { left: left - 1, last: last.clone() }))?;
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+async fn chain(system: &ActorSystem, members: u64) -> Duration {
+    let last = Tally::to(1);
+    let system = system.user_guardian();
+    timed(async move {
+        let hit = last.clone();
+        let props = Props::new(move || Link { left: members - 1, last: hit.clone() });
+        let first = system.spawn_unnamed(props).expect("the system takes actors");
+        last.reached().await;
+        first.stop();
+        first.exited().await;
+    })
+    .await
+}
+
+async fn supervisors(system: &ActorSystem, members: u64) -> Duration {
+    let top = system.supervisor("top", OneForOne::new()).expect("the name is free");
+    let mut inner = top.supervisor("inner", OneForOne::new()).expect("the name is free");
+    for _ in 1..members {
+        inner = inner.supervisor("inner", OneForOne::new()).expect("the name is free");
+    }
+    let starts = Tally::to(2);
+    inner.spawn_unnamed(fragile(&starts)).expect("the supervisor takes actors");
+    tokio::task::yield_now().await;
+    timed(async move {
+        top.restart_child("inner").expect("it is there");
+        starts.reached().await;
+    })
+    .await
+}
+
+async fn kill(system: ActorSystem, members: u64) -> Duration {
+    let crew = system.supervisor("crew", OneForOne::new()).expect("the name is free");
+    drop(started(&crew, members).await);
+    timed(async move {
+        system.kill();
+        system.ended().await.expect("it was killed from outside");
+    })
+    .await
+}
