@@ -1,12 +1,15 @@
 //! `Context`: what an actor knows of its surroundings while it handles a message.
 
+use crate::blocking_work::Blocking;
 use crate::cell::Cell;
 use crate::group::GroupBuilder;
 use crate::mailbox::control;
 use crate::node::{self, Member};
 use crate::pool::PoolBuilder;
 use crate::scope::Scope;
+use crate::sleep::Timeout;
 use crate::spawn::{self, Refusal, SpawnError};
+use crate::spawn_started::{self, Starting};
 use crate::task::{self, Task};
 use crate::timers::Timers;
 use crate::{
@@ -58,6 +61,68 @@ impl<A: Actor> Context<A> {
         self.cell.node().runtime().now()
     }
 
+    /// Waits for `wait`, on the runtime's clock: virtual in the simulator, where Tokio's own timers do not work.
+    ///
+    /// ```
+    /// use pleach_core::{Actor, BoxError, Context};
+    /// use core::time::Duration;
+    ///
+    /// struct Poller;
+    ///
+    /// impl Actor for Poller {
+    ///     type Msg = ();
+    ///     type Error = BoxError;
+    ///
+    ///     async fn handle(&mut self, (): (), cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         cx.sleep(Duration::from_millis(10)).await;
+    ///         let answer = cx.timeout(Duration::from_secs(1), async { 7 }).await?;
+    ///         assert_eq!(answer, 7);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # drop(Poller);
+    /// ```
+    pub fn sleep(&self, wait: Duration) -> BoxFuture<'static, ()> {
+        let runtime = self.cell.node().runtime();
+        runtime.sleep_until(runtime.now() + wait)
+    }
+
+    /// Gives `future` this long, from now on, on the runtime's clock. [`Elapsed`](crate::Elapsed) if that passed; the future is dropped
+    /// with what this returns.
+    pub fn timeout<F: Future>(&self, wait: Duration, future: F) -> Timeout<F> {
+        Timeout::new(self.cell.node().runtime(), wait, future)
+    }
+
+    /// Runs `work`, which may block, on a thread for blocking work, and gives its output. It stands in the tree as a child called `name`.
+    ///
+    /// Nothing can cut it off: when the actor is cancelled, or this future is dropped, the token it is given is cancelled, and the actor
+    /// ends or restarts once it has returned. A panic in it is on record, and an error here.
+    ///
+    /// ```
+    /// use pleach_core::{Actor, BoxError, Context};
+    ///
+    /// struct Files;
+    ///
+    /// impl Actor for Files {
+    ///     type Msg = std::path::PathBuf;
+    ///     type Error = BoxError;
+    ///
+    ///     async fn handle(&mut self, path: Self::Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         let bytes = cx.blocking("read", move |_token| std::fs::read(path)).await??;
+    ///         drop(bytes);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # drop(Files);
+    /// ```
+    pub fn blocking<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&CancelToken) -> T + Send + 'static,
+    ) -> Blocking<T> {
+        Blocking::new(&self.member(), name, work)
+    }
+
     /// The token of this actor: cancelled with it or when it has ended, and the other way round. Within `stopped`, a fresh one, the same for
     /// all of the hook, that lasts for the grace period.
     pub fn token(&self) -> CancelToken {
@@ -67,6 +132,13 @@ impl<A: Actor> Context<A> {
     /// Starts a child called `name`. It ends before this actor does, and before it restarts.
     pub fn spawn<C: Actor>(&self, name: &str, props: Props<C>) -> Result<ActorRef<C::Msg>, SpawnError<C>> {
         spawn::actor(&self.member(), Some(name), props)
+    }
+
+    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
+    /// the call itself, and lives on if the future is dropped. A child whose
+    /// `started` asks this actor waits for it in turn: that ask must not be awaited here.
+    pub fn spawn_started<C: Actor>(&self, name: &str, props: Props<C>) -> Starting<C> {
+        spawn_started::actor(&self.member(), name, props)
     }
 
     /// Starts a child that needs no name.

@@ -19,6 +19,7 @@ mod ask;
 mod ask_cycle;
 #[cfg(feature = "std")]
 mod blocking;
+mod blocking_work;
 mod cancel;
 mod cancel_grace;
 #[cfg(feature = "std")]
@@ -55,8 +56,10 @@ mod recipient;
 mod root_context;
 mod runtime;
 mod scope;
+mod sleep;
 mod snapshot;
 mod spawn;
+mod spawn_started;
 mod subscription;
 mod supervise;
 mod supervisor;
@@ -78,6 +81,7 @@ pub use annotated::AnnotatedError;
 pub use ask::{Ask, AskError, Reply};
 #[cfg(feature = "std")]
 pub use blocking::block_on;
+pub use blocking_work::{Blocking, BlockingError};
 pub use cancel::{CancelToken, Cancelled};
 pub use catch::{catch as catch_panic, install as note_panic_places};
 pub use cause::{Cause, Exit};
@@ -106,12 +110,14 @@ pub use node::Running;
 pub use path::{ActorId, ActorPath, PathError};
 pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError, PoolSend};
 pub use produce::{Produced, Producer, Unreceived};
-pub use props::{BoxStream, FnActor, Props};
+pub use props::{BoxStream, FnActor, Props, StateFn};
 pub use recipient::{Recipient, RecipientAsk, RecipientSend};
 pub use root_context::{DispatchError, LookupError, RootContext};
 pub use runtime::{BoxFuture, Random, Runtime};
 pub use scope::{Launch, Scope};
+pub use sleep::Timeout;
 pub use spawn::{Refusal, SpawnError};
+pub use spawn_started::{NotStarted, Starting};
 pub use subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
 pub use supervise::{
     All, AlwaysRestart, ExponentialBackoff, INTENSITY_DEFAULT, INTENSITY_MAX, One, OneForAll, OneForOne, Reach, Reaching, Rest,

@@ -5,6 +5,7 @@ use crate::cell::{self, BoxRecipe};
 use crate::escalate::EscalationSink;
 use crate::lock::Lock;
 use crate::node::Node;
+use crate::spawn_started::Up;
 use crate::{Actor, BoxError, Context, Mailbox, RestartPolicy, STASH_CAPACITY_DEFAULT, Signal, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -37,6 +38,8 @@ pub(crate) struct Extra<M> {
     pub(crate) stash_capacity: usize,
     pub(crate) map_system: Option<MapSystem<M>>,
     pub(crate) cancel_grace: Option<CancelGrace>,
+    /// Who waits for its start.
+    pub(crate) up: Option<Arc<Up>>,
     /// Until the actor begins. Behind the lock, because a stream need not be shared between threads.
     pub(crate) feed: Lock<Option<BoxStream<M>>>,
 }
@@ -56,6 +59,35 @@ impl<A: Actor> Props<A> {
             strategy: None,
             sink: None,
         }
+    }
+
+    /// An actor that is there already and cannot be made a second time, as one that owns a connection. It is never restarted: its policy is
+    /// [`RestartPolicy::Temporary`], and a restart that somebody orders fails.
+    ///
+    /// ```
+    /// use pleach_core::{Actor, BoxError, Context, Props};
+    ///
+    /// struct Connection { socket: std::net::TcpStream }
+    ///
+    /// impl Actor for Connection {
+    ///     type Msg = Vec<u8>;
+    ///     type Error = BoxError;
+    ///
+    ///     async fn handle(&mut self, bytes: Vec<u8>, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         std::io::Write::write_all(&mut self.socket, &bytes)?;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// fn props(socket: std::net::TcpStream) -> Props<Connection> {
+    ///     Props::once(Connection { socket })
+    /// }
+    /// # let _ = props;
+    /// ```
+    pub fn once(actor: A) -> Self {
+        let mut actor = Some(actor);
+        let make = move || actor.take().expect("an actor from `Props::once` cannot start again: give `Props::new` a factory");
+        Self::new(make).restart(RestartPolicy::Temporary)
     }
 
     /// Gives it another mailbox.
@@ -183,6 +215,12 @@ impl<A: Actor> Props<A> {
         self
     }
 
+    /// Tells `up` when `started` has returned.
+    pub(crate) fn says_up(mut self, up: &Arc<Up>) -> Self {
+        self.extra().up = Some(Arc::clone(up));
+        self
+    }
+
     fn extra(&mut self) -> &mut Extra<A::Msg> {
         let extra = self.extra.get_or_insert_with(|| {
             Arc::new(Extra {
@@ -193,6 +231,7 @@ impl<A: Actor> Props<A> {
                 stash_capacity: STASH_CAPACITY_DEFAULT,
                 map_system: None,
                 cancel_grace: None,
+                up: None,
                 feed: Lock::new(None),
             })
         });
@@ -264,6 +303,57 @@ where
     /// ```
     pub fn from_fn(mut state: impl FnMut() -> S + Send + 'static, handle: F) -> Self {
         Self::new(move || FnActor { state: state(), handle: handle.clone(), types: PhantomData })
+    }
+}
+
+impl<S, M, E> Props<StateFn<S, M, E>>
+where
+    S: Send + 'static,
+    M: Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    /// As [`from_fn`](Props::from_fn), with the actor's context: for timers, children, or to stop itself.
+    ///
+    /// ```
+    /// use pleach_core::{Props, BoxError};
+    ///
+    /// let props = Props::from_fn_with(|| 3u32, |left: &mut u32, (): (), cx| -> Result<(), BoxError> {
+    ///     *left -= 1;
+    ///     if *left == 0 {
+    ///         cx.stop();
+    ///     }
+    ///     Ok(())
+    /// });
+    /// # drop(props);
+    /// ```
+    pub fn from_fn_with<F>(mut state: impl FnMut() -> S + Send + 'static, handle: F) -> Self
+    where
+        F: Fn(&mut S, M, &mut Context<StateFn<S, M, E>>) -> Result<(), E> + Send + Sync + 'static,
+    {
+        let handle: Arc<HandleWith<S, M, E>> = Arc::new(handle);
+        Self::new(move || StateFn { state: state(), handle: Arc::clone(&handle) })
+    }
+}
+
+type HandleWith<S, M, E> = dyn Fn(&mut S, M, &mut Context<StateFn<S, M, E>>) -> Result<(), E> + Send + Sync;
+
+/// An actor made of a state and a closure that is given the context; from [`Props::from_fn_with`].
+pub struct StateFn<S: Send + 'static, M: Send + 'static, E: Into<BoxError> + Send + 'static> {
+    state: S,
+    handle: Arc<HandleWith<S, M, E>>,
+}
+
+impl<S, M, E> Actor for StateFn<S, M, E>
+where
+    S: Send + 'static,
+    M: Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    type Msg = M;
+    type Error = E;
+
+    async fn handle(&mut self, msg: M, cx: &mut Context<Self>) -> Result<(), E> {
+        (self.handle)(&mut self.state, msg, cx)
     }
 }
 

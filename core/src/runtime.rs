@@ -18,6 +18,12 @@ pub trait Runtime: Send + Sync + 'static {
     /// Runs `task` to its end, from now on, without waiting for it. If the runtime has shut down it drops the task.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 
+    /// Runs `work`, which may block its thread for long, on a thread for that. Unless a runtime says otherwise it is a task like any other
+    /// and holds up a worker, as in the simulator. A runtime that has shut down drops it.
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.spawn(Box::pin(async move { work() }));
+    }
+
     /// The time now, on this runtime's clock. It never goes back.
     fn now(&self) -> Instant;
 

@@ -259,6 +259,28 @@ impl Scope {
     }
 
     /// Starts an actor called `name` as a child.
+    ///
+    /// ```
+    /// use pleach_core::{BoxError, CancelToken, Dispatcher, Props, Scope};
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
+    /// let adder = scope.spawn("adder", Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+    ///     *sum += n;
+    ///     Ok::<(), BoxError>(())
+    /// })).unwrap();
+    /// adder.tell(1).unwrap();
+    /// ```
+    pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        spawn::actor(&self.member.as_member(), Some(name), props)
+    }
+
+    /// Starts an actor that needs no name.
+    pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
+        spawn::actor(&self.member.as_member(), None, props)
+    }
+
+    /// As [`spawn`](Self::spawn), by its earlier name.
     pub fn actor<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.member.as_member(), Some(name), props)
     }

@@ -1,10 +1,11 @@
 //! `Supervisor`: a scope that restarts its children, and what can be done with them at run time.
 
-use crate::actor_ref::AnyRef;
+use crate::actor_ref::{AnyRef, Exited};
 use crate::node::{Member, Node, WindDown};
 use crate::pool::PoolBuilder;
 use crate::scope::{Role, ScopeMember};
 use crate::spawn::{self, Refusal, SpawnError};
+use crate::spawn_started::{self, Starting};
 use crate::{Actor, ActorPath, ActorRef, EscalationSink, Name, Props, SupervisorStrategy};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -47,6 +48,12 @@ impl Supervisor {
     /// Starts a child called `name`, also while others are restarting.
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.as_member(), Some(name), props)
+    }
+
+    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
+    /// the call itself, and lives on if the future is dropped.
+    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
+        spawn_started::actor(&self.as_member(), name, props)
     }
 
     /// Starts a child that needs no name.
@@ -96,6 +103,26 @@ impl Supervisor {
         let sink: Arc<dyn EscalationSink> = Arc::new(sink);
         let replaced = self.member.node().with_guardian(|guardian| guardian.sink.replace(sink));
         drop(replaced);
+    }
+
+    /// Stops it for good: its children one after the other, the youngest first, each after the message in hand.
+    ///
+    /// ```
+    /// use pleach_core::{Dispatcher, Exit, OneForOne, System};
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let system = System::builder("shop", sim.runtime()).build().unwrap();
+    /// let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+    /// crew.stop();
+    /// assert_eq!(sim.simulate(crew.exited()).unwrap(), Exit::Stopped);
+    /// ```
+    pub fn stop(&self) {
+        Arc::clone(&self.member).wind_down(WindDown::Stop);
+    }
+
+    /// Waits for its end and gives the exit. A restart is no end.
+    pub fn exited(&self) -> Exited {
+        self.any().exited()
     }
 
     /// The supervisor as something in the tree: to stop, close, cancel, watch or wait for.

@@ -9,6 +9,7 @@ use crate::node::{self, Member, Running, WindDown};
 use crate::pool::PoolBuilder;
 use crate::scope::{Role, Scope, ScopeMember};
 use crate::spawn::{self, Refusal, SpawnError};
+use crate::spawn_started::{self, Starting};
 use crate::unhandled::{Escalations, RootHandler};
 use crate::wait_all::{self, WaitAll, WaitError, write_running};
 use crate::world::{Choices, World};
@@ -139,6 +140,36 @@ impl System {
     /// Starts an actor at `/user/name`.
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.user_member(), Some(name), props)
+    }
+
+    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
+    /// the call itself, and lives on if the future is dropped.
+    ///
+    /// ```
+    /// use pleach_core::{Actor, BoxError, Context, Dispatcher, Props, System};
+    ///
+    /// struct Listener;
+    ///
+    /// impl Actor for Listener {
+    ///     type Msg = ();
+    ///     type Error = BoxError;
+    ///
+    ///     async fn started(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         Ok(()) // bind the port here
+    ///     }
+    ///
+    ///     async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let system = System::builder("server", sim.runtime()).build().unwrap();
+    /// let listener = sim.simulate(system.spawn_started("listener", Props::new(|| Listener))).unwrap();
+    /// assert!(listener.is_ok(), "the port is bound");
+    /// ```
+    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
+        spawn_started::actor(&self.user_member(), name, props)
     }
 
     /// Starts an actor that needs no name.

@@ -40,7 +40,7 @@ impl<E: Into<BoxError>> Outcome for Result<(), E> {
 /// A launched task. Dropping this handle does nothing to it.
 #[derive(Clone)]
 pub struct Task {
-    member: Arc<TaskMember>,
+    pub(crate) member: Arc<dyn Member>,
 }
 
 impl Task {
@@ -56,17 +56,17 @@ impl Task {
 
     /// Runs `f` with the exit, once.
     pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
-        self.member.node.on_done(Box::new(f));
+        self.member.node().on_done(Box::new(f));
     }
 
     /// Where it stands in the tree.
     pub fn path(&self) -> ActorPath {
-        self.member.node.path()
+        self.member.node().path()
     }
 
     /// The task as something in the tree.
     pub fn any(&self) -> AnyRef {
-        AnyRef { member: Arc::clone(&self.member) as Arc<dyn Member> }
+        AnyRef { member: Arc::clone(&self.member) }
     }
 }
 
@@ -85,7 +85,7 @@ pub struct LaunchError<F> {
 }
 
 impl<F> LaunchError<F> {
-    fn new(why: Refusal, future: F) -> Self {
+    pub(crate) fn new(why: Refusal, future: F) -> Self {
         Self { why, future: Lock::new(future) }
     }
 

@@ -46,12 +46,7 @@ pub(crate) fn write_running(f: &mut fmt::Formatter<'_>, running: &[Running]) -> 
     write!(f, "{} still running: ", running.len())?;
     for (at, one) in running.iter().take(SHOWN).enumerate() {
         let comma = if at == 0 { "" } else { ", " };
-        write!(f, "{comma}{}", one.path)?;
-        match one.cancelled_for {
-            Some(since) if one.in_poll => write!(f, " (cancelled {since:?} ago, inside one poll)")?,
-            Some(since) => write!(f, " (cancelled {since:?} ago)")?,
-            None => {}
-        }
+        write!(f, "{comma}{one}")?;
     }
     if running.len() > SHOWN { write!(f, " and {} more", running.len() - SHOWN) } else { Ok(()) }
 }

@@ -1,9 +1,9 @@
 //! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
 
 use pleach_core::{
-    Actor, AskError, Cause, ChildError, DispatchError, Elapsed, EndedUnasked, FailureInfo, GoError, GroupClosed, GroupError,
-    LaunchError, LookupError, MapError, NameError, PathError, PoolError, RaceError, Refusal, SendError, ShutdownError,
-    SpawnError, Stalled, StashFull, TaskError, Unreceived, WaitError,
+    Actor, AskError, BlockingError, Cause, ChildError, DispatchError, Elapsed, EndedUnasked, Exit, FailureInfo, GoError,
+    GroupClosed, GroupError, LaunchError, LookupError, MapError, NameError, NotStarted, PathError, PoolError, RaceError,
+    Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, Unreceived, WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -214,6 +214,37 @@ impl<M> From<DispatchError<M>> for Error {
 impl<A: Actor> From<SpawnError<A>> for Error {
     fn from(error: SpawnError<A>) -> Self {
         Self::Refused(error.why)
+    }
+}
+
+impl<A: Actor> From<NotStarted<A>> for Error {
+    fn from(error: NotStarted<A>) -> Self {
+        match error {
+            NotStarted::Refused(error) => error.into(),
+            NotStarted::Ended { exit, .. } => Self::of_exit(exit),
+            _ => Self::Cancelled(Cause::Cancelled),
+        }
+    }
+}
+
+impl From<BlockingError> for Error {
+    fn from(error: BlockingError) -> Self {
+        match error {
+            BlockingError::Refused(why) => why.into(),
+            BlockingError::Ended(exit) => Self::of_exit(exit),
+            _ => Self::Cancelled(Cause::Cancelled),
+        }
+    }
+}
+
+impl Error {
+    /// Something ended before it gave what was awaited: why.
+    fn of_exit(exit: Exit) -> Self {
+        match exit {
+            Exit::Failed(failure) => Self::Failed(failure),
+            Exit::Cancelled(cause) => Self::Cancelled(cause),
+            _ => Self::Cancelled(Cause::Cancelled),
+        }
     }
 }
 

@@ -22,7 +22,7 @@
 //! });
 //! ```
 
-use crate::{ActorSystem, CancelToken, Dispatcher, Instant, Runtime, Scope};
+use crate::{ActorSystem, CancelToken, Dispatcher, Event, EventKinds, Instant, Runtime, Scope};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::future::Future;
@@ -67,12 +67,15 @@ impl Sim {
         self.dispatcher.runtime()
     }
 
-    /// A system in this world.
+    /// A system in this world. Tokio's own timers and sockets do not work in it: what uses them fails, and a hint is logged.
     ///
     /// # Panics
     /// If `name` cannot stand in a path.
     pub fn system(&self, name: &str) -> ActorSystem {
-        ActorSystem::builder(name).runtime(self.runtime()).build().expect("a simulated system needs only a good name")
+        let system = ActorSystem::builder(name).runtime(self.runtime()).build();
+        let system = system.expect("a simulated system needs only a good name");
+        system.hub().listen_to(EventKinds::FAILURES, hint_at_tokio);
+        system
     }
 
     /// A token with nothing above it.
@@ -155,6 +158,19 @@ impl Sim {
             let _ = writeln!(text, "{:?} task {}", step.at, step.task);
         }
         text
+    }
+}
+
+/// What Tokio's panics say where none of its runtimes is.
+const OUTSIDE_TOKIO: &str = "Tokio 1.x runtime";
+
+/// Says what to use instead to whoever calls Tokio in the simulator.
+fn hint_at_tokio(event: &Event) {
+    if let Event::Failed(failure) = event
+        && failure.reason().to_string().contains(OUTSIDE_TOKIO)
+    {
+        let path = failure.path();
+        tracing::error!(%path, "Tokio does not run in the simulator: use `cx.sleep`, `cx.timeout` or the `Runtime` in place of its timers");
     }
 }
 

@@ -112,6 +112,10 @@ impl Runtime for TokioRuntime {
         drop(self.handle.spawn(task));
     }
 
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        drop(self.handle.spawn_blocking(work));
+    }
+
     fn now(&self) -> Instant {
         Instant::after_start(self.start.elapsed())
     }

@@ -101,6 +101,9 @@ impl<A: Actor> Body<A> {
     /// The incarnation is up. Whoever waited for that hears of it, and the strategy if there was one before.
     pub(super) fn say_up(&self, cell: &Cell<A::Msg>) {
         self.say_started(cell);
+        if let Some(up) = cell.extra.as_deref().and_then(|extra| extra.up.as_deref()) {
+            up.say();
+        }
         if self.cx.incarnation() > 0 {
             let child = Arc::clone(self.cx.cell()) as Arc<dyn Member>;
             guardian::call_hook(&child, |strategy, child| strategy.after_restart(child));

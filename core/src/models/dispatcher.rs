@@ -1,14 +1,15 @@
 //! `Dispatcher`: whoever wakes a task against whoever drives, and two drivers at once.
 //!
 //! Proves for these orders: D2 (a driver that waits is woken for what becomes ready; a task that is woken while it is polled is polled
-//! again, whichever driver comes upon it).
+//! again, whichever driver comes upon it; a driver that waits is woken for the first timer, whoever sets it, or has seen it).
 
 use super::{Times, block_on, explore};
 use crate::{BoxFuture, CancelToken, Clock, Dispatcher, Exit, Instant, Scope};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{poll_fn, ready};
-use core::task::Poll;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use loom::thread;
 
 struct StoppedClock;
@@ -46,6 +47,37 @@ fn loom_d2_launch_against_a_driver_that_waits() {
         launcher.join().unwrap();
         dispatcher.drain_ready();
         assert_eq!(dispatcher.tasks_alive(), 0);
+    });
+}
+
+/// A clock that stands still and wakes whoever asks at once, which is allowed, and counts.
+struct Asked(Times);
+
+impl Clock for Asked {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+
+    fn wake_at(&self, _at: Instant, waker: &Waker) {
+        self.0.add();
+        waker.wake_by_ref();
+    }
+}
+
+#[test]
+fn loom_w7_a_timer_set_elsewhere_against_a_driver_that_waits() {
+    explore(|| {
+        let asked = Times::default();
+        let dispatcher = Dispatcher::new(Asked(asked.clone()));
+        let runtime = dispatcher.runtime();
+        let setter = thread::spawn(move || {
+            let mut sleep = runtime.sleep_until(Instant::after_start(Duration::from_secs(1)));
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            sleep
+        });
+        // It parks until the clock has been asked: a timer that it is not told of would leave it parked for good.
+        block_on(dispatcher.run_until(poll_fn(|_| if asked.get() > 0 { Poll::Ready(()) } else { Poll::Pending })));
+        drop(setter.join().unwrap());
     });
 }
 

@@ -45,6 +45,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use life::{Cancel, Life, Phase, Rare};
@@ -80,6 +81,18 @@ pub struct Running {
     pub cancelled_for: Option<Duration>,
     /// Whether it is inside one poll at this moment: it computes or blocks and does not reach an await.
     pub in_poll: bool,
+}
+
+/// The path, and how long ago it was cancelled: `/user/late (cancelled 2s ago, inside one poll)`.
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path)?;
+        match self.cancelled_for {
+            Some(since) if self.in_poll => write!(f, " (cancelled {since:?} ago, inside one poll)"),
+            Some(since) => write!(f, " (cancelled {since:?} ago)"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A branch may be deep, and this may be the last owner of all of it: then its world drops the members one after the other, from a
