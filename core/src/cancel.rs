@@ -10,7 +10,7 @@
 
 use crate::lock::Lock;
 use crate::node::{self, Member};
-use crate::wakers::{Key, Wakers, wake_all};
+use crate::wakers::{Key, Spare, Wakers, discard, wake_all, wake_each};
 use crate::world::World;
 use crate::{Cause, Instant, Runtime};
 use alloc::sync::{Arc, Weak};
@@ -160,7 +160,7 @@ impl CancelToken {
             }
         }
         wake_all(wakers);
-        timer.into_iter().for_each(Waker::wake);
+        wake_each(timer);
     }
 
     /// Whether it is cancelled.
@@ -199,12 +199,14 @@ impl CancelToken {
     }
 
     fn poll_cause(&self, key: &mut Key, waker: &Waker) -> Poll<Cause> {
-        let (polled, replaced) = self.0.state.with(|state| match &state.cause {
-            Some(cause) => (Poll::Ready(cause.clone()), None),
-            None => (Poll::Pending, state.wakers.register(key, waker)),
-        });
-        drop(replaced);
-        polled
+        let mut waker = Spare::of(waker);
+        self.0.state.with(|state| match &state.cause {
+            Some(cause) => Poll::Ready(cause.clone()),
+            None => {
+                state.wakers.register(key, &mut waker);
+                Poll::Pending
+            }
+        })
     }
 }
 
@@ -223,7 +225,7 @@ impl Drop for Token {
             above = Arc::into_inner(parent.0).and_then(|mut token| token.parent.take());
         }
         // The timer looks for its token when it is woken, finds it gone, and ends.
-        self.state.with(|state| state.timer.take()).into_iter().for_each(Waker::wake);
+        wake_each(self.state.with(|state| state.timer.take()));
     }
 }
 
@@ -247,7 +249,7 @@ impl Drop for Cancelled {
     fn drop(&mut self) {
         if self.key.is_some() {
             let waker = self.token.0.state.with(|state| state.wakers.remove(&mut self.key));
-            drop(waker);
+            discard(waker);
         }
     }
 }
@@ -267,11 +269,14 @@ impl Future for Timer {
             token.cancel(Cause::DeadlineExceeded);
             return Poll::Ready(());
         }
-        let (done, replaced) = token.0.state.with(|state| match state.cause {
-            Some(_) => (true, None),
-            None => (false, state.timer.replace(cx.waker().clone())),
+        let mut waker = Spare::of(cx.waker());
+        let done = token.0.state.with(|state| {
+            if state.cause.is_none() {
+                waker.put(&mut state.timer);
+            }
+            state.cause.is_some()
         });
-        drop(replaced);
+        drop(waker);
         // The upgrade above may have been the last reference: dropping it here must not leave this task asleep.
         drop(token);
         if done || self.token.strong_count() == 0 { Poll::Ready(()) } else { Poll::Pending }

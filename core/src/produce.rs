@@ -6,6 +6,7 @@
 use crate::lock::Lock;
 use crate::node::Member;
 use crate::task::{self, Bond, LaunchError, Outcome, Task};
+use crate::wakers::{self, Spare};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
@@ -86,34 +87,38 @@ impl<T> Channel<T> {
             state.closed = true;
             (state.receiver.take(), state.sender.take())
         });
-        receiver.into_iter().chain(sender).for_each(Waker::wake);
+        wakers::wake_each(receiver.into_iter().chain(sender));
     }
 
     fn poll_send(&self, item: &mut Option<T>, waker: &Waker) -> Poll<Result<(), Unreceived<T>>> {
-        let (polled, wake, replaced) = self.0.with(|state| {
+        let mut waker = Spare::of(waker);
+        let (polled, wake) = self.0.with(|state| {
             if state.closed || state.receiver_gone {
                 let given_back = item.take().map_or(Ok(()), |item| Err(Unreceived(item)));
-                return (Poll::Ready(given_back), None, None);
+                return (Poll::Ready(given_back), None);
             }
             if state.items.len() >= state.capacity {
-                return (Poll::Pending, None, state.sender.replace(waker.clone()));
+                waker.put(&mut state.sender);
+                return (Poll::Pending, None);
             }
             state.items.extend(item.take());
-            (Poll::Ready(Ok(())), state.receiver.take(), None)
+            (Poll::Ready(Ok(())), state.receiver.take())
         });
-        drop(replaced);
-        wake.into_iter().for_each(Waker::wake);
+        wakers::wake_each(wake);
         polled
     }
 
     fn poll_receive(&self, waker: &Waker) -> Poll<Option<T>> {
-        let (polled, wake, replaced) = self.0.with(|state| match state.items.pop_front() {
-            Some(item) => (Poll::Ready(Some(item)), state.sender.take(), None),
-            None if state.closed => (Poll::Ready(None), None, None),
-            None => (Poll::Pending, None, state.receiver.replace(waker.clone())),
+        let mut waker = Spare::of(waker);
+        let (polled, wake) = self.0.with(|state| match state.items.pop_front() {
+            Some(item) => (Poll::Ready(Some(item)), state.sender.take()),
+            None if state.closed => (Poll::Ready(None), None),
+            None => {
+                waker.put(&mut state.receiver);
+                (Poll::Pending, None)
+            }
         });
-        drop(replaced);
-        wake.into_iter().for_each(Waker::wake);
+        wakers::wake_each(wake);
         polled
     }
 }
@@ -159,7 +164,7 @@ impl<T> Drop for Produced<T> {
             (core::mem::take(&mut state.items), state.sender.take())
         });
         drop(items);
-        sender.into_iter().for_each(Waker::wake);
+        wakers::wake_each(sender);
     }
 }
 

@@ -6,10 +6,10 @@
 //! 2. A push never waits for the subscriber, and never fails: the newest pushes out the oldest.
 //! 3. The queue ends once; what is in it by then, or comes later still, can be received before the end is told.
 
-use crate::catch;
 use crate::events::{Event, EventKinds};
 use crate::hub::Place;
 use crate::lock::Lock;
+use crate::wakers::{self, Spare};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
@@ -124,7 +124,7 @@ impl Queue {
             state.events.push_back(event);
             (pushed_out, state.waker.take())
         });
-        waker.into_iter().for_each(Waker::wake);
+        wakers::wake_each(waker);
         drop(pushed_out);
     }
 
@@ -133,17 +133,19 @@ impl Queue {
             state.ended = true;
             state.waker.take()
         });
-        waker.into_iter().for_each(|waker| drop(catch::catch(|| waker.wake())));
+        wakers::wake_each(waker);
     }
 
     fn poll(&self, waker: &Waker) -> Poll<Option<Event>> {
-        let (polled, replaced) = self.state.with(|state| match state.take() {
-            Some(event) => (Poll::Ready(Some(event)), None),
-            None if state.ended => (Poll::Ready(None), None),
-            None => (Poll::Pending, state.waker.replace(waker.clone())),
-        });
-        drop(replaced);
-        polled
+        let mut waker = Spare::of(waker);
+        self.state.with(|state| match state.take() {
+            Some(event) => Poll::Ready(Some(event)),
+            None if state.ended => Poll::Ready(None),
+            None => {
+                waker.put(&mut state.waker);
+                Poll::Pending
+            }
+        })
     }
 }
 

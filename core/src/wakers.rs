@@ -27,24 +27,20 @@ pub(crate) struct Place {
 }
 
 impl Wakers {
-    /// Puts `waker` under `key`, or under a new key if there is none yet. Gives back the waker it replaced, for the caller to drop
-    /// outside its lock.
-    pub(crate) fn register(&mut self, key: &mut Key, waker: &Waker) -> Option<Waker> {
-        match key.and_then(|place| self.get_mut(place)) {
-            Some(known) if known.will_wake(waker) => None,
-            Some(known) => Some(core::mem::replace(known, waker.clone())),
-            None => {
-                let at = match &mut self.first {
-                    Some(_) => Some(self.rest.get_or_insert_default().insert(waker.clone()) as u32),
-                    none => {
-                        *none = Some(waker.clone());
-                        None
-                    }
-                };
-                *key = Some(Place { generation: self.generation, at });
+    /// Puts a waker under `key`, or under a new key if there is none yet.
+    pub(crate) fn register(&mut self, key: &mut Key, waker: &mut Spare) {
+        if let Some(known) = key.and_then(|place| self.get_mut(place)) {
+            return waker.replace(known);
+        }
+        let Some(waker) = waker.0.take() else { return };
+        let at = match &mut self.first {
+            Some(_) => Some(self.rest.get_or_insert_default().insert(waker) as u32),
+            none => {
+                *none = Some(waker);
                 None
             }
-        }
+        };
+        *key = Some(Place { generation: self.generation, at });
     }
 
     fn get_mut(&mut self, place: Place) -> Option<&mut Waker> {
@@ -80,6 +76,43 @@ impl Wakers {
     }
 }
 
+/// A waker on its way into a place behind a lock, or out of it. A waker is a user's: this one is cloned before the lock is taken, and
+/// whichever is left over is dropped after that, where a panic harms nobody.
+pub(crate) struct Spare(Option<Waker>);
+
+impl Spare {
+    /// A clone, made by a caller that holds no lock. One that panics is the panic of whoever is polled.
+    #[inline]
+    pub(crate) fn of(waker: &Waker) -> Self {
+        Self(Some(waker.clone()))
+    }
+
+    /// Puts it into a place, and holds the one that was there.
+    pub(crate) fn put(&mut self, place: &mut Option<Waker>) {
+        match place {
+            Some(known) => self.replace(known),
+            none => *none = self.0.take(),
+        }
+    }
+
+    fn replace(&mut self, known: &mut Waker) {
+        if let Some(waker) = &mut self.0
+            && !known.will_wake(waker)
+        {
+            core::mem::swap(known, waker);
+        }
+    }
+}
+
+impl Drop for Spare {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            discard(self.0.take());
+        }
+    }
+}
+
 /// Those that were waiting, if there were any.
 pub(crate) type Taken = Option<Waiters>;
 
@@ -90,17 +123,28 @@ pub(crate) type Waiters = (Option<Waker>, Option<Box<Slab<Waker>>>);
 #[inline]
 pub(crate) fn wake_all(waiting: Taken) {
     if let Some(waiters) = waiting {
-        wake_each(waiters);
+        wake_waiters(waiters);
     }
 }
 
 #[inline(never)]
-fn wake_each((first, rest): Waiters) {
-    let wake = |waker: Waker| drop(catch::catch(|| waker.wake()));
-    first.into_iter().for_each(wake);
+fn wake_waiters((first, rest): Waiters) {
+    wake_each(first);
     if let Some(rest) = rest {
-        rest.into_iter().for_each(|(_, waker)| wake(waker));
+        wake_each(rest.into_iter().map(|(_, waker)| waker));
     }
+}
+
+/// Wakes each of them, for a caller that holds no lock. One that panics harms nobody else.
+#[inline]
+pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Waker>) {
+    wakers.into_iter().for_each(|waker| drop(catch::catch(|| waker.wake())));
+}
+
+/// Drops wakers that are needed no more, for a caller that holds no lock. One that panics harms nobody else.
+#[inline]
+pub(crate) fn discard(wakers: impl IntoIterator<Item = Waker>) {
+    wakers.into_iter().for_each(|waker| drop(catch::catch(|| drop(waker))));
 }
 
 #[cfg(test)]
@@ -109,14 +153,15 @@ mod tests {
 
     #[test]
     fn a_key_of_an_earlier_generation_touches_nobody_else() {
+        let noop = || Spare::of(Waker::noop());
         let mut wakers = Wakers::default();
         let (mut early, mut late) = (None, None);
-        wakers.register(&mut early, Waker::noop());
+        wakers.register(&mut early, &mut noop());
         drop(wakers.take());
-        wakers.register(&mut late, Waker::noop());
+        wakers.register(&mut late, &mut noop());
         assert!(wakers.remove(&mut early).is_none());
         assert_eq!(wakers.len(), 1);
-        wakers.register(&mut early, Waker::noop());
+        wakers.register(&mut early, &mut noop());
         assert_eq!(wakers.len(), 2);
         assert!(wakers.remove(&mut late).is_some() && wakers.remove(&mut early).is_some());
         assert_eq!(wakers.len(), 0);

@@ -5,7 +5,7 @@ use super::queue::Timer;
 use super::{Inner, Ready};
 use crate::lock::Lock;
 use crate::sync::{AtomicBool, Ordering};
-use crate::wakers::wake_all;
+use crate::wakers::{discard, wake_all};
 use crate::{BoxFuture, Instant, Runtime};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -75,8 +75,9 @@ impl Future for Sleep {
         if timer.at <= inner.now() {
             return Poll::Ready(());
         }
-        let (replaced, drivers) = inner.queue.with(|queue| queue.set_timer(timer, cx.waker()));
-        drop(replaced);
+        let waker = cx.waker().clone();
+        let (replaced, drivers) = inner.queue.with(|queue| queue.set_timer(timer, waker));
+        discard(replaced);
         wake_all(drivers);
         Poll::Pending
     }
@@ -85,6 +86,6 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         let waker = self.inner.queue.with(|queue| queue.drop_timer(&self.timer));
-        drop(waker);
+        discard(waker);
     }
 }

@@ -24,7 +24,7 @@ pub use threads::StdClock;
 
 use crate::lock::Lock;
 use crate::sync::{AtomicBool, Ordering};
-use crate::wakers::{Key, wake_all};
+use crate::wakers::{Key, Spare, discard, wake_all, wake_each};
 use crate::{Instant, Runtime};
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -264,7 +264,7 @@ impl Inner {
     fn fire(&self, now: Instant) -> bool {
         let due = self.queue.with(|queue| queue.take_due(now));
         let any = !due.is_empty();
-        due.into_iter().for_each(Waker::wake);
+        wake_each(due);
         any
     }
 
@@ -344,11 +344,11 @@ impl<'a> Driver<'a> {
 
     /// Leaves `waker` for whatever becomes ready, and wakes it at once if something has, meanwhile. Else gives the next timer.
     fn register(&mut self, waker: &Waker) -> Option<Instant> {
-        let (more, next_timer, replaced) = self.inner.queue.with(|queue| {
-            let replaced = queue.drivers.register(&mut self.key, waker);
-            (queue.is_ready(), queue.next_timer(), replaced)
+        let mut spare = Spare::of(waker);
+        let (more, next_timer) = self.inner.queue.with(|queue| {
+            queue.drivers.register(&mut self.key, &mut spare);
+            (queue.is_ready(), queue.next_timer())
         });
-        drop(replaced);
         if more {
             waker.wake_by_ref();
             return None;
@@ -360,7 +360,7 @@ impl<'a> Driver<'a> {
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         let waker = self.inner.queue.with(|queue| queue.drivers.remove(&mut self.key));
-        drop(waker);
+        discard(waker);
         self.forget_alarm_but(None);
     }
 }

@@ -116,14 +116,15 @@ impl Queue {
         self.trace = Random::seeded(self.trace ^ what.rotate_left(32) ^ time).next_u64();
     }
 
-    /// Sets a timer. Gives the waker that it replaces, and the drivers to wake if it is a new one and the earliest of all.
-    pub(super) fn set_timer(&mut self, timer: &mut Timer, waker: &Waker) -> (Option<Waker>, Taken) {
+    /// Sets a timer that wakes `waker`. Gives the waker that it replaces, for the caller to drop, and the drivers to wake if it is a new
+    /// one and the earliest of all.
+    pub(super) fn set_timer(&mut self, timer: &mut Timer, waker: Waker) -> (Option<Waker>, Taken) {
         let key = *timer.key.get_or_insert_with(|| {
             self.last_timer += 1;
             self.last_timer
         });
         let place = (timer.at, key);
-        let replaced = self.timers.insert(place, waker.clone());
+        let replaced = self.timers.insert(place, waker);
         let is_news = replaced.is_none() && self.timers.first_key_value().is_some_and(|(first, _)| *first == place);
         (replaced, if is_news { self.drivers.take() } else { None })
     }

@@ -26,7 +26,7 @@ use super::roster::{Call, Roster};
 use super::runner::Runner;
 use crate::lock::Lock;
 use crate::node::{self, Member, Node, WindDown};
-use crate::{Cause, Exit, catch};
+use crate::{Cause, Exit, catch, wakers};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -132,7 +132,7 @@ impl<T: Send + 'static> Crew<T> {
             (call, exit, dismissed)
         });
         let Call { idle, new, reserve } = call;
-        idle.into_iter().chain(dismissed).for_each(Waker::wake);
+        wakers::wake_each(idle.into_iter().chain(dismissed));
         if new {
             self.spawn_runner(false);
         }

@@ -1,6 +1,6 @@
 //! `Line` and `Wakes`: who waits for their turn, in the order they came, and whom to wake once the lock is released.
 
-use crate::catch;
+use crate::wakers;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -131,8 +131,9 @@ impl Wakes {
     }
 
     fn wake_all(self) {
-        let more = self.more.map(|more| more.wakers).into_iter().flatten();
-        self.first.into_iter().chain(more).for_each(|waker| drop(catch::catch(|| waker.wake())));
+        let (wakers, discarded) = self.more.map(|more| (more.wakers, more.discarded)).unwrap_or_default();
+        wakers::wake_each(self.first.into_iter().chain(wakers));
+        wakers::discard(discarded);
     }
 }
 

@@ -11,7 +11,7 @@ use super::bell::Ringing;
 use crate::lock::Lock;
 use crate::node::{self, Member, Node, WindDown};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
-use crate::wakers::{Key, Wakers, wake_all};
+use crate::wakers::{Key, Spare, Wakers, discard, wake_all};
 use crate::{Cause, Exit};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -84,20 +84,20 @@ impl Spot {
 
     /// Leaves the waker of a driver that found nothing to poll. False if there is something by now, or the tree said more than `told`.
     pub(super) fn park(&self, told: u32, key: &mut Key, waker: &Waker) -> bool {
-        let (parked, replaced) = self.rung.with(|rung| {
+        let mut waker = Spare::of(waker);
+        self.rung.with(|rung| {
             if !rung.slots.is_empty() || self.told() != told {
-                return (false, None);
+                return false;
             }
-            (true, rung.drivers.register(key, waker))
-        });
-        drop(replaced);
-        parked
+            rung.drivers.register(key, &mut waker);
+            true
+        })
     }
 
     /// A driver waits no more.
     pub(super) fn unpark(&self, key: &mut Key) {
         let waker = self.rung.with(|rung| rung.drivers.remove(key));
-        drop(waker);
+        discard(waker);
     }
 }
 

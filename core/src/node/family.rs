@@ -4,7 +4,7 @@ use super::wind_down::Winding;
 use super::{Member, Node, Phase, Running, WindDown};
 use crate::guardian::{Guardian, Plan, Verdict};
 use crate::sync::Ordering;
-use crate::wakers::{Key, Wakers};
+use crate::wakers::{Key, Spare, Wakers, discard};
 use crate::{ActorId, Counts, FailureInfo, Name, counted};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -236,17 +236,19 @@ impl Node {
 
     /// Ready once there are no children.
     pub(crate) fn poll_childless(&self, key: &mut Key, waker: &Waker) -> Poll<()> {
-        let (polled, replaced) = self.life.with(|life| match life.known_family_mut() {
-            Some(family) if !family.is_empty() => (Poll::Pending, family.waiters.register(key, waker)),
-            _ => (Poll::Ready(()), None),
-        });
-        drop(replaced);
-        polled
+        let mut waker = Spare::of(waker);
+        self.life.with(|life| match life.known_family_mut() {
+            Some(family) if !family.is_empty() => {
+                family.waiters.register(key, &mut waker);
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        })
     }
 
     pub(crate) fn forget_child_waiter(&self, key: &mut Key) {
         let waker = self.life.with(|life| life.known_family_mut().and_then(|family| family.waiters.remove(key)));
-        drop(waker);
+        discard(waker);
     }
 
     /// Everything below this node that has not ended, in start order.

@@ -34,7 +34,7 @@ use crate::guardian::Guardian;
 use crate::hub::{self, Events};
 use crate::lock::Lock;
 use crate::sync::AtomicU32;
-use crate::wakers::Key;
+use crate::wakers::{Key, Spare, discard};
 use crate::world::World;
 use crate::{
     ActorId, ActorPath, CancelToken, Cause, Exit, FailureInfo, Instant, METADATA_MAX, Name, Reason, RestartPolicy, Runtime,
@@ -293,25 +293,26 @@ impl Node {
     /// Ready with the exit once every `on_done` has run and the parent has let go.
     #[inline]
     pub(crate) fn poll_exit(&self, key: &mut Key, waker: &Waker) -> Poll<Exit> {
-        let found = self.life.with(|life| match life.phase {
-            Phase::Gone => Ok(life.exit()),
-            _ => Err(life.around().exit_waiters.register(key, waker)),
+        let gone = |life: &Life| if life.phase == Phase::Gone { Some(life.exit()) } else { None };
+        // Most look when the exit is there, and need no waker for that.
+        let found = self.life.with(|life| gone(life)).or_else(|| {
+            let mut waker = Spare::of(waker);
+            self.life.with(|life| {
+                let found = gone(life);
+                if found.is_none() {
+                    life.around().exit_waiters.register(key, &mut waker);
+                }
+                found
+            })
         });
-        match found {
-            Ok(exit) => {
-                // Whoever waited was taken out before it was woken.
-                *key = None;
-                Poll::Ready(exit.expect("whoever is gone has its exit"))
-            }
-            Err(replaced) => {
-                drop(replaced);
-                Poll::Pending
-            }
-        }
+        let Some(exit) = found else { return Poll::Pending };
+        // Whoever waited was taken out before it was woken.
+        *key = None;
+        Poll::Ready(exit.expect("whoever is gone has its exit"))
     }
 
     pub(crate) fn forget_exit_waiter(&self, key: &mut Key) {
         let waker = self.life.with(|life| life.around.as_mut().and_then(|around| around.exit_waiters.remove(key)));
-        drop(waker);
+        discard(waker);
     }
 }
