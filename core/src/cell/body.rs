@@ -335,9 +335,11 @@ impl<A: Actor> Body<A> {
         if !may_park {
             cx.waker().wake_by_ref();
         }
-        match self.rare.as_mut().filter(|rare| rare.feed.is_some()) {
-            Some(rare) => rare.poll_feed(cell, &mut self.batch, cx),
-            None => Poll::Pending,
+        let Some(rare) = self.rare.as_mut().filter(|rare| rare.feed.is_some()) else { return Poll::Pending };
+        match rare.poll_feed(cell, &mut self.batch, cx) {
+            // The feed is user code and may have dropped a reply, after the mailbox was looked at.
+            Poll::Pending if cell.inbox.word() & control::UNANSWERED != 0 => Poll::Ready(Refill::Control),
+            polled => polled,
         }
     }
 }
