@@ -4,13 +4,13 @@
 //! poll of an actor is held by that actor until the outcome of its handler is known, so that the asker learns of the failure and not
 //! merely of the drop. An ask awaited in an actor's own task leaves an edge there; closing a circle of such edges is an error.
 
-use crate::ask_cycle::{Edge, Unanswered, cycle};
+use crate::ask_cycle::{Circle, Edge, Unanswered, Wait};
 use crate::cell::Cell;
 use crate::current;
 use crate::lock::Lock;
 use crate::mailbox::{SendError, Sending};
 use crate::node::Member;
-use crate::{ActorPath, BoxFuture, Cause, Event, EventKinds, Exit, FailureInfo, Lint, Runtime};
+use crate::{ActorPath, BoxFuture, Cause, Event, EventKinds, Exit, FailureInfo, Lint, Runtime, wakers};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -147,6 +147,17 @@ impl<T: Send + 'static> Unanswered for Slot<T> {
     }
 }
 
+impl<T> Answer<T> {
+    #[inline]
+    fn into_poll(self) -> Poll<Result<T, AskError>> {
+        match self {
+            Self::Open(_) => Poll::Pending,
+            Self::Given(answer) => Poll::Ready(Ok(answer)),
+            Self::None(why) => Poll::Ready(Err(why)),
+        }
+    }
+}
+
 impl<T> Slot<T> {
     /// A slot whose answer wakes `waker`.
     #[inline]
@@ -161,23 +172,33 @@ impl<T> Slot<T> {
             _ => answer,
         });
         if let Answer::Open(waker) = before {
-            waker.wake();
+            wakers::wake_each([waker]);
         }
     }
 
     #[inline]
     fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
-        // What is taken out is dropped or used outside the lock; an open slot gives back the waker that the new one replaces.
+        // What is taken out is dropped or used outside the lock.
         let taken = self.0.with(|state| match state {
-            Answer::Open(known) if known.will_wake(waker) => None,
-            Answer::Open(_) => Some(core::mem::replace(state, Answer::Open(waker.clone()))),
-            _ => Some(core::mem::replace(state, Answer::None(AskError::Dropped))),
+            Answer::Open(known) => Err(known.will_wake(waker)),
+            _ => Ok(core::mem::replace(state, Answer::None(AskError::Dropped))),
         });
         match taken {
-            Some(Answer::Given(answer)) => Poll::Ready(Ok(answer)),
-            Some(Answer::None(why)) => Poll::Ready(Err(why)),
-            Some(Answer::Open(_)) | None => Poll::Pending,
+            Ok(answer) => answer.into_poll(),
+            Err(true) => Poll::Pending,
+            Err(false) => self.wake_instead(waker.clone()),
         }
+    }
+
+    /// Has the answer wake another task than the one before, unless it is there by now.
+    #[cold]
+    fn wake_instead(&self, waker: Waker) -> Poll<Result<T, AskError>> {
+        let (taken, unused) = self.0.with(|state| match state {
+            Answer::Open(known) => (None, core::mem::replace(known, waker)),
+            _ => (Some(core::mem::replace(state, Answer::None(AskError::Dropped))), waker),
+        });
+        wakers::discard([unused]);
+        taken.map_or(Poll::Pending, Answer::into_poll)
     }
 }
 
@@ -199,7 +220,7 @@ pub struct Ask<'a, M: Send + 'static, T, Q> {
 struct Rare {
     timeout: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
-    edge: Option<(Arc<dyn Member>, Arc<dyn Unanswered>)>,
+    edge: Option<(Arc<dyn Member>, Edge)>,
 }
 
 impl<'a, M, T, Q> Ask<'a, M, T, Q>
@@ -246,7 +267,7 @@ where
                 Poll::Pending
             }
             Err(SendError::Full(message)) => {
-                self.sending = Some(Box::new(Sending::new(self.to, message)));
+                self.sending = Some(Box::new(Sending::new(self.to, message).for_ask()));
                 self.poll_sending(cx)
             }
             Err(_) => Poll::Ready(Err(self.closed())),
@@ -256,7 +277,14 @@ where
     #[cold]
     fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         let Some(sending) = &mut self.sending else { return Poll::Pending };
-        let sent = core::task::ready!(Pin::new(&mut **sending).poll(cx));
+        let Poll::Ready(sent) = Pin::new(&mut **sending).poll(cx) else {
+            // It may already be told that there will be no answer; then the question is taken back.
+            let told = self.slot.as_ref().map_or(Poll::Pending, |slot| slot.poll(cx.waker()));
+            if told.is_ready() {
+                self.sending = None;
+            }
+            return told;
+        };
         self.sending = None;
         match sent {
             Ok(()) => self.poll_answer(cx),
@@ -294,15 +322,20 @@ fn leave_edge_from(
 ) -> Result<(), AskError> {
     let rare = rare.get_or_insert_default();
     rare.end_edge();
-    asker.begin_asking(Edge { target: Arc::clone(&target), slot: Arc::clone(&slot) });
-    rare.edge = Some((Arc::clone(asker), slot));
-    let timeout = rare.timeout;
-    let Some(paths) = cycle(asker, Arc::clone(&target)) else { return Ok(()) };
-    if timeout.is_some() {
-        target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(paths)));
-        return Ok(());
+    let edge = Edge { target, wait: Wait::Answer(slot) };
+    asker.begin_wait(edge.clone());
+    rare.edge = Some((Arc::clone(asker), edge.clone()));
+    while let Some(circle) = Circle::over(asker, &edge) {
+        if circle.admit_send() {
+            continue;
+        }
+        if rare.timeout.is_none() {
+            return Err(AskError::Cycle(circle.paths()));
+        }
+        edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(circle.paths())));
+        break;
     }
-    Err(AskError::Cycle(paths))
+    Ok(())
 }
 
 /// A question that is a message before it is known who gets it: its answer, and the edge to whoever that is.
@@ -334,8 +367,8 @@ impl<T: Send + 'static> Posed<T> {
 
 impl Rare {
     fn end_edge(&mut self) {
-        if let Some((asker, slot)) = self.edge.take() {
-            asker.end_asking(&slot);
+        if let Some((asker, edge)) = self.edge.take() {
+            asker.end_wait(&edge);
         }
     }
 

@@ -1,7 +1,7 @@
 //! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
 
 use super::Cell;
-use crate::ask_cycle::{Edge, Unanswered};
+use crate::ask_cycle::{self, Edge, Unanswered};
 use crate::events::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
 use crate::guardian::{self, Fallen, Obeyed, Risen, Verdict};
 use crate::mailbox::{Filling, Inbox, Posture, control};
@@ -100,6 +100,19 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
+    /// Orders an end. True if the actor rested, and so awaits nothing in a handler.
+    fn order_end(&self, how: WindDown) -> bool {
+        let waker = match how {
+            WindDown::Stop => self.inbox.raise(control::STOP),
+            WindDown::Close => self.inbox.close(),
+        };
+        let rested = waker.is_some();
+        if let Some(waker) = waker {
+            self.node.runtime().wake_for_control(waker);
+        }
+        rested
+    }
+
     /// Serves control only, from the next message on.
     pub(crate) fn suspend(&self) {
         self.inbox.lower(control::RESUME);
@@ -130,14 +143,14 @@ impl<M: Send + 'static> Member for Cell<M> {
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
         self.inbox.mark(control::FOR_GOOD);
-        self.asked_to_end(how);
+        // Those that are to end after it wait for it now.
+        if !self.order_end(how) && self.inbox.has_edges() {
+            ask_cycle::open_circles_of(alloc::vec![self]);
+        }
     }
 
     fn asked_to_end(self: Arc<Self>, how: WindDown) {
-        match how {
-            WindDown::Stop => self.raise(control::STOP),
-            WindDown::Close => self.close(),
-        }
+        self.order_end(how);
     }
 
     fn cut_off(self: Arc<Self>) {
@@ -203,8 +216,8 @@ impl<M: Send + 'static> Member for Cell<M> {
         Ok(())
     }
 
-    fn asking(&self) -> Vec<Edge> {
-        self.inbox.asking()
+    fn edges(&self) -> Vec<Edge> {
+        self.inbox.edges()
     }
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {
@@ -215,11 +228,19 @@ impl<M: Send + 'static> Member for Cell<M> {
         }
     }
 
-    fn begin_asking(&self, edge: Edge) {
-        self.inbox.begin_asking(edge);
+    fn begin_wait(&self, edge: Edge) {
+        self.inbox.begin_wait(edge);
     }
 
-    fn end_asking(&self, slot: &Arc<dyn Unanswered>) {
-        self.inbox.end_asking(slot);
+    fn end_wait(&self, edge: &Edge) {
+        self.inbox.end_wait(edge);
+    }
+
+    fn has_waiting_send(&self, key: u64) -> bool {
+        self.inbox.has_waiting(key)
+    }
+
+    fn admit_send(&self, key: u64) -> bool {
+        self.inbox.admit_one(key)
     }
 }

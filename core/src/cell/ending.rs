@@ -185,7 +185,7 @@ impl<A: Actor> Body<A> {
         if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
             self.stage = Stage::EndChildren;
-            ask_cycle::release_askers_of(&self.cx.member());
+            ask_cycle::open_circles_of(self.cx.cell().waits_for());
         } else {
             self.after_children(cell);
         }

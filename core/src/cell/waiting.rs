@@ -87,7 +87,7 @@ impl<A: Actor> Body<A> {
                 }
                 if core::mem::take(&mut pause.owes_report) {
                     if guardian::report(&cell.node, Report::Halted) {
-                        ask_cycle::release_askers_of(&self.cx.member());
+                        ask_cycle::open_circles_of(self.cx.cell().waits_for());
                     }
                     continue;
                 }

@@ -50,11 +50,20 @@ fn release_at(parent: &Arc<dyn Member>, until: Instant) {
     drop(task::launch(parent, None, Bond::Pipe, release));
 }
 
-/// Whom `child` waits for, if it is down until its group has gone down: the one whose turn it is, else its supervisor, which rests.
+/// Whom `child` waits for, if it is down until its group has gone down and come up before it: those whose turn it is, else its
+/// supervisor, which rests.
 pub(crate) fn waits_for(child: &Node) -> Vec<Arc<dyn Member>> {
     let Some(parent) = child.parent() else { return Vec::new() };
     let waits = parent.node().known_guardian(|guardian| guardian.regroup.as_ref()?.waits_for(child.id()));
-    waits.flatten().map(|turn| turn.unwrap_or_else(|| Arc::clone(parent))).into_iter().collect()
+    match waits.flatten() {
+        Some(members) if members.is_empty() => vec![Arc::clone(parent)],
+        Some(members) => members,
+        // The plan ended because the parent ends: it comes to this child after the younger ones.
+        None if !parent.node().takes_children() => {
+            parent.node().children().into_iter().filter(|sibling| sibling.node().id() > child.id()).collect()
+        }
+        None => Vec::new(),
+    }
 }
 
 /// Notes what `child` has to say to the plan it is part of, and goes on with that plan. True if it has halted out of its turn: the one
@@ -195,12 +204,12 @@ fn take_step(parent: &Arc<dyn Member>) -> Taken {
             let obeyed = Arc::clone(&child).halt();
             // The children of a supervisor have their turn one by one, and are looked at then.
             if obeyed == Obeyed::ByItself {
-                ask_cycle::release_askers_among(vec![Arc::clone(&child)]);
+                ask_cycle::open_circles_of(vec![Arc::clone(&child)]);
             }
             (child, obeyed)
         }
         Step::Await(child) => {
-            ask_cycle::release_askers_among(vec![Arc::clone(&child)]);
+            ask_cycle::open_circles_of(vec![Arc::clone(&child)]);
             (child, Obeyed::ByItself)
         }
         Step::Start(child) => (Arc::clone(&child), child.start_again()),

@@ -183,20 +183,24 @@ impl<M> Inbox<M> {
         self.state.with(|state| core::mem::replace(&mut state.cold().behaviour, behaviour))
     }
 
-    /// The asks the actor awaits in its own task.
-    pub(crate) fn asking(&self) -> Vec<Edge> {
-        self.state.with(|state| state.cold.as_ref().map(|cold| cold.asking.clone()).unwrap_or_default())
+    /// The asks, and the sends without room, that the actor awaits in its own task; the oldest first.
+    pub(crate) fn edges(&self) -> Vec<Edge> {
+        self.state.with(|state| state.cold.as_ref().map(|cold| cold.edges.clone()).unwrap_or_default())
     }
 
-    pub(crate) fn begin_asking(&self, edge: Edge) {
-        self.state.with(|state| state.cold().asking.push(edge));
+    pub(crate) fn has_edges(&self) -> bool {
+        self.state.with(|state| state.cold.as_ref().is_some_and(|cold| !cold.edges.is_empty()))
     }
 
-    pub(crate) fn end_asking(&self, slot: &Arc<dyn Unanswered>) {
+    pub(crate) fn begin_wait(&self, edge: Edge) {
+        self.state.with(|state| state.cold().edges.push(edge));
+    }
+
+    pub(crate) fn end_wait(&self, edge: &Edge) {
         let ended = self.state.with(|state| {
-            let asking = &mut state.cold.as_mut()?.asking;
-            let at = asking.iter().position(|edge| Arc::ptr_eq(&edge.slot, slot))?;
-            Some(asking.swap_remove(at))
+            let edges = &mut state.cold.as_mut()?.edges;
+            let at = edges.iter().position(|known| known.is(edge))?;
+            Some(edges.remove(at))
         });
         drop(ended);
     }

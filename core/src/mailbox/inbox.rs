@@ -6,7 +6,7 @@
 //! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an empty one, turns it round so that it can
 //! pop from the end, and works through it without the lock; beyond 1,024 messages a full chunk goes to a backlog, so that no
 //! push ever copies more than one. Mailboxes that drop the oldest, conflate or have priorities keep their messages in lanes instead,
-//! and the receiver takes one at a time. Nothing is woken or dropped under the lock.
+//! and the receiver takes one at a time. Nothing is woken or dropped under the lock, and no waker of a sender is cloned there.
 //!
 //! ```text
 //!  parked:   Running ──refill finds nothing──► Idle ──push or control──► Running
@@ -17,7 +17,7 @@
 //!
 //! Invariants:
 //! 1. `accepted - removed - taken` messages are queued; no push takes that beyond the capacity, though an item from a feed or a message
-//!    tried again may, by one. `quick` is how many more can be pushed without looking closer: within the capacity, within the chunk's
+//!    tried again may, by one, and each send that is admitted to open a circle of waits. `quick` is how many more can be pushed without looking closer: within the capacity, within the chunk's
 //!    memory, up to the mark at 80 % of the capacity, and 0 where a push is anything but that. So the push that passes the mark is
 //!    always one that looks closer, and no other asks where the mark is.
 //! 2. The waker is present exactly while parked. Whoever needs the receiver takes it and wakes it outside the lock.
@@ -36,7 +36,7 @@ use super::state::{Filling, MadeRoom, Parked, State};
 use super::{Mailbox, Priority, SendError};
 use crate::lock::Lock;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use crate::{Counts, DeadLetterReason};
+use crate::{Counts, DeadLetterReason, wakers};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
@@ -147,9 +147,9 @@ impl<M> Inbox<M> {
             let filling = if pushed.is_ok() { state.passed_mark(&self.taken) } else { None };
             (pushed, admitted, filling)
         });
-        admitted.into_iter().for_each(Waker::wake);
+        wakers::wake_each(admitted);
         let (waker, dropped) = pushed?;
-        waker.into_iter().for_each(Waker::wake);
+        wakers::wake_each(waker);
         if let Some((message, reason)) = dropped {
             bury(message, reason);
         }
@@ -275,7 +275,7 @@ impl<M> Inbox<M> {
             if self.word() & control::SENDERS == 0 { Vec::new() } else { self.admit_locked(state) }
         });
         drop(old);
-        admitted.into_iter().for_each(Waker::wake);
+        wakers::wake_each(admitted);
         !self.is_cut_off()
     }
 
@@ -293,21 +293,25 @@ impl<M> Inbox<M> {
             Poll::Pending
         });
         drop(old);
-        admitted.into_iter().for_each(Waker::wake);
+        wakers::wake_each(admitted);
         polled
     }
 
     /// Parks a receiver that waits for a change of control alone, and leaves its waker. False if the word or the end of input is no
     /// longer as it has seen it.
     pub(crate) fn pause(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
-        let (parked, old) = self.state.with(|state| {
+        let (mut old, mut admitted) = (None, Vec::new());
+        let parked = self.state.with(|state| {
             if self.word() != seen || state.closed != seen_closed {
-                return (false, None);
+                return false;
             }
+            admitted = self.admit_locked(state);
             state.parked = Parked::Suspended;
-            (true, state.remember(waker))
+            old = state.remember(waker);
+            true
         });
         drop(old);
+        wakers::wake_each(admitted);
         parked
     }
 
@@ -323,7 +327,7 @@ impl<M> Inbox<M> {
             let resting = matches!(state.parked, Parked::Idle | Parked::Suspended);
             (if resting { state.unpark() } else { None }, senders)
         });
-        senders.into_iter().flatten().for_each(Waker::wake);
+        wakers::wake_each(senders.into_iter().flatten());
         receiver
     }
 
@@ -334,7 +338,7 @@ impl<M> Inbox<M> {
             (state.is_empty(), senders)
         });
         if let Some(senders) = senders {
-            senders.into_iter().for_each(Waker::wake);
+            wakers::wake_each(senders);
         }
         empty
     }

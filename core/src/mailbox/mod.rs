@@ -16,6 +16,7 @@ pub(crate) use slots::{Held, Hold};
 pub use stash::STASH_CAPACITY_DEFAULT;
 pub(crate) use stash::StashedIn;
 pub(crate) use state::{Filling, Stopwatch};
+pub(crate) use waiting::Sent;
 
 use core::fmt;
 

@@ -1,9 +1,12 @@
 //! `Sending` and `SendError`: a send that waits for room, and why a send was not accepted.
 
-use super::Priority;
+use super::{Priority, Sent};
+use crate::ask_cycle::RoomEdge;
 use crate::cancel::Cancelled;
 use crate::cell::Cell;
+use crate::node::Member;
 use crate::{CancelToken, Cause};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
@@ -82,18 +85,25 @@ impl<M> core::error::Error for SendError<M> {}
 
 /// A send that waits for room; from `ActorRef::send`. Dropping it before it is done takes the message back out.
 ///
+/// A send that an actor awaits in its own task, and that could only wait for good because the receiver waits for that actor, is
+/// admitted beyond the capacity; see [`Lint::SendCycle`](crate::Lint::SendCycle). When the receiver has fallen behind by a whole part
+/// of its queue, 1,024 messages at most, an accepted send yields once, so that a sender in a loop lets its receiver run.
+///
 /// # Panics
 /// When polled again after it has given the message back: there is nothing left to send.
 #[must_use = "a send does nothing unless awaited"]
 pub struct Sending<'a, M> {
     to: &'a Arc<Cell<M>>,
     place: Place<M>,
+    /// Whether it leaves an edge while it waits; an ask has its own.
+    is_traced: bool,
     token: Option<Cancelled>,
 }
 
 enum Place<M> {
     Here(M, Priority),
-    Waiting(u64),
+    /// In the waiting list.
+    Waiting(u64, Option<Box<RoomEdge>>),
     Accepted,
     GivenBack,
 }
@@ -101,7 +111,13 @@ enum Place<M> {
 impl<'a, M> Sending<'a, M> {
     #[inline]
     pub(crate) fn new(to: &'a Arc<Cell<M>>, message: M) -> Self {
-        Self { to, place: Place::Here(message, Priority::NORMAL), token: None }
+        Self { to, place: Place::Here(message, Priority::NORMAL), is_traced: true, token: None }
+    }
+
+    /// The same for the question of an ask, which leaves an edge to its answer.
+    pub(crate) fn for_ask(mut self) -> Self {
+        self.is_traced = false;
+        self
     }
 
     /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
@@ -122,7 +138,7 @@ impl<'a, M> Sending<'a, M> {
     fn take_back(&mut self) -> Option<M> {
         let message = match core::mem::replace(&mut self.place, Place::GivenBack) {
             Place::Here(message, _) => Some(message),
-            Place::Waiting(key) => self.to.inbox().withdraw(key),
+            Place::Waiting(key, _edge) => self.to.inbox().withdraw(key),
             Place::Accepted => None,
             Place::GivenBack => given_back(),
         };
@@ -130,6 +146,13 @@ impl<'a, M> Sending<'a, M> {
             self.place = Place::Accepted;
         }
         message
+    }
+}
+
+impl<M: Send + 'static> Sending<'_, M> {
+    #[cold]
+    fn leave_edge(&self, key: u64) -> Option<Box<RoomEdge>> {
+        if self.is_traced { RoomEdge::begin(Arc::clone(self.to) as Arc<dyn Member>, key) } else { None }
     }
 }
 
@@ -141,7 +164,7 @@ fn given_back() -> ! {
 // The message is moved in and out and never pinned.
 impl<M> Unpin for Sending<'_, M> {}
 
-impl<M> Future for Sending<'_, M> {
+impl<M: Send + 'static> Future for Sending<'_, M> {
     type Output = Result<(), SendError<M>>;
 
     #[inline]
@@ -157,20 +180,27 @@ impl<M> Future for Sending<'_, M> {
         }
         let polled = match core::mem::replace(&mut this.place, Place::GivenBack) {
             Place::Here(message, priority) => match this.to.inbox().push_now_or_wait(message, priority, cx.waker()) {
-                Ok((waiting, filling)) => {
+                Ok(Sent { waiting, filling, behind }) => {
                     this.to.mind(filling);
-                    if let Some(key) = waiting {
-                        this.place = Place::Waiting(key);
-                        return Poll::Pending;
+                    match waiting {
+                        Some(key) => this.place = Place::Waiting(key, this.leave_edge(key)),
+                        None if behind => {
+                            this.place = Place::Accepted;
+                            cx.waker().wake_by_ref();
+                        }
+                        None => {
+                            this.place = Place::Accepted;
+                            return Poll::Ready(Ok(()));
+                        }
                     }
-                    Poll::Ready(Ok(()))
+                    return Poll::Pending;
                 }
                 Err(error) => Poll::Ready(Err(error)),
             },
-            Place::Waiting(key) => {
+            Place::Waiting(key, edge) => {
                 let polled = this.to.inbox().poll_waiting(key, cx.waker());
                 if polled.is_pending() {
-                    this.place = Place::Waiting(key);
+                    this.place = Place::Waiting(key, edge);
                 }
                 polled
             }
@@ -187,7 +217,7 @@ impl<M> Future for Sending<'_, M> {
 impl<M> Drop for Sending<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        if let Place::Waiting(_) = self.place {
+        if let Place::Waiting(..) = self.place {
             drop(self.take_back());
         }
     }

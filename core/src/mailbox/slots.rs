@@ -19,8 +19,8 @@
 use super::inbox::Inbox;
 use super::state::{Filling, MadeRoom, Parked, State, Waiting};
 use super::{Overflow, Priority, SendError, control};
-use crate::DeadLetterReason;
 use crate::sync::Ordering;
+use crate::{DeadLetterReason, wakers};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
@@ -56,7 +56,7 @@ impl<M> Inbox<M> {
             };
             (Ok(self.hold_locked(state, Hold { priority, turned_away })), admitted)
         });
-        admitted.into_iter().for_each(Waker::wake);
+        wakers::wake_each(admitted);
         held
     }
 
@@ -67,14 +67,31 @@ impl<M> Inbox<M> {
         priority: Priority,
         waker: &Waker,
     ) -> Poll<Result<Held, SendError<()>>> {
-        let mut replaced = None;
+        if let Poll::Ready(ready) = self.poll_hold_with(key, priority, None) {
+            return Poll::Ready(ready);
+        }
+        match *key {
+            // It stands in the list, unless it was let in just now.
+            Some(place) if self.renew_waker(place, waker) => Poll::Pending,
+            _ => self.poll_hold_with(key, priority, Some(waker.clone())),
+        }
+    }
+
+    /// One look at [`poll_hold`](Self::poll_hold). Only with a waker it joins the waiting list.
+    fn poll_hold_with(
+        &self,
+        key: &mut Option<u64>,
+        priority: Priority,
+        mut waker: Option<Waker>,
+    ) -> Poll<Result<Held, SendError<()>>> {
+        let mut old = None;
         let (polled, admitted) = self.state.with(|state| {
             if let Err(error) = state.accepts(priority) {
                 // What closed may open again, so nothing is left behind.
                 if let Some(key) = key.take() {
                     let cold = state.cold();
                     cold.granted.remove(&key);
-                    replaced = cold.waiting.remove(&key).map(|waiting| waiting.waker);
+                    old = cold.waiting.remove(&key).and_then(|waiting| waiting.waker);
                 }
                 return (Poll::Ready(Err(error)), Vec::new());
             }
@@ -87,16 +104,13 @@ impl<M> Inbox<M> {
                 *key = None;
                 return (Poll::Ready(Ok(self.hold_locked(state, Hold { priority, turned_away: None }))), admitted);
             }
-            let waiting = Waiting { message: None, priority, waker: waker.clone() };
-            state.quick = 0;
-            let cold = state.cold();
-            cold.next_key += u64::from(key.is_none());
-            replaced = cold.waiting.insert(*key.get_or_insert(cold.next_key), waiting).map(|waiting| waiting.waker);
-            self.word.fetch_or(control::SENDERS, Ordering::Relaxed);
+            if key.is_none() && waker.is_some() {
+                *key = Some(self.add_waiting(state, Waiting { message: None, priority, waker: waker.take() }));
+            }
             (Poll::Pending, admitted)
         });
-        drop(replaced);
-        admitted.into_iter().for_each(Waker::wake);
+        wakers::discard(old.into_iter().chain(waker));
+        wakers::wake_each(admitted);
         polled
     }
 
@@ -116,8 +130,8 @@ impl<M> Inbox<M> {
             cold.granted.remove(&key);
             (waiting, self.give_way(state))
         });
-        drop(waiting);
-        to_wake.into_iter().for_each(Waker::wake);
+        wakers::discard(waiting.and_then(|waiting| waiting.waker));
+        wakers::wake_each(to_wake);
     }
 
     /// The message is there. Gives back what is not wanted: what was dropped for it, or the message itself.
@@ -148,7 +162,7 @@ impl<M> Inbox<M> {
             state.measure(&self.taken);
             (unwanted, state.unpark_if_idle())
         });
-        waker.into_iter().for_each(Waker::wake);
+        wakers::wake_each(waker);
         unwanted
     }
 
@@ -164,7 +178,7 @@ impl<M> Inbox<M> {
             cold.failed += 1;
             self.give_way(state)
         });
-        to_wake.into_iter().for_each(Waker::wake);
+        wakers::wake_each(to_wake);
     }
 
     /// Somebody has left without a message: others may come in, and the receiver may have waited for this or have something to do now.

@@ -86,7 +86,8 @@ pub(super) struct Cold<M> {
     pub(super) dead_lettered: u64,
     pub(super) signals: Signals,
     pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
-    pub(super) asking: Vec<Edge>,
+    /// What the actor awaits in its own task, the oldest first.
+    pub(super) edges: Vec<Edge>,
     pub(super) timers: Option<Box<Timers<M>>>,
     pub(super) stash: Option<Box<Stash<M>>>,
     pub(super) stopwatch: Option<Box<Stopwatch>>,
@@ -115,7 +116,8 @@ pub(super) struct Waiting<M> {
     /// `None` if only room is wanted: the sender has the message.
     pub(super) message: Option<M>,
     pub(super) priority: Priority,
-    pub(super) waker: Waker,
+    /// `None` once the end of input has woken the sender.
+    pub(super) waker: Option<Waker>,
 }
 
 impl<M> Cold<M> {
@@ -134,7 +136,7 @@ impl<M> Cold<M> {
             dead_lettered: 0,
             signals: Signals::default(),
             unanswered: Vec::new(),
-            asking: Vec::new(),
+            edges: Vec::new(),
             timers: None,
             stash: None,
             stopwatch: None,
@@ -186,7 +188,7 @@ impl<M> State<M> {
     pub(super) fn close(&mut self) -> Option<Vec<Waker>> {
         self.closed = true;
         self.quick = 0;
-        self.cold.as_ref().map(|cold| cold.waiting.values().map(|waiting| waiting.waker.clone()).collect())
+        self.cold.as_mut().map(|cold| cold.waiting.values_mut().filter_map(|waiting| waiting.waker.take()).collect())
     }
 
     /// Messages accepted whose handling has not begun.
@@ -247,6 +249,14 @@ impl<M> State<M> {
 
     pub(super) fn nobody_waits(&self) -> bool {
         self.cold.as_ref().is_none_or(|cold| cold.waiting.is_empty())
+    }
+
+    /// After a push that looked closer: whether another part of the queue is full, which its receiver has not come to.
+    pub(super) fn is_behind(&self) -> bool {
+        match self.lanes {
+            0 => self.chunk.len() == 1 && self.cold.as_ref().is_some_and(|cold| !cold.backlog.is_empty()),
+            _ => self.accepted.is_multiple_of(CHUNK_MAX),
+        }
     }
 
     pub(super) fn has_priorities(&self) -> bool {

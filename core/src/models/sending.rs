@@ -1,13 +1,14 @@
 //! `Sending`: a send that waits for room, against the receiver that makes room, against being dropped, and against the end of input.
 //!
 //! Proves for these orders: A3 (a send that is not accepted gives its message back, a dropped one neither loses an accepted message nor
-//! leaks a slot), A4 (a waiting send gets in once there is room), A2 (the counts). The mailbox has room for one message, and one is in
+//! leaks a slot), A4 (a waiting send gets in once there is room), W2 (a circle of sends is found), A2 (the counts). The mailbox has room for one message, and one is in
 //! it.
 
 use super::{ByHand, Met, Receiver, block_on, cell, explore, poll_once};
 use crate::cell::Cell;
 use crate::mailbox::{Sending, control};
-use crate::{Mailbox, SendError};
+use crate::node::Member;
+use crate::{Mailbox, SendError, current};
 use alloc::sync::Arc;
 use alloc::vec;
 use core::task::Waker;
@@ -200,5 +201,49 @@ fn loom_a3_cancelled_send_against_the_receiver() {
         assert_eq!(receiver.handled.len(), 1 + usize::from(sent.is_ok()));
         assert!(sent.is_ok() || sent.is_err_and(|error| error.into_message() == 2));
         assert!(cell.inbox().counts().is_settled());
+    });
+}
+
+/// A circle admits a waiting send while the receiver makes room for it: it gets in once.
+#[test]
+fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
+    explore(|| {
+        let cell = full();
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
+        let to = Arc::clone(&cell);
+        let admits = thread::spawn(move || drop(to.inbox().admit_one(1)));
+        let mut receiver = Receiver::of(&cell);
+        (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        assert_eq!(sender.join().unwrap(), Ok(()));
+        admits.join().unwrap();
+
+        assert_eq!(receiver.handled, [1, 2]);
+        let counts = cell.inbox().counts();
+        assert!(counts.is_settled() && counts.handled == 2, "{counts}");
+    });
+}
+
+/// What an actor does whose handler sends to another, and which takes its own messages afterwards.
+fn send_then_receive(own: &Arc<Cell<u32>>, to: &Arc<Cell<u32>>) {
+    let mut member = Some(Arc::clone(own) as Arc<dyn Member>);
+    let inside = current::enter(&mut member, Waker::noop());
+    assert_eq!(block_on(Sending::new(to, 2)), Ok(()));
+    drop(inside);
+    let mut receiver = Receiver::of(own);
+    (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+    assert_eq!(receiver.handled, [1, 2]);
+}
+
+/// Two actors with full mailboxes send to each other in the same moment: whoever comes last finds the circle.
+#[test]
+fn loom_w2_two_sends_that_close_a_circle_at_once() {
+    explore(|| {
+        let (one, other) = (full(), full());
+        let (own, to) = (Arc::clone(&one), Arc::clone(&other));
+        let actor = thread::spawn(move || send_then_receive(&own, &to));
+        send_then_receive(&other, &one);
+        actor.join().unwrap();
+        assert!([one, other].iter().all(|cell| cell.inbox().counts().is_settled()));
     });
 }

@@ -93,8 +93,8 @@ pub(crate) trait Member: Any + Send + Sync {
         Err(unanswered)
     }
 
-    /// The asks this member awaits in its own task.
-    fn asking(&self) -> Vec<Edge> {
+    /// The asks, and the sends without room, that this member awaits in its own task; the oldest first.
+    fn edges(&self) -> Vec<Edge> {
         Vec::new()
     }
 
@@ -103,9 +103,19 @@ pub(crate) trait Member: Any + Send + Sync {
         Vec::new()
     }
 
-    fn begin_asking(&self, _edge: Edge) {}
+    fn begin_wait(&self, _edge: Edge) {}
 
-    fn end_asking(&self, _slot: &Arc<dyn Unanswered>) {}
+    fn end_wait(&self, _edge: &Edge) {}
+
+    /// Whether the send with this key waits for room in the member's mailbox.
+    fn has_waiting_send(&self, _key: u64) -> bool {
+        false
+    }
+
+    /// Admits the send with this key if it still waits. True if that took the mailbox beyond its capacity.
+    fn admit_send(&self, _key: u64) -> bool {
+        false
+    }
 }
 
 /// The two orderly ways to end; the third way, cancel, is [`cancel`].

@@ -78,9 +78,16 @@ async fn pose<M: Send + 'static, T: Send + 'static>(
             return Err(pool.any().exit().map_or(AskError::Closed, AskError::from));
         };
         poll_fn(|cx| Poll::Ready(posed.goes_to(&worker.any().member, cx.waker()))).await?;
-        match worker.send(message).await {
-            Ok(()) => break,
-            Err(error) => message = error.into_message(),
+        let mut sending = worker.send(message).for_ask();
+        // An ask that waits for room may already be told that there will be no answer.
+        let sent = poll_fn(|cx| match Pin::new(&mut sending).poll(cx) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+            Poll::Pending => posed.poll(cx.waker()).map(Err),
+        });
+        match sent.await {
+            Ok(Ok(())) => break,
+            Ok(Err(error)) => message = error.into_message(),
+            Err(answer) => return answer,
         }
         pool.let_go(&worker);
     }

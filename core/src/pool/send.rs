@@ -1,8 +1,11 @@
 //! `PoolSend`: a send to whichever worker of a pool it is for, waiting for room there.
 
 use super::Pool;
+use crate::ask_cycle::RoomEdge;
 use crate::cancel::Cancelled;
+use crate::mailbox::Sent;
 use crate::{ActorRef, CancelToken, Priority, SendError};
+use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -19,7 +22,7 @@ pub struct PoolSend<'a, M: Send + 'static> {
 enum Place<M: Send + 'static> {
     Here(M),
     /// In the waiting list of this worker.
-    With(ActorRef<M>, u64),
+    With(ActorRef<M>, u64, Option<Box<RoomEdge>>),
     Done,
 }
 
@@ -44,7 +47,7 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
     fn take_back(&mut self) -> Option<M> {
         match core::mem::replace(&mut self.place, Place::Done) {
             Place::Here(message) => Some(message),
-            Place::With(worker, key) => worker.cell().inbox().withdraw(key),
+            Place::With(worker, key, _edge) => worker.cell().inbox().withdraw(key),
             Place::Done => None,
         }
     }
@@ -55,10 +58,17 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
         loop {
             let Some(worker) = self.pool.choose(&message) else { return Poll::Ready(Err(SendError::Closed(message))) };
             match worker.cell().inbox().push_now_or_wait(message, self.priority, waker) {
-                Ok((waiting, filling)) => {
+                Ok(Sent { waiting, filling, behind }) => {
                     worker.cell().mind(filling);
-                    let Some(key) = waiting else { return Poll::Ready(Ok(())) };
-                    self.place = Place::With(worker, key);
+                    match waiting {
+                        Some(key) => {
+                            let edge = RoomEdge::begin(worker.any().member, key);
+                            self.place = Place::With(worker, key, edge);
+                        }
+                        // It is done, and lets its worker run first.
+                        None if behind => waker.wake_by_ref(),
+                        None => return Poll::Ready(Ok(())),
+                    }
                     return Poll::Pending;
                 }
                 Err(SendError::Closed(back)) => message = back,
@@ -84,12 +94,13 @@ impl<M: Send + 'static> Future for PoolSend<'_, M> {
         }
         match core::mem::replace(&mut this.place, Place::Done) {
             Place::Here(message) => this.poll_choosing(message, cx.waker()),
-            Place::With(worker, key) => match worker.cell().inbox().poll_waiting(key, cx.waker()) {
+            Place::With(worker, key, edge) => match worker.cell().inbox().poll_waiting(key, cx.waker()) {
                 Poll::Pending => {
-                    this.place = Place::With(worker, key);
+                    this.place = Place::With(worker, key, edge);
                     Poll::Pending
                 }
                 Poll::Ready(Err(SendError::Closed(back))) => {
+                    drop(edge);
                     this.pool.let_go(&worker);
                     this.poll_choosing(back, cx.waker())
                 }

@@ -39,12 +39,13 @@ where
         if let Some(question) = self.question.take() {
             let (message, mut posed) = Posed::new(question, self.timeout, cx.waker());
             posed.goes_to(&self.to.actor.member, cx.waker())?;
-            self.sending = Some(self.to.send(message));
+            self.sending = Some(self.to.send(message).for_ask());
             self.posed = Some(posed);
         }
         if let Some(sending) = &mut self.sending {
             match sending.poll_made(cx) {
-                Poll::Pending => return Poll::Pending,
+                // It may already be told that there will be no answer.
+                Poll::Pending => {}
                 Poll::Ready(Ok(Ok(()))) => self.sending = None,
                 Poll::Ready(Ok(Err(failure))) => return Poll::Ready(Err(AskError::Failed(failure))),
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(self.to.exit().map_or(AskError::Closed, AskError::from))),

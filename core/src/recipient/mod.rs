@@ -80,6 +80,8 @@ trait Slots: Send + Sync {
     fn hold(&self, priority: Priority, may_drop: bool) -> Result<Hold, SendError<()>>;
     fn poll_hold(&self, key: &mut Option<u64>, priority: Priority, waker: &Waker) -> Poll<Result<Hold, SendError<()>>>;
     fn withdraw_hold(&self, key: u64);
+    /// Whether the receiver has fallen behind.
+    fn is_behind(&self) -> bool;
 }
 
 impl<M: Send + 'static> Cell<M> {
@@ -104,6 +106,10 @@ impl<M: Send + 'static> Slots for Cell<M> {
 
     fn withdraw_hold(&self, key: u64) {
         self.inbox().withdraw_hold(key);
+    }
+
+    fn is_behind(&self) -> bool {
+        self.inbox().is_behind()
     }
 }
 

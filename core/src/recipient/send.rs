@@ -1,8 +1,11 @@
 //! `RecipientSend`: a send to a recipient that waits for room, and keeps its message until there is.
 
 use super::Recipient;
+use crate::ask_cycle::RoomEdge;
 use crate::cancel::Cancelled;
 use crate::{CancelToken, FailureInfo, Priority, SendError};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -15,12 +18,22 @@ pub struct RecipientSend<'a, M: Send + 'static> {
     priority: Priority,
     /// Its place in the waiting list.
     waiting: Option<u64>,
+    edge: Option<Box<RoomEdge>>,
+    /// Whether it leaves an edge while it waits; an ask has its own.
+    is_traced: bool,
     token: Option<Cancelled>,
 }
 
 impl<'a, M: Send + 'static> RecipientSend<'a, M> {
     pub(super) fn new(to: &'a Recipient<M>, message: M) -> Self {
-        Self { to, message: Some(message), priority: Priority::NORMAL, waiting: None, token: None }
+        let priority = Priority::NORMAL;
+        Self { to, message: Some(message), priority, waiting: None, edge: None, is_traced: true, token: None }
+    }
+
+    /// The same for the question of an ask, which leaves an edge to its answer.
+    pub(super) fn for_ask(mut self) -> Self {
+        self.is_traced = false;
+        self
     }
 
     /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
@@ -47,7 +60,13 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
         if self.message.is_none() {
             return Poll::Ready(Ok(Ok(())));
         }
-        let Poll::Ready(polled) = slots.poll_hold(&mut self.waiting, self.priority, cx.waker()) else { return Poll::Pending };
+        let Poll::Ready(polled) = slots.poll_hold(&mut self.waiting, self.priority, cx.waker()) else {
+            if let (true, None, Some(key)) = (self.is_traced, &self.edge, self.waiting) {
+                self.edge = RoomEdge::begin(Arc::clone(&self.to.actor.member), key);
+            }
+            return Poll::Pending;
+        };
+        self.edge = None;
         let message = self.message.take().expect("looked at above");
         Poll::Ready(match polled {
             Ok(hold) => Ok(self.to.fill(hold, message)),
@@ -59,6 +78,7 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
         if let Some(key) = self.waiting.take() {
             self.to.door.slots().withdraw_hold(key);
         }
+        self.edge = None;
     }
 }
 
@@ -69,8 +89,16 @@ impl<M: Send + 'static> Future for RecipientSend<'_, M> {
     type Output = Result<(), SendError<M>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let is_new = this.message.is_some();
         // A failure in making the message is on record, and none of the sender's.
-        self.get_mut().poll_made(cx).map_ok(drop)
+        let polled = this.poll_made(cx).map_ok(drop);
+        if is_new && matches!(polled, Poll::Ready(Ok(()))) && this.to.door.slots().is_behind() {
+            // It is done, and lets its receiver run first.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        polled
     }
 }
 

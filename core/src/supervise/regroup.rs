@@ -35,7 +35,9 @@ pub(crate) struct Regroup<T> {
     driven: bool,
     /// Whose turn to halt it is: all others wait for this one.
     turn: Option<ActorId>,
-    /// Tell all before this one to halt without waiting for each other.
+    /// The members halt without waiting for each other.
+    hurried: bool,
+    /// Those before this one are still to be told so.
     hurried_to: usize,
 }
 
@@ -111,7 +113,19 @@ impl<T: Clone> Regroup<T> {
         // Whoever carries out a step of the old plan has not come back yet, and goes on with this one.
         let driven = before.is_some_and(|plan| plan.driven);
         let held = before.and_then(|plan| plan.held);
-        Self { members, phase: Phase::Halting, halted_from, started_to: 0, rest, tell, held, driven, turn: None, hurried_to: 0 }
+        Self {
+            members,
+            phase: Phase::Halting,
+            halted_from,
+            started_to: 0,
+            rest,
+            tell,
+            held,
+            driven,
+            turn: None,
+            hurried: false,
+            hurried_to: 0,
+        }
     }
 
     /// The same plan without those that are not `there` any more.
@@ -155,15 +169,24 @@ impl<T: Clone> Regroup<T> {
         self.phase == Phase::Halting && at.is_some_and(|at| matches!(self.members[at].state, State::Up | State::Halting))
     }
 
-    /// The member whose turn to halt it is, if `id` is down and waits for it. `Some(None)` if all are down; `None` if `id` is not down in
-    /// this plan.
-    pub(crate) fn waits_for(&self, id: ActorId) -> Option<Option<T>> {
+    /// For whom `id`, which is down, waits before it can start again: the member whose turn it is to halt or to start, or all that are still
+    /// up if they halt at the same time. Empty if all are down; `None` if `id` is not down in this plan, or waits for time alone.
+    pub(crate) fn waits_for(&self, id: ActorId) -> Option<Vec<T>> {
         let at = self.place_of(id)?;
-        if self.phase == Phase::Starting || self.members[at].state != State::Halted {
+        if self.members[at].state != State::Halted {
             return None;
         }
+        let is_up = |member: &&Entry<T>| matches!(member.state, State::Up | State::Halting);
+        let child = |member: &Entry<T>| member.child.clone();
+        if self.phase == Phase::Starting {
+            let starts = self.members.get(self.started_to).filter(|member| member.state == State::Starting);
+            return starts.map(|member| Vec::from([child(member)]));
+        }
+        if self.hurried {
+            return Some(self.members.iter().filter(is_up).map(child).collect());
+        }
         let turn = self.turn.and_then(|turn| self.place_of(turn)).map(|at| &self.members[at]);
-        Some(turn.filter(|member| matches!(member.state, State::Up | State::Halting)).map(|member| member.child.clone()))
+        Some(turn.filter(is_up).map(child).into_iter().collect())
     }
 
     /// Whether `id` halts although it is another's turn.
@@ -235,6 +258,7 @@ impl<T: Clone> Regroup<T> {
 
     /// Has the remaining members halt at the same time. They start in order all the same.
     pub(crate) fn hurry(&mut self) {
+        self.hurried |= self.phase == Phase::Halting;
         self.hurried_to = if self.phase == Phase::Halting { self.halted_from } else { 0 };
     }
 
