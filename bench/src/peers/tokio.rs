@@ -44,6 +44,7 @@ pub const PEER: Peer = Peer {
     // Whatever the history: that it makes no difference is the point.
     resume: Some(|_, ops| durable::resumes(10, ops)),
     claims: Some(workers::bare_loop),
+    growth: None,
     compile: None,
 };
 
