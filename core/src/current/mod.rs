@@ -7,7 +7,7 @@
 //!
 //! With `std` it is kept for each thread, here. Without, for each core, in `shared`.
 
-#[cfg(any(not(feature = "std"), test))]
+#[cfg(any(not(feature = "std"), all(test, not(loom))))]
 mod shared;
 
 #[cfg(not(feature = "std"))]
