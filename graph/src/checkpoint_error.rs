@@ -164,6 +164,9 @@ const DURING: [(During, &str); 6] = [
     (During::Hook, "hook"),
 ];
 
+/// Whose limit was reached, if not that of a line of control.
+const WHOLE_RUN: &str = "run";
+
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredKind {
@@ -205,6 +208,10 @@ impl StoredFault {
             RunFault::MaxIterations { limit, next } => {
                 Self { limit: Some(*limit), ..new(StoredKind::Limit, next, 0, fault.to_string()) }
             }
+            RunFault::MaxVisits { limit, next } => {
+                let during = Some(WHOLE_RUN.to_string());
+                Self { limit: Some(*limit), during, ..new(StoredKind::Limit, next, 0, fault.to_string()) }
+            }
             RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing } => {
                 let during = was_executing.then(|| "node".to_string());
                 Self { during, ..new(StoredKind::Deadline, node, 0, fault.to_string()) }
@@ -243,6 +250,9 @@ impl StoredFault {
             (StoredKind::Merge, _) => RunFault::Merge(MergeError { node, reason: Reason::Error(text.into()) }),
             (StoredKind::Deadline, _) => {
                 RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: during.is_some() }
+            }
+            (StoredKind::Limit, Some(limit)) if during.as_deref() == Some(WHOLE_RUN) => {
+                RunFault::MaxVisits { limit, next: node }
             }
             (StoredKind::Limit, Some(limit)) => RunFault::MaxIterations { limit, next: node },
             (StoredKind::Node | StoredKind::Limit | StoredKind::Other, _) => {

@@ -60,7 +60,8 @@ impl NodeContext {
         self.attempt
     }
 
-    /// How many nodes the run has visited, this one included.
+    /// How many visits led here, one after the other, this one included: what [`max_iterations`](crate::RunOptions::max_iterations)
+    /// limits. A branch goes on from the count at its fan-out, and what follows a join from that of the longest branch.
     pub fn iteration(&self) -> u64 {
         self.iteration
     }

@@ -46,8 +46,15 @@ pub enum RunFault {
         /// Whether the node was running, and was dropped at its await.
         was_executing: bool,
     },
-    /// The run has visited as many nodes as it may.
+    /// A line of control has visited as many nodes as it may: probably it is in a loop.
     MaxIterations {
+        /// How many visits may follow one another.
+        limit: u64,
+        /// The node that would have been next.
+        next: String,
+    },
+    /// The whole run has visited as many nodes as it may.
+    MaxVisits {
         /// How many it may visit.
         limit: u64,
         /// The node that would have been next.
@@ -290,7 +297,7 @@ impl RunFault {
 
     /// Whether the run can be gone on with as it is, by this driver or another.
     pub(crate) fn leaves_run_open(&self) -> bool {
-        self.ends_run() && !matches!(self, Self::MaxIterations { .. } | Self::Start(_))
+        self.ends_run() && !matches!(self, Self::MaxIterations { .. } | Self::MaxVisits { .. } | Self::Start(_))
     }
 
     pub(crate) fn of_attempt(node: String, attempt: u32, reason: &Arc<Reason>) -> Self {

@@ -100,7 +100,10 @@ impl fmt::Display for RunFault {
             Self::Cancelled { node, cause, was_executing: true } => write!(f, "cancelled inside node {node:?}: {cause}"),
             Self::Cancelled { node, cause, .. } => write!(f, "cancelled before node {node:?}: {cause}"),
             Self::MaxIterations { limit, next } => {
-                write!(f, "{limit} nodes were visited, as many as allowed, and {next:?} would be next: raise `max_iterations`, or look for a loop")
+                write!(f, "{limit} visits followed one another, as many as allowed, and {next:?} would be next: look for a loop, or raise `max_iterations`")
+            }
+            Self::MaxVisits { limit, next } => {
+                write!(f, "the run visited {limit} nodes in all, as many as allowed, and {next:?} would be next: raise `max_visits`")
             }
             Self::Start(error) => write!(f, "{error}"),
             Self::Checkpoint(error) => write!(f, "{error}"),

@@ -20,7 +20,7 @@ pub struct Visit {
     pub node: Arc<str>,
     /// Which attempt, from 1 on.
     pub attempt: u32,
-    /// How many nodes the run has visited, this one included.
+    /// How many visits led here, one after the other, this one included: see [`NodeContext::iteration`](crate::NodeContext::iteration).
     pub iteration: u64,
     /// In which branch of which fan-out.
     pub branch: BranchPath,

@@ -80,7 +80,7 @@ pub use node::{IntoNode, IntoRouter};
 pub use outcome::OutcomeOf;
 pub use policy::{FailedAttempt, Policy, Retry};
 pub use resume::{Resume, ResumeError};
-pub use run::{MAX_ITERATIONS_DEFAULT, RunFuture, RunOptions};
+pub use run::{MAX_ITERATIONS_DEFAULT, MAX_VISITS_DEFAULT, RunFuture, RunOptions};
 pub use shape::END;
 pub use stream::{RunStream, RunUpdate, STREAM_CAPACITY};
 pub use token::BranchPath;

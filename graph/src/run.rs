@@ -5,7 +5,7 @@ use crate::control::desk::Desk;
 use crate::control::{Inbox, RunRef, RunRemote};
 use crate::drive::Drive;
 use crate::driven::{self, Elsewhere};
-use crate::engine::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
+use crate::engine::{Engine, Limits, Outcome, STEPS_PER_POLL_MAX, Setup};
 use crate::error::{RunError, RunFault};
 use crate::events::{Hooks, listener};
 use crate::plan::Plan;
@@ -21,8 +21,11 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How many nodes a run may visit unless it is told otherwise.
+/// How many visits may follow one another on one line of control, by default.
 pub const MAX_ITERATIONS_DEFAULT: u64 = 1_000;
+
+/// How many nodes a whole run may visit, by default.
+pub const MAX_VISITS_DEFAULT: u64 = 10_000_000;
 
 /// A run that has not started, and how it is to be: from [`CompiledGraph::run`]. Await it, or take its [`stream`](Self::stream).
 #[must_use = "a run starts when it is awaited"]
@@ -33,7 +36,9 @@ pub struct RunOptions<'a, S> {
     stored: Option<Box<StoredOptions<S>>>,
     /// How it is to be kept, as said before the store was named.
     keeping: Option<Box<Keeping>>,
-    visits_max: u64,
+    iterations_max: u64,
+    /// As told; if not, see [`limits`](Self::limits).
+    visits_max: Option<u64>,
     steps_per_poll: u32,
     keep: Option<fn(&S) -> S>,
     hooks: Option<Hooks<S>>,
@@ -63,9 +68,9 @@ pub(crate) struct First<S> {
 
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
     pub(crate) fn new(graph: CompiledGraph<S>, state: Option<S>) -> Self {
-        let (visits_max, steps_per_poll) = (MAX_ITERATIONS_DEFAULT, STEPS_PER_POLL_MAX);
+        let (iterations_max, visits_max, steps_per_poll) = (MAX_ITERATIONS_DEFAULT, None, STEPS_PER_POLL_MAX);
         let (stored, keeping, keep, hooks, anchors, more) = (None, None, None, None, None, None);
-        Self { graph, state, stored, keeping, visits_max, steps_per_poll, keep, hooks, anchors, more }
+        Self { graph, state, stored, keeping, iterations_max, visits_max, steps_per_poll, keep, hooks, anchors, more }
     }
 
     /// Keeps it in another store, or in one at all, as was said so far.
@@ -101,10 +106,33 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// How many nodes may be visited, those of branches and subgraphs included, retries not counted. 1,000 unless told.
+    /// Limits how many visits of nodes may follow one another on a line of control. It stops endless loops. The default is 1,000.
+    ///
+    /// - Branches do not add up: each goes on from the count at its fan-out, and after the join the longest of them counts.
+    /// - Visits inside a subgraph count for the line of control that it is on. Retries do not count.
+    /// - The count goes on when a stored run is resumed.
+    ///
+    /// # Errors
+    /// The run ends with [`RunFault::MaxIterations`].
     pub fn max_iterations(mut self, visits: u64) -> Self {
-        self.visits_max = visits;
+        self.iterations_max = visits;
         self
+    }
+
+    /// Limits how many nodes the whole run may visit, all branches and subgraphs added up. Retries do not count. The default is
+    /// 10,000,000, or [`max_iterations`](Self::max_iterations) if that is more.
+    ///
+    /// # Errors
+    /// The run ends with [`RunFault::MaxVisits`].
+    pub fn max_visits(mut self, visits: u64) -> Self {
+        self.visits_max = Some(visits);
+        self
+    }
+
+    fn limits(&self) -> Limits {
+        let iterations_max = self.iterations_max;
+        let visits_max = self.visits_max.unwrap_or_else(|| MAX_VISITS_DEFAULT.max(iterations_max));
+        Limits { iterations_max, visits_max }
     }
 
     /// Cancels the run with `Cause::DeadlineExceeded` so long after its start. With a timeout of zero no node starts.
@@ -219,11 +247,12 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 
     #[inline]
     fn start(self) -> RunFuture<S> {
+        let limits = self.limits();
         let is_tied = self.anchors.is_some() || self.more.is_some() || self.graph.plan.needs.runtime;
         match self {
             // Most runs: they need nothing but a place. Kept apart from the others, so that it is built where it will lie.
-            Self { graph, state: Some(state), stored: None, hooks: None, keep, visits_max, steps_per_poll, .. } if !is_tied => {
-                RunFuture(Place::Here(Engine::plain(graph.plan, visits_max, keep, steps_per_poll, state)))
+            Self { graph, state: Some(state), stored: None, hooks: None, keep, steps_per_poll, .. } if !is_tied => {
+                RunFuture(Place::Here(Engine::plain(graph.plan, limits, keep, steps_per_poll, state)))
             }
             run => run.start_tied(),
         }
@@ -232,13 +261,15 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// As [`start`](Self::start), for a run that somebody listens to, or that hangs somewhere, or is stored.
     #[inline(never)]
     fn start_tied(mut self) -> RunFuture<S> {
+        let Limits { iterations_max, visits_max } = self.limits();
         let plan = &self.graph.plan;
         if let Some(hooks) = &self.hooks {
             let hooks = hooks.clone();
             self.more.get_or_insert_default().listener = Some(listener(hooks));
         }
         let run = RunWide {
-            visits_max: self.visits_max,
+            iterations_max,
+            visits_max,
             many_threads: plan.needs.threads,
             more: self.more.map_or_else(OnceLock::new, OnceLock::from),
             ..RunWide::default()
@@ -342,8 +373,8 @@ impl<S: Send + 'static> IntoFuture for RunOptions<'_, S> {
 
 impl<S> fmt::Debug for RunOptions<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { graph, visits_max, .. } = self;
-        f.debug_struct("RunOptions").field("graph", graph).field("max_iterations", visits_max).finish_non_exhaustive()
+        let Self { graph, iterations_max, .. } = self;
+        f.debug_struct("RunOptions").field("graph", graph).field("max_iterations", iterations_max).finish_non_exhaustive()
     }
 }
 

@@ -30,6 +30,9 @@ pub(crate) struct Shared {
 /// What belongs to the whole run. In a subgraph it is left empty.
 #[derive(Default)]
 pub(crate) struct RunWide {
+    /// How many visits may follow one another on one line of control.
+    pub(crate) iterations_max: u64,
+    /// How many nodes the whole run may visit.
     pub(crate) visits_max: u64,
     pub(crate) many_threads: bool,
     pub(crate) visits: AtomicU64,
@@ -208,19 +211,19 @@ impl RunWide {
         self.visits.load(Relaxed) >= self.visits_max
     }
 
-    /// Counts one more visit, and says the how-manieth it is; `None` if the limit is reached.
+    /// Counts one more visit of the whole run; false if the limit is reached.
     #[inline]
-    pub(crate) fn count_visit(&self) -> Option<u64> {
+    pub(crate) fn count_visit(&self) -> bool {
         if self.many_threads {
             let within = |visits: u64| (visits < self.visits_max).then(|| visits + 1);
-            return self.visits.fetch_update(Relaxed, Relaxed, within).ok().map(|before| before + 1);
+            return self.visits.fetch_update(Relaxed, Relaxed, within).is_ok();
         }
         let visits = self.visits.load(Relaxed);
         if visits >= self.visits_max {
-            return None;
+            return false;
         }
         self.visits.store(visits + 1, Relaxed);
-        Some(visits + 1)
+        true
     }
 
     /// The sequence of one more commit.

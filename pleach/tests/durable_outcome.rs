@@ -46,6 +46,9 @@ fn faults(graph: &CompiledGraph<u32>, how: fn(RunOptions<'static, u32>) -> RunOp
 
 #[test]
 fn f5_the_outcome_of_a_run_at_its_limit_is_that() {
+    for fault in faults(&routed(|_| "a"), |run| run.max_visits(3)) {
+        assert!(matches!(&fault, RunFault::MaxVisits { limit: 3, next } if next == "a"), "{fault:?}");
+    }
     for fault in faults(&routed(|_| "a"), |run| run.max_iterations(3)) {
         assert!(matches!(&fault, RunFault::MaxIterations { limit: 3, next } if next == "a"), "{fault:?}");
     }

@@ -55,8 +55,8 @@ fn c5_a_fork_goes_on_by_itself_and_the_original_is_untouched_and_may_be_deleted(
     world.leave(world.resume(&graph, |run| run.rewind_to(1).fork_as("g")));
     assert_eq!(world.info("g").from, Some(Origin { run: "r".into(), sequence: 1 }));
     // What was visited before counts.
-    let error = world.end(world.resume(&graph, |run| run.fork_as("h")).max_iterations(2)).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::MaxIterations { limit: 2, .. }), "{error}");
+    let error = world.end(world.resume(&graph, |run| run.fork_as("h")).max_visits(2)).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::MaxVisits { limit: 2, .. }), "{error}");
     world.sim.run(async { world.store.delete("r").await }).unwrap();
     world.stage.hang(&[]);
     world.stage.starts.take();

@@ -89,10 +89,10 @@ fn f9_branches_are_visits_and_have_paths() {
         |_, _| {},
     );
     let graph = three(&sim, appended).compile().unwrap();
-    sim.run(async { graph.run(vec![]).on(sim.runtime()).hooks(hooks).max_iterations(5).await }).unwrap();
+    sim.run(async { graph.run(vec![]).on(sim.runtime()).hooks(hooks).max_visits(5).max_iterations(3).await }).unwrap();
     assert_eq!(log.take(), ["fork []", "a [0]", "b [1]", "c [2]", "join []"]);
-    let error = sim.run(async { graph.run(vec![]).on(sim.runtime()).max_iterations(3).await }).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::MaxIterations { limit: 3, next } if next == "c"));
+    let error = sim.run(async { graph.run(vec![]).on(sim.runtime()).max_visits(3).await }).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::MaxVisits { limit: 3, next } if next == "c"));
 }
 
 /// Nested fan-outs, with a loop and a choice inside a branch.

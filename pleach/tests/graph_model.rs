@@ -45,13 +45,20 @@ fn merged(before: Trail, branches: Vec<Trail>) -> Trail {
     })
 }
 
-/// The interpreter: one token from `at` until it is at `until`. `Err` is the node that failed, or `None` at the limit.
-fn follow(model: &Model, visits: &mut u64, mut at: usize, until: usize, mut trail: Trail) -> Result<Trail, Option<usize>> {
+/// The interpreter: one token from `at` until it is at `until`, after so many visits in a row. `Err` is the node that failed, or `None` at
+/// the limit.
+fn follow(
+    model: &Model,
+    (visits, mut in_a_row): (&mut u64, u64),
+    mut at: usize,
+    until: usize,
+    mut trail: Trail,
+) -> Result<(Trail, u64), Option<usize>> {
     while at != until {
-        if *visits == model.limit {
+        if in_a_row == model.limit {
             return Err(None);
         }
-        *visits += 1;
+        (*visits, in_a_row) = (*visits + 1, in_a_row + 1);
         if model.failing.get(&at).is_some_and(|from| trail.len() >= *from) {
             at = *model.fallbacks.get(&at).ok_or(Some(at))?;
             continue;
@@ -61,20 +68,27 @@ fn follow(model: &Model, visits: &mut u64, mut at: usize, until: usize, mut trai
             Next::To(to) => *to,
             Next::Choice(targets) => targets[trail.len() % targets.len()],
             Next::Fork { heads, join } => {
-                let ends: Result<Vec<Trail>, _> =
-                    heads.iter().map(|head| follow(model, visits, *head, *join, trail.clone())).collect();
-                trail = merged(trail, ends?);
+                let branch = |head: &usize| follow(model, (visits, in_a_row), *head, *join, trail.clone());
+                let ends: Result<Vec<_>, _> = heads.iter().map(branch).collect();
+                (trail, in_a_row) = joined(trail, in_a_row, ends?);
                 *join
             }
             Next::Map { head, items, join } => {
                 let starts = (0..*items).map(|item| trail.iter().copied().chain([item as u32]).collect());
-                let ends: Result<Vec<Trail>, _> = starts.map(|start| follow(model, visits, *head, *join, start)).collect();
-                trail = merged(trail, ends?);
+                let branch = |start| follow(model, (visits, in_a_row), *head, *join, start);
+                let ends: Result<Vec<_>, _> = starts.map(branch).collect();
+                (trail, in_a_row) = joined(trail, in_a_row, ends?);
                 *join
             }
         };
     }
-    Ok(trail)
+    Ok((trail, in_a_row))
+}
+
+/// The longest branch counts after the join.
+fn joined(before: Trail, in_a_row: u64, ends: Vec<(Trail, u64)>) -> (Trail, u64) {
+    let (trails, counts): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+    (merged(before, trails), counts.into_iter().fold(in_a_row, u64::max))
 }
 
 /// A random graph. Not all of them compile.
@@ -165,18 +179,19 @@ fn f4_random_graphs_run_as_a_small_interpreter_says() {
         let Some(graph) = graph_of(&model, &sim, waits, spawned) else { continue };
         sound += 1;
         let mut visits = 0;
-        let expected = follow(&model, &mut visits, 0, model.nodes.len(), Vec::new());
+        let expected = follow(&model, (&mut visits, 0), 0, model.nodes.len(), Vec::new()).map(|(trail, _)| trail);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
-        let hooks = Hooks::around_nodes(move |visit, _: &Trail| noted.lock().unwrap().push(visit.node.to_string()), |_, _| {});
+        let hooks = Hooks::around_nodes(move |visit, _: &Trail| noted.lock().unwrap().push(visit.iteration), |_, _| {});
         let run = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit);
         // A run that nobody watches takes a quicker way, and must come to the same end.
         let is_watched = round % 3 != 0;
         let outcome = sim.run(if is_watched { run.hooks(hooks).into_future() } else { run.into_future() });
-        let started = if is_watched { seen.lock().unwrap().len() as u64 } else { visits };
+        let seen = seen.lock().unwrap();
+        let started = if is_watched { seen.len() as u64 } else { visits };
         let has_branches = model.nodes.iter().any(|next| !matches!(next, Next::To(_) | Next::Choice(_)));
         forked += u32::from(has_branches && expected.is_ok());
-        assert!(!is_watched || started <= model.limit, "{model:?}");
+        assert!(seen.iter().all(|iteration| *iteration <= model.limit), "{model:?}");
         match (outcome, expected) {
             (Ok(trail), Ok(expected)) => {
                 assert_eq!((trail, started), (expected, visits), "{model:?}");

@@ -60,6 +60,8 @@ pub(super) struct Open<S> {
     /// The next to be started, if it was not restored.
     pub(super) started: usize,
     pub(super) running: usize,
+    /// How many visits led to the end of a branch that has ended, the most.
+    pub(super) iteration: u64,
     /// The branches of a resumed run that need no start, from `started` on, the last first.
     pub(super) restored: Vec<usize>,
     /// How the branches ended, in the order in which they were declared.
@@ -135,12 +137,16 @@ impl<S> Branches<S> {
         self.lanes.get_mut(number - 1)?.as_mut()
     }
 
-    /// Lets go of a lane that has ended, and gives its place and branch, and its state.
+    /// Lets go of a lane that has ended, and gives its place and branch, and its state. Its fan-out remembers how many visits it had.
     pub(super) fn end(&mut self, number: usize) -> Option<((usize, u32), Option<S>)> {
         let slot = self.lanes.get_mut(number - 1)?;
         let lane = slot.as_mut()?;
-        let ended = ((lane.home?.get() as usize - 1, lane.token.branch), lane.state.take());
+        let place = lane.home?.get() as usize - 1;
+        let (ended, iteration) = (((place, lane.token.branch), lane.state.take()), lane.iteration);
         *slot = None;
+        if let Some(open) = self.opened(place) {
+            open.iteration = open.iteration.max(iteration);
+        }
         self.free.push(number - 1);
         Some(ended)
     }
@@ -247,7 +253,7 @@ mod tests {
         let (total, before, items, first_error, timer) = (1_000_000, (), None, None, None);
         let restored: Vec<usize> = (0..total).filter(|branch| *branch != total / 2).rev().collect();
         let (node, parent, sequence, path, spawned) = (0, 0, 1, BranchPath::default().fan_out(1), false);
-        let (started, running, ended) = (0, 0, Vec::new());
+        let (started, running, iteration, ended) = (0, 0, 0, Vec::new());
         let mut open = Open {
             node,
             parent,
@@ -259,6 +265,7 @@ mod tests {
             total,
             started,
             running,
+            iteration,
             restored,
             ended,
             first_error,

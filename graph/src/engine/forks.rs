@@ -170,7 +170,7 @@ impl<S: Send + 'static> Engine<S> {
     /// All branches have ended: one state is made of theirs, and the lane that forked goes on.
     pub(super) fn join(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
         let open = self.branches.as_mut().and_then(|branches| branches.close(place));
-        let Open { parent, node, before, ended, first_error, .. } = open.expect("a fan-out is joined once");
+        let Open { parent, node, before, ended, first_error, iteration, .. } = open.expect("a fan-out is joined once");
         if let Some(error) = first_error {
             self.drop_values(node, || drop((before, ended)));
             return Rise::To(parent, Err(error));
@@ -196,6 +196,8 @@ impl<S: Send + 'static> Engine<S> {
         if let Some(hooks) = &self.driver.hooks {
             hooks.call(&RunEvent::Joined { node: self.driver.shared.name(node), state: &merged });
         }
+        // What follows comes after the longest of its branches.
+        self.lane(parent).iteration = iteration;
         match self.commit_merged(parent, merged, *join) {
             Ok(true) => return Rise::To(parent, Ok(())),
             Ok(false) => {}

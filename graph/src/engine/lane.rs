@@ -22,6 +22,7 @@ pub(super) struct Lane<S> {
     /// The state before the node, where somebody wants it kept.
     pub(super) kept: Option<Box<S>>,
     pub(super) attempt: u32,
+    /// How many visits led here, one after the other, this one included: through subgraphs, and through the longest branch of a fan-out.
     pub(super) iteration: u64,
     pub(super) token: TokenId,
     pub(super) path: BranchPath,
@@ -127,6 +128,13 @@ impl<S: Send + 'static> Lane<S> {
                 false
             }
             _ => true,
+        }
+    }
+
+    /// The visits inside a subgraph belong to the line of control that it is on.
+    pub(super) fn count_inside(&mut self) {
+        if let Some(trail) = &self.trail {
+            self.iteration = self.iteration.max(trail.notes.lock().iteration_inside);
         }
     }
 

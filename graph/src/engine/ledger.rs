@@ -33,7 +33,8 @@ impl<S: Send + 'static> Driver<S> {
     /// An entry about the node that a lane is at.
     pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> Entry {
         let node = self.shared.name(lane.at).to_string();
-        Entry { parent: lane.token.sequence, attempt: lane.attempt, ..Entry::new(kind, lane.path.forks(), node) }
+        let (parent, attempt, iteration) = (lane.token.sequence, lane.attempt, lane.iteration);
+        Entry { parent, attempt, iteration, ..Entry::new(kind, lane.path.forks(), node) }
     }
 
     /// Where a target is for a lane.

@@ -58,9 +58,10 @@ impl<S: Send + 'static> Driver<S> {
             let inner = notes.lock();
             let recorded = inner.undo.as_ref().and_then(|recorded| recorded.payload.as_ref().ok().cloned());
             let attempt = inner.failed.map_or(1, |(attempt, _)| attempt + 1);
+            let iteration = inner.iteration_inside;
             drop(inner);
             let unknown = self.unknown_effects(&notes, TokenId { sequence: id.sequence, branch: id.branch });
-            let entry = Entry { parent: id.sequence, attempt, ..Entry::new(Kind::Attempt, path, node) };
+            let entry = Entry { parent: id.sequence, attempt, iteration, ..Entry::new(Kind::Attempt, path, node) };
             self.submit_lost(entry, Payload { unknown, ..recorded.unwrap_or_else(Payload::nothing) }, fault);
         }
     }
@@ -72,8 +73,9 @@ impl<S: Send + 'static> Driver<S> {
             let (error, fault) = (Some(fault.text().to_string()), Some((**fault).clone()));
             let body = NoteBody { error, fault, ..NoteBody::default() }.bytes();
             let (kind, path, node) = (entry.kind, entry.path.clone(), entry.node.clone());
-            let (parent, attempt, undo) = (entry.parent, entry.attempt, Some(payload));
-            journal.submit(Entry { parent, attempt, body, undo, ..Entry::new(kind, path, node) })
+            let (parent, attempt, iteration) = (entry.parent, entry.attempt, entry.iteration);
+            let undo = Some(payload);
+            journal.submit(Entry { parent, attempt, iteration, body, undo, ..Entry::new(kind, path, node) })
         };
         if submit(payload).is_err() {
             // It is too large. Compensation names the node.

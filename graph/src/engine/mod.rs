@@ -76,6 +76,13 @@ pub(crate) struct Engine<S> {
 /// How a run ended.
 pub(crate) type Outcome<S> = Result<S, RunError<S>>;
 
+/// How many nodes a run may visit: one after the other, and in all.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) iterations_max: u64,
+    pub(crate) visits_max: u64,
+}
+
 /// What the options of a run leave to the engine.
 pub(crate) struct Setup<S> {
     pub(crate) start: u32,
@@ -88,9 +95,10 @@ pub(crate) struct Setup<S> {
 impl<S: Send + 'static> Engine<S> {
     /// A run that hangs nowhere and that nobody listens to.
     #[inline(always)]
-    pub(crate) fn plain(plan: Arc<Plan<S>>, visits_max: u64, keep: Option<fn(&S) -> S>, steps_per_poll: u32, state: S) -> Self {
+    pub(crate) fn plain(plan: Arc<Plan<S>>, limits: Limits, keep: Option<fn(&S) -> S>, steps_per_poll: u32, state: S) -> Self {
         let (sequence, many_threads) = (1, plan.needs.threads);
-        let run = RunWide { visits_max, many_threads, sequence: sequence.into(), ..RunWide::default() };
+        let Limits { iterations_max, visits_max } = limits;
+        let run = RunWide { iterations_max, visits_max, many_threads, sequence: sequence.into(), ..RunWide::default() };
         // First the one thing that is allocated: then all else is written where it will lie.
         let shared = Arc::new(Shared::of_run(Arc::clone(&plan.names), run));
         let driver = Driver { shared, hooks: None, keep, ledger: None, is_watched: keep.is_some(), share: 0 };

@@ -1,7 +1,7 @@
 //! How a resumed run gets its lanes back: each live token becomes a lane, an arrived branch, or an open fan-out, as its record says.
 
 use super::Engine;
-use super::branches::Branches;
+use super::branches::{Branches, Open};
 use super::forks::fork_of;
 use super::lane::{Lane, Phase, Trail};
 use super::{Outcome, ROOT};
@@ -72,6 +72,7 @@ impl<S: Send + 'static> Engine<S> {
         let record = self.record(token.row)?;
         let stored = self.decode(&record)?;
         let lane = self.lane(number);
+        lane.iteration = record.header.iterations();
         if let Some(trail) = &mut lane.trail {
             trail.before = Some(record.body);
         }
@@ -135,19 +136,23 @@ impl<S: Send + 'static> Engine<S> {
         item: Option<S>,
         to_stand: &mut Vec<usize>,
     ) -> Result<(), RunFault> {
-        let node = self.opened(place).node;
+        let Open { node, parent, .. } = *self.opened(place);
+        let iteration = self.lane(parent).iteration;
         let fork = fork_of(plan, node);
         match &token.at {
             Place::Join(_) => {
                 let record = self.record(token.row)?;
                 let state = self.decode(&record)?.state;
-                self.opened(place).ended[branch] = Some(Ok(state));
+                let open = self.opened(place);
+                open.iteration = open.iteration.max(record.header.iterations());
+                open.ended[branch] = Some(Ok(state));
             }
             Place::Failed(_) => {
                 let record = self.record(token.row)?;
                 let fault: StoredFault = serde_json::from_slice(&record.body).map_err(|error| undecodable(&record, error))?;
                 let error = RunError::new(fault.into_fault(), None);
                 let open = self.opened(place);
+                open.iteration = open.iteration.max(record.header.iterations());
                 match fork.options.merge {
                     Merge::States(_) => drop(open.first_error.get_or_insert(error)),
                     Merge::Results(_) => open.ended[branch] = Some(Err(error)),
@@ -170,7 +175,7 @@ impl<S: Send + 'static> Engine<S> {
                 let spawned = open.spawned;
                 open.running += 1;
                 let mut lane = Lane::new(head, state, id, path, fork.join);
-                (lane.home, lane.spawned) = (NonZeroU32::new(place as u32 + 1), spawned);
+                (lane.home, lane.spawned, lane.iteration) = (NonZeroU32::new(place as u32 + 1), spawned, iteration);
                 to_stand.push(self.branches.get_or_insert_with(Branches::new).add(lane));
             }
         }

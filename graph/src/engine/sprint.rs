@@ -35,8 +35,10 @@ impl<S: Send + 'static> Driver<S> {
             if *share == 0 || stop.care.is_some() || run.is_cancelled() {
                 return Sprint::Stopped(state);
             }
-            let Some(iteration) = run.count_visit() else { return Sprint::Stopped(state) };
-            lane.iteration = iteration;
+            if lane.iteration >= run.iterations_max || !run.count_visit() {
+                return Sprint::Stopped(state);
+            }
+            lane.iteration += 1;
             *share -= 1;
             let mut work = match &stop.call {
                 Call::State(call) => call(state),

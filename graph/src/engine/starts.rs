@@ -53,7 +53,7 @@ impl<S: Send + 'static> Engine<S> {
         items: Option<(usize, Vec<S>)>,
     ) -> Result<usize, RunError<S>> {
         let lane = self.lane(parent);
-        let (node, path) = (lane.at, lane.path.fan_out(sequence));
+        let (node, path, iteration) = (lane.at, lane.path.fan_out(sequence), lane.iteration);
         let before = lane.state.take().expect("a lane that forks has its state");
         let Fork { heads, options, .. } = fork_of(plan, node);
         let spawned = lane.spawned || options.spawned;
@@ -82,6 +82,7 @@ impl<S: Send + 'static> Engine<S> {
             total,
             started: 0,
             running: 0,
+            iteration,
             restored: Vec::new(),
             ended,
             first_error: None,
@@ -120,6 +121,8 @@ impl<S: Send + 'static> Engine<S> {
 
     /// The next branch, as the lane that it begins as.
     fn next_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<Lane<S>, RunError<S>> {
+        let parent = self.opened(place).parent;
+        let iteration = self.lane(parent).iteration;
         let open = self.opened(place);
         open.skip_restored();
         let (node, sequence, branch) = (open.node, open.sequence, open.started);
@@ -141,7 +144,7 @@ impl<S: Send + 'static> Engine<S> {
         let path = BranchPath::branch_of(&open.path, branch);
         let mut lane = Lane::new(head, Some(state), TokenId { sequence, branch }, path, *join);
         lane.home = NonZeroU32::new(place as u32 + 1);
-        lane.spawned = open.spawned;
+        (lane.spawned, lane.iteration) = (open.spawned, iteration);
         Ok(lane)
     }
 
@@ -168,6 +171,7 @@ impl<S: Send + 'static> Engine<S> {
                 self.driver.shared.run().next_sequence();
                 let open = self.opened(place);
                 open.running -= 1;
+                open.iteration = open.iteration.max(lane.iteration);
                 open.ended[lane.token.branch as usize] = lane.state.take().map(Ok);
                 continue;
             }

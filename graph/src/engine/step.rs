@@ -161,16 +161,23 @@ impl<S: Send + 'static> Driver<S> {
     /// The checks before a node.
     pub(super) fn enter(&mut self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
         let run = self.shared.run();
+        let next = |lane: &Lane<S>| self.shared.name(lane.at).to_string();
+        if lane.iteration >= run.iterations_max {
+            let fault = RunFault::MaxIterations { limit: run.iterations_max, next: next(lane) };
+            return Err(RunError::new(fault, lane.state.take()));
+        }
         let spent = |lane: &mut Lane<S>| {
-            let (limit, next) = (run.visits_max, self.shared.name(lane.at).to_string());
-            RunError::new(RunFault::MaxIterations { limit, next }, lane.state.take())
+            let fault = RunFault::MaxVisits { limit: run.visits_max, next: next(lane) };
+            RunError::new(fault, lane.state.take())
         };
         if run.is_spent() {
             return Err(spent(lane));
         }
         self.check_cancel(lane)?;
-        let Some(iteration) = run.count_visit() else { return Err(spent(lane)) };
-        lane.iteration = iteration;
+        if !run.count_visit() {
+            return Err(spent(lane));
+        }
+        lane.iteration += 1;
         lane.attempt = 1;
         self.share -= 1;
         Ok(())
@@ -300,6 +307,7 @@ impl<S: Send + 'static> Driver<S> {
             self.note_timeout(stop, lane, reason);
         }
         let ended = lane.put_down().and(ended);
+        lane.count_inside();
         self.shared.run().forget_broken(lane.token);
         match ended {
             Ok(state) => {

@@ -67,6 +67,10 @@ impl<S: Send + 'static> Inside<S> {
 
 impl<S: Send + 'static> Drop for Inside<S> {
     fn drop(&mut self) {
+        if let Some(notes) = &self.notes {
+            let mut notes = notes.lock();
+            notes.iteration_inside = notes.iteration_inside.max(self.engine.deepest());
+        }
         let Some(fault) = self.notes.as_ref().and_then(|notes| notes.why_cut_off(self.attempt)) else { return };
         // What an earlier process did inside counts, although this one did not get there.
         if !self.has_begun && self.engine.restore_cut_off().is_err() {
@@ -118,9 +122,18 @@ impl<S: Send + 'static> Engine<S> {
         let driver = Driver::new(shared, setup);
         let mut engine = Self::with(Arc::clone(plan), driver, (start, sequence), None, steps_per_poll);
         // Each branch of a fan-out may begin with a subgraph, and all of them with one sequence: the branch tells their insides apart.
+        // Its visits go on where the line of control stands, behind those of attempts that failed.
+        let failed_at = notes.as_ref().map_or(0, |notes| notes.lock().iteration_inside);
+        engine.root.iteration = cx.iteration.max(failed_at);
         engine.root.token.branch = cx.token.branch;
         engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), cx.token.branch);
         engine
+    }
+
+    /// How many visits follow one another on its longest line of control.
+    fn deepest(&self) -> u64 {
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        below.map(|lane| lane.iteration).fold(self.root.iteration, u64::max)
     }
 
     /// Puts its lanes where an earlier process left them, only to cut them off.

@@ -75,7 +75,7 @@ async fn undo_one<S: Send + 'static>(
         Some(undo) => {
             let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
             let payload = Payload { json: payload, unknown };
-            let next = Undoable { name: header.node.as_str().into(), undo, payload, token, iteration: header.visits };
+            let next = Undoable { name: header.node.as_str().into(), undo, payload, token, iteration: header.iterations() };
             let notes = (sequence, Arc::new(notes_of(journal, sequence)?));
             match Work::begin(next, shared, Some(fresh.clone()), notes) {
                 Ok(mut work) => poll_fn(|cx| work.poll(shared, cx)).await,

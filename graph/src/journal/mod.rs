@@ -146,6 +146,8 @@ pub(crate) struct Entry {
     pub(crate) attempt: u32,
     /// Whether a visit of a node is over with it.
     pub(crate) is_visit: bool,
+    /// How many visits led to it on its line of control; 0 if as many as the whole run has had.
+    pub(crate) iteration: u64,
     pub(crate) body: Vec<u8>,
     /// What an undo of it is given.
     pub(crate) undo: Option<Payload>,
@@ -167,6 +169,7 @@ impl Entry {
             next: None,
             attempt: 0,
             is_visit: false,
+            iteration: 0,
             body: Vec::new(),
             undo: None,
             status: None,
@@ -269,8 +272,9 @@ impl Journal {
 
     /// Numbers an entry. Of several that make sense only together, `whole_at` is the sequence of the last: it has the frontier of them all.
     fn seal(&self, state: &mut State, packed: PackedEntry, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
-        let Entry { kind, path, parent, node, next, attempt, is_visit, undo, status, keys_of, .. } = packed.entry;
+        let Entry { kind, path, parent, node, next, attempt, is_visit, iteration, undo, status, keys_of, .. } = packed.entry;
         let sequence = state.head + 1;
+        let visits = state.visits + u64::from(is_visit);
         let (undo, undo_before) = if undo.is_some() { (sequence, state.undo) } else { (state.undo, 0) };
         let mut header = Header {
             graph: self.graph.clone(),
@@ -283,7 +287,8 @@ impl Journal {
             node,
             next,
             attempt,
-            visits: state.visits + u64::from(is_visit),
+            visits,
+            iteration: if iteration == visits { 0 } else { iteration },
             at: self.now(),
             undo,
             undo_before,

@@ -87,6 +87,8 @@ pub(crate) struct Inner {
     pub(crate) open: Vec<OpenWait>,
     /// For a node that is a graph: every line of control inside it is parked.
     is_parked_inside: bool,
+    /// For a node that is a graph: how far the line of control came inside it, in visits.
+    pub(crate) iteration_inside: u64,
     /// The last attempt that failed, and when the next may begin.
     pub(crate) failed: Option<(u32, Option<Timestamp>)>,
     /// The record of it.
@@ -207,6 +209,7 @@ impl Notes {
             if record.header.kind == Kind::Attempt {
                 inner.failed = Some((record.header.attempt, body.due));
                 inner.failed_row = record.sequence;
+                inner.iteration_inside = inner.iteration_inside.max(record.header.iterations());
                 if undo_in(&record.body)?.is_some() {
                     inner.is_undo_kept = true;
                     let Header { node, attempt, .. } = &record.header;

@@ -236,7 +236,8 @@ impl Picture {
                 let entry =
                     Entry { parent, next: Some(token.at.clone()), body: body.clone(), ..Entry::new(kind, path.clone(), "") };
                 let keys_of = self.keys_of(token.row, header);
-                moving.push(token.row, Entry { node: header.node.clone(), attempt: header.attempt, keys_of, ..entry });
+                let (node, attempt, iteration) = (header.node.clone(), header.attempt, header.iterations());
+                moving.push(token.row, Entry { node, attempt, iteration, keys_of, ..entry });
             }
             for note in &token.notes {
                 let record = self.record(*note)?;
@@ -249,7 +250,7 @@ impl Picture {
                 let entry = Entry { parent, body, ..Entry::new(header.kind, path.clone(), header.node.clone()) };
                 // The last attempt that failed names what runs inside a subgraph.
                 let keys_of = self.keys_of(*note, header);
-                moving.push(*note, Entry { attempt: header.attempt, keys_of, ..entry });
+                moving.push(*note, Entry { attempt: header.attempt, iteration: header.iterations(), keys_of, ..entry });
             }
         }
         Ok(moving.entries)

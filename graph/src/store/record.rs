@@ -55,6 +55,10 @@ pub struct Header {
     pub attempt: u32,
     /// How many nodes the run has visited.
     pub visits: u64,
+    /// How many visits follow one another on the line of control that it is about, up to this record; 0 if as many as the run has
+    /// [`visits`](Self::visits).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub iteration: u64,
     /// When, by the store's clock as the driver carried it on. The records that a run is made with are sealed before the store has said what time
     /// it is: there it is the driver's time of day, and [`RunInfo::created`](super::RunInfo::created) is the store's.
     pub at: Timestamp,
@@ -75,6 +79,13 @@ pub struct Header {
     /// them: it has the frontier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u64>,
+}
+
+impl Header {
+    /// How many visits follow one another on the line of control that it is about. Records of earlier versions only say how many the run had.
+    pub(crate) fn iterations(&self) -> u64 {
+        if self.iteration == 0 { self.visits } else { self.iteration }
+    }
 }
 
 /// What happened.

@@ -26,6 +26,7 @@ pub fn header(sequence: u64, epoch: u64) -> Header {
         next: Some(Place::Node("judge".into())),
         attempt: 1,
         visits: sequence,
+        iteration: 0,
         at: Timestamp::from_millis(1_700_000_000_000),
         frontier: None,
         base: None,

@@ -71,6 +71,7 @@ pub(super) fn header(sequence: u64, epoch: u64) -> Header {
         next: Some(Place::Node("judge".into())),
         attempt: 2,
         visits: sequence,
+        iteration: 1,
         at: Timestamp::from_millis(1_700_000_000_123),
         undo: 0,
         undo_before: 0,
