@@ -8,12 +8,11 @@ use crate::fan_out::FanOut;
 use crate::fault::CompileError;
 use crate::journal::codec::Codec;
 use crate::node::{Call, IntoNode, IntoRouter, Route, Undo};
-use crate::plan::{Items, Needs};
+use crate::plan::{Items, Needs, NodesById};
 use crate::policy::Policy;
 use pleach_core::BoxError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -67,16 +66,13 @@ pub(crate) struct Draft<S> {
 pub(crate) struct Inside {
     pub(crate) fingerprint: String,
     pub(crate) needs: Needs,
-    pub(crate) undos: HashMap<String, Arc<Undo>>,
-    /// The ids of its nodes, those of its own subgraphs included.
-    pub(crate) ids: Vec<String>,
+    pub(crate) nodes: Arc<NodesById>,
 }
 
 impl Inside {
     fn of<T>(graph: &CompiledGraph<T>) -> Self {
         let plan = &graph.plan;
-        let (fingerprint, undos, ids) = (plan.fingerprint.clone(), plan.undos.clone(), plan.all_ids.clone());
-        Self { fingerprint, needs: plan.needs, undos, ids }
+        Self { fingerprint: plan.fingerprint.clone(), needs: plan.needs, nodes: Arc::clone(&plan.nodes) }
     }
 }
 

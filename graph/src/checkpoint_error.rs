@@ -1,12 +1,13 @@
 //! What can go wrong with a run that is kept in a store, and how the failure of a run is written down.
 
-use crate::error::{During, MergeError, NodeError, PanicError, RouterError, RunFault};
+use crate::error::{During, FanOutTimeout, MergeError, NodeError, PanicError, RouterError, RunFault};
 use crate::store::{BODY, StoreError, TEXT_BYTES_MAX};
-use pleach_core::{BoxError, Cause, Reason};
+use pleach_core::{BoxError, Cause, Elapsed, Reason};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A checkpoint could not be written or read. Those before it are intact.
 #[derive(Debug)]
@@ -146,7 +147,7 @@ pub(crate) struct StoredFault {
     /// Of a router: what it may answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     declared: Vec<String>,
-    /// How many visits the run had.
+    /// How many visits there were, or how many nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
     /// The nodes that were undone before this was written anew, by a migration in the middle of the undos.
@@ -163,6 +164,9 @@ const DURING: [(During, &str); 6] = [
     (During::Policy, "policy"),
     (During::Hook, "hook"),
 ];
+
+/// What was cut off at its timeout, if not a node: the branches of its fan-out, after so many nanoseconds.
+const FAN_OUT: &str = "fan_out";
 
 /// Whose limit was reached, if not that of a line of control.
 const WHOLE_RUN: &str = "run";
@@ -205,6 +209,11 @@ impl StoredFault {
                 Self { declared, ..new(StoredKind::Router, &error.node, 0, error.answer.clone()) }
             }
             RunFault::Merge(error) => new(StoredKind::Merge, &error.node, 0, error.reason.to_string()),
+            RunFault::FanOutTimeout(error) => {
+                let (during, nanos) =
+                    (Some(FAN_OUT.to_string()), u64::try_from(error.elapsed.0.as_nanos()).unwrap_or(u64::MAX));
+                Self { limit: Some(nanos), during, ..new(StoredKind::Node, &error.node, 1, error.elapsed.to_string()) }
+            }
             RunFault::MaxIterations { limit, next } => {
                 Self { limit: Some(*limit), ..new(StoredKind::Limit, next, 0, fault.to_string()) }
             }
@@ -247,9 +256,12 @@ impl StoredFault {
                 RunFault::Panic(PanicError { node, during, payload: text, location })
             }
             (StoredKind::Router, _) => RunFault::Router(RouterError { node, answer: text, declared }),
-            (StoredKind::Merge, _) => RunFault::Merge(MergeError { node, reason: Reason::Error(text.into()) }),
+            (StoredKind::Merge, _) => RunFault::Merge(MergeError { node, reason: Arc::new(Reason::Error(text.into())) }),
             (StoredKind::Deadline, _) => {
                 RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: during.is_some() }
+            }
+            (StoredKind::Node, Some(nanos)) if during.as_deref() == Some(FAN_OUT) => {
+                RunFault::FanOutTimeout(FanOutTimeout { node, elapsed: Elapsed(Duration::from_nanos(nanos)) })
             }
             (StoredKind::Limit, Some(limit)) if during.as_deref() == Some(WHOLE_RUN) => {
                 RunFault::MaxVisits { limit, next: node }

@@ -4,7 +4,8 @@ use crate::checkpoint_error::{CheckpointError, MismatchError};
 use crate::control::WaitView;
 use crate::resume::ResumeError;
 use crate::store::RunStatus;
-use pleach_core::{Cause, Reason, Refusal};
+use crate::token::BranchPath;
+use pleach_core::{Cause, Elapsed, Reason, Refusal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use std::time::Duration;
 ///
 /// The state is there where the engine holds it: at the iteration limit, after a failing router, at a cancel between two
 /// nodes or inside a fan-out, and when a run does not start. A node that fails has taken it along, unless the node retries or
-/// the run was told to [`keep_state`](crate::RunOptions::keep_state).
+/// the run was told to [`keep_state`](crate::RunOptions::keep_state), or is stored; the same holds for a merge that fails. [`branch`](Self::branch)
+/// says whether it is the state of a branch.
 pub struct RunError<S>(Box<Inner<S>>);
 
 struct Inner<S> {
@@ -23,6 +25,8 @@ struct Inner<S> {
     compensation: Option<Compensation>,
     panics: Vec<PanicError>,
     escalate: bool,
+    /// Where it failed, if in a branch.
+    branch: BranchPath,
 }
 
 /// Why a run did not come to its end.
@@ -37,6 +41,8 @@ pub enum RunFault {
     Router(RouterError),
     /// A merge failed.
     Merge(MergeError),
+    /// The branches of a fan-out were not done in time.
+    FanOutTimeout(FanOutTimeout),
     /// The run was cancelled, or its deadline passed.
     Cancelled {
         /// The node that was running, or would have been next.
@@ -174,12 +180,21 @@ pub struct RouterError {
 }
 
 /// The merge of a fan-out failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MergeError {
     /// The node the fan-out starts from.
     pub node: String,
     /// What the merge returned.
-    pub reason: Reason,
+    pub reason: Arc<Reason>,
+}
+
+/// The branches of a fan-out were not done within its [timeout](crate::FanOut::timeout), and were cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FanOutTimeout {
+    /// The node the fan-out starts from.
+    pub node: String,
+    /// How long the branches had. It is the `source()` of this error.
+    pub elapsed: Elapsed,
 }
 
 /// A run cannot start there.
@@ -231,7 +246,14 @@ pub enum Compensation {
 
 impl<S> RunError<S> {
     pub(crate) fn new(fault: RunFault, state: Option<S>) -> Self {
-        Self(Box::new(Inner { fault, state: Mutex::new(state), compensation: None, panics: Vec::new(), escalate: false }))
+        Self(Box::new(Inner {
+            fault,
+            state: Mutex::new(state),
+            compensation: None,
+            panics: Vec::new(),
+            escalate: false,
+            branch: BranchPath::default(),
+        }))
     }
 
     /// Why.
@@ -254,6 +276,12 @@ impl<S> RunError<S> {
         self.0.state.get_mut().unwrap_or_else(PoisonError::into_inner).as_ref()
     }
 
+    /// In which branch the run failed, and whose state it is then that the error carries: empty outside of fan-outs. What ends the whole run (a
+    /// cancel, a limit) is of no branch, wherever it was noticed: its state is the one before the outermost fan-out.
+    pub fn branch(&self) -> &BranchPath {
+        &self.0.branch
+    }
+
     /// What became of the undos; `None` if there was nothing to undo, or the run was merely cut short.
     pub fn compensation(&self) -> Option<&Compensation> {
         self.0.compensation.as_ref()
@@ -271,6 +299,17 @@ impl<S> RunError<S> {
     pub(crate) fn escalated(mut self, escalate: bool) -> Self {
         self.0.escalate = escalate;
         self
+    }
+
+    /// It comes out of this branch, or of one inside it. What ends the whole run gives up the state of the branch, for the caller to drop.
+    pub(crate) fn rise_from(&mut self, branch: &BranchPath) -> Option<S> {
+        if self.0.fault.ends_run() {
+            return self.0.state.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        if self.0.branch == BranchPath::default() {
+            self.0.branch = branch.clone();
+        }
+        None
     }
 
     pub(crate) fn set_compensation(&mut self, compensation: Compensation) {
@@ -292,12 +331,25 @@ impl<S> RunError<S> {
 impl RunFault {
     /// Whether it ends the whole run, whatever a fan-out says about its branches.
     pub(crate) fn ends_run(&self) -> bool {
-        !matches!(self, Self::Node(_) | Self::Panic(_) | Self::Router(_) | Self::Merge(_))
+        !matches!(self, Self::Node(_) | Self::Panic(_) | Self::Router(_) | Self::Merge(_) | Self::FanOutTimeout(_))
     }
 
     /// Whether the run can be gone on with as it is, by this driver or another.
     pub(crate) fn leaves_run_open(&self) -> bool {
         self.ends_run() && !matches!(self, Self::MaxIterations { .. } | Self::MaxVisits { .. } | Self::Start(_))
+    }
+
+    /// The same fault again, if it is one with which a subgraph fails.
+    pub(crate) fn of_subgraph(reason: &Reason) -> Option<Self> {
+        let Reason::Error(error) = reason else { return None };
+        Some(match error.downcast_ref::<Self>()? {
+            Self::Node(error) => Self::Node(error.clone()),
+            Self::Panic(error) => Self::Panic(error.clone()),
+            Self::Router(error) => Self::Router(error.clone()),
+            Self::Merge(error) => Self::Merge(error.clone()),
+            Self::FanOutTimeout(error) => Self::FanOutTimeout(error.clone()),
+            _ => return None,
+        })
     }
 
     pub(crate) fn of_attempt(node: String, attempt: u32, reason: &Arc<Reason>) -> Self {

@@ -1,6 +1,8 @@
 //! What errors of runs say, and where they come from.
 
-use crate::error::{Compensation, During, MergeError, NodeError, PanicError, RouterError, RunError, RunFault, StartError};
+use crate::error::{
+    Compensation, During, FanOutTimeout, MergeError, NodeError, PanicError, RouterError, RunError, RunFault, StartError,
+};
 use pleach_core::Reason;
 use std::error::Error;
 use std::fmt;
@@ -68,6 +70,19 @@ impl Error for MergeError {
     }
 }
 
+impl fmt::Display for FanOutTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, elapsed } = self;
+        write!(f, "the branches of the fan-out of node {node:?} were cut off: {elapsed}")
+    }
+}
+
+impl Error for FanOutTimeout {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.elapsed)
+    }
+}
+
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,6 +112,7 @@ impl fmt::Display for RunFault {
             Self::Panic(error) => write!(f, "{error}"),
             Self::Router(error) => write!(f, "{error}"),
             Self::Merge(error) => write!(f, "{error}"),
+            Self::FanOutTimeout(error) => write!(f, "{error}"),
             Self::Cancelled { node, cause, was_executing: true } => write!(f, "cancelled inside node {node:?}: {cause}"),
             Self::Cancelled { node, cause, .. } => write!(f, "cancelled before node {node:?}: {cause}"),
             Self::MaxIterations { limit, next } => {
@@ -137,6 +153,7 @@ impl Error for RunFault {
         match self {
             Self::Node(error) => error.source(),
             Self::Merge(error) => error.source(),
+            Self::FanOutTimeout(error) => error.source(),
             Self::Checkpoint(error) => error.source(),
             Self::Resume(error) => error.source(),
             Self::Cancelled { cause, .. } => Some(cause),

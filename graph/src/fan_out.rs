@@ -64,7 +64,7 @@ impl<S> FanOut<S> {
         self
     }
 
-    /// Cuts off the branches that are not done by then. The run fails with [`Elapsed`](pleach_core::Elapsed), or
+    /// Cuts off the branches that are not done by then. The run fails with [`RunFault::FanOutTimeout`](crate::RunFault::FanOutTimeout), or
     /// [`collect`](Self::collect) hears of it.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {

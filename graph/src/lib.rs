@@ -69,7 +69,9 @@ pub use control::{RunMessage, RunRef, RunRemote, RunView, TellError, TokenView, 
 pub use effect::Effect;
 pub use effect_error::{EffectError, UnknownEffect};
 pub use engine::STEPS_PER_POLL_MAX;
-pub use error::{Compensation, During, MergeError, NodeError, PanicError, RouterError, RunError, RunFault, StartError};
+pub use error::{
+    Compensation, During, FanOutTimeout, MergeError, NodeError, PanicError, RouterError, RunError, RunFault, StartError,
+};
 pub use events::{Emission, Hooks, RunEvent, Visit};
 pub use fan_out::FanOut;
 pub use fault::{CompileError, GraphFault, NamedBy};

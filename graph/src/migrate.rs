@@ -286,7 +286,7 @@ impl<S> Plan<S> {
                 Target::End => node == END,
             });
         }
-        let Some(position) = self.position(node) else { return self.all_ids.iter().any(|id| id == node) };
+        let Some(position) = self.position(node) else { return self.nodes.find(node).is_some() };
         let around = self.fan_outs[position].map(|fork| &*self.names[fork as usize]);
         around == fork && (!matches!(at, Place::Fork(_)) || self.fork(node).is_some())
     }

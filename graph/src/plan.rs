@@ -20,14 +20,39 @@ pub(crate) struct Plan<S> {
     /// Whether a way leads to a node from the entry.
     pub(crate) reached: Vec<bool>,
     pub(crate) needs: Needs,
-    /// The undos of its nodes, those inside its subgraphs included.
-    pub(crate) undos: HashMap<String, Arc<Undo>>,
-    /// The ids of all of these nodes.
-    pub(crate) all_ids: Vec<String>,
+    /// Its nodes by their ids, those inside its subgraphs included.
+    pub(crate) nodes: Arc<NodesById>,
     pub(crate) fingerprint: String,
     pub(crate) warnings: Vec<GraphFault>,
     /// How states are compared with what comes back from a store.
     pub(crate) equal: Option<fn(&S, &S) -> bool>,
+}
+
+/// The nodes of a graph by their ids. A graph around it refers to this: a list of its own would take memory cubic in the depth.
+#[derive(Default)]
+pub(crate) struct NodesById(pub(crate) HashMap<Arc<str>, KnownNode>);
+
+/// What is known of a node by its id.
+#[derive(Default)]
+pub(crate) struct KnownNode {
+    pub(crate) undo: Option<Arc<Undo>>,
+    /// The nodes of the graph that runs as this one.
+    pub(crate) inside: Option<Arc<NodesById>>,
+}
+
+impl NodesById {
+    /// The node of this id; those of a subgraph are `subgraph/node`.
+    pub(crate) fn find(&self, id: &str) -> Option<&KnownNode> {
+        let (mut nodes, mut rest) = (self, id);
+        while let Some((subgraph, node)) = rest.split_once('/') {
+            (nodes, rest) = (nodes.0.get(subgraph)?.inside.as_deref()?, node);
+        }
+        nodes.0.get(rest)
+    }
+
+    pub(crate) fn undo(&self, id: &str) -> Option<&Arc<Undo>> {
+        self.find(id)?.undo.as_ref()
+    }
 }
 
 /// What running the graph takes.

@@ -22,8 +22,9 @@ use std::task::Waker;
 pub(crate) struct Shared {
     /// The ids of the graph's nodes.
     names: Arc<[Arc<str>]>,
-    /// For a subgraph: the run it is part of, and what its nodes' ids begin with.
-    outer: Option<(Arc<Shared>, Box<str>)>,
+    /// For a subgraph: the graph around it, and the node that it runs as. Names are put together when they are asked for: kept at every
+    /// level, they would take memory quadratic in the depth.
+    outer: Option<(Arc<Shared>, u32)>,
     run: RunWide,
 }
 
@@ -96,8 +97,7 @@ impl Shared {
 
     /// For the subgraph that runs as `node` of `outer`.
     pub(crate) fn of_subgraph(names: Arc<[Arc<str>]>, outer: &Arc<Self>, node: u32) -> Self {
-        let prefix = format!("{}/", outer.name(node));
-        Self { names, outer: Some((Arc::clone(outer), prefix.into())), run: RunWide::default() }
+        Self { names, outer: Some((Arc::clone(outer), node)), run: RunWide::default() }
     }
 
     pub(crate) fn run(&self) -> &RunWide {
@@ -113,8 +113,14 @@ impl Shared {
     }
 
     /// What the names of its nodes begin with, as the whole run knows them; nothing outside of a subgraph.
-    pub(crate) fn prefix(&self) -> &str {
-        self.outer.as_ref().map_or("", |(_, prefix)| prefix)
+    pub(crate) fn prefix(&self) -> String {
+        let mut around = Vec::new();
+        let mut at = self;
+        while let Some((outer, node)) = &at.outer {
+            around.push(&*outer.names[*node as usize]);
+            at = outer;
+        }
+        around.iter().rev().flat_map(|name| [name, "/"]).collect()
     }
 
     /// The id of a node as the whole run knows it.
@@ -122,7 +128,7 @@ impl Shared {
         let name = &self.names[node as usize];
         match &self.outer {
             None => Arc::clone(name),
-            Some((_, prefix)) => format!("{prefix}{name}").into(),
+            Some(_) => (self.prefix() + name).into(),
         }
     }
 }

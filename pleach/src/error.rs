@@ -7,8 +7,8 @@ use pleach_core::{
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
-    CheckpointError, CompileError, EffectError, MergeError, MismatchError, NodeError, PanicError, ResumeError, RouterError,
-    RunError, RunFault, StartError, TellError, store::StoreError,
+    CheckpointError, CompileError, EffectError, FanOutTimeout, MergeError, MismatchError, NodeError, PanicError, ResumeError,
+    RouterError, RunError, RunFault, StartError, TellError, store::StoreError,
 };
 use std::fmt;
 
@@ -181,6 +181,7 @@ from!(
     PanicError => Run(RunFault::Panic),
     RouterError => Run(RunFault::Router),
     MergeError => Run(RunFault::Merge),
+    FanOutTimeout => Run(RunFault::FanOutTimeout),
     StartError => Run(RunFault::Start),
     CheckpointError => Run(RunFault::Checkpoint),
     MismatchError => Run(RunFault::Mismatch),

@@ -47,6 +47,7 @@ fn f5_every_error_of_graphs_and_stores_becomes_the_one_error() {
     is_taken::<pleach::PanicError>();
     is_taken::<pleach::RouterError>();
     is_taken::<pleach::MergeError>();
+    is_taken::<pleach::FanOutTimeout>();
     is_taken::<pleach::StartError>();
     is_taken::<pleach::CheckpointError>();
     is_taken::<pleach::MismatchError>();

@@ -339,7 +339,7 @@ fn f9_the_time_of_a_fan_out_is_bounded() {
     let sim = Sim::new(3);
     let graph = failing(FanOut::merge(appended).timeout(secs(2)), true);
     let error = sim.run(async { graph.run(vec![]).on(sim.runtime()).await }).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "fork"));
+    assert!(matches!(error.fault(), RunFault::FanOutTimeout(timeout) if timeout.node == "fork"));
     assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&Elapsed(secs(2))));
     assert_eq!(sim.now().since_start(), secs(2));
 

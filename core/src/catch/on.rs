@@ -96,7 +96,10 @@ fn text(payload: &(dyn Any + Send)) -> Option<String> {
         };
     }
     first_of!(
-        &'static str, String, std::boxed::Box<str>, std::sync::Arc<str>, Cow<'static, str>, BoxError, std::boxed::Box<dyn Error + Send>, fmt::Error;
+        &'static str, String, std::boxed::Box<str>, std::sync::Arc<str>, Cow<'static, str>,
+        BoxError, std::boxed::Box<dyn Error + Send>, std::sync::Arc<dyn Error + Send + Sync>, fmt::Error, std::io::Error, std::io::ErrorKind,
+        std::num::ParseIntError, std::num::ParseFloatError, std::num::TryFromIntError, std::str::Utf8Error, std::string::FromUtf8Error,
+        std::env::VarError, std::net::AddrParseError, std::time::SystemTimeError, std::sync::mpsc::RecvError;
         i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64, bool, char
     );
     None
@@ -130,6 +133,8 @@ mod tests {
         assert_eq!(said(|| panic_any(Cow::from("a cow"))), "a cow");
         assert_eq!(said(|| panic_any(Box::<str>::from("a box"))), "a box");
         assert_eq!(said(|| panic_any(BoxError::from("an error"))), "an error");
+        assert_eq!(said(|| panic_any(std::io::Error::other("no disk"))), "no disk");
+        assert_eq!(said(|| panic_any("x".parse::<u8>().unwrap_err())), "invalid digit found in string");
         #[derive(Debug)]
         struct Mute;
         impl fmt::Display for Mute {

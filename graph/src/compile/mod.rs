@@ -14,12 +14,11 @@ use crate::compiled::CompiledGraph;
 use crate::fault::{CompileError, GraphFault, NamedBy};
 use crate::inspect;
 use crate::node::Call;
-use crate::plan::{Care, Needs, Plan, Stop, Way};
+use crate::plan::{Care, KnownNode, Needs, NodesById, Plan, Stop, Way};
 use crate::policy::{Policy, Retry};
 use crate::shape::{Shape, Target};
 use frames::Frames;
 use names::Names;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, CompileError> {
@@ -58,17 +57,15 @@ pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<Compiled
         return Err(CompileError { graph: graph.name, faults });
     }
     let mut needs = Needs::default();
-    let (mut undos, mut all_ids) = (HashMap::new(), shape.ids.iter().map(|id| id.to_string()).collect::<Vec<_>>());
-    for (draft, inside) in graph.nodes.iter().filter_map(|draft| Some((draft, draft.subgraph.as_ref()?))) {
+    for inside in graph.nodes.iter().filter_map(|draft| draft.subgraph.as_ref()) {
         needs.runtime |= inside.needs.runtime;
         needs.threads |= inside.needs.threads;
-        undos.extend(inside.undos.iter().map(|(id, undo)| (format!("{}/{id}", draft.id), Arc::clone(undo))));
-        all_ids.extend(inside.ids.iter().map(|id| format!("{}/{id}", draft.id)));
     }
-    for (id, care) in shape.ids.iter().zip(&cares) {
-        let undo = care.as_ref().and_then(|care| care.undo.clone());
-        undos.extend(undo.map(|undo| (id.to_string(), undo)));
-    }
+    let known = |(draft, care): (&Draft<S>, &Option<Box<Care<S>>>)| KnownNode {
+        undo: care.as_ref().and_then(|care| care.undo.clone()),
+        inside: draft.subgraph.as_ref().map(|inside| Arc::clone(&inside.nodes)),
+    };
+    let nodes = Arc::new(NodesById(shape.ids.iter().cloned().zip(graph.nodes.iter().zip(&cares).map(known)).collect()));
     let drafts = graph.nodes.into_iter().zip(ways).zip(cares);
     // What is sound has a way out of every node that can be reached; the others are never entered.
     let stop = |((draft, way), care): ((Draft<S>, Option<Way<S>>), _)| Stop {
@@ -82,7 +79,7 @@ pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<Compiled
     let names = shape.ids.iter().cloned().collect();
     let name = graph.name;
     let equal = graph.equal;
-    let plan = Plan { name, shape, names, stops, fan_outs, reached, needs, undos, all_ids, fingerprint, warnings, equal };
+    let plan = Plan { name, shape, names, stops, fan_outs, reached, needs, nodes, fingerprint, warnings, equal };
     Ok(CompiledGraph::new(plan))
 }
 

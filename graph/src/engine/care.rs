@@ -62,7 +62,10 @@ impl<S: Send + 'static> Driver<S> {
             }
             (verdict, _) => {
                 let escalate = escalates || verdict == Verdict::Fail { escalate: true };
-                let fault = RunFault::of_attempt(name.to_string(), lane.attempt, &reason);
+                // A subgraph fails with what failed inside it.
+                let is_subgraph = stop.care.as_ref().is_some_and(|care| care.subgraph.is_some());
+                let inside = is_subgraph.then(|| RunFault::of_subgraph(&reason)).flatten();
+                let fault = inside.unwrap_or_else(|| RunFault::of_attempt(name.to_string(), lane.attempt, &reason));
                 // What it recorded for its undo may be of no use: then that is why it fails.
                 let fault = self.undo_payload(stop, lane, Visited::Failed).map_or_else(|unusable| unusable, |_| fault);
                 Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))

@@ -7,9 +7,10 @@
 use super::branches::Open;
 use super::lane::{Lane, Phase};
 use super::step::Turn;
+use super::wakeups::WAITS_PER_POLL_MAX;
 use super::{Engine, Outcome, ROOT};
 use crate::checkpoint_error::StoredFault;
-use crate::error::{During, MergeError, NodeError, RunError, RunFault};
+use crate::error::{During, FanOutTimeout, MergeError, RunError, RunFault};
 use crate::events::{self, RunEvent};
 use crate::fan_out::Merge;
 use crate::plan::{Fork, Plan, Way};
@@ -46,8 +47,13 @@ impl<S: Send + 'static> Engine<S> {
         if let Some(outcome) = self.poll_timers(plan, cx) {
             return Poll::Ready(Some(outcome));
         }
+        let mut waits_left = WAITS_PER_POLL_MAX;
         while self.is_forked() {
             let Some(branches) = &mut self.branches else { break };
+            if waits_left == 0 && !branches.queue.is_empty() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let Some((number, lane, waker)) = branches.next(cx) else {
                 // Those that were opened just now have left no waker with their timers yet.
                 let ended = self.poll_timers(plan, cx);
@@ -63,7 +69,10 @@ impl<S: Send + 'static> Engine<S> {
                 continue;
             };
             let ended = match self.driver.advance(plan, lane, &mut Context::from_waker(waker)) {
-                Turn::Waits => continue,
+                Turn::Waits => {
+                    waits_left = waits_left.saturating_sub(1);
+                    continue;
+                }
                 Turn::Spent => {
                     branches.queue.push_back(number);
                     cx.waker().wake_by_ref();
@@ -117,7 +126,17 @@ impl<S: Send + 'static> Engine<S> {
     /// A lane has ended: its fan-out hears of it.
     fn rise(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> Rise<S> {
         let ended = match ended {
-            Err(error) if number == ROOT || error.fault().ends_run() => return Rise::Over(Err(error)),
+            Err(error) if number == ROOT => return Rise::Over(Err(error)),
+            Err(mut error) => {
+                let lane = self.lane(number);
+                let (at, path) = (lane.at, lane.path.clone());
+                let of_branch = error.rise_from(&path);
+                self.drop_values(at, || drop(of_branch));
+                if error.fault().ends_run() {
+                    return Rise::Over(Err(error));
+                }
+                Err(error)
+            }
             Ok(()) if number == ROOT => {
                 return Rise::Over(Ok(self.root.state.take().expect("a lane that arrived has its state")));
             }
@@ -176,6 +195,7 @@ impl<S: Send + 'static> Engine<S> {
             return Rise::To(parent, Err(error));
         }
         let Fork { options, join, .. } = fork_of(plan, node);
+        let kept = self.keep_before(node, &before);
         let merged = catch_panic(|| match &options.merge {
             Merge::States(merge) => {
                 let mut states = Vec::with_capacity(ended.len());
@@ -188,10 +208,13 @@ impl<S: Send + 'static> Engine<S> {
             Ok(Ok(merged)) => merged,
             Ok(Err(error)) => {
                 let node = self.driver.shared.name(node).to_string();
-                let fault = RunFault::Merge(MergeError { node, reason: Reason::Error(error) });
-                return Rise::To(parent, Err(RunError::new(fault, None)));
+                let fault = RunFault::Merge(MergeError { node, reason: Arc::new(Reason::Error(error)) });
+                return Rise::To(parent, Err(RunError::new(fault, self.state_before_fork(parent, kept))));
             }
-            Err(reason) => return Rise::To(parent, Err(self.panicked(node, During::Merge, &reason, None))),
+            Err(reason) => {
+                let before = self.state_before_fork(parent, kept);
+                return Rise::To(parent, Err(self.panicked(node, During::Merge, &reason, before)));
+            }
         };
         if let Some(hooks) = &self.driver.hooks {
             hooks.call(&RunEvent::Joined { node: self.driver.shared.name(node), state: &merged });
@@ -207,6 +230,22 @@ impl<S: Send + 'static> Engine<S> {
             branches.queue.push_back(parent);
         }
         Rise::Stay
+    }
+
+    /// A clone of the state before a fan-out, for `keep_state`: its merge takes the state along.
+    fn keep_before(&mut self, node: u32, before: &S) -> Option<S> {
+        let keep = self.driver.keep?;
+        catch_panic(|| keep(before)).map_err(|reason| self.note_panic(node, During::Split, &reason)).ok()
+    }
+
+    /// The state before a fan-out whose merge failed: the one that was kept, else the one that is stored.
+    fn state_before_fork(&mut self, parent: usize, kept: Option<S>) -> Option<S> {
+        let Self { driver, root, branches, .. } = self;
+        let lane = match branches.as_mut().filter(|_| parent != ROOT) {
+            Some(branches) => branches.lane(parent)?,
+            None => root,
+        };
+        kept.or_else(|| driver.state_before(lane))
     }
 
     /// The lane that forked goes on with the merged state. Whether it has arrived.
@@ -274,8 +313,8 @@ impl<S: Send + 'static> Engine<S> {
         let name = self.driver.shared.name(node).to_string();
         let timeout = options.timeout.unwrap_or_default();
         let elapsed = || {
-            let reason = Arc::new(Reason::Error(Elapsed(timeout).into()));
-            RunError::new(RunFault::Node(NodeError { node: name.clone(), attempt: 1, reason }), None)
+            let timeout = FanOutTimeout { node: name.clone(), elapsed: Elapsed(timeout) };
+            RunError::new(RunFault::FanOutTimeout(timeout), None)
         };
         if matches!(options.merge, Merge::States(_)) {
             return self.fail_fan_out(place, elapsed());

@@ -47,11 +47,12 @@ impl<S: Send + 'static> Driver<S> {
     /// The same for visits inside a subgraph that an earlier process left, and that this one has not entered.
     fn keep_lost_inside(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
         let Some(Ledger { journal, .. }) = self.ledger.as_deref() else { return };
+        let prefix = self.shared.prefix();
         for (LiveToken { id, path, at, .. }, records) in journal.take_restored_below(&lane.path.forks()) {
             let Place::Node(node) = at else { continue };
             // The plan knows nodes by their names inside of this graph.
-            let local = node.strip_prefix(self.shared.prefix()).unwrap_or(&node);
-            let Some(notes) = plan.undos.get(local).and_then(|_| Notes::restore(records).ok()) else { continue };
+            let local = node.strip_prefix(&*prefix).unwrap_or(&node);
+            let Some(notes) = plan.nodes.undo(local).and_then(|_| Notes::restore(records).ok()) else { continue };
             if !notes.effects().own || notes.lock().is_undo_kept {
                 continue;
             }

@@ -70,7 +70,7 @@ async fn undo_one<S: Send + 'static>(
 ) -> Result<(String, Result<(), Reason>), StoreError> {
     let (record, StoredUndo { payload, unknown, before }) = opening::undo_of(journal, sequence).await?;
     let header = &record.header;
-    let ended = match plan.undos.get(&header.node).map(Arc::clone) {
+    let ended = match plan.nodes.undo(&header.node).map(Arc::clone) {
         None => Err(Reason::Error("this graph has no undo for it".into())),
         Some(undo) => {
             let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };

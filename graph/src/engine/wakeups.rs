@@ -7,6 +7,12 @@ use std::task::{Wake, Waker};
 /// Up to this many lanes are all polled when the run is; polling one that is not ready is cheaper than a waker for each.
 pub(super) const POLLED_ALL_MAX: usize = 32;
 
+/// How many lanes may turn out to wait in one poll of the run, before others run.
+///
+/// Tokio's primitives wait when the task has used up its budget for one poll, and wake at once. A run that polled all its lanes then would
+/// poll each of them again for every few that go on.
+pub(super) const WAITS_PER_POLL_MAX: u32 = 64;
+
 /// The lanes that were woken, and the task of the run. All of it lies under one short lock.
 #[derive(Default)]
 pub(super) struct Wakeups(Mutex<Woken>);
