@@ -1,6 +1,6 @@
 //! Which member of the tree is being polled right here, right now.
 //!
-//! Four things need it: an ask that closes a cycle is an error, waiting for a scope from inside it is an error, a reply lost in
+//! Five things need it: a task that waits for its own group is told so, an ask that closes a cycle is an error, waiting for a scope from inside it is an error, a reply lost in
 //! a failing handler is answered with that failure, and what is started there with no runtime given runs on its member's. It is set
 //! for the length of one poll, moved in and out without counting references, and restored when polls nest. Nothing else in pleach is
 //! ambient.
@@ -73,9 +73,29 @@ pub(crate) fn polled_with(waker: &Waker) -> Option<Arc<dyn Member>> {
     if place::waker() == identity(waker) { place::member() } else { None }
 }
 
+/// A task of a group: where the group lies, and the identity of the waker that the task is polled with. Neither is ever followed.
+pub(crate) type TaskOf = (usize, usize);
+
+/// Makes the task with this waker the one that is being polled, for the group that lies at `group`. Gives the one before, for [`leave_task`].
+#[inline]
+pub(crate) fn enter_task(group: usize, waker: &Waker) -> TaskOf {
+    place::swap_task((group, identity(waker)))
+}
+
+#[inline]
+pub(crate) fn leave_task(outer: TaskOf) {
+    place::swap_task(outer);
+}
+
+/// Which task is being polled, if it is one of the group that lies at `group`. Never, where there are no threads to tell tasks apart by.
+pub(crate) fn task_of(group: usize) -> Option<usize> {
+    let (of, task) = place::task();
+    (of == group).then_some(task)
+}
+
 #[cfg(feature = "std")]
 mod place {
-    use super::Member;
+    use super::{Member, TaskOf};
     use alloc::sync::Arc;
     use core::cell::Cell;
     use core::mem::ManuallyDrop;
@@ -86,11 +106,13 @@ mod place {
 
     #[cfg(loom)]
     loom::thread_local! {
+        static TASK: Cell<TaskOf> = Cell::new((0, 0));
         static MEMBER: Cell<Kept> = Cell::new(Kept::new(None));
         static WAKER: Cell<usize> = Cell::new(0);
     }
     #[cfg(not(loom))]
     std::thread_local! {
+        static TASK: Cell<TaskOf> = const { Cell::new((0, 0)) };
         static MEMBER: Cell<Kept> = const { Cell::new(Kept::new(None)) };
         static WAKER: Cell<usize> = const { Cell::new(0) };
     }
@@ -107,6 +129,15 @@ mod place {
     #[inline]
     pub(super) fn leave(outer: &mut Outer) -> Option<Arc<dyn Member>> {
         enter(outer.0.take(), outer.1).0
+    }
+
+    #[inline]
+    pub(super) fn swap_task(task: TaskOf) -> TaskOf {
+        TASK.with(|place| place.replace(task))
+    }
+
+    pub(super) fn task() -> TaskOf {
+        TASK.with(Cell::get)
     }
 
     pub(super) fn member() -> Option<Arc<dyn Member>> {

@@ -75,6 +75,17 @@ pub(super) fn waker() -> usize {
     youngest(|entry| entry.waker).unwrap_or(0)
 }
 
+/// Which task of a group is polled is not known here.
+#[cfg(not(feature = "std"))]
+pub(super) fn swap_task(_task: super::TaskOf) -> super::TaskOf {
+    (0, 0)
+}
+
+#[cfg(not(feature = "std"))]
+pub(super) fn task() -> super::TaskOf {
+    (0, 0)
+}
+
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests {
     use super::*;

@@ -31,9 +31,19 @@ const KEPT_CAPACITY: usize = 1_024;
 pub(super) struct Settings {
     pub(super) limit: usize,
     pub(super) buffer: usize,
+    pub(super) overflow: Overflow,
     pub(super) errors_kept: usize,
     pub(super) fail_fast: bool,
     pub(super) resume_panics: bool,
+}
+
+/// What becomes of results while as many as the buffer are unread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overflow {
+    /// No task is taken whose result might find no room.
+    Wait,
+    DropNewest,
+    DropOldest,
 }
 
 /// A task's result.
@@ -59,6 +69,10 @@ pub(super) struct Books<T> {
     errors: Errors,
     first_error: Option<TaskError>,
     payloads: Vec<(TaskError, Payload)>,
+    /// How many results were dropped unread.
+    dropped: u64,
+    /// Tasks of this group that wait for a slot of it: their places in line, and which task it is. Some may have left since.
+    waits_for_own: Vec<(u64, usize)>,
 }
 
 /// Somebody in `wait`, and the answer once there is one.
@@ -103,6 +117,8 @@ impl<T> Books<T> {
             errors: Errors::default(),
             first_error: None,
             payloads: Vec::new(),
+            dropped: 0,
+            waits_for_own: Vec::new(),
         }
     }
 
@@ -116,6 +132,10 @@ impl<T> Books<T> {
 
     pub(super) fn unread(&self) -> usize {
         self.unread.len() + self.readers.served()
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -149,7 +169,10 @@ impl<T> Books<T> {
     fn has_room(&self) -> bool {
         let taken = self.in_flight + self.entrants.served();
         taken < self.settings.limit
-            && (self.settings.buffer == usize::MAX || taken + self.unread() < self.settings.buffer || self.unanswered > 0)
+            && (self.settings.overflow != Overflow::Wait
+                || self.settings.buffer == usize::MAX
+                || taken + self.unread() < self.settings.buffer
+                || self.unanswered > 0)
     }
 
     /// Takes a task, or says why not.
@@ -230,22 +253,58 @@ impl<T> Books<T> {
         self.first_error.get_or_insert_with(|| error.clone()).clone()
     }
 
-    /// Enters the result of a task: for the first reader in line, else for whoever reads next.
+    /// A task of this group waits at `place` for a slot of it. True if all slots are held by tasks that do so: none of them will ever be free.
+    pub(super) fn is_deadlocked(&mut self, place: Place, task: usize) -> bool {
+        let Some(place) = place else { return false };
+        self.waits_for_own.push((place, task));
+        // While results fill the buffer a reader makes room; a slot that is promised makes its task go on.
+        let is_full = self.in_flight >= self.settings.limit && self.entrants.served() == 0;
+        if self.waits_for_own.len() < self.in_flight || self.closed {
+            return false;
+        }
+        let Self { waits_for_own, entrants, .. } = self;
+        waits_for_own.retain(|(place, _)| entrants.is_waiting(*place));
+        waits_for_own.sort_unstable_by_key(|(_, task)| *task);
+        waits_for_own.dedup();
+        is_full && waits_for_own.chunk_by(|(_, one), (_, other)| one == other).count() >= self.in_flight
+    }
+
+    /// Puts a result where it can be read. With a buffer that is full, one is dropped if the group is to do so: it is given to the caller, to
+    /// drop it outside of the lock.
     #[inline]
-    pub(super) fn complete(&mut self, ended: Ended<T>, wakes: &mut Wakes) {
+    fn keep_unread(&mut self, at: usize, numbered: Numbered<T>) -> Option<Ended<T>> {
+        self.unread.insert(at, numbered);
+        if self.settings.overflow == Overflow::Wait || self.unread.len() <= self.settings.buffer {
+            return None;
+        }
+        self.dropped += 1;
+        let unwanted =
+            if self.settings.overflow == Overflow::DropOldest { self.unread.pop_front() } else { self.unread.pop_back() };
+        unwanted.map(|(_, ended)| ended)
+    }
+
+    /// Enters the result of a task: for the first reader in line, else for whoever reads next. A result that is dropped for want of room is
+    /// given to the caller.
+    #[inline]
+    #[must_use = "a result is a user's value, and is dropped outside of the lock"]
+    pub(super) fn complete(&mut self, ended: Ended<T>, wakes: &mut Wakes) -> Option<Ended<T>> {
         debug_assert!(self.in_flight > 0, "a task completes once, after it was taken");
         self.in_flight -= 1;
         self.completed += 1;
         debug_assert_eq!(self.accepted, self.completed + self.in_flight as u64);
-        match self.readers.serve((self.completed, ended)) {
-            Ok(waker) => wakes.push(waker),
-            Err(numbered) => self.unread.push_back(numbered),
-        }
+        let unwanted = match self.readers.serve((self.completed, ended)) {
+            Ok(waker) => {
+                wakes.push(waker);
+                None
+            }
+            Err(numbered) => self.keep_unread(self.unread.len(), numbered),
+        };
         // A wait that is over lifts no bound.
         if self.in_flight == 0 {
             self.answer_waiters(wakes);
         }
         self.let_in(wakes);
+        unwanted
     }
 
     /// Whether nobody waits for anything and nothing is unread.
@@ -292,11 +351,14 @@ impl<T> Books<T> {
     }
 
     /// A reader leaves: what it was served is for the next, else it goes back to where it was in the queue.
-    pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) {
-        let Some(item) = self.readers.leave(place, wakes) else { return };
+    pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<Ended<T>> {
+        let item = self.readers.leave(place, wakes)?;
         match self.readers.serve(item) {
-            Ok(next) => wakes.push(next),
-            Err(item) => self.unread.insert(self.unread.partition_point(|(number, _)| *number < item.0), item),
+            Ok(next) => {
+                wakes.push(next);
+                None
+            }
+            Err(item) => self.keep_unread(self.unread.partition_point(|(number, _)| *number < item.0), item),
         }
     }
 

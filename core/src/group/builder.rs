@@ -1,7 +1,7 @@
 //! `GroupBuilder`: how a group is set up, and where it stands.
 
 use super::Group;
-use super::books::Settings;
+use super::books::{Overflow, Settings};
 use super::crew::Crew;
 use super::error::GroupError;
 use super::in_place::InPlace;
@@ -57,6 +57,7 @@ impl<T> GroupBuilder<T> {
         let settings = Settings {
             limit: usize::MAX,
             buffer: usize::MAX,
+            overflow: Overflow::Wait,
             errors_kept: ERRORS_KEPT_DEFAULT,
             fail_fast: true,
             resume_panics: false,
@@ -74,6 +75,19 @@ impl<T> GroupBuilder<T> {
     /// readers too. While somebody is in `wait` this does not hold. No bound unless given.
     pub fn buffer(mut self, buffer: usize) -> Self {
         self.settings.buffer = buffer;
+        self
+    }
+
+    /// Drops the result of a task that ends while as many as the [`buffer`](Self::buffer) are unread. `go` does not wait for readers then.
+    /// `dropped()` counts what was dropped; errors are kept for `errors()` and `wait` all the same.
+    pub fn drop_newest(mut self) -> Self {
+        self.settings.overflow = Overflow::DropNewest;
+        self
+    }
+
+    /// As [`drop_newest`](Self::drop_newest), but drops the oldest unread result and keeps the new one.
+    pub fn drop_oldest(mut self) -> Self {
+        self.settings.overflow = Overflow::DropOldest;
         self
     }
 

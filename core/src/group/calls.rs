@@ -4,13 +4,13 @@
 //! result it was served goes to the next in line.
 
 use super::books::{Admission, Entry};
-use super::engine::{Engine, resume_if_asked};
+use super::engine::{Engine, discard, resume_if_asked};
 use super::error::{NotTaken, TaskError};
 use super::job::Task;
 use super::line::Place;
 use crate::cancel::Cancelled;
 use crate::wakers::Key;
-use crate::{ActorPath, CancelToken, Cause, wait_all};
+use crate::{ActorPath, CancelToken, Cause, current, wait_all};
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
@@ -114,6 +114,9 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
             if E::DRIVES && engine.attempt(cx, key, |books, waker, wakes| books.poll_entry(place, waker, wakes)).is_ready() {
                 continue;
             }
+            if waits_for_own_slot(*engine, *place) {
+                break NotTaken::OwnTasks;
+            }
             // A slot is preferred to the token, as `next_or` prefers an item.
             match poll_token(token, cx) {
                 Poll::Ready(cause) => break NotTaken::Cancelled(cause),
@@ -122,6 +125,14 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
         };
         this.leave();
         Poll::Ready(refuse(this.engine, this.task.take(), why, this.terms.refuse))
+    }
+}
+
+/// Whether a task waits for a slot of its own group that can never be free, because every task of the group does so.
+fn waits_for_own_slot(engine: &impl Engine, place: Place) -> bool {
+    match current::task_of(engine.address()) {
+        Some(task) => engine.with_books(|books, _| books.is_deadlocked(place, task)),
+        None => false,
     }
 }
 
@@ -161,7 +172,7 @@ impl Reader {
     pub(super) fn leave<E: Engine>(&mut self, engine: &E) {
         let Self { place, key } = self;
         if place.is_some() {
-            engine.with_books(|books, wakes| books.stop_reading(place, wakes));
+            discard(engine.with_books(|books, wakes| books.stop_reading(place, wakes)));
         }
         engine.stop_driving(key);
     }
@@ -248,13 +259,20 @@ impl<E: Engine> Future for Waiting<'_, E> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { engine, waiter, key } = self.get_mut();
         let polled = engine.attempt(cx, key, |books, waker, wakes| books.poll_wait(waiter, waker, wakes));
-        if polled.is_pending()
-            && let Some(group) = wait_all::inside(engine.member().node())
-        {
-            // A bug in the program that could only hang; as a panic it is a failure of that task, with its place.
-            panic!("a task of {group} waits for all tasks of it, and so for itself: wait from outside");
+        if polled.is_pending() {
+            fail_if_own(*engine);
         }
         polled.map(|answer| resume_if_asked(*engine, answer))
+    }
+}
+
+/// A task that waits for its own group could only hang, which is a bug in the program: as a panic it is a failure of that task, with its
+/// place.
+fn fail_if_own(engine: &impl Engine) {
+    let member = engine.member();
+    if current::task_of(engine.address()).is_some() || wait_all::inside(member.node()).is_some() {
+        let group = member.node().path();
+        panic!("a task of {group} waits for all tasks of it, and so for itself: wait from outside");
     }
 }
 

@@ -160,9 +160,10 @@ impl<T: Send + 'static> Crew<T> {
 
     /// A runner brings a task back and takes the next, if it has polls `left` for now.
     pub(super) fn settle(self: &Arc<Self>, settled: Settled<T>, left: &mut u32, waker: &Waker) -> Next<T> {
-        self.with(true, |state, wakes| {
+        let mut unwanted = None;
+        let next = self.with(true, |state, wakes| {
             match settled {
-                Settled::Ended(ended, bound) => state.end(ended, bound, wakes),
+                Settled::Ended(ended, bound) => unwanted = state.end(ended, bound, wakes),
                 Settled::Pending(task) => {
                     if let Some(cause) = state.books.cause() {
                         return Next::Cut(task, cause.clone());
@@ -174,7 +175,9 @@ impl<T: Send + 'static> Crew<T> {
                 }
             }
             state.take(*left == 0, waker)
-        })
+        });
+        engine::discard(unwanted);
+        next
     }
 
     /// The runtime dropped a runner: it runs nothing any more, so what is left ends here.
@@ -182,7 +185,7 @@ impl<T: Send + 'static> Crew<T> {
         node::cancel(&self.as_member(), &Cause::Dropped);
         while let Some((task, cause)) = self.state.with(State::take_swept) {
             let ended = engine::cut(self, task.work, task.number, cause);
-            self.with(false, |state, wakes| state.end(ended, task.bound, wakes));
+            engine::discard(self.with(false, |state, wakes| state.end(ended, task.bound, wakes)));
         }
     }
 
@@ -294,7 +297,7 @@ impl<T> State<T> {
         None
     }
 
-    fn end(&mut self, ended: Ended<T>, bound: Option<Bound<Crew<T>>>, wakes: &mut Wakes) {
+    fn end(&mut self, ended: Ended<T>, bound: Option<Bound<Crew<T>>>, wakes: &mut Wakes) -> Option<Ended<T>> {
         self.in_hand -= 1;
         if let Some(bound) = bound {
             if let Some(slot) = bound.slot() {
@@ -304,7 +307,7 @@ impl<T> State<T> {
             // Others may hold the waker too; the group itself is held by whoever called this.
             drop(bound);
         }
-        self.books.complete(ended, wakes);
+        self.books.complete(ended, wakes)
     }
 }
 
@@ -324,6 +327,11 @@ impl<T: Send + 'static> Engine for Arc<Crew<T>> {
 
     fn settings(&self) -> Settings {
         self.settings
+    }
+
+    #[inline]
+    fn address(&self) -> usize {
+        Self::as_ptr(self).addr()
     }
 
     #[inline]
@@ -365,7 +373,7 @@ impl<T: Send + 'static> Member for Crew<T> {
         for ready in unstarted {
             let Ready::Fresh(work, number) = ready else { continue };
             let ended = engine::cut(&self, work, number, cause.clone());
-            self.with(false, |state, wakes| state.books.complete(ended, wakes));
+            engine::discard(self.with(false, |state, wakes| state.books.complete(ended, wakes)));
         }
     }
 

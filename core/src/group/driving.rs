@@ -14,7 +14,7 @@ use super::line::Wakes;
 use super::spot::{CANCEL, Spot};
 use crate::node::{self, Member};
 use crate::wakers::Key;
-use crate::{Cause, catch};
+use crate::{Cause, catch, current};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
@@ -107,7 +107,10 @@ impl<'env, T> InPlace<'env, T> {
     fn run(&self, task: Seated<'env, T>) -> Settled<'env, T> {
         let Seated { work, number, bound } = task;
         let bound = bound.unwrap_or_else(|| Bound::new(&self.spot));
-        match engine::poll_task(self, work, number, &mut Context::from_waker(bound.waker())) {
+        let outer = current::enter_task(self.address(), bound.waker());
+        let polled = engine::poll_task(self, work, number, &mut Context::from_waker(bound.waker()));
+        current::leave_task(outer);
+        match polled {
             Err(work) => Settled::Pending(Seated { work, number, bound: Some(bound) }),
             Ok(ended) if bound.slot().is_none() => Settled::Ended(ended, bound.returned()),
             Ok(ended) => Settled::Ended(ended, Some(bound)),
@@ -117,11 +120,11 @@ impl<'env, T> InPlace<'env, T> {
     /// Brings back a task that was polled, asks, and if there is no answer takes a fresh task, all under one lock.
     #[inline]
     fn settle<R>(&self, settled: Settled<'env, T>, left: &mut u32, ask: &mut impl Ask<T, R>) -> Next<'env, T, R> {
-        let mut woken = None;
+        let (mut woken, mut unwanted) = (None, None);
         let next = self.with(|state, wakes| {
             match settled {
                 Settled::Nothing => {}
-                Settled::Ended(ended, bound) => self.end(state, ended, bound, wakes),
+                Settled::Ended(ended, bound) => unwanted = self.end(state, ended, bound, wakes),
                 Settled::Pending(task) => {
                     woken = state.put_down(task);
                     if woken.is_some() {
@@ -136,6 +139,7 @@ impl<'env, T> InPlace<'env, T> {
                 Poll::Pending => state.take_in_turn(),
             }
         });
+        engine::discard(unwanted);
         if let Some(slot) = woken {
             // Other drivers may have looked for it and gone to sleep, and this one may leave before it comes back to it.
             self.spot.ring(slot);
@@ -145,7 +149,13 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Enters a result. A bell that has no slot can be lent again.
     #[inline]
-    fn end(&self, state: &mut State<'env, T>, ended: Ended<T>, bound: Option<Bound<Spot>>, wakes: &mut Wakes) {
+    fn end(
+        &self,
+        state: &mut State<'env, T>,
+        ended: Ended<T>,
+        bound: Option<Bound<Spot>>,
+        wakes: &mut Wakes,
+    ) -> Option<Ended<T>> {
         match bound.as_ref().and_then(Bound::slot) {
             Some(slot) => {
                 state.slots.remove(slot);
@@ -154,10 +164,11 @@ impl<'env, T> InPlace<'env, T> {
             // Bells are ours: one that is dropped here takes nothing of a user's with it.
             None => state.spare = bound,
         }
-        state.books.complete(ended, wakes);
+        let unwanted = state.books.complete(ended, wakes);
         if state.books.in_flight() == 0 {
-            self.spot.set_busy(false);
+            self.spot.end_work();
         }
+        unwanted
     }
 
     /// Any task at all, after a cancel.
@@ -174,7 +185,7 @@ impl<'env, T> InPlace<'env, T> {
         while let Some(task) = self.take_any() {
             let cause = self.spot.node().cause().unwrap_or(Cause::Cancelled);
             let ended = engine::cut(self, task.work, task.number, cause);
-            self.with(|state, wakes| self.end(state, ended, task.bound, wakes));
+            engine::discard(self.with(|state, wakes| self.end(state, ended, task.bound, wakes)));
             any = true;
         }
         any
@@ -238,23 +249,41 @@ impl<'env, T> Engine for InPlace<'env, T> {
     }
 
     #[inline]
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.spot).addr()
+    }
+
+    #[inline]
     fn with_books<R>(&self, f: impl FnOnce(&mut Books<T>, &mut Wakes) -> R) -> R {
         self.with(|state, wakes| f(&mut state.books, wakes))
     }
 
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'env, T>) -> Admission {
-        self.with(|state, wakes| {
-            let admission = state.books.admit(entry, wakes);
-            if let Admission::In(number) = admission {
-                if state.books.in_flight() == 1 {
-                    self.spot.set_busy(true);
+        let (mut entry, mut work) = (Some(entry), Some(work));
+        loop {
+            let admission = self.with(|state, wakes| {
+                let is_first = state.books.in_flight() == 0;
+                if is_first && self.spot.begin_work() != 0 && !state.books.is_closed() {
+                    // The tree told it something since it was looked at. That is heeded first.
+                    self.spot.end_work();
+                    return None;
                 }
-                state.fresh.push_back((work(), number));
-                state.books.wake_everybody(wakes);
+                let admission = state.books.admit(entry.take()?, wakes);
+                match (&admission, work.take()) {
+                    (Admission::In(number), Some(work)) => {
+                        state.fresh.push_back((work(), *number));
+                        state.books.wake_everybody(wakes);
+                    }
+                    _ if is_first => self.spot.end_work(),
+                    _ => {}
+                }
+                Some(admission)
+            });
+            if let Some(admission) = admission {
+                return admission;
             }
-            admission
-        })
+        }
     }
 
     fn attempt<R>(&self, cx: &mut Context<'_>, key: &mut Key, mut ask: impl Ask<T, R>) -> Poll<R> {
@@ -309,7 +338,7 @@ impl<'env, T> Engine for InPlace<'env, T> {
                     state.books.complete_quietly()
                 });
                 if !is_done && let Some(ended) = ended.take() {
-                    self.with(|state, wakes| self.end(state, ended, None, wakes));
+                    engine::discard(self.with(|state, wakes| self.end(state, ended, None, wakes)));
                 }
                 ended
             }

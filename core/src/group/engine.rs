@@ -33,6 +33,9 @@ pub(super) trait Engine {
 
     fn settings(&self) -> Settings;
 
+    /// Where it lies, by which its tasks know it again.
+    fn address(&self) -> usize;
+
     /// Runs `f` on the books, under the lock; then wakes whom it says, and leaves the tree if the group has ended.
     fn with_books<R>(&self, f: impl FnOnce(&mut Books<Self::Value>, &mut Wakes) -> R) -> R;
 
@@ -123,6 +126,14 @@ pub(super) fn cut<'env, T>(engine: &impl Engine<Value = T>, work: Work<'env, T>,
         Ok(()) => TaskError::Cancelled(cause),
         Err((reason, payload)) => fail(engine, name, number, Fault::Panic(reason, payload)),
     })
+}
+
+/// Drops a result that found no room in the buffer.
+#[inline]
+pub(super) fn discard<T>(unwanted: Option<Ended<T>>) {
+    if let Some(ended) = unwanted {
+        drop(catch::catch(|| drop(ended)));
+    }
 }
 
 /// Puts a failure on record. With fail-fast the group is cancelled here, before the result can be seen.

@@ -3,6 +3,8 @@
 use crate::lock::Lock;
 use crate::spawn::Refusal;
 use crate::{ActorPath, Cause, FailureInfo, NameError};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -119,6 +121,13 @@ fn write_closed(f: &mut fmt::Formatter<'_>, group: &ActorPath, cause: Option<&Ca
     }
 }
 
+/// What is wrong when all tasks of a group wait for a slot of it.
+pub(super) fn own_tasks(group: &ActorPath) -> String {
+    format!(
+        "all tasks of {group} wait for a slot of it, and none will be free: use `try_go` inside its tasks, or raise its limit"
+    )
+}
+
 /// A task that a group did not take. The task comes back: [`into_task`](Self::into_task).
 pub struct GoError<F> {
     /// The group.
@@ -138,6 +147,8 @@ pub enum NotTaken {
     Closed(Option<Cause>),
     /// The token given to `go_or` was cancelled while it waited for a slot.
     Cancelled(Cause),
+    /// It was to wait for a slot in a task of this group, and all slots are held by tasks that wait so: none would ever be free.
+    OwnTasks,
     /// The task's name cannot stand in a path.
     Name(NameError),
 }
@@ -171,6 +182,7 @@ impl<F> fmt::Display for GoError<F> {
         match &self.why {
             NotTaken::Full => write!(f, "{group} has no free slot: wait with `go`, read results, or raise its limit or buffer"),
             NotTaken::Closed(cause) => write_closed(f, group, cause.as_ref()),
+            NotTaken::OwnTasks => f.write_str(&own_tasks(group)),
             NotTaken::Cancelled(cause) => write!(f, "cancelled while waiting for a slot of {group}: {cause}"),
             NotTaken::Name(error) => write!(f, "{group} did not take the task: {error}"),
         }

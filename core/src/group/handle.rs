@@ -4,7 +4,7 @@ use super::builder::GroupBuilder;
 use super::calls::{self, Go, NextOr, Reader, Reading, ReadingOr, Terms, Waiting};
 use super::crew::Crew;
 use super::engine::Engine;
-use super::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
+use super::error::{Errors, GoError, GroupClosed, NotTaken, TaskError, own_tasks};
 use super::job::{Task, TaskOutput};
 use super::new_task::NewTask;
 use crate::actor_ref::AnyRef;
@@ -60,6 +60,10 @@ where
 pub(super) fn closed<F>(group: ActorPath, why: NotTaken, task: F) -> GroupClosed<F> {
     let cause = match why {
         NotTaken::Closed(cause) => cause,
+        NotTaken::OwnTasks => {
+            // A bug in the program that could only hang; as a panic it is a failure of that task, with its place.
+            panic!("{}", own_tasks(&group));
+        }
         NotTaken::Full | NotTaken::Cancelled(_) | NotTaken::Name(_) => None,
     };
     GroupClosed::new(group, cause, task)
@@ -83,6 +87,10 @@ impl<T: Send + 'static> Group<T> {
     /// Runs a task in this group, once there is a slot for it. A group that is closed or cancelled gives it back.
     ///
     /// Dropping this future before it is done drops the task, which then was never taken.
+    ///
+    /// # Panics
+    /// When awaited inside a task of this group while every slot is held by a task that does the same: none would ever be free.
+    /// [`go_or`](Self::go_or) gives [`NotTaken::OwnTasks`] instead.
     pub fn go<F>(&self, task: F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -177,6 +185,11 @@ impl<T: Send + 'static> Group<T> {
     /// How many results have not been read.
     pub fn unread(&self) -> usize {
         self.crew.with_books(|books, _| books.unread())
+    }
+
+    /// How many results were dropped unread, by [`drop_newest`](GroupBuilder::drop_newest) or [`drop_oldest`](GroupBuilder::drop_oldest).
+    pub fn dropped(&self) -> u64 {
+        self.crew.with_books(|books, _| books.dropped())
     }
 
     /// Whether it takes no more tasks.

@@ -61,6 +61,10 @@ impl<'env, T> InPlace<'env, T> {
     }
 
     /// Takes a task, once there is a slot for it, polling the others meanwhile. A group that is closed or cancelled gives it back.
+    ///
+    /// # Panics
+    /// When awaited inside a task of this group while every slot is held by a task that does the same: none would ever be free.
+    /// [`go_or`](Self::go_or) gives [`NotTaken::OwnTasks`] instead.
     pub fn go<F>(&self, task: F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,
@@ -119,6 +123,9 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Polls every task taken so far to its end: `Err` with the first error there was, else with the cause if the group was cancelled. It
     /// reads no results and does not close the group.
+    ///
+    /// # Panics
+    /// When awaited inside a task of this group, which would wait for itself.
     pub fn wait(&self) -> impl Future<Output = Result<(), TaskError>> + Unpin {
         Waiting::new(self)
     }
@@ -147,6 +154,12 @@ impl<'env, T> InPlace<'env, T> {
     /// How many results have not been read.
     pub fn unread(&self) -> usize {
         self.with_books(|books, _| books.unread())
+    }
+
+    /// How many results were dropped unread, by [`drop_newest`](super::GroupBuilder::drop_newest) or
+    /// [`drop_oldest`](super::GroupBuilder::drop_oldest).
+    pub fn dropped(&self) -> u64 {
+        self.with_books(|books, _| books.dropped())
     }
 
     /// Whether it takes no more tasks.

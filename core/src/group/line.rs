@@ -31,6 +31,10 @@ impl<G> Line<G> {
         place.is_some_and(|place| self.served.binary_search_by_key(&place, |(served, _)| *served).is_ok())
     }
 
+    pub(super) fn is_waiting(&self, place: u64) -> bool {
+        self.waiting.binary_search_by_key(&place, |(known, _)| *known).is_ok()
+    }
+
     /// How many were served and have not come yet.
     pub(super) fn served(&self) -> usize {
         self.served.len()

@@ -5,7 +5,7 @@
 
 use super::bell::Bound;
 use super::crew::{Crew, InHand, Next, Settled};
-use super::engine::{self, POLLS_IN_A_ROW_MAX};
+use super::engine::{self, Engine, POLLS_IN_A_ROW_MAX};
 use crate::current;
 use crate::node::Member;
 use alloc::sync::Arc;
@@ -38,7 +38,10 @@ fn run<T: Send + 'static>(crew: &Arc<Crew<T>>, spare: &mut Option<Bound<Crew<T>>
     let InHand { work, number, bound } = task;
     let is_first = bound.is_none();
     let bound = bound.or_else(|| spare.take()).unwrap_or_else(|| Bound::new(crew));
-    match engine::poll_task(crew, work, number, &mut Context::from_waker(bound.waker())) {
+    let outer = current::enter_task(crew.address(), bound.waker());
+    let polled = engine::poll_task(crew, work, number, &mut Context::from_waker(bound.waker()));
+    current::leave_task(outer);
+    match polled {
         Err(work) => Settled::Pending(InHand { work, number, bound: Some(bound) }),
         Ok(ended) if is_first => {
             *spare = bound.returned();

@@ -5,7 +5,9 @@
 //!
 //! Invariants:
 //! 1. What the tree tells the group is marked first, then its drivers are woken. The handle acts on it when it is next used or dropped.
-//! 2. A cancelled group leaves the tree at once: its tasks are inert, and a part of whoever holds the handle.
+//! 2. Whether a task is in flight and what the tree told the group lie in one word. A close finds the group busy and leaves it in the tree,
+//!    or the task that comes next finds the group told to close: never neither.
+//! 3. A cancelled group leaves the tree at once: its tasks are inert, and a part of whoever holds the handle.
 
 use super::bell::Ringing;
 use crate::lock::Lock;
@@ -19,13 +21,13 @@ use core::task::Waker;
 
 const CLOSE: u32 = 1;
 pub(super) const CANCEL: u32 = 2;
+/// A task is in flight.
+const BUSY: u32 = 4;
 
 pub(super) struct Spot {
     node: Node,
-    /// What the tree told it: `CLOSE`, `CANCEL`.
-    told: AtomicU32,
-    /// Whether a task is in flight.
-    busy: AtomicBool,
+    /// What the tree told it: `CLOSE`, `CANCEL`; and `BUSY`.
+    word: AtomicU32,
     /// Whether there may be a slot in `rung`.
     woken: AtomicBool,
     rung: Lock<Rung>,
@@ -39,23 +41,30 @@ struct Rung {
 
 impl Spot {
     pub(super) fn new(node: Node) -> Self {
-        let (busy, woken) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { node, told: AtomicU32::new(0), busy, woken, rung: Lock::new(Rung::default()) }
+        Self { node, word: AtomicU32::new(0), woken: AtomicBool::new(false), rung: Lock::new(Rung::default()) }
     }
 
     /// What the tree has told it so far.
     #[inline]
     pub(super) fn told(&self) -> u32 {
-        self.told.load(Ordering::SeqCst)
+        self.word.load(Ordering::SeqCst) & !BUSY
     }
 
-    fn tell(&self, what: u32) {
-        self.told.fetch_or(what, Ordering::SeqCst);
+    /// Marks what the tree tells it, and wakes the drivers. Whether a task was in flight.
+    fn tell(&self, what: u32) -> bool {
+        let before = self.word.fetch_or(what, Ordering::SeqCst);
         wake_all(self.rung.with(|rung| rung.drivers.take()));
+        before & BUSY != 0
     }
 
-    pub(super) fn set_busy(&self, busy: bool) {
-        self.busy.store(busy, Ordering::SeqCst);
+    /// Before the first task is taken: a close waits for it from now on. What the tree told the group before.
+    pub(super) fn begin_work(&self) -> u32 {
+        self.word.fetch_or(BUSY, Ordering::SeqCst) & !BUSY
+    }
+
+    /// Nothing is in flight.
+    pub(super) fn end_work(&self) {
+        self.word.fetch_and(!BUSY, Ordering::SeqCst);
     }
 
     /// Whether a task may have been woken. A hint: whoever finds none looks under the lock before it parks.
@@ -118,8 +127,7 @@ impl Member for Spot {
         if how == WindDown::Stop {
             return node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
-        self.tell(CLOSE);
-        if !self.busy.load(Ordering::SeqCst) {
+        if !self.tell(CLOSE) {
             node::leave(&(self as Arc<dyn Member>), &Exit::Closed);
         }
     }

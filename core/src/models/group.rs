@@ -266,6 +266,24 @@ fn loom_g12_cancel_against_the_reader() {
     });
 }
 
+/// A task goes to a group in place while the tree closes it. A group that took the task is in the tree until the task has ended.
+#[test]
+fn loom_w10_go_in_place_against_a_close_from_above() {
+    explore(|| {
+        let runtime = ByHand::new();
+        let scope = Arc::new(crate::Scope::under(&runtime.token()));
+        let group = scope.group::<u32>("group").in_place().unwrap();
+        let any = group.any_ref();
+        let closer = thread::spawn(move || any.close());
+        let taken = group.try_go(ready(7)).is_ok();
+        closer.join().unwrap();
+        assert_eq!(group.any_ref().exit().is_some(), !taken, "a task in flight keeps its group in the tree");
+        assert_eq!(block_on(group.next()), taken.then_some(Ok(7)));
+        assert_eq!(block_on(group.next()), None);
+        assert_eq!(group.any_ref().exit(), Some(crate::Exit::Closed));
+    });
+}
+
 /// A task goes to a group in place while another thread begins to read: the reader polls it, for nobody else does.
 #[test]
 fn loom_g12_go_against_the_first_poll_of_a_reader() {
