@@ -1,4 +1,5 @@
-//! A run that asks somebody: it pauses durably, and goes on with the answer, in this process or another.
+//! A run that asks somebody: it pauses durably, and goes on with the answer, in this process or another. The answer may come with the
+//! resume, or from outside: `RunRemote` needs the store and the run's id, not the graph.
 //!
 //! Run it with `cargo run --package pleach --example 13_approval`.
 
@@ -53,8 +54,13 @@ async fn main() -> Result<(), pleach::Error> {
     let refused = graph.resume("post-1").resume_with("verdict", &42).checkpoint(&store).await.expect_err("that is no verdict");
     println!("{refused}");
 
-    let rewrite = Verdict::Rewrite("Actors are bounded".into());
-    let paused = graph.resume("post-1").resume_with("verdict", &rewrite).checkpoint(&store).await.expect_err("it asks again");
+    // An editor elsewhere, as in a web handler: it sees what the run asks, and posts an answer that outlives both of them.
+    let editor = RunRemote::new(&store, "post-1");
+    println!("{:?}", editor.look().await?.tokens);
+    editor.resume_with("verdict", &Verdict::Rewrite("Actors are bounded".into())).await?;
+
+    // Whoever drives the run next takes the answer; a `Worker` would do so by itself.
+    let paused = graph.resume("post-1").checkpoint(&store).await.expect_err("it asks again");
     assert!(matches!(paused.fault(), RunFault::Paused { .. }));
 
     let post = graph.resume("post-1").resume_with("verdict", &Verdict::Publish).checkpoint(&store).await?;

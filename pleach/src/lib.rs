@@ -213,7 +213,7 @@ pub mod prelude {
     };
     #[cfg(feature = "graph")]
     pub use crate::{
-        CompiledGraph, END, FanOut, Graph, Hooks, NodeContext, NodeError, Policy, Retry, RunError, RunFault,
+        CompiledGraph, END, FanOut, Graph, Hooks, NodeContext, NodeError, Policy, Retry, RunError, RunFault, RunRemote,
         store::{MemoryStore, Store},
     };
     pub use std::time::Duration;
