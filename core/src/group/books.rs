@@ -15,6 +15,7 @@
 //! 5. The group is drained exactly when it is closed, nothing is in flight, and nothing is unread or served and not yet fetched.
 
 use super::error::{Errors, TaskError};
+use super::full::{Overflow, OwnWaits};
 use super::line::{Line, Place, Wakes};
 use crate::catch::Payload;
 use crate::{Cause, Exit};
@@ -35,15 +36,6 @@ pub(super) struct Settings {
     pub(super) errors_kept: usize,
     pub(super) fail_fast: bool,
     pub(super) resume_panics: bool,
-}
-
-/// What becomes of results while as many as the buffer are unread.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Overflow {
-    /// No task is taken whose result might find no room.
-    Wait,
-    DropNewest,
-    DropOldest,
 }
 
 /// A task's result.
@@ -71,8 +63,7 @@ pub(super) struct Books<T> {
     payloads: Vec<(TaskError, Payload)>,
     /// How many results were dropped unread.
     dropped: u64,
-    /// Tasks of this group that wait for a slot of it: their places in line, and which task it is. Some may have left since.
-    waits_for_own: Vec<(u64, usize)>,
+    waits_for_own: OwnWaits,
 }
 
 /// Somebody in `wait`, and the answer once there is one.
@@ -118,7 +109,7 @@ impl<T> Books<T> {
             first_error: None,
             payloads: Vec::new(),
             dropped: 0,
-            waits_for_own: Vec::new(),
+            waits_for_own: OwnWaits::default(),
         }
     }
 
@@ -256,17 +247,10 @@ impl<T> Books<T> {
     /// A task of this group waits at `place` for a slot of it. True if all slots are held by tasks that do so: none of them will ever be free.
     pub(super) fn is_deadlocked(&mut self, place: Place, task: usize) -> bool {
         let Some(place) = place else { return false };
-        self.waits_for_own.push((place, task));
+        let Self { waits_for_own, entrants, in_flight, .. } = self;
+        let all_wait = waits_for_own.note(place, task, *in_flight, |place| entrants.is_waiting(place));
         // While results fill the buffer a reader makes room; a slot that is promised makes its task go on.
-        let is_full = self.in_flight >= self.settings.limit && self.entrants.served() == 0;
-        if self.waits_for_own.len() < self.in_flight || self.closed {
-            return false;
-        }
-        let Self { waits_for_own, entrants, .. } = self;
-        waits_for_own.retain(|(place, _)| entrants.is_waiting(*place));
-        waits_for_own.sort_unstable_by_key(|(_, task)| *task);
-        waits_for_own.dedup();
-        is_full && waits_for_own.chunk_by(|(_, one), (_, other)| one == other).count() >= self.in_flight
+        all_wait && !self.closed && self.in_flight >= self.settings.limit && self.entrants.served() == 0
     }
 
     /// Puts a result where it can be read. With a buffer that is full, one is dropped if the group is to do so: it is given to the caller, to
@@ -274,12 +258,8 @@ impl<T> Books<T> {
     #[inline]
     fn keep_unread(&mut self, at: usize, numbered: Numbered<T>) -> Option<Ended<T>> {
         self.unread.insert(at, numbered);
-        if self.settings.overflow == Overflow::Wait || self.unread.len() <= self.settings.buffer {
-            return None;
-        }
-        self.dropped += 1;
-        let unwanted =
-            if self.settings.overflow == Overflow::DropOldest { self.unread.pop_front() } else { self.unread.pop_back() };
+        let unwanted = self.settings.overflow.trim(&mut self.unread, self.settings.buffer);
+        self.dropped += u64::from(unwanted.is_some());
         unwanted.map(|(_, ended)| ended)
     }
 

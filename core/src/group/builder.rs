@@ -1,9 +1,10 @@
 //! `GroupBuilder`: how a group is set up, and where it stands.
 
 use super::Group;
-use super::books::{Overflow, Settings};
+use super::books::Settings;
 use super::crew::Crew;
 use super::error::GroupError;
+use super::full::Overflow;
 use super::in_place::InPlace;
 use super::spot::Spot;
 use crate::node::{self, Above, Member, Node};

@@ -21,6 +21,7 @@ mod crew;
 mod driving;
 mod engine;
 mod error;
+mod full;
 mod handle;
 mod helpers;
 mod in_place;

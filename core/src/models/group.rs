@@ -268,7 +268,7 @@ fn loom_g12_cancel_against_the_reader() {
 
 /// A task goes to a group in place while the tree closes it. A group that took the task is in the tree until the task has ended.
 #[test]
-fn loom_w10_go_in_place_against_a_close_from_above() {
+fn loom_g12_go_against_a_close_from_above() {
     explore(|| {
         let runtime = ByHand::new();
         let scope = Arc::new(crate::Scope::under(&runtime.token()));
