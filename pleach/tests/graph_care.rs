@@ -7,7 +7,6 @@ use common::{INJECTED, Log, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{Compensation, Elapsed, Reason, RunEvent, block_on};
-use std::error::Error;
 use std::future::pending;
 use std::sync::Arc;
 

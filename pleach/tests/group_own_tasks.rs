@@ -103,9 +103,9 @@ fn g9_a_task_in_place_that_waits_for_its_own_group_fails() {
         let task = async move {
             let group = own.upgrade().unwrap();
             if waits {
-                drop(group.wait().await)
+                drop(group.wait().await);
             } else {
-                drop(group.go(async { 1 }).await)
+                drop(group.go(async { 1 }).await);
             }
             1
         };
@@ -133,9 +133,9 @@ fn g9_go_and_wait_in_a_task_of_the_group_fail_that_task() {
         let task = async move {
             let group = own.upgrade().unwrap();
             if waits {
-                drop(group.wait().await)
+                drop(group.wait().await);
             } else {
-                drop(group.go(async { 1 }).await)
+                drop(group.go(async { 1 }).await);
             }
             1
         };
