@@ -164,10 +164,12 @@ fn f10_the_fault_of_a_run_inside_a_plain_node_is_the_source_of_its_error() {
     assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "runs"), "{error}");
 }
 
+type Merging = fn(u32, Vec<u32>) -> Result<u32, String>;
+
 #[test]
 fn f5_a_failed_merge_leaves_the_state_before_the_fan_out() {
     quiet();
-    let merges: [fn(u32, Vec<u32>) -> Result<u32, String>; 2] = [|_, _| Err("no".into()), |_, _| panic!("{INJECTED}")];
+    let merges: [Merging; 2] = [|_, _| Err("no".into()), |_, _| panic!("{INJECTED}")];
     for merge in merges {
         let graph = Graph::new("merges")
             .add_node("fork", add)
