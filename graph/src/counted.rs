@@ -25,13 +25,14 @@ pub(crate) fn take_visited() -> u64 {
 mod tests {
     use super::*;
     use crate::store::MemoryStore;
-    use crate::{CompiledGraph, END, FanOut, Graph, NodeContext};
+    use crate::{CompiledGraph, END, FanOut, Graph, NodeContext, RunRemote};
     use pleach_core::{BoxFuture, Instant, Runtime};
     use std::collections::HashMap;
     use std::future::{Future as _, IntoFuture as _, pending, poll_fn};
-    use std::pin::Pin;
+    use std::pin::{Pin, pin};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Poll, Wake, Waker};
     use std::time::Duration;
 
     /// A runtime in which no time passes.
@@ -155,5 +156,84 @@ mod tests {
         let few = visited_by(undoable(1_000), 1_000);
         let many = visited_by(undoable(16_000), 16_000);
         assert!(many <= few + few / 2 + 2, "{few} for each of 1,000 steps, {many} for each of 16,000");
+    }
+
+    /// Remembers that it was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    /// One branch waits for the end, all others for a signal of one name.
+    fn signalled(branches: u32) -> CompiledGraph<u32> {
+        let item = |cx: NodeContext, n: u32| async move {
+            if n > 0 {
+                return Ok::<_, String>(cx.signal::<u32>("go").await);
+            }
+            // Since it also waits for a time, the run is not given up meanwhile.
+            let (mut end, mut alarm) = (cx.signal::<u32>("end"), cx.sleep("alarm", Duration::from_secs(86_400)));
+            poll_fn(|polled| match alarm.as_mut().poll(polled) {
+                Poll::Ready(()) => Poll::Ready(Ok(0)),
+                Poll::Pending => end.as_mut().poll(polled).map(Ok),
+            })
+            .await
+        };
+        Graph::new("signalled")
+            .add_node("start", |n: u32| async move { Ok::<_, String>(n) })
+            .map(
+                "start",
+                move |_: &u32| (0..=branches).collect(),
+                "item",
+                END,
+                FanOut::merge(|_, all: Vec<u32>| all.iter().sum()),
+            )
+            .add_node("item", item)
+            .add_edge("item", END)
+            .set_entry("start")
+            .compile()
+            .unwrap()
+    }
+
+    /// How many entries are visited for each signal, when each of so many branches is given one.
+    fn visited_by_signals(branches: u32) -> u64 {
+        let store = MemoryStore::new();
+        let run = signalled(branches).run(0).id("r").on(Arc::new(Still)).checkpoint(&store).max_iterations(u64::MAX);
+        // The time of day counts for leases, and the machine may be slow.
+        let run = run.lease(Duration::from_secs(86_400));
+        let (mut run, woken) = (run.into_future(), Arc::new(Woken::default()));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut drive = || loop {
+            woken.0.store(false, Relaxed);
+            let polled = Pin::new(&mut run).poll(&mut Context::from_waker(&waker));
+            if polled.is_ready() || !woken.0.load(Relaxed) {
+                return polled;
+            }
+        };
+        let remote = RunRemote::new(&store, "r");
+        let post = |name: &str| {
+            let posted = pin!(remote.signal(name, &1_u32)).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(posted, Poll::Ready(Ok(()))));
+        };
+        assert!(drive().is_pending());
+        take_visited();
+        for _ in 0..branches {
+            post("go");
+            assert!(drive().is_pending());
+        }
+        let visited = take_visited() / u64::from(branches);
+        post("end");
+        let Poll::Ready(outcome) = drive() else { panic!("all were signalled") };
+        assert_eq!(outcome.unwrap(), branches + 1);
+        visited
+    }
+
+    #[test]
+    fn c9_signal_visits_as_much_however_many_branches_wait_for_its_name() {
+        let (few, many) = (visited_by_signals(250), visited_by_signals(1_000));
+        assert!(many <= few + few / 2 + 2, "{few} for each of 250 signals, {many} for each of 1,000");
     }
 }

@@ -7,7 +7,7 @@ use crate::journal::codec::stored_json;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{EffectRunning, Namespace, NoteBody, Notes};
 use crate::journal::{Entry, Journal};
-use crate::letters::Letters;
+use crate::letters::{Letters, signal_of};
 use crate::shared::Shared;
 use crate::store::{Fork, Kind, StoreError};
 use crate::token::TokenId;
@@ -333,7 +333,7 @@ impl Drop for KeyInUse<'_> {
         };
         // Another wait for a signal of this name may go on with it.
         if let Some(letters) = self.scene.letters().filter(|_| has_value) {
-            letters.wake_all();
+            letters.wake_all(&signal_of(&self.key));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! `Letters`: answers and signals for a run that no node has asked for yet. Nodes take them by name, the oldest first.
 
 use crate::control::{ANSWER, SIGNAL, TellError};
+use crate::counted;
 use crate::store::INBOX_MAX;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -21,15 +23,37 @@ pub(crate) struct Letters(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    letters: VecDeque<Letter>,
+    names: HashMap<String, Named>,
+    /// How many waits there were so far.
+    waits: u64,
+    /// How many waits have asked for a letter, and none is there for them.
+    waiting: usize,
+    /// How many waits were woken for a letter, and have not taken it yet.
+    woken: usize,
     /// How many were taken by nodes that have not written that down yet.
     in_hand: usize,
-    /// Those that wait, by the name of the letter: a letter for one of many branches wakes no other.
-    waiting: HashMap<String, Vec<Waker>>,
+    /// How many letters there are: signals, and answers.
+    count: [usize; 2],
     refused: Vec<RefusedLetter>,
     /// Of a run that is not stored: how many letters there were, and their dedup texts.
     handed_over: u64,
     dedups: HashSet<String>,
+}
+
+/// The letters of one name, and the waits for them. Each letter wakes one wait, the oldest.
+#[derive(Default)]
+struct Named {
+    letters: VecDeque<Letter>,
+    waiting: BTreeMap<u64, Waker>,
+    /// Those that were woken: for each of them there is a letter.
+    woken: BTreeSet<u64>,
+}
+
+/// A wait for a letter of one name. Dropped after it was woken, it lets another wait have the letter.
+pub(crate) struct Awaited<'a> {
+    letters: &'a Letters,
+    name: String,
+    wait: u64,
 }
 
 /// Something that was posted to a run.
@@ -64,27 +88,40 @@ impl Letters {
     }
 
     pub(crate) fn add(&self, letters: impl IntoIterator<Item = Letter>) {
-        let mut woken = Vec::new();
+        let mut wakers = Vec::new();
         {
             let mut inner = self.lock();
             for letter in letters {
-                woken.extend(inner.waiting.remove(&letter.name));
-                inner.letters.push_back(letter);
+                let name = letter.name.clone();
+                inner.count[kind_of(&name)] += 1;
+                inner.names.entry(name.clone()).or_default().letters.push_back(letter);
+                inner.hand_out(&name, &mut wakers);
             }
         }
-        woken.into_iter().flatten().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Puts back a letter that was taken by a visit which is over.
     pub(crate) fn give_back(&self, letter: Letter) {
-        self.lock().letters.push_front(letter);
-        self.wake_all();
+        let mut wakers = Vec::new();
+        {
+            let mut inner = self.lock();
+            let name = letter.name.clone();
+            inner.count[kind_of(&name)] += 1;
+            inner.names.entry(name.clone()).or_default().letters.push_front(letter);
+            inner.hand_out(&name, &mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes whoever waits for a letter.
-    pub(crate) fn wake_all(&self) {
-        let waiting = std::mem::take(&mut self.lock().waiting);
-        waiting.into_values().flatten().for_each(Waker::wake);
+    /// Wakes all that wait for a letter of this name.
+    pub(crate) fn wake_all(&self, name: &str) {
+        let wakers: Vec<Waker> = {
+            let inner = self.lock();
+            inner.names.get(name).into_iter().flat_map(|named| named.waiting.values().cloned()).collect()
+        };
+        counted::visit(wakers.len() as u64);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Gives a run that is not stored a letter, as a store would: one with a dedup text that was there before is none, and there may be so many.
@@ -94,9 +131,8 @@ impl Letters {
             if dedup.as_ref().is_some_and(|dedup| inner.dedups.contains(dedup)) {
                 return Ok(());
             }
-            let is_answer = name.starts_with(ANSWER);
-            let waiting = inner.letters.iter().filter(|letter| letter.name.starts_with(ANSWER) == is_answer).count();
-            if waiting >= INBOX_MAX || (dedup.is_some() && inner.dedups.len() >= INBOX_MAX) {
+            let count = inner.count[kind_of(&name)];
+            if count >= INBOX_MAX || (dedup.is_some() && inner.dedups.len() >= INBOX_MAX) {
                 return Err(TellError::Full { limit: INBOX_MAX });
             }
             inner.dedups.extend(dedup);
@@ -107,32 +143,26 @@ impl Letters {
         Ok(())
     }
 
-    /// The oldest letter of this name; if there is none, `waker` is woken when one comes. It is in hand until its taking is written down.
-    pub(crate) fn take(&self, name: &str, waker: &Waker) -> Option<(Letter, InHand<'_>)> {
+    /// Waits for letters of this name from now on.
+    pub(crate) fn await_letter(&self, name: &str) -> Awaited<'_> {
         let mut inner = self.lock();
-        let at = inner.letters.iter().position(|letter| letter.name == name);
-        let letter = at.and_then(|at| inner.letters.remove(at));
-        if letter.is_some() {
-            inner.in_hand += 1;
-        } else if let Some(waiting) = inner.waiting.get_mut(name) {
-            if !waiting.iter().any(|known| known.will_wake(waker)) {
-                waiting.push(waker.clone());
-            }
-        } else {
-            inner.waiting.insert(name.to_string(), vec![waker.clone()]);
-        }
-        letter.map(|letter| (letter, InHand(self)))
+        inner.waits += 1;
+        let wait = inner.waits;
+        inner.wait(name, wait, Waker::noop());
+        // If there is a letter for it, it counts as woken: whoever looks knows that it will take the letter.
+        inner.hand_out(name, &mut Vec::new());
+        Awaited { letters: self, name: name.to_string(), wait }
     }
 
-    /// Whether there is a letter of any of these names, or one is in hand.
-    pub(crate) fn has_any<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
+    /// Whether a wait is about to take a letter, or a letter is in hand.
+    pub(crate) fn is_answering(&self) -> bool {
         let inner = self.lock();
-        inner.in_hand > 0 || names.any(|name| inner.letters.iter().any(|letter| letter.name == name))
+        inner.in_hand > 0 || inner.woken > 0
     }
 
     /// Whether somebody has asked for a letter that has not come since.
     pub(crate) fn is_awaited(&self) -> bool {
-        !self.lock().waiting.is_empty()
+        self.lock().waiting > 0
     }
 
     /// Puts aside a letter that was not what the node had asked for; the node goes on waiting.
@@ -159,8 +189,94 @@ impl Letters {
 
     /// A letter that a resume brought along, and that nobody asked for.
     pub(crate) fn unasked(&self) -> Option<String> {
-        self.lock().letters.iter().find(|letter| letter.number == 0).map(|letter| letter.name.clone())
+        let inner = self.lock();
+        let letters = inner.names.values().flat_map(|named| &named.letters);
+        letters.filter(|letter| letter.number == 0).map(|letter| letter.name.clone()).min()
     }
+}
+
+impl Inner {
+    /// Wakes a wait for each letter of this name that nobody was woken for.
+    fn hand_out(&mut self, name: &str, wakers: &mut Vec<Waker>) {
+        let Some(named) = self.names.get_mut(name) else { return };
+        while named.woken.len() < named.letters.len()
+            && let Some((wait, waker)) = named.waiting.pop_first()
+        {
+            counted::visit(1);
+            named.woken.insert(wait);
+            (self.waiting, self.woken) = (self.waiting - 1, self.woken + 1);
+            wakers.push(waker);
+        }
+    }
+
+    fn wait(&mut self, name: &str, wait: u64, waker: &Waker) {
+        if !self.names.contains_key(name) {
+            self.names.insert(name.to_string(), Named::default());
+        }
+        let named = self.names.get_mut(name).expect("it was added");
+        match named.waiting.entry(wait) {
+            Entry::Occupied(mut known) => known.get_mut().clone_from(waker),
+            Entry::Vacant(new) => {
+                new.insert(waker.clone());
+                self.waiting += 1;
+            }
+        }
+    }
+
+    /// Forgets a wait. Whether it had been woken.
+    fn forget(&mut self, name: &str, wait: u64) -> bool {
+        let Some(named) = self.names.get_mut(name) else { return false };
+        self.waiting -= usize::from(named.waiting.remove(&wait).is_some());
+        let was_woken = named.woken.remove(&wait);
+        self.woken -= usize::from(was_woken);
+        was_woken
+    }
+
+    /// Nothing is kept of a name that nobody uses.
+    fn tidy(&mut self, name: &str) {
+        let is_unused = |named: &Named| named.letters.is_empty() && named.waiting.is_empty() && named.woken.is_empty();
+        if self.names.get(name).is_some_and(is_unused) {
+            self.names.remove(name);
+        }
+    }
+}
+
+impl<'a> Awaited<'a> {
+    /// The oldest letter that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
+    /// written down.
+    pub(crate) fn take(&self, waker: &Waker) -> Option<(Letter, InHand<'a>)> {
+        let mut inner = self.letters.lock();
+        let is_woken = inner.names.get(&self.name).is_some_and(|named| named.woken.contains(&self.wait));
+        let is_free = inner.names.get(&self.name).is_some_and(|named| named.letters.len() > named.woken.len());
+        if !is_woken && !is_free {
+            inner.wait(&self.name, self.wait, waker);
+            return None;
+        }
+        inner.forget(&self.name, self.wait);
+        let letter = inner.names.get_mut(&self.name)?.letters.pop_front()?;
+        inner.count[kind_of(&self.name)] -= 1;
+        inner.in_hand += 1;
+        Some((letter, InHand(self.letters)))
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let mut wakers = Vec::new();
+        {
+            let mut inner = self.letters.lock();
+            if inner.forget(&self.name, self.wait) {
+                inner.hand_out(&self.name, &mut wakers);
+            }
+            inner.tidy(&self.name);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Which of the two kinds a letter is: a signal, or an answer.
+fn kind_of(name: &str) -> usize {
+    usize::from(name.starts_with(ANSWER))
 }
 
 #[cfg(test)]
@@ -178,17 +294,66 @@ mod tests {
         }
     }
 
+    fn letter(number: u64, name: &str) -> Letter {
+        Letter { number, name: name.to_string(), payload: Vec::new() }
+    }
+
+    fn woken(counters: &[Arc<Counter>]) -> Vec<usize> {
+        (0..counters.len()).filter(|number| counters[*number].0.swap(0, Relaxed) > 0).collect()
+    }
+
+    fn counters(count: usize) -> Vec<Arc<Counter>> {
+        (0..count).map(|_| Arc::new(Counter(AtomicUsize::new(0)))).collect()
+    }
+
     #[test]
     fn c8_an_answer_wakes_only_the_branch_that_asked() {
-        let letters = Letters::default();
-        let counters: Vec<_> = (0..100).map(|_| Arc::new(Counter(AtomicUsize::new(0)))).collect();
-        for (key, counter) in counters.iter().enumerate() {
-            assert!(letters.take(&answer_to(&key.to_string()), &Arc::clone(counter).into()).is_none());
+        let (letters, counters) = (Letters::default(), counters(100));
+        let waits: Vec<_> = (0..100).map(|key| letters.await_letter(&answer_to(&key.to_string()))).collect();
+        for (wait, counter) in waits.iter().zip(&counters) {
+            assert!(wait.take(&Arc::clone(counter).into()).is_none());
         }
-        letters.add([Letter { number: 1, name: answer_to("7"), payload: Vec::new() }]);
-        let woken: Vec<usize> = (0..100).filter(|key| counters[*key].0.load(Relaxed) > 0).collect();
-        assert_eq!(woken, [7]);
-        letters.wake_all();
-        assert!(counters.iter().all(|counter| counter.0.load(Relaxed) == 1));
+        letters.add([letter(1, &answer_to("7"))]);
+        assert_eq!(woken(&counters), [7]);
+        letters.wake_all(&answer_to("8"));
+        assert_eq!(woken(&counters), [8]);
+    }
+
+    #[test]
+    fn c9_signal_wakes_the_oldest_wait_and_passes_on_if_that_is_dropped() {
+        let (letters, counters) = (Letters::default(), counters(3));
+        let mut waits: VecDeque<_> = (0..3).map(|_| letters.await_letter("go")).collect();
+        let take = |wait: &Awaited<'_>, number: usize| {
+            wait.take(&Arc::clone(&counters[number]).into()).map(|(letter, _)| letter.number)
+        };
+        for (number, wait) in waits.iter().enumerate() {
+            assert_eq!(take(wait, number), None);
+        }
+        letters.add([letter(1, "go")]);
+        assert_eq!(woken(&counters), [0]);
+        assert!(letters.is_answering() && letters.is_awaited());
+        assert_eq!(take(&waits[1], 1), None, "the letter is for the first");
+        drop(waits.pop_front());
+        assert_eq!(woken(&counters), [1]);
+        assert_eq!(take(&waits[0], 1), Some(1));
+        assert!(!letters.is_answering());
+        letters.add([letter(2, "go"), letter(3, "go")]);
+        assert_eq!(woken(&counters), [2], "the other is not waited for");
+        assert_eq!((take(&waits[1], 2), take(&waits[0], 1)), (Some(2), Some(3)));
+        drop(waits);
+        assert!(letters.lock().names.is_empty() && !letters.is_awaited());
+    }
+
+    #[test]
+    fn c9_wait_that_begins_after_the_letter_is_answering_at_once() {
+        let letters = Letters::default();
+        letters.add([letter(1, "go")]);
+        assert!(!letters.is_answering());
+        let wait = letters.await_letter("go");
+        assert!(letters.is_answering());
+        drop(wait);
+        assert!(!letters.is_answering());
+        let wait = letters.await_letter("go");
+        assert_eq!(wait.take(Waker::noop()).map(|(letter, _)| letter.number), Some(1));
     }
 }

@@ -6,7 +6,7 @@ use crate::effect::{KeyInUse, Scene};
 use crate::effect_error::EffectError;
 use crate::journal::NEVER;
 use crate::journal::notes::{Namespace, NoteBody, OpenWait, Waiting};
-use crate::letters::{InHand, Letter, Letters, answer_to, signal_of};
+use crate::letters::{Awaited, InHand, Letter, Letters, answer_to, signal_of};
 use crate::store::{Kind, TEXT_BYTES_MAX, Timestamp};
 use pleach_core::{BoxFuture, Instant};
 use serde::Serialize;
@@ -150,6 +150,7 @@ impl Scene {
         // From here on the node waits: what is written with it says so.
         let asked = question.as_ref().map(|question| question.get().into());
         let open = OpenWait { key: key.clone(), due: None, question: asked, letter: Some(letter.to_string()) };
+        let awaited = letters.await_letter(letter);
         let Some(waits) = self.wait(open) else { return pending().await };
         if self.notes.lock().kept(namespace, &key).wait.is_none() {
             self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
@@ -157,10 +158,10 @@ impl Scene {
         let bytes_max = self.journal().map_or(usize::MAX, |journal| journal.terms.body_bytes_max.saturating_sub(NOTE_BYTES));
         let found = poll_fn(|cx| match recorded() {
             Some(recorded) => Poll::Ready(Err(recorded)),
-            None => next_readable(letters, letter, bytes_max, cx.waker()).map(Ok),
+            None => next_readable(letters, &awaited, bytes_max, cx.waker()).map(Ok),
         });
         let ((letter, in_hand), json, answer) = found.await?;
-        drop(waits);
+        drop((waits, awaited));
         let body = NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) };
         let woken = self.submit(Kind::Wake, body, Some(letter.number));
         if let Ok(NEVER) = woken {
@@ -242,12 +243,12 @@ const NOTE_BYTES: usize = 8 * TEXT_BYTES_MAX;
 
 /// The next letter of this name that says what it should, and can be recorded; the others are refused.
 fn next_readable<'a, T: DeserializeOwned>(
-    letters: &'a Letters,
-    name: &str,
+    letters: &Letters,
+    awaited: &Awaited<'a>,
     bytes_max: usize,
     waker: &std::task::Waker,
 ) -> Poll<((Letter, InHand<'a>), Box<RawValue>, T)> {
-    while let Some((letter, in_hand)) = letters.take(name, waker) {
+    while let Some((letter, in_hand)) = awaited.take(waker) {
         if letter.payload.len() > bytes_max {
             let why = format!("it has {} bytes, and {bytes_max} at most can be recorded", letter.payload.len());
             letters.refuse(letter, why);

@@ -3,7 +3,9 @@
 use super::Command;
 use super::remote::TellError;
 use super::view::RunView;
+use crate::counted;
 use pleach_core::Reply;
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,6 +29,8 @@ struct State {
     driver: Option<Waker>,
     /// The lanes that are held.
     held: Vec<Waker>,
+    /// The same, by what tells their wakers apart.
+    known: HashSet<(usize, usize)>,
     /// The run is there to be told things, or is over.
     is_open: bool,
     opening: Option<Waker>,
@@ -122,7 +126,11 @@ impl Desk {
     /// Lets nodes start again.
     pub(crate) fn go_on(&self) {
         self.is_held.store(false, Ordering::Relaxed);
-        let held = std::mem::take(&mut self.lock().held);
+        let held = {
+            let mut state = self.lock();
+            state.known.clear();
+            std::mem::take(&mut state.held)
+        };
         held.into_iter().for_each(Waker::wake);
     }
 
@@ -136,7 +144,9 @@ impl Desk {
             return false;
         }
         let mut state = self.lock();
-        if !state.held.iter().any(|known| known.will_wake(lane)) {
+        counted::visit(1);
+        // Two wakers with the same data and functions wake the same lane, as `Waker::will_wake` has it. A waker that is kept stays unlike any other.
+        if state.known.insert((lane.data().addr(), std::ptr::from_ref(lane.vtable()).addr())) {
             state.held.push(lane.clone());
         }
         true

@@ -6,6 +6,7 @@
 
 use super::Outcome;
 use super::lane::{Lane, Phase};
+use super::parked::Parked;
 use super::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
 use crate::counted;
 use crate::error::RunError;
@@ -14,7 +15,6 @@ use pleach_core::BoxFuture;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::vec;
 
@@ -31,8 +31,8 @@ pub(super) struct Branches<S> {
     /// There once there were many lanes.
     wide: Option<Wide>,
     is_wide: bool,
-    /// The lane that was busy when somebody looked last.
-    busy: AtomicUsize,
+    /// The lanes that do nothing but wait.
+    pub(super) parked: Parked,
 }
 
 struct Wide {
@@ -95,7 +95,7 @@ impl<S> Branches<S> {
             queue: VecDeque::new(),
             wide: None,
             is_wide: false,
-            busy: AtomicUsize::new(1),
+            parked: Parked::default(),
         })
     }
 
@@ -103,16 +103,14 @@ impl<S> Branches<S> {
         self.lanes.iter().flatten()
     }
 
-    /// All lanes, with their numbers, from the one on that was [busy](Self::note_busy) last.
-    pub(super) fn lanes_from_busy(&self) -> impl Iterator<Item = (usize, &Lane<S>)> {
-        let first = (self.busy.load(Ordering::Relaxed) - 1).min(self.lanes.len());
-        let in_turn = (first..self.lanes.len()).chain(0..first).inspect(|_| counted::visit(1));
-        in_turn.filter_map(|at| Some((at + 1, self.lanes[at].as_ref()?)))
+    /// How many places for lanes there are. They are numbered from 1.
+    pub(super) fn places(&self) -> usize {
+        self.lanes.len()
     }
 
-    /// This lane does more than wait.
-    pub(super) fn note_busy(&self, number: usize) {
-        self.busy.store(number, Ordering::Relaxed);
+    /// A lane that is only looked at.
+    pub(super) fn see(&self, number: usize) -> Option<&Lane<S>> {
+        self.lanes.get(number - 1)?.as_ref()
     }
 
     /// Makes room for so many more lanes.
@@ -130,15 +128,18 @@ impl<S> Branches<S> {
         } else {
             self.lanes[place] = Some(lane);
         }
+        self.parked.touch(place + 1);
         place + 1
     }
 
     pub(super) fn lane(&mut self, number: usize) -> Option<&mut Lane<S>> {
+        self.parked.touch(number);
         self.lanes.get_mut(number - 1)?.as_mut()
     }
 
     /// Lets go of a lane that has ended, and gives its place and branch, and its state. Its fan-out remembers how many visits it had.
     pub(super) fn end(&mut self, number: usize) -> Option<((usize, u32), Option<S>)> {
+        self.parked.touch(number);
         let slot = self.lanes.get_mut(number - 1)?;
         let lane = slot.as_mut()?;
         let place = lane.home?.get() as usize - 1;
@@ -153,6 +154,7 @@ impl<S> Branches<S> {
 
     /// Takes out a lane that has not ended.
     pub(super) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
+        self.parked.touch(number);
         let lane = self.lanes.get_mut(number - 1)?.take()?;
         self.free.push(number - 1);
         Some(lane)
@@ -233,6 +235,8 @@ impl<S> Branches<S> {
                 break number;
             }
         };
+        counted::visit(1);
+        self.parked.touch(number);
         let lane = self.lanes[number - 1].as_mut()?;
         let Some(wide) = self.wide.as_mut().filter(|_| self.is_wide) else { return Some((number, lane, cx.waker())) };
         if wide.wakers.len() < number {

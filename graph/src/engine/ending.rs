@@ -138,6 +138,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     pub(super) fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        self.answer_questions(cx);
         loop {
             let mut stage = self.stage.take().expect("a run that has ended is at some stage");
             let next = match &mut *stage {

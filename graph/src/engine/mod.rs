@@ -17,6 +17,7 @@ mod lane;
 pub(crate) mod ledger;
 mod lost;
 mod orders;
+pub(crate) mod parked;
 mod restore;
 mod spawned;
 mod sprint;

@@ -46,6 +46,16 @@ impl<S: Send + 'static> Engine<S> {
         self.cancelled_for_good()
     }
 
+    /// While a run that is not stored is undone: whoever asks where it stands is told. Commands change nothing any more.
+    pub(super) fn answer_questions(&self, cx: &Context<'_>) {
+        let Some(desk) = self.driver.shared.run().desk().filter(|_| self.scribe.is_none()) else { return };
+        let News { questions, .. } = desk.take(cx.waker());
+        if !questions.is_empty() {
+            let view = self.view();
+            questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
+        }
+    }
+
     /// Does what a stored run was told by the mail of this number.
     pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
         let (Some(scribe), Some(desk)) = (&mut self.scribe, self.driver.shared.run().desk()) else { return Ok(()) };

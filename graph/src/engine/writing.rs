@@ -1,6 +1,7 @@
 //! How the engine at the root of a stored run uses its scribe: what becomes durable is told, trouble ends the run, and when every line of control
 //! waits for an answer, so does the run.
 
+use super::branches::Branches;
 use super::lane::{Lane, Phase};
 use super::undo_stored::UndoingStored;
 use super::{Engine, Outcome};
@@ -13,7 +14,7 @@ use crate::journal::Journal;
 use crate::journal::notes::OpenWait;
 use crate::journal::scribe::{Said, Standing, Trouble};
 use crate::letters::{Letter, Letters, RefusedLetter};
-use crate::store::{Mail, Wake};
+use crate::store::{Mail, Timestamp, Wake};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -30,21 +31,21 @@ impl<S: Send + 'static> Engine<S> {
         // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
         let journal = Arc::clone(scribe.journal());
         let head = journal.head();
-        let open = self.open_waits();
+        let waits = self.until_when_it_waits();
         let is_held = self.driver.shared.run().is_held();
-        let standing = match &open {
+        let standing = match waits {
             None if self.driver.shared.run().letters().is_some_and(Letters::is_awaited) => Standing::Asking,
             None => Standing::Busy,
             Some(_) if is_held => Standing::Parked { wake: journal.due(Wake::OnPost), head },
-            Some(open) => Standing::Parked { wake: journal.due(wake_of(open)), head },
+            Some(due) => Standing::Parked { wake: journal.due(wake_at(due)), head },
         };
         let Some(scribe) = &mut self.scribe else { return Poll::Pending };
         match scribe.poll(cx, standing) {
             Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
-            Poll::Pending => match open {
+            Poll::Pending => match waits {
                 // A run that only waits takes what it refused out of its inbox with a commit of its own.
-                Some(open) if scribe.is_idle() && scribe.journal().has_refused() => {
-                    let wake = if is_held { Wake::OnPost } else { wake_of(&open) };
+                Some(due) if scribe.is_idle() && scribe.journal().has_refused() => {
+                    let wake = if is_held { Wake::OnPost } else { wake_at(due) };
                     match scribe.journal().write_pause(wake) {
                         Ok(_) => self.poll_scribe(cx),
                         Err(error) => {
@@ -53,9 +54,9 @@ impl<S: Send + 'static> Engine<S> {
                         }
                     }
                 }
-                Some(open) if scribe.is_idle() && (is_held || is_long(scribe.journal(), &open)) => {
-                    let wake = if is_held { Wake::OnPost } else { wake_of(&open) };
-                    self.pause(open, journal.due(wake), cx)
+                Some(due) if scribe.is_idle() && (is_held || is_long(scribe.journal(), due)) => {
+                    let wake = if is_held { Wake::OnPost } else { wake_at(due) };
+                    self.pause(journal.due(wake), cx)
                 }
                 _ => Poll::Pending,
             },
@@ -132,33 +133,41 @@ impl<S: Send + 'static> Engine<S> {
         Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
     }
 
-    /// Whether there is a letter for a node that waits: it has not taken it yet, and will. A run that said now that it waits would sleep on if it
-    /// died before, with its mail unread.
-    fn is_answered(&self, open: &[OpenWait]) -> bool {
-        let Some(letters) = self.driver.shared.run().letters() else { return false };
-        letters.has_any(open.iter().filter_map(|wait| wait.letter.as_deref()))
+    /// Whether a node is about to take a letter. A run that said now that it waits would sleep on if it died before, with its mail unread.
+    fn is_answering(&self) -> bool {
+        self.driver.shared.run().letters().is_some_and(Letters::is_answering)
     }
 
-    /// What the run waits for, if every line of control does nothing but wait.
+    /// Until when the run waits, if every line of control does nothing but wait. Looks only at what may have changed since it was asked last.
+    fn until_when_it_waits(&mut self) -> Option<Option<Timestamp>> {
+        if self.is_answering() {
+            return None;
+        }
+        let is_held = self.driver.shared.run().is_held();
+        let due = match &mut self.branches {
+            Some(branches) => branches.until_when_they_wait(is_held)?,
+            None => None,
+        };
+        let of_root = until_when(&self.root, is_held)?;
+        Some(due.into_iter().chain(of_root).min())
+    }
+
+    /// What the run, or a graph inside it, waits for, if every line of control does nothing but wait.
     pub(super) fn open_waits(&self) -> Option<Vec<OpenWait>> {
         let is_held = self.driver.shared.run().is_held();
         let mut open = Vec::new();
-        if let Some(branches) = &self.branches {
-            // It begins with the one that was busy the last time: mostly it still is.
-            for (number, lane) in branches.lanes_from_busy() {
-                counted::visit(1);
-                if !waits_of(lane, is_held, &mut open) {
-                    branches.note_busy(number);
-                    return None;
-                }
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        for lane in below.chain([&self.root]) {
+            counted::visit(1);
+            if !waits_of(lane, is_held, |wait| open.push(wait.clone())) {
+                return None;
             }
         }
-        let is_waiting = waits_of(&self.root, is_held, &mut open);
-        (is_waiting && !self.is_answered(&open)).then_some(open)
+        Some(open)
     }
 
     /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.
-    fn pause(&mut self, open: Vec<OpenWait>, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+    fn pause(&mut self, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let Some(journal) = self.scribe.as_ref().map(|scribe| scribe.journal()) else { return Poll::Pending };
         match journal.write_pause(wake) {
             // It rides in a commit, which the scribe begins now.
@@ -167,6 +176,7 @@ impl<S: Send + 'static> Engine<S> {
             Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*journal.run, "", "commit", error), None)))),
         }
         let run = journal.run.to_string();
+        let open = self.open_waits().unwrap_or_default();
         // The next attempt at a node is nothing that anybody could answer.
         let mut waits: Vec<WaitView> = open.into_iter().filter(|wait| !wait.key.is_empty()).map(WaitView::of).collect();
         waits.sort_unstable_by(|one, other| one.key.cmp(&other.key));
@@ -226,8 +236,8 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-/// Adds what a lane waits for. Whether it does nothing but wait.
-fn waits_of<S: Send + 'static>(lane: &Lane<S>, is_held: bool, open: &mut Vec<OpenWait>) -> bool {
+/// Shows what a lane waits for. Whether it does nothing but wait.
+fn waits_of<S: Send + 'static>(lane: &Lane<S>, is_held: bool, mut show: impl FnMut(&OpenWait)) -> bool {
     if matches!(lane.phase, Phase::Forked(_)) || (is_held && lane.is_before_attempt()) {
         return true;
     }
@@ -236,21 +246,46 @@ fn waits_of<S: Send + 'static>(lane: &Lane<S>, is_held: bool, open: &mut Vec<Ope
     match lane.phase {
         Phase::Waiting(_) => {
             let due = notes.failed.and_then(|(_, due)| due);
-            open.push(OpenWait { key: String::new(), due, question: None, letter: None });
+            show(&OpenWait { key: String::new(), due, question: None, letter: None });
         }
-        _ => open.extend(notes.open.iter().cloned()),
+        _ => notes.open.iter().for_each(show),
     }
     true
 }
 
-/// When a run that waits for all of these goes on.
-fn wake_of(open: &[OpenWait]) -> Wake {
-    open.iter().filter_map(|wait| wait.due).min().map_or(Wake::OnPost, Wake::At)
+/// Until when a lane waits, if it does nothing but wait.
+fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<Option<Timestamp>> {
+    let mut due = None;
+    let is_waiting = waits_of(lane, is_held, |wait| due = due.into_iter().chain(wait.due).min());
+    is_waiting.then_some(due)
+}
+
+impl<S: Send + 'static> Branches<S> {
+    /// Until when the lanes wait, if all of them do nothing but wait.
+    fn until_when_they_wait(&mut self, is_held: bool) -> Option<Option<Timestamp>> {
+        self.parked.refresh(is_held, self.places());
+        while let Some(number) = self.parked.next_unsure() {
+            let mut due = None;
+            if let Some(lane) = self.see(number) {
+                // From here on a change is told, so it is not missed, and then the lane is looked at.
+                if let Some(trail) = &lane.trail {
+                    trail.notes.watch(self.parked.watcher(number));
+                }
+                due = until_when(lane, is_held)?;
+            }
+            self.parked.settle(due);
+        }
+        Some(self.parked.due())
+    }
+}
+
+/// When a run that waits until then goes on.
+fn wake_at(due: Option<Timestamp>) -> Wake {
+    due.map_or(Wake::OnPost, Wake::At)
 }
 
 /// Whether a run that does nothing but wait is not worth holding: all of it waits for mail, or longer than its holder is patient.
-fn is_long(journal: &Journal, open: &[OpenWait]) -> bool {
-    let due = open.iter().filter_map(|wait| wait.due).min();
+fn is_long(journal: &Journal, due: Option<Timestamp>) -> bool {
     match (due, journal.terms.patience) {
         (None, _) => true,
         (Some(due), Some(patience)) => due > journal.now().after(patience),

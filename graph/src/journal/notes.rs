@@ -5,6 +5,7 @@
 use super::codec::undo_in;
 use crate::checkpoint_error::StoredFault;
 use crate::effect_error::{EffectError, UnknownEffect};
+use crate::engine::parked::Watcher;
 use crate::node::Payload;
 use crate::store::{Header, Kind, Record, Timestamp};
 use pleach_core::Instant;
@@ -83,6 +84,8 @@ pub(crate) struct Inner {
     pub(crate) kept: HashMap<(Namespace, String), Kept>,
     /// How many effects are on their way.
     pub(crate) effects_running: usize,
+    /// Who is told when the node begins or ends an effect or a wait.
+    watcher: Option<Watcher>,
     /// The waits that are open in this attempt.
     pub(crate) open: Vec<OpenWait>,
     /// For a node that is a graph: every line of control inside it is parked.
@@ -170,6 +173,7 @@ impl Drop for EffectRunning<'_> {
     fn drop(&mut self) {
         if let Some(mut inner) = self.notes.lock_for(self.attempt) {
             inner.effects_running -= 1;
+            inner.tell_watcher();
         }
     }
 }
@@ -187,6 +191,7 @@ impl Drop for Waiting<'_> {
         if let Some(at) = inner.open.iter().position(|open| *open == self.wait) {
             inner.open.swap_remove(at);
         }
+        inner.tell_watcher();
     }
 }
 
@@ -236,17 +241,24 @@ impl Notes {
         inner.open.clear();
         inner.signals.clear();
         (inner.effects_running, inner.is_parked_inside) = (0, false);
+        inner.tell_watcher();
     }
 
     /// An attempt has an effect under way from now on. `None` if it was cut off.
     pub(crate) fn run_effect(&self, attempt: u32) -> Option<EffectRunning<'_>> {
-        self.lock_for(attempt)?.effects_running += 1;
+        let mut inner = self.lock_for(attempt)?;
+        inner.effects_running += 1;
+        inner.tell_watcher();
+        drop(inner);
         Some(EffectRunning { notes: self, attempt })
     }
 
     /// An attempt waits from now on. `None` if it was cut off.
     pub(crate) fn wait(&self, attempt: u32, wait: OpenWait) -> Option<Waiting<'_>> {
-        self.lock_for(attempt)?.open.push(wait.clone());
+        let mut inner = self.lock_for(attempt)?;
+        inner.open.push(wait.clone());
+        inner.tell_watcher();
+        drop(inner);
         Some(Waiting { notes: self, attempt, wait })
     }
 
@@ -254,7 +266,13 @@ impl Notes {
     pub(crate) fn wait_inside(&self, attempt: u32, open: Option<Vec<OpenWait>>) {
         if let Some(mut inner) = self.lock_for(attempt) {
             (inner.is_parked_inside, inner.open) = (open.is_some(), open.unwrap_or_default());
+            inner.tell_watcher();
         }
+    }
+
+    /// Tells this watcher of the next change, in place of the one before.
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        self.lock().watcher = Some(watcher);
     }
 
     /// Whether the node does nothing but wait.
@@ -364,6 +382,12 @@ impl Inner {
         let json = recorded.payload.as_ref().ok()?.json.clone();
         recorded.is_written = true;
         Some(json)
+    }
+
+    fn tell_watcher(&mut self) {
+        if let Some(watcher) = self.watcher.take() {
+            watcher.tell();
+        }
     }
 
     /// An effect says that it did not happen.

@@ -1,0 +1,97 @@
+//! `Parked`: which lanes are known to do nothing but wait, and until when the first of them does.
+//!
+//! Whoever asks whether the whole run waits looks only at lanes that may have changed since: those that the engine touched, and those whose notes
+//! changed, on whatever thread. So a signal for one of many branches costs the same however many wait. Invariants:
+//!
+//! 1. Every lane is listed in `unsure`, or it was parked when it was looked at, and nobody has touched it since.
+//! 2. The notes of a lane that is not in `unsure` have a [`Watcher`], which lists the lane with the first change.
+
+use crate::counted;
+use crate::store::Timestamp;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Default)]
+pub(super) struct Parked {
+    /// The lanes to be looked at.
+    unsure: Vec<usize>,
+    is_unsure: Vec<bool>,
+    /// Until when the parked lanes wait, the first first.
+    dues: BTreeSet<(Timestamp, usize)>,
+    due_of: HashMap<usize, Timestamp>,
+    /// The lanes whose notes changed.
+    changed: Arc<Changed>,
+    /// Whether nodes were held when the lanes were looked at: then more of them count as parked.
+    was_held: bool,
+}
+
+/// The numbers of lanes whose notes changed.
+#[derive(Default)]
+pub(crate) struct Changed(Mutex<Vec<usize>>);
+
+/// Lists a lane when its notes change.
+pub(crate) struct Watcher {
+    changed: Arc<Changed>,
+    lane: usize,
+}
+
+impl Watcher {
+    /// The notes have changed: nothing more is to be watched.
+    pub(crate) fn tell(self) {
+        self.changed.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.lane);
+    }
+}
+
+impl Parked {
+    /// A lane was added, or may have moved.
+    pub(super) fn touch(&mut self, lane: usize) {
+        if self.is_unsure.len() <= lane {
+            self.is_unsure.resize(lane + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_unsure[lane], true) {
+            self.unsure.push(lane);
+            self.forget_due(lane);
+        }
+    }
+
+    fn forget_due(&mut self, lane: usize) {
+        if let Some(due) = self.due_of.remove(&lane) {
+            self.dues.remove(&(due, lane));
+        }
+    }
+
+    /// Before the lanes are looked at. `all` are looked at again if nodes are held since, or no longer are.
+    pub(super) fn refresh(&mut self, is_held: bool, all: usize) {
+        let changed = std::mem::take(&mut *self.changed.0.lock().unwrap_or_else(PoisonError::into_inner));
+        changed.into_iter().for_each(|lane| self.touch(lane));
+        if std::mem::replace(&mut self.was_held, is_held) != is_held {
+            (1..=all).for_each(|lane| self.touch(lane));
+        }
+    }
+
+    /// A lane to be looked at, if there is one.
+    pub(super) fn next_unsure(&self) -> Option<usize> {
+        counted::visit(1);
+        self.unsure.last().copied()
+    }
+
+    /// The lane that was looked at is gone, or parked until then.
+    pub(super) fn settle(&mut self, due: Option<Timestamp>) {
+        let Some(lane) = self.unsure.pop() else { return };
+        self.is_unsure[lane] = false;
+        if let Some(due) = due {
+            self.due_of.insert(lane, due);
+            self.dues.insert((due, lane));
+        }
+    }
+
+    /// What tells of changes of the notes of this lane.
+    pub(super) fn watcher(&self, lane: usize) -> Watcher {
+        Watcher { changed: Arc::clone(&self.changed), lane }
+    }
+
+    /// Until when the first of the parked lanes waits.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.dues.first().map(|(due, _)| *due)
+    }
+}
