@@ -48,6 +48,8 @@ pub const WORKLOADS: &[Counted] = &[
             }))
         },
     },
+    Counted { name: "graph.memory_nested100", has_floor: false, run: |peer| heap_per_level(peer, 100) },
+    Counted { name: "graph.memory_nested400", has_floor: false, run: |peer| heap_per_level(peer, 400) },
     Counted { name: "actor.memory_100k_fresh", has_floor: true, run: |peer| heap_per_actor(peer, 100_000, 0) },
     Counted { name: "actor.memory_100k_after1", has_floor: true, run: |peer| heap_per_actor(peer, 100_000, 1) },
     Counted { name: "actor.memory_100k_after200", has_floor: true, run: |peer| heap_per_actor(peer, 100_000, 200) },
@@ -106,6 +108,10 @@ fn allocations_per_op(run: impl Fn(u64)) -> f64 {
 
 fn heap_per_actor(peer: &Peer, actors: u64, messages: u64) -> Option<f64> {
     Some(peer.idle_heap?(actors, messages) as f64 / actors as f64)
+}
+
+fn heap_per_level(peer: &Peer, levels: u64) -> Option<f64> {
+    Some(peer.nested_heap?(levels) as f64 / levels as f64)
 }
 
 /// The slowest push of a bucket is taken from the run in which it was fastest, since a preempted thread seldom stops in the

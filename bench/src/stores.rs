@@ -107,6 +107,7 @@ fn row(run: &str, sequence: u64) -> Row {
         next: Some(At::Node("judge".into())),
         attempt: 1,
         visits: sequence,
+        iteration: 0,
         at: Timestamp::from_millis(1_700_000_000_000),
         frontier: None,
         base: None,

@@ -95,6 +95,16 @@ pub const WORKLOADS: &[Timed] = &[
         run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::Loop(10_000), ops / 10_000),
     },
     Timed { name: "graph.fanout8", ops: 2_000, run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::FanOut8, ops) },
+    Timed {
+        name: "graph.sleeps20k",
+        ops: 20_000,
+        run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::Sleeps(20_000), ops / 20_000),
+    },
+    Timed {
+        name: "graph.sleeps80k",
+        ops: 80_000,
+        run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::Sleeps(80_000), ops / 80_000),
+    },
     Timed { name: "graph.compile1000", ops: 20, run: |peer, ops| Some(peer.compile?(1_000, ops)) },
     Timed { name: "graph.compile10k", ops: 4, run: |peer, ops| Some(peer.compile?(10_000, ops)) },
     Timed { name: "store.commit_one", ops: 200, run: |peer, ops| Some(peer.commit?(1, ops)) },

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{Shape, State, step};
+use super::{NAP, Shape, State, step};
 use crate::ground::{Place, timed};
 
 type Stepping = Pin<Box<dyn Future<Output = io::Result<State>> + Send>>;
@@ -29,6 +29,14 @@ pub fn run(place: Place, shape: Shape, runs: u64) -> Option<Duration> {
                 let steps = steps(1);
                 for _ in 0..runs {
                     black_box(around(&steps[0], turns).await.expect("a step does not fail"));
+                }
+            }
+            Shape::Sleeps(branches) => {
+                for _ in 0..runs {
+                    let sleeps: Vec<_> = (0..branches).map(|_| tokio::spawn(tokio::time::sleep(NAP))).collect();
+                    for sleep in sleeps {
+                        sleep.await.expect("a sleep does not fail");
+                    }
                 }
             }
             Shape::FanOut8 => {

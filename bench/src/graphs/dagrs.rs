@@ -25,7 +25,7 @@ fn graph(shape: Shape) -> Option<Graph> {
     let nodes = match shape {
         Shape::Line(nodes) => nodes,
         Shape::FanOut8 => 10,
-        Shape::LineWithContext(_) | Shape::Loop(_) => return None,
+        Shape::LineWithContext(_) | Shape::Loop(_) | Shape::Sleeps(_) => return None,
     };
     let (mut graph, mut table) = (Graph::new(), NodeTable::new());
     let mut ids = Vec::with_capacity(nodes);

@@ -50,7 +50,7 @@ fn line(nodes: usize) -> GraphBuilder {
 fn graph(shape: Shape) -> Option<Graph> {
     let graph = match shape {
         Shape::Line(nodes) => line(nodes),
-        Shape::LineWithContext(_) => return None,
+        Shape::LineWithContext(_) | Shape::Sleeps(_) => return None,
         Shape::Loop(turns) => {
             let goes_on = move |context: &Context| context.get::<[u64; 2]>("state").is_some_and(|state| state[0] < turns);
             GraphBuilder::new("loop")

@@ -27,7 +27,7 @@ pub fn run(place: Place, shape: Shape, runs: u64) -> Option<Duration> {
     let nodes = match shape {
         Shape::Line(nodes) => nodes,
         Shape::FanOut8 => 10,
-        Shape::LineWithContext(_) | Shape::Loop(_) => return None,
+        Shape::LineWithContext(_) | Shape::Loop(_) | Shape::Sleeps(_) => return None,
     };
     (0..nodes).for_each(|at| add(&format!("node-{at}")));
     let id = |at: usize| format!("node-{at}");

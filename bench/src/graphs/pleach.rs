@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use pleach::{CompiledGraph, END, Graph, NodeContext};
 
-use super::{Shape, State, step};
+use super::{NAP, Shape, State, step};
+use crate::counting;
 use crate::ground::{Place, timed};
 
 async fn node(state: State) -> Result<State, Infallible> {
@@ -45,6 +46,32 @@ fn fan_out8() -> Graph<State> {
     graph.add_parallel_edge("split", heads, "join", sum).add_edge("join", END)
 }
 
+fn sleeps(branches: usize) -> Graph<State> {
+    let sleep = |state: State| async move {
+        tokio::time::sleep(NAP).await;
+        Ok::<_, Infallible>(step(state))
+    };
+    Graph::new("sleeps")
+        .add_node("split", node)
+        .add_node("sleep", sleep)
+        .map("split", move |state: &State| vec![*state; branches], "sleep", END, sum)
+        .add_edge("sleep", END)
+        .set_entry("split")
+}
+
+/// The heap of a compiled graph of so many graphs within each other.
+pub fn nested_heap(levels: u64) -> i64 {
+    counting::start();
+    let mut graph = line(1, false).compile().expect("the graph is sound");
+    for _ in 1..levels {
+        let outer = Graph::new("level").add_subgraph("inner", graph, |state: &State| *state, |_: State, state: State| state);
+        graph = outer.add_edge("inner", END).set_entry("inner").compile().expect("the graph is sound");
+    }
+    let heap = counting::stop().live_bytes;
+    drop(graph);
+    heap
+}
+
 fn graph(shape: Shape) -> CompiledGraph<State> {
     let graph = match shape {
         Shape::Line(nodes) => line(nodes, false),
@@ -54,6 +81,7 @@ fn graph(shape: Shape) -> CompiledGraph<State> {
             .add_conditional_edge("turn", ["turn", END], move |state: &State| if state[0] < turns { "turn" } else { END })
             .set_entry("turn"),
         Shape::FanOut8 => fan_out8(),
+        Shape::Sleeps(branches) => sleeps(branches),
     };
     graph.compile().expect("the graph is sound")
 }

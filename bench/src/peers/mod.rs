@@ -81,6 +81,8 @@ pub struct Peer {
     pub growth: Option<fn(Growth, u64) -> Duration>,
     /// Compiles a graph of so many nodes, so many times.
     pub compile: Option<fn(usize, u64) -> Duration>,
+    /// The bytes of a graph of so many graphs within each other.
+    pub nested_heap: Option<fn(u64) -> i64>,
 }
 
 impl Peer {
@@ -109,6 +111,7 @@ impl Peer {
             claims: None,
             growth: None,
             compile: None,
+            nested_heap: None,
         }
     }
 }

@@ -41,6 +41,7 @@ pub const PEER: Peer = Peer {
     claims: Some(workers::claims),
     growth: Some(growth::run),
     compile: Some(graphs::pleach::compile),
+    nested_heap: Some(graphs::pleach::nested_heap),
 };
 
 #[derive(Debug)]

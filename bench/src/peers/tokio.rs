@@ -46,6 +46,7 @@ pub const PEER: Peer = Peer {
     claims: Some(workers::bare_loop),
     growth: None,
     compile: None,
+    nested_heap: None,
 };
 
 fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
