@@ -168,7 +168,8 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
         self.keep_as(|keeping| keeping.migrations = migrations.clone())
     }
 
-    /// How many of the last records are kept while the run lives; 100 unless told. What a resume or an undo needs is kept in any case.
+    /// How many of the last records are kept while the run lives; 100 unless told. What a resume, an undo or a replay of
+    /// the last node needs is kept in any case.
     pub fn keep_records(self, records: u64) -> Self {
         self.keep_as(|keeping| keeping.rows_kept = records.max(1))
     }

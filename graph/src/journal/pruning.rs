@@ -7,11 +7,13 @@
 //! It happens once a commit is durable, beside further commits, by the hundred, so that it costs next to nothing a step.
 
 use super::frontier::Frontier;
+use super::last_step::LastStep;
 use super::{Journal, State, opening};
 use crate::store::{Header, Prune, StoreError};
 use pleach_core::BoxFuture;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Context;
 
 /// It is pruned when there are this many more records than are to be kept, at least.
@@ -104,8 +106,9 @@ impl Pruner {
 }
 
 impl Journal {
-    /// Removes what no record from `at` on needs.
+    /// Removes what no record from `at` on needs, and no replay of the last step.
     async fn prune(&self, at: u64) -> Result<(), StoreError> {
+        let at = self.before_last_step(at).await?;
         let header = self.header(at).await?;
         let base = if header.frontier.is_some() { at } else { header.base.unwrap_or(at) };
         let before = at.min(base);
@@ -131,6 +134,17 @@ impl Journal {
         let mut state = self.lock();
         state.oldest = state.oldest.max(before);
         Ok(())
+    }
+
+    /// The record before the last step, if that is earlier than `at`: `replay_last` goes back to it, however few records are kept.
+    async fn before_last_step(&self, at: u64) -> Result<u64, StoreError> {
+        let durable = self.durable.load(Ordering::Acquire);
+        match LastStep::find(&*self.terms.store, &self.run, durable).await {
+            Ok(step) => Ok(step.map_or(at, |step| at.min(step.sequence - 1))),
+            // An earlier version has removed it.
+            Err(StoreError::Pruned { .. }) => Ok(at),
+            Err(error) => Err(error),
+        }
     }
 
     async fn header(&self, sequence: u64) -> Result<Header, StoreError> {
