@@ -21,25 +21,7 @@ fn millis(millis: u64) -> Duration {
 
 /// Counts to `last`, with an effect and a random wait at each step.
 fn counting(clock: Arc<dyn Runtime>, outside: &Log<String>, last: u32) -> CompiledGraph<u32> {
-    let outside = outside.clone();
-    let step = move |cx: NodeContext, n: u32| {
-        let (clock, outside) = (Arc::clone(&clock), outside.clone());
-        async move {
-            clock.sleep_until(clock.now() + millis(clock.random() % 400)).await;
-            let happens = outside.clone();
-            let happened = cx.effect("count", move |_| async move {
-                happens.note(n);
-                Ok::<_, String>(n + 1)
-            });
-            happened.await
-        }
-    };
-    Graph::new("counting")
-        .add_node("step", step)
-        .add_conditional_edge("step", ["step", END], move |n: &u32| if *n < last { "step" } else { END })
-        .set_entry("step")
-        .compile()
-        .unwrap()
+    common::counting::counting(clock, outside, last, |clock| millis(clock.random() % 400))
 }
 
 #[test]

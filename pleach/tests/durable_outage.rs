@@ -15,24 +15,7 @@ use std::sync::Arc;
 
 /// Counts to `last`, one step each second, with an effect at each step.
 fn counting(clock: Arc<dyn Runtime>, outside: &Log<String>, last: u32) -> CompiledGraph<u32> {
-    let outside = outside.clone();
-    let step = move |cx: NodeContext, n: u32| {
-        let (clock, outside) = (Arc::clone(&clock), outside.clone());
-        async move {
-            clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
-            let happened = cx.effect("count", move |_| async move {
-                outside.note(n);
-                Ok::<_, String>(n + 1)
-            });
-            happened.await
-        }
-    };
-    Graph::new("counting")
-        .add_node("step", step)
-        .add_conditional_edge("step", ["step", END], move |n: &u32| if *n < last { "step" } else { END })
-        .set_entry("step")
-        .compile()
-        .unwrap()
+    common::counting::counting(clock, outside, last, |_| Duration::from_secs(1))
 }
 
 /// Notes what a run says of its store.

@@ -4,6 +4,8 @@
 #[cfg(feature = "graph")]
 pub mod bank;
 #[cfg(feature = "graph")]
+pub mod counting;
+#[cfg(feature = "graph")]
 pub mod flaky;
 #[cfg(feature = "graph")]
 pub mod kept;

@@ -1,0 +1,34 @@
+//! A graph that counts, with an effect and a wait at each step.
+
+use super::Log;
+use pleach::Runtime;
+use pleach::prelude::*;
+use std::sync::Arc;
+
+/// Counts to `last`. Before each step it waits for as long as `wait` says, by this clock.
+pub fn counting(
+    clock: Arc<dyn Runtime>,
+    outside: &Log<String>,
+    last: u32,
+    wait: impl Fn(&dyn Runtime) -> Duration + Send + Sync + 'static,
+) -> CompiledGraph<u32> {
+    let outside = outside.clone();
+    let step = move |cx: NodeContext, n: u32| {
+        let (until, outside) = (clock.now() + wait(&*clock), outside.clone());
+        let waited = clock.sleep_until(until);
+        async move {
+            waited.await;
+            let happened = cx.effect("count", move |_| async move {
+                outside.note(n);
+                Ok::<_, String>(n + 1)
+            });
+            happened.await
+        }
+    };
+    Graph::new("counting")
+        .add_node("step", step)
+        .add_conditional_edge("step", ["step", END], move |n: &u32| if *n < last { "step" } else { END })
+        .set_entry("step")
+        .compile()
+        .unwrap()
+}
