@@ -10,7 +10,7 @@ use pleach::store::{
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{Mutex, mpsc};
 use tokio_postgres::{Client, NoTls};
 
@@ -87,7 +87,7 @@ impl Early {
 impl Fault for Early {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         let sent = self.0.send(commit).map_err(|_| StoreError::unavailable("nobody commits"));
-        Box::pin(async move { sent.map(|()| Committed { posted: 0 }) })
+        Box::pin(async move { sent.map(|()| Committed { posted: 0, now: SystemTime::now().into() }) })
     }
 }
 
@@ -169,7 +169,7 @@ impl ForKeyShare {
         let last = head + commit.rows.len() as i64;
         transaction.execute(MOVE, &[&no, &last]).await?;
         transaction.commit().await?;
-        Ok(Some(Committed { posted: posted as u64 }))
+        Ok(Some(Committed { posted: posted as u64, now: SystemTime::now().into() }))
     }
 }
 

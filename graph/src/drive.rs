@@ -230,11 +230,13 @@ fn begin<S: Send + 'static>(
     shared.run().more().letters.get_or_init(Arc::default);
     shared.run().more().desk.get_or_init(Arc::default).open();
     shared.run().visits.store(journal.visits(), Relaxed);
-    if let Some(token) = token(&shared, &journal) {
+    let token = token(&shared, &journal);
+    let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
+    let mut scribe = Scribe::new(journal, info.posted);
+    if let Some(token) = token {
+        scribe.watch_deadline(&token);
         drop(shared.run().token.set(token));
     }
-    let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
-    let scribe = Scribe::new(journal, info.posted);
     Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
 }
 
@@ -258,7 +260,7 @@ fn go_on_undoing<S: Send + 'static>(
     true
 }
 
-/// The token of a stored run: cancelled from above, or at its deadline.
+/// The token of a stored run: cancelled from above, or at its deadline as the store's clock is known now. The scribe follows corrections of it.
 fn token(shared: &Shared, journal: &Journal) -> Option<CancelToken> {
     let above = shared.run().more().above.get();
     match (above, journal.deadline()) {

@@ -217,8 +217,10 @@ impl Scene {
         if known.is_none() {
             self.write(Kind::Wait, NoteBody { key, due: Some(due), ..NoteBody::default() }).await;
         }
-        if !is_over {
-            runtime.sleep_until(until).await;
+        match self.shared.run().journal() {
+            _ if is_over => {}
+            Some(journal) => journal.sleep_until(due).await,
+            None => runtime.sleep_until(until).await,
         }
         using.deliver();
     }

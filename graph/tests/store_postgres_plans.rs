@@ -95,7 +95,10 @@ async fn call_all(store: &PostgresStore) {
     store.release(vec![Held::of(&claim.run)], Release::AsIs).await.unwrap();
     store.claim(forced("r"), lease("bob")).await.unwrap();
     store.claim(ready(9), lease("bob")).await.unwrap();
-    store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 1 }).await.unwrap();
+    let ended = create_held(store, "ended").await;
+    let finished = Commit { status: Some(RunStatus::Finished), release: true, ..next(&ended, b"{}") };
+    store.commit(finished).await.unwrap();
+    assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 1 }).await.unwrap(), 1);
     assert!(matches!(store.delete("r").await, Err(StoreError::Held { .. })));
     let (status, graph) = (Filter::Status(RunStatus::Stuck), Filter::Graph("rare".into()));
     for filters in [vec![], vec![status.clone()], vec![graph.clone()], vec![status, graph]] {
@@ -112,11 +115,13 @@ async fn c11_no_statement_reads_a_whole_table() {
     let prepared = "SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements
         WHERE statement LIKE '%pleach_%' AND cardinality(parameter_types) > 0 ORDER BY prepare_time";
     let statements = client.query(prepared, &[]).await.unwrap();
-    assert!(statements.len() >= 19, "every statement was prepared: {}", statements.len());
+    assert!(statements.len() >= 20, "every statement was prepared: {}", statements.len());
     for found in statements {
         let (name, text, parameters): (String, String, i32) = (found.get(0), found.get(1), found.get(2));
         let values = vec!["NULL"; parameters as usize].join(", ");
         let plan = explain(&client, &name, &values).await;
-        assert!(!plan.contains("Seq Scan on pleach_"), "{text}:\n{plan}");
+        // The table of the format has one row.
+        let others = plan.replace("Seq Scan on pleach_format", "");
+        assert!(!others.contains("Seq Scan on pleach_"), "{text}:\n{plan}");
     }
 }

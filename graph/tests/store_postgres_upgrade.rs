@@ -5,7 +5,7 @@ mod common;
 #[path = "common/postgres.rs"]
 mod postgres;
 
-use common::{lease, next, queued, ready, row};
+use common::{all_fail, create_held, lease, next, queued, ready, row};
 use pleach_graph::store::{Claim, NewRun, PostgresStore, Store, StoreError};
 use postgres::{connect, fresh_schema, futures_of};
 
@@ -87,6 +87,23 @@ async fn c7_tables_of_a_later_version_are_refused() {
     connect(&url).await.execute("UPDATE pleach_format SET format = 99", &[]).await.unwrap();
     let refused = PostgresStore::connect(&url).await.unwrap_err();
     assert!(matches!(refused, StoreError::Future { format: 99, known: 3, .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn c7_open_store_is_refused_once_its_tables_are_upgraded() {
+    for change in ["", "ALTER TABLE pleach_run RENAME COLUMN status TO state"] {
+        let url = fresh_schema().await;
+        let store = PostgresStore::connect(&url).await.unwrap();
+        let claim = create_held(&store, "r").await;
+        store.commit(next(&claim, b"{}")).await.unwrap();
+        let meddler = connect(&url).await;
+        meddler.batch_execute(&format!("UPDATE pleach_format SET format = 4; {change}")).await.unwrap();
+        for (call, error) in all_fail(&store, &claim).await {
+            assert!(matches!(error, StoreError::Future { format: 4, known: 3, .. }), "{call}: {error}");
+        }
+        let head: i64 = meddler.query_one("SELECT head FROM pleach_run", &[]).await.unwrap().get(0);
+        assert_eq!(head, 2);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -241,6 +241,21 @@ async fn c7_a_file_from_the_future_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn c7_open_store_is_refused_once_its_file_is_upgraded() {
+    let folder = Folder::new();
+    let path = folder.file("runs.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let claim = create_held(&store, "r").await;
+    store.commit(next(&claim, b"{}")).await.unwrap();
+    meddle(&path, "PRAGMA user_version = 4");
+    for (call, error) in common::all_fail(&store, &claim).await {
+        assert!(matches!(error, StoreError::Future { format: 4, known: 3, .. }), "{call}: {error}");
+    }
+    meddle(&path, "PRAGMA user_version = 3");
+    assert_eq!(store.head("r").await.unwrap().head, 2);
+}
+
+#[tokio::test]
 async fn c10_files_that_are_no_store_are_refused_with_the_reason() {
     let folder = Folder::new();
     let refused = async |path: PathBuf, word: &str| {

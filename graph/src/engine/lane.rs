@@ -6,7 +6,7 @@ use crate::journal::notes::Notes;
 use crate::node::NodeFuture;
 use crate::shape::Target;
 use crate::token::{BranchPath, TokenId};
-use pleach_core::{BoxFuture, Elapsed, Instant, Reason, catch_panic};
+use pleach_core::{BoxFuture, Elapsed, Reason, catch_panic};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -77,8 +77,8 @@ pub(super) enum Then<S> {
     Place(Target),
     /// Branches begin, those of a `map` with these states.
     Fork(Option<Vec<S>>),
-    /// Another attempt, at this time.
-    TryAgain(Option<Instant>),
+    /// Another attempt, when the record of the last says so.
+    TryAgain,
     Fail(RunError<S>),
 }
 

@@ -189,7 +189,7 @@ impl<S: Send + 'static> Driver<S> {
             let mut notes = notes.lock();
             (notes.failed, notes.failed_row) = (Some((lane.attempt, due_at)), sequence);
         }
-        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: Then::TryAgain(due) }));
+        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: Then::TryAgain }));
         Ok(())
     }
 
@@ -202,9 +202,8 @@ impl<S: Send + 'static> Driver<S> {
         Poll::Ready(match then {
             Then::Place(to) => lane.place(to, sequence).then_some(Turn::Arrived),
             Then::Fork(items) => Some(Turn::Forks(sequence, items)),
-            Then::TryAgain(due) => {
-                lane.attempt += 1;
-                lane.phase = self.wait_until(due);
+            Then::TryAgain => {
+                lane.phase = self.before_attempt(lane);
                 None
             }
             Then::Fail(mut error) => {
@@ -222,7 +221,7 @@ impl<S: Send + 'static> Driver<S> {
             return Phase::Attempt;
         };
         lane.attempt = attempt + 1;
-        self.wait_until(due.map(|due| journal.instant_of(due)))
+        due.map_or(Phase::Attempt, |due| Phase::Waiting(journal.sleep_until(due)))
     }
 
     /// The state before the node that a lane is at, if anybody has it.

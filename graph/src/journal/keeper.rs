@@ -86,8 +86,8 @@ impl Keeper {
                 self.lease.busy();
                 (*due, *failures) = (now + part / LEASE_PARTS, *failures + 1);
             }
-            Ok(_) => {
-                self.lease.renewed(asked_at);
+            Ok(Renewed { now: said, .. }) => {
+                self.lease.renewed(asked_at, said);
                 journal.terms.watch.answered();
                 (*due, *failures, self.silence) = (asked_at.at + part, 0, None);
             }

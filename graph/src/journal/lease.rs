@@ -10,8 +10,9 @@
 //! 3. While a commit that gives the run up is under way, its answer decides who holds the run, never the answer to a renewal.
 //! 4. Nothing is woken or called while the lock is held.
 
+use super::clock::StoreClock;
 use super::keeper::LEASE_PARTS;
-use crate::store::StoreError;
+use crate::store::{StoreError, Timestamp};
 use pleach_core::{BoxFuture, Instant, Runtime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -40,6 +41,7 @@ impl Moment {
 pub(crate) struct RunLease {
     runtime: Arc<dyn Runtime>,
     pub(crate) length: Duration,
+    pub(crate) clock: Arc<StoreClock>,
     /// Asks the worker that renews the lease to do so now; `None` if the run renews its lease itself.
     ask_worker: Option<Box<dyn Fn() + Send + Sync>>,
     state: Mutex<State>,
@@ -90,25 +92,25 @@ pub(super) struct Seen {
 }
 
 impl RunLease {
-    /// A lease that the run renews itself, asked for at `asked_at`.
-    pub(crate) fn own(runtime: Arc<dyn Runtime>, length: Duration, asked_at: Moment) -> Self {
-        Self::new(runtime, length, asked_at, None)
+    /// A lease that the run renews itself. It was asked for at `asked_at`, and the store answered that it is `now`.
+    pub(crate) fn own(runtime: Arc<dyn Runtime>, length: Duration, asked_at: Moment, now: Timestamp) -> Self {
+        Self::new(runtime, length, (asked_at, now), None)
     }
 
     /// A lease that a worker renews.
     pub(crate) fn kept(
         runtime: Arc<dyn Runtime>,
         length: Duration,
-        asked_at: Moment,
+        (asked_at, now): (Moment, Timestamp),
         ask_worker: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        Self::new(runtime, length, asked_at, Some(Box::new(ask_worker)))
+        Self::new(runtime, length, (asked_at, now), Some(Box::new(ask_worker)))
     }
 
     fn new(
         runtime: Arc<dyn Runtime>,
         length: Duration,
-        asked_at: Moment,
+        (asked_at, now): (Moment, Timestamp),
         ask_worker: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
         let state = State {
@@ -124,7 +126,8 @@ impl RunLease {
             driver: None,
             waiting: Vec::new(),
         };
-        Self { runtime, length, ask_worker, state: Mutex::new(state) }
+        let clock = StoreClock::new(Arc::clone(&runtime), now);
+        Self { runtime, length, clock, ask_worker, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -225,8 +228,9 @@ impl RunLease {
         self.lock().renewed_at.at
     }
 
-    /// A renewal that was asked for at `asked_at` has succeeded.
-    pub(crate) fn renewed(&self, asked_at: Moment) {
+    /// A renewal that was asked for at `asked_at` has succeeded, and the store said that it is `now`.
+    pub(crate) fn renewed(&self, asked_at: Moment, now: Timestamp) {
+        self.clock.correct(now, asked_at.at);
         let woken = {
             let mut state = self.lock();
             if asked_at.at >= state.renewed_at.at {

@@ -7,9 +7,11 @@
 //! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`, `relocate`, `moving`.
+//! Read in this order: this file, `frontier`, `codec`, `scribe`, `clock`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`,
+//! `relocate`, `moving`.
 
 pub(crate) mod asking;
+mod clock;
 pub(crate) mod codec;
 pub(crate) mod deadline;
 pub(crate) mod frontier;
@@ -34,7 +36,7 @@ use crate::store::{
 use deadline::Timeout;
 use frontier::Frontier;
 use lease::RunLease;
-use pleach_core::{Instant, Runtime};
+use pleach_core::{BoxFuture, Instant, Runtime};
 use pruning::Undos;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,8 +83,6 @@ pub(crate) struct Journal {
     pub(crate) lease: Arc<RunLease>,
     /// When the run is to end at the latest.
     deadline: Option<Timestamp>,
-    /// The store's clock, and when it said so.
-    clock: (Timestamp, Instant),
     durable: AtomicU64,
     state: Mutex<State>,
 }
@@ -222,16 +222,19 @@ impl Journal {
         &self.runtime
     }
 
-    /// The time by the store's clock, as far as it is known.
+    /// The time by the store's clock: see [`StoreClock`](clock::StoreClock).
     pub(crate) fn now(&self) -> Timestamp {
-        let (then, since) = self.clock;
-        then.after(self.runtime.now().since(since))
+        self.lease.clock.now()
     }
 
-    /// When it is `at` by the store's clock.
+    /// When it is `at` by the store's clock, as far as is known now.
     pub(crate) fn instant_of(&self, at: Timestamp) -> Instant {
-        let (then, since) = self.clock;
-        since + at.since(then)
+        self.lease.clock.instant_of(at)
+    }
+
+    /// Waits until it is `at` by the store's clock. Time in which the machine was suspended counts from the next commit or renewal on.
+    pub(crate) fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        self.lease.clock.sleep_until(at)
     }
 
     /// When the run is to end at the latest, by the clock of the runtime.

@@ -76,11 +76,11 @@ pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, grap
     let state = State::new(0, Frontier::default());
     // The first records are sealed before the store has said what time it is; a history shows when the run was created.
     let time_of_day = runtime.time_of_day().map(|time| Timestamp::default().after(time));
-    let clock = (time_of_day.unwrap_or_else(|| std::time::SystemTime::now().into()), runtime.now());
+    let now = time_of_day.unwrap_or_else(|| std::time::SystemTime::now().into());
     let ((graph, version), durable) = (graph, AtomicU64::new(0));
     // Databases have signed numbers, and 0 is for runs that were made before there was an instance.
     let instance = (runtime.random() >> 1).max(1);
-    let lease = Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, Moment::now(&*runtime)));
+    let lease = Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, Moment::now(&*runtime), now));
     Journal {
         run,
         epoch: 1,
@@ -90,7 +90,6 @@ pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, grap
         runtime,
         lease,
         deadline: None,
-        clock,
         durable,
         state: Mutex::new(state),
         terms,
@@ -121,9 +120,9 @@ pub(super) async fn create_with(
     };
     let made = Asking::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
     let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
-    let lease = Arc::new(RunLease::own(Arc::clone(&journal.runtime), journal.terms.lease, asked_at));
-    let (clock, durable, deadline) = ((now, asked_at.at), AtomicU64::new(head), info.deadline);
-    let journal = Journal { clock, durable, lease, deadline, ..journal };
+    let lease = Arc::new(RunLease::own(Arc::clone(&journal.runtime), journal.terms.lease, asked_at, now));
+    let (durable, deadline) = (AtomicU64::new(head), info.deadline);
+    let journal = Journal { durable, lease, deadline, ..journal };
     Ok(Opened { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
@@ -228,7 +227,7 @@ pub(super) fn hold(
     version: GraphVersion,
     state: State,
 ) -> Opened {
-    let own = || Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, asked_at));
+    let own = || Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, asked_at, now));
     let lease = terms.kept_lease.clone().unwrap_or_else(own);
     let (deadline, to_store) = terms.timeout.of_claim(&info, now, asked_at.at);
     let mut state = State { oldest: info.oldest, deadline: to_store, ..state };
@@ -242,7 +241,6 @@ pub(super) fn hold(
         runtime,
         lease,
         deadline,
-        clock: (now, asked_at.at),
         durable: AtomicU64::new(info.head),
         state: Mutex::new(state),
         terms,

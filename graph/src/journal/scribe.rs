@@ -5,7 +5,7 @@ use super::lease::Leaving;
 use super::pruning::Pruner;
 use super::{Batch, Journal};
 use crate::store::{Commit, Committed, Mail, Release, Row, RunStatus, StoreError, Wake};
-use pleach_core::{BoxFuture, Instant};
+use pleach_core::{BoxFuture, CancelToken, Cause, Instant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -29,6 +29,8 @@ pub(crate) struct Scribe {
     keeper: Option<Keeper>,
     inbox: Inbox,
     pruner: Pruner,
+    /// The token of a run with a deadline, and the time until then.
+    deadline: Option<(CancelToken, BoxFuture<'static, ()>)>,
     is_released: bool,
     /// The numbers of the mail by which the run was told to pause. It is taken with the word to go on.
     pub(crate) pauses: Vec<u64>,
@@ -41,6 +43,7 @@ struct Writing {
     last: u64,
     /// Whether the run is given up with it.
     releases: bool,
+    asked_at: Instant,
     asked: Asked<Committed>,
 }
 
@@ -97,9 +100,21 @@ impl Scribe {
             keeper,
             inbox: Inbox { posted, ..Inbox::default() },
             pruner: Pruner::default(),
+            deadline: None,
             is_released: false,
             pauses: Vec::new(),
             is_cancelled: None,
+        }
+    }
+
+    /// Cancels the token at the deadline of the run, by the store's clock.
+    pub(crate) fn watch_deadline(&mut self, token: &CancelToken) {
+        self.deadline = self.journal.deadline.map(|at| (token.clone(), self.journal.sleep_until(at)));
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
+        if let Some((token, _)) = self.deadline.take_if(|(_, time)| time.as_mut().poll(cx).is_ready()) {
+            token.cancel(Cause::DeadlineExceeded);
         }
     }
 
@@ -117,14 +132,16 @@ impl Scribe {
                 return self.fail("renew", error);
             }
         }
+        self.poll_deadline(cx);
         if self.journal.is_lost() {
             return Poll::Pending;
         }
         self.pruner.poll(cx);
-        if let Some(Writing { last, releases, asked }) = &mut self.commit {
-            let (last, releases) = (*last, *releases);
+        if let Some(Writing { last, releases, asked_at, asked }) = &mut self.commit {
+            let (last, releases, asked_at) = (*last, *releases, *asked_at);
             return match std::task::ready!(asked.as_mut().poll(cx)) {
-                Ok(Committed { posted }) => {
+                Ok(Committed { posted, now }) => {
+                    self.journal.lease.clock.correct(now, asked_at);
                     (self.commit, self.is_released) = (None, releases);
                     self.expect_mail(posted);
                     self.inbox.heard_at = Some(self.journal.runtime().now());
@@ -253,7 +270,7 @@ impl Scribe {
         };
         let store = Arc::clone(&journal.terms.store);
         let asked = Box::pin(async move { store.commit(commit).await });
-        self.commit = Some(Writing { last, releases, asked });
+        self.commit = Some(Writing { last, releases, asked_at: journal.runtime().now(), asked });
         true
     }
 

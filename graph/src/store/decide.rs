@@ -114,13 +114,19 @@ impl RunInfo {
     /// The row after its driver gave it up so.
     pub(super) fn give_up(&mut self, how: &Release, now: Timestamp) {
         self.release();
-        let Release::Troubled { reason, rest } = how else { return };
-        self.trouble = Some(cut_reason(reason.clone()));
-        self.takeovers += 1;
+        let rest = match how {
+            Release::AsIs => return,
+            Release::LeftToOthers { rest } => rest,
+            Release::Troubled { reason, rest } => {
+                self.trouble = Some(cut_reason(reason.clone()));
+                self.takeovers += 1;
+                rest
+            }
+        };
         if !self.status.is_live() {
             return;
         }
-        if self.takeovers >= TAKEOVERS_MAX {
+        if matches!(how, Release::Troubled { .. }) && self.takeovers >= TAKEOVERS_MAX {
             (self.status, self.wake_at) = (RunStatus::Stuck, None);
         } else {
             self.wake_at = Some(now.after(*rest));

@@ -132,7 +132,7 @@ impl Store for MemoryStore {
         self.answer(move |runs, now| {
             check_lease(lease)?;
             let lost = runs.for_each_held(held, |info| info.lease_until = Some(now.after(lease)));
-            Ok(Renewed { lost, busy: Vec::new() })
+            Ok(Renewed { lost, busy: Vec::new(), now })
         })
     }
 
@@ -150,7 +150,7 @@ impl Store for MemoryStore {
             } else if !run.has_landed(commit.instance, commit.epoch, &commit.rows) {
                 return Err(fenced);
             }
-            Ok(Committed { posted: run.info.posted })
+            Ok(Committed { posted: run.info.posted, now })
         })
     }
 

@@ -29,6 +29,8 @@ pub(crate) mod post_kind;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod retention;
 mod row;
 mod run_info;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -102,7 +104,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives runs up, so that others can claim them. The answer lists those that the caller did not hold.
     ///
-    /// [`Release::AsIs`] does not change when a run wakes. [`Release::Troubled`] is for a run that could not be driven: it counts as a takeover and
+    /// [`Release::AsIs`] does not change when a run wakes. [`Release::LeftToOthers`] is for a run that this caller cannot drive and others can: a live run is
+    /// not due before the rest is over, unless something is posted to it, and nothing is counted. [`Release::Troubled`] is for a run that could not be driven: it counts as a takeover and
     /// keeps the reason. Such a run is not due before the rest is over, unless something is posted to it. The one that makes it
     /// [`TAKEOVERS_MAX`] in a row, with no commit in between, makes the run [`RunStatus::Stuck`].
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>>;
@@ -213,7 +216,7 @@ pub enum Wanted {
 pub struct Claim {
     /// The row, with the epoch that this claim was given.
     pub run: RunInfo,
-    /// The store's clock when it was claimed. A driver that stamps rows counts on from here.
+    /// The store's clock when it was claimed. A driver counts on from here until the next commit or renewal tells the time.
     pub now: Timestamp,
 }
 
@@ -242,6 +245,8 @@ pub struct Renewed {
     pub lost: Vec<Held>,
     /// Their rows are in use at this moment. They are as they were: ask again soon.
     pub busy: Vec<Held>,
+    /// The store's clock at this moment. A driver corrects its own by it.
+    pub now: Timestamp,
 }
 
 /// How a run is given up.
@@ -249,6 +254,11 @@ pub struct Renewed {
 pub enum Release {
     /// As it is: it is due when it was.
     AsIs,
+    /// It is to be driven by others.
+    LeftToOthers {
+        /// How long it is left alone.
+        rest: Duration,
+    },
     /// It could not be driven.
     Troubled {
         /// Why, in words; cut to [`REASON_BYTES_MAX`] bytes.
@@ -314,6 +324,8 @@ impl Commit {
 pub struct Committed {
     /// The highest number in the inbox, 0 if it was never posted to. Above what the driver has seen: there is mail.
     pub posted: u64,
+    /// The store's clock at this moment. A driver corrects its own by it.
+    pub now: Timestamp,
 }
 
 /// When a run is due to be claimed.
@@ -358,7 +370,9 @@ pub enum Prune {
         /// Sequences below it that stay too.
         keep: Vec<u64>,
     },
-    /// Runs that have ended ([`RunStatus::has_ended`]) and were not changed for this long, nor are held; at most so many, the oldest first.
+    /// Runs that have ended ([`RunStatus::has_ended`]) and were not changed for this long, nor are held; at most so many, the oldest first. A store that
+    /// outlives its process removes none if its recorded times show that the clock was wrong: it has jumped by more than a year, or the run ended before
+    /// 2024. That is logged.
     Ended {
         /// How long, by the store's clock.
         unchanged_for: Duration,

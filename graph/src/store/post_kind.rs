@@ -9,6 +9,10 @@ pub(crate) const CANCEL: &str = "command/cancel";
 /// What the names of answers begin with.
 pub(crate) const ANSWER: &str = "answer/";
 
+/// What is wrong with an inbox whose next number is taken.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) const STRAY_MESSAGE: &str = "its inbox has a message that was never posted to it";
+
 /// What a message is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostKind {

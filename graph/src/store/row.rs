@@ -8,6 +8,10 @@ use super::limits::{BODY, check_size, check_text};
 use super::{FORMAT, Header, Record, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
+/// What is wrong with a log that has a row above its head.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) const STRAY_ROW: &str = "its log has a row that was never written to it";
+
 /// A record as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {

@@ -43,6 +43,16 @@ pub enum WorkerEvent {
         /// Why it could not be driven the last time.
         reason: String,
     },
+    /// A run was written by a later version of this library, or by one with the feature `zstd`, and this worker cannot read it. It was given up and is left
+    /// alone for a while. That does not count against the run: a newer worker drives it.
+    LeftToNewer {
+        /// The run.
+        run: String,
+        /// What this worker cannot read.
+        reason: String,
+        /// How long it is left alone, unless something is posted to it.
+        rest: Duration,
+    },
     /// The store failed, and is asked again after a while.
     StoreFailed {
         /// What was tried: `claim`, `renew`, `release`, `prune`.
@@ -84,7 +94,7 @@ pub enum RunEnd {
     /// Another driver has it.
     Lost,
     /// It could not be driven: it could not be read, not be written, or does not fit its graph; or the store failed. If the run is the reason,
-    /// [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows. If the store is, that does not count against the run.
+    /// [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows; if this worker is too old for it, [`WorkerEvent::LeftToNewer`]. If the store is, that does not count against the run.
     Trouble {
         /// Why, in words.
         error: String,
@@ -102,6 +112,8 @@ pub(super) enum Verdict {
     Trouble(String),
     /// It could not be driven, because of the store or of this worker.
     Prevented(String),
+    /// It could not be read, because this worker is too old for it.
+    TooNew(String),
 }
 
 impl Verdict {
@@ -112,11 +124,18 @@ impl Verdict {
             RunFault::Fenced { .. } => over(RunEnd::Lost),
             RunFault::Cancelled { .. } => Self::CutOff,
             RunFault::Ended { .. } => over(RunEnd::Finished),
+            fault if is_too_new(fault) => Self::TooNew(error.to_string()),
             fault if is_prevented(fault) => Self::Prevented(error.to_string()),
             fault if fault.leaves_run_open() => Self::Trouble(error.to_string()),
             _ => over(RunEnd::Failed { error: error.to_string() }),
         }
     }
+}
+
+/// Whether a run could not be read by this version of the library, or without one of its features.
+fn is_too_new(fault: &RunFault) -> bool {
+    let RunFault::Checkpoint(error) = fault else { return false };
+    matches!(error.store_error(), Some(StoreError::Future { .. } | StoreError::Compressed { .. }))
 }
 
 /// Whether a run could not be driven for a reason that has nothing to do with the run.
@@ -145,6 +164,8 @@ mod tests {
         assert!(!counts(StoreError::unavailable("no answer")));
         assert!(!counts(StoreError::unreachable("no answer")));
         assert!(!counts(StoreError::Unusable { store, why }));
+        assert!(!counts(StoreError::Future { what: "row 1".to_string(), format: 9, known: 2 }));
+        assert!(!counts(StoreError::Compressed { run: "r".to_string(), sequence: 1 }));
         assert!(counts(StoreError::Damaged { run: "r".to_string(), sequence: 1, why: "its checksum differs" }));
         assert!(counts(StoreError::TooLarge { what: "the body of a record", size: 2, limit: 1 }));
     }

@@ -40,7 +40,7 @@ async fn renew(shift: &Shift, part: Duration, failures: &mut u32) -> Duration {
     let all = held.iter().map(|(held, _)| held.clone()).collect();
     // A lease that is renewed after one part is good for two more, until its run stops.
     match shift.bounded(part * 2, shift.store.renew(all, shift.settings.lease)).await {
-        Ok(Renewed { lost, busy }) => {
+        Ok(Renewed { lost, busy, now }) => {
             shift.store_answered();
             *failures = 0;
             let wait = if busy.is_empty() { part } else { part / LEASE_PARTS };
@@ -51,7 +51,7 @@ async fn renew(shift: &Shift, part: Duration, failures: &mut u32) -> Duration {
                 } else if busy.contains(&held) {
                     lease.busy();
                 } else {
-                    lease.renewed(asked_at);
+                    lease.renewed(asked_at, now);
                 }
             }
             wait.saturating_sub(shift.runtime.now().since(asked_at.at))

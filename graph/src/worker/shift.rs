@@ -22,6 +22,9 @@ use std::time::Duration;
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 const REST_FACTOR: u32 = 4;
 
+/// How long a run that this worker is too old for is left alone at most. The rest grows with the time since its last commit.
+const REST_TOO_NEW_MAX: Duration = Duration::from_secs(60);
+
 /// How long a call of the store may take.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(30);
 
@@ -159,7 +162,7 @@ impl Shift {
         let held = Held::of(&claim.run);
         let worker = Arc::downgrade(self);
         let ask_worker = move || worker.upgrade().into_iter().for_each(|worker| worker.want_renewal());
-        let lease = RunLease::kept(Arc::clone(&self.runtime), self.settings.lease, asked_at, ask_worker);
+        let lease = RunLease::kept(Arc::clone(&self.runtime), self.settings.lease, (asked_at, claim.now), ask_worker);
         let lease = Arc::new(lease);
         let head = claim.run.head;
         let is_closing = self.change(|state| {
@@ -214,6 +217,7 @@ impl Shift {
         let end = match verdict {
             Verdict::Trouble(reason) => return self.leave_alone(held, lease, reason),
             Verdict::Prevented(error) => return self.give_back(held, lease, error),
+            Verdict::TooNew(reason) => return self.leave_to_newer(held, lease, reason),
             Verdict::Over(end) => end,
             // Its last commit said so.
             Verdict::CutOff if lease.is_released() => RunEnd::Cancelled,
@@ -261,6 +265,37 @@ impl Shift {
             follows.iter().for_each(|event| shift.tell(event));
             shift.change(|state| state.held.remove(&held));
         }));
+    }
+
+    /// Gives a run up that this worker is too old for. It rests in the store, so that newer workers find it, and nothing is counted.
+    fn leave_to_newer(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
+        let (shift, lease) = (Arc::clone(self), Arc::clone(lease));
+        self.runtime.spawn(Box::pin(async move {
+            if let Some(Leaving { commit, .. }) = lease.take_leaving() {
+                commit.await;
+            }
+            let (wait, follows) = match shift.release_to_newer(&held, &lease).await {
+                Ok(rest) => (rest, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), rest })),
+                Err(error) => {
+                    // Its lease will end.
+                    shift.store_failed("release", &error, Duration::ZERO);
+                    (shift.settings.lease, None)
+                }
+            };
+            tracing::warn!(run = %held.run, %reason, rest = ?wait, "this worker is too old for the run and leaves it to newer ones");
+            shift.tell(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
+            follows.iter().for_each(|event| shift.tell(event));
+            shift.change(|state| state.held.remove(&held));
+        }));
+    }
+
+    /// How long the run rests: as long as it has gone without a commit, within bounds. So the rests grow without anything being counted.
+    async fn release_to_newer(&self, held: &Held, lease: &RunLease) -> Result<Duration, StoreError> {
+        let changed = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.changed;
+        let rest = self.jitter(lease.clock.now().since(changed).clamp(REST.0, REST_TOO_NEW_MAX));
+        let how = Release::LeftToOthers { rest };
+        self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
+        Ok(rest)
     }
 
     /// Gives a run up that could not be driven.

@@ -2,7 +2,8 @@
 #![allow(dead_code)]
 
 use pleach_graph::store::{
-    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewRun, Place, Row, Store, Timestamp, Wake, Wanted,
+    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewRun, Parts, Place, Post, Prune, Release, Row,
+    Rows, RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -73,6 +74,51 @@ pub fn ready(count: usize) -> Wanted {
 
 pub fn forced(run: &str) -> Wanted {
     Wanted::One { run: run.into(), force: true }
+}
+
+/// How each call of a store fails that was upgraded by a later version since it was opened, by the name of the call.
+pub async fn all_fail(store: &dyn Store, claim: &Claim) -> Vec<(&'static str, StoreError)> {
+    let (run, held) = (claim.run.id.as_str(), Held::of(&claim.run));
+    let rows = Prune::Rows { held: held.clone(), before: 1, keep: vec![] };
+    vec![
+        ("create", store.create(queued("new"), vec![row("new", 1, 1, b"{}")]).await.unwrap_err()),
+        ("claim", store.claim(forced(run), lease("bob")).await.unwrap_err()),
+        ("claim ready", store.claim(ready(1), lease("bob")).await.unwrap_err()),
+        ("renew", store.renew(vec![held.clone()], LONG).await.unwrap_err()),
+        ("release", store.release(vec![held], Release::AsIs).await.unwrap_err()),
+        ("commit", store.commit(next(claim, b"{}")).await.unwrap_err()),
+        ("head", store.head(run).await.unwrap_err()),
+        ("read", store.read(run, Rows::Each(vec![1]), Parts::Whole).await.unwrap_err()),
+        ("list", store.list(vec![], None, 9).await.unwrap_err()),
+        ("post", store.post(run, Post::seal(run, "signal/go", None, vec![])).await.unwrap_err()),
+        ("inbox", store.inbox(run, 0).await.unwrap_err()),
+        ("prune rows", store.prune(rows).await.unwrap_err()),
+        ("prune ended", store.prune(Prune::Ended { unchanged_for: LONG, count: 9 }).await.unwrap_err()),
+        ("delete", store.delete(run).await.unwrap_err()),
+    ]
+}
+
+/// Checks that runs which seem to be old because the clock was wrong stay. `set_end` says when a run ended: so many days ago, or in 1970.
+pub async fn wrong_clock_removes_nothing(store: &dyn Store, set_end: impl AsyncFn(&str, Option<u64>)) {
+    for id in ["a", "b", "c"] {
+        let finished =
+            Commit { status: Some(RunStatus::Finished), release: true, ..next(&create_held(store, id).await, b"{}") };
+        store.commit(finished).await.unwrap();
+    }
+    let prune = async || {
+        let unchanged_for = Duration::from_secs(30 * 24 * 60 * 60);
+        store.prune(Prune::Ended { unchanged_for, count: 9 }).await.unwrap()
+    };
+    // The clock stood at 1970 when it ended.
+    set_end("a", None).await;
+    assert_eq!(prune().await, 0);
+    // The clock has jumped by two years since, and runs have ended after that.
+    set_end("b", Some(800)).await;
+    assert_eq!(prune().await, 0);
+    // No jump: some ended all along. What ended in 1970 stays.
+    set_end("c", Some(300)).await;
+    assert_eq!(prune().await, 2);
+    assert!(store.head("a").await.is_ok());
 }
 
 /// Bytes that do not compress.

@@ -16,6 +16,7 @@ const DEAD: u32 = 2;
 const UNREACHABLE: u32 = 3;
 const REFUSED: u32 = 4;
 const BUSY: u32 = 5;
+const TOO_OLD: u32 = 6;
 
 /// A store as one process sees it.
 #[derive(Clone)]
@@ -59,6 +60,11 @@ impl MortalStore {
         self.way.store(BUSY, SeqCst);
     }
 
+    /// The process is too old for the records that it reads from now on.
+    pub fn outdate(&self) {
+        self.way.store(TOO_OLD, SeqCst);
+    }
+
     pub fn mend(&self) {
         self.way.store(UP, SeqCst);
     }
@@ -71,7 +77,7 @@ impl MortalStore {
     fn through<'a, T: Send + 'a>(&'a self, call: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a) -> StoreFuture<'a, T> {
         Box::pin(async move {
             match self.way.load(SeqCst) {
-                UP | REFUSED | BUSY => call().await,
+                UP | REFUSED | BUSY | TOO_OLD => call().await,
                 DOWN => Err(StoreError::unavailable("no way to the store")),
                 UNREACHABLE => Err(StoreError::unreachable("no way to the store")),
                 _ => std::future::pending().await,
@@ -111,7 +117,7 @@ impl Store for MortalStore {
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         self.renewals.fetch_add(1, SeqCst);
         if self.way.load(SeqCst) == BUSY {
-            return Box::pin(async move { Ok(Renewed { lost: Vec::new(), busy: held }) });
+            return Box::pin(async move { Ok(Renewed { busy: held, ..self.inside.renew(Vec::new(), lease).await? }) });
         }
         self.through(move || self.inside.renew(held, lease))
     }
@@ -121,6 +127,10 @@ impl Store for MortalStore {
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
+        if self.way.load(SeqCst) == TOO_OLD {
+            let what = format!("row 1 of run {run:?}");
+            return Box::pin(async { Err(StoreError::Future { what, format: 9, known: 2 }) });
+        }
         self.through(move || self.inside.read(run, which, parts))
     }
 

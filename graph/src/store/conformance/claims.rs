@@ -106,6 +106,25 @@ pub async fn c13_a_run_that_cannot_be_driven_rests_and_is_stuck(store: &dyn Stor
     assert_eq!(store.head("r").await.unwrap().status, RunStatus::Finished);
 }
 
+/// A run that its driver leaves to others rests, unless something is posted to it. However often that happens, it is not stuck.
+pub async fn c13_a_run_left_to_others_rests_and_is_not_counted(store: &dyn Store) {
+    let first = create(store, held("r")).await;
+    assert_eq!(store.release(vec![Held::of(&first.run)], Release::LeftToOthers { rest: LONG }).await.unwrap(), []);
+    let info = store.head("r").await.unwrap();
+    assert_eq!((info.owner, info.takeovers, info.trouble, info.changed), (None, 0, None, first.run.changed));
+    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "it rests");
+    store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap();
+    let mut claimed = only(claim_ready(store, "bob", LONG, 1).await);
+    for _ in 0..=TAKEOVERS_MAX {
+        store.release(vec![Held::of(&claimed.run)], Release::LeftToOthers { rest: SHORT }).await.unwrap();
+        claimed = until(async || claim_ready(store, "bob", LONG, 1).await.pop()).await;
+        assert_eq!((claimed.run.status, claimed.run.takeovers), (RunStatus::Running, 0));
+    }
+    store.commit(Commit { status: Some(RunStatus::Finished), ..next(&claimed, b"") }).await.unwrap();
+    store.release(vec![Held::of(&claimed.run)], Release::LeftToOthers { rest: SHORT }).await.unwrap();
+    assert_eq!(store.head("r").await.unwrap().wake_at, None);
+}
+
 /// The time at which a run is to end is the store's, and is changed by commits.
 pub async fn c12_a_deadline_is_kept_with_the_run(store: &dyn Store) {
     let first = create(store, NewRun { deadline: Some(LONG), ..held("r") }).await;
@@ -130,14 +149,15 @@ pub async fn c6_renewing_tells_what_was_lost(store: &dyn Store) {
     }
     let of = |run: &str| holding(run, 1);
     take_over(store, "b", "bob", LONG).await;
-    let Renewed { lost, busy } = store.renew(vec![of("a"), of("b"), of("c"), of("gone")], LONG).await.unwrap();
+    let Renewed { lost, busy, .. } = store.renew(vec![of("a"), of("b"), of("c"), of("gone")], LONG).await.unwrap();
     assert_eq!(busy, []);
     assert_eq!(lost.into_iter().collect::<std::collections::HashSet<_>>(), [of("b"), of("gone")].into());
     for (run, owner) in [("a", "ann"), ("b", "bob"), ("c", "ann")] {
         let info = store.head(run).await.unwrap();
         assert!(info.owner.as_deref() == Some(owner) && info.lease_until > Some(info.created.after(LONG / 2)), "{info:?}");
     }
-    assert_eq!(store.renew(vec![], LONG).await.unwrap(), Renewed::default());
+    let nothing = store.renew(vec![], LONG).await.unwrap();
+    assert_eq!((nothing.lost, nothing.busy), (vec![], vec![]));
     assert!(matches!(store.renew(vec![of("a")], Duration::ZERO).await, Err(StoreError::Invalid { .. })));
 }
 
@@ -151,8 +171,29 @@ pub async fn c6_a_lease_that_ended_is_renewed_if_nobody_claimed(store: &dyn Stor
     })
     .await;
     store.commit(next(&claimed, b"late")).await.unwrap();
-    assert_eq!(store.renew(vec![holding("r", 1)], LONG).await.unwrap(), Renewed::default());
+    assert_eq!(store.renew(vec![holding("r", 1)], LONG).await.unwrap().lost, []);
     assert!(matches!(claim(store, "r", "bob", LONG).await, Err(StoreError::Held { .. })));
+}
+
+/// A driver learns the store's time with each answer: from commits, also repeated ones, and from renewals, also of nothing.
+pub async fn c6_commits_and_renewals_tell_the_time(store: &dyn Store) {
+    let claimed = create(store, held("r")).await;
+    let commit = next(&claimed, b"one");
+    let committed = store.commit(commit.clone()).await.unwrap();
+    assert_eq!(committed.now, store.head("r").await.unwrap().changed);
+    let mut last = committed.now;
+    // Some stores show times with a resolution of a few milliseconds.
+    let is_later = |earlier: Timestamp, now: Timestamp| now.after(Duration::from_millis(10)) >= earlier;
+    assert!(is_later(claimed.now, last));
+    for lease in [LONG, LONG * 2] {
+        let renewed = store.renew(vec![holding("r", 1)], lease).await.unwrap();
+        assert_eq!(store.head("r").await.unwrap().lease_until, Some(renewed.now.after(lease)));
+        let (nothing, again) = (store.renew(vec![], lease).await.unwrap(), store.commit(commit.clone()).await.unwrap());
+        for now in [renewed.now, nothing.now, again.now] {
+            assert!(is_later(last, now), "{last:?} {now:?}");
+            last = now;
+        }
+    }
 }
 
 /// The answer to a claim can be lost, too.

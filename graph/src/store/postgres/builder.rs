@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
@@ -64,7 +65,7 @@ impl PostgresBuilder {
         }
     }
 
-    /// Sets how many connections the store opens at most. Default: 8. One more listens for notifications.
+    /// Sets how many connections the store uses for its calls at most. Default: 8. One more renews leases, and one listens for notifications.
     ///
     /// [`connect`](Self::connect) rejects 0.
     pub fn pool_size(mut self, connections: usize) -> Self {
@@ -173,10 +174,13 @@ impl PostgresBuilder {
         let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
         let manager =
             Manager::from_config(config.clone(), tls.clone(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        let pool = Pool::builder(manager).max_size(self.pool_size).runtime(Runtime::Tokio1);
+        // One more for renewals.
+        let pool = Pool::builder(manager).max_size(self.pool_size.saturating_add(1)).runtime(Runtime::Tokio1);
         let pool = pool.wait_timeout(Some(connect_timeout)).create_timeout(Some(connect_timeout)).build();
         let pool = pool.map_err(|error| StoreError::Unusable { store: target.to_string(), why: error.to_string() })?;
-        let connections = Connections { pool, target, is_own_pool: true, connect_timeout, answer_timeout: self.answer_timeout };
+        let (calls_max, answer_timeout) = (self.pool_size.min(Semaphore::MAX_PERMITS), self.answer_timeout);
+        let permits = Arc::new(Semaphore::new(calls_max));
+        let connections = Connections { pool, permits, calls_max, target, is_own_pool: true, connect_timeout, answer_timeout };
         let nudge = Arc::new(Nudge::default());
         let listening = listen::listen(config, tls, Arc::clone(&nudge));
         PostgresStore::open(connections, nudge, Some(listening)).await

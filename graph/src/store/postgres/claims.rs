@@ -55,12 +55,34 @@ async fn write(
     written.as_ref().map(run_row::claim).transpose()
 }
 
+/// The runs that one call has claimed so far, each with the time since which it is due. They are kept apart from the call, which may fail later.
+#[derive(Default)]
+pub(super) struct Claimed(Vec<(i64, Claim)>);
+
+impl Claimed {
+    /// What the caller is told: of what was claimed, those due longest first. A failure after that counts for nothing: the next call will meet it.
+    pub(super) fn with(self, answer: Result<(), StoreError>) -> Result<Vec<Claim>, StoreError> {
+        let Self(mut claims) = self;
+        match answer {
+            Err(error) if claims.is_empty() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, claimed = claims.len(), "a claim failed after some runs were claimed; they are driven")
+            }
+            Ok(()) => {}
+        }
+        claims.sort_by_key(|(due, _)| *due);
+        Ok(claims.into_iter().map(|(_, claim)| claim).collect())
+    }
+}
+
+/// Claims runs until there are `count` or no more are ready. What was claimed before a failure stays in `claimed`.
 pub(super) async fn claim_ready(
     client: &ClientWrapper,
     graphs: &[(String, GraphVersion)],
     count: usize,
     lease: &Lease,
-) -> Result<Vec<Claim>, Failure> {
+    claimed: &mut Claimed,
+) -> Result<(), Failure> {
     let mut known: Vec<(&str, &str, i64)> =
         graphs.iter().map(|(name, version)| (name.as_str(), version.fingerprint.as_str(), version.schema.into())).collect();
     known.sort_unstable();
@@ -69,22 +91,25 @@ pub(super) async fn claim_ready(
     let prints: Vec<&str> = known.iter().map(|one| one.1).collect();
     let schemas: Vec<i64> = known.iter().map(|one| one.2).collect();
     let statement = client.prepare_cached(&sql::CLAIM_READY).await?;
-    let mut claims: Vec<(i64, Claim)> = Vec::new();
+    let Claimed(claims) = claimed;
     while claims.len() < count {
         let left = i64::try_from(count - claims.len()).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 7] =
             [&names, &prints, &schemas, &lease.owner, &millis(lease.length), &left, &i64::from(TAKEOVERS_MAX)];
         let found = client.query(&statement, &parameters).await?;
         let before = claims.len();
-        let mut damaged: Vec<i64> = Vec::new();
+        let (mut damaged, mut failed): (Vec<i64>, _) = (Vec::new(), None);
         for row in &found {
             match run_row::claim(row) {
                 Ok(claim) if claim.run.status == RunStatus::Stuck => {}
-                Ok(claim) => claims.push((row.try_get("due")?, claim)),
+                Ok(claim) => claims.push((row.try_get("due").unwrap_or_default(), claim)),
                 // A damaged run is left alone until its lease ends, and does not keep others waiting. Reading it names the damage.
                 Err(Failure::Refused(StoreError::Damaged { .. })) => damaged.push(row.try_get("no")?),
-                Err(failure) => return Err(failure),
+                Err(failure) => failed = Some(failure),
             }
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
         }
         if !damaged.is_empty() {
             // If this fails, they count as held until the lease ends. The others are claimed all the same.
@@ -96,6 +121,5 @@ pub(super) async fn claim_ready(
             break;
         }
     }
-    claims.sort_by_key(|(due, _)| *due);
-    Ok(claims.into_iter().map(|(_, claim)| claim).collect())
+    Ok(())
 }

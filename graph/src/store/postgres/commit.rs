@@ -3,9 +3,11 @@
 use super::fault::Failure;
 use super::read::{Found, find};
 use super::{run_row, sql};
+use crate::store::row::STRAY_ROW;
 use crate::store::time::millis;
 use crate::store::{Claim, Commit, Committed, Deadline, NewRun, Row, RunInfo, RunStatus, StoreError, Timestamp, Wake};
 use deadpool_postgres::ClientWrapper;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 /// Rows as columns, for `unnest`.
@@ -118,8 +120,14 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
         &columns.bodies,
     ];
     let statement = client.prepare_cached(&sql::COMMIT).await?;
-    if let Some(row) = client.query_opt(&statement, &parameters).await? {
-        return Ok(Committed { posted: row.try_get::<_, i64>("posted")? as u64 });
+    match client.query_opt(&statement, &parameters).await {
+        Ok(Some(row)) => return committed(&row),
+        Ok(None) => {}
+        // The fence holds, so nobody else wrote a row above the head.
+        Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
+            return Err(StoreError::Damaged { run: commit.run.clone(), sequence: head + 1, why: STRAY_ROW }.into());
+        }
+        Err(error) => return Err(error.into()),
     }
     let landed = has_landed(client, &commit.run, commit.instance, commit.epoch, &commit.rows).await?;
     landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }.into())
@@ -147,7 +155,10 @@ async fn has_landed(
     let statement = client.prepare_cached(&sql::HAS_LANDED).await?;
     let parameters: [&(dyn ToSql + Sync); 5] =
         [&run, &(instance as i64), &(epoch as i64), &(last.sequence as i64), &&*last.header];
-    let found = client.query_opt(&statement, &parameters).await?;
-    let posted = found.map(|row| row.try_get::<_, i64>("posted")).transpose()?;
-    Ok(posted.map(|posted| Committed { posted: posted as u64 }))
+    client.query_opt(&statement, &parameters).await?.as_ref().map(committed).transpose()
+}
+
+fn committed(row: &tokio_postgres::Row) -> Result<Committed, Failure> {
+    let (posted, now) = (row.try_get::<_, i64>("posted")? as u64, Timestamp::from_millis(row.try_get("now")?));
+    Ok(Committed { posted, now })
 }

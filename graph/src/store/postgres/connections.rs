@@ -3,16 +3,19 @@
 //! 1. Every connection has the settings of `sql/session.sql` before its first statement, also those of a pool that the caller has made.
 //! 2. A connection goes back to the pool only if its call was answered. A call that is dropped, times out or finds the connection broken drops the
 //!    connection too. Otherwise a connection that has become a black hole would be used again and again.
-//! 3. After a timeout the idle connections are dropped as well: what swallowed one of them has probably swallowed all.
+//! 3. One connection is kept for renewals: other calls may wait for their answers for longer than a lease lasts. A pool of one connection has none to spare.
+//! 4. After a timeout the idle connections are dropped as well: what swallowed one of them has probably swallowed all.
 
 use super::fault::{Failure, of_pool};
 use super::sql;
 use super::target::Target;
 use crate::store::StoreError;
-use deadpool_postgres::{ClientWrapper, Object, Pool};
+use deadpool_postgres::{ClientWrapper, Object, Pool, PoolError, TimeoutType};
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long a connection is waited for, unless the builder says otherwise.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,6 +38,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pool, and how long to wait for what.
 pub(super) struct Connections {
     pub(super) pool: Pool,
+    /// As many as there may be calls at once that are no renewals.
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) calls_max: usize,
     pub(super) target: Target,
     pub(super) is_own_pool: bool,
     pub(super) connect_timeout: Duration,
@@ -44,13 +50,25 @@ pub(super) struct Connections {
 impl Connections {
     /// A connection that is ready for a call.
     pub(super) async fn take(&self) -> Result<Connection, StoreError> {
-        let size = self.pool.status().max_size;
+        let permit = tokio::time::timeout(self.connect_timeout, Arc::clone(&self.permits).acquire_owned()).await;
+        self.take_with(permit.map_err(|_| self.late())?.ok()).await
+    }
+
+    /// A connection that is ready for a renewal, also when all others wait for answers.
+    pub(super) async fn take_for_renewal(&self) -> Result<Connection, StoreError> {
+        self.take_with(None).await
+    }
+
+    fn late(&self) -> StoreError {
+        of_pool(PoolError::Timeout(TimeoutType::Wait), &self.target, self.calls_max)
+    }
+
+    async fn take_with(&self, permit: Option<OwnedSemaphorePermit>) -> Result<Connection, StoreError> {
         // A pool of the caller may have no timeouts of its own; one of ours has these two.
         let patience = self.connect_timeout.saturating_mul(2);
-        let late = |_| of_pool(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait), &self.target, size);
-        let taken = tokio::time::timeout(patience, self.pool.get()).await.map_err(late)?;
-        let object = taken.map_err(|error| of_pool(error, &self.target, size))?;
-        let connection = Connection { object: Some(object) };
+        let taken = tokio::time::timeout(patience, self.pool.get()).await.map_err(|_| self.late())?;
+        let object = taken.map_err(|error| of_pool(error, &self.target, self.calls_max))?;
+        let connection = Connection { object: Some(object), permit };
         match self.answer(self.prepare(&connection)).await {
             Ok(()) => Ok(connection),
             Err(failure) => Err(failure.before_call(&self.target)),
@@ -80,13 +98,17 @@ impl Connections {
     }
 
     /// A renewal waits for no row. If it is not answered within a part of the lease, its connection is given up, so that there is time for another.
+    /// Connecting counts.
     pub(super) async fn renewal<T>(
         &self,
         lease: Duration,
-        call: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let patience = (lease / RENEWALS).max(RENEWAL_MIN);
-        tokio::time::timeout(patience, call).await.unwrap_or(Err(Failure::Unanswered(patience)))
+        tokio::time::timeout(patience, call).await.unwrap_or_else(|_| {
+            self.drop_idle();
+            Err(Failure::Unanswered(patience).into_store_error(&self.target))
+        })
     }
 
     fn drop_idle(&self) {
@@ -103,6 +125,8 @@ impl fmt::Debug for Connections {
 /// A connection during a call. It is dropped with the call, unless [`give_back`](Self::give_back) says that it is sound.
 pub(super) struct Connection {
     object: Option<Object>,
+    /// Goes after the connection is back in the pool, or dropped.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Connection {
@@ -133,5 +157,6 @@ impl Drop for Connection {
         if let Some(object) = self.object.take() {
             drop(Object::take(object));
         }
+        drop(self.permit.take());
     }
 }

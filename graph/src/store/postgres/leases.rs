@@ -4,11 +4,20 @@ use super::fault::Failure;
 use super::sql::{self, Statement};
 use crate::store::limits::cut_reason;
 use crate::store::time::millis;
-use crate::store::{Held, Release, Renewed, TAKEOVERS_MAX};
+use crate::store::{Held, Release, Renewed, StoreError, TAKEOVERS_MAX, Timestamp};
 use deadpool_postgres::ClientWrapper;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
+
+/// Those of several runs for which nothing was done.
+#[derive(Default)]
+pub(super) struct Left {
+    /// The caller does not hold them.
+    pub(super) lost: Vec<Held>,
+    /// Others have locked their rows.
+    pub(super) busy: Vec<Held>,
+}
 
 /// Runs as columns, for `unnest`. No run has an id with a NUL, and PostgreSQL cannot be asked for one.
 struct Columns<'a> {
@@ -33,24 +42,30 @@ pub(super) async fn renew(client: &ClientWrapper, held: &[Held], lease: Duration
     let Columns { runs, instances, epochs } = Columns::new(held);
     let statement = client.prepare_cached(&sql::RENEW).await?;
     let found = client.query(&statement, &[&runs, &instances, &epochs, &millis(lease)]).await?;
-    sort(held, &found)
+    let now = match found.first() {
+        Some(row) => Timestamp::from_millis(row.try_get("now")?),
+        None => return Err(StoreError::unavailable("the renewal of leases was answered without a time").into()),
+    };
+    let Left { lost, busy } = sort(held, &found)?;
+    Ok(Renewed { lost, busy, now })
 }
 
 /// Gives up those whose rows nobody has locked, and tells which are busy.
-pub(super) async fn release(client: &ClientWrapper, held: &[Held], how: &Release) -> Result<Renewed, Failure> {
+pub(super) async fn release(client: &ClientWrapper, held: &[Held], how: &Release) -> Result<Left, Failure> {
     release_with(client, &sql::RELEASE, held, how).await
 }
 
 /// Gives one run up, and waits for its row if it must.
-pub(super) async fn release_one(client: &ClientWrapper, held: &Held, how: &Release) -> Result<Renewed, Failure> {
+pub(super) async fn release_one(client: &ClientWrapper, held: &Held, how: &Release) -> Result<Left, Failure> {
     release_with(client, &sql::RELEASE_ONE, std::slice::from_ref(held), how).await
 }
 
-async fn release_with(client: &ClientWrapper, statement: &Statement, held: &[Held], how: &Release) -> Result<Renewed, Failure> {
+async fn release_with(client: &ClientWrapper, statement: &Statement, held: &[Held], how: &Release) -> Result<Left, Failure> {
     let Columns { runs, instances, epochs } = Columns::new(held);
     let (reason, rest) = match how {
-        Release::AsIs => (None, 0),
-        Release::Troubled { reason, rest } => (Some(cut_reason(reason.clone())), millis(*rest)),
+        Release::AsIs => (None, None),
+        Release::LeftToOthers { rest } => (None, Some(millis(*rest))),
+        Release::Troubled { reason, rest } => (Some(cut_reason(reason.clone())), Some(millis(*rest))),
     };
     let parameters: [&(dyn ToSql + Sync); 7] =
         [&runs, &instances, &epochs, &reason.is_some(), &reason, &rest, &i64::from(TAKEOVERS_MAX)];
@@ -59,14 +74,14 @@ async fn release_with(client: &ClientWrapper, statement: &Statement, held: &[Hel
 }
 
 /// Which were not found, and which were not done.
-fn sort(held: &[Held], found: &[tokio_postgres::Row]) -> Result<Renewed, Failure> {
+fn sort(held: &[Held], found: &[tokio_postgres::Row]) -> Result<Left, Failure> {
     let mut done = HashMap::new();
     for row in found {
-        let key =
-            (row.try_get::<_, &str>("id")?, row.try_get::<_, i64>("instance")? as u64, row.try_get::<_, i64>("epoch")? as u64);
+        let Some(id) = row.try_get::<_, Option<&str>>("id")? else { continue };
+        let key = (id, row.try_get::<_, i64>("instance")? as u64, row.try_get::<_, i64>("epoch")? as u64);
         done.insert(key, row.try_get::<_, bool>("done")?);
     }
-    let mut sorted = Renewed::default();
+    let mut sorted = Left::default();
     for one in held {
         match done.get(&(one.run.as_str(), one.instance, one.epoch)) {
             Some(true) => {}

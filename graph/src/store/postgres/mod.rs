@@ -37,6 +37,7 @@ use super::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreError, StoreFuture, Wanted,
 };
+use claims::Claimed;
 use connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
 use deadpool_postgres::Pool;
 use pleach_core::BoxFuture;
@@ -44,6 +45,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use target::Target;
+use tokio::sync::Semaphore;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
@@ -123,18 +125,30 @@ impl PostgresStore {
 
 fn of_caller(pool: Pool) -> Connections {
     let (connect_timeout, answer_timeout) = (CONNECT_TIMEOUT, ANSWER_TIMEOUT);
-    Connections { pool, target: Target::of_callers_pool(), is_own_pool: false, connect_timeout, answer_timeout }
+    let (target, size) = (Target::of_callers_pool(), pool.status().max_size);
+    let calls_max = if size > 1 { size - 1 } else { size };
+    let permits = Arc::new(Semaphore::new(calls_max));
+    Connections { pool, permits, calls_max, target, is_own_pool: false, connect_timeout, answer_timeout }
 }
 
 /// Makes a call on a connection; and once more on another if the failure allows it: see [`fault::Failure::may_be_repeated`].
 macro_rules! on_a_connection {
-    ($inner:expr, $is_repeatable:expr, |$client:ident| $call:expr) => {{
+    ($inner:expr, $is_repeatable:expr, |$client:ident| $call:expr) => {
+        on_a_connection!($inner, take, $is_repeatable, |$client| $call)
+    };
+    ($inner:expr, $take:ident, $is_repeatable:expr, |$client:ident| $call:expr) => {{
         let connections = &$inner.connections;
         let mut may_repeat = true;
         loop {
-            let connection = connections.take().await?;
+            let connection = connections.$take().await?;
             let $client = &*connection;
-            let answer = connections.answer($call).await;
+            let answer = connections.answer(async {
+                match $call.await {
+                    Err(failure) => Err(schema::explain($client, failure).await),
+                    answer => answer,
+                }
+            });
+            let answer = answer.await;
             connection.give_back(&answer);
             match answer {
                 Err(failure) if may_repeat && failure.may_be_repeated($is_repeatable) => may_repeat = false,
@@ -160,7 +174,7 @@ impl Inner {
     /// Gives runs up in as many statements as it takes. What is busy is waited for one by one, so that no row is locked meanwhile.
     async fn release(&self, held: &[Held], how: &Release) -> Result<Vec<Held>, StoreError> {
         // Once given up, a run counts as lost: that is not asked twice.
-        let Renewed { mut lost, busy } = on_a_connection!(self, false, |client| leases::release(client, held, how))?;
+        let leases::Left { mut lost, busy } = on_a_connection!(self, false, |client| leases::release(client, held, how))?;
         for one in &busy {
             let released = on_a_connection!(self, false, |client| leases::release_one(client, one, how))?;
             lost.extend(released.lost);
@@ -205,7 +219,11 @@ impl Store for PostgresStore {
                     on_a_connection!(self.0, true, |client| claims::claim_one(client, run, *force, &lease))
                 }
                 Wanted::Ready { graphs, count } => {
-                    on_a_connection!(self.0, true, |client| claims::claim_ready(client, graphs, *count, &lease))
+                    let mut claimed = Claimed::default();
+                    let answer = on_a_connection!(self.0, true, |client| {
+                        claims::claim_ready(client, graphs, *count, &lease, &mut claimed)
+                    });
+                    claimed.with(answer)
                 }
             }
         })
@@ -214,8 +232,9 @@ impl Store for PostgresStore {
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         Box::pin(async move {
             check_lease(lease)?;
-            let connections = &self.0.connections;
-            on_a_connection!(self.0, true, |client| connections.renewal(lease, leases::renew(client, &held, lease)))
+            let renewing =
+                async { on_a_connection!(self.0, take_for_renewal, true, |client| leases::renew(client, &held, lease)) };
+            self.0.connections.renewal(lease, renewing).await
         })
     }
 

@@ -6,10 +6,20 @@
 use super::fault::{Failure, TRIES_MAX};
 use super::{run_row, sql};
 use crate::store::limits::check_text;
+use crate::store::post_kind::STRAY_MESSAGE;
 use crate::store::{CommandPost, INBOX_MAX, Post, PostKind, StoreError};
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+
+/// The names that PostgreSQL has given to the keys of the inbox.
+const DEDUP_KEY: &str = "pleach_inbox_run_dedup_key";
+const NUMBER_KEY: &str = "pleach_inbox_pkey";
+
+/// Whether there is a row already with the same value of this key.
+fn is_taken(error: &tokio_postgres::Error, key: &str) -> bool {
+    error.as_db_error().is_some_and(|said| *said.code() == SqlState::UNIQUE_VIOLATION && said.constraint() == Some(key))
+}
 
 /// What to do about a post.
 enum Decision {
@@ -32,7 +42,11 @@ pub(super) async fn post(client: &ClientWrapper, id: &str, post: &Post) -> Resul
             Ok(Some(row)) => return Ok(row.try_get::<_, i64>("n")? as u64),
             Ok(None) => {}
             // Another post with the same dedup text came first.
-            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {}
+            Err(error) if is_taken(&error, DEDUP_KEY) => {}
+            // Numbers are given with the run's row locked, so nobody posted this one.
+            Err(error) if is_taken(&error, NUMBER_KEY) => {
+                return Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: STRAY_MESSAGE }.into());
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -5,6 +5,7 @@ use super::read::find;
 use super::sql;
 use crate::store::decide::check_free;
 use crate::store::limits::check_text;
+use crate::store::retention::{EARLIEST, Neighbours};
 use crate::store::time::millis;
 use crate::store::{Held, StoreError, Timestamp};
 use deadpool_postgres::ClientWrapper;
@@ -29,9 +30,19 @@ pub(super) async fn prune_rows(client: &ClientWrapper, held: &Held, before: u64,
 }
 
 pub(super) async fn prune_ended(client: &ClientWrapper, unchanged_for: Duration, count: usize) -> Result<u64, Failure> {
+    let earliest = EARLIEST.as_millis();
+    let statement = client.prepare_cached(&sql::ENDS_AROUND).await?;
+    let ends = client.query_one(&statement, &[&millis(unchanged_for), &earliest]).await?;
+    let time = |column| Ok::<_, Failure>(ends.try_get::<_, Option<i64>>(column)?.map(Timestamp::from_millis));
+    let now = ends.try_get::<_, i64>("now")?;
+    let around =
+        Neighbours { now: Timestamp::from_millis(now), last_old: time("last_old")?, first_young: time("first_young")? };
+    if !around.allow_removal("PostgreSQL") {
+        return Ok(0);
+    }
+    let (before, count) = (now - millis(unchanged_for), i64::try_from(count).unwrap_or(i64::MAX));
     let statement = client.prepare_cached(&sql::PRUNE_ENDED).await?;
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
-    Ok(client.execute(&statement, &[&millis(unchanged_for), &count]).await?)
+    Ok(client.execute(&statement, &[&before, &count, &earliest]).await?)
 }
 
 /// Deletes a run. A run whose row is damaged can be deleted too.

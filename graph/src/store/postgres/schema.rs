@@ -9,7 +9,7 @@ use tokio_postgres::GenericClient;
 /// The format of the tables that this version writes, in `pleach_format`.
 ///
 /// 1: as it began. 2: `pleach_run.sum`. 3: `instance`, `trouble` and `deadline`, claims by schema, indexes for lists.
-const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 3;
 
 /// Only one process at a time makes or upgrades tables. It is waited for as long as it takes: should it freeze, the server ends its session.
 const LOCK: &str = "SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(8100126734)";
@@ -24,6 +24,22 @@ const EXISTS: &str =
 /// Whether the tables have to be made or upgraded. Tables of a later version are refused.
 pub(super) async fn is_old(client: &ClientWrapper) -> Result<bool, Failure> {
     Ok(check(format(&**client).await?)? != FORMAT)
+}
+
+/// Why a call failed: if the tables were upgraded by a later version meanwhile, that is why.
+pub(super) async fn explain(client: &ClientWrapper, failure: Failure) -> Failure {
+    let Failure::Database(error) = &failure else { return failure };
+    let Some(said) = error.as_db_error() else { return failure };
+    if let Some(format) = sql::later_format(said.message()) {
+        return check(Some(format)).map_or_else(Failure::Refused, |_| failure);
+    }
+    // A table or column is not there any more, or is another.
+    if said.code().code().starts_with("42")
+        && let Err(Failure::Refused(later @ StoreError::Future { .. })) = is_old(client).await
+    {
+        return later.into();
+    }
+    failure
 }
 
 /// Makes the tables, or upgrades them.

@@ -3,6 +3,7 @@
 //! A file names its parameters in braces. Names in common to several files stand for SQL text; all others are numbered by the list given
 //! here, which is also the order in which the caller passes the values. Every parameter is cast, so that its type is never guessed.
 
+use super::schema::FORMAT;
 use std::sync::LazyLock;
 
 /// A statement and the names of its parameters, in order.
@@ -14,6 +15,16 @@ const COLUMNS: &str = "no, id, graph, fingerprint, schema, instance, status, epo
 
 /// The database's clock when the statement began, in milliseconds.
 const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
+
+/// True if the tables have the format of this version. Else it fails with a text that [`later_format`] reads: the tables were upgraded by a later version
+/// since this store was opened. Every statement has it, and the server evaluates it once, before anything else.
+const KNOWN_FORMAT: &str = "(SELECT CASE WHEN COALESCE(max(format), 0) = {format} THEN true
+        ELSE ('pleach_format ' || COALESCE(max(format), 0))::bool END FROM pleach_format)";
+
+/// The format that the tables have, if a statement failed for this reason.
+pub(super) fn later_format(message: &str) -> Option<i64> {
+    message.split_once("\"pleach_format ")?.1.split_once('"')?.0.parse().ok()
+}
 
 /// Makes the commit of this statement durable, whatever the session's setting. A pool of the caller may reset what `session` has set.
 const DURABLE: &str =
@@ -96,7 +107,8 @@ statements! {
     BEFORE_POST = "before_post" [] (run, dedup, is_command, is_answer);
     POST = "post" ["new_wake_at" = WAKE_AT_AFTER_POST] (no, posted, room, replaces, name, dedup, sum, payload);
     PRUNE_ROWS = "prune_rows" [] (run, instance, epoch, before, keep);
-    PRUNE_ENDED = "prune_ended" [] (unchanged_for, count);
+    ENDS_AROUND = "ends_around" [] (unchanged_for, earliest);
+    PRUNE_ENDED = "prune_ended" [] (before, count, earliest);
     DELETE = "delete" [] (run);
     HOLDER = "holder" [] (run);
     ALL_RUNS = "all_runs" [] ();
@@ -113,7 +125,9 @@ pub(super) const UPGRADE_2: &str = include_str!("sql/upgrade_2.sql");
 pub(super) const UPGRADE_3: &str = include_str!("sql/upgrade_3.sql");
 
 fn text(file: &str, own: &[(&str, &str)], parameters: &[&str]) -> String {
-    let common = [("columns", COLUMNS), ("durable", DURABLE), ("now", NOW)];
+    let format = FORMAT.to_string();
+    let common =
+        [("known_format", KNOWN_FORMAT), ("format", &format), ("columns", COLUMNS), ("durable", DURABLE), ("now", NOW)];
     // What explains a statement need not be sent to the server.
     let mut text: String = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n");
     for (name, sql) in own.iter().chain(&common) {
@@ -134,6 +148,17 @@ mod tests {
         for (name, statement) in ALL {
             assert!(!statement.contains('{'), "{name}: {}", statement.as_str());
         }
+    }
+
+    #[test]
+    fn c7_every_statement_checks_the_format_of_the_tables() {
+        // Those that a call begins with, except for the upgrade itself. What follows in the same call needs no further look.
+        for (name, statement) in ALL {
+            let is_free = ["SESSION", "HAS_LANDED", "DISOWN", "ALL_RUNS", "SEAL_RUN"].contains(name);
+            assert_eq!(statement.contains("FROM pleach_format"), !is_free, "{name}");
+        }
+        assert_eq!(later_format("invalid input syntax for type boolean: \"pleach_format 12\""), Some(12));
+        assert_eq!(later_format("invalid input syntax for type boolean: \"maybe\""), None);
     }
 
     #[test]

@@ -202,6 +202,19 @@ impl DbFile {
         }
     }
 
+    /// Fails if a later version has upgraded the tables since the file was opened.
+    pub(super) fn check_format(&self, db: &Connection) -> Result<(), StoreError> {
+        let format = db.prepare_cached("PRAGMA user_version").and_then(|mut pragma| pragma.query_row([], |row| row.get(0)));
+        match format.map_err(|error| self.failure(error))? {
+            format if format > FORMAT => Err(self.later(format)),
+            _ => Ok(()),
+        }
+    }
+
+    fn later(&self, format: u32) -> StoreError {
+        StoreError::Future { what: self.path.display().to_string(), format, known: FORMAT }
+    }
+
     /// The format of the tables; 0 if there is none yet.
     fn check(&self, db: &Connection) -> Result<u32, Refused> {
         let number = |pragma: &str| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
@@ -215,9 +228,7 @@ impl DbFile {
         }
         match u32::try_from(format) {
             Ok(format) if (1..=FORMAT).contains(&format) => Ok(format),
-            Ok(format) if format > FORMAT => {
-                Err(StoreError::Future { what: self.path.display().to_string(), format, known: FORMAT }.into())
-            }
+            Ok(format) if format > FORMAT => Err(self.later(format).into()),
             _ => Err(unusable(&self.path, "its version number is damaged; restore it from a backup").into()),
         }
     }

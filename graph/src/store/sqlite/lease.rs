@@ -159,13 +159,13 @@ pub(super) fn renew(batch: &Batch<'_>, held: Vec<Held>, lease: Duration) -> Done
     let lost = lost(held, |one, instance, epoch| {
         statement.execute(params![one.run, instance, epoch, lease_end, batch.holders.name()])
     })?;
-    Ok(Ok(Renewed { lost, busy: Vec::new() }))
+    Ok(Ok(Renewed { lost, busy: Vec::new(), now: batch.now.wall }))
 }
 
 pub(super) fn release(batch: &Batch<'_>, held: Vec<Held>, how: &Release) -> Done<Vec<Held>> {
     let mut statement = batch.db.prepare_cached(GIVE_UP)?;
     let lost = lost(held, |one, instance, epoch| {
-        if matches!(how, Release::Troubled { .. })
+        if *how != Release::AsIs
             && let Ok(mut run) = read::run(batch.db, batch.now, &one.run)?
         {
             if !run.info.is_held_as(one) {

@@ -121,6 +121,7 @@ impl SqliteStore {
             let mut reader = spare.map_or_else(|| inner.file.open_for_reading(), Ok)?;
             let failed = |error: rusqlite::Error| inner.file.failure(error);
             let snapshot = reader.transaction().map_err(failed)?;
+            inner.file.check_format(&snapshot)?;
             let answer = act(&snapshot, inner.clock.now()).map_err(failed)?;
             snapshot.finish().map_err(failed)?;
             inner.file.check_in_place()?;

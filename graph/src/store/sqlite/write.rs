@@ -4,6 +4,9 @@ use super::lease::{check_free, end_leases};
 use super::read::{self, MIN_DEADLINE, Run};
 use super::writer::{Batch, Done};
 use crate::store::limits::check_text;
+use crate::store::post_kind::STRAY_MESSAGE;
+use crate::store::retention::{EARLIEST, Neighbours};
+use crate::store::row::STRAY_ROW;
 use crate::store::time::millis;
 use crate::store::{
     Claim, CommandPost, Commit, Committed, Held, NewRun, Post, PostKind, Prune, Row, RunInfo, StoreError, Timestamp,
@@ -58,13 +61,13 @@ const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?
 const PRUNE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq < ?2 AND seq NOT IN (SELECT value FROM json_each(?3))";
 const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2 AND dedup IS NULL";
 const PRUNED: &str = "UPDATE run SET oldest = ?2, sum = ?3 WHERE no = ?1";
-const PRUNE_ENDED: &str = "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ended <= ?1
+/// The last end before a time and the first after it, each by the index.
+const ENDS_AROUND: &str =
+    "SELECT (SELECT max(ended) FROM run WHERE ended BETWEEN ?2 AND ?1), (SELECT min(ended) FROM run WHERE ended > ?1)";
+const PRUNE_ENDED: &str = "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ended BETWEEN ?4 AND ?1
     AND (holder IS NULL OR lease_end <= ?2) ORDER BY ended, no LIMIT ?3)";
 
 const DELETE: &str = "DELETE FROM run WHERE no = ?1";
-
-const STRAY_ROW: &str = "its log has a row that was never written to it";
-const STRAY_MESSAGE: &str = "its inbox has a message that was never posted to it";
 
 pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
     let now = batch.now.wall;
@@ -149,6 +152,7 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
     };
     if advanced == 0 {
         let landed = has_landed(batch.db, &commit.held(), &commit.rows)?;
+        let landed = landed.map(|posted| Committed { posted, now: batch.now.wall });
         return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
     }
     match insert(batch.db, key, &commit.rows) {
@@ -162,7 +166,7 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
         (run.info.head, run.info.takeovers, run.info.trouble, run.info.changed) = (new_head, 0, None, batch.now.wall);
         settle(batch, commit, run)?;
     }
-    Ok(Ok(Committed { posted: posted as u64 }))
+    Ok(Ok(Committed { posted: posted as u64, now: batch.now.wall }))
 }
 
 /// Whether a commit changes more of the run's row than `ADVANCE` does.
@@ -229,14 +233,14 @@ fn insert(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
         .try_for_each(|row| statement.execute(params![run, row.sequence as i64, row.sum, row.header, row.body]).map(drop))
 }
 
-/// Whether these rows are the last of the run, written by this claim.
-fn has_landed(db: &Connection, held: &Held, rows: &[Row]) -> rusqlite::Result<Option<Committed>> {
+/// If these rows are the last of the run, written by this claim: the highest number in the inbox.
+fn has_landed(db: &Connection, held: &Held, rows: &[Row]) -> rusqlite::Result<Option<u64>> {
     let Some(last) = rows.last() else { return Ok(None) };
     let mut statement = db.prepare_cached(HAS_LANDED)?;
     let last = params![held.run, held.instance as i64, held.epoch as i64, last.sequence as i64, last.header];
     match statement.query_row(last, |row| row.get::<_, i64>(0)).optional() {
         Err(error) if read::is_conversion(&error) => Ok(None),
-        posted => Ok(posted?.map(|posted| Committed { posted: posted as u64 })),
+        posted => Ok(posted?.map(|posted| posted as u64)),
     }
 }
 
@@ -302,10 +306,23 @@ pub(super) fn prune(batch: &Batch<'_>, prune: Prune) -> Done<u64> {
             end_leases(batch, true)?;
             let old = batch.now.wall.as_millis() - millis(unchanged_for);
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            let removed = batch.db.prepare_cached(PRUNE_ENDED)?.execute(params![old, batch.now.lease, count])?;
+            if !is_clock_right(batch, old)? {
+                return Ok(Ok(0));
+            }
+            let old = params![old, batch.now.lease, count, EARLIEST.as_millis()];
+            let removed = batch.db.prepare_cached(PRUNE_ENDED)?.execute(old)?;
             Ok(Ok(removed as u64))
         }
     }
+}
+
+/// Whether runs that ended before this time are as old as they seem.
+fn is_clock_right(batch: &Batch<'_>, old: i64) -> rusqlite::Result<bool> {
+    let time = |time: Option<i64>| time.map(Timestamp::from_millis);
+    let ends = batch.db.prepare_cached(ENDS_AROUND)?.query_row(params![old, EARLIEST.as_millis()], |row| {
+        Ok(Neighbours { now: batch.now.wall, last_old: time(row.get(0)?), first_young: time(row.get(1)?) })
+    })?;
+    Ok(ends.allow_removal(batch.db.path().unwrap_or_default()))
 }
 
 fn prune_rows(batch: &Batch<'_>, held: &Held, before: u64, keep: &[u64]) -> Done<u64> {

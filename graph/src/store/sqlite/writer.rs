@@ -70,12 +70,12 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(StoreError::unavailable("too many writes wait for the disk; try again later"));
+            return Err(StoreError::unreachable("too many writes wait for the disk; try again later"));
         }
         let job = Box::new(Writing { weight, act: Some(act), done: None, reply });
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(answer),
-            _ => Err(StoreError::unavailable("the thread that writes has ended")),
+            _ => Err(StoreError::unreachable("the thread that writes has ended")),
         }
     }
 }
@@ -173,16 +173,17 @@ impl Desk {
             Some(db) => db,
             None => self.file.open(&self.holders, &self.clock)?,
         };
-        let done = run(&db, "BEGIN IMMEDIATE").and_then(|()| {
+        let begun = run(&db, "BEGIN IMMEDIATE").map_err(|error| self.file.failure(error));
+        let done = begun.and_then(|()| self.file.check_format(&db)).and_then(|()| {
             let batch = Batch { db: &db, now: self.clock.now(), holders: &self.holders };
-            jobs.iter_mut().try_for_each(|job| job.act(&batch))
+            jobs.iter_mut().try_for_each(|job| job.act(&batch)).map_err(|error| self.file.failure(error))
         });
         if let Err(error) = done {
             // Some errors have ended the transaction already.
             if db.is_autocommit() || run(&db, "ROLLBACK").is_ok() {
                 self.db = Some(db);
             }
-            return Err(self.file.failure(error));
+            return Err(error);
         }
         if let Err(error) = run(&db, "COMMIT") {
             drop(db);

@@ -19,4 +19,4 @@ SELECT {columns},
         WHERE i.run = r.no AND i.taken_seq IS NULL AND i.name IN ('command/pause', 'command/resume', 'command/cancel')
     ) END AS command_names
 FROM pleach_run r
-WHERE r.id = {run}::text
+WHERE r.id = {run}::text AND {known_format}

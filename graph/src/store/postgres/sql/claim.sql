@@ -17,4 +17,5 @@ WHERE no = {no}::bigint
     AND lease_until IS NOT DISTINCT FROM {was_lease_until}::bigint
     AND wake_at IS NOT DISTINCT FROM {was_wake_at}::bigint
     AND takeovers = {was_takeovers}::bigint
+    AND {known_format}
 RETURNING {columns}, {now} AS now, {durable}

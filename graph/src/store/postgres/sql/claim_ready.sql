@@ -20,6 +20,7 @@ WITH due AS (
         LIMIT {count}::bigint
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS found
+    WHERE {known_format}
     ORDER BY found.due, found.no
     LIMIT {count}::bigint
 ), claimed AS (

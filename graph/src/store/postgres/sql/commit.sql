@@ -23,6 +23,7 @@ WITH moved AS (
         AND epoch = {epoch}::bigint
         AND head = {head}::bigint
         AND owner IS NOT NULL
+        AND {known_format}
     RETURNING no, posted
 ), logged AS (
     INSERT INTO pleach_log (run, seq, sum, header, body)
@@ -35,5 +36,5 @@ WITH moved AS (
     FROM moved
     WHERE i.run = moved.no AND i.n = ANY ({takes}::bigint[]) AND i.taken_seq IS NULL
 )
-SELECT posted, {durable}, CASE WHEN {notifies}::bool THEN pg_notify('pleach', '')::text END
+SELECT posted, {now} AS now, {durable}, CASE WHEN {notifies}::bool THEN pg_notify('pleach', '')::text END
 FROM moved

@@ -13,6 +13,7 @@ WITH made AS (
             {now} + {deadline}::bigint AS deadline,
             CASE WHEN {is_due}::bool THEN {now} ELSE {wake_at}::bigint END AS wake_at
     ) AS t
+    WHERE {known_format}
     ON CONFLICT (id) DO NOTHING
     RETURNING *
 ), logged AS (

@@ -1,3 +1,3 @@
 DELETE FROM pleach_run
-WHERE id = {run}::text AND (owner IS NULL OR lease_until IS NULL OR lease_until <= {now})
+WHERE id = {run}::text AND (owner IS NULL OR lease_until IS NULL OR lease_until <= {now}) AND {known_format}
 RETURNING {durable}

@@ -1,4 +1,4 @@
-SELECT r.posted
+SELECT r.posted, {now} AS now
 FROM pleach_run r JOIN pleach_log l ON l.run = r.no AND l.seq = r.head
 WHERE r.id = {run}::text
     AND r.instance = {instance}::bigint

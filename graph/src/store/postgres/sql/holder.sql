@@ -1,3 +1,3 @@
 SELECT owner, lease_until, {now} AS now
 FROM pleach_run
-WHERE id = {run}::text
+WHERE id = {run}::text AND {known_format}

@@ -7,6 +7,7 @@ FROM (
     WHERE i.run = (SELECT no FROM pleach_run WHERE id = {run}::text)
         AND i.n > {after}::bigint
         AND i.taken_seq IS NULL
+        AND {known_format}
     ORDER BY i.n
     LIMIT {count}::bigint
 ) AS found

@@ -8,5 +8,6 @@ WHERE {place}
     AND ({created_before}::bigint IS NULL OR created < {created_before}::bigint)
     AND ({changed_since}::bigint IS NULL OR changed >= {changed_since}::bigint)
     AND ({changed_before}::bigint IS NULL OR changed < {changed_before}::bigint)
+    AND {known_format}
 ORDER BY {order}
 LIMIT {count}::bigint

@@ -8,6 +8,7 @@ WITH numbered AS (
         AND posted >= {posted}::bigint
         AND posted < {posted}::bigint + {room}::bigint
         AND status IN ('running', 'waiting', 'stuck')
+        AND {known_format}
     RETURNING no, posted
 ), replaced AS (
     DELETE FROM pleach_inbox i USING numbered

@@ -1,9 +1,9 @@
 WITH old AS MATERIALIZED (
     SELECT no
     FROM pleach_run
-    WHERE ended_at IS NOT NULL
-        AND ended_at <= {now} - {unchanged_for}::bigint
+    WHERE ended_at BETWEEN {earliest}::bigint AND {before}::bigint
         AND (owner IS NULL OR lease_until IS NULL OR lease_until <= {now})
+        AND {known_format}
     ORDER BY ended_at, no
     LIMIT {count}::bigint
     FOR UPDATE SKIP LOCKED

@@ -7,6 +7,7 @@ WITH pruned AS (
         AND instance = {instance}::bigint
         AND epoch = {epoch}::bigint
         AND owner IS NOT NULL
+        AND {known_format}
     RETURNING no, LEAST({before}::bigint, head) AS before
 ), removed AS (
     DELETE FROM pleach_log l USING pruned

@@ -4,11 +4,11 @@ WITH held AS (
     FROM unnest({runs}::text[], {instances}::bigint[], {epochs}::bigint[]) AS h (id, instance, epoch)
 ), free AS (
     SELECT r.no,
-        CASE WHEN NOT {troubled}::bool OR r.status NOT IN ('running', 'waiting') THEN 'same'
-            WHEN r.takeovers + 1 >= {takeovers_max}::bigint THEN 'stuck'
+        CASE WHEN {rest}::bigint IS NULL OR r.status NOT IN ('running', 'waiting') THEN 'same'
+            WHEN {troubled}::bool AND r.takeovers + 1 >= {takeovers_max}::bigint THEN 'stuck'
             ELSE 'rest' END AS next
     FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
-    WHERE r.owner IS NOT NULL
+    WHERE r.owner IS NOT NULL AND {known_format}
     ORDER BY r.no
     FOR NO KEY UPDATE OF r {skip}
 ), released AS (

@@ -1,11 +1,12 @@
--- Renews leases. A row that another transaction has locked is skipped and given back as not done. It waits for nobody.
+-- Renews leases. A row that another transaction has locked is skipped and given back as not done. It waits for nobody. A row without an id comes
+-- always: the time.
 WITH held AS (
     SELECT *
     FROM unnest({runs}::text[], {instances}::bigint[], {epochs}::bigint[]) AS h (id, instance, epoch)
 ), free AS (
     SELECT r.no
     FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
-    WHERE r.owner IS NOT NULL
+    WHERE r.owner IS NOT NULL AND {known_format}
     ORDER BY r.no
     FOR NO KEY UPDATE OF r SKIP LOCKED
 ), renewed AS (
@@ -16,9 +17,11 @@ WITH held AS (
     WHERE r.no = free.no
     RETURNING r.no, r.id, r.instance, r.epoch
 )
-SELECT id, instance, epoch, true AS done
+SELECT id, instance, epoch, true AS done, {now} AS now
 FROM renewed
 UNION ALL
-SELECT r.id, r.instance, r.epoch, false
+SELECT r.id, r.instance, r.epoch, false, {now}
 FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
 WHERE r.owner IS NOT NULL AND NOT EXISTS (SELECT FROM renewed WHERE renewed.no = r.no)
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, {now}

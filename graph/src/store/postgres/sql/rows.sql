@@ -8,6 +8,7 @@ FROM (
     FROM pleach_log l
     WHERE l.run = (SELECT no FROM pleach_run WHERE id = {run}::text)
         AND l.seq = ANY ({sequences}::bigint[])
+        AND {known_format}
 ) AS found
 WHERE before IS NULL OR before <= {bytes_max}::bigint
 ORDER BY seq

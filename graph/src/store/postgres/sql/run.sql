@@ -1,3 +1,3 @@
 SELECT {columns}, {now} AS now
 FROM pleach_run
-WHERE id = {run}::text
+WHERE id = {run}::text AND {known_format}
