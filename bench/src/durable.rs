@@ -59,6 +59,31 @@ pub fn steps(runs: u64, ops: u64) -> Duration {
     })
 }
 
+/// A run with a map of so many branches, each one durable step; as often as it takes for so many steps in all.
+pub fn maps(branches: u64, ops: u64) -> Duration {
+    let folder = Folder::new();
+    let path = folder.path("store.db");
+    let pass = |state: State| async move { Ok::<_, String>(state) };
+    let split = move |state: &State| (0..branches).map(|turns| State { turns, ..state.clone() }).collect();
+    let graph = Graph::new("map")
+        .add_node("split", pass)
+        .add_node("branch", pass)
+        .map("split", split, "branch", END, |state, _| state)
+        .set_entry("split")
+        .compile()
+        .expect("a graph");
+    Place::Workers.run(async move {
+        let store = SqliteStore::open(path).await.expect("a store");
+        timed(async move {
+            for run in 0..ops / branches {
+                let run = graph.run(State::new()).id(format!("run {run}")).checkpoint(&store);
+                run.await.map(drop).expect("a run comes to its end");
+            }
+        })
+        .await
+    })
+}
+
 /// So many resumes of a run that stopped after so many steps; each goes on for one step.
 pub fn resumes(history: u64, ops: u64) -> Duration {
     let folder = Folder::new();

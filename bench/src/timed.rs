@@ -111,6 +111,7 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "store.commit_64", ops: 640, run: |peer, ops| Some(peer.commit?(64, ops)) },
     Timed { name: "graph.checkpoint_one", ops: 200, run: |peer, ops| Some(peer.steps?(1, ops)) },
     Timed { name: "graph.checkpoint_64", ops: 3_200, run: |peer, ops| Some(peer.steps?(64, ops)) },
+    Timed { name: "graph.stored_map", ops: 1_000, run: |peer, ops| Some(peer.stored_map?(1_000, ops)) },
     Timed { name: "graph.resume_10k", ops: 20, run: |peer, ops| Some(peer.resume?(10_000, ops)) },
     Timed { name: "growth.exceeded_1k", ops: 1_000, run: |peer, ops| Some(peer.growth?(Growth::Exceeded, ops)) },
     Timed { name: "growth.exceeded_10k", ops: 10_000, run: |peer, ops| Some(peer.growth?(Growth::Exceeded, ops)) },

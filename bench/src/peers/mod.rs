@@ -73,6 +73,8 @@ pub struct Peer {
     pub commit: Option<fn(u64, u64) -> Duration>,
     /// So many durable steps in all, by so many runs at once.
     pub steps: Option<fn(u64, u64) -> Duration>,
+    /// So many durable steps in all, by runs that map over so many branches at once.
+    pub stored_map: Option<fn(u64, u64) -> Duration>,
     /// Resumes of a run that has so long a history.
     pub resume: Option<fn(u64, u64) -> Duration>,
     /// Claims so many runs that are ready in a PostgreSQL and brings them to their end; `None` without a server.
@@ -107,6 +109,7 @@ impl Peer {
             graph: None,
             commit: None,
             steps: None,
+            stored_map: None,
             resume: None,
             claims: None,
             growth: None,

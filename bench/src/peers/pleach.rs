@@ -37,6 +37,7 @@ pub const PEER: Peer = Peer {
     graph: Some(graphs::pleach::run),
     commit: Some(stores::commits),
     steps: Some(durable::steps),
+    stored_map: Some(durable::maps),
     resume: Some(durable::resumes),
     claims: Some(workers::claims),
     growth: Some(growth::run),

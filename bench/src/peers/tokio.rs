@@ -41,6 +41,7 @@ pub const PEER: Peer = Peer {
     graph: Some(graphs::boxed::run),
     commit: Some(stores::bare_inserts),
     steps: Some(stores::bare_inserts),
+    stored_map: Some(stores::bare_inserts),
     // Whatever the history: that it makes no difference is the point.
     resume: Some(|_, ops| durable::resumes(10, ops)),
     claims: Some(workers::bare_loop),
