@@ -113,7 +113,7 @@ mod tests {
         take_visited();
         let run = graph.run(branches).on(Arc::new(Still)).extension(Turns::default());
         // The clock stands still, so the lease is never renewed; it must outlast a busy machine.
-        let day = std::time::Duration::from_secs(24 * 60 * 60);
+        let day = Duration::from_secs(24 * 60 * 60);
         let run = run.checkpoint(&MemoryStore::new()).lease(day).keep_records(10).max_iterations(u64::MAX);
         let (mut run, mut cx) = (run.into_future(), Context::from_waker(Waker::noop()));
         let outcome = loop {

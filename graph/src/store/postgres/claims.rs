@@ -66,7 +66,7 @@ impl Claimed {
         match answer {
             Err(error) if claims.is_empty() => return Err(error),
             Err(error) => {
-                tracing::warn!(%error, claimed = claims.len(), "a claim failed after some runs were claimed; they are driven")
+                tracing::warn!(%error, claimed = claims.len(), "a claim failed after some runs were claimed; they are driven");
             }
             Ok(()) => {}
         }
