@@ -10,7 +10,7 @@ mod common;
 use common::Log;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::{BoxError, Random, Reach, RestartPolicy, Restarts, SupervisorStrategy};
+use pleach::{BoxError, Random, Reach, RestartPolicy, RestartBudget, Restarts, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -231,7 +231,7 @@ fn one_sequence(seed: u64) {
     let mut random = Random::seeded(seed);
     let reach = [Reach::One, Reach::All, Reach::Rest][random.below(3)];
     let (restarts_max, window) = (random.below(5) as u32, Duration::from_millis(random.below(40) as u64));
-    let rules = Restarts { reach, restarts_max, window, backoff: None };
+    let rules = Restarts { reach, restarts_max, window, backoff: None, budget: RestartBudget::Shared };
     let (sim, log) = (Sim::new(seed), Log::new());
     let system = sim.system("otp");
     let supervisor = system.supervisor("crew", ByRules(rules)).unwrap();
