@@ -51,7 +51,11 @@ fn w6_a_panic_in_a_timer_keeps_all_timers() {
         assert_eq!(ticks(&log, "2"), 9, "the timer that panicked once goes on");
         assert_eq!(ticks(&log, "4"), 2);
         assert_eq!(system.failures(), 1);
-        actor.tell(Job::act(|cx| drop(cx.send_after(5 * MS, Job::Note(6))))).unwrap();
+        actor
+            .tell(Job::act(|cx| {
+                cx.send_after(5 * MS, Job::Note(6));
+            }))
+            .unwrap();
         sim.advance(10 * MS);
         assert_eq!(ticks(&log, "6"), 1, "it still sets timers");
         assert!(system.counts().is_settled(), "{}", system.counts());
@@ -112,14 +116,18 @@ async fn boom_task() {
 
 /// Every closure that runs inside the library and not in its caller's own call.
 const CASES: &[Case] = &[
-    ("send_every", |_, _, actor| tell(actor, |cx| drop(cx.send_every(MS, || boom())))),
+    ("send_every", |_, _, actor| {
+        tell(actor, |cx| {
+            cx.send_every(MS, || boom());
+        })
+    }),
     ("set_receive_timeout", |_, _, actor| tell(actor, |cx| cx.set_receive_timeout(MS, || boom()))),
     ("become_with", |_, _, actor| {
         tell(actor, |cx| {
             cx.become_with(|_, _, cx| {
                 cx.unbecome();
                 boom()
-            })
+            });
         });
         actor.tell(Job::Note(0)).unwrap();
     }),
@@ -196,7 +204,11 @@ fn w6_closures_that_panic_harm_nobody_else() {
         let actor = system.spawn("victim", Doer::props(&log)).unwrap();
         let (bystander, beside) = (Log::new(), Log::new());
         let child = system.spawn("bystander", Doer::props(&bystander)).unwrap();
-        child.tell(Job::act(|cx| drop(cx.send_every(MS, || Job::Note(1))))).unwrap();
+        child
+            .tell(Job::act(|cx| {
+                cx.send_every(MS, || Job::Note(1));
+            }))
+            .unwrap();
         let watcher = system.spawn("watcher", Doer::props(&beside)).unwrap();
         let watched = actor.any();
         watcher.tell(Job::act(move |cx| cx.watch(&watched))).unwrap();

@@ -91,7 +91,7 @@ fn f12_undo_payload_is_compared_in_runs_without_a_store() {
 async fn f12_undo_payload_that_json_changes_fails_the_node_on_sqlite() {
     let folder = std::env::temp_dir().join(format!("pleach-undo-payload-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let store = pleach::store::SqliteStore::open(folder.join("store.db")).await.unwrap();
+    let store = SqliteStore::open(folder.join("store.db")).await.unwrap();
     check(&store, pleach::TokioRuntime::current().unwrap()).await;
     drop(store);
     std::fs::remove_dir_all(&folder).unwrap();
@@ -102,6 +102,6 @@ async fn f12_undo_payload_that_json_changes_fails_the_node_on_sqlite() {
 async fn f12_undo_payload_that_json_changes_fails_the_node_on_postgres() {
     // Without a server there is nothing to check; `cargo xtask test` starts one.
     let Ok(url) = std::env::var("PLEACH_POSTGRES_URL") else { return };
-    let store = pleach::store::PostgresStore::connect(&url).await.unwrap();
+    let store = PostgresStore::connect(&url).await.unwrap();
     check(&store, pleach::TokioRuntime::current().unwrap()).await;
 }

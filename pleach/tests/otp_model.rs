@@ -10,7 +10,7 @@ mod common;
 use common::Log;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::{BoxError, Random, Reach, RestartPolicy, RestartBudget, Restarts, SupervisorStrategy};
+use pleach::{BoxError, Random, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
