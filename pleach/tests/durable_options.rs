@@ -139,7 +139,7 @@ fn namesakes() -> CompiledGraph<Vec<u32>> {
 fn c8_interrupts_and_signals_of_one_name_do_not_meet() {
     let world = World::new(1);
     let graph = namesakes();
-    let remote = pleach::RunRemote::new(&world.store, "r");
+    let remote = RunRemote::new(&world.store, "r");
     let mut outcome = world.end(world.run(&graph, Vec::new()));
     let paused = |outcome: &Result<Vec<u32>, RunError<Vec<u32>>>| match outcome {
         Err(error) => match error.fault() {

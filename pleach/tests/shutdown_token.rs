@@ -57,7 +57,8 @@ fn w9f_the_shutdown_token_is_cancelled_when_the_shutdown_begins() {
 
 #[test]
 fn w9f_every_way_to_end_a_system_cancels_the_token() {
-    let ends: [(fn(&Sim, ActorSystem), Cause); 4] = [
+    type End = fn(&Sim, ActorSystem);
+    let ends: [(End, Cause); 4] = [
         (|_, system| system.root().begin_shutdown(), Cause::Cancelled),
         (|_, system| system.kill(), Cause::Cancelled),
         (|_, system| drop(system), Cause::Dropped),
