@@ -4,13 +4,13 @@
 //! every node that would have to climb more than [`CLIMB_MAX`] steps. So finding the world takes a bounded number of steps at any
 //! depth, and a node near its root costs no second counted reference.
 
-use super::{Above, Member, Node};
+use super::{Above, Member};
 use crate::world::World;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 /// The most steps from a node to one that holds the world.
-const CLIMB_MAX: usize = 16;
+const CLIMB_MAX: u8 = 16;
 
 /// Two words: the anchor is boxed because few nodes have one.
 pub(super) enum Link {
@@ -25,13 +25,14 @@ pub(super) struct Anchor {
 }
 
 impl Link {
+    /// The link, and how many steps lie between its node and the nearest one that holds the world.
     #[inline]
-    pub(super) fn new(above: Above) -> Self {
+    pub(super) fn new(above: Above) -> (Self, u8) {
         match above {
-            Above::Nothing(world) => Self::Anchor(Box::new(Anchor { world, parent: None })),
-            Above::Parent(parent) => match steps_to_world(parent.node()) {
-                0..CLIMB_MAX => Self::Parent(parent),
-                _ => Self::anchored(parent),
+            Above::Nothing(world) => (Self::Anchor(Box::new(Anchor { world, parent: None })), 0),
+            Above::Parent(parent) => match parent.node().climb {
+                climb @ 0..CLIMB_MAX => (Self::Parent(parent), climb + 1),
+                _ => (Self::anchored(parent), 0),
             },
         }
     }
@@ -70,22 +71,22 @@ impl Link {
     }
 }
 
-/// How many links lie between `node` and the nearest one that holds the world.
-#[inline]
-fn steps_to_world(mut node: &Node) -> usize {
-    let mut steps = 0;
-    while let Err(parent) = node.link.world() {
-        node = parent.node();
-        steps += 1;
-    }
-    steps
-}
-
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests {
+    use super::super::Node;
     use super::*;
     use crate::{CancelToken, Dispatcher, Scope};
     use alloc::vec::Vec;
+
+    /// How many links lie between `node` and the nearest one that holds the world.
+    fn steps_to_world(mut node: &Node) -> u8 {
+        let mut steps = 0;
+        while let Err(parent) = node.link.world() {
+            node = parent.node();
+            steps += 1;
+        }
+        steps
+    }
 
     #[test]
     fn h3_any_depth_finds_the_world_in_a_bounded_number_of_steps() {
@@ -97,7 +98,7 @@ mod tests {
         let steps = scopes.iter().map(|scope| steps_to_world(scope.any().member.node()));
         assert_eq!(steps.max(), Some(CLIMB_MAX));
         let anchors = scopes.iter().filter(|scope| scope.any().member.node().link.world().is_ok()).count();
-        assert!(anchors <= 2 + scopes.len() / CLIMB_MAX, "{anchors} of {}", scopes.len());
+        assert!(anchors <= 2 + scopes.len() / usize::from(CLIMB_MAX), "{anchors} of {}", scopes.len());
     }
 
     #[test]

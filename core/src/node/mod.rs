@@ -59,6 +59,8 @@ pub(crate) struct Node {
     pub(super) number: u64,
     pub(crate) name: Name,
     link: Link,
+    /// How many steps lie between this node and the nearest one that holds the world.
+    climb: u8,
     policy: RestartPolicy,
     slot: AtomicU32,
     life: Lock<Life>,
@@ -113,8 +115,8 @@ impl Node {
     #[inline]
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
         let life = Life { phase: Phase::Open, exit: None, around: None };
-        let (number, link) = (id.get(), Link::new(above));
-        Self { number, name, link, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
+        let (number, (link, climb)) = (id.get(), Link::new(above));
+        Self { number, name, link, climb, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
     }
 
     /// Who it is. The tree's part of an id lies at the root, which spares each node a word.
