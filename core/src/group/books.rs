@@ -22,6 +22,7 @@ use crate::{Cause, Exit};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
+use core::time::Duration;
 use slab::Slab;
 
 /// Queues that grew beyond this are given back when the group has nothing in flight.
@@ -36,6 +37,8 @@ pub(super) struct Settings {
     pub(super) errors_kept: usize,
     pub(super) fail_fast: bool,
     pub(super) resume_panics: bool,
+    /// How long its tasks may run on after a cancel.
+    pub(super) cancel_grace: Option<Duration>,
 }
 
 /// A task's result.

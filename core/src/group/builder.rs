@@ -14,6 +14,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
+use core::time::Duration;
 
 /// How many errors a group keeps to be collected, unless it is told otherwise.
 pub const ERRORS_KEPT_DEFAULT: usize = 1_024;
@@ -62,6 +63,7 @@ impl<T> GroupBuilder<T> {
             errors_kept: ERRORS_KEPT_DEFAULT,
             fail_fast: true,
             resume_panics: false,
+            cancel_grace: None,
         };
         Self { place, settings, of: PhantomData }
     }
@@ -110,6 +112,40 @@ impl<T> GroupBuilder<T> {
         self
     }
 
+    /// Lets every task that has begun run on for `grace` after a cancel of the group, to tidy up; then it is dropped. Without it a cancel
+    /// drops the tasks at their next await. [`NewTask::cancel_grace`](super::NewTask::cancel_grace) gives one task its own.
+    ///
+    /// A task learns of the cancel by the token of the group. It ends with [`TaskError::TidiedUp`](super::TaskError::TidiedUp) if it
+    /// returned in time, and its value is dropped; with [`TaskError::Cancelled`](super::TaskError::Cancelled) if it was dropped. A task
+    /// that was cancelled before its first poll is dropped at once. Only for groups on the runtime: [`in_place`](Self::in_place) rejects it.
+    ///
+    /// ```
+    /// use pleach_core::{CancelToken, Dispatcher, GroupBuilder, TaskError};
+    /// use std::time::Duration;
+    ///
+    /// let dispatcher = Dispatcher::seeded(1);
+    /// let group = GroupBuilder::<()>::under(&CancelToken::root(dispatcher.runtime()))
+    ///     .cancel_grace(Duration::from_secs(5))
+    ///     .build()?;
+    /// dispatcher.simulate(async {
+    ///     let task = group.go_with(|token| async move {
+    ///         token.cancelled().await;
+    ///         // Here it flushes, says goodbye, gives back what it holds.
+    ///     });
+    ///     task.await.unwrap();
+    /// });
+    /// dispatcher.drain_ready();
+    /// group.cancel("enough");
+    /// dispatcher.drain_ready();
+    /// let ended = dispatcher.simulate(group.next()).unwrap();
+    /// assert_eq!(ended, Some(Err(TaskError::TidiedUp("enough".into()))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.settings.cancel_grace = Some(grace);
+        self
+    }
+
     /// The same group for tasks of another type.
     pub(super) fn of<U>(self) -> GroupBuilder<U> {
         GroupBuilder { place: self.place, settings: self.settings, of: PhantomData }
@@ -124,8 +160,15 @@ impl<T> GroupBuilder<T> {
     }
 
     /// Makes a group whose tasks are polled by whoever polls the group: nothing is spawned, and tasks may borrow from the caller.
+    ///
+    /// # Errors
+    /// [`GroupError::GraceInPlace`] with a [`cancel_grace`](Self::cancel_grace): such a group leaves the tree with its cancel, and nobody
+    /// need poll it after that.
     pub fn in_place<'env>(self) -> Result<InPlace<'env, T>, GroupError> {
         self.check()?;
+        if self.settings.cancel_grace.is_some() {
+            return Err(GroupError::GraceInPlace);
+        }
         let settings = self.settings;
         self.place.take(|node| Arc::new(Spot::new(node))).map(|member| InPlace::new(member, settings))
     }

@@ -15,7 +15,10 @@
 //! 2. While a task is ready there is a runner on its way to it that is not inside another task's poll (`roster`). So a task that blocks its
 //!    thread holds up nobody else.
 //! 3. Ending one task and taking the next is one holding of the lock. Under it nothing of a user's is called, woken or dropped.
-//! 4. After a cancel `ready` is empty: what had not begun was dropped by whoever cancelled, and all slots are swept by runners.
+//! 4. After a cancel what had not begun was dropped by whoever cancelled, and all slots are swept by runners once: a task that may not run on
+//!    is dropped, and one that may is marked `runs_on`. From then on only these are ready or in slots, and only they are polled.
+
+mod sweep;
 
 use super::bell::{Bound, Ringing};
 use super::books::{Admission, Books, Ended, Entry, Settings};
@@ -46,11 +49,13 @@ struct State<T> {
     books: Books<T>,
     ready: VecDeque<Ready<T>>,
     slots: Slab<Slot<T>>,
-    /// How many tasks are in slots, and up to which slot a sweep has come.
+    /// How many tasks are in slots that do not run on after a cancel, and up to which slot a sweep has come.
     in_slots: usize,
     swept: usize,
     in_hand: usize,
     roster: Roster,
+    /// The runtime goes away: nobody runs on.
+    abandoned: bool,
 }
 
 /// A task to be polled.
@@ -73,6 +78,8 @@ pub(super) struct InHand<T> {
     pub(super) number: u64,
     /// How it is woken; `None` before its first poll.
     pub(super) bound: Option<Bound<Crew<T>>>,
+    /// It has been polled within its cancel grace.
+    pub(super) runs_on: bool,
 }
 
 /// What a runner brings back.
@@ -84,6 +91,8 @@ pub(super) enum Settled<T> {
 /// What a runner does next.
 pub(super) enum Next<T> {
     Poll(InHand<T>),
+    /// It was cancelled: it is polled while its grace lasts, if it has one.
+    RunOn(InHand<T>, Cause),
     Cut(InHand<T>, Cause),
     /// Lets others run, and comes back.
     Again,
@@ -102,6 +111,7 @@ impl<T: Send + 'static> Crew<T> {
             swept: 0,
             in_hand: 0,
             roster: Roster::default(),
+            abandoned: false,
         };
         Self { node, settings, state: Lock::new(state) }
     }
@@ -165,8 +175,8 @@ impl<T: Send + 'static> Crew<T> {
             match settled {
                 Settled::Ended(ended, bound) => unwanted = state.end(ended, bound, wakes),
                 Settled::Pending(task) => {
-                    if let Some(cause) = state.books.cause() {
-                        return Next::Cut(task, cause.clone());
+                    if let Some(cause) = state.books.cause().filter(|_| !task.runs_on || state.abandoned) {
+                        return state.cancelled(task, cause.clone());
                     }
                     if state.put_down(task) {
                         // It stepped aside: whoever is before it in the queue has its turn, and then the rest of the runtime.
@@ -183,6 +193,7 @@ impl<T: Send + 'static> Crew<T> {
     /// The runtime dropped a runner: it runs nothing any more, so what is left ends here.
     pub(super) fn abandon(self: &Arc<Self>) {
         node::cancel(&self.as_member(), &Cause::Dropped);
+        self.state.with(State::sweep_all_again);
         while let Some((task, cause)) = self.state.with(State::take_swept) {
             let ended = engine::cut(self, task.work, task.number, cause);
             engine::discard(self.with(false, |state, wakes| state.end(ended, task.bound, wakes)));
@@ -200,7 +211,7 @@ impl<T: Send + 'static> Crew<T> {
 impl<T> State<T> {
     /// How many tasks a runner could take now.
     fn backlog(&self) -> usize {
-        if self.books.cause().is_some() { self.in_slots } else { self.ready.len() }
+        self.ready.len() + if self.books.cause().is_some() { self.in_slots } else { 0 }
     }
 
     #[inline]
@@ -214,10 +225,14 @@ impl<T> State<T> {
         if !last {
             if let Some(ready) = self.ready.pop_front() {
                 self.in_hand += 1;
-                return Next::Poll(self.pick_up(ready));
+                let task = self.pick_up(ready);
+                return match self.books.cause().filter(|_| task.runs_on) {
+                    Some(cause) => self.cancelled(task, cause.clone()),
+                    None => Next::Poll(task),
+                };
             }
             if let Some((task, cause)) = self.take_swept() {
-                return Next::Cut(task, cause);
+                return self.cancelled(task, cause);
             }
         }
         if self.backlog() > 0 {
@@ -235,12 +250,12 @@ impl<T> State<T> {
 
     fn pick_up(&mut self, ready: Ready<T>) -> InHand<T> {
         let slot = match ready {
-            Ready::Fresh(work, number) => return InHand { work, number, bound: None },
+            Ready::Fresh(work, number) => return InHand { work, number, bound: None, runs_on: false },
             Ready::Woken(slot) => slot,
         };
-        self.in_slots -= 1;
         match core::mem::replace(&mut self.slots[slot], Slot::Away) {
             Slot::Queued(task) | Slot::Parked(task) => {
+                self.in_slots -= usize::from(!task.runs_on);
                 task.bound.iter().for_each(Bound::clear);
                 task
             }
@@ -255,46 +270,29 @@ impl<T> State<T> {
         let known = bound.slot();
         let slot = known.unwrap_or_else(|| self.slots.vacant_key());
         let woken = bound.settle_in(slot);
+        self.in_slots += usize::from(!task.runs_on);
         let place = if woken { Slot::Queued(task) } else { Slot::Parked(task) };
         match known {
             Some(slot) => self.slots[slot] = place,
             None => drop(self.slots.insert(place)),
         }
-        self.in_slots += 1;
         if woken {
             self.ready.push_back(Ready::Woken(slot));
         }
         woken
     }
 
-    /// Puts a parked task into the queue. After a cancel the sweep comes for it.
+    /// Puts a parked task into the queue. After a cancel the sweep comes for one that does not run on.
     fn queue(&mut self, slot: usize) {
-        if self.books.cause().is_some() {
-            return;
-        }
+        let is_cancelled = self.books.cause().is_some();
         let Some(place) = self.slots.get_mut(slot) else { return };
         match core::mem::replace(place, Slot::Away) {
-            Slot::Parked(task) => {
+            Slot::Parked(task) if task.runs_on || !is_cancelled => {
                 *place = Slot::Queued(task);
                 self.ready.push_back(Ready::Woken(slot));
             }
             other => *place = other,
         }
-    }
-
-    /// A task that is in a slot although the group is cancelled.
-    fn take_swept(&mut self) -> Option<(InHand<T>, Cause)> {
-        let cause = self.books.cause()?.clone();
-        while self.swept < self.slots.capacity() {
-            let place = self.slots.get_mut(self.swept);
-            self.swept += 1;
-            if let Some(Slot::Parked(task) | Slot::Queued(task)) = place.map(|place| core::mem::replace(place, Slot::Away)) {
-                self.in_slots -= 1;
-                self.in_hand += 1;
-                return Some((task, cause));
-            }
-        }
-        None
     }
 
     fn end(&mut self, ended: Ended<T>, bound: Option<Bound<Crew<T>>>, wakes: &mut Wakes) -> Option<Ended<T>> {
@@ -367,8 +365,10 @@ impl<T: Send + 'static> Member for Crew<T> {
     fn cut_off(self: Arc<Self>) {
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
         let unstarted = self.with(false, |state, wakes| {
+            // After the first cancel only tasks that run on are ready.
+            let is_first = state.books.cause().is_none();
             state.books.cancel(&cause, wakes);
-            core::mem::take(&mut state.ready)
+            if is_first { core::mem::take(&mut state.ready) } else { VecDeque::new() }
         });
         for ready in unstarted {
             let Ready::Fresh(work, number) = ready else { continue };

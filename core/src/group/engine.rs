@@ -128,6 +128,29 @@ pub(super) fn cut<'env, T>(engine: &impl Engine<Value = T>, work: Work<'env, T>,
     })
 }
 
+/// Polls a task whose group is cancelled while its grace lasts; then it is dropped. A value that it gives is dropped: it was to tidy up.
+pub(super) fn poll_cancelled<'env, T>(
+    engine: &impl Engine<Value = T>,
+    mut work: Work<'env, T>,
+    number: u64,
+    cause: Cause,
+    cx: &mut Context<'_>,
+) -> Result<Ended<T>, Work<'env, T>> {
+    let grace = work.as_mut().grace(engine.settings().cancel_grace);
+    if !grace.is_some_and(|grace| grace.lasts(engine.member().node().runtime(), cx)) {
+        return Ok(cut(engine, work, number, cause));
+    }
+    let name = work.name().cloned();
+    let value = match poll_task(engine, work, number, cx) {
+        Ok(Ok(value)) => value,
+        other => return other,
+    };
+    Ok(Err(match catch::catch_whole(|| drop(value)) {
+        Ok(()) => TaskError::TidiedUp(cause),
+        Err((reason, payload)) => fail(engine, name, number, Fault::Panic(reason, payload)),
+    }))
+}
+
 /// Drops a result that found no room in the buffer.
 #[inline]
 pub(super) fn discard<T>(unwanted: Option<Ended<T>>) {

@@ -19,14 +19,17 @@ pub enum TaskError {
     Panicked(FailureInfo),
     /// It was cut off because the group was cancelled. This is never the first error of a group.
     Cancelled(Cause),
+    /// The group was cancelled, and the task came to its own end within its [cancel grace](super::GroupBuilder::cancel_grace). The value
+    /// that it gave was dropped. This is never the first error of a group.
+    TidiedUp(Cause),
 }
 
 impl TaskError {
-    /// The failure behind it; `None` for a task that was cut off.
+    /// The failure behind it; `None` for a task that was cancelled.
     pub fn failure(&self) -> Option<&FailureInfo> {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => Some(failure),
-            Self::Cancelled(_) => None,
+            Self::Cancelled(_) | Self::TidiedUp(_) => None,
         }
     }
 
@@ -35,9 +38,9 @@ impl TaskError {
         self.failure()?.error()
     }
 
-    /// Whether the task was cut off.
+    /// Whether the group was cancelled before the task had ended: it was cut off, or tidied up.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Cancelled(_))
+        matches!(self, Self::Cancelled(_) | Self::TidiedUp(_))
     }
 }
 
@@ -46,7 +49,7 @@ impl PartialEq for TaskError {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Failed(a), Self::Failed(b)) | (Self::Panicked(a), Self::Panicked(b)) => a.same(b),
-            (Self::Cancelled(a), Self::Cancelled(b)) => a == b,
+            (Self::Cancelled(a), Self::Cancelled(b)) | (Self::TidiedUp(a), Self::TidiedUp(b)) => a == b,
             _ => false,
         }
     }
@@ -57,6 +60,7 @@ impl fmt::Display for TaskError {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => write!(f, "{failure}"),
             Self::Cancelled(cause) => write!(f, "the task was cut off: {cause}"),
+            Self::TidiedUp(cause) => write!(f, "the task was cancelled, and tidied up: {cause}"),
         }
     }
 }
@@ -65,12 +69,12 @@ impl core::error::Error for TaskError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => Some(failure),
-            Self::Cancelled(cause) => Some(cause),
+            Self::Cancelled(cause) | Self::TidiedUp(cause) => Some(cause),
         }
     }
 }
 
-/// The errors of a group so far, the first one first; from `errors()`. Tasks that were cut off are not among them.
+/// The errors of a group so far, the first one first; from `errors()`. Tasks that were cancelled are not among them.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
     /// As many as the group keeps: 1,024 unless [`errors_kept`](super::GroupBuilder::errors_kept) says otherwise.
@@ -205,6 +209,8 @@ pub enum GroupError {
     NoLimit,
     /// A buffer of 0 was asked for.
     NoBuffer,
+    /// A cancel grace was asked for a group in place.
+    GraceInPlace,
     /// Its parent did not take it.
     Refused(Refusal),
 }
@@ -214,6 +220,9 @@ impl fmt::Display for GroupError {
         match self {
             Self::NoLimit => f.write_str("a group with a limit of 0 never starts a task: give it at least 1, or no limit"),
             Self::NoBuffer => f.write_str("a group with a buffer of 0 never starts a task: give it at least 1, or no buffer"),
+            Self::GraceInPlace => f.write_str(
+                "a group in place has no cancel grace, since nobody need poll it after a cancel: make it with `build`",
+            ),
             Self::Refused(why) => write!(f, "the group was not made: {why}"),
         }
     }
@@ -223,7 +232,7 @@ impl core::error::Error for GroupError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Refused(why) => Some(why),
-            Self::NoLimit | Self::NoBuffer => None,
+            Self::NoLimit | Self::NoBuffer | Self::GraceInPlace => None,
         }
     }
 }

@@ -122,7 +122,7 @@ impl<T: Send + 'static> Group<T> {
         calls::try_go(&self.crew, Task::boxed(task, None), &terms(GoError::new))
     }
 
-    /// A task to be given a name or a deadline before it goes.
+    /// A task to be given a name, a deadline or a cancel grace before it goes.
     pub fn task(&self) -> NewTask<'_, Self> {
         NewTask::of(self)
     }
@@ -161,8 +161,9 @@ impl<T: Send + 'static> Group<T> {
         Waiting::new(&self.crew)
     }
 
-    /// Cancels the group: it takes nothing more, what has not begun is dropped, and what runs is cut off at its next await. Each of these
-    /// ends with [`TaskError::Cancelled`]. The first cause wins.
+    /// Cancels the group: it takes nothing more, what has not begun is dropped, and what runs is cut off at its next await, or after its
+    /// [cancel grace](GroupBuilder::cancel_grace). Each of these ends with [`TaskError::Cancelled`], or with [`TaskError::TidiedUp`] if it
+    /// returned within its grace. The first cause wins.
     pub fn cancel(&self, cause: impl Into<Cause>) {
         node::cancel(&self.crew.member(), &cause.into());
     }
@@ -172,7 +173,7 @@ impl<T: Send + 'static> Group<T> {
         self.crew.with_books(|books, _| books.cause().cloned())
     }
 
-    /// The errors so far, the first one first. They stay; tasks that were cut off are not among them.
+    /// The errors so far, the first one first. They stay; tasks that were cancelled are not among them.
     pub fn errors(&self) -> Errors {
         self.crew.with_books(|books, _| books.errors())
     }

@@ -1,5 +1,6 @@
-//! A task as a group holds it: the user's future in a box, with the name and the deadline that few have.
+//! A task as a group holds it: the user's future in a box, with the name, the deadline and the cancel grace that few have.
 
+use crate::cancel_grace::CancelGrace;
 use crate::{BoxError, BoxFuture, Name, Runtime};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -44,6 +45,9 @@ pub(super) trait Job<T>: Send {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, BoxError>>;
 
     fn name(&self) -> Option<&Name>;
+
+    /// Its cancel grace: its own, else one as long as that of all tasks of its `group`.
+    fn grace(self: Pin<&mut Self>, group: Option<Duration>) -> Option<&CancelGrace>;
 }
 
 /// A task on its way through a group.
@@ -63,6 +67,7 @@ pin_project_lite::pin_project! {
 pub(super) struct Extra {
     pub(super) name: Option<Name>,
     pub(super) deadline: Option<Deadline>,
+    pub(super) grace: Option<CancelGrace>,
 }
 
 /// How long a task may take, counted from its first poll.
@@ -108,5 +113,13 @@ where
 
     fn name(&self) -> Option<&Name> {
         self.extra.as_ref()?.name.as_ref()
+    }
+
+    fn grace(self: Pin<&mut Self>, group: Option<Duration>) -> Option<&CancelGrace> {
+        let extra = self.project().extra;
+        if let Some(group) = group {
+            extra.get_or_insert_default().grace.get_or_insert_with(|| CancelGrace::new(group));
+        }
+        extra.as_ref()?.grace.as_ref()
     }
 }

@@ -1,4 +1,4 @@
-//! `NewTask`: a task that is given a name or a deadline before it goes.
+//! `NewTask`: a task that is given a name, a deadline or a cancel grace before it goes.
 
 use super::Group;
 use super::calls::{self, Go};
@@ -8,6 +8,7 @@ use super::handle;
 use super::in_place::{self, InPlace};
 use super::job::{Deadline, Extra, Task, TaskOutput};
 use crate::Name;
+use crate::cancel_grace::CancelGrace;
 use crate::node::Member;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,11 +21,12 @@ pub struct NewTask<'a, G> {
     group: &'a G,
     name: Option<&'a str>,
     within: Option<Duration>,
+    cancel_grace: Option<Duration>,
 }
 
 impl<'a, G> NewTask<'a, G> {
     pub(super) fn of(group: &'a G) -> Self {
-        Self { group, name: None, within: None }
+        Self { group, name: None, within: None, cancel_grace: None }
     }
 
     /// Gives the task a name, which is the last step of the path of its failure. Several tasks may have the same.
@@ -43,12 +45,20 @@ impl<'a, G> NewTask<'a, G> {
         let name = self.name.map(Name::new).transpose().map_err(NotTaken::Name)?;
         let runtime = || Arc::clone(&member.node().world().runtime);
         let deadline = self.within.map(|within| Deadline { within, runtime: runtime(), sleep: None });
-        let plain = name.is_none() && deadline.is_none();
-        Ok((!plain).then(|| Box::new(Extra { name, deadline })))
+        let grace = self.cancel_grace.map(CancelGrace::new);
+        let plain = name.is_none() && deadline.is_none() && grace.is_none();
+        Ok((!plain).then(|| Box::new(Extra { name, deadline, grace })))
     }
 }
 
 impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
+    /// Lets this task run on for `grace` after a cancel of the group, to tidy up; then it is dropped. It comes before the grace of the
+    /// group, and is described [there](super::GroupBuilder::cancel_grace). A [deadline](Self::within) that passes drops the task at once.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = Some(grace);
+        self
+    }
+
     /// Runs it, once there is a slot for it.
     pub async fn go<F>(self, task: F) -> Result<(), GoError<F>>
     where

@@ -6,8 +6,8 @@
 use super::bell::Bound;
 use super::crew::{Crew, InHand, Next, Settled};
 use super::engine::{self, Engine, POLLS_IN_A_ROW_MAX};
-use crate::current;
 use crate::node::Member;
+use crate::{Cause, current};
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -35,18 +35,37 @@ impl<T: Send + 'static> Runner<T> {
 /// Polls a task once, for the first time with the spare bell.
 #[inline]
 fn run<T: Send + 'static>(crew: &Arc<Crew<T>>, spare: &mut Option<Bound<Crew<T>>>, task: InHand<T>) -> Settled<T> {
-    let InHand { work, number, bound } = task;
+    let InHand { work, number, bound, .. } = task;
     let is_first = bound.is_none();
     let bound = bound.or_else(|| spare.take()).unwrap_or_else(|| Bound::new(crew));
     let outer = current::enter_task(crew.address(), bound.waker());
     let polled = engine::poll_task(crew, work, number, &mut Context::from_waker(bound.waker()));
     current::leave_task(outer);
     match polled {
-        Err(work) => Settled::Pending(InHand { work, number, bound: Some(bound) }),
+        Err(work) => Settled::Pending(InHand { work, number, bound: Some(bound), runs_on: false }),
         Ok(ended) if is_first => {
             *spare = bound.returned();
             Settled::Ended(ended, None)
         }
+        Ok(ended) => Settled::Ended(ended, Some(bound)),
+    }
+}
+
+/// Polls a task that was cancelled after its first poll, if it may run on; else drops it.
+#[cold]
+fn run_on<T: Send + 'static>(crew: &Arc<Crew<T>>, task: InHand<T>, cause: Cause) -> Settled<T> {
+    let InHand { mut work, number, bound, .. } = task;
+    let has_grace = work.as_mut().grace(crew.settings().cancel_grace).is_some();
+    let bound = match bound {
+        Some(bound) if has_grace => bound,
+        bound => return Settled::Ended(engine::cut(crew, work, number, cause), bound),
+    };
+    bound.clear();
+    let outer = current::enter_task(crew.address(), bound.waker());
+    let polled = engine::poll_cancelled(crew, work, number, cause, &mut Context::from_waker(bound.waker()));
+    current::leave_task(outer);
+    match polled {
+        Err(work) => Settled::Pending(InHand { work, number, bound: Some(bound), runs_on: true }),
         Ok(ended) => Settled::Ended(ended, Some(bound)),
     }
 }
@@ -64,6 +83,7 @@ impl<T: Send + 'static> Future for Runner<T> {
         let polled = loop {
             let settled = match next {
                 Next::Poll(task) => run(group, spare, task),
+                Next::RunOn(task, cause) => run_on(group, task, cause),
                 Next::Cut(task, cause) => Settled::Ended(engine::cut(group, task.work, task.number, cause), task.bound),
                 Next::Again => {
                     cx.waker().wake_by_ref();

@@ -1,8 +1,8 @@
 //! `Group`: its calls against each other, and a task's wake-up against its poll.
 //!
 //! Proves for these orders: G1 (a task is taken and ends once, or comes back), G2 (a close wakes whoever waits for the end), G3 (each result
-//! goes to one consumer, a dropped `next` loses none), G6 (a cancel cuts every task off), G10 (a dropped group drops its tasks), and that no
-//! wake-up is lost between a task's poll and its place in a slot, for runners and in place.
+//! goes to one consumer, a dropped `next` loses none), G6 (a cancel cuts every task off), G10 (a dropped group drops its tasks), G13 (a task
+//! in its cancel grace is woken), and that no wake-up is lost between a task's poll and its place in a slot, for runners and in place.
 //!
 //! A thread that calls `run_spawned` is a worker: it runs each runner of the group to its end, which comes with the end of the group.
 
@@ -11,6 +11,7 @@ use crate::{Cause, Group, GroupBuilder, TaskError};
 use alloc::sync::Arc;
 use core::future::{Future, pending, poll_fn, ready};
 use core::task::{Poll, Waker};
+use core::time::Duration;
 use loom::sync::Mutex;
 use loom::thread;
 
@@ -101,6 +102,28 @@ fn loom_g3_g6_next_against_completion_against_cancel() {
         canceller.join().unwrap();
         assert_eq!(block_on(group.next()), None);
         assert_eq!(block_on(group.wait()), Err(TaskError::Cancelled("now".into())));
+        worker.join().unwrap();
+    });
+}
+
+/// A task with a cancel grace is woken while the group is cancelled, and the timer of its grace never fires: it is polled again.
+#[test]
+fn loom_g13_a_wake_up_against_the_cancel_of_a_task_with_a_grace() {
+    explore(|| {
+        let runtime = ByHand::new();
+        let builder = GroupBuilder::under(&runtime.token()).cancel_grace(Duration::from_secs(1));
+        let group = Arc::new(builder.build().unwrap());
+        let door = Door::new();
+        group.try_go(door.pass(5)).unwrap();
+        let worker = thread::spawn(move || runtime.run_spawned());
+        let cancels = Arc::clone(&group);
+        let canceller = thread::spawn(move || cancels.cancel("now"));
+        door.open();
+        let read = block_on(group.next()).unwrap();
+        let (cut_off, tidied_up) = (Err(TaskError::Cancelled("now".into())), Err(TaskError::TidiedUp("now".into())));
+        assert!(read == Ok(5) || read == cut_off || read == tidied_up, "{read:?}");
+        canceller.join().unwrap();
+        assert_eq!(block_on(group.next()), None);
         worker.join().unwrap();
     });
 }
