@@ -1,6 +1,6 @@
 //! What can go wrong with a run that is kept in a store, and how the failure of a run is written down.
 
-use crate::error::{During, FanOutTimeout, MergeError, NodeError, PanicError, RouterError, RunFault};
+use crate::error::{During, FanOutTimeout, GraceEnd, MergeError, NodeError, PanicError, RouterError, RunFault};
 use crate::store::{BODY, StoreError, TEXT_BYTES_MAX};
 use pleach_core::{BoxError, Cause, Elapsed, Reason};
 use serde::{Deserialize, Serialize};
@@ -165,6 +165,10 @@ const DURING: [(During, &str); 6] = [
     (During::Hook, "hook"),
 ];
 
+/// How a node used its grace after the deadline, as records call it.
+const GRACE: [(GraceEnd, &str); 3] =
+    [(GraceEnd::Finished, "grace_finished"), (GraceEnd::Failed, "grace_failed"), (GraceEnd::CutOff, "grace_cut_off")];
+
 /// What was cut off at its timeout, if not a node: the branches of its fan-out, after so many nanoseconds.
 const FAN_OUT: &str = "fan_out";
 
@@ -221,8 +225,9 @@ impl StoredFault {
                 let during = Some(WHOLE_RUN.to_string());
                 Self { limit: Some(*limit), during, ..new(StoredKind::Limit, next, 0, fault.to_string()) }
             }
-            RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing } => {
-                let during = was_executing.then(|| "node".to_string());
+            RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing, grace } => {
+                let in_grace = GRACE.iter().find(|(end, _)| Some(*end) == *grace).map(|(_, name)| *name);
+                let during = was_executing.then(|| in_grace.unwrap_or("node").to_string());
                 Self { during, ..new(StoredKind::Deadline, node, 0, fault.to_string()) }
             }
             other => new(StoredKind::Other, "", 0, other.to_string()),
@@ -258,7 +263,8 @@ impl StoredFault {
             (StoredKind::Router, _) => RunFault::Router(RouterError { node, answer: text, declared }),
             (StoredKind::Merge, _) => RunFault::Merge(MergeError { node, reason: Arc::new(Reason::Error(text.into())) }),
             (StoredKind::Deadline, _) => {
-                RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: during.is_some() }
+                let grace = GRACE.iter().find(|(_, name)| during.as_deref() == Some(*name)).map(|(end, _)| *end);
+                RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: during.is_some(), grace }
             }
             (StoredKind::Node, Some(nanos)) if during.as_deref() == Some(FAN_OUT) => {
                 RunFault::FanOutTimeout(FanOutTimeout { node, elapsed: Elapsed(Duration::from_nanos(nanos)) })

@@ -31,7 +31,7 @@ pub(crate) struct Rare {
     pub(crate) deadline: Option<Instant>,
     /// The type that the undo of the node takes. Without an undo, what the node records is dropped.
     pub(crate) undo_takes: Option<UndoTakes>,
-    /// In place of the run's, for code that runs after the run was ended.
+    /// In place of the run's: of code that runs after the run was ended, and of a node with a cancel grace.
     pub(crate) fresh: Option<CancelToken>,
     /// Of an undo: the record that it undoes; 0 in a run that is not stored.
     pub(crate) undoes: Option<u64>,
@@ -78,7 +78,8 @@ impl NodeContext {
         self.shared.run().keys(is_undo).of_visit(self.shared.run().key_token(self.token, is_undo))
     }
 
-    /// The token of the run, to hand on to what the node starts. The node itself is dropped at its await when it is cancelled.
+    /// The token of the run, to hand on to what the node starts. The node itself is dropped at its await when it is cancelled, or at the
+    /// end of its [cancel grace](crate::Policy::cancel_grace). The token of a node with a grace is cancelled with its branch, too.
     ///
     /// # Panics
     /// If the run has no runtime to make one on; see [`RunFault::NoRuntime`](crate::RunFault::NoRuntime).

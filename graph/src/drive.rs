@@ -92,9 +92,10 @@ impl<S: Send + 'static> Drive<S> {
 
     pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
         match self {
-            Self::Running(engine) => engine.cut_off(cause),
+            Self::Running(engine) => engine.cut_off_now(cause),
             Self::Opening { state, .. } => {
-                RunError::new(RunFault::Cancelled { node: String::new(), cause, was_executing: false }, take_first(state))
+                let fault = RunFault::Cancelled { node: String::new(), cause, was_executing: false, grace: None };
+                RunError::new(fault, take_first(state))
             }
         }
     }

@@ -11,6 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// The handle. Dropping it cancels the run.
 pub(crate) struct Elsewhere<S> {
@@ -33,13 +34,21 @@ struct Driven<S: Send + 'static> {
 
 struct Slot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
 
-pub(crate) fn launch<S: Send + 'static>(scope: Arc<Scope>, desk: Arc<Desk>, inbox: Inbox, engine: Drive<S>) -> Elsewhere<S> {
+/// Starts the task. After a cancel from the tree it may run on for `grace`, which nodes use up.
+pub(crate) fn launch<S: Send + 'static>(
+    scope: Arc<Scope>,
+    (desk, inbox): (Arc<Desk>, Inbox),
+    grace: Option<Duration>,
+    engine: Drive<S>,
+) -> Elsewhere<S> {
     // It ends with the scope.
     let control = scope.actor(CONTROL, control(Arc::clone(&desk), inbox)).ok().map(RunRef::new);
     let slot = Arc::new(Slot(Mutex::new((None, None))));
     let driven = Driven { engine: Some(engine), desk, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
     // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
-    drop(scope.task().named("driver").isolated().launch(driven).map_err(|error| error.into_future()));
+    let task = scope.task().named("driver").isolated();
+    let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
+    drop(task.launch(driven).map_err(|error| error.into_future()));
     Elsewhere { scope, control, slot, exited: None, is_attended: false }
 }
 
@@ -60,7 +69,7 @@ impl<S: Send + 'static> Elsewhere<S> {
                 Exit::Cancelled(cause) | Exit::TidiedUp(cause) => cause.clone(),
                 _ => Cause::Dropped,
             };
-            let cut_off = || RunFault::Cancelled { node: String::new(), cause: cause(), was_executing: false };
+            let cut_off = || RunFault::Cancelled { node: String::new(), cause: cause(), was_executing: false, grace: None };
             ended(outcome.unwrap_or_else(|| Err(RunError::new(cut_off(), None))));
         });
     }
@@ -118,7 +127,10 @@ impl<S: Send + 'static> Future for Driven<S> {
         let Some(engine) = &mut this.engine else { return Poll::Ready(Ok(())) };
         let outcome = std::task::ready!(engine.poll(cx));
         this.engine = None;
-        let failed = outcome.as_ref().err().map(|error| RunFailed(error.to_string()));
+        // A cancel from the tree is no failure: the task has tidied up.
+        let is_cancelled = this.scope.token().cause().is_some();
+        let is_failure = |error: &&RunError<S>| !(is_cancelled && matches!(error.fault(), RunFault::Cancelled { .. }));
+        let failed = outcome.as_ref().err().filter(is_failure).map(|error| RunFailed(error.to_string()));
         if let Some(failed) = failed.clone().filter(|_| outcome.as_ref().is_err_and(RunError::escalates)) {
             // A task that fails fails its scope, and so the scope above.
             drop(this.scope.launch(async move { Err(failed) }));

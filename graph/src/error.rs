@@ -29,6 +29,18 @@ struct Inner<S> {
     branch: BranchPath,
 }
 
+/// How a node used its [cancel grace](crate::Policy::cancel_grace).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum GraceEnd {
+    /// It returned in time, and counts as done. A stored run has its result.
+    Finished,
+    /// It failed or panicked in its grace, and was not tried again.
+    Failed,
+    /// It was dropped at the end of its grace.
+    CutOff,
+}
+
 /// Why a run did not come to its end.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -49,8 +61,10 @@ pub enum RunFault {
         node: String,
         /// Why.
         cause: Cause,
-        /// Whether the node was running, and was dropped at its await.
+        /// Whether the node was running when the cancel came.
         was_executing: bool,
+        /// How the node used its [cancel grace](crate::Policy::cancel_grace). Without one, a running node was dropped at its await.
+        grace: Option<GraceEnd>,
     },
     /// A line of control has visited as many nodes as it may: probably it is in a loop.
     MaxIterations {
@@ -310,6 +324,13 @@ impl<S> RunError<S> {
             self.0.branch = branch.clone();
         }
         None
+    }
+
+    /// Says of a cancelled run which node used its grace how.
+    pub(crate) fn set_grace(&mut self, used_by: String, used_while_executing: bool, end: Option<GraceEnd>) {
+        if let RunFault::Cancelled { node, was_executing, grace, .. } = &mut self.0.fault {
+            (*node, *was_executing, *grace) = (used_by, used_while_executing, end);
+        }
     }
 
     pub(crate) fn set_compensation(&mut self, compensation: Compensation) {

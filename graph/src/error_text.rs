@@ -1,7 +1,8 @@
 //! What errors of runs say, and where they come from.
 
 use crate::error::{
-    Compensation, During, FanOutTimeout, MergeError, NodeError, PanicError, RouterError, RunError, RunFault, StartError,
+    Compensation, During, FanOutTimeout, GraceEnd, MergeError, NodeError, PanicError, RouterError, RunError, RunFault,
+    StartError,
 };
 use pleach_core::Reason;
 use std::error::Error;
@@ -113,7 +114,15 @@ impl fmt::Display for RunFault {
             Self::Router(error) => write!(f, "{error}"),
             Self::Merge(error) => write!(f, "{error}"),
             Self::FanOutTimeout(error) => write!(f, "{error}"),
-            Self::Cancelled { node, cause, was_executing: true } => write!(f, "cancelled inside node {node:?}: {cause}"),
+            Self::Cancelled { node, cause, grace: Some(grace), .. } => {
+                let end = match grace {
+                    GraceEnd::Finished => "finished within its grace",
+                    GraceEnd::Failed => "failed in its grace",
+                    GraceEnd::CutOff => "was cut off at the end of its grace",
+                };
+                write!(f, "cancelled, and node {node:?} {end}: {cause}")
+            }
+            Self::Cancelled { node, cause, was_executing: true, .. } => write!(f, "cancelled inside node {node:?}: {cause}"),
             Self::Cancelled { node, cause, .. } => write!(f, "cancelled before node {node:?}: {cause}"),
             Self::MaxIterations { limit, next } => {
                 write!(f, "{limit} visits followed one another, as many as allowed, and {next:?} would be next: look for a loop, or raise `max_iterations`")

@@ -70,7 +70,8 @@ pub use effect::Effect;
 pub use effect_error::{EffectError, UnknownEffect};
 pub use engine::STEPS_PER_POLL_MAX;
 pub use error::{
-    Compensation, During, FanOutTimeout, MergeError, NodeError, PanicError, RouterError, RunError, RunFault, StartError,
+    Compensation, During, FanOutTimeout, GraceEnd, MergeError, NodeError, PanicError, RouterError, RunError, RunFault,
+    StartError,
 };
 pub use events::{Emission, Hooks, RunEvent, Visit};
 pub use fan_out::FanOut;

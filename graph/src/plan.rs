@@ -8,6 +8,7 @@ use crate::shape::{Shape, Target};
 use crate::{FanOut, GraphFault};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A compiled graph.
 pub(crate) struct Plan<S> {
@@ -62,6 +63,8 @@ pub(crate) struct Needs {
     pub(crate) runtime: bool,
     /// Nodes run on several threads.
     pub(crate) threads: bool,
+    /// The longest cancel grace of a node, those inside subgraphs included.
+    pub(crate) grace: Option<Duration>,
 }
 
 /// A node: its code, what leaves it, and what becomes of its failures.
@@ -78,6 +81,8 @@ pub(crate) struct Care<S> {
     pub(crate) undo: Option<Arc<Undo>>,
     /// The fingerprint of the graph that is run as this node.
     pub(crate) subgraph: Option<String>,
+    /// The cancel grace of an attempt: the policy's, else the longest inside.
+    pub(crate) grace: Option<Duration>,
 }
 
 /// What leaves a node.

@@ -10,6 +10,7 @@ use std::time::Duration;
 pub struct Policy<S> {
     pub(crate) retry: Option<Retry>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) cancel_grace: Option<Duration>,
     pub(crate) fallback: Option<String>,
     pub(crate) decide: Option<Decide>,
     /// How to keep the state that a failing node takes with it.
@@ -31,9 +32,9 @@ pub struct FailedAttempt<'a> {
 }
 
 impl<S> Policy<S> {
-    /// No retry, no timeout, no fallback.
+    /// No retry, no timeout, no cancel grace, no fallback.
     pub fn new() -> Self {
-        Self { retry: None, timeout: None, fallback: None, decide: None, keep: None }
+        Self { retry: None, timeout: None, cancel_grace: None, fallback: None, decide: None, keep: None }
     }
 
     /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach_core::Elapsed), which may be retried. With a timeout of zero
@@ -41,6 +42,40 @@ impl<S> Policy<S> {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Lets the node run on for `grace` after a cancel, to tidy up; then it is dropped. Without it a cancel drops the node at its next
+    /// await.
+    ///
+    /// - The node learns of the cancel by [`NodeContext::token`](crate::NodeContext::token).
+    /// - The grace begins when the run is cancelled: by its token, its scope, its deadline or a command. It also begins when the branch is
+    ///   cut off, because another branch failed or the time of the fan-out is up. It does not begin when the run is dropped.
+    /// - No other node starts meanwhile, and nothing follows the node. The run ends as
+    ///   [`RunFault::Cancelled`](crate::RunFault::Cancelled), whose [`grace`](crate::GraceEnd) says how the node ended.
+    /// - A node that returns in time is done. A stored run commits its result and resumes behind it. A node that fails in its grace is
+    ///   not tried again.
+    /// - A node that is a subgraph has the longest grace of the nodes inside, unless it is given one of its own.
+    ///
+    /// ```
+    /// use pleach_graph::{END, Graph, NodeContext, Policy};
+    /// use std::time::Duration;
+    ///
+    /// let graph = Graph::new("worker")
+    ///     .add_node("work", |cx: NodeContext, n: u32| async move {
+    ///         cx.token().cancelled().await;
+    ///         // Here it gives back what it holds outside.
+    ///         Ok::<_, String>(n)
+    ///     })
+    ///     .policy("work", Policy::new().cancel_grace(Duration::from_secs(5)))
+    ///     .add_edge("work", END)
+    ///     .set_entry("work")
+    ///     .compile()?;
+    /// # Ok::<(), pleach_graph::CompileError>(())
+    /// ```
+    #[must_use]
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = Some(grace);
         self
     }
 }
@@ -86,10 +121,11 @@ impl<S> Default for Policy<S> {
 
 impl<S> fmt::Debug for Policy<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { retry, timeout, fallback, .. } = self;
+        let Self { retry, timeout, cancel_grace, fallback, .. } = self;
         f.debug_struct("Policy")
             .field("retry", retry)
             .field("timeout", timeout)
+            .field("cancel_grace", cancel_grace)
             .field("fallback", fallback)
             .finish_non_exhaustive()
     }

@@ -290,6 +290,9 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             }
         }
         let scope = scope.map(|scope| (scope, told_at(&run, self.stored.as_deref())));
+        // What a node leaves behind in its grace is still to be stored.
+        let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.keeping.lease);
+        let grace = plan.needs.grace.map(|grace| grace.saturating_add(to_store));
         let shared = Shared::of_run(Arc::clone(&plan.names), run);
         let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, ledger: None };
         let state = match (self.stored, self.state) {
@@ -297,16 +300,14 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             (stored, state) => {
                 let drive = Drive::opening(self.graph.plan, shared, setup, state, stored);
                 return RunFuture(match scope {
-                    Some((scope, (desk, inbox))) => Place::Elsewhere(driven::launch(scope, desk, inbox, drive)),
+                    Some((scope, told)) => Place::Elsewhere(driven::launch(scope, told, grace, drive)),
                     None => Place::Stored(Box::new(drive)),
                 });
             }
         };
         let engine = Engine::new(self.graph.plan, shared, setup, state);
         RunFuture(match scope {
-            Some((scope, (desk, inbox))) => {
-                Place::Elsewhere(driven::launch(scope, desk, inbox, Drive::Running(Box::new(engine))))
-            }
+            Some((scope, told)) => Place::Elsewhere(driven::launch(scope, told, grace, Drive::Running(Box::new(engine)))),
             None => Place::Here(engine),
         })
     }

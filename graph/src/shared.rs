@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     /// For a subgraph: the graph around it, and the node that it runs as. Names are put together when they are asked for: kept at every
     /// level, they would take memory quadratic in the depth.
     outer: Option<(Arc<Shared>, u32)>,
+    /// The token of that node, if it has a cancel grace.
+    token: Option<CancelToken>,
     run: RunWide,
 }
 
@@ -92,12 +94,29 @@ pub(crate) struct Undoable {
 
 impl Shared {
     pub(crate) fn of_run(names: Arc<[Arc<str>]>, run: RunWide) -> Self {
-        Self { names, outer: None, run }
+        Self { names, outer: None, token: None, run }
     }
 
-    /// For the subgraph that runs as `node` of `outer`.
-    pub(crate) fn of_subgraph(names: Arc<[Arc<str>]>, outer: &Arc<Self>, node: u32) -> Self {
-        Self { names, outer: Some((Arc::clone(outer), node)), run: RunWide::default() }
+    /// For the subgraph that runs as `node` of `outer`, with the token of that node if it has its own.
+    pub(crate) fn of_subgraph(names: Arc<[Arc<str>]>, outer: &Arc<Self>, node: u32, token: Option<CancelToken>) -> Self {
+        Self { names, outer: Some((Arc::clone(outer), node)), token, run: RunWide::default() }
+    }
+
+    /// The token that cancels this graph: of the innermost node around it that has its own, else of the run.
+    pub(crate) fn token(&self) -> Result<&CancelToken, RunFault> {
+        let mut at = self;
+        loop {
+            match (&at.token, &at.outer) {
+                (Some(token), _) => return Ok(token),
+                (None, Some((outer, _))) => at = outer,
+                (None, None) => return at.run.token(),
+            }
+        }
+    }
+
+    /// Why this graph is cancelled, if it is: with the whole run, or with the node that it runs as.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.run().cause().or_else(|| self.token.as_ref()?.cause())
     }
 
     pub(crate) fn run(&self) -> &RunWide {

@@ -141,7 +141,7 @@ fn c9_a_cancelled_run_is_cut_off_inside_its_node() {
         control.cancel("no longer wanted").await.unwrap();
         run.await.unwrap_err()
     });
-    let RunFault::Cancelled { node, cause, was_executing } = error.fault() else { panic!("{error}") };
+    let RunFault::Cancelled { node, cause, was_executing, .. } = error.fault() else { panic!("{error}") };
     assert_eq!((node.as_str(), cause, *was_executing), ("b", &Cause::from("no longer wanted"), true));
     assert!(scope.children().is_empty());
     assert!(scope.launch(async {}).is_ok(), "the scope goes on");
@@ -277,7 +277,7 @@ fn c9_a_stored_run_is_cancelled_for_good_in_the_middle_of_a_node() {
             };
             let (ended, ()) = futures::join!(run, cancel);
             let error = ended.unwrap_err();
-            let RunFault::Cancelled { node, cause, was_executing } = error.fault() else { panic!("{error}") };
+            let RunFault::Cancelled { node, cause, was_executing, .. } = error.fault() else { panic!("{error}") };
             assert_eq!((node.as_str(), cause, *was_executing), ("slow", &Cause::from("out of money"), true));
             assert!(sim.now().since_start() < Duration::from_secs(7));
             let info = store.head("r").await.unwrap();

@@ -50,7 +50,7 @@ fn c16_a_deadline_is_counted_across_drivers_and_ends_the_run() {
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
     let outcome = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future());
     let error = outcome.unwrap_err();
-    let RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: true } = error.fault() else {
+    let RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: true, .. } = error.fault() else {
         panic!("{error}")
     };
     assert_eq!(node, "b");

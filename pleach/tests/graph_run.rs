@@ -190,7 +190,7 @@ fn f7_a_cancel_reaches_inside_a_node_within_one_poll() {
     assert!(run.as_mut().poll(&mut cx).is_pending());
     token.cancel("enough");
     let std::task::Poll::Ready(Err(error)) = run.as_mut().poll(&mut cx) else { panic!("one poll is enough") };
-    let RunFault::Cancelled { node, cause, was_executing } = error.fault() else { panic!("{error}") };
+    let RunFault::Cancelled { node, cause, was_executing, .. } = error.fault() else { panic!("{error}") };
     assert_eq!((node.as_str(), cause, *was_executing), ("slow", &Cause::from("enough"), true));
     assert_eq!(error.into_state().unwrap(), ["first"]);
 }

@@ -64,7 +64,7 @@ fn t4_cancelling_the_scope_cancels_the_run_inside_its_node() {
         assert!(scope.try_wait_all().is_err());
         token.cancel("all of it");
         let error = sim.run(run).unwrap_err();
-        let RunFault::Cancelled { node, cause, was_executing } = error.fault() else { panic!("{error}") };
+        let RunFault::Cancelled { node, cause, was_executing, .. } = error.fault() else { panic!("{error}") };
         assert_eq!((node.as_str(), cause, *was_executing), ("hold", &Cause::from("all of it"), true));
         assert_eq!(error.into_state(), Some(2));
         assert_eq!(sim.tasks_alive(), 0);

@@ -98,17 +98,19 @@ fn edges_by_node<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Vec<Edge<S>>
 
 /// What is to be taken care of at each node: policies, undos, subgraphs.
 fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<Care<S>>>> {
-    let blank = || Box::new(Care { policy: Policy::new(), fallback: None, undo: None, subgraph: None });
+    let blank = || Box::new(Care { policy: Policy::new(), fallback: None, undo: None, subgraph: None, grace: None });
     let mut cares: Vec<Option<Box<Care<S>>>> = names.ids.iter().map(|_| None).collect();
     for (draft, care) in graph.nodes.iter().zip(&mut cares) {
         if let Some(inside) = &draft.subgraph {
-            care.get_or_insert_with(blank).subgraph = Some(inside.fingerprint.clone());
+            let care = care.get_or_insert_with(blank);
+            (care.subgraph, care.grace) = (Some(inside.fingerprint.clone()), inside.needs.grace);
         }
     }
     for (id, policy) in std::mem::take(&mut graph.policies) {
         let fallback = policy.fallback.as_ref().and_then(|to| names.target(to, || NamedBy::FallbackOf(id.clone())));
         if let Some(node) = names.node(&id, || NamedBy::Policy) {
             let care = cares[node as usize].get_or_insert_with(blank);
+            care.grace = policy.cancel_grace.or(care.grace);
             (care.policy, care.fallback) = (policy, fallback);
         }
     }
@@ -126,7 +128,8 @@ impl Needs {
     fn add<S>(&mut self, stop: &Stop<S>) {
         if let Some(care) = &stop.care {
             let waits = care.policy.retry.as_ref().is_some_and(Retry::waits);
-            self.runtime |= waits || care.policy.timeout.is_some();
+            self.runtime |= waits || care.policy.timeout.is_some() || care.grace.is_some();
+            self.grace = self.grace.max(care.grace);
         }
         if let Way::Fork(fork) = &stop.way {
             self.runtime |= fork.options.spawned || fork.options.timeout.is_some();

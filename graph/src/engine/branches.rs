@@ -68,6 +68,16 @@ pub(super) struct Open<S> {
     pub(super) ended: Vec<Option<Outcome<S>>>,
     pub(super) first_error: Option<RunError<S>>,
     pub(super) timer: Option<BoxFuture<'static, ()>>,
+    /// Its branches were cut off, and nodes of some run on for their grace.
+    pub(super) closing: Option<Box<Closing<S>>>,
+}
+
+/// A fan-out that ends once its last node in grace has.
+pub(super) struct Closing<S> {
+    /// How many such nodes there are.
+    pub(super) left: usize,
+    /// With which failure it ends; without one, its time was up, and it is merged.
+    pub(super) error: Option<RunError<S>>,
 }
 
 impl<S> Open<S> {
@@ -191,6 +201,14 @@ impl<S> Branches<S> {
         if self.timed > 0 { 0..self.open.len() } else { 0..0 }
     }
 
+    /// Lets a fan-out whose branches are gone wait for nodes in their grace. Gives what is not needed meanwhile.
+    pub(super) fn close_later(&mut self, place: usize, closing: Closing<S>) -> Option<vec::IntoIter<S>> {
+        let open = self.open.get_mut(place)?.as_mut()?;
+        self.timed -= usize::from(open.timer.take().is_some());
+        open.closing = Some(Box::new(closing));
+        open.items.take()
+    }
+
     pub(super) fn close(&mut self, place: usize) -> Option<Open<S>> {
         let open = self.open.get_mut(place)?.take()?;
         if place + 1 == self.open.len() {
@@ -274,6 +292,7 @@ mod tests {
             ended,
             first_error,
             timer,
+            closing: None,
         };
         open.skip_restored();
         assert_eq!((open.started, open.unstarted()), (total / 2, 1));

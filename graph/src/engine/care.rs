@@ -76,7 +76,7 @@ impl<S: Send + 'static> Driver<S> {
     /// The cancel of the run, if it reached a spawned node before it reached the run itself.
     fn cut_off_in(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
         let cause = spawned::is_cut_off(reason).then(|| self.shared.run().cause())??;
-        Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true })
+        Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true, grace: None })
     }
 
     fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration, why: &Reason) -> Result<(), RunError<S>> {

@@ -13,6 +13,10 @@ use std::task::{Context, Poll};
 
 /// Where a run is after its last step.
 pub(super) enum Stage<S> {
+    /// It was cancelled or cut short, and nodes run on for their grace.
+    InGrace {
+        error: Option<RunError<S>>,
+    },
     /// It failed, and tasks that were cut off are not gone yet: nothing is undone while one of them may be at work.
     Leaving {
         error: Option<RunError<S>>,
@@ -37,7 +41,7 @@ impl<S> Stage<S> {
     pub(super) fn cut_off(&mut self, cause: &Cause) -> Option<RunError<S>> {
         match self {
             Self::Undoing(undoing) => Some(undoing.cut_off(cause.clone())),
-            Self::Leaving { error } | Self::WritingEnd { error, .. } => error.take(),
+            Self::InGrace { error } | Self::Leaving { error } | Self::WritingEnd { error, .. } => error.take(),
             Self::UndoingStored(undoing) => undoing.error.take(),
             Self::Releasing { outcome, .. } => outcome.take().and_then(Result::err),
         }
@@ -59,9 +63,19 @@ impl<S: Send + 'static> Engine<S> {
         };
         let cause = Cause::Because("the run failed".into());
         let is_cut_short = error.fault().ends_run();
+        match error.fault() {
+            // A lane saw the cancel before the engine did.
+            RunFault::Cancelled { cause, .. } => drop(self.give_grace(None, &cause.clone(), None)),
+            fault if is_cut_short && !fault.leaves_run_open() => drop(self.give_grace(None, &cause, None)),
+            _ => {}
+        }
         let fault = (!is_cut_short).then(|| Arc::new(StoredFault::of(error.fault())));
         let before = self.close_all(&cause, fault.as_ref());
         self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));
+        if self.is_run_in_grace() {
+            self.stage = Some(Box::new(Stage::InGrace { error: Some(error) }));
+            return None;
+        }
         error.add_panics(&mut self.panics);
         if self.driver.shared.is_subgraph() {
             return Some(Err(error));
@@ -142,6 +156,15 @@ impl<S: Send + 'static> Engine<S> {
         loop {
             let mut stage = self.stage.take().expect("a run that has ended is at some stage");
             let next = match &mut *stage {
+                Stage::InGrace { error } => match self.poll_run_grace(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
+                    Poll::Ready(Ok(())) => Poll::Ready({
+                        let error = error.take().expect("it ends once");
+                        let error = self.say_grace(error);
+                        self.end(Err(error))
+                    }),
+                },
                 Stage::Leaving { error } => match self.poll_gone(cx) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),

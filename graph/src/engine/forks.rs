@@ -4,7 +4,7 @@
 //! declared. A fault rises from branch to fan-out to the lane that forked, until
 //! one collects it or the run has failed.
 
-use super::branches::Open;
+use super::branches::{Closing, Open};
 use super::lane::{Lane, Phase};
 use super::step::Turn;
 use super::wakeups::WAITS_PER_POLL_MAX;
@@ -44,7 +44,7 @@ impl<S: Send + 'static> Engine<S> {
     /// Takes every lane that can go on as far as it goes. Ready when the root lane goes on, or the run has ended.
     pub(super) fn poll_branches(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let plan = &*Arc::clone(&self.plan);
-        if let Some(outcome) = self.poll_timers(plan, cx) {
+        if let Some(outcome) = self.poll_timers(plan, cx).or_else(|| self.poll_closing(plan, cx)) {
             return Poll::Ready(Some(outcome));
         }
         let mut waits_left = WAITS_PER_POLL_MAX;
@@ -55,8 +55,8 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Pending;
             }
             let Some((number, lane, waker)) = branches.next(cx) else {
-                // Those that were opened just now have left no waker with their timers yet.
-                let ended = self.poll_timers(plan, cx);
+                // Those that were opened or cut off just now have left no waker with their timers yet.
+                let ended = self.poll_timers(plan, cx).or_else(|| self.poll_closing(plan, cx));
                 if ended.is_none()
                     && self.branches.as_ref().is_some_and(|branches| branches.queue.is_empty())
                     && self.is_forked()
@@ -286,7 +286,13 @@ impl<S: Send + 'static> Engine<S> {
     pub(super) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
         let fault = Arc::new(StoredFault::of(error.fault()));
-        let before = self.close(place, &Cause::Because("another branch failed".into()), Some(&fault));
+        let cause = Cause::Because("another branch failed".into());
+        let left = self.give_grace(Some(place), &cause, Some(&fault));
+        if left > 0 {
+            self.close_lanes(place, &cause, Some(&fault));
+            return self.close_later(place, Closing { left, error: Some(error) });
+        }
+        let before = self.close(place, &cause, Some(&fault));
         self.drop_values(node, || drop(before));
         Rise::To(parent, Err(error))
     }
@@ -307,7 +313,7 @@ impl<S: Send + 'static> Engine<S> {
         None
     }
 
-    fn time_out(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+    pub(super) fn time_out(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
         let node = self.opened(place).node;
         let options = &fork_of(plan, node).options;
         let name = self.driver.shared.name(node).to_string();
@@ -320,7 +326,11 @@ impl<S: Send + 'static> Engine<S> {
             return self.fail_fan_out(place, elapsed());
         }
         let fault = Arc::new(StoredFault::of(elapsed().fault()));
+        let left = self.give_grace(Some(place), &Cause::DeadlineExceeded, Some(&fault));
         self.close_lanes(place, &Cause::DeadlineExceeded, Some(&fault));
+        if left > 0 {
+            return self.close_later(place, Closing { left, error: None });
+        }
         let open = self.opened(place);
         open.ended.iter_mut().filter(|ended| ended.is_none()).for_each(|ended| *ended = Some(Err(elapsed())));
         let unstarted = open.items.take();
@@ -337,7 +347,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Ends the branches of a fan-out, and the fan-outs below it.
-    fn close_lanes(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
+    pub(super) fn close_lanes(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
         let mut lanes_of = self.branches.as_ref().map(|branches| branches.lanes_by_place()).unwrap_or_default();
         let mut to_close = vec![place];
         while let Some(closing) = to_close.pop() {

@@ -6,7 +6,7 @@ use crate::journal::notes::Notes;
 use crate::node::NodeFuture;
 use crate::shape::Target;
 use crate::token::{BranchPath, TokenId};
-use pleach_core::{BoxFuture, Elapsed, Reason, catch_panic};
+use pleach_core::{BoxFuture, CancelToken, Elapsed, Reason, catch_panic};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -85,7 +85,22 @@ pub(super) enum Then<S> {
 /// An attempt that has not ended at once.
 pub(super) struct Running<S> {
     pub(super) work: Work<S>,
-    pub(super) timer: Option<Box<Timer>>,
+    /// What few attempts have.
+    pub(super) terms: Option<Box<Terms>>,
+}
+
+/// When an attempt is cut off.
+#[derive(Default)]
+pub(super) struct Terms {
+    pub(super) timer: Option<Timer>,
+    pub(super) grace: Option<Grace>,
+}
+
+/// How long an attempt may run on after a cancel.
+pub(super) struct Grace {
+    pub(super) length: Duration,
+    /// The node's own token: its branch may be cut off alone.
+    pub(super) token: CancelToken,
 }
 
 /// When an attempt is cut off, and after how long.
@@ -161,6 +176,14 @@ impl<S: Send + 'static> Lane<S> {
         matches!(self.phase, Phase::Running(_))
     }
 
+    /// The grace of the attempt that it is at, if it has one.
+    pub(super) fn grace(&self) -> Option<&Grace> {
+        match &self.phase {
+            Phase::Running(Running { terms: Some(terms), .. }) => terms.grace.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Drops what is left of an attempt, as a part of it: a panic in that drop is a panic of the node.
     pub(super) fn put_down(&mut self) -> Result<(), Reason> {
         match std::mem::replace(&mut self.phase, Phase::Start) {
@@ -179,7 +202,7 @@ impl<S: Send + 'static> Running<S> {
             },
             Work::Elsewhere(spawned) => spawned.poll(cx),
         };
-        if let (Poll::Pending, Some((timer, timeout))) = (&polled, self.timer.as_deref_mut())
+        if let (Poll::Pending, Some((timer, timeout))) = (&polled, self.terms.as_mut().and_then(|terms| terms.timer.as_mut()))
             && timer.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Err(Reason::Error(Elapsed(*timeout).into())));

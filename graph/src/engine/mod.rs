@@ -13,6 +13,7 @@ mod branches;
 mod care;
 mod ending;
 mod forks;
+mod grace;
 mod lane;
 pub(crate) mod ledger;
 mod lost;
@@ -39,6 +40,7 @@ use crate::shared::{Aside, RunWide, Shared};
 use crate::token::{BranchPath, TokenId};
 use branches::Branches;
 use ending::Stage;
+use grace::Graces;
 use lane::{Lane, Phase};
 use ledger::Ledger;
 use pleach_core::{Cancelled, Cause, Reason, catch_panic};
@@ -64,6 +66,8 @@ pub(crate) struct Engine<S> {
     /// There is something in it once the run has fanned out.
     branches: Option<Box<Branches<S>>>,
     cancelled: Option<Cancelled>,
+    /// Nodes that run on after a cancel.
+    graces: Option<Box<Graces<S>>>,
     /// What follows the last step; in a box, since most runs are far from it.
     stage: Option<Box<Stage<S>>>,
     /// Writes down what happens, at the root of a stored run.
@@ -136,6 +140,7 @@ impl<S: Send + 'static> Engine<S> {
             root: Lane::new(start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End),
             branches: None,
             cancelled: None,
+            graces: None,
             stage: None,
             scribe: None,
             steps_per_poll,
@@ -157,13 +162,13 @@ impl<S: Send + 'static> Engine<S> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
         {
-            return Poll::Ready(Err(self.cut_off(cause)));
+            return Poll::Ready(Err(self.cut_off(cause, None)));
         }
         // A run that waits would be given up before it looks at its deadline.
         if self.scribe.is_some()
             && let Some(cause) = self.driver.shared.run().cause()
         {
-            return Poll::Ready(Err(self.cut_off(cause)));
+            return Poll::Ready(Err(self.cut_off(cause, None)));
         }
         if let Some(error) = self.follow_orders(cx) {
             return Poll::Ready(Err(error));
@@ -226,21 +231,28 @@ impl<S: Send + 'static> Engine<S> {
         let Some(token) = self.driver.shared.run().token.get() else { return Poll::Pending };
         let cancelled = self.cancelled.get_or_insert_with(|| token.cancelled());
         match Pin::new(cancelled).poll(cx) {
-            Poll::Ready(cause) => Poll::Ready(Err(self.cut_off(cause))),
+            Poll::Ready(cause) => Poll::Ready(Err(self.cut_off(cause, None))),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    /// Ends the run where it is.
-    pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+    /// Ends the run where it is: but for the nodes that have a grace, all of it is dropped. What a failure cuts off is undone.
+    fn cut_off(&mut self, cause: Cause, failed: Option<&Arc<StoredFault>>) -> RunError<S> {
+        self.drop_all(cause, failed, true)
+    }
+
+    fn drop_all(&mut self, cause: Cause, failed: Option<&Arc<StoredFault>>, has_grace: bool) -> RunError<S> {
         if let Some(error) = self.stage.as_mut().and_then(|stage| stage.cut_off(&cause)) {
             return error;
         }
         let lane = self.foremost();
         let (node, was_executing) = (self.driver.shared.name(lane.at).to_string(), lane.is_executing());
-        let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing }, None);
+        let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing, grace: None }, None);
+        if has_grace {
+            self.give_grace(None, &cause, failed);
+        }
         let (state, kept) = (self.root.state.take(), self.root.take_kept());
-        let before = self.close_all(&cause, None);
+        let before = self.close_all(&cause, failed);
         error.set_state_if_none(|| state.or(kept).or(before));
         error
     }

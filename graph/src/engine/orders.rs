@@ -31,7 +31,7 @@ impl<S: Send + 'static> Engine<S> {
             match command {
                 Command::Pause => desk.hold(),
                 Command::Resume => desk.go_on(),
-                Command::Cancel(why) => return Some(self.cut_off(cause(&why))),
+                Command::Cancel(why) => return Some(self.cut_off(cause(&why), None)),
             }
         }
         if !questions.is_empty() {
@@ -48,7 +48,8 @@ impl<S: Send + 'static> Engine<S> {
 
     /// While a run that is not stored is undone: whoever asks where it stands is told. Commands change nothing any more.
     pub(super) fn answer_questions(&self, cx: &Context<'_>) {
-        let Some(desk) = self.driver.shared.run().desk().filter(|_| self.scribe.is_none()) else { return };
+        let is_asked = self.scribe.is_none() && !self.driver.shared.is_subgraph();
+        let Some(desk) = self.driver.shared.run().desk().filter(|_| is_asked) else { return };
         let News { questions, .. } = desk.take(cx.waker());
         if !questions.is_empty() {
             let view = self.view();
@@ -93,7 +94,8 @@ impl<S: Send + 'static> Engine<S> {
     /// Ends a stored run that was told to end.
     pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
         let why = self.scribe.as_ref()?.is_cancelled.clone()?;
-        Some(self.cut_off(cause(&why)))
+        // A run that is ending goes on ending.
+        (!self.is_run_in_grace()).then(|| self.cut_off(cause(&why), None))
     }
 
     /// A resumed run has ended before anything ran. The outcome, if nothing more is to be done.

@@ -8,6 +8,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// The near end of it. Dropping it cancels the task.
 pub(super) struct Spawned<S> {
@@ -21,6 +22,8 @@ struct Slot<S>(Mutex<State<S>>);
 struct State<S> {
     result: Option<Result<S, Reason>>,
     waker: Option<Waker>,
+    /// The near end is gone: the node is dropped at its next poll, although it may have a grace left.
+    is_abandoned: bool,
 }
 
 /// The far end, with the node. However the task ends, the node is dropped first, and then there is a result.
@@ -30,13 +33,14 @@ struct Far<S: Send + 'static> {
 }
 
 impl<S: Send + 'static> Spawned<S> {
-    /// `why_broken` says why a node that is pending fails all the same.
+    /// A cancel from the tree drops the node after `grace`. `why_broken` says why a node that is pending fails all the same.
     pub(super) fn launch(
         scope: &Scope,
+        grace: Option<Duration>,
         work: NodeFuture<S>,
         why_broken: impl Fn() -> Option<BoxError> + Send + Sync + 'static,
     ) -> Result<Self, Refusal> {
-        let slot = Arc::new(Slot(Mutex::new(State { result: None, waker: None })));
+        let slot = Arc::new(Slot(Mutex::new(State { result: None, waker: None, is_abandoned: false })));
         let mut far = Far { work: Some(work), slot: Arc::clone(&slot) };
         let future = async move {
             let result = poll_fn(|cx| far.poll(cx, &why_broken)).await;
@@ -44,7 +48,9 @@ impl<S: Send + 'static> Spawned<S> {
             let result = catch_panic(|| drop(work)).and(result);
             far.slot.set(result);
         };
-        let task = scope.task().isolated().launch(future).map_err(|error| error.why)?;
+        let task = scope.task().isolated();
+        let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
+        let task = task.launch(future).map_err(|error| error.why)?;
         Ok(Self { slot, task })
     }
 
@@ -70,6 +76,9 @@ impl<S: Send + 'static> Spawned<S> {
 impl<S: Send + 'static> Far<S> {
     fn poll(&mut self, cx: &mut Context<'_>, why_broken: impl Fn() -> Option<BoxError>) -> Poll<Result<S, Reason>> {
         let Some(work) = &mut self.work else { return Poll::Pending };
+        if self.slot.lock().is_abandoned {
+            return Poll::Ready(Err(Reason::Error(Box::new(CutOff))));
+        }
         match catch_panic(|| Pin::new(work).poll(cx)) {
             Ok(Poll::Pending) => why_broken().map_or(Poll::Pending, |why| Poll::Ready(Err(Reason::Error(why)))),
             Ok(polled) => polled.map_err(Reason::Error),
@@ -90,6 +99,7 @@ impl<S: Send + 'static> Gone for Slot<S> {
 
 impl<S> Drop for Spawned<S> {
     fn drop(&mut self) {
+        self.slot.lock().is_abandoned = true;
         self.task.cancel(Cause::Dropped);
     }
 }

@@ -86,7 +86,7 @@ impl<S: Send + 'static> Driver<S> {
                 Some(Turn::Forks(sequence, None))
             }
             Sprint::Waits(work) => {
-                lane.phase = Phase::Running(Running { work: Work::Here(work), timer: None });
+                lane.phase = Phase::Running(Running { work: Work::Here(work), terms: None });
                 Some(Turn::Waits)
             }
             Sprint::Stopped(state) => {

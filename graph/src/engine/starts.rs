@@ -87,6 +87,7 @@ impl<S: Send + 'static> Engine<S> {
             ended,
             first_error: None,
             timer,
+            closing: None,
         };
         let place = self.branches.get_or_insert_with(Branches::new).open(open);
         self.lane(parent).phase = Phase::Forked(place);

@@ -11,14 +11,14 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use super::lane::{Ended, Lane, Phase, Running, Work};
+use super::lane::{Ended, Grace, Lane, Phase, Running, Terms, Work};
 use super::ledger::Ledger;
 use super::spawned::Spawned;
 use crate::context::{NodeContext, Rare};
 use crate::error::{During, RouterError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent, Visit};
 use crate::node::{Call, Declared, Route};
-use crate::plan::{Plan, Stop, Way};
+use crate::plan::{Care, Plan, Stop, Way};
 use crate::shape::Target;
 use crate::shared::{Aside, Shared};
 use pleach_core::{BoxError, Elapsed, Reason, Refusal, catch_panic};
@@ -194,9 +194,9 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     pub(super) fn check_cancel(&self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
-        let Some(cause) = self.shared.run().cause() else { return Ok(()) };
+        let Some(cause) = self.shared.cause() else { return Ok(()) };
         let node = self.shared.name(lane.at).to_string();
-        let fault = RunFault::Cancelled { node, cause, was_executing: false };
+        let fault = RunFault::Cancelled { node, cause, was_executing: false, grace: None };
         Err(RunError::new(fault, lane.state.take()))
     }
 
@@ -208,7 +208,7 @@ impl<S: Send + 'static> Driver<S> {
         let told = Arc::clone(&reason);
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || Aside::Finished(Some(reason)));
         let node = self.shared.name(lane.at).to_string();
-        cause.map_or(RunFault::Refused(refusal), |cause| RunFault::Cancelled { node, cause, was_executing: true })
+        cause.map_or(RunFault::Refused(refusal), |cause| RunFault::Cancelled { node, cause, was_executing: true, grace: None })
     }
 
     /// Calls the node and polls it for the first time.
@@ -228,17 +228,11 @@ impl<S: Send + 'static> Driver<S> {
         }
         self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || Aside::Started);
 
-        let mut timer = None;
         let mut rare = Rare::default();
-        if let Some(timeout) = care.and_then(|care| care.policy.timeout) {
-            let runtime = match self.shared.run().runtime() {
-                Ok(runtime) => runtime,
-                Err(fault) => return Poll::Ready(Err(fault)),
-            };
-            let deadline = runtime.now() + timeout;
-            timer = Some(Box::new((runtime.sleep_until(deadline), timeout)));
-            rare.deadline = Some(deadline);
-        }
+        let terms = match care.map(|care| self.terms(care, &mut rare)) {
+            Some(Err(fault)) => return Poll::Ready(Err(fault)),
+            terms => terms.and_then(Result::ok).flatten(),
+        };
         rare.undo_takes = care.and_then(|care| care.undo.as_ref()).map(|undo| undo.takes);
         let is_rare = self.is_watched || care.is_some();
         if is_rare {
@@ -266,7 +260,8 @@ impl<S: Send + 'static> Driver<S> {
         let work = if lane.spawned {
             let (shared, token) = (Arc::clone(&self.shared), lane.token);
             let why_broken = move || shared.run().why_broken(token);
-            match self.shared.run().scope().map(|scope| Spawned::launch(scope, work, why_broken)) {
+            let grace = care.and_then(|care| care.grace);
+            match self.shared.run().scope().map(|scope| Spawned::launch(scope, grace, work, why_broken)) {
                 Ok(Ok(spawned)) => Work::Elsewhere(Box::new(spawned)),
                 Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
                 Err(fault) => return Poll::Ready(Err(fault)),
@@ -274,10 +269,28 @@ impl<S: Send + 'static> Driver<S> {
         } else {
             Work::Here(work)
         };
-        let mut running = Running { work, timer };
+        let mut running = Running { work, terms };
         let polled = running.poll(cx);
         lane.phase = Phase::Running(running);
         if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
+    }
+
+    /// When an attempt is cut off, by its timeout or after its grace; the node is told.
+    fn terms(&self, care: &Care<S>, rare: &mut Rare) -> Result<Option<Box<Terms>>, RunFault> {
+        let mut terms = None;
+        if let Some(timeout) = care.policy.timeout {
+            let runtime = self.shared.run().runtime()?;
+            let deadline = runtime.now() + timeout;
+            let timer = Some((runtime.sleep_until(deadline), timeout));
+            terms = Some(Box::new(Terms { timer, grace: None }));
+            rare.deadline = Some(deadline);
+        }
+        if let Some(length) = care.grace {
+            let token = self.shared.token()?.child();
+            rare.fresh = Some(token.clone());
+            terms.get_or_insert_default().grace = Some(Grace { length, token });
+        }
+        Ok(terms)
     }
 
     /// A node that is pending fails all the same if it asked for something impossible.

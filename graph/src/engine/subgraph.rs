@@ -17,6 +17,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// The code of a node that is a graph.
 pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
@@ -72,6 +73,7 @@ impl<S: Send + 'static> Drop for Inside<S> {
             notes.iteration_inside = notes.iteration_inside.max(self.engine.deepest());
         }
         let Some(fault) = self.notes.as_ref().and_then(|notes| notes.why_cut_off(self.attempt)) else { return };
+        self.engine.drop_in_grace();
         // What an earlier process did inside counts, although this one did not get there.
         if !self.has_begun && self.engine.restore_cut_off().is_err() {
             return;
@@ -84,9 +86,17 @@ impl<S: Send + 'static> Drop for Inside<S> {
 async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> Outcome<S> {
     let Some(notes) = cx.rare.get().and_then(|rare| rare.notes.get()) else { return engine.await };
     let mut told = None;
+    let mut cancelled = cx.rare.get().and_then(|rare| rare.fresh.as_ref()).map(|token| token.cancelled());
     poll_fn(|polled| {
         // On another thread the run may look at it meanwhile, and something goes on now.
         notes.wait_inside(cx.attempt, None);
+        // Only where a node inside may have a grace: without one, this node is dropped with all that is inside.
+        if let Some(Poll::Ready(cause)) = cancelled.as_mut().map(|cancelled| Pin::new(cancelled).poll(polled)) {
+            cancelled = None;
+            if let Some(ended) = engine.cancel_inside(cause, notes.why_cut_off(cx.attempt)) {
+                return Poll::Ready(ended);
+            }
+        }
         let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
             let open = engine.open_waits();
@@ -104,7 +114,8 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
 impl<S: Send + 'static> Engine<S> {
     /// For the graph that runs as the node of this context, with no state yet.
     fn of_subgraph(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
-        let shared = Shared::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node);
+        let token = cx.rare.get().and_then(|rare| rare.fresh.clone());
+        let shared = Shared::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node, token);
         let journal = shared.run().journal().map(Arc::clone);
         let codec = codec.comparing(plan.equal);
         let ledger = journal.map(|journal| Arc::new(Ledger { journal, codec }));

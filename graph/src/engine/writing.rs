@@ -68,7 +68,7 @@ impl<S: Send + 'static> Engine<S> {
         self.scribe.as_ref().is_none_or(|scribe| scribe.poll_lease(cx).is_ready())
     }
 
-    fn hear(&mut self, said: Said) -> Option<RunError<S>> {
+    pub(super) fn hear(&mut self, said: Said) -> Option<RunError<S>> {
         match said {
             Said::Durable(sequences) => {
                 if let Some(hooks) = &self.driver.hooks {
@@ -140,7 +140,7 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Until when the run waits, if every line of control does nothing but wait. Looks only at what may have changed since it was asked last.
     fn until_when_it_waits(&mut self) -> Option<Option<Timestamp>> {
-        if self.is_answering() {
+        if self.is_answering() || self.is_in_grace() {
             return None;
         }
         let is_held = self.driver.shared.run().is_held();
@@ -154,6 +154,9 @@ impl<S: Send + 'static> Engine<S> {
 
     /// What the run, or a graph inside it, waits for, if every line of control does nothing but wait.
     pub(super) fn open_waits(&self) -> Option<Vec<OpenWait>> {
+        if self.is_in_grace() {
+            return None;
+        }
         let is_held = self.driver.shared.run().is_held();
         let mut open = Vec::new();
         let below = self.branches.iter().flat_map(|branches| branches.lanes());

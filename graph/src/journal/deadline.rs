@@ -97,7 +97,7 @@ pub(crate) async fn opened_until<T, E: From<RunFault>>(
         match timer.as_mut().map(|timer| timer.as_mut().poll(cx)) {
             Some(Poll::Ready(())) => {
                 let (node, cause) = (String::new(), Cause::DeadlineExceeded);
-                Poll::Ready(Err(RunFault::Cancelled { node, cause, was_executing: false }.into()))
+                Poll::Ready(Err(RunFault::Cancelled { node, cause, was_executing: false, grace: None }.into()))
             }
             _ => Poll::Pending,
         }

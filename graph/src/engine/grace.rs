@@ -1,0 +1,398 @@
+//! `Graces`: nodes that run on for their cancel grace, after the run was cancelled or their branch was cut off.
+//!
+//! The lane of such a node is taken out of the frontier. Its node is polled until it returns or its grace is over. Invariants:
+//!
+//! 1. Nothing follows a node in its grace: a node that is done is committed, and its router does not run.
+//! 2. A fan-out that was cut off ends after the last of its nodes in grace, and so does the run.
+//! 3. A node in its grace is polled only when it was woken, however many there are.
+
+use super::Engine;
+use super::branches::{Branches, Closing};
+use super::forks::Rise;
+use super::lane::{Ended, Grace, Lane, Phase};
+use super::spawned;
+use super::step::{Driver, Turn, Visited};
+use super::subgraph::{self, Left};
+use super::wakeups::{LaneWaker, Wakeups};
+use super::{Outcome, ROOT};
+use crate::checkpoint_error::StoredFault;
+use crate::error::{GraceEnd, RunError, RunFault};
+use crate::events::RunEvent;
+use crate::journal::scribe::Standing;
+use crate::plan::{Plan, Stop};
+use crate::shared::Aside;
+use pleach_core::{BoxFuture, Cause, Reason};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+pub(super) struct Graces<S> {
+    lanes: Vec<Option<InGrace<S>>>,
+    /// How many of them have not ended.
+    left: usize,
+    /// Those that were not polled yet.
+    unpolled: Vec<usize>,
+    wakeups: Arc<Wakeups>,
+    /// Whether the run ends with them.
+    is_run: bool,
+    /// The node that used its grace worst, and the state that the root lane ended with.
+    worst: Option<(usize, GraceUse)>,
+    state: Option<S>,
+    /// Why the result of a node could not be stored.
+    lost: Option<RunError<S>>,
+}
+
+/// One node in its grace.
+struct InGrace<S> {
+    lane: Lane<S>,
+    timer: BoxFuture<'static, ()>,
+    cause: Cause,
+    /// The failure that cut it off, if it was one.
+    fault: Option<Arc<StoredFault>>,
+    /// The fan-out that waits for it; the run, if none.
+    fan_out: Option<usize>,
+}
+
+/// How a node used its grace; the node may be one inside a subgraph.
+pub(super) struct GraceUse {
+    pub(super) node: String,
+    pub(super) was_executing: bool,
+    pub(super) end: Option<GraceEnd>,
+}
+
+impl<S> Default for Graces<S> {
+    fn default() -> Self {
+        let (worst, state, lost) = (None, None, None);
+        Self { lanes: Vec::new(), left: 0, unpolled: Vec::new(), wakeups: Arc::default(), is_run: false, worst, state, lost }
+    }
+}
+
+impl<S> Graces<S> {
+    fn add(&mut self, one: InGrace<S>) {
+        self.unpolled.push(self.lanes.len());
+        self.lanes.push(Some(one));
+        self.left += 1;
+    }
+
+    /// The nodes to be polled now. From now on `task` is woken with them.
+    fn to_poll(&mut self, task: &Waker) -> Vec<usize> {
+        let mut numbers = std::mem::take(&mut self.unpolled);
+        numbers.append(&mut self.wakeups.take(task));
+        numbers
+    }
+
+    fn note(&mut self, number: usize, used: GraceUse) {
+        let is_worse = |(known, worst): &(usize, GraceUse)| used.end > worst.end || (used.end == worst.end && number < *known);
+        if self.worst.as_ref().is_none_or(is_worse) {
+            self.worst = Some((number, used));
+        }
+    }
+}
+
+impl<S: Send + 'static> Engine<S> {
+    pub(super) fn is_in_grace(&self) -> bool {
+        self.graces.as_ref().is_some_and(|graces| graces.left > 0)
+    }
+
+    /// Whether the run is ending, and nodes are in their grace.
+    pub(super) fn is_run_in_grace(&self) -> bool {
+        self.is_in_grace() && self.graces.as_ref().is_some_and(|graces| graces.is_run)
+    }
+
+    /// Begins the grace of nodes that are executing: below this fan-out, or in the whole run. How many are in their grace there.
+    pub(super) fn give_grace(&mut self, below: Option<usize>, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> usize {
+        if self.plan.needs.grace.is_none() || *cause == Cause::Dropped {
+            return 0;
+        }
+        let mut graces = self.graces.take().unwrap_or_default();
+        graces.is_run |= below.is_none();
+        let (numbers, places) = self.branches.as_ref().map(|branches| lanes_below(branches, below)).unwrap_or_default();
+        // Those that a fan-out further in waited for.
+        let is_inside = |one: &&mut InGrace<S>| below.is_none() || one.fan_out.is_some_and(|place| places.contains(&place));
+        let mut count = 0;
+        for one in graces.lanes.iter_mut().flatten().filter(is_inside) {
+            (one.fan_out, count) = (below, count + 1);
+        }
+        for number in numbers {
+            if let Some(lane) = self.take_lane_with_grace(number) {
+                graces.add(self.begin_grace(lane, (cause, failed), below));
+                count += 1;
+            }
+        }
+        if below.is_none()
+            && let Some(lane) = self.take_lane_with_grace(ROOT)
+        {
+            graces.add(self.begin_grace(lane, (cause, failed), below));
+            count += 1;
+        }
+        self.graces = (graces.left > 0).then_some(graces);
+        count
+    }
+
+    /// Takes a lane out of the frontier if its node is executing and has a grace.
+    fn take_lane_with_grace(&mut self, number: usize) -> Option<Lane<S>> {
+        if number == ROOT {
+            self.root.grace()?;
+            let Lane { at, token, join, .. } = self.root;
+            let left_behind = Lane::new(at, None, token, self.root.path.clone(), join);
+            return Some(std::mem::replace(&mut self.root, left_behind));
+        }
+        let branches = self.branches.as_mut()?;
+        branches.see(number)?.grace()?;
+        branches.remove(number)
+    }
+
+    fn begin_grace(
+        &self,
+        lane: Lane<S>,
+        (cause, failed): (&Cause, Option<&Arc<StoredFault>>),
+        fan_out: Option<usize>,
+    ) -> InGrace<S> {
+        let is_subgraph = self.plan.stops[lane.at as usize].care.as_ref().is_some_and(|care| care.subgraph.is_some());
+        if let (Some(trail), Some(fault)) = (lane.trail.as_ref().filter(|_| is_subgraph), failed) {
+            // Before it hears of the cancel: what is dropped inside is undone.
+            trail.notes.cut_off_attempt(lane.attempt, (**fault).clone());
+        }
+        let Grace { length, token } = lane.grace().expect("it was taken for its grace");
+        let timer = token.runtime().sleep_until(token.runtime().now() + *length);
+        token.cancel(cause.clone());
+        InGrace { lane, timer, cause: cause.clone(), fault: failed.cloned(), fan_out }
+    }
+
+    /// Polls the nodes that were woken. The fan-outs that waited for one that ended.
+    fn poll_graces(&mut self, plan: &Plan<S>, cx: &Context<'_>) -> Vec<usize> {
+        let Some(mut graces) = self.graces.take() else { return Vec::new() };
+        let mut waited = Vec::new();
+        for number in graces.to_poll(cx.waker()) {
+            let Some(one) = &mut graces.lanes[number] else { continue };
+            let waker = LaneWaker::waker(number, &graces.wakeups);
+            let polled = self.driver.poll_in_grace(plan, one, &mut Context::from_waker(&waker));
+            if let Poll::Ready((used, error)) = polled {
+                waited.extend(one.fan_out);
+                self.end_grace(&mut graces, number, used, error);
+            }
+        }
+        self.graces = Some(graces);
+        waited
+    }
+
+    /// A node has ended within its grace, or at the end of it.
+    fn end_grace(&mut self, graces: &mut Graces<S>, number: usize, used: GraceUse, error: Option<RunError<S>>) {
+        let Some(InGrace { mut lane, cause, fault, .. }) = graces.lanes[number].take() else { return };
+        graces.left -= 1;
+        let is_root = lane.home.is_none();
+        let at = lane.at;
+        let is_done = error.as_ref().is_some_and(|error| matches!(error.fault(), RunFault::Cancelled { .. }));
+        if is_done {
+            let state = error.and_then(RunError::into_state).or_else(|| lane.state.take());
+            graces.state = graces.state.take().or(state.filter(|_| is_root));
+            self.drop_values(at, || drop(lane));
+        } else {
+            graces.lost = graces.lost.take().or(error.filter(|error| error.fault().ends_run()));
+            graces.state = graces.state.take().or_else(|| lane.take_kept().filter(|_| is_root));
+            self.drop_lane(lane, &cause, fault.as_ref());
+        }
+        graces.note(number, used);
+    }
+
+    /// Ends the fan-outs whose last node in grace has ended.
+    pub(super) fn poll_closing(&mut self, plan: &Plan<S>, cx: &Context<'_>) -> Option<Outcome<S>> {
+        for place in self.poll_graces(plan, cx) {
+            let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
+            let Some(closing) = open.and_then(|open| open.closing.as_mut()) else { continue };
+            closing.left -= 1;
+            if closing.left > 0 {
+                continue;
+            }
+            let closing = self.opened(place).closing.take();
+            let rise = match closing.and_then(|closing| closing.error) {
+                Some(error) => self.fail_fan_out(place, error),
+                None => self.time_out(plan, place),
+            };
+            let ended = self.climb(plan, rise);
+            if ended.is_some() {
+                return ended;
+            }
+        }
+        if !self.is_in_grace() {
+            self.graces = None;
+        }
+        None
+    }
+
+    /// The branches of a fan-out are gone but for nodes in their grace, which it waits for.
+    pub(super) fn close_later(&mut self, place: usize, closing: Closing<S>) -> Rise<S> {
+        let node = self.opened(place).node;
+        let unstarted = self.branches.as_mut().and_then(|branches| branches.close_later(place, closing));
+        self.drop_values(node, || drop(unstarted));
+        Rise::Stay
+    }
+
+    /// Ready once no node of an ending run is in its grace, or with why the run cannot wait for that.
+    pub(super) fn poll_run_grace(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
+        let plan = Arc::clone(&self.plan);
+        loop {
+            if self.driver.shared.run().cause() == Some(Cause::Dropped) {
+                self.drop_in_grace();
+            }
+            if self.holds_lease(cx) {
+                self.poll_graces(&plan, cx);
+            }
+            // Also after the last of them: it may have something to say of its commit.
+            if let Some(Poll::Ready(said)) = self.scribe.as_mut().map(|scribe| scribe.poll(cx, Standing::Busy)) {
+                if let Some(error) = self.hear(said) {
+                    self.drop_in_grace();
+                    self.graces = None;
+                    return Poll::Ready(Err(error));
+                }
+                continue;
+            }
+            return if self.is_in_grace() { Poll::Pending } else { Poll::Ready(Ok(())) };
+        }
+    }
+
+    /// Drops the nodes that are in their grace, before its end.
+    pub(super) fn drop_in_grace(&mut self) {
+        let Some(mut graces) = self.graces.take() else { return };
+        for number in 0..graces.lanes.len() {
+            let Some(one) = &graces.lanes[number] else { continue };
+            let used = self.driver.grace_use(&one.lane, GraceEnd::CutOff);
+            self.end_grace(&mut graces, number, used, None);
+        }
+        self.graces = Some(graces);
+    }
+
+    /// The error of a run, with how its nodes used their grace.
+    pub(super) fn say_grace(&mut self, mut error: RunError<S>) -> RunError<S> {
+        let Some(graces) = self.graces.take() else { return error };
+        let Graces { worst, state, lost, .. } = *graces;
+        if let Some(mut lost) = lost {
+            lost.set_state_if_none(|| state);
+            return lost;
+        }
+        if let Some((_, GraceUse { node, was_executing, end })) = worst {
+            error.set_grace(node, was_executing, end);
+        }
+        error.set_state_if_none(|| state);
+        error
+    }
+
+    /// Ends the run where it is, with no grace.
+    pub(crate) fn cut_off_now(&mut self, cause: Cause) -> RunError<S> {
+        let error = self.drop_all(cause, None, false);
+        self.drop_in_grace();
+        self.say_grace(error)
+    }
+
+    /// The node that this graph runs as is cancelled, because of this failure if it is one. The outcome, if no node inside has a grace.
+    pub(super) fn cancel_inside(&mut self, cause: Cause, fault: Option<Arc<StoredFault>>) -> Option<Outcome<S>> {
+        if self.stage.is_some() {
+            return None;
+        }
+        let error = self.cut_off(cause, fault.as_ref());
+        self.end(Err(error))
+    }
+}
+
+impl<S: Send + 'static> Driver<S> {
+    /// Polls a node in its grace. Ready with how it used it, and with its state in an error if it is done and the run is not stored.
+    fn poll_in_grace(
+        &mut self,
+        plan: &Plan<S>,
+        one: &mut InGrace<S>,
+        cx: &mut Context<'_>,
+    ) -> Poll<(GraceUse, Option<RunError<S>>)> {
+        let InGrace { lane, timer, cause, .. } = one;
+        let ended = match &mut lane.phase {
+            Phase::Running(running) => running.poll(cx),
+            _ => return self.poll_grace_commit(lane, cx),
+        };
+        let ended = match (ended, self.shared.run().why_broken(lane.token)) {
+            (Poll::Ready(ended), _) => ended,
+            (Poll::Pending, Some(why)) => Err(Reason::Error(why)),
+            (Poll::Pending, None) if timer.as_mut().poll(cx).is_ready() => {
+                return Poll::Ready((self.grace_use(lane, GraceEnd::CutOff), None));
+            }
+            (Poll::Pending, None) => return Poll::Pending,
+        };
+        match self.settle_in_grace(&plan.stops[lane.at as usize], lane, ended, cause) {
+            Some(ended) => Poll::Ready(ended),
+            None => self.poll_grace_commit(lane, cx),
+        }
+    }
+
+    /// A node that is done is committed. `None` while that is not durable.
+    fn settle_in_grace(
+        &mut self,
+        stop: &Stop<S>,
+        lane: &mut Lane<S>,
+        ended: Ended<S>,
+        cause: &Cause,
+    ) -> Option<(GraceUse, Option<RunError<S>>)> {
+        if let Err(reason) = &ended {
+            self.note_timeout(stop, lane, reason);
+        }
+        let ended = lane.put_down().and(ended);
+        lane.count_inside();
+        self.shared.run().forget_broken(lane.token);
+        let state = match ended {
+            Ok(state) => state,
+            Err(reason) => return Some((self.failed_in_grace(lane, reason), None)),
+        };
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || Aside::Finished(None));
+        lane.state = Some(state);
+        let GraceUse { node, was_executing, end } = self.grace_use(lane, GraceEnd::Finished);
+        let fault = RunFault::Cancelled { node, cause: cause.clone(), was_executing, grace: end };
+        // As after a router that failed: whoever resumes the run goes on behind the node.
+        let error = self.commit(stop, lane, Visited::Done, Err(fault)).err()?;
+        let is_done = matches!(error.fault(), RunFault::Cancelled { .. });
+        let end = if is_done { GraceEnd::Finished } else { GraceEnd::Failed };
+        Some((self.grace_use(lane, end), Some(error)))
+    }
+
+    fn failed_in_grace(&self, lane: &Lane<S>, reason: Reason) -> GraceUse {
+        let (used, reason) = match subgraph::left(reason) {
+            // It is a subgraph, and its nodes had their grace.
+            Left::Halted(RunFault::Cancelled { node, was_executing, grace, cause }) => {
+                (GraceUse { node, was_executing, end: grace }, Reason::Error(Box::new(cause)))
+            }
+            Left::Halted(fault) => (self.grace_use(lane, GraceEnd::Failed), Reason::Error(Box::new(fault))),
+            Left::Failed { reason, .. } => {
+                let end = if spawned::is_cut_off(&reason) { GraceEnd::CutOff } else { GraceEnd::Failed };
+                (self.grace_use(lane, end), reason)
+            }
+        };
+        let reason = Arc::new(reason);
+        let outcome = || Err(Arc::clone(&reason));
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
+        used
+    }
+
+    /// Ready once the result of a node is durable.
+    fn poll_grace_commit(&self, lane: &mut Lane<S>, cx: &Context<'_>) -> Poll<(GraceUse, Option<RunError<S>>)> {
+        let turn = std::task::ready!(self.poll_commit(lane, cx));
+        let error = if let Some(Turn::Failed(error)) = turn { Some(error) } else { None };
+        Poll::Ready((self.grace_use(lane, GraceEnd::Finished), error))
+    }
+
+    fn grace_use(&self, lane: &Lane<S>, end: GraceEnd) -> GraceUse {
+        GraceUse { node: self.shared.name(lane.at).to_string(), was_executing: true, end: Some(end) }
+    }
+}
+
+/// The numbers of the lanes below a fan-out, with the places of all fan-outs that they belong to; of all lanes, if there is none.
+fn lanes_below<S: Send + 'static>(branches: &Branches<S>, below: Option<usize>) -> (Vec<usize>, HashSet<usize>) {
+    let Some(place) = below else { return ((1..=branches.places()).collect(), HashSet::new()) };
+    let mut lanes_of = branches.lanes_by_place();
+    let (mut numbers, mut places, mut to_look_at) = (Vec::new(), HashSet::new(), vec![place]);
+    while let Some(place) = to_look_at.pop() {
+        places.insert(place);
+        for number in lanes_of.remove(&place).unwrap_or_default() {
+            match branches.see(number).map(|lane| &lane.phase) {
+                Some(Phase::Forked(inside)) => to_look_at.push(*inside),
+                _ => numbers.push(number),
+            }
+        }
+    }
+    (numbers, places)
+}
