@@ -42,6 +42,10 @@ pub(crate) struct Guardian {
     streaks: BTreeMap<ActorId, Streak>,
     /// It has said that it gave up on all its children, and restarted none since.
     gave_up: bool,
+    /// Of a pool: what puts workers into its vacant places once it was restarted.
+    pub(crate) refill: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// It was restarted, and that is still to be done.
+    is_refill_due: bool,
 }
 
 /// Children of one parent that restart together.
@@ -80,6 +84,12 @@ impl Guardian {
         self.recent_of.clear();
         self.streaks.clear();
         self.gave_up = false;
+        self.is_refill_due = self.refill.is_some();
+    }
+
+    /// What is still to be done, now that it is restarted.
+    fn take_refill(&mut self) -> Option<Arc<dyn Fn() + Send + Sync>> {
+        if core::mem::take(&mut self.is_refill_due) { self.refill.clone() } else { None }
     }
 
     /// Whether the end of a child is anything to it.

@@ -116,10 +116,14 @@ pub(crate) fn halt(supervisor: &Node) -> Obeyed {
 
 /// Has a supervisor that rests start its children, oldest first, with nothing counted against it.
 pub(crate) fn start(supervisor: &Node) -> Obeyed {
-    let planned = supervisor.with_guardian(|guardian| {
+    let (planned, refill) = supervisor.with_guardian(|guardian| {
         guardian.forget_restarts();
-        guardian.regroup.as_mut().map(|plan| plan.start()).is_some()
+        let planned = guardian.regroup.as_mut().map(|plan| plan.start()).is_some();
+        // Else at the end of the plan.
+        (planned, if planned { None } else { guardian.take_refill() })
     });
+    refill.into_iter().for_each(|refill| refill());
+    supervisor.forget_given_up();
     if planned { Obeyed::ByPlan } else { Obeyed::AtOnce(Report::Started) }
 }
 
@@ -143,6 +147,7 @@ pub(crate) fn restart_supervisor(supervisor: &Arc<dyn Member>, wait: Duration) {
         guardian.forget_restarts();
         guardian.is_halted_from_above()
     });
+    node.forget_given_up();
     // Whoever has it rest starts it again.
     if !rests {
         regroup(supervisor, node.children(), None, wait);
@@ -194,11 +199,14 @@ fn take_step(parent: &Arc<dyn Member>) -> Taken {
     let node = parent.node();
     let step = node.known_guardian(|guardian| {
         let step = guardian.regroup.as_mut()?.step();
-        let over = if matches!(step, Step::Done(_)) { guardian.regroup.take() } else { None };
-        Some((step, over))
+        let is_done = matches!(step, Step::Done(_));
+        let over = if is_done { guardian.regroup.take() } else { None };
+        Some((step, over, if is_done { guardian.take_refill() } else { None }))
     });
-    let Some((step, over)) = step.flatten() else { return Taken::Nothing };
+    let Some((step, over, refill)) = step.flatten() else { return Taken::Nothing };
     drop(over);
+    // Runs recipes of workers, which are user code.
+    refill.into_iter().for_each(|refill| refill());
     let (child, obeyed) = match step {
         Step::Halt(child) => {
             let obeyed = Arc::clone(&child).halt();

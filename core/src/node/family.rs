@@ -181,6 +181,11 @@ impl Node {
         })
     }
 
+    /// Of all children it can be said that they are restarted: their supervisor was restarted itself.
+    pub(crate) fn forget_given_up(&self) {
+        self.life.with(|life| life.known_family_mut().into_iter().for_each(|family| family.given_up.clear()));
+    }
+
     pub(crate) fn children_count(&self) -> usize {
         self.life.with(|life| life.known_family().map_or(0, |family| family.children.len()))
     }

@@ -95,7 +95,7 @@ impl<M: Send + 'static> PoolBuilder<M> {
     /// How the workers are supervised. Unless given here or for the system: each worker restarts when it fails, three times in five
     /// seconds ([`RestartBudget::PerChild`](crate::RestartBudget)). One failure more stops that worker ([`Event::GaveUp`](crate::Event)),
     /// and its place stays vacant unless [`replace_ended`](Self::replace_ended) is set. The last worker takes the pool with it, and
-    /// the failure goes up.
+    /// the failure goes up; if the pool is restarted there, it has all its workers again.
     pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
         self.strategy = Some(Arc::new(strategy));
         self

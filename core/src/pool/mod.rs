@@ -9,6 +9,8 @@
 //!              ▲                                        │ └──resize below the place──► closed, out of the roster
 //!              └──a send finds that it has ended (let_go)┘
 //!
+//!   A pool that its parent restarts puts a worker into every vacant place, once those that it had are up again.
+//!
 //!   A permanent worker that somebody closed is away until its supervisor has restarted it: a send finds it closed (let_go), and a later
 //!   one finds it open again (choose).
 //! ```
@@ -34,7 +36,8 @@ use crate::lock::Lock;
 use crate::node::{Node, WindDown};
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{ActorPath, ActorRef, Counts, Instant, PriorityEnvelope, Reply, RestartBudget, SendError, Supervisor, catch};
+use crate::{ActorPath, ActorRef, Counts, Exit, Instant, PriorityEnvelope, Reply, RestartBudget, SendError, Supervisor, catch};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
@@ -115,7 +118,10 @@ impl<M: Send + 'static> Pool<M> {
         };
         let pool = Self { inner: Arc::new(inner) };
         match pool.fill() {
-            Ok(()) => Ok(pool),
+            Ok(()) => {
+                pool.refill_after_restarts();
+                Ok(pool)
+            }
             Err(why) => {
                 pool.any().stop();
                 Err(why)
@@ -229,6 +235,24 @@ impl<M: Send + 'static> Pool<M> {
             // A pool that is shutting down refuses, and a recipe that panicked is on record: the places stay vacant.
             drop(self.hire(&vacant));
         }
+    }
+
+    /// A pool that its parent restarts comes back with all its workers, also if nobody holds a handle.
+    fn refill_after_restarts(&self) {
+        let pool = self.clone();
+        let refill = Arc::new(move || {
+            // A pool that is shutting down refuses, and a recipe that panicked is on record: the places stay vacant.
+            drop(pool.fill());
+        });
+        self.node().with_guardian(|guardian| guardian.refill = Some(refill));
+        // It holds the pool, which holds the supervisor: the end of the supervisor opens that circle.
+        let supervisor = Arc::downgrade(&self.inner.any.member);
+        let forget = move |_: &Exit| {
+            let refill =
+                supervisor.upgrade().map(|supervisor| supervisor.node().with_guardian(|guardian| guardian.refill.take()));
+            drop(refill);
+        };
+        self.node().on_done(Box::new(forget));
     }
 
     /// Puts a worker into every place that has none.
