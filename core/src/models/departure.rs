@@ -157,7 +157,7 @@ fn loom_s10_watch_against_exit() {
         let (early, late) = (Ear::new(ActorId::new(0, 101)), Ear::new(ActorId::new(0, 102)));
         let watch = |ear: &Arc<Ear>| {
             let (any, ear) = (scope.any(), Arc::clone(ear) as Arc<dyn Member>);
-            move || any.member.node().watch(&ear)
+            move || node::watch(&any.member, &ear)
         };
         watch(&early)();
         let watcher = thread::spawn(watch(&late));
@@ -171,9 +171,9 @@ fn loom_s10_watch_against_exit() {
 #[test]
 fn loom_s14_a_branch_that_two_threads_drop_is_dropped_whole() {
     explore(|| {
-        let top: Arc<dyn Member> = Ear::new(ActorId(101));
-        let middle: Arc<dyn Member> = Ear::at(Above::Parent(Arc::clone(&top)), ActorId(102));
-        let leaves = [103, 104].map(|id| Ear::at(Above::Parent(Arc::clone(&middle)), ActorId(id)));
+        let top: Arc<dyn Member> = Ear::new(ActorId::new(0, 101));
+        let middle: Arc<dyn Member> = Ear::at(Above::Parent(Arc::clone(&top)), ActorId::new(0, 102));
+        let leaves = [103, 104].map(|id| Ear::at(Above::Parent(Arc::clone(&middle)), ActorId::new(0, id)));
         let weak = [Arc::downgrade(&top), Arc::downgrade(&middle)];
         drop((top, middle));
         let threads = leaves.map(|leaf| thread::spawn(move || drop(leaf)));
@@ -188,7 +188,7 @@ fn loom_a17_hurry_against_the_end_of_a_child() {
     explore(|| {
         let scope = scope();
         let parent = scope.any().member;
-        let children = [101, 102, 103].map(|id| Ear::below(&parent, ActorId(id)));
+        let children = [101, 102, 103].map(|id| Ear::below(&parent, ActorId::new(0, id)));
         scope.stop();
         let hurries = thread::spawn(move || parent.node().hurry_wind_down());
         let youngest: Arc<dyn Member> = Arc::clone(&children[2]) as Arc<dyn Member>;
