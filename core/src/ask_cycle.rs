@@ -74,8 +74,14 @@ impl Circle {
         let mut reached = vec![(Arc::clone(first), 0, None), (Arc::clone(&edge.target), 0, Some(edge.clone()))];
         let mut at = 1;
         while let Some((member, ..)) = reached.get(at) {
+            counted::visit(1);
             if place(member) == place(first) {
                 return Some(Self::back_from(at, &reached));
+            }
+            // A member that waits for its children waits for this one: no need to look at all the others.
+            if member.waits_for_children() && first.node().parent().is_some_and(|parent| place(parent) == place(member)) {
+                reached.push((Arc::clone(first), at, None));
+                return Some(Self::back_from(reached.len() - 1, &reached));
             }
             let edges = member.edges().into_iter().filter(Edge::is_open);
             let awaited = edges.map(|edge| (Arc::clone(&edge.target), Some(edge)));
@@ -166,6 +172,10 @@ impl RoomEdge {
 
     /// Of several sends of one sender to one mailbox, the oldest is admitted first.
     fn open_circles(&self) {
+        // Whether there is a circle depends on the target alone. Most sends close none, and need no look at the sender's other edges.
+        if Circle::over(&self.sender, &self.edge).is_none() {
+            return;
+        }
         let oldest = || {
             let mut edges = self.sender.edges().into_iter();
             edges.find(|known| {

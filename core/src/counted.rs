@@ -24,10 +24,11 @@ pub(crate) fn take_visited() -> u64 {
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests {
     use super::*;
+    use crate::node::Member;
     use crate::timers::Timers;
     use crate::{
-        Actor, ActorRef, BoxError, CancelToken, Cause, Context, Dispatcher, FailureInfo, Instant, OneForAll, OneForOne, Props,
-        Scope, SlowSubscriber, Supervisor, SupervisorDirective, Topic,
+        Actor, ActorRef, BoxError, CancelToken, Cause, Context, Dispatcher, Exit, FailureInfo, Instant, Mailbox, OneForAll,
+        OneForOne, Props, Scope, SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, Topic,
     };
     use alloc::format;
     use alloc::sync::Arc;
@@ -250,6 +251,123 @@ mod tests {
             pool.any().stop();
             sim.drain_ready();
             assert!(pool.tell(true).is_err());
+        });
+    }
+
+    /// Its `stopped` hook never returns.
+    struct Stuck;
+
+    impl Actor for Stuck {
+        type Msg = ();
+        type Error = BoxError;
+
+        async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            Err("failed as told".into())
+        }
+
+        async fn stopped(&mut self, _exit: &Exit, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            core::future::pending().await
+        }
+    }
+
+    #[test]
+    fn s14_a_group_with_stuck_hooks_restarts_with_linear_work() {
+        grows_linearly("a group with stuck hooks", |children| {
+            let sim = Dispatcher::seeded(1);
+            let scope = scope(&sim);
+            let group = scope.supervisor("group", OneForAll::new()).unwrap();
+            let actors: Vec<_> = (0..children).map(|_| group.spawn_unnamed(Props::new(|| Stuck)).unwrap()).collect();
+            sim.drain_ready();
+            actors[0].tell(()).unwrap();
+            sim.run_until_time(Instant::after_start(3 * crate::GRACE_DEFAULT));
+            assert!(group.any().member.node().with_guardian(|guardian| guardian.regroup.is_none()), "all are up again");
+        });
+    }
+
+    /// Sends as it starts, and awaits that.
+    struct Sends(ActorRef<bool>);
+
+    impl Actor for Sends {
+        type Msg = ();
+        type Error = BoxError;
+
+        async fn started(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            Ok(self.0.send(false).await?)
+        }
+
+        async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+
+    /// Starts this many children that send to it.
+    struct Crowd(usize);
+
+    impl Actor for Crowd {
+        type Msg = bool;
+        type Error = BoxError;
+
+        async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+            for _ in 0..self.0 {
+                let me = cx.me();
+                cx.spawn_unnamed(Props::new(move || Sends(me.clone())))?;
+            }
+            Ok(())
+        }
+
+        async fn handle(&mut self, _: bool, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn s14_children_that_wait_for_room_in_a_restarting_parent_cost_linear_work() {
+        grows_linearly("children that wait for their parent", |children| {
+            let sim = Dispatcher::seeded(1);
+            let scope = scope(&sim);
+            let props = Props::new(move || Crowd(children)).mailbox(Mailbox::bounded(1));
+            let parent = scope.actor("parent", props).unwrap();
+            parent.cell().suspend();
+            sim.drain_ready();
+            parent.try_send_system(SystemMessage::Restart).unwrap();
+            sim.drain_ready();
+            assert_eq!(parent.counts().handled, 2 * children as u64, "each child of both incarnations has sent");
+        });
+    }
+
+    /// Publishes what it is told.
+    struct Publishes(Topic<bool>);
+
+    impl Actor for Publishes {
+        type Msg = bool;
+        type Error = BoxError;
+
+        async fn handle(&mut self, message: bool, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            self.0.publish(message).await;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn s14_an_actor_that_waits_for_room_in_many_mailboxes_costs_linear_work() {
+        grows_linearly("waiting for room in many mailboxes", |subscribers| {
+            let sim = Dispatcher::seeded(1);
+            let (scope, topic) = (scope(&sim), Topic::<bool>::new());
+            let small = |n| scope.actor(&format!("{n}"), failing().mailbox(Mailbox::bounded(1))).unwrap();
+            let actors: Vec<_> = (0..subscribers).map(small).collect();
+            for actor in &actors {
+                drop(topic.subscribe(actor, SlowSubscriber::Wait));
+                actor.cell().suspend();
+                actor.tell(false).unwrap();
+            }
+            let published = topic.clone();
+            let publisher = scope.actor("publisher", Props::new(move || Publishes(published.clone()))).unwrap();
+            publisher.tell(false).unwrap();
+            sim.drain_ready();
+            assert_eq!(publisher.cell().edges().len(), subscribers);
+            publisher.cancel(Cause::Cancelled);
+            sim.drain_ready();
+            assert!(publisher.exit().is_some() && publisher.cell().edges().is_empty());
         });
     }
 }

@@ -1,6 +1,7 @@
 //! `Scope`: an owner of whatever is started in it. Dropping it cancels all of that; waiting for it waits for all of it.
 
 use crate::actor_ref::{AnyRef, Exited};
+use crate::ask_cycle;
 use crate::group::GroupBuilder;
 use crate::guardian::{self, Fallen, Obeyed, Risen, Verdict};
 use crate::node::{self, Above, Member, Node, WindDown};
@@ -14,6 +15,7 @@ use crate::{Actor, ActorId, ActorPath, ActorRef, CancelToken, Cause, Exit, Failu
 use crate::{Supervisor, SupervisorStrategy};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
@@ -49,6 +51,17 @@ pub(crate) enum Role {
 }
 
 impl ScopeMember {
+    /// Takes no more children and plans the end of those there are. False if there are none, or if they end like this already: making the
+    /// plan again for every call would cost as much as all children.
+    fn plan_wind_down(&self, how: WindDown) -> bool {
+        let begins = !self.node.winds_down(how) && self.node.note_wind_down(how);
+        if begins {
+            self.node.tell_closing();
+            self.node.plan_wind_down(how);
+        }
+        begins
+    }
+
     pub(crate) fn top(world: &Arc<World>) -> Arc<Self> {
         let node = Node::new(Above::Nothing(Arc::clone(world)), world.next_id(), Name::root());
         Arc::new(Self { node, role: Role::Top })
@@ -80,21 +93,17 @@ impl Member for ScopeMember {
     }
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
-        if Arc::clone(&self).begin_wind_down(how) {
+        if self.plan_wind_down(how) {
             self.node.wind_down_next();
         }
         self.end_wind_down();
     }
 
     fn begin_wind_down(self: Arc<Self>, how: WindDown) -> bool {
-        // Whoever ends like this already goes on with the plan there is: making it again for every call would cost as much as all children.
-        if self.node.winds_down(how) {
-            return false;
-        }
-        let begins = self.node.note_wind_down(how);
-        if begins {
-            self.node.tell_closing();
-            self.node.plan_wind_down(how);
+        let begins = self.plan_wind_down(how);
+        if !begins && self.node.has_children() {
+            // Its children are ending already. Siblings that end after it wait for that from now on.
+            ask_cycle::open_circles_of(vec![self]);
         }
         begins
     }
@@ -165,12 +174,12 @@ impl Member for ScopeMember {
     }
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {
-        let children = self.node.children();
+        if self.waits_for_children() { self.node.children() } else { guardian::waits_for(&self.node).into_iter().collect() }
+    }
+
+    fn waits_for_children(&self) -> bool {
         // One that has brought its children down waits for whoever has it rest.
-        if self.node.known_guardian(|guardian| guardian.rests()) == Some(true) {
-            return guardian::waits_for(&self.node);
-        }
-        children
+        self.node.known_guardian(|guardian| guardian.rests()) != Some(true)
     }
 
     fn revives(&self) -> bool {

@@ -143,8 +143,9 @@ impl<M: Send + 'static> Member for Cell<M> {
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
         self.inbox.mark(control::FOR_GOOD);
-        // Those that are to end after it wait for it now.
-        if !self.order_end(how) && self.inbox.has_edges() {
+        let rested = self.order_end(how);
+        // Those that are to end after it wait for it now, and for its children if it is ending them.
+        if self.inbox.word() & control::ENDING != 0 || (!rested && self.inbox.has_edges()) {
             ask_cycle::open_circles_of(alloc::vec![self]);
         }
     }
@@ -222,10 +223,14 @@ impl<M: Send + 'static> Member for Cell<M> {
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {
         match self.inbox.word() {
-            word if word & control::ENDING != 0 => self.node.children(),
-            word if word & control::DOWN != 0 => guardian::waits_for(&self.node),
+            _ if self.waits_for_children() => self.node.children(),
+            word if word & control::DOWN != 0 => guardian::waits_for(&self.node).into_iter().collect(),
             _ => Vec::new(),
         }
+    }
+
+    fn waits_for_children(&self) -> bool {
+        self.inbox.word() & control::ENDING != 0
     }
 
     fn begin_wait(&self, edge: Edge) {

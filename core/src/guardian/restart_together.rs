@@ -50,24 +50,20 @@ fn release_at(parent: &Arc<dyn Member>, until: Instant) {
     drop(task::launch(parent, None, Bond::Pipe, release));
 }
 
-/// Whom `child` waits for, if it is down until its group has gone down and come up before it: those whose turn it is, else its
-/// supervisor, which rests.
-pub(crate) fn waits_for(child: &Node) -> Vec<Arc<dyn Member>> {
-    let Some(parent) = child.parent() else { return Vec::new() };
+/// Whom `child`, which is down, waits for: the member of its group whose turn it is, else its supervisor, which rests. If the parent ends,
+/// the sibling that ends now: the parent comes to this child afterwards.
+pub(crate) fn waits_for(child: &Node) -> Option<Arc<dyn Member>> {
+    let parent = child.parent()?;
     let waits = parent.node().known_guardian(|guardian| guardian.regroup.as_ref()?.waits_for(child.id()));
     match waits.flatten() {
-        Some(members) if members.is_empty() => vec![Arc::clone(parent)],
-        Some(members) => members,
-        // The plan ended because the parent ends: it comes to this child after the younger ones.
-        None if !parent.node().takes_children() => {
-            parent.node().children().into_iter().filter(|sibling| sibling.node().id() > child.id()).collect()
-        }
-        None => Vec::new(),
+        Some(None) => Some(Arc::clone(parent)),
+        Some(turn) => turn,
+        None => parent.node().ending_child(),
     }
 }
 
 /// Notes what `child` has to say to the plan it is part of, and goes on with that plan. True if it has halted out of its turn: the one
-/// whose turn it is may be waiting for it.
+/// whose turn it is may be waiting for it. So it is if the parent ends its children, and has not come to this one yet.
 pub(crate) fn report(child: &Node, report: Report) -> bool {
     let Some(parent) = child.parent() else { return false };
     match note(parent, child, report) {
@@ -75,7 +71,7 @@ pub(crate) fn report(child: &Node, report: Report) -> bool {
             advance(parent);
             out_of_turn
         }
-        None => false,
+        None => report == Report::Halted && !parent.node().takes_children(),
     }
 }
 

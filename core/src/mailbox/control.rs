@@ -5,7 +5,7 @@ use super::state::{Parked, Stopwatch};
 use crate::ask_cycle::{Edge, Unanswered};
 use crate::sync::Ordering;
 use crate::timers::Timers;
-use crate::{ActorId, Signal};
+use crate::{ActorId, Signal, counted};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -185,7 +185,10 @@ impl<M> Inbox<M> {
 
     /// The asks, and the sends without room, that the actor awaits in its own task; the oldest first.
     pub(crate) fn edges(&self) -> Vec<Edge> {
-        self.state.with(|state| state.cold.as_ref().map(|cold| cold.edges.clone()).unwrap_or_default())
+        let mut edges = Vec::new();
+        self.state.with(|state| edges.extend(state.cold.iter().flat_map(|cold| &cold.edges).cloned()));
+        counted::visit(edges.len());
+        edges
     }
 
     pub(crate) fn has_edges(&self) -> bool {
@@ -193,14 +196,15 @@ impl<M> Inbox<M> {
     }
 
     pub(crate) fn begin_wait(&self, edge: Edge) {
-        self.state.with(|state| state.cold().edges.push(edge));
+        self.state.with(|state| state.cold().edges.push_back(edge));
     }
 
     pub(crate) fn end_wait(&self, edge: &Edge) {
         let ended = self.state.with(|state| {
             let edges = &mut state.cold.as_mut()?.edges;
             let at = edges.iter().position(|known| known.is(edge))?;
-            Some(edges.remove(at))
+            counted::visit(at + 1);
+            edges.remove(at)
         });
         drop(ended);
     }

@@ -87,7 +87,7 @@ pub(super) struct Cold<M> {
     pub(super) signals: Signals,
     pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
     /// What the actor awaits in its own task, the oldest first.
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: VecDeque<Edge>,
     pub(super) timers: Option<Box<Timers<M>>>,
     pub(super) stash: Option<Box<Stash<M>>>,
     pub(super) stopwatch: Option<Box<Stopwatch>>,
@@ -136,7 +136,7 @@ impl<M> Cold<M> {
             dead_lettered: 0,
             signals: Signals::default(),
             unanswered: Vec::new(),
-            edges: Vec::new(),
+            edges: VecDeque::new(),
             timers: None,
             stash: None,
             stopwatch: None,

@@ -103,6 +103,11 @@ pub(crate) trait Member: Any + Send + Sync {
         Vec::new()
     }
 
+    /// Whether all its children are among those.
+    fn waits_for_children(&self) -> bool {
+        false
+    }
+
     fn begin_wait(&self, _edge: Edge) {}
 
     fn end_wait(&self, _edge: &Edge) {}

@@ -5,13 +5,15 @@
 
 use super::family::{Family, is_there};
 use super::{Member, Node, Phase, WindDown};
+use crate::sync::Ordering;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Children ending one after the other, the youngest first.
 pub(super) struct Winding {
     how: WindDown,
-    waiting_for: Option<u64>,
+    /// The child whose turn it is.
+    waiting_for: Option<Turn>,
     /// Somebody is in `wind_down_next` and goes on by itself when a child ends at once.
     driven: bool,
     /// A hook was cut off: the rest end at the same time.
@@ -19,10 +21,19 @@ pub(super) struct Winding {
     oldest_first: Vec<Arc<dyn Member>>,
 }
 
+/// A child by its number, and its slot in the table.
+#[derive(Clone, Copy)]
+struct Turn {
+    number: u64,
+    slot: usize,
+}
+
 impl Family {
     /// Notes that `gone` has ended. True if the others waited for it and it is for the caller to go on with the next.
     pub(super) fn was_awaited(&mut self, gone: u64) -> bool {
-        let Some(plan) = self.winding.as_mut().filter(|plan| plan.waiting_for == Some(gone)) else { return false };
+        let Some(plan) = self.winding.as_mut().filter(|plan| plan.waiting_for.is_some_and(|turn| turn.number == gone)) else {
+            return false;
+        };
         plan.waiting_for = None;
         !plan.driven
     }
@@ -40,7 +51,7 @@ impl Family {
         if !is_there(children, node) {
             return Some((child, None));
         }
-        plan.waiting_for = Some(node.number);
+        plan.waiting_for = Some(Turn { number: node.number, slot: node.slot.load(Ordering::Relaxed) as usize });
         plan.driven = true;
         let how = plan.how;
         Some((child, Some(how)))
@@ -115,6 +126,15 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// The child whose turn it is to end, while the others wait for that.
+    pub(crate) fn ending_child(&self) -> Option<Arc<dyn Member>> {
+        self.life.with(|life| {
+            let Family { children, winding, .. } = life.known_family()?;
+            let turn = winding.as_ref()?.waiting_for?;
+            children.get(turn.slot).filter(|child| child.node().number == turn.number).cloned()
+        })
     }
 
     /// Has the remaining children end at the same time, if this node is ending them one after the other.

@@ -35,7 +35,7 @@ pub(crate) struct Regroup<T> {
     driven: bool,
     /// Whose turn to halt it is: all others wait for this one.
     turn: Option<ActorId>,
-    /// The members halt without waiting for each other.
+    /// All members are told to halt at once. Each is still waited for in its turn.
     hurried: bool,
     /// Those before this one are still to be told so.
     hurried_to: usize,
@@ -169,24 +169,20 @@ impl<T: Clone> Regroup<T> {
         self.phase == Phase::Halting && at.is_some_and(|at| matches!(self.members[at].state, State::Up | State::Halting))
     }
 
-    /// For whom `id`, which is down, waits before it can start again: the member whose turn it is to halt or to start, or all that are still
-    /// up if they halt at the same time. Empty if all are down; `None` if `id` is not down in this plan, or waits for time alone.
-    pub(crate) fn waits_for(&self, id: ActorId) -> Option<Vec<T>> {
+    /// For whom `id`, which is down, waits before it can start again: the member whose turn it is to halt or to start. `Some(None)` if all are
+    /// down; `None` if `id` is not down in this plan, or waits for time alone.
+    pub(crate) fn waits_for(&self, id: ActorId) -> Option<Option<T>> {
         let at = self.place_of(id)?;
         if self.members[at].state != State::Halted {
             return None;
         }
-        let is_up = |member: &&Entry<T>| matches!(member.state, State::Up | State::Halting);
         let child = |member: &Entry<T>| member.child.clone();
         if self.phase == Phase::Starting {
             let starts = self.members.get(self.started_to).filter(|member| member.state == State::Starting);
-            return starts.map(|member| Vec::from([child(member)]));
-        }
-        if self.hurried {
-            return Some(self.members.iter().filter(is_up).map(child).collect());
+            return starts.map(|member| Some(child(member)));
         }
         let turn = self.turn.and_then(|turn| self.place_of(turn)).map(|at| &self.members[at]);
-        Some(turn.filter(is_up).map(child).into_iter().collect())
+        Some(turn.filter(|member| matches!(member.state, State::Up | State::Halting)).map(child))
     }
 
     /// Whether `id` halts although it is another's turn.
@@ -258,12 +254,15 @@ impl<T: Clone> Regroup<T> {
 
     /// Has the remaining members halt at the same time. They start in order all the same.
     pub(crate) fn hurry(&mut self) {
-        self.hurried |= self.phase == Phase::Halting;
-        self.hurried_to = if self.phase == Phase::Halting { self.halted_from } else { 0 };
+        if self.phase == Phase::Halting && !self.hurried {
+            self.hurried = true;
+            self.hurried_to = self.halted_from;
+        }
     }
 
     fn halt_next(&mut self) -> Step<T> {
         while let Some(at) = self.hurried_to.checked_sub(1) {
+            counted::visit(1);
             self.hurried_to = at;
             let member = &mut self.members[at];
             if member.state == State::Up {
