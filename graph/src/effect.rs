@@ -7,7 +7,7 @@ use crate::journal::codec::stored_json;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{EffectRunning, Namespace, NoteBody, Notes};
 use crate::journal::{Entry, Journal};
-use crate::letters::{Letters, signal_of};
+use crate::letters::{Letter, Letters, signal_of};
 use crate::shared::Shared;
 use crate::store::{Fork, Kind, StoreError};
 use crate::token::TokenId;
@@ -234,8 +234,9 @@ impl Scene {
         }
     }
 
-    /// Writes a note, and the letter that is taken with it. Its sequence, which is to become durable.
-    pub(crate) fn submit(&self, kind: Kind, mut body: NoteBody, take: Option<u64>) -> Result<u64, StoreError> {
+    /// Writes a note, and the letter that is taken with it. Its sequence, which is to become durable. A signal is only noted: its message is taken
+    /// once the node was given it.
+    pub(crate) fn submit(&self, kind: Kind, mut body: NoteBody, letter: Option<&Letter>) -> Result<u64, StoreError> {
         let Some(journal) = self.journal() else {
             self.notes.lock().note(kind, body);
             return Ok(0);
@@ -243,7 +244,14 @@ impl Scene {
         let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
         (entry.parent, entry.attempt) = (self.parent, self.attempt);
         body.undo = self.notes.lock().undo_to_write();
-        (entry.body, entry.takes) = (body.bytes(), take.filter(|number| *number > 0).into_iter().collect());
+        // Number 0 is for what a resume brought along.
+        match letter.filter(|letter| letter.number > 0) {
+            Some(signal) if body.signal.is_some() => {
+                (body.letter, entry.signal) = (Some(signal.number), Some(signal.clone()));
+            }
+            answer => entry.takes = answer.map(|answer| answer.number).into_iter().collect(),
+        }
+        entry.body = body.bytes();
         let submitted = journal.submit(entry);
         let mut notes = self.notes.lock();
         match (&submitted, notes.undo.as_mut().filter(|_| body.undo.is_some())) {
@@ -312,8 +320,10 @@ impl KeyInUse<'_> {
     /// The node has what it asked for.
     pub(crate) fn deliver(mut self) {
         self.is_delivered = true;
-        if let Some(mut notes) = self.scene.notes.lock_for(self.scene.attempt) {
-            notes.deliver(self.namespace, &self.key);
+        let notes = self.scene.notes.lock_for(self.scene.attempt);
+        let signal = notes.and_then(|mut notes| notes.deliver(self.namespace, &self.key));
+        if let (Some(number), Some(journal)) = (signal, self.scene.journal()) {
+            journal.give_out_signal(number);
         }
     }
 }

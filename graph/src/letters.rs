@@ -101,14 +101,15 @@ impl Letters {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Puts back a letter that was taken by a visit which is over.
+    /// Puts back a letter that was taken by a visit which is over, among those of its name by its number.
     pub(crate) fn give_back(&self, letter: Letter) {
         let mut wakers = Vec::new();
         {
             let mut inner = self.lock();
             let name = letter.name.clone();
             inner.count[kind_of(&name)] += 1;
-            inner.names.entry(name.clone()).or_default().letters.push_front(letter);
+            let letters = &mut inner.names.entry(name.clone()).or_default().letters;
+            letters.insert(letters.partition_point(|known| known.number < letter.number), letter);
             inner.hand_out(&name, &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);

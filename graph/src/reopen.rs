@@ -83,6 +83,7 @@ impl Means {
         opened.mail = mail.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
         opened.journal.note_read(&opened.mail, opened.info.posted);
         let Opened { mail, journal, .. } = &mut opened;
+        journal.leave_out_noted(mail);
         mail.retain(|mail| {
             let is_over = had_ended && matches!(Command::parse(&mail.post.name, b""), Some(Command::Cancel(_)));
             if is_over {

@@ -163,7 +163,7 @@ impl Scene {
         let ((letter, in_hand), json, answer) = found.await?;
         drop((waits, awaited));
         let body = NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) };
-        let woken = self.submit(Kind::Wake, body, Some(letter.number));
+        let woken = self.submit(Kind::Wake, body, Some(&letter));
         if let Ok(NEVER) = woken {
             letters.give_back(letter);
         }

@@ -28,6 +28,9 @@ impl<S: Send + 'static> Engine<S> {
     pub(super) fn poll_scribe(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         self.tell_refused();
         let Some(scribe) = &self.scribe else { return Poll::Pending };
+        if let Some(letters) = self.driver.shared.run().letters() {
+            scribe.journal().take_returned_signals().into_iter().for_each(|signal| letters.give_back(signal));
+        }
         // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
         let journal = Arc::clone(scribe.journal());
         let head = journal.head();

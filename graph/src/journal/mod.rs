@@ -8,7 +8,7 @@
 //! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
 //!
 //! Read in this order: this file, `frontier`, `codec`, `scribe`, `clock`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`,
-//! `relocate`, `moving`.
+//! `relocate`, `moving`, `signals`.
 
 pub(crate) mod asking;
 mod clock;
@@ -24,9 +24,11 @@ pub(crate) mod opening;
 mod pruning;
 pub(crate) mod relocate;
 pub(crate) mod scribe;
+mod signals;
 pub(crate) mod steady;
 pub(crate) mod structure;
 
+use crate::letters::Letter;
 use crate::node::Payload;
 use crate::store::{
     Deadline, Fork, GraphVersion, Header, Held, Kind, LiveToken, PackedBody, Place, Record, Row, RunStatus, Store, StoreError,
@@ -38,6 +40,7 @@ use frontier::Frontier;
 use lease::RunLease;
 use pleach_core::{BoxFuture, Instant, Runtime};
 use pruning::Undos;
+use signals::NotedSignals;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,8 +114,9 @@ struct State {
     deadline: Option<Deadline>,
     /// The highest number of mail that was read.
     seen: u64,
-    /// Mail that no node could read: it is taken with the next commit.
-    refused: Vec<u64>,
+    /// Mail that no node could read, and signals that nodes were given: it is taken with the next commit.
+    to_take: Vec<u64>,
+    signals: NotedSignals,
     /// What a resumed run was before: live records by their sequences.
     restored: HashMap<u64, Record>,
     /// Live records that a migration wrote anew, and those whose idempotency keys they go on with.
@@ -155,6 +159,8 @@ pub(crate) struct Entry {
     pub(crate) status: Option<RunStatus>,
     /// Mail that is taken with it.
     pub(crate) takes: Vec<u64>,
+    /// A signal that a wait took with it: its mail is taken once the node was given it.
+    pub(crate) signal: Option<Letter>,
     /// The record whose idempotency keys go on with it; 0 if it has its own.
     pub(crate) keys_of: u64,
 }
@@ -174,6 +180,7 @@ impl Entry {
             undo: None,
             status: None,
             takes: Vec::new(),
+            signal: None,
             keys_of: 0,
         }
     }
@@ -247,6 +254,7 @@ impl Journal {
     /// A node on another thread may not have noticed yet that the run has failed: what it submits is dropped, and never becomes durable.
     pub(crate) fn submit(&self, mut entry: Entry) -> Result<u64, StoreError> {
         let takes = std::mem::take(&mut entry.takes);
+        let signal = entry.signal.take().map(|letter| (entry.path.clone(), letter));
         let packed = entry.pack(self.terms.body_bytes_max)?;
         let sequence = {
             let mut state = self.lock();
@@ -266,6 +274,9 @@ impl Journal {
                 return Ok(NEVER);
             }
             let (sequence, row) = self.seal(&mut state, packed, None)?;
+            if let Some((path, letter)) = signal {
+                state.signals.note(path, sequence, letter);
+            }
             state.next.rows.push_back((row, takes));
             sequence
         };
@@ -301,6 +312,9 @@ impl Journal {
         };
         let mut frontier = std::mem::take(&mut state.frontier);
         frontier.apply(sequence, &header);
+        if header.next.is_some() || kind == Kind::Attempt {
+            state.signals.moved(&header.path, &frontier);
+        }
         // As long as it is cheaper to read what followed it than to write it again, an earlier list will do.
         let is_listed = match whole_at {
             Some(last) => sequence == last,
@@ -429,20 +443,20 @@ impl Journal {
 
     /// Mail that no node could read goes with the next commit.
     pub(crate) fn take_refused(&self, number: u64) {
-        self.lock().refused.push(number);
+        self.lock().to_take.push(number);
     }
 
-    /// Whether there is such mail, and a commit would take it.
+    /// Whether there is mail to be taken, and a commit would take it.
     pub(crate) fn has_refused(&self) -> bool {
         let state = self.lock();
-        !state.is_lost && !state.refused.is_empty()
+        !state.is_lost && !state.to_take.is_empty()
     }
 
     /// Writes down that everything waits, for mail or until then, unless that is so. Whether there was anything to write.
     pub(crate) fn write_pause(&self, wake: Wake) -> Result<bool, StoreError> {
         {
             let state = self.lock();
-            if state.is_lost || (state.parked == Some((wake, state.seen)) && state.refused.is_empty()) {
+            if state.is_lost || (state.parked == Some((wake, state.seen)) && state.to_take.is_empty()) {
                 return Ok(false);
             }
         }

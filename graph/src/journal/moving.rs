@@ -33,10 +33,11 @@ impl Moving {
     }
 }
 
-/// A note as the run that is forked has it: it was not this run that did it, and what undoes it is not for this run to do.
+/// A note as the run that is forked has it: it was not this run that did it, and what undoes it is not for this run to do. The messages in its
+/// inbox are others.
 pub(super) fn copied_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
     let note: NoteBody = serde_json::from_slice(&record.body)?;
-    Ok(NoteBody { copied: true, undo: None, fault: None, undone_by: None, ..note }.bytes())
+    Ok(NoteBody { copied: true, undo: None, fault: None, undone_by: None, letter: None, ..note }.bytes())
 }
 
 /// A note of a run that goes on from here. A node that failed for good is run again, and keeps what it recorded to be undone by; in a run that is

@@ -26,6 +26,9 @@ pub(crate) struct NoteBody {
     /// The result of an effect, the question of an interrupt, the answer that woke a wait.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) value: Option<Box<RawValue>>,
+    /// Of a signal that a wait took: the number of its message, which stays in the inbox until the node was given the signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) letter: Option<u64>,
     /// The idempotency key that an effect was begun with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) begun_with: Option<String>,
@@ -140,6 +143,8 @@ pub(crate) struct Kept {
     pub(crate) until: Option<Instant>,
     /// The result of the effect, or the answer.
     pub(crate) value: Option<Box<RawValue>>,
+    /// The number of the message that brought a signal.
+    letter: Option<u64>,
     /// The idempotency key that an effect was begun with, if that is written down.
     pub(crate) begun_with: Option<String>,
 }
@@ -349,7 +354,7 @@ impl Recorded {
 impl Inner {
     /// What a record of an effect or a wait says.
     pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
-        let NoteBody { key, signal, value, due, begun_with, copied, repeats, not_done, .. } = body;
+        let NoteBody { key, signal, value, letter, due, begun_with, copied, repeats, not_done, .. } = body;
         for key in &not_done {
             let kept = self.kept(Namespace::Effect, key);
             (kept.is_begun, kept.is_cut_off) = (false, false);
@@ -371,7 +376,10 @@ impl Inner {
                 (kept.is_started, kept.begun_with, kept.is_copied) = (true, begun_with, copied);
             }
             Kind::Wait => self.kept(wait, &key).wait = Some(due),
-            Kind::Wake => self.kept(wait, &key).value = value,
+            Kind::Wake => {
+                let kept = self.kept(wait, &key);
+                (kept.value, kept.letter) = (value, letter);
+            }
             _ => {}
         }
     }
@@ -430,16 +438,18 @@ impl Inner {
         free.unwrap_or(count)
     }
 
-    /// What belongs to a key was given to the node.
-    pub(crate) fn deliver(&mut self, namespace: Namespace, key: &str) {
+    /// What belongs to a key was given to the node. The number of the message that brought it, if it is a signal.
+    pub(crate) fn deliver(&mut self, namespace: Namespace, key: &str) -> Option<u64> {
         let kept = self.kept(namespace, key);
         (kept.is_used, kept.is_delivered) = (true, true);
-        let Namespace::Signal(_) = namespace else { return };
+        let letter = kept.letter;
+        let Namespace::Signal(_) = namespace else { return None };
         let mut first = self.signals.get(key).copied().unwrap_or(1);
         while self.kept.get(&(Namespace::Signal(first), key.to_string())).is_some_and(|kept| kept.is_delivered) {
             first += 1;
         }
         self.signals.insert(key.to_string(), first);
+        letter
     }
 
     pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {

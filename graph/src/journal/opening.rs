@@ -8,6 +8,7 @@ use super::codec::{self, StoredUndo};
 use super::frontier::{Frontier, undo_path};
 use super::lease::{Moment, RunLease};
 use super::pruning::Undos;
+use super::signals::NotedSignals;
 use super::{Batch, Entry, Journal, State, Terms};
 use crate::store::{
     Claim, Commit, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
@@ -181,9 +182,9 @@ pub(crate) async fn open(
     let Header { visits, undo, .. } = stands.head;
     let (base, undos, status) = (stands.base, Undos::from(undo), info.status);
     let has_ended = failed_at.is_some() && is_undone_further(status);
-    let (keys_of, undone) = (keys_of(&restored), stands.undone);
+    let (keys_of, undone, signals) = (keys_of(&restored), stands.undone, NotedSignals::of(restored.values()));
     let stands = State::new(info.head, stands.frontier);
-    let state = State { base, visits, undo, undos, status, restored, keys_of, has_ended, ..stands };
+    let state = State { base, visits, undo, undos, status, restored, keys_of, has_ended, signals, ..stands };
     Ok(Opened { failed_at, undone, ..hold(terms, runtime, claim, version, state) })
 }
 
@@ -369,7 +370,8 @@ impl State {
             next: Batch::default(),
             deadline: None,
             seen: 0,
-            refused: Vec::new(),
+            to_take: Vec::new(),
+            signals: NotedSignals::default(),
             restored: HashMap::new(),
             keys_of: HashMap::new(),
             waiting: BTreeMap::new(),

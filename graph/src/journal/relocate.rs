@@ -13,6 +13,7 @@ use super::moving::{Moving, copied_note, moved_note, undo_entry};
 use super::notes::NoteBody;
 use super::opening::{self, Opened, Standpoint};
 use super::pruning::Undos;
+use super::signals::NotedSignals;
 use super::{Entry, Journal, State, Terms};
 use crate::checkpoint_error::StoredFault;
 use crate::store::{
@@ -355,6 +356,7 @@ impl Journal {
             rows.into_iter().map(|row| row.open(&self.run).map(|record| (record.sequence, record))).collect();
         let records = records?;
         let mut state = self.lock();
+        state.signals = NotedSignals::of(records.values());
         (state.keys_of, state.restored) = (opening::keys_of(&records), records);
         Ok(())
     }

@@ -232,7 +232,7 @@ impl Scribe {
             return false;
         }
         let (rows, mut takes) = state.next.some(journal.terms.commit_rows_max);
-        takes.append(&mut state.refused);
+        takes.append(&mut state.to_take);
         let last = rows.last().map_or(0, |row: &Row| row.sequence);
         let is_all = state.next.rows.is_empty();
         let parked = match standing {
