@@ -4,11 +4,13 @@
 mod common;
 
 use common::mortal::MortalStore;
+use common::slow::SlowStore;
 use futures::future::{Either, pending, select};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, Store};
-use pleach::{Policy, RunRemote};
+use pleach::{FanOut, Policy, RunRemote, Runtime};
+use std::sync::Arc;
 
 /// How many signals each run is sent.
 const SENT: u32 = 8;
@@ -128,4 +130,65 @@ fn c9_signal_of_a_visit_that_ended_goes_to_a_later_visit() {
 #[test]
 fn c9_signal_of_a_visit_that_ended_survives_dying_drivers() {
     receives_all(Duration::from_millis(120));
+}
+
+async fn wait_for_all(cx: NodeContext, mut seen: Vec<u32>) -> Result<Vec<u32>, String> {
+    for _ in 0..SENT {
+        seen.push(cx.signal("go").await);
+    }
+    Ok(seen)
+}
+
+fn merge(_: Vec<u32>, branches: Vec<Vec<u32>>) -> Vec<u32> {
+    branches.concat()
+}
+
+/// A branch that waits for signals, and one that commits now and then.
+fn beside(clock: &Arc<dyn Runtime>) -> CompiledGraph<Vec<u32>> {
+    let clock = Arc::clone(clock);
+    let step = move |cx: NodeContext, seen: Vec<u32>| {
+        let time = clock.sleep_until(clock.now() + Duration::from_millis(clock.random() % 12));
+        async move {
+            cx.effect("step", |_key| async { Ok::<_, String>(time.await) }).await?;
+            Ok::<_, String>(seen)
+        }
+    };
+    let next = |cx: &NodeContext, _: &Vec<u32>| if cx.iteration() < 100 { "step" } else { "end" };
+    Graph::new("beside")
+        .add_node("start", late)
+        .add_node("wait", wait_for_all)
+        .add_node("step", step)
+        .add_node("end", late)
+        .add_parallel_edge("start", ["wait", "step"], "end", FanOut::merge(merge))
+        .add_edge("wait", "end")
+        .add_conditional_edge("step", ["step", "end"], next)
+        .add_edge("end", END)
+        .set_entry("start")
+        .compile()
+        .unwrap()
+}
+
+#[test]
+fn c9_signal_posted_while_the_inbox_is_read_is_not_lost() {
+    explore(0..40, |sim| {
+        let store = MemoryStore::on(sim.runtime());
+        let slow = SlowStore::new(store.clone(), sim.runtime(), Duration::from_millis(6));
+        let graph = beside(&sim.runtime());
+        sim.run(async {
+            let run = graph.run(Vec::new()).id("r").on(sim.runtime());
+            let remote = run.checkpoint(&store).enqueue().await.unwrap();
+            let other = graph.run(Vec::new()).id("other").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            let driven = graph.resume("r").checkpoint(&slow).max_iterations(100_000).on(sim.runtime()).into_future();
+            let (ended, ()) = futures::join!(driven, async {
+                for number in 0..SENT {
+                    sim.sleep(Duration::from_millis(sim.runtime().random() % 40)).await;
+                    // The store says that something was posted, and the driver looks in vain.
+                    other.signal("go", &number).await.unwrap();
+                    sim.sleep(Duration::from_millis(sim.runtime().random() % 12)).await;
+                    remote.signal("go", &number).await.unwrap();
+                }
+            });
+            assert_eq!(ended.expect("a signal was lost"), (0..SENT).collect::<Vec<_>>());
+        });
+    });
 }

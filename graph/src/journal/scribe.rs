@@ -53,7 +53,8 @@ struct Inbox {
     posted: u64,
     /// When the store last said so.
     heard_at: Option<Instant>,
-    reading: Option<Asked<Vec<Mail>>>,
+    /// The highest number that was known when the store was asked. More may have been posted since, and the answer may be from before that.
+    reading: Option<(u64, Asked<Vec<Mail>>)>,
     /// The store did not answer the last time, and is asked again when it is time.
     is_unanswered: bool,
     timer: Option<BoxFuture<'static, ()>>,
@@ -324,8 +325,9 @@ impl Inbox {
         standing: Standing,
     ) -> Poll<Result<Vec<Mail>, StoreError>> {
         loop {
-            if let Some(reading) = &mut self.reading {
+            if let Some((known, reading)) = &mut self.reading {
                 let read = std::task::ready!(reading.as_mut().poll(cx));
+                let known = *known;
                 self.reading = None;
                 let mail = match read {
                     Ok(mail) => mail,
@@ -337,7 +339,7 @@ impl Inbox {
                     Err(error) => return Poll::Ready(Err(error)),
                 };
                 self.is_unanswered = false;
-                self.posted = self.posted.max(journal.note_read(&mail, self.posted));
+                self.posted = self.posted.max(journal.note_read(&mail, known));
                 if !mail.is_empty() {
                     return Poll::Ready(Ok(mail));
                 }
@@ -346,7 +348,8 @@ impl Inbox {
             let seen = journal.lock().seen;
             if (self.posted > seen && !self.is_unanswered) || self.is_time_to_look(journal, cx, standing) {
                 let journal = Arc::clone(journal);
-                self.reading = Some(Box::pin(async move { journal.terms.store.inbox(&journal.run, seen).await }));
+                let asked = Box::pin(async move { journal.terms.store.inbox(&journal.run, seen).await });
+                self.reading = Some((self.posted, asked));
                 continue;
             }
             return Poll::Pending;
@@ -398,7 +401,7 @@ impl Batch {
 }
 
 impl Journal {
-    /// Up to which number mail was read.
+    /// Up to which number mail was read. Numbers up to `posted` were given before the store was asked.
     pub(crate) fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
         let mut state = self.lock();
         let last = mail.last().map_or(posted, |last| last.number);
