@@ -19,6 +19,7 @@ use super::full::{Overflow, OwnWaits};
 use super::line::{Line, Place, Wakes};
 use crate::catch::Payload;
 use crate::{Cause, Exit};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
@@ -43,6 +44,9 @@ pub(super) struct Settings {
 
 /// A task's result.
 pub(super) type Ended<T> = Result<T, TaskError>;
+
+/// A result that is dropped for want of room. Boxed, because it is rare and every result would make way for it.
+pub(super) type Unwanted<T> = Option<Box<Ended<T>>>;
 
 /// A result, as the n-th of the group. What is given back finds its place by it.
 type Numbered<T> = (u64, Ended<T>);
@@ -259,18 +263,22 @@ impl<T> Books<T> {
     /// Puts a result where it can be read. With a buffer that is full, one is dropped if the group is to do so: it is given to the caller, to
     /// drop it outside of the lock.
     #[inline]
-    fn keep_unread(&mut self, at: usize, numbered: Numbered<T>) -> Option<Ended<T>> {
-        self.unread.insert(at, numbered);
-        let unwanted = self.settings.overflow.trim(&mut self.unread, self.settings.buffer);
-        self.dropped += u64::from(unwanted.is_some());
-        unwanted.map(|(_, ended)| ended)
+    fn keep_unread(&mut self, numbered: Numbered<T>) -> Unwanted<T> {
+        self.unread.push_back(numbered);
+        if self.settings.overflow == Overflow::Wait { None } else { self.drop_unread() }
+    }
+
+    fn drop_unread(&mut self) -> Unwanted<T> {
+        let (_, unwanted) = self.settings.overflow.trim(&mut self.unread, self.settings.buffer)?;
+        self.dropped += 1;
+        Some(Box::new(unwanted))
     }
 
     /// Enters the result of a task: for the first reader in line, else for whoever reads next. A result that is dropped for want of room is
     /// given to the caller.
     #[inline]
     #[must_use = "a result is a user's value, and is dropped outside of the lock"]
-    pub(super) fn complete(&mut self, ended: Ended<T>, wakes: &mut Wakes) -> Option<Ended<T>> {
+    pub(super) fn complete(&mut self, ended: Ended<T>, wakes: &mut Wakes) -> Unwanted<T> {
         debug_assert!(self.in_flight > 0, "a task completes once, after it was taken");
         self.in_flight -= 1;
         self.completed += 1;
@@ -280,7 +288,7 @@ impl<T> Books<T> {
                 wakes.push(waker);
                 None
             }
-            Err(numbered) => self.keep_unread(self.unread.len(), numbered),
+            Err(numbered) => self.keep_unread(numbered),
         };
         // A wait that is over lifts no bound.
         if self.in_flight == 0 {
@@ -334,14 +342,17 @@ impl<T> Books<T> {
     }
 
     /// A reader leaves: what it was served is for the next, else it goes back to where it was in the queue.
-    pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<Ended<T>> {
+    pub(super) fn stop_reading(&mut self, place: &mut Place, wakes: &mut Wakes) -> Unwanted<T> {
         let item = self.readers.leave(place, wakes)?;
         match self.readers.serve(item) {
             Ok(next) => {
                 wakes.push(next);
                 None
             }
-            Err(item) => self.keep_unread(self.unread.partition_point(|(number, _)| *number < item.0), item),
+            Err(item) => {
+                self.unread.insert(self.unread.partition_point(|(number, _)| *number < item.0), item);
+                self.drop_unread()
+            }
         }
     }
 

@@ -21,7 +21,7 @@
 mod sweep;
 
 use super::bell::{Bound, Ringing};
-use super::books::{Admission, Books, Ended, Entry, Settings};
+use super::books::{Admission, Books, Ended, Entry, Settings, Unwanted};
 use super::engine::{self, Engine};
 use super::job::Work;
 use super::line::Wakes;
@@ -295,7 +295,7 @@ impl<T> State<T> {
         }
     }
 
-    fn end(&mut self, ended: Ended<T>, bound: Option<Bound<Crew<T>>>, wakes: &mut Wakes) -> Option<Ended<T>> {
+    fn end(&mut self, ended: Ended<T>, bound: Option<Bound<Crew<T>>>, wakes: &mut Wakes) -> Unwanted<T> {
         self.in_hand -= 1;
         if let Some(bound) = bound {
             if let Some(slot) = bound.slot() {

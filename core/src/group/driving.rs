@@ -6,7 +6,7 @@
 //!    wakes those in line.
 
 use super::bell::{Bound, Ringing};
-use super::books::{Admission, Books, Ended, Entry, Settings};
+use super::books::{Admission, Books, Ended, Entry, Settings, Unwanted};
 use super::engine::{self, Ask, Engine, POLLS_IN_A_ROW_MAX};
 use super::in_place::InPlace;
 use super::job::Work;
@@ -149,13 +149,7 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Enters a result. A bell that has no slot can be lent again.
     #[inline]
-    fn end(
-        &self,
-        state: &mut State<'env, T>,
-        ended: Ended<T>,
-        bound: Option<Bound<Spot>>,
-        wakes: &mut Wakes,
-    ) -> Option<Ended<T>> {
+    fn end(&self, state: &mut State<'env, T>, ended: Ended<T>, bound: Option<Bound<Spot>>, wakes: &mut Wakes) -> Unwanted<T> {
         match bound.as_ref().and_then(Bound::slot) {
             Some(slot) => {
                 state.slots.remove(slot);
@@ -260,28 +254,28 @@ impl<'env, T> Engine for InPlace<'env, T> {
 
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'env, T>) -> Admission {
-        let (mut entry, mut work) = (Some(entry), Some(work));
+        let mut offered = (entry, work);
         loop {
+            let (entry, work) = offered;
             let admission = self.with(|state, wakes| {
                 let is_first = state.books.in_flight() == 0;
                 if is_first && self.spot.begin_work() != 0 && !state.books.is_closed() {
                     // The tree told it something since it was looked at. That is heeded first.
                     self.spot.end_work();
-                    return None;
+                    return Err((entry, work));
                 }
-                let admission = state.books.admit(entry.take()?, wakes);
-                match (&admission, work.take()) {
-                    (Admission::In(number), Some(work)) => {
-                        state.fresh.push_back((work(), *number));
-                        state.books.wake_everybody(wakes);
-                    }
-                    _ if is_first => self.spot.end_work(),
-                    _ => {}
+                let admission = state.books.admit(entry, wakes);
+                if let Admission::In(number) = admission {
+                    state.fresh.push_back((work(), number));
+                    state.books.wake_everybody(wakes);
+                } else if is_first {
+                    self.spot.end_work();
                 }
-                Some(admission)
+                Ok(admission)
             });
-            if let Some(admission) = admission {
-                return admission;
+            match admission {
+                Ok(admission) => return admission,
+                Err(again) => offered = again,
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! User code (polling a task, dropping it, dropping what it left) runs inside `catch` and under no lock.
 
-use super::books::{Admission, Books, Ended, Entry, Settings};
+use super::books::{Admission, Books, Ended, Entry, Settings, Unwanted};
 use super::error::TaskError;
 use super::job::Work;
 use super::line::Wakes;
@@ -153,7 +153,7 @@ pub(super) fn poll_cancelled<'env, T>(
 
 /// Drops a result that found no room in the buffer.
 #[inline]
-pub(super) fn discard<T>(unwanted: Option<Ended<T>>) {
+pub(super) fn discard<T>(unwanted: Unwanted<T>) {
     if let Some(ended) = unwanted {
         drop(catch::catch(|| drop(ended)));
     }
