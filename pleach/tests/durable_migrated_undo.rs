@@ -145,3 +145,38 @@ fn f12_second_migration_among_undos_keeps_which_visit_was_undone() {
     assert_eq!(undone, &["late", "first"]);
     assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]));
 }
+
+/// The iteration that each undo is told, of three nodes in a row of which the last fails.
+fn iterations_told(world: &World, is_migrated: bool) -> Vec<String> {
+    let told = |cx: NodeContext, (): ()| async move {
+        let stage = cx.extension::<Stage>().unwrap();
+        stage.enter(&cx).await?;
+        stage.outside.push(cx.iteration().to_string());
+        Ok::<_, String>(())
+    };
+    let chain = |second: &'static str| {
+        let done = |cx: NodeContext, names: Names| async move {
+            cx.record_undo(());
+            Ok::<_, String>(names)
+        };
+        let graph = Graph::new("chain").add_node("first", done).compensate("first", told).add_node("fails", failing);
+        let graph = graph.add_node(second, done).compensate(second, told);
+        let graph = graph.add_edge("first", second).add_edge(second, "fails").add_edge("fails", END);
+        graph.set_entry("first").compile().unwrap()
+    };
+    world.stage.hang(&["slow"]);
+    abandon(world, world.run(&chain("slow"), vec![]).schema(1));
+    world.stage.hang(&[]);
+    let resumed = match is_migrated {
+        true => later(world.resume(&chain("late"), |run| run)),
+        false => world.resume(&chain("slow"), |run| run).schema(1),
+    };
+    assert!(world.end(resumed).is_err());
+    world.stage.outside.take()
+}
+
+#[test]
+fn f12_undo_is_told_the_iteration_of_its_visit_after_a_migration() {
+    assert_eq!(iterations_told(&World::new(1), false), ["2", "1"]);
+    assert_eq!(iterations_told(&World::new(1), true), ["2", "1"]);
+}

@@ -56,5 +56,6 @@ pub(super) fn moved_note(record: &Record, undone_by: Option<u64>) -> Result<Vec<
 pub(super) fn undo_entry(record: &Record, undo: &StoredUndo) -> Entry {
     let Header { path, node, parent, .. } = &record.header;
     let (body, undo) = (b"{}".to_vec(), Some(Payload { json: undo.payload.clone(), unknown: undo.unknown.clone() }));
-    Entry { parent: *parent, body, undo, ..Entry::new(Kind::Rewind, path.clone(), node.clone()) }
+    let iteration = record.header.iterations();
+    Entry { parent: *parent, iteration, body, undo, ..Entry::new(Kind::Rewind, path.clone(), node.clone()) }
 }
