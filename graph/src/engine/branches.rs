@@ -228,7 +228,9 @@ impl<S> Branches<S> {
     /// At the beginning of a poll: whoever may have been woken can go on.
     pub(super) fn queue_what_waits(&mut self, task: &Waker) {
         let in_use = self.lanes.len() - self.free.len();
-        let was_wide = std::mem::replace(&mut self.is_wide, in_use > POLLED_ALL_MAX);
+        let was_wide = self.is_wide;
+        // When few of many are left, they keep their wakers: to look for them among all places would cost as much as all.
+        self.is_wide = in_use > POLLED_ALL_MAX || (was_wide && in_use > 0);
         if self.is_wide && self.wide.is_none() {
             self.wide = Some(Wide { wakeups: Arc::default(), wakers: Vec::new() });
         }
