@@ -4,6 +4,7 @@ use crate::actor_ref::Exited;
 use crate::lock::Lock;
 use crate::node::Member;
 use crate::spawn::{self, SpawnError};
+use crate::wakers::{self, Spare};
 use crate::{Actor, ActorPath, ActorRef, Exit, Props, Scope};
 use alloc::sync::Arc;
 use core::fmt;
@@ -30,13 +31,15 @@ impl Up {
             state.is_up = true;
             state.waker.take()
         });
-        waker.into_iter().for_each(Waker::wake);
+        wakers::wake_each(waker);
     }
 
     fn poll(&self, waker: &Waker) -> bool {
-        let (is_up, replaced) = self.0.with(|state| (state.is_up, state.waker.replace(waker.clone())));
-        drop(replaced);
-        is_up
+        let mut waker = Spare::of(waker);
+        self.0.with(|state| {
+            waker.put(&mut state.waker);
+            state.is_up
+        })
     }
 }
 

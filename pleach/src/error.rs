@@ -2,8 +2,8 @@
 
 use pleach_core::{
     Actor, AskError, BlockingError, Cause, ChildError, DispatchError, Elapsed, EndedUnasked, Exit, FailureInfo, GoError,
-    GroupClosed, GroupError, LaunchError, LookupError, MapError, NameError, NotStarted, PathError, PoolError, RaceError,
-    Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, Unreceived, WaitError,
+    GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, NotStarted, PathError, PoolError,
+    RaceError, Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, Unreceived, WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -228,6 +228,12 @@ impl<A: Actor> From<NotStarted<A>> for Error {
     }
 }
 
+impl From<MountError> for Error {
+    fn from(error: MountError) -> Self {
+        Self::Refused(error.why)
+    }
+}
+
 impl From<BlockingError> for Error {
     fn from(error: BlockingError) -> Self {
         match error {
@@ -243,7 +249,7 @@ impl Error {
     fn of_exit(exit: Exit) -> Self {
         match exit {
             Exit::Failed(failure) => Self::Failed(failure),
-            Exit::Cancelled(cause) => Self::Cancelled(cause),
+            Exit::Cancelled(cause) | Exit::TidiedUp(cause) => Self::Cancelled(cause),
             _ => Self::Cancelled(Cause::Cancelled),
         }
     }

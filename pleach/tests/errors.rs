@@ -1,5 +1,7 @@
 //! F5, A3: every error here becomes `pleach::Error` by `?`, with its text and as its source; only payloads are dropped.
 
+mod common;
+
 use pleach::prelude::*;
 use pleach::{BoxError, Elapsed, Error, StashFull, Unreceived};
 
@@ -33,8 +35,17 @@ fn a3_every_error_of_the_tree_becomes_the_one_error() {
     is_taken::<Elapsed>();
     is_taken::<pleach::EndedUnasked>();
     is_taken::<pleach::Stalled>();
+    is_taken::<pleach::BlockingError>();
+    is_taken::<pleach::MountError>();
+    is_taken::<pleach::NotStarted<common::Doer>>();
     #[cfg(feature = "tokio")]
     is_taken::<pleach::NoRuntime>();
+}
+
+#[test]
+fn a3_an_end_after_tidying_up_keeps_its_cause_as_an_error() {
+    let ended = pleach::BlockingError::Ended(Exit::TidiedUp("moving house".into()));
+    assert!(matches!(Error::from(ended), Error::Cancelled(cause) if cause == "moving house".into()));
 }
 
 #[cfg(feature = "graph")]

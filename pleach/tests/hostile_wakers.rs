@@ -203,3 +203,26 @@ fn w8_an_event_stream_and_a_token_bear_a_waker_that_calls_back() {
         hostile.panics.store(false, Relaxed);
     }
 }
+
+/// Whether its start is awaited with a waker that is replaced, or woken as the actor comes up.
+#[test]
+fn w8_a_start_that_is_awaited_bears_a_waker_that_calls_back() {
+    quiet();
+    for (panics, replaced) in [(false, false), (false, true), (true, false), (true, true)] {
+        let sim = Sim::new(1);
+        let system = sim.system("s");
+        let hostile = if panics { Hostile::panicking(|| {}) } else { Hostile::new(|| {}) };
+        let waker = Waker::from(Arc::clone(&hostile));
+        let mut starting = system.spawn_started("doer", Doer::props(&Log::new()));
+        assert!(poll_with(&mut starting, &waker).is_pending());
+        drop(waker);
+        if replaced {
+            assert!(poll_with(&mut starting, Waker::noop()).is_pending());
+        }
+        sim.settle();
+        let Poll::Ready(Ok(actor)) = poll_with(&mut starting, Waker::noop()) else { panic!("the actor is up") };
+        assert_eq!(hostile.woken.load(Relaxed), usize::from(!replaced));
+        assert_eq!((actor.exit(), system.failures()), (None, 0), "panics {panics}, replaced {replaced}");
+        hostile.panics.store(false, Relaxed);
+    }
+}

@@ -84,10 +84,12 @@ impl Alarms {
     }
 
     fn add(self: &Arc<Self>, at: std::time::Instant, waker: &Waker) {
+        // A waker is foreign code: it is cloned before the lock, and dropped after it if it is known already.
+        let mut new = Some(waker.clone());
         let mut set = self.lock();
         match set.wakers.iter_mut().find(|(_, known)| known.will_wake(waker)) {
             Some((known, _)) => *known = at.min(*known),
-            None => set.wakers.push((at, waker.clone())),
+            None => set.wakers.extend(new.take().map(|new| (at, new))),
         }
         if !set.has_thread {
             let alarms = Arc::clone(self);
@@ -95,6 +97,7 @@ impl Alarms {
             set.has_thread = thread::Builder::new().name("pleach-clock".into()).spawn(move || alarms.run()).is_ok();
         }
         drop(set);
+        crate::wakers::discard(new);
         self.changed.notify_all();
     }
 

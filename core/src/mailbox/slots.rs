@@ -67,14 +67,12 @@ impl<M> Inbox<M> {
         priority: Priority,
         waker: &Waker,
     ) -> Poll<Result<Held, SendError<()>>> {
-        if let Poll::Ready(ready) = self.poll_hold_with(key, priority, None) {
-            return Poll::Ready(ready);
+        // The waker first: room, or an end of input, that comes after the look below wakes this one.
+        if let Some(place) = *key {
+            self.renew_waker(place, waker);
         }
-        match *key {
-            // It stands in the list, unless it was let in just now.
-            Some(place) if self.renew_waker(place, waker) => Poll::Pending,
-            _ => self.poll_hold_with(key, priority, Some(waker.clone())),
-        }
+        let polled = self.poll_hold_with(key, priority, None);
+        if polled.is_pending() && key.is_none() { self.poll_hold_with(key, priority, Some(waker.clone())) } else { polled }
     }
 
     /// One look at [`poll_hold`](Self::poll_hold). Only with a waker it joins the waiting list.

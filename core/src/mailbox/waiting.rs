@@ -80,16 +80,20 @@ impl<M> Inbox<M> {
 
     /// Looks after a waiting send: `Ready(Ok)` once its message is in the queue.
     pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
+        // The waker first: an end of input that comes after the look below wakes this one.
+        if !self.renew_waker(key, waker) {
+            return Poll::Ready(Ok(()));
+        }
         let taken_back = self.state.with(|state| {
             let closed = state.closed;
             let waiting = &mut state.cold.as_mut()?.waiting;
-            if closed { waiting.remove(&key) } else { None }
+            // It may have been let in since.
+            if closed || !waiting.contains_key(&key) { Some(waiting.remove(&key)) } else { None }
         });
-        if let Some(Waiting { message, waker, .. }) = taken_back {
-            wakers::discard(waker);
-            return Poll::Ready(message.map_or(Ok(()), |message| Err(SendError::Closed(message))));
-        }
-        if self.renew_waker(key, waker) { Poll::Pending } else { Poll::Ready(Ok(())) }
+        let Some(taken_back) = taken_back else { return Poll::Pending };
+        let Some(Waiting { message, waker, .. }) = taken_back else { return Poll::Ready(Ok(())) };
+        wakers::discard(waker);
+        Poll::Ready(message.map_or(Ok(()), |message| Err(SendError::Closed(message))))
     }
 
     /// Has the send with this key wake `waker`. False if it does not wait any more.

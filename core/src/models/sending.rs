@@ -8,10 +8,11 @@ use super::{ByHand, Met, Receiver, block_on, cell, explore, poll_once};
 use crate::cell::Cell;
 use crate::mailbox::{Sending, control};
 use crate::node::Member;
-use crate::{Mailbox, SendError, current};
+use crate::{Mailbox, Priority, SendError, current};
 use alloc::sync::Arc;
 use alloc::vec;
-use core::task::Waker;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
 use loom::thread;
 
 /// A cell whose mailbox is full with message 1.
@@ -133,6 +134,43 @@ fn loom_a3_dropped_send_against_the_receiver() {
     });
 }
 
+/// A send that waits in another task than before is woken there, whether the end of input comes before or after that.
+#[test]
+fn loom_w8_send_with_another_waker_against_close() {
+    explore(|| {
+        let cell = full();
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || {
+            let mut sending = Sending::new(&to, 2);
+            match poll_once(&mut sending) {
+                Poll::Pending => block_on(sending),
+                Poll::Ready(sent) => sent,
+            }
+        });
+        drop(cell.inbox().close());
+        assert!(matches!(sender.join().unwrap(), Err(SendError::Closed(2))));
+    });
+}
+
+/// The same for a send whose message is made once there is room.
+#[test]
+fn loom_w8_place_with_another_waker_against_close() {
+    explore(|| {
+        let cell = full();
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || {
+            let mut key = None;
+            let mut poll = |waker: &Waker| to.inbox().poll_hold(&mut key, Priority::NORMAL, waker).map(|held| held.is_err());
+            match poll(Waker::noop()) {
+                Poll::Pending => block_on(poll_fn(|cx| poll(cx.waker()))),
+                Poll::Ready(refused) => refused,
+            }
+        });
+        drop(cell.inbox().close());
+        assert!(sender.join().unwrap(), "there never was room");
+    });
+}
+
 #[test]
 fn loom_a3_waiting_send_against_close() {
     explore(|| {
@@ -212,7 +250,7 @@ fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
-        let admits = thread::spawn(move || drop(to.inbox().admit_one(1)));
+        let admits = thread::spawn(move || to.inbox().admit_one(1));
         let mut receiver = Receiver::of(&cell);
         (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
         assert_eq!(sender.join().unwrap(), Ok(()));
