@@ -177,6 +177,40 @@ mod tests {
         });
     }
 
+    /// A chain of supervisors below `above` that all hand failures up.
+    fn nested_below(above: &Supervisor, depth: usize) -> Vec<Supervisor> {
+        let mut chain = Vec::from([above.clone()]);
+        while chain.len() < depth {
+            let inner = chain[chain.len() - 1].supervisor("inner", |_: &FailureInfo| SupervisorDirective::Escalate).unwrap();
+            chain.push(inner);
+        }
+        chain
+    }
+
+    #[test]
+    fn s14_failure_that_escalates_through_a_deep_chain_costs_linear_work() {
+        for restarted in [false, true] {
+            grows_linearly("a deep escalation", |depth| {
+                let sim = Dispatcher::seeded(1);
+                let scope = scope(&sim);
+                let decide = move |_: &FailureInfo| match restarted {
+                    true => SupervisorDirective::Restart,
+                    false => SupervisorDirective::Stop,
+                };
+                let above = scope.supervisor("above", decide).unwrap();
+                let first = above.supervisor("first", |_: &FailureInfo| SupervisorDirective::Escalate).unwrap();
+                let chain = nested_below(&first, depth);
+                let actor = chain[depth - 1].spawn("actor", failing()).unwrap();
+                sim.drain_ready();
+                take_visited();
+                actor.tell(true).unwrap();
+                sim.drain_ready();
+                assert_eq!(actor.exit().is_none(), restarted);
+                assert_eq!(first.any().exit().is_none(), restarted);
+            });
+        }
+    }
+
     /// Runs `work` on a thread whose stack would not hold a call for each level.
     fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
         std::thread::Builder::new().stack_size(128 << 10).spawn(work).unwrap().join().unwrap();

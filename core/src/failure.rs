@@ -40,6 +40,8 @@ struct Record {
     above: Option<Weak<dyn Member>>,
     /// The supervisor that answers for it since it was handed up.
     carrier: Option<Weak<dyn Member>>,
+    /// Nobody from there up has a sink; known while it is being handed up.
+    has_no_sink: bool,
 }
 
 /// Why it failed.
@@ -93,6 +95,7 @@ impl FailureInfo {
             metadata,
             above: None,
             carrier: None,
+            has_no_sink: false,
         }))
     }
 
@@ -216,14 +219,36 @@ impl FailureInfo {
             EscalationStage::Initial => 1,
             EscalationStage::Escalated { hops } => hops + 1,
         };
+        let path = self.path_one_up(parent).unwrap_or_else(|| parent.node().path());
         let mut up = self.clone();
         let record = up.record_mut();
         record.actor = parent.node().id();
-        record.path = parent.node().path();
+        record.path = path;
         record.above = parent.node().parent().map(Arc::downgrade);
         record.carrier = Some(Arc::downgrade(parent));
         record.stage = EscalationStage::Escalated { hops };
         up
+    }
+
+    /// The path of `parent`, if that is the parent of whoever answers for it: to put it together anew at every level would make a deep
+    /// escalation cost the square of its depth.
+    fn path_one_up(&self, parent: &Arc<dyn Member>) -> Option<ActorPath> {
+        let carrier = self.carrier()?;
+        let is_parent = carrier.node().parent().is_some_and(|above| core::ptr::eq(above.node(), parent.node()));
+        // A root is no step of any path.
+        if is_parent && !carrier.node().name.is_root() { self.0.path.parent() } else { None }
+    }
+
+    /// Whether it is known that nobody from whoever answers for it up has a sink.
+    pub(crate) fn has_no_sink(&self) -> bool {
+        self.0.has_no_sink
+    }
+
+    /// Notes what is known of sinks further up. It holds for one way up: sinks can be set at run time.
+    pub(crate) fn set_has_no_sink(&mut self, has_no_sink: bool) {
+        if self.0.has_no_sink != has_no_sink {
+            self.record_mut().has_no_sink = has_no_sink;
+        }
     }
 
     /// The supervisor that answers for it, if it was handed up and that one is still there.

@@ -280,8 +280,12 @@ pub(crate) fn escalate(
     failure: &FailureInfo,
     exceeded: bool,
 ) -> Option<(Arc<dyn Member>, FailureInfo)> {
-    let up = failure.handed_to(parent);
-    let Some(sink) = escalate::sink_of(parent.node()) else { return Some((Arc::clone(parent), up)) };
+    let mut up = failure.handed_to(parent);
+    let sink = if up.has_no_sink() { None } else { escalate::sink_of(parent.node()) };
+    let Some(sink) = sink else {
+        up.set_has_no_sink(true);
+        return Some((Arc::clone(parent), up));
+    };
     let decides_above = || {
         catch::catch(|| sink.leads_to_parent()).unwrap_or_else(|reason| {
             parent.node().record(reason);
@@ -305,7 +309,8 @@ pub(crate) struct Risen {
 }
 
 /// Tells `member` that a failure below has become its own, and whoever that concerns further up: a loop, because a branch may be deep.
-pub(crate) fn tell_up(member: Arc<dyn Member>, failure: FailureInfo) {
+pub(crate) fn tell_up(member: Arc<dyn Member>, mut failure: FailureInfo) {
+    failure.set_has_no_sink(false);
     let mut undecided = Vec::new();
     let mut next = Some((member, failure));
     while let Some((member, failure)) = next {
@@ -314,8 +319,13 @@ pub(crate) fn tell_up(member: Arc<dyn Member>, failure: FailureInfo) {
         next = risen.next;
     }
     // Whoever handed it up ends, unless it starts again with a supervisor above.
+    let mut above: Option<(Arc<dyn Member>, bool)> = None;
     while let Some((member, failure)) = undecided.pop() {
-        let starts_again = is_to_restart(member.node());
+        // The one above it was looked at just before: all that is further up was looked at then.
+        let of_parent = above.as_ref().filter(|(above, _)| is_parent(above, member.node())).map(|(_, is_reached)| *is_reached);
+        let is_reached = is_reached_by_plan(member.node(), of_parent);
+        let starts_again = is_reached && member.node().policy() != RestartPolicy::Temporary;
+        above = Some((Arc::clone(&member), is_reached));
         member.obey(if starts_again { Verdict::Wait(Duration::ZERO) } else { Verdict::Stop }, failure);
     }
 }
@@ -336,21 +346,30 @@ pub(crate) fn settle(member: Arc<dyn Member>, fallen: Fallen, failure: FailureIn
 
 /// Whether `child` is to halt and start again by a plan that there is: its parent's, or one further up that will reach its parent.
 pub(crate) fn is_to_restart(child: &Node) -> bool {
-    if child.policy() == RestartPolicy::Temporary {
-        return false;
+    child.policy() != RestartPolicy::Temporary && is_reached_by_plan(child, None)
+}
+
+/// Whether there is such a plan. `of_parent`: whether there is one for its parent, if that is known.
+fn is_reached_by_plan(child: &Node, of_parent: Option<bool>) -> bool {
+    match (plan_of_parent(child), of_parent) {
+        (Some(is_reached), _) | (None, Some(is_reached)) => is_reached,
+        (None, None) => child.upwards().skip(1).find_map(plan_of_parent).unwrap_or(false),
     }
-    for node in child.upwards() {
-        let Some(parent) = node.parent() else { return false };
-        let (awaited, told) = parent
-            .node()
-            .known_guardian(|guardian| (guardian.awaits_halt_of(node.id()), guardian.is_halted_from_above()))
-            .unwrap_or_default();
-        // A parent that has been told to halt has named all it takes along; one that starts nobody again takes nobody along.
-        if awaited || told || !parent.revives() {
-            return awaited;
-        }
-    }
-    false
+}
+
+/// What the plan of its parent says about `child`; `None` if it is for a plan further up to say.
+fn plan_of_parent(child: &Node) -> Option<bool> {
+    let Some(parent) = child.parent() else { return Some(false) };
+    let (awaited, told) = parent
+        .node()
+        .known_guardian(|guardian| (guardian.awaits_halt_of(child.id()), guardian.is_halted_from_above()))
+        .unwrap_or_default();
+    // A parent that has been told to halt has named all it takes along; one that starts nobody again takes nobody along.
+    (awaited || told || !parent.revives()).then_some(awaited)
+}
+
+fn is_parent(above: &Arc<dyn Member>, child: &Node) -> bool {
+    child.parent().is_some_and(|parent| core::ptr::eq(parent.node(), above.node()))
 }
 
 #[cfg(test)]

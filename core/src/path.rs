@@ -4,8 +4,9 @@ use crate::name::{Name, NameError, shorten};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::fmt;
-use core::hash::Hash;
+use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
 /// The identity of one thing in the tree, unique in the whole process: ids of two systems are never equal.
@@ -46,10 +47,13 @@ impl fmt::Display for ActorId {
 /// Where something stands in the tree, from the root down: `/user/crew/budget`.
 ///
 /// A path may name the machine it is on (`//node-7/user/crew`); a path without one is local. Cloning is cheap.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Default)]
 pub struct ActorPath {
     node: Option<Name>,
+    /// Those of a path below may follow: paths of one branch share them.
     steps: Arc<[Name]>,
+    /// How many of them belong to this path.
+    depth: usize,
 }
 
 impl ActorPath {
@@ -59,30 +63,30 @@ impl ActorPath {
     }
 
     pub(crate) fn from_steps(steps: Arc<[Name]>) -> Self {
-        Self { node: None, steps }
+        Self { node: None, depth: steps.len(), steps }
     }
 
     /// The path of a child called `name`.
     #[must_use]
     pub fn push_child(&self, name: Name) -> Self {
-        let steps = self.steps.iter().cloned().chain([name]).collect();
-        Self { node: self.node.clone(), steps }
+        let steps: Arc<[Name]> = self.steps().iter().cloned().chain([name]).collect();
+        Self { node: self.node.clone(), depth: steps.len(), steps }
     }
 
     /// The path one step up, `None` at the root.
     pub fn parent(&self) -> Option<Self> {
-        let (_, above) = self.steps.split_last()?;
-        Some(Self { node: self.node.clone(), steps: above.into() })
+        let depth = self.depth.checked_sub(1)?;
+        Some(Self { node: self.node.clone(), steps: Arc::clone(&self.steps), depth })
     }
 
     /// The last step, `None` at the root.
     pub fn last(&self) -> Option<&Name> {
-        self.steps.last()
+        self.steps().last()
     }
 
     /// The steps from the root down.
     pub fn steps(&self) -> &[Name] {
-        &self.steps
+        &self.steps[..self.depth]
     }
 
     /// The machine this path is on, `None` for a local one.
@@ -95,6 +99,32 @@ impl ActorPath {
     pub fn on_node(mut self, node: Name) -> Self {
         self.node = Some(node);
         self
+    }
+}
+
+impl PartialEq for ActorPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node && self.steps() == other.steps()
+    }
+}
+
+impl Eq for ActorPath {}
+
+impl PartialOrd for ActorPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ActorPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (&self.node, self.steps()).cmp(&(&other.node, other.steps()))
+    }
+}
+
+impl Hash for ActorPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.node, self.steps()).hash(state);
     }
 }
 
@@ -115,10 +145,10 @@ impl fmt::Display for ActorPath {
         if let Some(node) = &self.node {
             write!(f, "//{node}")?;
         }
-        if self.steps.is_empty() {
+        if self.depth == 0 {
             return f.write_str("/");
         }
-        self.steps.iter().try_for_each(|step| write!(f, "/{step}"))
+        self.steps().iter().try_for_each(|step| write!(f, "/{step}"))
     }
 }
 
@@ -170,10 +200,10 @@ impl FromStr for ActorPath {
         };
         let steps = local.strip_prefix('/').ok_or_else(|| PathError::NotFromRoot(shorten(text)))?;
         if steps.is_empty() {
-            return Ok(Self { node, steps: Arc::default() });
+            return Ok(Self { node, ..Self::default() });
         }
         let steps = steps.split('/').map(parse).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { node, steps: steps.into() })
+        Ok(Self { node, depth: steps.len(), steps: steps.into() })
     }
 }
 
@@ -216,6 +246,13 @@ mod tests {
         assert_eq!(crew.parent(), Some(path("/user")));
         assert_eq!(path("/user").parent(), Some(ActorPath::root()));
         assert_eq!(ActorPath::root().parent(), None);
+        // The path above shares its steps, and goes its own way from there.
+        let user = crew.parent().unwrap();
+        assert_eq!((user.steps().len(), user.last()), (1, path("/user").last()));
+        assert_eq!(user.push_child(Name::new("other").unwrap()), path("/user/other"));
+        assert!(user < crew && user.cmp(&path("/user")).is_eq() && user != crew);
+        let all = std::collections::HashSet::from([user, path("/user"), crew.parent().unwrap(), crew]);
+        assert_eq!(all.len(), 2);
         assert_eq!(ActorPath::root().last(), None);
     }
 }

@@ -157,7 +157,7 @@ impl Node {
 
     /// This node and all above it.
     pub(crate) fn upwards(&self) -> impl Iterator<Item = &Node> {
-        core::iter::successors(Some(self), |node| node.parent().map(|parent| parent.node()))
+        core::iter::successors(Some(self), |node| node.parent().map(|parent| parent.node())).inspect(|_| counted::visit(1))
     }
 
     pub(crate) fn path(&self) -> ActorPath {
