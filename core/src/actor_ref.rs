@@ -1,6 +1,7 @@
 //! `ActorRef`: how everybody else reaches an actor. All sending goes through this file.
 
 use crate::ask::{Ask, Reply};
+use crate::ask_cycle::{Awaited, EndEdge};
 use crate::cell::Cell;
 use crate::mailbox::{PriorityEnvelope, SendError, Sending, control};
 use crate::node::{self, Member, WindDown};
@@ -109,7 +110,7 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Waits for the actor to end and gives its exit, after every `on_done` has run. Any number of callers, early or late.
     pub fn exited(&self) -> Exited {
-        Exited { member: self.member(), key: None }
+        Exited { member: self.member(), key: None, edge: None }
     }
 
     /// The exit, `None` while the actor lives.
@@ -201,7 +202,7 @@ impl AnyRef {
 
     /// Waits for its end and gives the exit, after every `on_done` has run.
     pub fn exited(&self) -> Exited {
-        Exited { member: Arc::clone(&self.member), key: None }
+        Exited { member: Arc::clone(&self.member), key: None, edge: None }
     }
 
     /// Runs `f` with the exit, once: when it ends, or at once if it has.
@@ -253,19 +254,23 @@ impl Eq for AnyRef {}
 pub struct Exited {
     member: Arc<dyn Member>,
     key: Key,
+    /// While it waits inside some member.
+    edge: Option<Box<EndEdge>>,
 }
 
 impl Future for Exited {
     type Output = Exit;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exit> {
-        let Self { member, key } = &mut *self;
+        let Self { member, key, edge } = &mut *self;
         let polled = member.node().poll_exit(key, cx.waker());
-        if polled.is_pending()
-            && let Some(child) = wait_all::inside(member.node())
-        {
+        if polled.is_ready() {
+            *edge = None;
+        } else if let Some(child) = wait_all::inside(member.node()) {
             // A bug in the program that could only hang; as a panic it is a failure of whoever waits, with its place.
             panic!("{child} waits for the exit of {}, which cannot come before its own", member.node().path());
+        } else if edge.is_none() {
+            *edge = EndEdge::begin(Arc::clone(member), Awaited::Exit);
         }
         polled
     }

@@ -325,16 +325,18 @@ fn leave_edge_from(
     let edge = Edge { target, wait: Wait::Answer(slot) };
     asker.begin_wait(edge.clone());
     rare.edge = Some((Arc::clone(asker), edge.clone()));
-    while let Some(circle) = Circle::over(asker, &edge) {
-        if circle.admit_send() {
-            continue;
-        }
-        if rare.timeout.is_none() {
-            return Err(AskError::Cycle(circle.paths()));
-        }
-        edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(circle.paths())));
-        break;
+    if Circle::over(asker, &edge).is_some() { open_circles(asker, rare, &edge) } else { Ok(()) }
+}
+
+/// Lets in the sends that wait in a circle with this ask. If it still can get no answer, it fails, or there is a lint.
+#[cold]
+fn open_circles(asker: &Arc<dyn Member>, rare: &Rare, edge: &Edge) -> Result<(), AskError> {
+    Circle::admit_all(asker, edge);
+    let Some(circle) = Circle::of_asks(asker, edge) else { return Ok(()) };
+    if rare.timeout.is_none() {
+        return Err(AskError::Cycle(circle.paths()));
     }
+    edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(circle.paths())));
     Ok(())
 }
 

@@ -1,11 +1,17 @@
 //! Circles of waits: who waits for whom, and what happens when nobody in a circle could ever go on.
 //!
-//! A member waits for the next one in three ways: for an answer, for room in its mailbox, or for its end. The first two are edges that the
-//! waiting member keeps while it waits in its own task; the third is what `Member::waits_for` says. Whoever adds an edge or begins to
-//! wait for others looks for a circle afterwards, so of several that close one at once at least the last finds it.
+//! A member waits for the next one in three ways: for an answer, for room in its mailbox, or for its end. The first two, and an end or a group
+//! that user code awaits, are edges that the waiting member keeps while it waits in its own task; an end that the tree awaits is what
+//! `Member::waits_for` says. Whoever adds an edge or begins to wait for others looks for a circle afterwards, so of several that close one
+//! at once at least the last finds it.
 //!
-//! A circle is opened by a send: it is admitted beyond the capacity, and nothing is lost. Only where all wait for answers or ends an
-//! ask fails, with the circle.
+//! A circle is opened by a send: it is admitted beyond the capacity, and nothing is lost. Only where all wait for answers, or for ends that
+//! the tree awaits, an ask fails, with the circle. Code that awaits an end or a group may give that up, so no ask fails for it.
+
+mod search;
+mod waits;
+
+pub(crate) use waits::{Awaited, EndEdge, KeptEdges};
 
 use crate::ask::AskError;
 use crate::counted;
@@ -15,7 +21,6 @@ use crate::{Event, EventKinds, Lint, current};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// A question that will get no answer from its `Reply`.
@@ -39,6 +44,8 @@ pub(crate) enum Wait {
     Answer(Arc<dyn Unanswered>),
     /// Room in the target's mailbox, for the waiting send with this key.
     Room(u64),
+    /// An end that user code awaits, or something of a group.
+    End(Awaited),
 }
 
 impl Edge {
@@ -47,6 +54,9 @@ impl Edge {
         match &self.wait {
             Wait::Answer(slot) => slot.is_open(),
             Wait::Room(key) => self.target.has_waiting_send(*key),
+            Wait::End(Awaited::Exit) => self.target.node().exit().is_none(),
+            Wait::End(Awaited::Children) => self.target.node().has_children(),
+            Wait::End(of_group) => self.target.holds_up(*of_group),
         }
     }
 
@@ -54,6 +64,7 @@ impl Edge {
         match (&self.wait, &other.wait) {
             (Wait::Answer(one), Wait::Answer(other)) => Arc::ptr_eq(one, other),
             (Wait::Room(one), Wait::Room(key)) => one == key && place(&self.target) == place(&other.target),
+            (Wait::End(one), Wait::End(awaited)) => one == awaited && place(&self.target) == place(&other.target),
             _ => false,
         }
     }
@@ -62,50 +73,42 @@ impl Edge {
 /// Members of which each waits for the next, and the last for the first.
 pub(crate) struct Circle {
     members: Vec<Arc<dyn Member>>,
-    /// By what they wait, as far as they do not wait for an end.
+    /// By what they wait, as far as it is not an end that the tree awaits.
     edges: Vec<Edge>,
 }
 
 impl Circle {
-    /// The circle from `first` over `edge` back to `first`; `None` if the edges lead elsewhere. A member may await several things at once.
+    /// A circle from `first` over `edge` back to `first`; `None` if the edges lead elsewhere. A member may await several things at once.
     pub(crate) fn over(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
-        // Breadth first, each with the place of whoever waits for it, and by what.
-        let mut known = BTreeSet::from([place(&edge.target)]);
-        let mut reached = vec![(Arc::clone(first), 0, None), (Arc::clone(&edge.target), 0, Some(edge.clone()))];
-        let mut at = 1;
-        while let Some((member, ..)) = reached.get(at) {
-            counted::visit(1);
-            if place(member) == place(first) {
-                return Some(Self::back_from(at, &reached));
-            }
-            // A member that waits for its children waits for this one: no need to look at all the others.
-            if member.waits_for_children() && first.node().parent().is_some_and(|parent| place(parent) == place(member)) {
-                reached.push((Arc::clone(first), at, None));
-                return Some(Self::back_from(reached.len() - 1, &reached));
-            }
-            let edges = member.edges().into_iter().filter(Edge::is_open);
-            let awaited = edges.map(|edge| (Arc::clone(&edge.target), Some(edge)));
-            let ends = member.waits_for().into_iter().map(|member| (member, None));
-            // The first itself is what is looked for; any other needs to be reached once.
-            let new: Vec<_> = awaited.chain(ends).filter(|(next, _)| known.insert(place(next))).collect();
-            reached.extend(new.into_iter().map(|(next, by)| (next, at, by)));
-            at += 1;
-        }
-        None
+        Self::over_if(first, edge, |_| true)
     }
 
-    fn back_from(end: usize, reached: &[(Arc<dyn Member>, usize, Option<Edge>)]) -> Self {
-        let mut circle = Self { members: Vec::new(), edges: Vec::new() };
-        let mut at = end;
-        while at != 0 {
-            let (_, from, by) = &reached[at];
-            circle.members.push(Arc::clone(&reached[*from].0));
-            circle.edges.extend(by.clone());
-            at = *from;
+    /// The same, if all in it wait for answers, or for ends that the tree awaits: nobody in it could ever go on.
+    pub(crate) fn of_asks(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
+        Self::over_if(first, edge, |circle| circle.edges.iter().all(|edge| matches!(edge.wait, Wait::Answer(_))))
+    }
+
+    fn over_if(first: &Arc<dyn Member>, edge: &Edge, is_sought: impl Fn(&Self) -> bool) -> Option<Self> {
+        let mut found = None;
+        search::circles(first, edge, |circle, _| {
+            found = Some(circle).filter(&is_sought);
+            found.is_none()
+        });
+        found
+    }
+
+    /// Opens all circles from `first` over `edge` in which somebody waits for room.
+    pub(crate) fn admit_all(first: &Arc<dyn Member>, edge: &Edge) {
+        // A search goes on after the send that closed its circle was admitted: the way to it is the same. After any other, what it has
+        // reached may no longer wait. Behind a send that was admitted there may be another one to the same target.
+        let mut is_new = true;
+        while core::mem::take(&mut is_new) && edge.is_open() {
+            search::circles(first, edge, |circle, closing| {
+                let admits = circle.admit_send();
+                is_new |= admits;
+                !admits || closing.is_some_and(|edge| !edge.is_open())
+            });
         }
-        circle.members.reverse();
-        circle.edges.reverse();
-        circle
     }
 
     pub(crate) fn paths(&self) -> Vec<ActorPath> {
@@ -116,7 +119,7 @@ impl Circle {
     pub(crate) fn admit_send(&self) -> bool {
         let room = |edge: &Edge| match edge.wait {
             Wait::Room(key) => Some((Arc::clone(&edge.target), key)),
-            Wait::Answer(_) => None,
+            Wait::Answer(_) | Wait::End(_) => None,
         };
         let Some((target, key)) = self.edges.iter().find_map(room) else { return false };
         if target.admit_send(key) {
@@ -135,20 +138,30 @@ pub(crate) fn open_circles_of(mut next: Vec<Arc<dyn Member>>) {
         if !known.insert(place(&one)) {
             continue;
         }
-        for edge in one.edges() {
-            while edge.is_open() {
-                let Some(circle) = Circle::over(&one, &edge) else {
-                    next.push(Arc::clone(&edge.target));
-                    break;
-                };
-                if !circle.admit_send()
-                    && let Wait::Answer(slot) = &edge.wait
-                {
-                    slot.answer(AskError::Cycle(circle.paths()));
-                }
+        open_circles_over(&one, &mut next);
+        next.extend(one.waits_for());
+    }
+}
+
+/// Opens the circles over all edges of `one`. Those it waits for after that are next.
+fn open_circles_over(one: &Arc<dyn Member>, next: &mut Vec<Arc<dyn Member>>) {
+    let mut is_new = true;
+    while core::mem::take(&mut is_new) {
+        for edge in one.edges().into_iter().filter(Edge::is_open) {
+            Circle::admit_all(one, &edge);
+            if let Wait::Answer(slot) = &edge.wait
+                && edge.is_open()
+                && let Some(circle) = Circle::of_asks(one, &edge)
+            {
+                slot.answer(AskError::Cycle(circle.paths()));
+            }
+            if edge.is_open() {
+                next.push(Arc::clone(&edge.target));
+            } else {
+                // Others may have waited behind it.
+                is_new = true;
             }
         }
-        next.extend(one.waits_for());
     }
 }
 
@@ -167,7 +180,7 @@ impl RoomEdge {
         sender.begin_wait(edge.clone());
         let begun = Box::new(Self { sender, edge });
         begun.open_circles();
-        Some(begun)
+        begun.edge.is_open().then_some(begun)
     }
 
     /// Of several sends of one sender to one mailbox, the oldest is admitted first.

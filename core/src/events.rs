@@ -193,7 +193,7 @@ pub enum DeadLetterReason {
 pub enum Lint {
     /// An ask with a timeout closes a cycle of asks: it can only time out.
     AskCycle(Vec<ActorPath>),
-    /// A send that waited for room closed a circle of waits: each of these actors waits for the next, and the last for the first. The
+    /// A send that waited for room closed a circle of waits: each of these members waits for the next, and the last for the first. The
     /// first send of the circle was admitted beyond the capacity of its mailbox, which opened the circle.
     SendCycle(Vec<ActorPath>),
     /// A bounded mailbox has come to hold more than 80 % of its capacity. Told once, and again only after it was seen below 50 %.

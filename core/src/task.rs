@@ -4,6 +4,7 @@
 //! polls it, and drops it. A task with a cancel grace is polled on after a cancel, until it returns or the grace is over.
 
 use crate::actor_ref::{AnyRef, Exited};
+use crate::ask_cycle::{Edge, KeptEdges};
 use crate::cancel_grace::CancelGrace;
 use crate::current;
 use crate::lock::Lock;
@@ -13,6 +14,7 @@ use crate::sync::{AtomicBool, Ordering};
 use crate::{ActorPath, BoxError, BoxFuture, Cause, Exit, FailureInfo, Reason, catch, guardian};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -127,6 +129,7 @@ pub(crate) struct TaskMember {
     bond: Bond,
     polling: AtomicBool,
     grace: Option<Box<CancelGrace>>,
+    edges: KeptEdges,
     state: Lock<State>,
 }
 
@@ -168,6 +171,18 @@ impl Member for TaskMember {
 
     fn in_poll(&self) -> bool {
         self.polling.load(Ordering::Relaxed)
+    }
+
+    fn edges(&self) -> Vec<Edge> {
+        self.edges.open()
+    }
+
+    fn begin_wait(&self, edge: Edge) {
+        self.edges.begin(edge);
+    }
+
+    fn end_wait(&self, edge: &Edge) {
+        self.edges.end(edge);
     }
 }
 
@@ -223,7 +238,7 @@ where
     };
     let state = State { unstarted: None, waker: None, cancelled: false };
     let (polling, grace) = (AtomicBool::new(false), grace.map(|grace| Box::new(CancelGrace::new(grace))));
-    let member = Arc::new(TaskMember { node, bond, polling, grace, state: Lock::new(state) });
+    let member = Arc::new(TaskMember { node, bond, polling, grace, edges: KeptEdges::new(), state: Lock::new(state) });
     if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, future));
     }

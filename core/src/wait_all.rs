@@ -1,8 +1,10 @@
 //! `WaitAll`: waiting until nothing is left below a member, and what may come of it.
 
+use crate::ask_cycle::{Awaited, EndEdge};
 use crate::node::{Member, Node, Running};
 use crate::wakers::Key;
 use crate::{ActorPath, BoxFuture, FailureInfo, current};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -76,11 +78,13 @@ pub struct WaitAll {
     key: Key,
     wait: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
+    /// While it waits without a bound inside some member.
+    edge: Option<Box<EndEdge>>,
 }
 
 impl WaitAll {
     pub(crate) fn of(member: Arc<dyn Member>, wait: Option<Duration>) -> Self {
-        Self { member, key: None, wait, sleep: None }
+        Self { member, key: None, wait, sleep: None, edge: None }
     }
 }
 
@@ -88,15 +92,21 @@ impl Future for WaitAll {
     type Output = Result<(), WaitError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { member, key, wait, sleep } = self.get_mut();
+        let Self { member, key, wait, sleep, edge } = self.get_mut();
         let node = member.node();
         if let Some(child) = inside(node) {
             return Poll::Ready(Err(WaitError::FromInside { child, scope: node.path() }));
         }
         if node.poll_childless(key, cx.waker()).is_ready() {
+            *edge = None;
             return Poll::Ready(outcome(node));
         }
-        let Some(wait) = *wait else { return Poll::Pending };
+        let Some(wait) = *wait else {
+            if edge.is_none() {
+                *edge = EndEdge::begin(Arc::clone(member), Awaited::Children);
+            }
+            return Poll::Pending;
+        };
         let runtime = node.runtime();
         let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
         sleep.as_mut().poll(cx).map(|()| Err(WaitError::StillRunning(node.running())))

@@ -1,5 +1,5 @@
-//! A search for waits that never end. Random trees of actors with small mailboxes send, ask and publish to each other and await it, while
-//! their supervisors restart and stop them. When the simulator has nothing left to run, nobody waits, and the counts balance.
+//! A search for waits that never end. Random trees of actors with small mailboxes send, ask and publish to each other and await it, also in
+//! groups and scopes that they await, while their supervisors restart and stop them. When the simulator has nothing left to run, nobody waits, and the counts balance.
 
 mod common;
 
@@ -27,6 +27,10 @@ enum Step {
     Fail,
     Panic,
     Stop,
+    /// Tasks of a group of its own, and how it awaits them.
+    Group(usize, Vec<Steps>),
+    /// Tasks of a scope of its own, and how it awaits them.
+    Scope(usize, Vec<Steps>),
 }
 
 struct Letter {
@@ -72,6 +76,56 @@ impl Net {
         let text = format!("{step:?}").chars().take(40).collect::<String>();
         self.waits.lock().unwrap().insert(key, format!("{who}: {text} to {whom:?}"));
         Noted(Arc::clone(self), key)
+    }
+}
+
+impl Net {
+    /// The steps of a task. It awaits its answers for a while only: a circle in which nobody waits for room is opened by nobody.
+    async fn walk(self: Arc<Self>, who: ActorPath, steps: Steps) {
+        for step in steps.iter() {
+            if self.last_wait.load(Relaxed) > STEPS_MAX {
+                return;
+            }
+            let noted = self.wait(&who, step);
+            self.take(step, Some(Duration::from_millis(20))).await;
+            drop(noted);
+        }
+    }
+
+    /// Refusals are as good as any other answer here: what counts is that one comes.
+    async fn take(&self, step: &Step, patience: Option<Duration>) {
+        let question = |steps: &Steps| {
+            let steps = Arc::clone(steps);
+            move |reply| Letter { steps, reply: Some(reply) }
+        };
+        let to = |number: usize| self.peer(number);
+        match step {
+            Step::Send(number, steps) => {
+                let Some(to) = to(*number) else { return };
+                drop(to.send(Arc::clone(steps).into()).await);
+            }
+            Step::SendAdapted(number, steps) => {
+                let Some(to) = to(*number) else { return };
+                drop(to.map(Letter::from).send(Arc::clone(steps)).await);
+            }
+            Step::SendTwice(number, steps) => {
+                let Some(to) = to(*number) else { return };
+                drop(futures::join!(to.send(Arc::clone(steps).into()), to.send(Arc::clone(steps).into())));
+            }
+            Step::Ask(number, steps) => {
+                let Some(to) = to(*number) else { return };
+                let ask = to.ask(question(steps));
+                drop(if let Some(patience) = patience { ask.timeout(patience).await } else { ask.await });
+            }
+            Step::AskAdapted(number, steps) => {
+                let Some(to) = to(*number).map(|to| to.map(|letter: Letter| letter)) else { return };
+                let ask = to.ask(question(steps));
+                drop(if let Some(patience) = patience { ask.timeout(patience).await } else { ask.await });
+            }
+            Step::Publish(steps) => drop(self.topic.publish(Arc::clone(steps)).await),
+            Step::Sleep(ms) => self.runtime.sleep_until(self.runtime.now() + Duration::from_millis(*ms)).await,
+            Step::Fail | Step::Panic | Step::Stop | Step::Group(..) | Step::Scope(..) => {}
+        }
     }
 }
 
@@ -138,40 +192,55 @@ impl Peer {
         Ok(())
     }
 
-    /// Refusals are as good as any other answer here: what counts is that one comes.
     async fn take(&self, step: &Step, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        let question = |steps: &Steps| {
-            let steps = Arc::clone(steps);
-            move |reply| Letter { steps, reply: Some(reply) }
-        };
         match step {
-            Step::Send(to, steps) => {
-                let Some(to) = self.net.peer(*to) else { return Ok(()) };
-                drop(to.send(Arc::clone(steps).into()).await);
-            }
-            Step::SendAdapted(to, steps) => {
-                let Some(to) = self.net.peer(*to) else { return Ok(()) };
-                drop(to.map(Letter::from).send(Arc::clone(steps)).await);
-            }
-            Step::SendTwice(to, steps) => {
-                let Some(to) = self.net.peer(*to) else { return Ok(()) };
-                drop(futures::join!(to.send(Arc::clone(steps).into()), to.send(Arc::clone(steps).into())));
-            }
-            Step::Ask(to, steps) => {
-                let Some(to) = self.net.peer(*to) else { return Ok(()) };
-                drop(to.ask(question(steps)).await);
-            }
-            Step::AskAdapted(to, steps) => {
-                let Some(to) = self.net.peer(*to) else { return Ok(()) };
-                drop(to.map(|letter: Letter| letter).ask(question(steps)).await);
-            }
-            Step::Publish(steps) => drop(self.net.topic.publish(Arc::clone(steps)).await),
-            Step::Sleep(ms) => self.net.runtime.sleep_until(cx.now() + Duration::from_millis(*ms)).await,
             Step::Fail => return Err("injected failure".into()),
             Step::Panic => panic!("injected panic"),
             Step::Stop => cx.stop(),
+            Step::Group(how, tasks) => self.await_group(*how, tasks, cx).await,
+            Step::Scope(how, tasks) => self.await_scope(*how, tasks, cx).await,
+            step => self.net.take(step, None).await,
         }
         Ok(())
+    }
+
+    /// A name for the next group or scope of this world.
+    fn fresh_name(&self) -> String {
+        format!("t{}", self.net.last_wait.fetch_add(1, Relaxed))
+    }
+
+    async fn await_group(&self, how: usize, tasks: &[Steps], cx: &mut Context<Self>) {
+        let builder = cx.group::<()>(&self.fresh_name());
+        let Ok(group) = (if how.is_multiple_of(2) { builder.limit(1) } else { builder }).build() else { return };
+        for steps in tasks {
+            let path = group.path();
+            drop(group.go(Arc::clone(&self.net).walk(path, Arc::clone(steps))).await);
+        }
+        group.close();
+        match how % 4 {
+            0 => drop(group.wait().await),
+            1 => drop(group.drain().await),
+            2 => drop(group.any_ref().exited().await),
+            _ => drop(group.next().await),
+        }
+    }
+
+    async fn await_scope(&self, how: usize, tasks: &[Steps], cx: &mut Context<Self>) {
+        let Ok(scope) = cx.scope(&self.fresh_name()) else { return };
+        let launch = |steps: &Steps| scope.launch(Arc::clone(&self.net).walk(scope.path(), Arc::clone(steps))).ok();
+        let tasks: Vec<_> = tasks.iter().filter_map(launch).collect();
+        match how % 3 {
+            0 => drop(scope.wait_all().await),
+            1 => {
+                scope.close();
+                scope.exited().await;
+            }
+            _ => {
+                for task in tasks {
+                    task.exited().await;
+                }
+            }
+        }
     }
 }
 
@@ -211,17 +280,36 @@ fn supervisor(system: &ActorSystem, name: &str, kind: usize) -> Supervisor {
     made.unwrap()
 }
 
-fn steps(random: &mut Random, depth: usize) -> Steps {
+/// Where random steps come from, and whether handlers have groups and scopes.
+struct Dice {
+    random: Random,
+    with_tasks: bool,
+}
+
+impl Dice {
+    /// A kind of supervision. With groups and scopes it is the same everywhere: each child restarts by itself.
+    fn kind(&mut self) -> usize {
+        let kind = self.random.below(6);
+        if self.with_tasks { 3 * (kind % 2) } else { kind }
+    }
+}
+
+fn steps(dice: &mut Dice, depth: usize) -> Steps {
     if depth == 0 {
         return Arc::default();
     }
-    let many = random.below(4);
-    Arc::new((0..many).map(|_| step(random, depth)).collect())
+    let many = dice.random.below(4);
+    Arc::new((0..many).map(|_| step(dice, depth)).collect())
 }
 
-fn step(random: &mut Random, depth: usize) -> Step {
-    let to = random.below(12);
-    let next = steps(random, depth - 1);
+fn step(dice: &mut Dice, depth: usize) -> Step {
+    let to = dice.random.below(12);
+    if dice.with_tasks && dice.random.below(4) == 0 {
+        let tasks = (0..1 + dice.random.below(3)).map(|_| steps(dice, depth - 1)).collect();
+        return if dice.random.below(2) == 0 { Step::Group(to, tasks) } else { Step::Scope(to, tasks) };
+    }
+    let next = steps(dice, depth - 1);
+    let random = &mut dice.random;
     match random.below(24) {
         0..7 => Step::Send(to, next),
         7..9 => Step::SendAdapted(to, next),
@@ -237,26 +325,26 @@ fn step(random: &mut Random, depth: usize) -> Step {
     }
 }
 
-fn plan(random: &mut Random, name: String, depth: usize) -> Plan {
-    let many = if depth == 0 { 0 } else { random.below(3) };
-    let below = (0..many).map(|at| plan(random, format!("c{at}"), depth - 1)).collect();
+fn plan(dice: &mut Dice, name: String, depth: usize) -> Plan {
+    let many = if depth == 0 { 0 } else { dice.random.below(3) };
+    let below = (0..many).map(|at| plan(dice, format!("c{at}"), depth - 1)).collect();
     // A peer that fails as it starts would only use up its supervisor.
     let harmless = |step: &Step| !matches!(step, Step::Fail | Step::Panic | Step::Stop);
     let first =
-        if random.below(3) == 0 { steps(random, 2).iter().filter(|step| harmless(step)).cloned().collect() } else { vec![] };
+        if dice.random.below(3) == 0 { steps(dice, 2).iter().filter(|step| harmless(step)).cloned().collect() } else { vec![] };
     Plan {
         name,
-        capacity: 1 + random.below(2),
-        prioritised: random.below(6) == 0,
-        listens: random.below(3) == 0,
+        capacity: 1 + dice.random.below(2),
+        prioritised: dice.random.below(6) == 0,
+        listens: dice.random.below(3) == 0,
         first: Arc::new(first),
         below,
-        kind: random.below(6),
+        kind: dice.kind(),
     }
 }
 
-fn one_world(sim: &Sim) {
-    let mut random = Random::seeded(sim.seed() ^ 0x57A1);
+fn one_world(sim: &Sim, with_tasks: bool) {
+    let mut dice = Dice { random: Random::seeded(sim.seed() ^ 0x57A1), with_tasks };
     let system = sim.system("net");
     let net = Arc::new(Net {
         runtime: sim.runtime(),
@@ -265,10 +353,10 @@ fn one_world(sim: &Sim) {
         waits: Mutex::default(),
         last_wait: AtomicUsize::new(0),
     });
-    for at in 0..1 + random.below(2) {
-        let supervisor = supervisor(&system, &format!("s{at}"), random.below(6));
-        for child in 0..1 + random.below(3) {
-            let plan = plan(&mut random, format!("p{child}"), 2);
+    for at in 0..1 + dice.random.below(2) {
+        let supervisor = supervisor(&system, &format!("s{at}"), dice.kind());
+        for child in 0..1 + dice.random.below(3) {
+            let plan = plan(&mut dice, format!("p{child}"), 2);
             let peer = supervisor.spawn(&plan.name, props(&net, &plan)).unwrap();
             net.peers.lock().unwrap().push(peer);
         }
@@ -276,8 +364,9 @@ fn one_world(sim: &Sim) {
     let outside = system.scope("outside").unwrap();
     sim.run(async {
         for _ in 0..25 {
-            let Some(peer) = net.peer(random.below(12)) else { break };
-            let letter = Letter::from(steps(&mut random, 4));
+            let Some(peer) = net.peer(dice.random.below(12)) else { break };
+            let letter = Letter::from(steps(&mut dice, 4));
+            let random = &mut dice.random;
             match random.below(12) {
                 0 => sim.sleep(Duration::from_millis(1)).await,
                 1 => sim.step_aside().await,
@@ -302,5 +391,11 @@ fn one_world(sim: &Sim) {
 #[test]
 fn w2_no_wait_lasts_for_good_in_random_trees() {
     quiet();
-    explore(0..2_000, one_world);
+    explore(0..2_000, |sim| one_world(sim, false));
+}
+
+#[test]
+fn w2_no_wait_for_a_group_or_a_scope_lasts_for_good() {
+    quiet();
+    explore(0..1_000, |sim| one_world(sim, true));
 }

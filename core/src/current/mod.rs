@@ -67,10 +67,16 @@ pub fn identify_cores(current: fn() -> usize) {
     shared::identify_cores(current);
 }
 
-/// The member being polled, if `waker` is the very one it was polled with: `None` inside combinators that bring their own.
+/// The member being polled, if `waker` is the very one it was polled with, or that of its task if it is a group on the runtime: `None` inside
+/// combinators that bring their own.
 #[inline]
 pub(crate) fn polled_with(waker: &Waker) -> Option<Arc<dyn Member>> {
-    if place::waker() == identity(waker) { place::member() } else { None }
+    let waker = identity(waker);
+    if place::waker() == waker {
+        return place::member();
+    }
+    let (group, task) = place::task();
+    if task == waker { place::member().filter(|member| Arc::as_ptr(member).addr() == group) } else { None }
 }
 
 /// A task of a group: where the group lies, and the identity of the waker that the task is polled with. Neither is ever followed.

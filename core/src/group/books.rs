@@ -17,6 +17,7 @@
 use super::error::{Errors, TaskError};
 use super::full::{Overflow, OwnWaits};
 use super::line::{Line, Place, Wakes};
+use crate::ask_cycle::Awaited;
 use crate::catch::Payload;
 use crate::{Cause, Exit};
 use alloc::boxed::Box;
@@ -383,6 +384,15 @@ impl<T> Books<T> {
             self.let_in(wakes);
         }
         Poll::Pending
+    }
+
+    /// Whether somebody who awaits this has to wait.
+    pub(super) fn holds_up(&self, awaited: Awaited) -> bool {
+        match awaited {
+            Awaited::Result => self.unread() == 0 && !self.is_drained(),
+            Awaited::Slot => !self.closed && self.entrants.served() == 0,
+            Awaited::Tasks | Awaited::Children | Awaited::Exit => self.in_flight > 0,
+        }
     }
 
     /// Somebody waits no more; the answer if there is one.

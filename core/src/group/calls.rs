@@ -8,6 +8,7 @@ use super::engine::{Engine, discard, resume_if_asked};
 use super::error::{NotTaken, TaskError};
 use super::job::Task;
 use super::line::Place;
+use crate::ask_cycle::{Awaited, EndEdge};
 use crate::cancel::Cancelled;
 use crate::wakers::Key;
 use crate::{ActorPath, CancelToken, Cause, current, wait_all};
@@ -74,16 +75,19 @@ pub(super) struct Go<'a, E: Engine, F, R> {
     place: Place,
     key: Key,
     token: Option<Cancelled>,
+    edge: GroupEdge,
 }
 
 impl<'a, E: Engine, F, R> Go<'a, E, F, R> {
     pub(super) fn new(engine: &'a E, task: Box<Task<F>>, token: Option<&CancelToken>, terms: Terms<E, F, R>) -> Self {
-        Self { engine, task: Some(task), terms, place: None, key: None, token: token.map(CancelToken::cancelled) }
+        let token = token.map(CancelToken::cancelled);
+        Self { engine, task: Some(task), terms, place: None, key: None, token, edge: None }
     }
 
     /// Leaves the line, and passes on a slot that it was promised.
     fn leave(&mut self) {
-        let Self { engine, place, key, .. } = self;
+        let Self { engine, place, key, edge, .. } = self;
+        *edge = None;
         if place.is_some() {
             engine.with_books(|books, wakes| books.stop_entering(place, wakes));
         }
@@ -100,14 +104,17 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let Self { engine, task, terms, place, key, token } = this;
+        let Self { engine, task, terms, place, key, token, edge } = this;
         if task.is_none() {
             return Poll::Ready(Ok(()));
         }
         let why = loop {
             let waker = (!E::DRIVES).then_some(cx.waker());
             match admit(*engine, Entry::Waiting(place, waker), task, terms.into_work) {
-                Admission::In(_) => return Poll::Ready(Ok(())),
+                Admission::In(_) => {
+                    *edge = None;
+                    return Poll::Ready(Ok(()));
+                }
                 Admission::Closed(cause) => break NotTaken::Closed(cause),
                 Admission::Waiting | Admission::Full => {}
             }
@@ -120,11 +127,25 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
             // A slot is preferred to the token, as `next_or` prefers an item.
             match poll_token(token, cx) {
                 Poll::Ready(cause) => break NotTaken::Cancelled(cause),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    leave_edge(*engine, edge, Awaited::Slot);
+                    return Poll::Pending;
+                }
             }
         };
         this.leave();
         Poll::Ready(refuse(this.engine, this.task.take(), why, this.terms.refuse))
+    }
+}
+
+/// The edge of a call that waits inside some member.
+type GroupEdge = Option<Box<EndEdge>>;
+
+/// A call waits. Where tasks are polled by whoever waits, they wait as a part of it, and there is no edge.
+#[inline]
+fn leave_edge<E: Engine>(engine: &E, edge: &mut GroupEdge, awaited: Awaited) {
+    if !E::DRIVES && edge.is_none() {
+        *edge = EndEdge::begin(engine.member(), awaited);
     }
 }
 
@@ -152,25 +173,32 @@ fn poll_token(token: &mut Option<Cancelled>, cx: &mut Context<'_>) -> Poll<Cause
 pub(super) struct Reader {
     place: Place,
     key: Key,
+    edge: GroupEdge,
 }
 
 impl Reader {
     #[inline]
     pub(super) fn poll<E: Engine>(&mut self, engine: &E, cx: &mut Context<'_>) -> Poll<Option<Result<E::Value, TaskError>>> {
-        let Self { place, key } = self;
+        let Self { place, key, edge } = self;
         if place.is_none()
             && let Some(item) = engine.read_quickly()
         {
             return Poll::Ready(Some(resume_if_asked(engine, item)));
         }
         let polled = engine.attempt(cx, key, |books, waker, wakes| books.read(place, waker, wakes));
+        if polled.is_pending() {
+            leave_edge(engine, edge, Awaited::Result);
+        } else if edge.is_some() {
+            *edge = None;
+        }
         polled.map(|item| item.map(|item| resume_if_asked(engine, item)))
     }
 
     /// Leaves the line, and passes on a result that it was served.
     #[inline]
     pub(super) fn leave<E: Engine>(&mut self, engine: &E) {
-        let Self { place, key } = self;
+        let Self { place, key, edge } = self;
+        *edge = None;
         if place.is_some() {
             discard(engine.with_books(|books, wakes| books.stop_reading(place, wakes)));
         }
@@ -245,11 +273,12 @@ pub(super) struct Waiting<'a, E: Engine> {
     engine: &'a E,
     waiter: Option<usize>,
     key: Key,
+    edge: GroupEdge,
 }
 
 impl<'a, E: Engine> Waiting<'a, E> {
     pub(super) fn new(engine: &'a E) -> Self {
-        Self { engine, waiter: None, key: None }
+        Self { engine, waiter: None, key: None, edge: None }
     }
 }
 
@@ -257,10 +286,13 @@ impl<E: Engine> Future for Waiting<'_, E> {
     type Output = Result<(), TaskError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { engine, waiter, key } = self.get_mut();
+        let Self { engine, waiter, key, edge } = self.get_mut();
         let polled = engine.attempt(cx, key, |books, waker, wakes| books.poll_wait(waiter, waker, wakes));
         if polled.is_pending() {
             fail_if_own(*engine);
+            leave_edge(*engine, edge, Awaited::Tasks);
+        } else {
+            *edge = None;
         }
         polled.map(|answer| resume_if_asked(*engine, answer))
     }
@@ -278,7 +310,8 @@ fn fail_if_own(engine: &impl Engine) {
 
 impl<E: Engine> Drop for Waiting<'_, E> {
     fn drop(&mut self) {
-        let Self { engine, waiter, key } = self;
+        let Self { engine, waiter, key, edge } = self;
+        *edge = None;
         if waiter.is_some() {
             drop(engine.with_books(|books, wakes| books.stop_waiting(waiter, wakes)));
         }

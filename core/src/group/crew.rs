@@ -18,6 +18,7 @@
 //! 4. After a cancel what had not begun was dropped by whoever cancelled, and all slots are swept by runners once: a task that may not run on
 //!    is dropped, and one that may is marked `runs_on`. From then on only these are ready or in slots, and only they are polled.
 
+mod in_tree;
 mod sweep;
 
 use super::bell::{Bound, Ringing};
@@ -27,9 +28,10 @@ use super::job::Work;
 use super::line::Wakes;
 use super::roster::{Call, Roster};
 use super::runner::Runner;
+use crate::ask_cycle::KeptEdges;
 use crate::lock::Lock;
-use crate::node::{self, Member, Node, WindDown};
-use crate::{Cause, Exit, catch, wakers};
+use crate::node::{self, Member, Node};
+use crate::{Cause, catch, wakers};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -42,6 +44,8 @@ const KEPT_CAPACITY: usize = 1_024;
 pub(super) struct Crew<T> {
     node: Node,
     settings: Settings,
+    /// What its tasks wait for.
+    edges: KeptEdges,
     state: Lock<State<T>>,
 }
 
@@ -113,7 +117,7 @@ impl<T: Send + 'static> Crew<T> {
             roster: Roster::default(),
             abandoned: false,
         };
-        Self { node, settings, state: Lock::new(state) }
+        Self { node, settings, edges: KeptEdges::new(), state: Lock::new(state) }
     }
 
     fn as_member(self: &Arc<Self>) -> Arc<dyn Member> {
@@ -346,42 +350,5 @@ impl<T: Send + 'static> Engine for Arc<Crew<T>> {
             }
             admission
         })
-    }
-}
-
-impl<T: Send + 'static> Member for Crew<T> {
-    fn node(&self) -> &Node {
-        &self.node
-    }
-
-    /// Closing waits for the tasks; as a task by itself they know no other orderly end, so stopping cancels them.
-    fn wind_down(self: Arc<Self>, how: WindDown) {
-        match how {
-            WindDown::Close => self.with_books(Books::close),
-            WindDown::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
-        }
-    }
-
-    fn cut_off(self: Arc<Self>) {
-        let cause = self.node.cause().unwrap_or(Cause::Cancelled);
-        let unstarted = self.with(false, |state, wakes| {
-            // After the first cancel only tasks that run on are ready.
-            let is_first = state.books.cause().is_none();
-            state.books.cancel(&cause, wakes);
-            if is_first { core::mem::take(&mut state.ready) } else { VecDeque::new() }
-        });
-        for ready in unstarted {
-            let Ready::Fresh(work, number) = ready else { continue };
-            let ended = engine::cut(&self, work, number, cause.clone());
-            engine::discard(self.with(false, |state, wakes| state.books.complete(ended, wakes)));
-        }
-    }
-
-    fn childless(&self) -> Option<Exit> {
-        None
-    }
-
-    fn in_poll(&self) -> bool {
-        self.state.with(|state| state.in_hand > 0)
     }
 }

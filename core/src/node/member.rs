@@ -1,7 +1,7 @@
 //! `Member`: whatever stands in the tree, and what the tree asks of it.
 
 use super::Node;
-use crate::ask_cycle::{Edge, Unanswered};
+use crate::ask_cycle::{Awaited, Edge, Unanswered};
 use crate::guardian::{Obeyed, Risen, Verdict};
 use crate::{Counts, Exit, FailureInfo, Signal};
 use alloc::sync::Arc;
@@ -93,7 +93,8 @@ pub(crate) trait Member: Any + Send + Sync {
         Err(unanswered)
     }
 
-    /// The asks, and the sends without room, that this member awaits in its own task; the oldest first.
+    /// The asks, the sends without room, and the ends that this member awaits in its own task; the oldest first. One with many tasks may
+    /// give a single edge that is open for each target.
     fn edges(&self) -> Vec<Edge> {
         Vec::new()
     }
@@ -111,6 +112,11 @@ pub(crate) trait Member: Any + Send + Sync {
     fn begin_wait(&self, _edge: Edge) {}
 
     fn end_wait(&self, _edge: &Edge) {}
+
+    /// Whether somebody who awaits this of it, as a group, has to wait.
+    fn holds_up(&self, _awaited: Awaited) -> bool {
+        false
+    }
 
     /// Whether the send with this key waits for room in the member's mailbox.
     fn has_waiting_send(&self, _key: u64) -> bool {
