@@ -146,9 +146,10 @@ impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { supervisor, child, restarts, window, stopped, left } = self;
         if *left > 0 {
+            let go_on = if *left == 1 { "other goes on" } else { "others go on" };
             return write!(
                 f,
-                "supervisor {supervisor} gave up on {child} after {restarts} restarts in {window:?}; it stopped, {left} others go on"
+                "supervisor {supervisor} gave up on {child} after {restarts} restarts in {window:?}; it stopped, {left} {go_on}"
             );
         }
         let children = if *stopped == 1 { "child" } else { "children" };

@@ -143,7 +143,7 @@ fn log_end_for_good(event: &Event) {
             let reason = failure.reason();
             tracing::error!(
                 %origin, %path, incarnation, %reason,
-                "{origin} failed for good and nobody above handled it; it stays stopped and the rest of {path} goes on"
+                "{origin} failed and nobody above handled it; nothing starts it again, and the rest of {path} goes on"
             );
         }
         _ => {}

@@ -49,7 +49,7 @@ fn s15_a_worker_that_fails_too_often_stops_alone_and_the_last_takes_the_pool_alo
     fail_four_times();
     let told = gave_up();
     assert_eq!((told.len(), told[0].stopped, told[0].left, pool.workers().len()), (1, 1, 1, 1));
-    assert!(told[0].to_string().ends_with("after 3 restarts in 5s; it stopped, 1 others go on"), "{}", told[0]);
+    assert!(told[0].to_string().ends_with("after 3 restarts in 5s; it stopped, 1 other goes on"), "{}", told[0]);
     assert_eq!((handed.len(), pool.any().exit()), (0, None));
     fail_four_times();
     let told = gave_up();
