@@ -201,9 +201,9 @@ mod tests {
     }
 
     /// How many entries are visited for each signal, when each of so many branches is given one.
-    fn visited_by_signals(branches: u32) -> u64 {
+    fn visited_by_signals(graph: &CompiledGraph<u32>, branches: u32) -> u64 {
         let store = MemoryStore::new();
-        let run = signalled(branches).run(0).id("r").on(Arc::new(Still)).checkpoint(&store).max_iterations(u64::MAX);
+        let run = graph.run(0).id("r").on(Arc::new(Still)).checkpoint(&store).max_iterations(u64::MAX);
         // The time of day counts for leases, and the machine may be slow.
         let run = run.lease(Duration::from_secs(86_400));
         let (mut run, woken) = (run.into_future(), Arc::new(Woken::default()));
@@ -235,7 +235,23 @@ mod tests {
 
     #[test]
     fn c9_signal_visits_as_much_however_many_branches_wait_for_its_name() {
-        let (few, many) = (visited_by_signals(250), visited_by_signals(1_000));
+        let visited = |branches| visited_by_signals(&signalled(branches), branches);
+        let (few, many) = (visited(250), visited(1_000));
         assert!(many <= few + few / 2 + 2, "{few} for each of 250 signals, {many} for each of 1,000");
+    }
+
+    #[test]
+    fn c9_signal_visits_as_much_however_many_branches_wait_inside_a_subgraph() {
+        let around = |inner: CompiledGraph<u32>| {
+            let graph = Graph::new("around").add_subgraph("inner", inner, |n: &u32| *n, |_, inner| inner);
+            graph.add_edge("inner", END).set_entry("inner").compile().unwrap()
+        };
+        for depth in [1, 3] {
+            let nested = |branches| (0..depth).fold(signalled(branches), |inner, _| around(inner));
+            let visited = |branches| visited_by_signals(&nested(branches), branches);
+            let (few, many) = (visited(250), visited(1_000));
+            let what = format!("{few} for each of 250 signals, {many} for each of 1,000");
+            assert!(many <= few + few / 2 + 2, "{depth} deep: {what}");
+        }
     }
 }

@@ -27,6 +27,7 @@ mod step;
 pub(crate) mod subgraph;
 mod undo;
 pub(crate) mod undo_stored;
+pub(crate) mod waits_inside;
 mod wakeups;
 mod writing;
 

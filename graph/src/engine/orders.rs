@@ -7,6 +7,7 @@
 //! commit.
 
 use super::lane::{Lane, Phase};
+use super::waits_inside::LaneWaits;
 use super::{Engine, Outcome};
 use crate::checkpoint_error::fault_of;
 use crate::control::desk::News;
@@ -120,12 +121,15 @@ impl<S: Send + 'static> Engine<S> {
 
     fn token_view(&self, lane: &Lane<S>) -> TokenView {
         let node = self.driver.shared.name(lane.at).to_string();
-        let waits = lane.trail.as_ref().filter(|_| lane.is_executing()).map(|trail| trail.notes.lock().open.clone());
+        let mut waits = Vec::new();
+        if let Some(open) = LaneWaits::of(lane).filter(|_| lane.is_executing()) {
+            open.list(&mut |wait| waits.push(WaitView::of(wait.clone())));
+        }
         TokenView {
             at: if matches!(lane.phase, Phase::Forked(_)) { Place::Fork(node) } else { Place::Node(node) },
             branch: lane.path.forks(),
             state: None,
-            waits: waits.into_iter().flatten().map(WaitView::of).collect(),
+            waits,
         }
     }
 }

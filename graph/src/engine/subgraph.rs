@@ -2,12 +2,13 @@
 
 use super::ledger::Ledger;
 use super::step::Driver;
+use super::waits_inside::WaitsInside;
 use super::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
 use crate::CompiledGraph;
 use crate::context::NodeContext;
 use crate::error::{RunError, RunFault};
 use crate::journal::codec::Codec;
-use crate::journal::notes::Notes;
+use crate::journal::notes::{Notes, ParkedInside};
 use crate::node::Call;
 use crate::plan::Plan;
 use crate::shared::Shared;
@@ -85,7 +86,7 @@ impl<S: Send + 'static> Drop for Inside<S> {
 /// Runs the graph inside a node to its end. The notes of the node say whether all of it waits, and for what.
 async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> Outcome<S> {
     let Some(notes) = cx.rare.get().and_then(|rare| rare.notes.get()) else { return engine.await };
-    let mut told = None;
+    let (mut told, waits) = (None, Arc::new(WaitsInside::default()));
     let mut cancelled = cx.rare.get().and_then(|rare| rare.fresh.as_ref()).map(|token| token.cancelled());
     poll_fn(|polled| {
         // On another thread the run may look at it meanwhile, and something goes on now.
@@ -99,12 +100,13 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         }
         let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
-            let open = engine.open_waits();
-            notes.wait_inside(cx.attempt, open.clone());
-            if let Some(journal) = cx.shared.run().journal().filter(|_| open.is_some() && open != told) {
+            let due = engine.until_when_it_waits_inside(&waits);
+            notes.wait_inside(cx.attempt, due.map(|due| ParkedInside { due, waits: Arc::clone(&waits) }));
+            let changes = due.map(|_| waits.changes());
+            if let Some(journal) = cx.shared.run().journal().filter(|_| changes.is_some() && changes != told) {
                 journal.wake_driver();
             }
-            told = open;
+            told = changes;
         }
         ended
     })

@@ -4,7 +4,8 @@
 use super::branches::Branches;
 use super::lane::{Lane, Phase};
 use super::undo_stored::UndoingStored;
-use super::{Engine, Outcome};
+use super::waits_inside::{LaneWaits, WaitsInside};
+use super::{Engine, Outcome, ROOT};
 use crate::checkpoint_error::{cut, fault_of};
 use crate::control::{Command, WaitView};
 use crate::counted;
@@ -148,25 +149,38 @@ impl<S: Send + 'static> Engine<S> {
         }
         let is_held = self.driver.shared.run().is_held();
         let due = match &mut self.branches {
-            Some(branches) => branches.until_when_they_wait(is_held)?,
+            Some(branches) => branches.until_when_they_wait(is_held, None)?,
             None => None,
         };
         let of_root = until_when(&self.root, is_held)?;
         Some(due.into_iter().chain(of_root).min())
     }
 
-    /// What the run, or a graph inside it, waits for, if every line of control does nothing but wait.
-    pub(super) fn open_waits(&self) -> Option<Vec<OpenWait>> {
+    /// The same for a graph inside a node. It says in `waits` what those lanes wait for that were looked at.
+    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<Option<Timestamp>> {
         if self.is_in_grace() {
             return None;
         }
+        let is_held = self.driver.shared.run().is_held();
+        let due = match &mut self.branches {
+            Some(branches) => branches.until_when_they_wait(is_held, Some(waits))?,
+            None => None,
+        };
+        let of_root = until_when(&self.root, is_held)?;
+        waits.set(ROOT, LaneWaits::of(&self.root));
+        Some(due.into_iter().chain(of_root).min())
+    }
+
+    /// What the run waits for, if every line of control does nothing but wait.
+    fn open_waits(&self) -> Option<Vec<OpenWait>> {
         let is_held = self.driver.shared.run().is_held();
         let mut open = Vec::new();
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         for lane in below.chain([&self.root]) {
             counted::visit(1);
-            if !waits_of(lane, is_held, |wait| open.push(wait.clone())) {
-                return None;
+            until_when(lane, is_held)?;
+            if let Some(waits) = LaneWaits::of(lane) {
+                waits.list(&mut |wait| open.push(wait.clone()));
             }
         }
         Some(open)
@@ -242,33 +256,23 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-/// Shows what a lane waits for. Whether it does nothing but wait.
-fn waits_of<S: Send + 'static>(lane: &Lane<S>, is_held: bool, mut show: impl FnMut(&OpenWait)) -> bool {
-    if matches!(lane.phase, Phase::Forked(_)) || (is_held && lane.is_before_attempt()) {
-        return true;
-    }
-    let Some(trail) = lane.trail.as_ref().filter(|_| lane.is_parked()) else { return false };
-    let notes = trail.notes.lock();
-    match lane.phase {
-        Phase::Waiting(_) => {
-            let due = notes.failed.and_then(|(_, due)| due);
-            show(&OpenWait { key: String::new(), due, question: None, letter: None });
-        }
-        _ => notes.open.iter().for_each(show),
-    }
-    true
-}
-
 /// Until when a lane waits, if it does nothing but wait.
 fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<Option<Timestamp>> {
-    let mut due = None;
-    let is_waiting = waits_of(lane, is_held, |wait| due = due.into_iter().chain(wait.due).min());
-    is_waiting.then_some(due)
+    if matches!(lane.phase, Phase::Forked(_)) || (is_held && lane.is_before_attempt()) {
+        return Some(None);
+    }
+    let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
+    let notes = trail.notes.lock();
+    Some(match lane.phase {
+        Phase::Waiting(_) => notes.failed.and_then(|(_, due)| due),
+        _ => notes.due(),
+    })
 }
 
 impl<S: Send + 'static> Branches<S> {
     /// Until when the lanes wait, if all of them do nothing but wait.
-    fn until_when_they_wait(&mut self, is_held: bool) -> Option<Option<Timestamp>> {
+    /// Tells `inside` what those wait for that were looked at.
+    fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<Option<Timestamp>> {
         self.parked.refresh(is_held, self.places());
         while let Some(number) = self.parked.next_unsure() {
             let mut due = None;
@@ -278,6 +282,9 @@ impl<S: Send + 'static> Branches<S> {
                     trail.notes.watch(self.parked.watcher(number));
                 }
                 due = until_when(lane, is_held)?;
+            }
+            if let Some(inside) = inside {
+                inside.set(number, self.see(number).and_then(LaneWaits::of));
             }
             self.parked.settle(due);
         }

@@ -6,6 +6,7 @@ use super::codec::undo_in;
 use crate::checkpoint_error::StoredFault;
 use crate::effect_error::{EffectError, UnknownEffect};
 use crate::engine::parked::Watcher;
+use crate::engine::waits_inside::WaitsInside;
 use crate::node::Payload;
 use crate::store::{Header, Kind, Record, Timestamp};
 use pleach_core::Instant;
@@ -92,7 +93,7 @@ pub(crate) struct Inner {
     /// The waits that are open in this attempt.
     pub(crate) open: Vec<OpenWait>,
     /// For a node that is a graph: every line of control inside it is parked.
-    is_parked_inside: bool,
+    inside: Option<ParkedInside>,
     /// For a node that is a graph: how far the line of control came inside it, in visits.
     pub(crate) iteration_inside: u64,
     /// The last attempt that failed, and when the next may begin.
@@ -166,6 +167,14 @@ pub(crate) struct OpenWait {
     pub(crate) question: Option<Arc<str>>,
     /// The letter that answers it.
     pub(crate) letter: Option<String>,
+}
+
+/// A graph that runs as a node, and does nothing but wait.
+pub(crate) struct ParkedInside {
+    /// Until when, at most.
+    pub(crate) due: Option<Timestamp>,
+    /// For what.
+    pub(crate) waits: Arc<WaitsInside>,
 }
 
 /// While it lives, its node has an effect under way.
@@ -245,7 +254,7 @@ impl Notes {
         inner.kept.values_mut().for_each(|kept| (kept.is_used, kept.is_delivered) = (false, false));
         inner.open.clear();
         inner.signals.clear();
-        (inner.effects_running, inner.is_parked_inside) = (0, false);
+        (inner.effects_running, inner.inside) = (0, None);
         inner.tell_watcher();
     }
 
@@ -268,9 +277,9 @@ impl Notes {
     }
 
     /// What an attempt at a node that is a graph waits for; `None` as long as something goes on inside it.
-    pub(crate) fn wait_inside(&self, attempt: u32, open: Option<Vec<OpenWait>>) {
+    pub(crate) fn wait_inside(&self, attempt: u32, inside: Option<ParkedInside>) {
         if let Some(mut inner) = self.lock_for(attempt) {
-            (inner.is_parked_inside, inner.open) = (open.is_some(), open.unwrap_or_default());
+            inner.inside = inside;
             inner.tell_watcher();
         }
     }
@@ -283,7 +292,7 @@ impl Notes {
     /// Whether the node does nothing but wait.
     pub(crate) fn is_parked(&self) -> bool {
         let inner = self.lock();
-        inner.effects_running == 0 && (inner.is_parked_inside || !inner.open.is_empty())
+        inner.effects_running == 0 && (inner.inside.is_some() || !inner.open.is_empty())
     }
 
     /// The effects of this visit that were recorded, or may have happened.
@@ -352,6 +361,17 @@ impl Recorded {
 }
 
 impl Inner {
+    /// Until when the node waits, at most.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        let inside = self.inside.as_ref().and_then(|inside| inside.due);
+        self.open.iter().filter_map(|wait| wait.due).chain(inside).min()
+    }
+
+    /// What the graph that runs as the node waits for, if it does nothing but wait.
+    pub(crate) fn waits_inside(&self) -> Option<&Arc<WaitsInside>> {
+        self.inside.as_ref().map(|inside| &inside.waits)
+    }
+
     /// What a record of an effect or a wait says.
     pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
         let NoteBody { key, signal, value, letter, due, begun_with, copied, repeats, not_done, .. } = body;
