@@ -75,7 +75,7 @@ impl<S> Graces<S> {
     }
 
     /// The nodes to be polled now. From now on `task` is woken with them.
-    fn to_poll(&mut self, task: &Waker) -> Vec<usize> {
+    fn take_woken(&mut self, task: &Waker) -> Vec<usize> {
         let mut numbers = std::mem::take(&mut self.unpolled);
         numbers.append(&mut self.wakeups.take(task));
         numbers
@@ -163,7 +163,7 @@ impl<S: Send + 'static> Engine<S> {
     fn poll_graces(&mut self, plan: &Plan<S>, cx: &Context<'_>) -> Vec<usize> {
         let Some(mut graces) = self.graces.take() else { return Vec::new() };
         let mut waited = Vec::new();
-        for number in graces.to_poll(cx.waker()) {
+        for number in graces.take_woken(cx.waker()) {
             let Some(one) = &mut graces.lanes[number] else { continue };
             let waker = LaneWaker::waker(number, &graces.wakeups);
             let polled = self.driver.poll_in_grace(plan, one, &mut Context::from_waker(&waker));
