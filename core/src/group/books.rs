@@ -19,6 +19,7 @@ use super::full::{Overflow, OwnWaits};
 use super::line::{Line, Place, Wakes};
 use crate::ask_cycle::Awaited;
 use crate::catch::Payload;
+use crate::wakers::Spare;
 use crate::{Cause, Exit};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -76,7 +77,8 @@ pub(super) struct Books<T> {
 
 /// Somebody in `wait`, and the answer once there is one.
 struct Waiter {
-    waker: Waker,
+    /// `None` once it was used.
+    waker: Option<Waker>,
     answer: Option<Result<(), TaskError>>,
 }
 
@@ -85,7 +87,7 @@ pub(super) enum Entry<'a> {
     /// Now or not at all.
     Now,
     /// In line; with a waker it joins.
-    Waiting(&'a mut Place, Option<&'a Waker>),
+    Waiting(&'a mut Place, Option<&'a mut Spare>),
 }
 
 /// What becomes of it.
@@ -187,12 +189,12 @@ impl<T> Books<T> {
                 if self.entrants.take(place).is_some() {
                     return self.enter();
                 }
-                self.entrants.join(place, waker, wakes);
+                self.entrants.join(place, waker);
                 Admission::Waiting
             }
             _ if self.entrants.is_empty() && self.has_room() => self.enter(),
             Entry::Waiting(place, waker) => {
-                self.entrants.join(place, waker, wakes);
+                self.entrants.join(place, waker);
                 Admission::Waiting
             }
             Entry::Now => Admission::Full,
@@ -207,12 +209,12 @@ impl<T> Books<T> {
     }
 
     /// Whether a task that stands at `place`, or in no line yet, would be let in or refused now; with a waker it joins the line.
-    pub(super) fn poll_entry(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) -> Poll<()> {
+    pub(super) fn poll_entry(&mut self, place: &mut Place, waker: Option<&mut Spare>) -> Poll<()> {
         let is_promised = self.entrants.is_served(*place);
         if self.closed || is_promised || (place.is_none() && self.entrants.is_empty() && self.has_room()) {
             return Poll::Ready(());
         }
-        self.entrants.join(place, waker, wakes);
+        self.entrants.join(place, waker);
         Poll::Pending
     }
 
@@ -318,7 +320,7 @@ impl<T> Books<T> {
 
     /// A queued result; else the end; else, with a waker, a place in line.
     #[inline]
-    pub(super) fn read(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) -> Poll<Option<Ended<T>>> {
+    pub(super) fn read(&mut self, place: &mut Place, waker: Option<&mut Spare>, wakes: &mut Wakes) -> Poll<Option<Ended<T>>> {
         let item = match place {
             Some(_) => self.readers.take(place),
             None => self.unread.pop_front(),
@@ -338,7 +340,7 @@ impl<T> Books<T> {
             *place = None;
             return Poll::Ready(None);
         }
-        self.readers.join(place, waker, wakes);
+        self.readers.join(place, waker);
         Poll::Pending
     }
 
@@ -361,7 +363,7 @@ impl<T> Books<T> {
     pub(super) fn poll_wait(
         &mut self,
         key: &mut Option<usize>,
-        waker: Option<&Waker>,
+        waker: Option<&mut Spare>,
         wakes: &mut Wakes,
     ) -> Poll<Result<(), TaskError>> {
         if let Some(at) = *key {
@@ -371,7 +373,7 @@ impl<T> Books<T> {
                 return Poll::Ready(answer);
             }
             if let Some(waker) = waker {
-                wakes.renew(&mut self.waiters[at].waker, waker);
+                waker.put(&mut self.waiters[at].waker);
             }
             return Poll::Pending;
         }
@@ -379,7 +381,9 @@ impl<T> Books<T> {
             return Poll::Ready(self.answer());
         }
         if let Some(waker) = waker {
-            *key = Some(self.waiters.insert(Waiter { waker: waker.clone(), answer: None }));
+            let mut waiter = Waiter { waker: None, answer: None };
+            waker.put(&mut waiter.waker);
+            *key = Some(self.waiters.insert(waiter));
             self.unanswered += 1;
             self.let_in(wakes);
         }
@@ -398,7 +402,7 @@ impl<T> Books<T> {
     /// Somebody waits no more; the answer if there is one.
     pub(super) fn stop_waiting(&mut self, key: &mut Option<usize>, wakes: &mut Wakes) -> Option<Result<(), TaskError>> {
         let Waiter { waker, answer } = self.waiters.remove(key.take()?);
-        wakes.discard(waker);
+        waker.into_iter().for_each(|waker| wakes.discard(waker));
         self.unanswered -= usize::from(answer.is_none());
         answer
     }
@@ -417,21 +421,22 @@ impl<T> Books<T> {
         let answer = self.answer();
         for (_, waiter) in self.waiters.iter_mut().filter(|(_, waiter)| waiter.answer.is_none()) {
             waiter.answer = Some(answer.clone());
-            wakes.push(waiter.waker.clone());
+            wakes.push(waiter.waker.take());
         }
     }
 
     /// Wakes all who wait for anything, because there is something new to poll and they are the ones to do it.
     #[inline]
-    pub(super) fn wake_everybody(&self, wakes: &mut Wakes) {
+    pub(super) fn wake_everybody(&mut self, wakes: &mut Wakes) {
         if !(self.readers.is_empty() && self.entrants.is_empty() && self.waiters.is_empty()) {
             self.wake_all_lines(wakes);
         }
     }
 
-    fn wake_all_lines(&self, wakes: &mut Wakes) {
-        let waiters = self.waiters.iter().map(|(_, waiter)| &waiter.waker);
-        self.readers.waiting().chain(self.entrants.waiting()).chain(waiters).for_each(|waker| wakes.push(waker.clone()));
+    fn wake_all_lines(&mut self, wakes: &mut Wakes) {
+        self.readers.wake_waiting(wakes);
+        self.entrants.wake_waiting(wakes);
+        self.waiters.iter_mut().for_each(|(_, waiter)| wakes.push(waiter.waker.take()));
     }
 
     /// Takes nothing more.

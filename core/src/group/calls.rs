@@ -10,7 +10,7 @@ use super::job::Task;
 use super::line::Place;
 use crate::ask_cycle::{Awaited, EndEdge};
 use crate::cancel::Cancelled;
-use crate::wakers::Key;
+use crate::wakers::{Key, Spare};
 use crate::{ActorPath, CancelToken, Cause, current, wait_all};
 use alloc::boxed::Box;
 use core::future::Future;
@@ -109,8 +109,12 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
             return Poll::Ready(Ok(()));
         }
         let why = loop {
-            let waker = (!E::DRIVES).then_some(cx.waker());
-            match admit(*engine, Entry::Waiting(place, waker), task, terms.into_work) {
+            let mut admission = admit(*engine, Entry::Waiting(place, None), task, terms.into_work);
+            if !E::DRIVES && matches!(admission, Admission::Waiting) {
+                let mut waker = Spare::of(cx.waker());
+                admission = admit(*engine, Entry::Waiting(place, Some(&mut waker)), task, terms.into_work);
+            }
+            match admission {
                 Admission::In(_) => {
                     *edge = None;
                     return Poll::Ready(Ok(()));
@@ -118,7 +122,7 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
                 Admission::Closed(cause) => break NotTaken::Closed(cause),
                 Admission::Waiting | Admission::Full => {}
             }
-            if E::DRIVES && engine.attempt(cx, key, |books, waker, wakes| books.poll_entry(place, waker, wakes)).is_ready() {
+            if E::DRIVES && engine.attempt(cx, key, |books, waker, _| books.poll_entry(place, waker)).is_ready() {
                 continue;
             }
             if waits_for_own_slot(*engine, *place) {

@@ -13,11 +13,11 @@ use super::job::Work;
 use super::line::Wakes;
 use super::spot::{CANCEL, Spot};
 use crate::node::{self, Member};
-use crate::wakers::Key;
+use crate::wakers::{Key, Spare};
 use crate::{Cause, catch, current};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use slab::Slab;
 
 pub(super) struct State<'env, T> {
@@ -304,9 +304,9 @@ impl<'env, T> Engine for InPlace<'env, T> {
             cx.waker().wake_by_ref();
         }
         // Nothing is left to poll, or others are to run first: whoever asks gets in line.
-        let mut answer = Poll::Pending;
-        let asked = self.settle(settled, &mut left, &mut |books: &mut Books<T>, _: Option<&Waker>, wakes: &mut Wakes| {
-            answer = ask(books, Some(cx.waker()), wakes);
+        let (mut answer, mut waker) = (Poll::Pending, Spare::of(cx.waker()));
+        let asked = self.settle(settled, &mut left, &mut |books: &mut Books<T>, _: Option<&mut Spare>, wakes: &mut Wakes| {
+            answer = ask(books, Some(&mut waker), wakes);
             Poll::Ready(())
         });
         drop(asked);
@@ -337,7 +337,9 @@ impl<'env, T> Engine for InPlace<'env, T> {
                 ended
             }
             pending => {
-                drop(self.settle(pending, &mut 1, &mut |_: &mut Books<T>, _: Option<&Waker>, _: &mut Wakes| Poll::Ready(())));
+                drop(
+                    self.settle(pending, &mut 1, &mut |_: &mut Books<T>, _: Option<&mut Spare>, _: &mut Wakes| Poll::Ready(())),
+                );
                 None
             }
         }

@@ -8,18 +8,18 @@ use super::job::Work;
 use super::line::Wakes;
 use crate::catch::{self, Payload};
 use crate::node::{self, Member};
-use crate::wakers::Key;
+use crate::wakers::{Key, Spare};
 use crate::{BoxError, Cause, FailureInfo, Name, Reason};
 use alloc::sync::Arc;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// Polls that one task of the runtime gives to tasks of a group before it lets others run.
 pub(super) const POLLS_IN_A_ROW_MAX: u32 = 64;
 
 /// A question to the books, with the waker of whoever asks if it is to join a line.
-pub(super) trait Ask<T, R>: FnMut(&mut Books<T>, Option<&Waker>, &mut Wakes) -> Poll<R> {}
+pub(super) trait Ask<T, R>: FnMut(&mut Books<T>, Option<&mut Spare>, &mut Wakes) -> Poll<R> {}
 
-impl<T, R, F: FnMut(&mut Books<T>, Option<&Waker>, &mut Wakes) -> Poll<R>> Ask<T, R> for F {}
+impl<T, R, F: FnMut(&mut Books<T>, Option<&mut Spare>, &mut Wakes) -> Poll<R>> Ask<T, R> for F {}
 
 /// What runs the tasks of a group.
 pub(super) trait Engine {
@@ -49,7 +49,12 @@ pub(super) trait Engine {
     /// with only when there is nothing left to poll; its own waker is left under `key`.
     #[inline]
     fn attempt<R>(&self, cx: &mut Context<'_>, _key: &mut Key, mut ask: impl Ask<Self::Value, R>) -> Poll<R> {
-        self.with_books(|books, wakes| ask(books, Some(cx.waker()), wakes))
+        let polled = self.with_books(|books, wakes| ask(books, None, wakes));
+        if polled.is_ready() {
+            return polled;
+        }
+        let mut waker = Spare::of(cx.waker());
+        self.with_books(|books, wakes| ask(books, Some(&mut waker), wakes))
     }
 
     /// A result that can be had without waiting in line and without entering the books twice. An engine that drives may have one.

@@ -1,6 +1,8 @@
 //! `Line` and `Wakes`: who waits for their turn, in the order they came, and whom to wake once the lock is released.
+//!
+//! Both are used under the lock of a group, and wakers are a user's: they are moved in and out here, and cloned, woken and dropped outside.
 
-use crate::wakers;
+use crate::wakers::{self, Spare};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,7 +15,8 @@ pub(super) type Place = Option<u64>;
 ///
 /// Places count up and are served in that order, so both queues are sorted by place.
 pub(super) struct Line<G> {
-    waiting: VecDeque<(u64, Waker)>,
+    /// Without a waker once that was used: whoever was woken comes back, and leaves another.
+    waiting: VecDeque<(u64, Option<Waker>)>,
     served: VecDeque<(u64, G)>,
     last: u64,
 }
@@ -41,21 +44,23 @@ impl<G> Line<G> {
     }
 
     /// Joins at the end, or stays where it stands, if there is a waker to join with.
-    pub(super) fn join(&mut self, place: &mut Place, waker: Option<&Waker>, wakes: &mut Wakes) {
+    pub(super) fn join(&mut self, place: &mut Place, waker: Option<&mut Spare>) {
         let Some(waker) = waker else { return };
         let known = place.and_then(|place| self.waiting.binary_search_by_key(&place, |(known, _)| *known).ok());
         match known {
-            Some(at) => wakes.renew(&mut self.waiting[at].1, waker),
+            Some(at) => waker.put(&mut self.waiting[at].1),
             None => {
                 self.last += 1;
                 *place = Some(self.last);
-                self.waiting.push_back((self.last, waker.clone()));
+                let mut new = None;
+                waker.put(&mut new);
+                self.waiting.push_back((self.last, new));
             }
         }
     }
 
     /// Serves the first in line. With nobody there what was to be served comes back.
-    pub(super) fn serve(&mut self, gift: G) -> Result<Waker, G> {
+    pub(super) fn serve(&mut self, gift: G) -> Result<Option<Waker>, G> {
         let Some((place, waker)) = self.waiting.pop_front() else { return Err(gift) };
         self.served.push_back((place, gift));
         Ok(waker)
@@ -74,13 +79,14 @@ impl<G> Line<G> {
         if let Some(place) = place.take()
             && let Ok(at) = self.waiting.binary_search_by_key(&place, |(known, _)| *known)
         {
-            self.waiting.remove(at).into_iter().for_each(|(_, waker)| wakes.discard(waker));
+            self.waiting.remove(at).and_then(|(_, waker)| waker).into_iter().for_each(|waker| wakes.discard(waker));
         }
         gift
     }
 
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Waker> {
-        self.waiting.iter().map(|(_, waker)| waker)
+    /// Wakes everybody who waits. They keep their places.
+    pub(super) fn wake_waiting(&mut self, wakes: &mut Wakes) {
+        self.waiting.iter_mut().for_each(|(_, waker)| wakes.push(waker.take()));
     }
 
     /// Sends everybody home who has not been served.
@@ -106,7 +112,8 @@ struct More {
 
 impl Wakes {
     #[inline]
-    pub(super) fn push(&mut self, waker: Waker) {
+    pub(super) fn push(&mut self, waker: Option<Waker>) {
+        let Some(waker) = waker else { return };
         if self.first.is_none() {
             self.first = Some(waker);
         } else {
@@ -117,13 +124,6 @@ impl Wakes {
     /// A waker that is needed no more.
     pub(super) fn discard(&mut self, waker: Waker) {
         self.more.get_or_insert_default().discarded.push(waker);
-    }
-
-    /// Puts `waker` in the place of one that would wake somebody else.
-    pub(super) fn renew(&mut self, known: &mut Waker, waker: &Waker) {
-        if !known.will_wake(waker) {
-            self.discard(core::mem::replace(known, waker.clone()));
-        }
     }
 
     /// Wakes all of them. One that panics harms nobody else.
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn the_first_is_served_first_and_one_who_leaves_gives_back() {
-        let (mut line, mut wakes, waker) = (Line::new(), Wakes::default(), Some(Waker::noop()));
+        let (mut line, mut wakes, waker) = (Line::new(), Wakes::default(), || Spare::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
-        line.join(&mut a, waker, &mut wakes);
-        line.join(&mut b, waker, &mut wakes);
+        line.join(&mut a, Some(&mut waker()));
+        line.join(&mut b, Some(&mut waker()));
         assert!(line.serve('x').is_ok() && line.serve('y').is_ok());
         assert_eq!(line.serve('z').err(), Some('z'));
         assert_eq!(line.take(&mut b), Some('y'));
@@ -160,14 +160,29 @@ mod tests {
 
     #[test]
     fn a_place_is_kept_until_it_is_left() {
-        let (mut line, mut wakes, waker) = (Line::<()>::new(), Wakes::default(), Some(Waker::noop()));
+        let (mut line, mut wakes, waker) = (Line::<()>::new(), Wakes::default(), || Spare::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
-        line.join(&mut a, waker, &mut wakes);
-        line.join(&mut b, waker, &mut wakes);
-        line.join(&mut a, waker, &mut wakes);
+        line.join(&mut a, Some(&mut waker()));
+        line.join(&mut b, Some(&mut waker()));
+        line.join(&mut a, Some(&mut waker()));
         assert_eq!((a, b), (Some(1), Some(2)));
         assert!(line.leave(&mut a, &mut wakes).is_none() && wakes.more.is_some_and(|more| !more.discarded.is_empty()));
         assert!(line.serve(()).is_ok() && line.serve(()).is_err());
         assert!(line.take(&mut b).is_some());
+    }
+
+    #[test]
+    fn those_who_are_woken_keep_their_places_and_leave_another_waker() {
+        let (mut line, mut wakes, waker) = (Line::<()>::new(), Wakes::default(), || Spare::of(Waker::noop()));
+        let mut a = None;
+        line.join(&mut a, Some(&mut waker()));
+        line.wake_waiting(&mut wakes);
+        assert!(wakes.first.is_some());
+        let mut again = Wakes::default();
+        line.wake_waiting(&mut again);
+        assert!(again.first.is_none(), "it was woken, and has not come back yet");
+        line.join(&mut a, Some(&mut waker()));
+        assert_eq!(a, Some(1));
+        assert!(matches!(line.serve(()), Ok(Some(_))));
     }
 }
