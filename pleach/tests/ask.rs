@@ -282,7 +282,8 @@ fn a10_an_id_that_two_systems_both_gave_makes_no_cycle() {
     let sim = Sim::new(0);
     let (here, there) = (sim.system("here"), sim.system("there"));
     let (asker, asked) = (spawn(&here, "doer"), spawn(&there, "doer"));
-    assert_eq!(asker.id(), asked.id());
+    assert_eq!(asker.id().get(), asked.id().get(), "the same number in two trees");
+    assert_ne!(asker.id(), asked.id());
     let answers = Log::new();
     let given = answers.clone();
     let ask = Job::work(move |_| async move {

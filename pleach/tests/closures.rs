@@ -119,7 +119,7 @@ const CASES: &[Case] = &[
     ("send_every", |_, _, actor| {
         tell(actor, |cx| {
             cx.send_every(MS, || boom());
-        })
+        });
     }),
     ("set_receive_timeout", |_, _, actor| tell(actor, |cx| cx.set_receive_timeout(MS, || boom()))),
     ("become_with", |_, _, actor| {

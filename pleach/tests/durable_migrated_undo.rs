@@ -17,7 +17,11 @@ fn charging(cx: NodeContext, mut names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
         let (outside, node) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.node().to_string());
         cx.record_undo(());
-        cx.effect("charge", move |_| async move { Ok::<_, String>(outside.push("charge".into())) }).await?;
+        cx.effect("charge", move |_| async move {
+            outside.push("charge".into());
+            Ok::<_, String>(())
+        })
+        .await?;
         if node != "first" {
             std::future::pending::<()>().await;
         }

@@ -15,7 +15,10 @@ fn paying(cx: NodeContext, names: Names) -> NodeFuture<Names> {
         if cx.extension::<Pays>().is_none() {
             std::future::pending::<()>().await;
         }
-        let work = move |_key: String| async move { Ok::<_, String>(outside.push("paid".to_string())) };
+        let work = move |_key: String| async move {
+            outside.push("paid".to_string());
+            Ok::<_, String>(())
+        };
         cx.effect("pay", work).await?;
         named("pays")(cx, names).await
     })

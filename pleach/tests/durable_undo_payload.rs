@@ -27,7 +27,11 @@ fn paying(payment: &Payment, with_effect: bool, log: &Log<String>) -> CompiledGr
             async move {
                 cx.record_undo(payment);
                 if with_effect {
-                    cx.effect("pay", move |_| async move { Ok::<_, String>(worked.push("paid".into())) }).await?;
+                    cx.effect("pay", move |_| async move {
+                        worked.push("paid".into());
+                        Ok::<_, String>(())
+                    })
+                    .await?;
                 }
                 Ok::<_, String>(n)
             }
@@ -35,7 +39,10 @@ fn paying(payment: &Payment, with_effect: bool, log: &Log<String>) -> CompiledGr
         .add_node("fail", |_: u32| async { Err::<u32, _>("told to fail".to_string()) })
         .compensate("pay", move |_: NodeContext, payment: Payment| {
             let undone = undone.clone();
-            async move { Ok::<_, String>(undone.push(format!("{payment:?}"))) }
+            async move {
+                undone.push(format!("{payment:?}"));
+                Ok::<_, String>(())
+            }
         })
         .add_edge("pay", "fail")
         .add_edge("fail", END)

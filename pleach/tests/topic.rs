@@ -274,9 +274,9 @@ fn a13_subscribing_again_takes_the_place_of_the_former_subscription() {
     assert_eq!(sim.run(topic.publish(3)), NOBODY);
     sim.settle();
     assert_eq!(log.take()[1..], ["101", "102"]);
-    // The same id in another system is another actor.
+    // The same number in another system is another actor.
     let twin = sim.system("other").spawn("doer", Doer::props(&log)).unwrap();
-    assert_eq!(twin.id(), actor.id());
+    assert_eq!(twin.id().get(), actor.id().get());
     topic.subscribe_with(&actor, SlowSubscriber::Drop, Job::Note);
     topic.subscribe_with(&twin, SlowSubscriber::Drop, Job::Note);
     assert_eq!(format!("{topic:?}").matches("doer").count(), 2);
