@@ -15,7 +15,7 @@ use crate::{ActorPath, CancelToken, Cause, current, wait_all};
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
 /// What `next_or` gives.
@@ -46,6 +46,7 @@ pub(super) fn try_go<E: Engine, F, R>(engine: &E, task: Box<Task<F>>, terms: &Te
     refuse(engine, task, why, terms.refuse)
 }
 
+#[inline]
 fn admit<E: Engine, F>(
     engine: &E,
     entry: Entry<'_>,
@@ -53,6 +54,20 @@ fn admit<E: Engine, F>(
     into_work: fn(Box<Task<F>>) -> E::Work,
 ) -> Admission {
     engine.admit(entry, || into_work(task.take().expect("a task is taken once")))
+}
+
+/// As [`admit`], for a task that found no slot: it joins the line. Out of line, so that a task which finds one pays nothing for it.
+#[cold]
+#[inline(never)]
+fn join_line<E: Engine, F>(
+    engine: &E,
+    place: &mut Place,
+    waker: &Waker,
+    task: &mut Option<Box<Task<F>>>,
+    into_work: fn(Box<Task<F>>) -> E::Work,
+) -> Admission {
+    let mut waker = Spare::of(waker);
+    admit(engine, Entry::Waiting(place, Some(&mut waker)), task, into_work)
 }
 
 fn refuse<E: Engine, F, R>(
@@ -109,11 +124,10 @@ impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
             return Poll::Ready(Ok(()));
         }
         let why = loop {
-            let mut admission = admit(*engine, Entry::Waiting(place, None), task, terms.into_work);
-            if !E::DRIVES && matches!(admission, Admission::Waiting) {
-                let mut waker = Spare::of(cx.waker());
-                admission = admit(*engine, Entry::Waiting(place, Some(&mut waker)), task, terms.into_work);
-            }
+            let admission = match admit(*engine, Entry::Waiting(place, None), task, terms.into_work) {
+                Admission::Waiting if !E::DRIVES => join_line(*engine, place, cx.waker(), task, terms.into_work),
+                admission => admission,
+            };
             match admission {
                 Admission::In(_) => {
                     *edge = None;

@@ -53,6 +53,13 @@ pub(super) trait Engine {
         if polled.is_ready() {
             return polled;
         }
+        self.join_line(cx, ask)
+    }
+
+    /// As [`attempt`](Self::attempt), for whoever has found no answer yet. Out of line, so that an answer that is there costs nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn join_line<R>(&self, cx: &mut Context<'_>, mut ask: impl Ask<Self::Value, R>) -> Poll<R> {
         let mut waker = Spare::of(cx.waker());
         self.with_books(|books, wakes| ask(books, Some(&mut waker), wakes))
     }
