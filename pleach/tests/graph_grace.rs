@@ -9,6 +9,7 @@ use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, RunStatus, Store};
 use pleach::{FanOut, GraceEnd, RunRemote, Runtime};
 use std::sync::Arc;
+use std::task::Poll;
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -371,6 +372,47 @@ fn f7_outer_fan_out_waits_for_graces_that_began_further_in() {
         assert_eq!(sim.now().since_start(), Duration::from_secs(8), "the grace of the outer branch began at 3 s");
         let log = log.take();
         assert_eq!((log.iter().filter(|line| *line == "tidied up").count(), log.len()), (1, 7));
+    });
+}
+
+/// Ends when it is polled after its cancel, and asks nobody to wake it for that.
+async fn looks_at_its_token(cx: NodeContext, n: u32) -> Result<u32, String> {
+    let token = cx.token();
+    std::future::poll_fn(|_| if token.is_cancelled() { Poll::Ready(()) } else { Poll::Pending }).await;
+    Ok(n)
+}
+
+#[test]
+fn f7_grace_that_begins_as_an_inner_one_ends_is_enforced() {
+    explore(0..30, |sim| {
+        let runtime: Arc<dyn Runtime> = sim.runtime();
+        let fails = move |_: u32| {
+            let runtime = Arc::clone(&runtime);
+            async move {
+                runtime.sleep_until(runtime.now() + Duration::from_secs(1)).await;
+                Err::<u32, _>("no")
+            }
+        };
+        let pass = |n: u32| async move { Ok::<_, String>(n) };
+        let graph = Graph::new("nested")
+            .add_node("outer", pass)
+            .add_node("inner", pass)
+            .add_node("fails", fails)
+            .add_node("quick", looks_at_its_token)
+            .add_node("deaf", |_: u32| std::future::pending::<Result<u32, String>>())
+            .policy("quick", graceful())
+            .policy("deaf", graceful())
+            .add_parallel_edge("outer", ["inner", "deaf"], END, FanOut::merge(|n: u32, _: Vec<u32>| n))
+            .add_parallel_edge("inner", ["fails", "quick"], END, FanOut::merge(|n: u32, _: Vec<u32>| n))
+            .add_edge("fails", END)
+            .add_edge("quick", END)
+            .add_edge("deaf", END)
+            .set_entry("outer")
+            .compile()
+            .unwrap();
+        let error = sim.run(async { graph.run(1).on(sim.runtime()).await }).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fails"), "{error}");
+        assert_eq!(sim.now().since_start(), Duration::from_secs(6), "the grace of the outer branch began at 1 s");
     });
 }
 

@@ -197,7 +197,26 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Ends the fan-outs whose last node in grace has ended.
     pub(super) fn poll_closing(&mut self, plan: &Plan<S>, cx: &Context<'_>) -> Option<Outcome<S>> {
-        for place in self.poll_graces(plan, cx) {
+        // The end of one fan-out may give the nodes of the one around it their grace: they are polled here too, else nobody would.
+        loop {
+            let ended = self.poll_graces(plan, cx);
+            if ended.is_empty() {
+                break;
+            }
+            let outcome = self.close_ended(plan, ended);
+            if outcome.is_some() {
+                return outcome;
+            }
+        }
+        if !self.is_in_grace() {
+            self.graces = None;
+        }
+        None
+    }
+
+    /// Ends those of the fan-outs at `ended` in which no node is in its grace any more.
+    fn close_ended(&mut self, plan: &Plan<S>, ended: Vec<usize>) -> Option<Outcome<S>> {
+        for place in ended {
             let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
             let Some(closing) = open.and_then(|open| open.closing.as_mut()) else { continue };
             closing.left -= 1;
@@ -209,13 +228,10 @@ impl<S: Send + 'static> Engine<S> {
                 Some(error) => self.fail_fan_out(place, error),
                 None => self.time_out(plan, place),
             };
-            let ended = self.climb(plan, rise);
-            if ended.is_some() {
-                return ended;
+            let outcome = self.climb(plan, rise);
+            if outcome.is_some() {
+                return outcome;
             }
-        }
-        if !self.is_in_grace() {
-            self.graces = None;
         }
         None
     }
