@@ -138,7 +138,9 @@ fn t5_wait_all_returns_after_every_child_and_every_on_done() {
 async fn t5_wait_all_waits_for_a_slow_on_done_on_another_worker() {
     let scope = pleach::scope().unwrap();
     let done = Arc::new(AtomicUsize::new(0));
-    let task = scope.launch(tokio::task::yield_now()).unwrap();
+    // The task ends only once its `on_done` is set: set later, it would run here, on the thread that lets it go on.
+    let (set, is_set) = futures::channel::oneshot::channel::<()>();
+    let task = scope.launch(is_set).unwrap();
     let late = Arc::clone(&done);
     let (begun, begins) = std::sync::mpsc::channel();
     let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
@@ -147,6 +149,7 @@ async fn t5_wait_all_waits_for_a_slow_on_done_on_another_worker() {
         goes_on.recv().unwrap();
         late.fetch_add(1, Ordering::SeqCst);
     });
+    set.send(()).unwrap();
     begins.recv().unwrap();
     let mut waits = scope.wait_all();
     assert!((&mut waits).now_or_never().is_none(), "the task is over, its `on_done` is not");
