@@ -1,5 +1,14 @@
 //! What the tests of stores share: runs and rows that mean nothing, and folders to put them into.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+#[cfg(feature = "tokio")]
+pub mod crew;
+#[cfg(all(feature = "conformance", feature = "postgres", unix))]
+pub mod own_server;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "postgres")]
+pub mod proxy;
 
 use pleach_graph::store::{
     BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewRun, Parts, Place, Post, Prune, Release, Row,

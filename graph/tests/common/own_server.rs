@@ -1,6 +1,6 @@
 //! `OwnServer`: a PostgreSQL of the test's own, in a temporary folder, on a free port of this machine only. It asks for passwords and speaks TLS.
 
-use super::common::Folder;
+use super::Folder;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;

@@ -1,5 +1,4 @@
 //! What the tests of the PostgreSQL store share: the server they use, and schemas of their own in it.
-#![allow(dead_code)]
 
 use pleach_graph::store::PostgresStore;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

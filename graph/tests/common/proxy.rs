@@ -2,7 +2,6 @@
 //!
 //! It forwards whole requests of the client, which tokio-postgres writes in one piece: all messages up to a sync. It can swallow everything on the
 //! connections there are while new ones work, and it can stop a client in the middle of a call.
-#![allow(dead_code)]
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! The workers of the tests of pools: a `Clerk` writes down its place and what it is told.
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use crate::common::{Gate, INJECTED, Log};
 use pleach::BoxError;

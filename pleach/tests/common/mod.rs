@@ -3,6 +3,8 @@
 
 #[cfg(feature = "graph")]
 pub mod bank;
+pub mod clerk;
+pub mod counter;
 #[cfg(feature = "graph")]
 pub mod counting;
 #[cfg(feature = "graph")]
@@ -19,6 +21,8 @@ pub mod process;
 pub mod shift;
 #[cfg(feature = "graph")]
 pub mod slow;
+pub mod tasks;
+pub mod texts;
 
 use pleach::prelude::*;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};

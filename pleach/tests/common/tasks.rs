@@ -1,5 +1,4 @@
 //! What the tests of groups share: where a group is made, tasks that wait, and how many of something there are.
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use pleach::prelude::*;
 use pleach::sim::Sim;

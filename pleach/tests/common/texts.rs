@@ -1,5 +1,4 @@
 //! What the tests of adapters share: an actor that is busy, and one who speaks to it in texts.
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use crate::common::{Doer, Gate, INJECTED, Job, Log};
 use pleach::prelude::*;

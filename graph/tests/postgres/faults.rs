@@ -1,0 +1,89 @@
+//! Connections that swallow calls, claims that fail halfway, and rows that were never written. `cargo xtask test` starts a server.
+#![cfg(all(feature = "conformance", feature = "postgres"))]
+
+use crate::common::postgres::{connect, fresh_schema, futures_of, store};
+use crate::common::proxy::Proxy;
+use crate::common::{create_held, lease, next, queued, ready, row, wrong_clock_removes_nothing};
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use pleach_graph::store::{Held, Lease, NewRun, Post, PostgresStore, Store, StoreError, TAKEOVERS_MAX};
+use std::time::Duration;
+use tokio_postgres::NoTls;
+
+/// A pool of the caller.
+fn pool(url: &str, size: usize) -> Pool {
+    let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    Pool::builder(Manager::from_config(url.parse().unwrap(), NoTls, manager)).max_size(size).build().unwrap()
+}
+
+#[tokio::test]
+async fn c10_renewal_has_a_connection_when_all_calls_hang() {
+    for is_own_pool in [true, false] {
+        let url = fresh_schema().await;
+        let proxy = Proxy::start(&url).await;
+        let url = proxy.url(&url);
+        let store = match is_own_pool {
+            true => PostgresStore::builder(&url).pool_size(2).connect().await.unwrap(),
+            false => PostgresStore::with_pool(pool(&url, 3)).await.unwrap(),
+        };
+        let held = vec![Held::of(&create_held(&store, "r").await.run)];
+        assert!(futures_of(2, || store.head("r")).await.iter().all(Result::is_ok));
+        proxy.swallow_old_connections();
+        let mut calls = Vec::new();
+        for _ in 0..3 {
+            let mut call = store.head("r");
+            assert!(tokio::time::timeout(Duration::from_millis(50), &mut call).await.is_err(), "it hangs");
+            calls.push(call);
+        }
+        let lease = Duration::from_secs(30);
+        let renewed = tokio::time::timeout(lease, store.renew(held, lease)).await.unwrap().unwrap();
+        assert_eq!((renewed.lost, renewed.busy), (vec![], vec![]));
+    }
+}
+
+#[tokio::test]
+async fn c15_claims_before_a_failure_are_given_to_the_caller() {
+    let url = fresh_schema().await;
+    let (outside, meddler, proxy) = (store(&url).await, connect(&url).await, Proxy::start(&url).await);
+    let builder = PostgresStore::builder(&proxy.url(&url)).pool_size(1).answer_timeout(Duration::from_secs(2));
+    let store = builder.connect().await.unwrap();
+    assert!(store.claim(ready(2), lease("bob")).await.unwrap().is_empty());
+    // A run that becomes stuck when it is claimed makes room for others, in a second round.
+    let dead = Lease { owner: "dead".into(), length: Duration::from_millis(1) };
+    outside.create(NewRun { lease: Some(dead), ..queued("stuck") }, vec![row("stuck", 1, 1, b"{}")]).await.unwrap();
+    let worn = format!("UPDATE pleach_run SET takeovers = {TAKEOVERS_MAX}");
+    meddler.batch_execute(&worn).await.unwrap();
+    outside.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
+    let is_over = "SELECT lease_until < extract(epoch FROM clock_timestamp()) * 1000 FROM pleach_run WHERE id = 'stuck'";
+    while !meddler.query_one(is_over, &[]).await.unwrap().get::<_, bool>(0) {}
+    proxy.freeze_after(1);
+    let claimed = store.claim(ready(2), lease("bob")).await.unwrap();
+    assert_eq!(claimed.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["good"]);
+    assert_eq!(outside.head("good").await.unwrap().owner.as_deref(), Some("bob"));
+}
+
+#[tokio::test]
+async fn c10_stray_message_or_row_is_damage() {
+    let url = fresh_schema().await;
+    let (store, meddler) = (store(&url).await, connect(&url).await);
+    let claim = create_held(&store, "r").await;
+    let stray = "INSERT INTO pleach_inbox (run, n, at, name, sum, payload) SELECT no, 1, 0, 'stray', 0, '' FROM pleach_run;
+        INSERT INTO pleach_log (run, seq, sum, header, body) SELECT no, 2, 0, '', '' FROM pleach_run";
+    meddler.batch_execute(stray).await.unwrap();
+    let refused = store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { sequence: 0, .. }), "{refused}");
+    let refused = store.commit(next(&claim, b"{}")).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { sequence: 2, .. }), "{refused}");
+    let info = store.head("r").await.unwrap();
+    assert_eq!((info.posted, info.head), (0, 1), "nothing was changed");
+}
+
+#[tokio::test]
+async fn c11_wrong_clock_removes_no_runs() {
+    let url = fresh_schema().await;
+    let (store, meddler) = (store(&url).await, connect(&url).await);
+    wrong_clock_removes_nothing(&store, async |run, days: Option<u64>| {
+        let end = days.map_or("0".into(), |days| format!("extract(epoch FROM now()) * 1000 - {days} * 86400000::bigint"));
+        meddler.batch_execute(&format!("UPDATE pleach_run SET ended_at = {end} WHERE id = '{run}'")).await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,15 @@
+//! `Store` in PostgreSQL: what every store does, and servers and connections that fail, freeze, block or refuse.
+#![cfg(feature = "postgres")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod conformance;
+mod connections;
+mod damage;
+mod faults;
+mod locks;
+mod login;
+mod plans;
+mod upgrade;
+mod worker;

@@ -1,0 +1,23 @@
+//! C15 on PostgreSQL: workers on connections of their own share one database. `cargo xtask test` starts one.
+#![cfg(feature = "postgres")]
+
+use pleach_graph::store::PostgresStore;
+use tokio_postgres::NoTls;
+
+#[test]
+fn c15_workers_on_one_database_share_the_runs_though_some_are_killed() {
+    let server = std::env::var("PLEACH_POSTGRES_URL").expect(
+        "PLEACH_POSTGRES_URL is not set: it is where these tests find a PostgreSQL. \
+         `cargo xtask postgres cargo test -p pleach-graph --all-features --test worker_postgres` starts one for them",
+    );
+    let schema = format!("worker_{}", std::process::id());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let statement = format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}");
+        client.batch_execute(&statement).await.unwrap();
+    });
+    let url = format!("{server}?options=-csearch_path%3D{schema}&application_name={schema}");
+    crate::common::crew::share_and_lose_nothing(async || PostgresStore::connect(&url).await.unwrap());
+}

@@ -1,0 +1,19 @@
+//! `Store` in memory and in a SQLite file: what every store does, and files that are damaged, full, shared, or cut off from power.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+#[path = "../disk/mod.rs"]
+mod disk;
+
+mod damage;
+mod faults;
+mod memory;
+mod power;
+mod row;
+mod sqlite;
+mod sqlite_damage;
+mod sqlite_holders;
+mod sqlite_limits;
+mod sqlite_open;
+mod worker;

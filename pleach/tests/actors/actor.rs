@@ -1,0 +1,307 @@
+//! A1, A14 and A16, and what an actor's types must allow: one message at a time, closures as actors, streams as input.
+
+use crate::common::{Doer, Job, Log, dead_letters, quiet};
+use futures::{SinkExt, StreamExt};
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::{AnyRef, BoxError, Exited, Random};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Notices two handlers at once, and writes down what it handled.
+struct Alone {
+    inside: Arc<AtomicBool>,
+    seen: Log<(usize, u32)>,
+    pauses: u32,
+}
+
+impl Actor for Alone {
+    type Msg = (usize, u32);
+    type Error = Infallible;
+
+    async fn handle(&mut self, msg: (usize, u32), _cx: &mut Context<Self>) -> Result<(), Infallible> {
+        assert!(!self.inside.swap(true, Ordering::SeqCst), "two handlers at once");
+        for _ in 0..self.pauses.min(msg.1 % 3) {
+            tokio::task::yield_now().await;
+        }
+        self.seen.push(msg);
+        self.inside.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Every message once, and those of each sender in order.
+fn check_order(seen: &[(usize, u32)], senders: usize, each: u32) {
+    assert_eq!(seen.len(), senders * each as usize);
+    for sender in 0..senders {
+        let numbers = seen.iter().filter(|(from, _)| *from == sender).map(|(_, n)| *n);
+        assert!(numbers.eq(0..each), "the messages of sender {sender} are not in order");
+    }
+}
+
+#[test]
+fn a1_one_message_at_a_time_once_each_and_in_order_of_each_sender() {
+    explore(0..200, |sim| {
+        let mut random = Random::seeded(sim.seed());
+        let system = sim.system("s");
+        let seen = Log::new();
+        let (log, inside) = (seen.clone(), Arc::new(AtomicBool::new(false)));
+        let kind = [Mailbox::bounded(2), Mailbox::unbounded(), Mailbox::bounded(3).prioritised()][random.below(3)];
+        let props = Props::new(move || Alone { inside: Arc::clone(&inside), seen: log.clone(), pauses: 2 }).mailbox(kind);
+        let actor = system.spawn("alone", props).unwrap();
+        let senders = system.scope("senders").unwrap();
+        for sender in 0..3 {
+            let to = actor.clone();
+            drop(senders.launch(async move {
+                for n in 0..20 {
+                    to.send((sender, n)).await.unwrap();
+                }
+            }));
+        }
+        sim.run(senders.wait_all()).unwrap();
+        actor.close();
+        assert_eq!(sim.run(actor.exited()), Exit::Closed);
+        check_order(&seen.take(), 3, 20);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a1_the_same_on_threads() {
+    const EACH: u32 = 20_000;
+    let system = ActorSystem::new("s").unwrap();
+    let seen = Log::new();
+    let (log, inside) = (seen.clone(), Arc::new(AtomicBool::new(false)));
+    let props = Props::new(move || Alone { inside: Arc::clone(&inside), seen: log.clone(), pauses: 1 });
+    let actor = system.spawn("alone", props.mailbox(Mailbox::bounded(64))).unwrap();
+    let senders: Vec<_> = (0..4)
+        .map(|sender| {
+            let to = actor.clone();
+            tokio::spawn(async move {
+                for n in 0..EACH {
+                    to.send((sender, n)).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for sender in senders {
+        sender.await.unwrap();
+    }
+    system.shutdown(Duration::from_secs(30)).await.unwrap();
+    assert_eq!(actor.exit(), Some(Exit::Closed));
+    check_order(&seen.take(), 4, EACH);
+}
+
+#[test]
+fn a14_idle_actors_cost_no_poll_and_a_message_one() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let actors: Vec<_> = (0..1_000).map(|_| system.spawn_unnamed(Doer::props(&Log::new())).unwrap()).collect();
+    assert_eq!(sim.settle(), 1_000, "one poll each to begin");
+    sim.advance(Duration::from_secs(86_400));
+    assert_eq!((sim.polls(), sim.tasks_alive()), (1_000, 1_000));
+    actors[7].tell(Job::Note(1)).unwrap();
+    assert_eq!(sim.settle(), 1, "and nobody else is woken");
+}
+
+#[test]
+fn a16_an_actor_can_be_a_closure_with_state_that_begins_afresh() {
+    explore(0..50, |sim| {
+        let (system, log) = (sim.system("s"), Log::new());
+        let totals = log.clone();
+        let props = Props::from_fn(
+            || 100u32,
+            move |total: &mut u32, n: u32| -> Result<(), BoxError> {
+                *total = total.checked_sub(n).ok_or("overdrawn")?;
+                totals.push(*total);
+                Ok(())
+            },
+        );
+        let actor = system.spawn("budget", props).unwrap();
+        [30, 30, 50, 1].into_iter().for_each(|n| actor.tell(n).unwrap());
+        actor.close();
+        assert_eq!(sim.run(actor.exited()), Exit::Closed);
+        assert_eq!(log.take(), [70, 40, 99]);
+    });
+}
+
+#[test]
+fn a16_each_item_of_a_stream_is_handled_once_and_its_end_is_a_close() {
+    quiet();
+    explore(0..200, |sim| {
+        let mut random = Random::seeded(sim.seed());
+        let (system, log) = (sim.system("s"), Log::new());
+        let letters = dead_letters(&system);
+        let (mut items, receiver) = futures::channel::mpsc::channel(2);
+        let seen = log.clone();
+        let handle = move |(): &mut (), n: u32| -> Result<(), BoxError> {
+            seen.push(n);
+            // Items and messages fail and panic on the way, so it restarts between two items.
+            match n % 10 {
+                3 => Err("three".into()),
+                7 => panic!("injected"),
+                _ => Ok(()),
+            }
+        };
+        let crew = system.supervisor("crew", OneForOne::new().intensity(99, Duration::from_secs(1))).unwrap();
+        let actor = crew.spawn("fed", Props::from_fn(|| (), handle).fed_by(receiver)).unwrap();
+        let feeder = system.scope("feeder").unwrap();
+        drop(feeder.launch(async move {
+            for n in 0..20 {
+                items.send(n).await.unwrap();
+            }
+        }));
+        sim.run(async {
+            for n in 100..105 {
+                for _ in 0..random.below(6) {
+                    sim.step_aside().await;
+                }
+                // Its mailbox works beside the stream, until that ends.
+                drop(actor.tell(n));
+            }
+        });
+        assert_eq!(sim.run(actor.exited()), Exit::Closed);
+        let seen = log.take();
+        assert!(seen.iter().copied().filter(|n| *n < 100).eq(0..20), "each once and in order: {seen:?}");
+        assert_eq!(actor.counts().accepted as usize, seen.len());
+        assert!(actor.counts().is_settled() && letters.len() == 0);
+        assert!(matches!(actor.tell(0), Err(SendError::Closed(0))));
+    });
+}
+
+#[test]
+fn a16_a_stop_lets_go_of_the_stream() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (items, receiver) = futures::channel::mpsc::unbounded::<u32>();
+    let props = Props::from_fn(|| (), |(): &mut (), _: u32| Ok::<(), Infallible>(()));
+    let actor = system.spawn("fed", props.fed_by(receiver)).unwrap();
+    items.unbounded_send(1).unwrap();
+    sim.settle();
+    actor.stop();
+    assert_eq!(sim.run(actor.exited()), Exit::Stopped);
+    assert!(items.is_closed());
+    assert_eq!(actor.counts(), Counts { accepted: 1, handled: 1, failed: 0, dead_lettered: 0 });
+}
+
+#[test]
+fn a16_the_output_of_a_producer_can_feed_an_actor() {
+    explore(0..50, |sim| {
+        let system = sim.system("s");
+        let (scope, log) = (system.scope("scope").unwrap(), Log::new());
+        let produced = scope
+            .produce(1, |mut out| async move {
+                for n in 0..10u32 {
+                    out.send(n).await.map_err(|_| "nobody listens")?;
+                }
+                Ok::<(), BoxError>(())
+            })
+            .unwrap();
+        let seen = log.clone();
+        let handle = move |(): &mut (), n: u32| {
+            seen.push(n * 2);
+            Ok::<(), Infallible>(())
+        };
+        let actor =
+            system.spawn("fed", Props::from_fn(|| (), handle).fed_by(produced.filter(|n| std::future::ready(n % 2 == 0))));
+        assert_eq!(sim.run(actor.unwrap().exited()), Exit::Closed);
+        assert_eq!(log.take(), [0, 4, 8, 12, 16]);
+    });
+}
+
+#[test]
+fn a19_ids_are_never_reused_not_even_after_a_restart() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let mut ids = BTreeSet::new();
+    for round in 0..100 {
+        let actor = system.spawn("same name", Doer::props(&Log::new())).unwrap();
+        assert!(ids.insert(actor.id()), "{} was there before", actor.id());
+        actor.tell(Job::Fail("no")).unwrap();
+        sim.advance(Duration::from_secs(6));
+        let (born, id) = (Log::new(), actor.id());
+        let children = born.clone();
+        actor
+            .tell(Job::act(move |cx| {
+                assert_eq!((cx.id(), cx.incarnation()), (id, 1));
+                let child = cx.spawn_unnamed(Doer::props(&Log::new())).unwrap();
+                children.push(child.id());
+            }))
+            .unwrap();
+        sim.settle();
+        assert!(born.take().into_iter().all(|id| ids.insert(id)), "round {round}");
+        actor.stop();
+        sim.settle();
+    }
+    assert_eq!(ids.len(), 200);
+}
+
+/// An error that is no `std::error::Error` itself, as `anyhow::Error` is none.
+struct Anyhow(BoxError);
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Anyhow {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<Anyhow> for BoxError {
+    fn from(error: Anyhow) -> Self {
+        error.0
+    }
+}
+
+struct Parses;
+
+impl Actor for Parses {
+    type Msg = &'static str;
+    type Error = Anyhow;
+
+    async fn handle(&mut self, text: &'static str, _cx: &mut Context<Self>) -> Result<(), Anyhow> {
+        let _: u32 = text.parse()?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a8_any_error_will_do_and_keeps_its_type() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let records = crate::common::failures(&system);
+    let parses = system.spawn("parses", Props::new(|| Parses)).unwrap();
+    parses.tell("7").unwrap();
+    parses.tell("seven").unwrap();
+    let words = system.spawn("words", Props::from_fn(|| (), |(): &mut (), text: String| Err::<(), String>(text))).unwrap();
+    words.tell("just words".to_string()).unwrap();
+    sim.settle();
+    let records = records.take();
+    assert!(records.iter().any(|record| record.error::<std::num::ParseIntError>().is_some()));
+    assert!(records.iter().any(|record| record.reason().to_string() == "just words"));
+}
+
+#[test]
+fn a11_what_must_travel_between_threads_does() {
+    fn travels<T: Send + Sync + Clone + 'static>() {}
+    fn moves<T: Send + 'static>(_: &T) {}
+    // The message itself need not be `Sync`.
+    travels::<ActorRef<std::cell::Cell<u32>>>();
+    travels::<AnyRef>();
+    travels::<RootContext>();
+    travels::<FailureInfo>();
+    travels::<Exit>();
+    travels::<ActorPath>();
+    travels::<SystemMessage>();
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
+    let exited: Exited = actor.exited();
+    moves(&exited);
+    let to = actor.clone();
+    moves(&async move {
+        drop(to.send(Job::Note(1)).await);
+        drop(to.ask(|reply| Job::Answer(reply, 1)).await);
+    });
+    moves(&system);
+    assert_eq!(actor, actor.clone(), "two references to one actor are equal");
+}

@@ -1,0 +1,435 @@
+//! A3, A4 and A6: what a mailbox takes, what it gives back, and in which order it hands out.
+
+use crate::common::{Doer, Gate, Job, Log, dead_letters, poll_once};
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::{BoxError, DeadLetterReason, MAILBOX_CAPACITY_DEFAULT, Random, Refusal};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+
+/// An actor with this mailbox that has just begun a message it waits in, so that whatever comes next is queued.
+fn busy(sim: &Sim, system: &ActorSystem, mailbox: Mailbox) -> (ActorRef<Job>, Log<String>, Gate) {
+    let (log, gate) = (Log::new(), Gate::new());
+    let actor = system.spawn("doer", Doer::props(&log).mailbox(mailbox)).unwrap();
+    actor.tell(Job::Pass(gate.clone(), 1_000)).unwrap();
+    sim.settle();
+    log.take();
+    (actor, log, gate)
+}
+
+fn note(n: u32) -> Job {
+    Job::Note(n)
+}
+
+fn texts<const N: usize>(numbers: [u32; N]) -> Vec<String> {
+    numbers.map(|n| n.to_string()).into()
+}
+
+#[test]
+fn a4_a_mailbox_nobody_configured_takes_exactly_1024() {
+    assert_eq!(MAILBOX_CAPACITY_DEFAULT, 1024);
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let actor = system.spawn("plain", Props::from_fn(|| (), |(): &mut (), _: u32| Ok::<(), BoxError>(()))).unwrap();
+    for n in 0..1024 {
+        actor.tell(n).unwrap();
+    }
+    assert_eq!(actor.queued(), 1024);
+    assert_eq!(actor.tell(1024), Err(SendError::Full(1024)));
+    assert_eq!(actor.try_send(1025), Err(SendError::Full(1025)));
+    assert!(poll_once(&mut actor.send(1026)).is_pending());
+    sim.settle();
+    assert_eq!(actor.counts(), Counts { accepted: 1024, handled: 1024, failed: 0, dead_lettered: 0 });
+    actor.tell(0).expect("there is room again");
+}
+
+#[test]
+fn a4_accepted_and_not_begun_never_exceeds_the_capacity() {
+    explore(0..300, |sim| {
+        let mut random = Random::seeded(sim.seed());
+        let system = sim.system("s");
+        let capacity = 1 + random.below(5);
+        let plain = Mailbox::bounded(capacity);
+        let kind = [plain, plain.drop_newest(), plain.drop_oldest(), plain.prioritised()][random.below(4)];
+        let (actor, log, gate) = busy(sim, &system, kind);
+        let mut begun = 1;
+        sim.run(async {
+            for n in 0..60 {
+                match random.below(6) {
+                    0 => {
+                        gate.open();
+                        sim.step_aside().await;
+                    }
+                    1 => sim.step_aside().await,
+                    2 => drop(actor.try_send(Job::Pass(gate.clone(), n))),
+                    3 => drop(poll_once(&mut actor.send(note(n)))),
+                    _ => drop(actor.tell(Job::Pass(gate.clone(), n))),
+                }
+                assert!(actor.queued() <= capacity);
+                let counts = actor.counts();
+                begun = begun.max(counts.handled);
+                assert!(counts.open() <= capacity as u64 + 1, "{counts} with one in hand and {capacity} waiting");
+            }
+        });
+        assert!(log.len() as u64 >= begun);
+    });
+}
+
+#[test]
+fn a4_a_full_mailbox_fails_by_default_and_gives_the_message_back() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let letters = dead_letters(&system);
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2));
+    actor.tell(note(1)).unwrap();
+    actor.try_send(note(2)).unwrap();
+    assert!(matches!(actor.tell(note(3)), Err(SendError::Full(Job::Note(3)))));
+    assert!(matches!(actor.try_send(note(4)), Err(SendError::Full(Job::Note(4)))));
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take(), texts([1_000, 1, 2]));
+    assert_eq!((letters.len(), system.counts().accepted), (0, 3), "what was refused was never accepted");
+}
+
+#[test]
+fn a4_drop_newest_buries_what_comes_when_full() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let letters = dead_letters(&system);
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).drop_newest());
+    (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
+    assert!(matches!(actor.try_send(note(5)), Err(SendError::Full(Job::Note(5)))), "try_send fails when full, always");
+    assert_eq!(actor.queued(), 2);
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take(), texts([1_000, 1, 2]));
+    assert_eq!(letters.take(), [3, 4].map(|n| (n.to_string(), DeadLetterReason::Newest)));
+    assert_eq!(actor.counts(), Counts { accepted: 5, handled: 3, failed: 0, dead_lettered: 2 });
+}
+
+#[test]
+fn a4_drop_oldest_buries_the_oldest_not_yet_taken() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let letters = dead_letters(&system);
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).drop_oldest());
+    (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
+    assert!(matches!(actor.try_send(note(5)), Err(SendError::Full(Job::Note(5)))));
+    assert_eq!(letters.take(), [1, 2].map(|n| (n.to_string(), DeadLetterReason::Oldest)), "at once, and not the one in hand");
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take(), texts([1_000, 3, 4]));
+    assert_eq!(actor.counts(), Counts { accepted: 5, handled: 3, failed: 0, dead_lettered: 2 });
+}
+
+#[test]
+fn a4_a_conflated_mailbox_keeps_the_latest() {
+    // An overflow policy besides changes nothing: it does not overflow.
+    for mailbox in [Mailbox::conflated(), Mailbox::conflated().drop_newest(), Mailbox::conflated().drop_oldest()] {
+        let sim = Sim::new(0);
+        let system = sim.system("s");
+        let letters = dead_letters(&system);
+        let (actor, log, gate) = busy(&sim, &system, mailbox);
+        (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
+        gate.open();
+        sim.settle();
+        assert_eq!(log.take(), texts([1_000, 4]));
+        assert_eq!(letters.take(), [1, 2, 3].map(|n| (n.to_string(), DeadLetterReason::Conflated)));
+    }
+}
+
+#[test]
+fn a4_an_unbounded_mailbox_takes_all_in_order() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::unbounded());
+    (0..100_000).for_each(|n| actor.tell(note(n)).unwrap());
+    gate.open();
+    sim.settle();
+    assert!(log.take().iter().skip(1).enumerate().all(|(at, seen)| *seen == at.to_string()));
+    assert_eq!(system.counts(), Counts { accepted: 100_001, handled: 100_001, failed: 0, dead_lettered: 0 });
+}
+
+#[test]
+fn a4_no_capacity_is_refused_and_nothing_has_to_have_a_size() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let props = || Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(()));
+    let refused = system.spawn("none", props().mailbox(Mailbox::bounded(0))).unwrap_err();
+    assert_eq!(refused.why, Refusal::NoCapacity);
+    let actor = system.spawn("none", refused.into_props().mailbox(Mailbox::bounded(3))).expect("the props came back");
+    (0..3).for_each(|_| actor.tell(()).unwrap());
+    assert_eq!(actor.tell(()), Err(SendError::Full(())));
+    sim.settle();
+    assert_eq!(actor.counts().handled, 3);
+}
+
+#[test]
+fn a4_send_waits_for_room_in_order_and_nobody_overtakes_it() {
+    explore(0..100, |sim| {
+        let system = sim.system("s");
+        let (actor, log, gate) = busy(sim, &system, Mailbox::bounded(1));
+        let senders = system.scope("senders").unwrap();
+        actor.tell(note(0)).unwrap();
+        for n in 1..5 {
+            let to = actor.clone();
+            let task = senders.launch(async move { to.send(note(n)).await.unwrap() }).unwrap();
+            sim.settle();
+            assert!(task.any().exit().is_none(), "there is no room");
+        }
+        assert_eq!((actor.queued(), actor.counts().accepted), (1, 2));
+        gate.open();
+        sim.run(async {
+            // While senders wait, nobody else gets in.
+            while actor.counts().accepted < 6 {
+                assert!(matches!(actor.tell(note(9)), Err(SendError::Full(_))));
+                sim.step_aside().await;
+            }
+        });
+        sim.settle();
+        assert_eq!(log.take(), texts([1_000, 0, 1, 2, 3, 4]));
+    });
+}
+
+#[test]
+fn a4_send_waits_for_room_under_every_policy() {
+    for kind in [Mailbox::bounded(1).drop_newest(), Mailbox::bounded(1).drop_oldest(), Mailbox::conflated()] {
+        let sim = Sim::new(0);
+        let system = sim.system("s");
+        let (actor, log, gate) = busy(&sim, &system, kind);
+        drop(actor.send(note(1))); // Unpolled, it does nothing.
+        actor.try_send(note(2)).unwrap();
+        let mut waiting = actor.send(note(3));
+        assert!(poll_once(&mut waiting).is_pending());
+        gate.open();
+        sim.run(waiting).unwrap();
+        sim.settle();
+        assert_eq!(log.take(), texts([1_000, 2, 3]), "nothing was dropped for it");
+    }
+}
+
+#[test]
+fn a4_a_send_to_a_suspended_actor_is_accepted_while_there_is_room() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(1));
+    let me = actor.clone();
+    actor.tell(Job::act(move |_| drop(me.try_send_system(SystemMessage::Suspend)))).unwrap();
+    let mut waiting = actor.send(note(1));
+    assert!(poll_once(&mut waiting).is_pending());
+    gate.open();
+    sim.settle();
+    assert!(matches!(poll_once(&mut waiting), Poll::Ready(Ok(()))), "both were taken, so there is room");
+    assert_eq!(log.take(), texts([1_000]));
+    assert_eq!(actor.queued(), 1);
+}
+
+#[test]
+fn a3_a_send_that_is_not_accepted_gives_its_message_back() {
+    explore(0..50, |sim| {
+        let system = sim.system("s");
+        let (actor, _log, gate) = busy(sim, &system, Mailbox::bounded(1));
+        actor.tell(note(1)).unwrap();
+        let token = sim.token();
+        let mut cancelled = actor.send(note(2)).or_cancel(&token);
+        let mut closed = actor.send(note(3));
+        assert!(poll_once(&mut cancelled).is_pending() && poll_once(&mut closed).is_pending());
+        token.cancel("impatience");
+        match sim.run(cancelled) {
+            Err(SendError::Cancelled(Job::Note(2), cause)) => assert_eq!(cause, Cause::from("impatience")),
+            sent => panic!("not given back: {sent:?}"),
+        }
+        let late = sim.run(actor.send(note(4)).or_cancel(&token));
+        assert!(matches!(late, Err(SendError::Cancelled(Job::Note(4), _))));
+        actor.close();
+        assert!(matches!(sim.run(closed), Err(SendError::Closed(Job::Note(3)))));
+        assert!(matches!(sim.run(actor.send(note(5))), Err(SendError::Closed(Job::Note(5)))));
+        assert!(matches!(actor.tell(note(6)), Err(SendError::Closed(Job::Note(6)))));
+        assert!(matches!(actor.try_send(note(7)), Err(SendError::Closed(Job::Note(7)))));
+        gate.open();
+        assert_eq!(sim.run(actor.exited()), Exit::Closed);
+        assert_eq!(system.counts(), Counts { accepted: 2, handled: 2, failed: 0, dead_lettered: 0 });
+    });
+}
+
+#[test]
+fn a3_a_send_that_is_polled_again_says_nothing_new() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (actor, _log, gate) = busy(&sim, &system, Mailbox::bounded(1));
+    let token = sim.token();
+    let mut accepted = actor.send(note(1)).or_cancel(&token);
+    assert!(matches!(poll_once(&mut accepted), Poll::Ready(Ok(()))));
+    let mut cancelled = actor.send(note(2)).or_cancel(&token);
+    let mut closed = actor.send(note(3));
+    assert!(poll_once(&mut cancelled).is_pending() && poll_once(&mut closed).is_pending());
+    token.cancel(());
+    actor.close();
+    assert!(matches!(poll_once(&mut accepted), Poll::Ready(Ok(()))), "accepted is accepted");
+    assert!(matches!(poll_once(&mut cancelled), Poll::Ready(Err(SendError::Cancelled(..)))));
+    assert!(matches!(poll_once(&mut closed), Poll::Ready(Err(SendError::Closed(_)))));
+    // Its message is back with whoever sent it: this one must not say that the actor has it.
+    for sending in [&mut cancelled, &mut closed] {
+        let again = catch_unwind(AssertUnwindSafe(|| drop(poll_once(sending))));
+        assert!(again.unwrap_err().downcast_ref::<&str>().unwrap().contains("given its message back"));
+    }
+    gate.open();
+    sim.settle();
+    assert_eq!(actor.counts().accepted, 2);
+}
+
+#[test]
+fn a3_a_waiting_send_is_given_back_when_the_actor_ends_whoever_else_sends() {
+    for end in [ActorRef::stop, ActorRef::close, |actor: &ActorRef<Job>| actor.cancel(())] {
+        let sim = Sim::new(0);
+        let system = sim.system("s");
+        let (actor, _log, gate) = busy(&sim, &system, Mailbox::bounded(1));
+        actor.tell(note(1)).unwrap();
+        let mut waiting = actor.send(note(2));
+        assert!(poll_once(&mut waiting).is_pending());
+        end(&actor);
+        gate.open();
+        sim.settle();
+        assert!(actor.exit().is_some());
+        assert!(matches!(actor.tell(note(3)), Err(SendError::Closed(Job::Note(3)))));
+        assert!(matches!(poll_once(&mut waiting), Poll::Ready(Err(SendError::Closed(Job::Note(2))))));
+        assert!(actor.counts().is_settled() && actor.queued() == 0);
+    }
+}
+
+#[test]
+fn a3_dropping_a_send_at_any_point_loses_nothing_and_leaks_no_slot() {
+    explore(0..500, |sim| {
+        let mut random = Random::seeded(sim.seed());
+        let capacity = 1 + random.below(3);
+        let system = sim.system("s");
+        let kind = Mailbox::bounded(capacity);
+        let (actor, log, gate) = busy(sim, &system, if random.below(2) == 0 { kind } else { kind.prioritised() });
+        let senders = system.scope("senders").unwrap();
+        let tasks: Vec<_> = (0..6)
+            .map(|n| {
+                let to = actor.clone();
+                senders.task().isolated().launch(async move { to.send(note(n)).await.map_err(|_| "refused") }).unwrap()
+            })
+            .collect();
+        sim.run(async {
+            for _ in 0..random.below(12) {
+                sim.step_aside().await;
+            }
+            for task in &tasks {
+                match random.below(3) {
+                    0 => task.cancel(()),
+                    1 => gate.open(),
+                    _ => {}
+                }
+                if random.below(2) == 0 {
+                    sim.step_aside().await;
+                }
+            }
+        });
+        gate.open();
+        sim.settle();
+        let ended: Vec<_> = tasks.iter().map(|task| task.any().exit().expect("nobody waits for ever")).collect();
+        let sent = ended.iter().filter(|exit| **exit == Exit::Closed).count();
+        let seen = log.take().len() - 1;
+        assert!(seen >= sent, "every send that returned was handled");
+        assert_eq!(actor.counts().handled as usize, seen + 1);
+        // Exactly the capacity is there again.
+        actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
+        sim.run(async {
+            while actor.queued() > 0 {
+                sim.step_aside().await;
+            }
+        });
+        (0..capacity).for_each(|_| actor.tell(note(7)).unwrap());
+        assert!(matches!(actor.tell(note(8)), Err(SendError::Full(_))));
+    });
+}
+
+#[test]
+fn a6_higher_priorities_first_and_in_order_within_one() {
+    explore(0..200, |sim| {
+        let mut random = Random::seeded(sim.seed());
+        let system = sim.system("s");
+        let (actor, log, gate) = busy(sim, &system, Mailbox::unbounded().prioritised());
+        let mut sent = Vec::new();
+        for n in 0..40 {
+            let number = random.below(8) as u8;
+            let priority = Priority::new(number).unwrap();
+            match random.below(3) {
+                0 => actor.tell_envelope(PriorityEnvelope::new(note(n), priority)).unwrap(),
+                1 => sim.run(actor.send(note(n)).priority(priority)).unwrap(),
+                // A plain one is in the middle.
+                _ => {
+                    actor.tell(note(n)).unwrap();
+                    sent.push((4, n));
+                    continue;
+                }
+            }
+            sent.push((number, n));
+        }
+        gate.open();
+        sim.settle();
+        sent.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
+        let expected: Vec<_> = sent.iter().map(|(_, n)| n.to_string()).collect();
+        assert_eq!(log.take()[1..], expected);
+    });
+}
+
+#[test]
+fn a6_priorities_go_from_0_to_7_and_need_a_mailbox_that_has_them() {
+    assert_eq!((Priority::LOWEST.get(), Priority::NORMAL.get(), Priority::HIGHEST.get()), (0, 4, 7));
+    assert_eq!((Priority::default(), Priority::new(8)), (Priority::NORMAL, None));
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(4));
+    let urgent = |n| PriorityEnvelope::new(note(n), Priority::HIGHEST);
+    assert!(matches!(actor.tell_envelope(urgent(1)), Err(SendError::NoPriorities(Job::Note(1)))));
+    let sending = actor.send(note(2)).priority(Priority::LOWEST);
+    assert!(matches!(sim.run(sending), Err(SendError::NoPriorities(Job::Note(2)))));
+    actor.tell_envelope(PriorityEnvelope::from(note(3))).expect("the middle one is what every mailbox has");
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take(), texts([1_000, 3]));
+}
+
+#[test]
+fn a6_drop_oldest_never_drops_a_message_for_a_less_urgent_one() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let letters = dead_letters(&system);
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).prioritised().drop_oldest());
+    let tell = |n, priority| actor.tell_envelope(PriorityEnvelope::new(note(n), Priority::new(priority).unwrap())).unwrap();
+    let buried =
+        || letters.take().into_iter().map(|(text, reason)| (text, reason == DeadLetterReason::Oldest)).collect::<Vec<_>>();
+    let oldest = |n: u32| vec![(n.to_string(), true)];
+    tell(1, 7);
+    tell(2, 5);
+    tell(3, 4);
+    assert_eq!(buried(), oldest(3), "it is the lowest itself");
+    tell(4, 5);
+    assert_eq!(buried(), oldest(2), "the older of two equals");
+    tell(5, 6);
+    assert_eq!(buried(), oldest(4), "the lowest, though it is the newest");
+    actor.tell(note(6)).unwrap();
+    assert_eq!(buried(), oldest(6), "a plain one stands in the middle");
+    gate.open();
+    sim.settle();
+    assert_eq!(log.take(), texts([1_000, 1, 5]));
+    assert_eq!(actor.counts(), Counts { accepted: 7, handled: 3, failed: 0, dead_lettered: 4 });
+}
+
+#[test]
+fn a6_a_waiting_send_keeps_its_priority() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).prioritised());
+    (1..=2).for_each(|n| actor.tell(note(n)).unwrap());
+    let mut urgent = actor.send(note(3)).priority(Priority::HIGHEST);
+    assert!(poll_once(&mut urgent).is_pending());
+    assert!(matches!(actor.tell_envelope(PriorityEnvelope::new(note(4), Priority::HIGHEST)), Err(SendError::Full(_))));
+    gate.open();
+    sim.run(urgent).unwrap();
+    sim.settle();
+    assert_eq!(log.take().len(), 4);
+}

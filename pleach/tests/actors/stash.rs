@@ -1,0 +1,243 @@
+//! A13: the stash and pipes, and what a restart does to them.
+
+use crate::common::quiet;
+use pleach::prelude::*;
+use pleach::sim::explore;
+use pleach::{Refusal, StashFull};
+use std::sync::{Arc, Mutex};
+
+type Log = Arc<Mutex<Vec<u32>>>;
+
+/// Puts numbers aside while it is shut, and takes them up in order when it opens.
+struct Gate {
+    log: Log,
+    open: bool,
+}
+
+enum Msg {
+    Number(u32),
+    Question(u32, Reply<u32>),
+    Open,
+    Shut,
+    StashThenFail(u32),
+    StashTwo(u32, u32),
+    Stashed(Reply<usize>),
+    Pipe(u32, Duration),
+    PipeForEver(Arc<()>),
+    PipePanics,
+    Fail,
+}
+
+impl Actor for Gate {
+    type Msg = Msg;
+    type Error = &'static str;
+
+    async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), &'static str> {
+        match msg {
+            Msg::Number(n) if self.open => self.log.lock().unwrap().push(n),
+            Msg::Question(n, reply) if self.open => reply.send(n),
+            msg @ (Msg::Number(_) | Msg::Question(..)) => cx.stash(msg).map_err(|StashFull(_)| "full")?,
+            Msg::Open => {
+                self.open = true;
+                cx.unstash_all();
+            }
+            Msg::Shut => self.open = false,
+            Msg::StashThenFail(n) => {
+                cx.stash(Msg::Number(n)).map_err(|_| "full")?;
+                return Err("injected");
+            }
+            Msg::StashTwo(a, b) => {
+                cx.stash(Msg::Number(a)).map_err(|_| "full")?;
+                cx.stash(Msg::Number(b)).map_err(|_| "full")?;
+            }
+            Msg::Stashed(reply) => reply.send(cx.stashed()),
+            Msg::Pipe(n, wait) => drop(cx.pipe_to_self(cx.token().child_for(wait).cancelled(), move |_| Msg::Number(n))),
+            Msg::PipeForEver(held) => drop(cx.pipe_to_self(std::future::pending::<()>(), move |()| {
+                drop(held);
+                Msg::Open
+            })),
+            Msg::PipePanics => drop(cx.pipe_to_self(async { panic!("injected into a pipe") }, |()| Msg::Open)),
+            Msg::Fail => return Err("injected"),
+        }
+        Ok(())
+    }
+}
+
+fn gate(log: &Log, open: bool) -> Props<Gate> {
+    let log = Arc::clone(log);
+    Props::new(move || Gate { log: Arc::clone(&log), open })
+}
+
+fn seen(log: &Log) -> Vec<u32> {
+    log.lock().unwrap().clone()
+}
+
+#[test]
+fn a13_what_is_stashed_comes_back_first_and_in_order() {
+    explore(0..100, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let gate = system.spawn("gate", gate(&log, false)).unwrap();
+        (1..=5).for_each(|n| gate.tell(Msg::Number(n)).unwrap());
+        assert_eq!(sim.run(gate.ask(Msg::Stashed)).unwrap(), 5);
+        assert_eq!((gate.counts().handled, gate.counts().open()), (1, 5), "what is put aside is not handled");
+        gate.tell(Msg::Open).unwrap();
+        gate.tell(Msg::Number(6)).unwrap();
+        sim.settle();
+        assert_eq!(seen(&log), [1, 2, 3, 4, 5, 6]);
+        assert!(gate.counts().is_settled() && gate.counts().handled == 8, "{}", gate.counts());
+    });
+}
+
+#[test]
+fn a13_the_stash_takes_no_room_in_the_mailbox_and_is_bounded() {
+    explore(0..50, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let props = gate(&log, false).mailbox(Mailbox::bounded(2)).stash_capacity(3);
+        let gate = system.spawn("gate", props).unwrap();
+        for n in 1..=3 {
+            gate.tell(Msg::Number(n)).unwrap();
+            sim.settle();
+        }
+        gate.tell(Msg::Number(4)).unwrap();
+        sim.settle();
+        assert_eq!(gate.counts().failed, 1, "the fourth does not fit: the handler learns of it and here it fails");
+        gate.tell(Msg::Open).unwrap();
+        sim.settle();
+        // The failure restarted the gate, which put the three aside once more and brought them back.
+        assert_eq!(seen(&log), [1, 2, 3]);
+        assert!(gate.counts().is_settled(), "{}", gate.counts());
+    });
+}
+
+#[test]
+fn a13_after_a_restart_the_stash_is_back_at_the_front_in_order() {
+    quiet();
+    explore(0..100, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let gate = system.spawn("gate", gate(&log, true)).unwrap();
+        gate.tell(Msg::Shut).unwrap();
+        (1..=3).for_each(|n| gate.tell(Msg::Number(n)).unwrap());
+        gate.tell(Msg::Fail).unwrap();
+        gate.tell(Msg::Number(4)).unwrap();
+        sim.settle();
+        assert_eq!(seen(&log), [1, 2, 3, 4]);
+        assert!(gate.counts().is_settled());
+        assert_eq!((gate.counts().handled, gate.counts().failed), (5, 1));
+    });
+}
+
+#[test]
+fn a2_a_message_that_was_stashed_is_not_the_one_that_failed() {
+    quiet();
+    explore(0..50, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let gate = system.spawn("gate", gate(&log, true)).unwrap();
+        gate.tell(Msg::StashThenFail(7)).unwrap();
+        sim.settle();
+        assert_eq!((seen(&log), system.failures()), (vec![7], 1));
+        assert_eq!((gate.counts().handled, gate.counts().failed), (1, 0));
+        gate.tell(Msg::StashTwo(8, 9)).unwrap();
+        gate.tell(Msg::Open).unwrap();
+        sim.settle();
+        assert_eq!(seen(&log), [7, 8, 9]);
+        assert!(gate.counts().is_settled() && system.counts().is_settled(), "{}", gate.counts());
+    });
+}
+
+#[test]
+fn a2_the_stash_is_buried_at_every_end_and_its_asks_are_answered() {
+    explore(0..100, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let ends: [fn(&ActorRef<Msg>); 3] = [|gate| gate.stop(), |gate| gate.close(), |gate| gate.cancel("enough")];
+        for (at, end) in ends.into_iter().enumerate() {
+            let gate = system.spawn(&format!("gate-{at}"), gate(&log, false)).unwrap();
+            gate.tell(Msg::Number(1)).unwrap();
+            let answer = sim.run(async {
+                let ask = gate.ask(|reply| Msg::Question(2, reply));
+                let end = async {
+                    sim.sleep(Duration::from_millis(1)).await;
+                    end(&gate);
+                };
+                futures::join!(ask, end).0
+            });
+            assert!(matches!(answer, Err(AskError::Closed | AskError::Cancelled(_))), "{answer:?}");
+            sim.run(gate.exited());
+            assert!(gate.counts().is_settled() && gate.counts().dead_lettered == 2, "{}", gate.counts());
+        }
+        assert!(seen(&log).is_empty());
+    });
+}
+
+#[test]
+fn a13_a_pipe_tells_the_actor_what_became_of_a_future() {
+    explore(0..50, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let gate = system.spawn("gate", gate(&log, true)).unwrap();
+        gate.tell(Msg::Pipe(2, Duration::from_millis(20))).unwrap();
+        gate.tell(Msg::Pipe(1, Duration::from_millis(10))).unwrap();
+        sim.advance(Duration::from_millis(15));
+        assert_eq!(seen(&log), [1]);
+        sim.advance(Duration::from_millis(15));
+        assert_eq!(seen(&log), [1, 2]);
+    });
+}
+
+#[test]
+fn a13_pipes_are_dropped_at_a_restart_and_at_every_end() {
+    quiet();
+    explore(0..50, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let ends: [fn(&ActorRef<Msg>); 4] =
+            [|gate| gate.tell(Msg::Fail).unwrap(), |gate| gate.stop(), |gate| gate.close(), |gate| gate.cancel(())];
+        for (at, end) in ends.into_iter().enumerate() {
+            let held = Arc::new(());
+            let gate = system.spawn(&format!("gate-{at}"), gate(&log, false)).unwrap();
+            gate.tell(Msg::PipeForEver(Arc::clone(&held))).unwrap();
+            sim.settle();
+            assert_eq!(Arc::strong_count(&held), 2);
+            end(&gate);
+            sim.settle();
+            assert_eq!(Arc::strong_count(&held), 1, "end {at}");
+            assert_eq!(gate.exit().is_none(), at == 0);
+        }
+    });
+}
+
+#[test]
+fn s8_a_pipe_that_panics_is_on_record_and_fails_nobody() {
+    quiet();
+    explore(0..50, |sim| {
+        let (system, log) = (sim.system("s"), Log::default());
+        let gate = system.spawn("gate", gate(&log, true)).unwrap();
+        gate.tell(Msg::PipePanics).unwrap();
+        gate.tell(Msg::Number(1)).unwrap();
+        sim.settle();
+        assert_eq!((seen(&log), system.failures(), gate.counts().failed), (vec![1], 1, 0));
+    });
+}
+
+#[test]
+fn a13_an_actor_at_its_end_starts_no_pipe() {
+    struct Late(Arc<Mutex<Option<Refusal>>>);
+    impl Actor for Late {
+        type Msg = ();
+        type Error = &'static str;
+
+        async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), &'static str> {
+            Ok(())
+        }
+
+        async fn stopped(&mut self, _exit: &Exit, cx: &mut Context<Self>) -> Result<(), &'static str> {
+            *self.0.lock().unwrap() = cx.pipe_to_self(async {}, |()| ()).err();
+            Ok(())
+        }
+    }
+    explore(0..20, |sim| {
+        let (system, refusal) = (sim.system("s"), Arc::default());
+        let told = Arc::clone(&refusal);
+        let late = system.spawn("late", Props::new(move || Late(Arc::clone(&told)))).unwrap();
+        late.stop();
+        sim.run(late.exited());
+        assert!(matches!(*refusal.lock().unwrap(), Some(Refusal::ShuttingDown { .. })));
+    });
+}

@@ -1,0 +1,123 @@
+//! S10, A8: two systems in one process. Their actors watch, ask and publish across, though both count their ids from one.
+
+use crate::common::{Doer, Gate, Job, Log};
+use pleach::SlowSubscriber;
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+
+/// Two systems set up alike, so that the actors called `name` have the same id number in each.
+fn twins(sim: &Sim, name: &str) -> [(ActorSystem, ActorRef<Job>, Log<String>); 2] {
+    ["left", "right"].map(|system| {
+        let (system, log) = (sim.system(system), Log::new());
+        let actor = system.spawn(name, Doer::props(&log)).unwrap();
+        (system, actor, log)
+    })
+}
+
+fn ends_heard(log: &Log<String>) -> usize {
+    log.seen().iter().filter(|line| line.starts_with("terminated")).count()
+}
+
+#[test]
+fn w4_ids_of_two_systems_differ_and_names_do_not() {
+    let sim = Sim::new(1);
+    let [(left, a, _), (right, b, _)] = twins(&sim, "a");
+    assert_eq!(a.id().get(), b.id().get(), "each tree counts from one");
+    assert_ne!(a.id(), b.id());
+    let [c, d] = [&left, &right].map(|system| system.spawn_unnamed(Doer::props(&Log::new())).unwrap());
+    assert_eq!(c.path(), d.path(), "a path is the same in every run of a program");
+    assert_ne!(c.id(), d.id());
+}
+
+#[test]
+fn w4_watchers_of_two_systems_both_hear() {
+    explore(0..50, |sim| {
+        let [(left, first, first_log), (_right, second, second_log)] = twins(sim, "watcher");
+        let watched = left.spawn("watched", Doer::props(&Log::new())).unwrap();
+        for watcher in [&first, &second] {
+            let other = watched.any();
+            watcher.tell(Job::act(move |cx| cx.watch(&other))).unwrap();
+        }
+        sim.settle();
+        watched.stop();
+        sim.settle();
+        assert_eq!((ends_heard(&first_log), ends_heard(&second_log)), (1, 1));
+    });
+}
+
+#[test]
+fn w4_ends_in_two_systems_are_two_signals() {
+    explore(0..50, |sim| {
+        let [(left, first, _), (_right, second, _)] = twins(sim, "watched");
+        let log = Log::new();
+        let watcher = left.spawn("watcher", Doer::props(&log)).unwrap();
+        let others = [first.any(), second.any()];
+        watcher.tell(Job::act(move |cx| others.iter().for_each(|other| cx.watch(other)))).unwrap();
+        sim.settle();
+        // Both ends wait in the control lane at once.
+        let gate = Gate::new();
+        watcher.tell(Job::Pass(gate.clone(), 1)).unwrap();
+        sim.settle();
+        for watched in [&first, &second] {
+            watched.stop();
+        }
+        sim.settle();
+        gate.open();
+        sim.settle();
+        assert_eq!(ends_heard(&log), 2);
+    });
+}
+
+#[test]
+fn w4_unwatch_leaves_the_twin_of_the_watched_alone() {
+    explore(0..50, |sim| {
+        let [(left, first, _), (_right, second, _)] = twins(sim, "watched");
+        let log = Log::new();
+        let watcher = left.spawn("watcher", Doer::props(&log)).unwrap();
+        let others = [first.any(), second.any()];
+        // Both have ended, both ends are in the lane, and one of them is taken back.
+        for watched in [&first, &second] {
+            watched.stop();
+        }
+        sim.settle();
+        watcher
+            .tell(Job::act(move |cx| {
+                others.iter().for_each(|other| cx.watch(other));
+                cx.unwatch(&others[0]);
+            }))
+            .unwrap();
+        sim.settle();
+        assert_eq!(ends_heard(&log), 1, "{:?}", log.seen());
+    });
+}
+
+#[test]
+fn w4_asks_and_topics_reach_across_systems_and_counts_settle() {
+    explore(0..50, |sim| {
+        let [(left, first, first_log), (right, second, second_log)] = twins(sim, "actor");
+        let topic = Topic::<u32>::new();
+        for actor in [&first, &second] {
+            topic.subscribe_with(actor, SlowSubscriber::Wait, Job::Note);
+        }
+        sim.run(async {
+            let asked = second.clone();
+            first
+                .tell(Job::work(move |_| async move {
+                    assert_eq!(asked.ask(|reply| Job::Answer(reply, 7)).await?, 7);
+                    Ok(())
+                }))
+                .unwrap();
+            assert_eq!(topic.publish(3).await.delivered, 2, "one subscription each");
+        });
+        sim.settle();
+        for (system, log) in [(&left, &first_log), (&right, &second_log)] {
+            assert!(log.seen().contains(&"3".to_string()), "{:?}", log.seen());
+            assert!(system.counts().is_settled() && system.failures() == 0, "{}", system.counts());
+        }
+        right.kill();
+        sim.settle();
+        let ended = sim.run(second.ask(|reply| Job::Answer(reply, 1)));
+        assert!(matches!(ended, Err(AskError::Cancelled(_))), "{ended:?}");
+        assert!(first.exit().is_none(), "a system that ends takes no other with it");
+    });
+}

@@ -1,0 +1,348 @@
+//! C9: a run that stands in the tree, or in a store, is paused, resumed, cancelled, signalled and looked at while it goes on.
+#![cfg(feature = "graph")]
+
+use crate::common::Log;
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::store::{MemoryStore, Place, RunStatus, Store};
+use pleach::{ActorPath, FanOut, LookupError, RunMessage, RunRef, RunRemote, Runtime, TellError};
+use std::sync::Arc;
+
+/// A node that takes a second, and notes that it was started.
+fn second(
+    name: &'static str,
+) -> impl Fn(NodeContext, u32) -> std::pin::Pin<Box<dyn Future<Output = Result<u32, String>> + Send>> {
+    move |cx, n| {
+        Box::pin(async move {
+            cx.extension::<Log<String>>().unwrap().note(name);
+            let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
+            clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
+            Ok(n + 1)
+        })
+    }
+}
+
+fn three() -> CompiledGraph<u32> {
+    Graph::new("three")
+        .add_node("a", second("a"))
+        .add_node("b", second("b"))
+        .add_node("c", second("c"))
+        .add_edge("a", "b")
+        .add_edge("b", "c")
+        .add_edge("c", END)
+        .set_entry("a")
+        .compile()
+        .unwrap()
+}
+
+/// A node that adds up two signals.
+fn adding() -> CompiledGraph<u32> {
+    let add = |cx: NodeContext, n: u32| async move {
+        let first: u32 = cx.signal("go").await;
+        let second: u32 = cx.signal("go").await;
+        Ok::<_, String>(n + first * 10 + second)
+    };
+    Graph::new("adding").add_node("add", add).add_edge("add", END).set_entry("add").compile().unwrap()
+}
+
+fn path(text: &str) -> ActorPath {
+    text.parse().unwrap()
+}
+
+async fn sleep(sim: &Sim, millis: u64) {
+    sim.sleep(Duration::from_millis(millis)).await;
+}
+
+#[test]
+fn c9_a_run_in_a_scope_is_found_by_its_path_and_told_by_messages() {
+    explore(0..30, |sim| {
+        let system = sim.system("test");
+        let scope = system.scope("runs").unwrap();
+        let run = adding().run(1).within(&scope).id("run-7").into_future();
+        sim.settle();
+        let found = RunRef::find(&system.root(), &path("/user/runs/run-7")).unwrap();
+        assert_eq!(Some(&found), run.control());
+        sim.run(async {
+            let view = found.look().await.unwrap();
+            assert_eq!((view.run.as_str(), view.graph.as_str(), view.visits), ("run-7", "adding", 1));
+            assert_eq!((view.status, view.is_paused), (RunStatus::Running, false));
+            assert_eq!(view.tokens[0].at, Place::Node("add".into()));
+            assert_eq!(view.waits().map(|wait| wait.key.as_str()).collect::<Vec<_>>(), ["go"]);
+            // As a message to the actor, which has a type and a path like any other.
+            let signal = |reply| RunMessage::Signal { name: "go".into(), dedup: None, payload: b"2".to_vec(), reply };
+            found.actor().ask(signal).await.unwrap().unwrap();
+            found.signal("go", &3).await.unwrap();
+        });
+        assert_eq!(sim.run(run).unwrap(), 24);
+        // It has left the tree, and says so.
+        assert!(matches!(RunRef::find(&system.root(), &path("/user/runs/run-7")), Err(LookupError::NotFound(_))));
+        assert!(matches!(sim.run(found.pause()), Err(TellError::Gone(_))));
+    });
+}
+
+#[test]
+fn c9_what_a_node_cannot_read_is_refused_and_a_repeated_signal_is_one() {
+    let sim = Sim::new(1);
+    let scope = sim.scope();
+    let run = adding().run(0).within(&scope).into_future();
+    let control = run.control().unwrap().clone();
+    sim.run(async {
+        control.signal("go", &"no number").await.unwrap();
+        control.signal_once("go", "first", &1).await.unwrap();
+        control.signal_once("go", "first", &9).await.unwrap();
+        control.signal("go", &2).await.unwrap();
+    });
+    assert_eq!(sim.run(run).unwrap(), 12);
+
+    // The same through a store.
+    let store = MemoryStore::on(sim.runtime());
+    sim.run(async {
+        let remote = adding().run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        remote.signal("go", &"no number").await.unwrap();
+        remote.signal_once("go", "first", &1).await.unwrap();
+        remote.signal_once("go", "first", &9).await.unwrap();
+        remote.signal("go", &2).await.unwrap();
+        assert_eq!(adding().resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 12);
+        assert!(store.inbox("r", 0).await.unwrap().is_empty(), "what was refused is taken, too");
+    });
+}
+
+#[test]
+fn c9_a_paused_run_starts_no_node_and_goes_on_when_told() {
+    explore(0..30, |sim| {
+        let (scope, log) = (sim.scope(), Log::<String>::new());
+        let run = three().run(0).within(&scope).extension(log.clone()).extension(sim.runtime()).into_future();
+        let control = run.control().unwrap().clone();
+        sim.run(async {
+            sleep(sim, 500).await;
+            control.pause().await.unwrap();
+            sleep(sim, 5_000).await;
+            let view = control.look().await.unwrap();
+            assert!(view.is_paused);
+            assert_eq!((view.visits, &view.tokens[0].at), (1, &Place::Node("b".into())), "the node that ran was finished");
+            assert_eq!(log.len(), 1);
+            control.resume().await.unwrap();
+        });
+        assert_eq!(sim.run(run).unwrap(), 3);
+        assert_eq!(log.take(), ["a", "b", "c"]);
+    });
+}
+
+#[test]
+fn c9_a_cancelled_run_is_cut_off_inside_its_node() {
+    let sim = Sim::new(1);
+    let (scope, log) = (sim.scope(), Log::<String>::new());
+    let run = three().run(0).within(&scope).extension(log).extension(sim.runtime()).into_future();
+    let control = run.control().unwrap().clone();
+    let error = sim.run(async {
+        sleep(&sim, 1_500).await;
+        control.cancel("no longer wanted").await.unwrap();
+        run.await.unwrap_err()
+    });
+    let RunFault::Cancelled { node, cause, was_executing, .. } = error.fault() else { panic!("{error}") };
+    assert_eq!((node.as_str(), cause, *was_executing), ("b", &Cause::from("no longer wanted"), true));
+    assert!(scope.children().is_empty());
+    assert!(scope.launch(async {}).is_ok(), "the scope goes on");
+}
+
+#[test]
+fn c9_a_wide_fan_out_and_a_subgraph_are_held_as_a_whole() {
+    let inner = |name| {
+        Graph::new(name)
+            .add_node("x", second("x"))
+            .add_node("y", second("y"))
+            .add_edge("x", "y")
+            .add_edge("y", END)
+            .set_entry("x")
+            .compile()
+            .unwrap()
+    };
+    let graph = Graph::new("wide")
+        .add_node("a", second("a"))
+        .map("a", |n: &u32| vec![*n; 50], "x", "end", FanOut::merge(|n: u32, all: Vec<u32>| n + all.len() as u32))
+        .add_node("x", second("x"))
+        .add_subgraph("sub", inner("inner"), |n| *n, |_, n| n)
+        .add_edge("x", "sub")
+        .add_edge("sub", "end")
+        .add_node("end", second("end"))
+        .add_edge("end", END)
+        .set_entry("a")
+        .compile()
+        .unwrap();
+    // At every stage: inside the first node, the first of the branches, and each of the subgraph.
+    for (millis, started) in [(500, 1), (1_500, 51), (2_500, 101), (3_500, 151)] {
+        let sim = Sim::new(millis);
+        let (scope, log) = (sim.scope(), Log::<String>::new());
+        let run = graph.run(0).within(&scope).extension(log.clone()).extension(sim.runtime()).into_future();
+        let control = run.control().unwrap().clone();
+        sim.run(async {
+            sleep(&sim, millis).await;
+            control.pause().await.unwrap();
+            sleep(&sim, 10_000).await;
+            assert_eq!(log.len(), started);
+            control.resume().await.unwrap();
+        });
+        assert_eq!(sim.run(run).unwrap(), 52);
+        assert_eq!(log.len(), 152);
+    }
+}
+
+#[test]
+fn c9_a_stored_run_is_paused_across_drivers_until_it_is_told_to_go_on() {
+    explore(0..30, |sim| {
+        let (scope, log, store) = (sim.scope(), Log::<String>::new(), MemoryStore::on(sim.runtime()));
+        let graph = three();
+        let run = graph.run(0).id("r").checkpoint(&store).within(&scope).extension(log.clone()).extension(sim.runtime());
+        let run = run.into_future();
+        let control = run.control().unwrap().clone();
+        let resume = || graph.resume("r").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
+        let remote = RunRemote::new(&store, "r");
+        sim.run(async {
+            sleep(sim, 500).await;
+            control.pause().await.unwrap();
+            let error = run.await.unwrap_err();
+            assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if keys.is_empty()), "{error}");
+            assert!(error.to_string().contains("resume"), "{error}");
+            let view = remote.look().await.unwrap();
+            assert_eq!((view.status, view.is_paused, view.visits), (RunStatus::Waiting, true, 1));
+            assert_eq!((&view.tokens[0].at, view.tokens[0].state.as_deref()), (&Place::Node("b".into()), Some("1")));
+            assert_eq!(store.head("r").await.unwrap().wake_at, None, "nobody need look at it");
+
+            // It stays paused, whoever drives it, and whatever else it is told.
+            remote.signal("news", &1).await.unwrap();
+            assert!(matches!(resume().await.unwrap_err().fault(), RunFault::Paused { .. }));
+            assert_eq!(log.len(), 1);
+
+            remote.resume().await.unwrap();
+            assert_eq!(resume().await.unwrap(), 3);
+            let left = store.inbox("r", 0).await.unwrap();
+            assert_eq!(left.iter().map(|mail| mail.post.name.as_str()).collect::<Vec<_>>(), ["signal/news"]);
+        });
+        assert_eq!(log.take(), ["a", "b", "c"]);
+    });
+}
+
+#[test]
+fn c9_pauses_and_resumes_at_any_time_lose_and_repeat_nothing() {
+    explore(0..200, |sim| {
+        let (scope, log, store) = (sim.scope(), Log::<String>::new(), MemoryStore::on(sim.runtime()));
+        let graph = three();
+        let runtime = sim.runtime();
+        let remote = RunRemote::new(&store, "r");
+        let outcome = sim.run(async {
+            graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            let (teller, clock) = (remote.clone(), sim.runtime());
+            scope
+                .launch(async move {
+                    for round in 0..6 {
+                        clock.sleep_until(clock.now() + Duration::from_millis(clock.random() % 1_500)).await;
+                        let told = if round % 2 == 0 { teller.pause().await } else { teller.resume().await };
+                        if matches!(told, Err(TellError::Ended { .. })) {
+                            return;
+                        }
+                        told.unwrap();
+                    }
+                })
+                .unwrap();
+            loop {
+                let run =
+                    graph.resume("r").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
+                match run.await {
+                    Ok(n) => return n,
+                    Err(error) => assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}"),
+                }
+                runtime.sleep_until(runtime.now() + Duration::from_millis(100)).await;
+            }
+        });
+        assert_eq!((outcome, log.take()), (3, ["a", "b", "c"].map(String::from).to_vec()));
+    });
+}
+
+#[test]
+fn c9_a_stored_run_is_cancelled_for_good_in_the_middle_of_a_node() {
+    explore(0..30, |sim| {
+        let (log, store) = (Log::<String>::new(), MemoryStore::on(sim.runtime()));
+        let graph = three();
+        let remote = RunRemote::new(&store, "r");
+        // Alone, and told through the store: it looks into its inbox although its node takes long.
+        let slow = |_: NodeContext, _: u32| std::future::pending::<Result<u32, String>>();
+        let stuck = Graph::new("stuck").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
+        sim.run(async {
+            let run = stuck.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future();
+            let cancel = async {
+                sleep(sim, 5_000).await;
+                remote.cancel("out of money").await.unwrap();
+            };
+            let (ended, ()) = futures::join!(run, cancel);
+            let error = ended.unwrap_err();
+            let RunFault::Cancelled { node, cause, was_executing, .. } = error.fault() else { panic!("{error}") };
+            assert_eq!((node.as_str(), cause, *was_executing), ("slow", &Cause::from("out of money"), true));
+            assert!(sim.now().since_start() < Duration::from_secs(7));
+            let info = store.head("r").await.unwrap();
+            assert_eq!((info.status, info.owner, info.wake_at), (RunStatus::Cancelled, None, None));
+            assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the word was taken");
+            assert!(matches!(remote.signal("go", &1).await, Err(TellError::Ended { status: RunStatus::Cancelled, .. })));
+            let again = stuck.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap_err();
+            assert!(matches!(again.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }));
+
+            // One that nobody drives yet ends before its first node.
+            let run = graph.run(0).id("s").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            run.cancel("").await.unwrap();
+            let run = graph.resume("s").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
+            assert!(matches!(run.await.unwrap_err().fault(), RunFault::Cancelled { cause: Cause::Cancelled, .. }));
+            assert_eq!(store.head("s").await.unwrap().status, RunStatus::Cancelled);
+        });
+        assert_eq!(log.len(), 0);
+    });
+}
+
+#[test]
+fn c9_an_accepted_signal_survives_its_driver_and_is_taken_once() {
+    explore(0..100, |sim| {
+        let (scope, store) = (sim.scope(), MemoryStore::on(sim.runtime()));
+        let graph = adding();
+        let run = graph.run(0).id("r").checkpoint(&store).within(&scope).into_future();
+        let control = run.control().unwrap().clone();
+        sim.run(async {
+            // It may not be in the store yet, or be paused already: then it can be told there.
+            match control.signal("go", &7).await {
+                Err(TellError::Gone(_)) => RunRemote::new(&store, "r").signal("go", &7).await.unwrap(),
+                told => told.unwrap(),
+            }
+            // Cut off at any moment from here on.
+            for _ in 0..sim.seed() % 20 {
+                sim.step_aside().await;
+            }
+            drop(run);
+            scope.wait_all().await.unwrap();
+            RunRemote::new(&store, "r").signal("go", &8).await.unwrap();
+            let n = graph.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap();
+            assert_eq!(n, 78);
+            assert!(store.inbox("r", 0).await.unwrap().is_empty());
+        });
+    });
+}
+
+#[test]
+fn c9_an_interrupt_of_a_run_that_is_not_stored_is_answered_in_memory() {
+    let ask = |cx: NodeContext, n: u32| async move {
+        let approved: bool = cx.interrupt("approve", &n).await;
+        Ok::<_, String>(if approved { n + 1 } else { 0 })
+    };
+    let graph = Graph::new("ask").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap();
+    let sim = Sim::new(3);
+    let scope = sim.scope();
+    let run = graph.run(4).within(&scope).into_future();
+    let control = run.control().unwrap().clone();
+    sim.run(async { control.resume_with("approve", &true).await }).unwrap();
+    assert_eq!(sim.run(run).unwrap(), 5);
+}
+
+#[test]
+fn c9_nobody_is_told_of_a_run_that_is_not_there() {
+    let sim = Sim::new(1);
+    let remote = RunRemote::new(&MemoryStore::on(sim.runtime()), "nothing");
+    let error = sim.run(remote.pause()).unwrap_err();
+    assert!(error.to_string().contains("nothing"), "{error}");
+    assert!(sim.run(remote.look()).is_err());
+}

@@ -1,0 +1,53 @@
+//! C9: a run that is not stored says where it stands while it is undone.
+#![cfg(feature = "graph")]
+
+use crate::common::{Gate, Log};
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::store::RunStatus;
+
+fn failing(gate: &Gate, log: &Log<String>) -> CompiledGraph<u32> {
+    let (gate, log) = (gate.clone(), log.clone());
+    Graph::<u32>::new("failing")
+        .add_node("pay", |cx: NodeContext, n: u32| async move {
+            cx.record_undo(n);
+            Ok::<_, String>(n)
+        })
+        .compensate("pay", move |_: NodeContext, n: u32| {
+            let (gate, log) = (gate.clone(), log.clone());
+            async move {
+                log.push(format!("undo {n}"));
+                gate.pass().await;
+                Ok::<_, String>(())
+            }
+        })
+        .add_node("fail", |_: u32| async { Err::<u32, _>("told to fail".to_string()) })
+        .add_edge("pay", "fail")
+        .add_edge("fail", END)
+        .set_entry("pay")
+        .compile()
+        .unwrap()
+}
+
+#[test]
+fn c9_look_is_answered_while_a_run_without_a_store_is_undone() {
+    explore(0..20, |sim: &Sim| {
+        let (gate, log) = (Gate::new(), Log::new());
+        let scope = sim.scope();
+        let run = failing(&gate, &log).run(7).within(&scope).into_future();
+        let control = run.control().unwrap().clone();
+        sim.run(async {
+            sim.sleep(Duration::from_secs(1)).await;
+            assert_eq!(log.take(), ["undo 7"]);
+            for _ in 0..2 {
+                let view = control.look().await.unwrap();
+                assert_eq!((view.status, view.visits), (RunStatus::Running, 2));
+                // What it is told to do changes nothing any more.
+                control.cancel("too late").await.unwrap();
+            }
+            gate.open();
+        });
+        let error = sim.run(run).unwrap_err();
+        assert!(matches!(error.compensation(), Some(pleach::Compensation::Compensated { .. })), "{error}");
+    });
+}

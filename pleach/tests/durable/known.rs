@@ -1,0 +1,145 @@
+//! C4, C9, C12, F6, F9: what a resumed run must know of what was before it.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::outside::{World, rest, with, world};
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{MemoryStore, Post, RunStatus, Store};
+use pleach::{EffectError, FanOut, Policy, Retry};
+use std::sync::Arc;
+
+fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
+    Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
+}
+
+#[test]
+fn c9_a_signal_that_was_taken_is_gone_from_the_inbox_and_not_taken_by_the_next_process() {
+    let node = |cx: NodeContext, n: u32| async move {
+        let first = cx.signal::<u32>("go").await;
+        Ok::<_, String>(n + first + cx.signal::<u32>("go").await)
+    };
+    let graph = one(node, Policy::new());
+    let sim = Sim::new(1);
+    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let post = |payload: &'static [u8]| {
+        sim.run(async { store.post("r", Post::seal("r", "signal/go", None, payload.to_vec())).await }).unwrap();
+    };
+    let paused = sim.run(with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).into_future()).unwrap_err();
+    assert!(matches!(paused.fault(), RunFault::Paused { .. }), "{paused}");
+    post(b"1");
+    for _ in 0..2 {
+        let paused = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap_err();
+        assert!(matches!(paused.fault(), RunFault::Paused { keys, .. } if *keys == ["go"]), "{paused}");
+        assert_eq!(sim.run(async { store.inbox("r", 0).await }).unwrap().len(), 0);
+    }
+    post(b"20");
+    assert_eq!(sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap(), 21);
+}
+
+#[test]
+fn c4_an_effect_that_may_happen_once_is_not_called_again_by_a_retry() {
+    let node = |cx: NodeContext, n: u32| async move {
+        let outside = world(&cx);
+        let work = move |_| async move {
+            outside.happen("called");
+            Err::<u32, _>("who knows".to_string())
+        };
+        Ok::<_, String>(n + cx.effect("charge", work).once().await?)
+    };
+    let graph = one(node, Policy::new().retry(Retry::times(3)));
+    for stored in [false, true] {
+        let sim = Sim::new(1);
+        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let run = graph.run(0).id("r");
+        let run = if stored { run.checkpoint(&store) } else { run };
+        let error = sim.run(with(&sim, &outside, run).into_future()).unwrap_err();
+        let RunFault::Node(node) = error.fault() else { panic!("{error}") };
+        let source = std::error::Error::source(node).and_then(|source| source.downcast_ref::<EffectError>());
+        assert!(matches!(source, Some(EffectError::EffectUnknown { .. })), "{error}");
+        assert_eq!(outside.count("called"), 1, "stored: {stored}");
+    }
+}
+
+#[test]
+fn c12_a_run_that_only_sleeps_is_due_when_the_first_of_its_sleeps_ends() {
+    let sleeps = |key: &'static str, seconds: u64| {
+        move |cx: NodeContext, n: u32| async move {
+            cx.sleep(key, Duration::from_secs(seconds)).await;
+            Ok::<_, String>(n)
+        }
+    };
+    let graph = Graph::new("g")
+        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("a", sleeps("a", 50))
+        .add_node("b", sleeps("b", 500))
+        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()))
+        .add_edge("a", END)
+        .add_edge("b", END)
+        .set_entry("s")
+        .compile()
+        .unwrap();
+    let sim = Sim::new(1);
+    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let run = with(&sim, &outside, graph.run(1).id("r").checkpoint(&store));
+    assert!(crate::common::outside::dropped_after(&sim, run, 1000).is_none());
+    sim.advance(Duration::from_millis(1));
+    let info = sim.run(async { store.head("r").await }).unwrap();
+    let due = info.wake_at.unwrap().since(info.created);
+    assert_eq!((info.status, due), (RunStatus::Waiting, Duration::from_secs(50)));
+}
+
+#[test]
+fn f6_a_router_that_runs_again_after_a_resume_is_no_visit() {
+    let is_lost = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let lost = Arc::clone(&is_lost);
+    let graph = Graph::new("g")
+        .add_node("a", |n: u32| async move { Ok::<_, String>(n) })
+        .add_conditional_edge("a", ["b"], move |_: &u32| if lost.load(std::sync::atomic::Ordering::SeqCst) { "?" } else { "b" })
+        .add_node("b", |n: u32| async move { Ok::<_, String>(n) })
+        .add_edge("b", "c")
+        .add_node("c", |cx: NodeContext, _: u32| async move { Ok::<_, String>(cx.iteration() as u32) })
+        .add_edge("c", END)
+        .set_entry("a")
+        .compile()
+        .unwrap();
+    let sim = Sim::new(1);
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    let error = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Router(_)), "{error}");
+    is_lost.store(false, std::sync::atomic::Ordering::SeqCst);
+    // It is cut off after the router's step, so that the count is read from the store.
+    store.fail_at(store.writes() + 1, Fate::Unanswered);
+    let error = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
+    assert_eq!(sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap(), 3);
+}
+
+#[test]
+fn f9_a_branch_that_failed_before_a_crash_fails_its_fan_out_after_it() {
+    let node = |cx: NodeContext, n: u32| async move {
+        world(&cx).happen(format!("ran {n}"));
+        rest(&cx, u64::from(n) * 10).await;
+        if n == 1 { Err("no".to_string()) } else { Ok(n) }
+    };
+    let merge = FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()).fail_fast(false);
+    let graph = Graph::new("g")
+        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .map("s", |_: &u32| vec![1, 2, 3], "m", END, merge)
+        .add_node("m", node)
+        .add_edge("m", END)
+        .set_entry("s")
+        .compile()
+        .unwrap();
+    for (at, fate) in [(4, Fate::Lost), (4, Fate::Unanswered)] {
+        let sim = Sim::new(1);
+        let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+        store.fail_at(at, fate);
+        let error = sim.run(with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).into_future()).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{at} {fate:?} {error}");
+        let outcome = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future());
+        let error = outcome.expect_err("a branch had failed");
+        assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "m"), "{at} {fate:?} {error}");
+        assert_eq!(outside.count("ran 1"), 1);
+    }
+}

@@ -1,0 +1,26 @@
+//! Durable runs: resumes, effects, waits, values and undos.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod control;
+mod control_undo;
+mod crash;
+mod effects;
+mod faults;
+mod inbox;
+mod known;
+mod moments;
+mod options;
+mod recorded;
+mod refused;
+mod second_reading;
+mod select;
+mod sleep;
+mod spawned;
+mod undo;
+mod undo_cut_off;
+mod undo_payload;
+mod undo_told;
+mod undo_unknown;
+mod values;

@@ -1,0 +1,284 @@
+//! C4, C6, C8, C9, C12: nodes and runs that are cut off while what they did is being written down.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::FlakyStore;
+use crate::common::outside::{World, dropped_after, rest, with, world};
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{MemoryStore, Post, RunStatus, Store};
+use pleach::{FanOut, Instant, Policy, Retry, Runtime, Worker};
+use std::sync::Arc;
+
+fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
+    Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
+}
+
+#[test]
+fn c4_an_effect_whose_record_is_under_way_when_its_node_is_cut_off_is_not_repeated() {
+    let node = |cx: NodeContext, n: u32| async move {
+        let outside = world(&cx);
+        let got = cx
+            .effect("charge", move |_| async move {
+                outside.happen("charge");
+                Ok::<_, String>(5u32)
+            })
+            .await?;
+        Ok::<_, String>(n + got)
+    };
+    let graph = one(node, Policy::new().timeout(Duration::from_millis(15)).retry(Retry::times(9)));
+    let sim = Sim::new(1);
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    store.commit_slowly(sim.runtime(), Duration::from_millis(10));
+    assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 6);
+    assert_eq!(outside.all(), ["charge"]);
+}
+
+#[test]
+fn c9_a_signal_whose_taking_is_under_way_when_its_node_is_cut_off_is_not_lost() {
+    let node = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.signal::<u32>("go").await) };
+    // The wait is written by 20 ms; the answer is posted at 22, read; its take is under way at the timeout.
+    let graph = one(node, Policy::new().timeout(Duration::from_millis(30)).retry(Retry::times(9)));
+    let sim = Sim::new(1);
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    store.commit_slowly(sim.runtime(), Duration::from_millis(10));
+    let (clock, post) = (sim.runtime(), store.clone());
+    sim.runtime().spawn(Box::pin(async move {
+        clock.sleep_until(clock.now() + Duration::from_millis(5)).await;
+        post.post("r", Post::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
+    }));
+    assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 6);
+}
+
+#[test]
+fn c12_the_first_deadline_counts_also_if_the_node_was_cut_off_before_it_was_durable() {
+    let node = |cx: NodeContext, n: u32| async move {
+        cx.sleep("s", Duration::from_millis(100)).await;
+        world(&cx).happen(format!("{}", cx.attempt()));
+        Ok::<_, String>(n)
+    };
+    let graph = one(node, Policy::new().timeout(Duration::from_millis(15)).retry(Retry::times(90)));
+    let sim = Sim::new(1);
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    store.commit_slowly(sim.runtime(), Duration::from_millis(10));
+    let began = sim.now();
+    sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap();
+    let took = sim.now().since(began).as_millis();
+    assert!(took < 160, "{took}");
+}
+
+#[test]
+fn c8_a_spawned_node_that_was_cut_off_and_asks_again_pauses_the_run() {
+    let node = |cx: NodeContext, n: u32| async move {
+        if cx.attempt() == 1 {
+            return Ok::<_, String>(
+                n + futures::future::join(cx.interrupt::<u32>("k", "?"), async {
+                    rest(&cx, 1000).await;
+                    cx.effect("e", |_| async { Ok::<_, String>(()) }).await.unwrap();
+                    rest(&cx, 100_000).await;
+                })
+                .await
+                .0,
+            );
+        }
+        Ok::<_, String>(n + cx.interrupt::<u32>("k", "?").await)
+    };
+    // The other branch keeps the run from pausing at first.
+    let busy = |cx: NodeContext, n: u32| async move {
+        rest(&cx, 5000).await;
+        Ok::<_, String>(n)
+    };
+    let graph = Graph::new("g")
+        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("a", node)
+        .policy("a", Policy::new().timeout(Duration::from_secs(2)).retry(Retry::times(9)))
+        .add_node("b", busy)
+        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()).spawned())
+        .add_edge("a", END)
+        .add_edge("b", END)
+        .set_entry("s")
+        .compile()
+        .unwrap();
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let token = sim.token();
+        let (t, clock) = (token.clone(), sim.runtime());
+        sim.runtime().spawn(Box::pin(async move {
+            clock.sleep_until(clock.now() + Duration::from_secs(600)).await;
+            t.cancel(Cause::Because("hangs".into()));
+        }));
+        let error =
+            sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store).token(&token)).into_future()).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if *keys == ["k"]), "{seed} {error}");
+    }
+}
+
+#[test]
+fn c9_a_signal_reaches_a_branch_that_waits_while_another_works() {
+    let waits = |cx: NodeContext, n: u32| async move {
+        let got = cx.signal::<u32>("go").await;
+        let c = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
+        world(&cx).happen(format!("{}", c.now().since(*cx.extension::<Instant>().unwrap()).as_secs()));
+        Ok::<_, String>(n + got)
+    };
+    let busy = |cx: NodeContext, n: u32| async move {
+        rest(&cx, 500_000).await;
+        Ok::<_, String>(n)
+    };
+    let graph = Graph::new("g")
+        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("a", waits)
+        .add_node("b", busy)
+        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()))
+        .add_edge("a", END)
+        .add_edge("b", END)
+        .set_entry("s")
+        .compile()
+        .unwrap();
+    let sim = Sim::new(1);
+    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (clock, post) = (sim.runtime(), store.clone());
+    sim.runtime().spawn(Box::pin(async move {
+        clock.sleep_until(clock.now() + Duration::from_secs(10)).await;
+        post.post("r", Post::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
+    }));
+    let began = sim.now();
+    assert_eq!(
+        sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store).extension(began)).into_future()).unwrap(),
+        7
+    );
+    let at: u64 = outside.all()[0].parse().unwrap();
+    assert!(at < 20, "delivered after {at} s");
+}
+
+#[test]
+fn c6_a_run_that_is_cancelled_or_dropped_at_any_moment_is_given_up_and_can_be_resumed_at_once() {
+    let node = |cx: NodeContext, n: u32| async move {
+        world(&cx).happen("ran");
+        cx.effect("e", |_| async { Ok::<_, String>(()) }).await?;
+        Ok::<_, String>(n + 1)
+    };
+    for failing in [false, true] {
+        let graph = {
+            let last = move |cx: NodeContext, n: u32| async move {
+                world(&cx).happen("last");
+                if failing { Err("no".to_string()) } else { Ok::<_, String>(n + 1) }
+            };
+            Graph::new("g")
+                .add_node("a", node)
+                .add_node("b", last)
+                .add_edge("a", "b")
+                .add_edge("b", END)
+                .set_entry("a")
+                .compile()
+                .unwrap()
+        };
+        for millis in 0..90 {
+            for drops in [false, true] {
+                let sim = Sim::new(1);
+                let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+                store.commit_slowly(sim.runtime(), Duration::from_millis(10));
+                let token = sim.token();
+                let (t, clock) = (token.clone(), sim.runtime());
+                sim.runtime().spawn(Box::pin(async move {
+                    clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
+                    t.cancel(Cause::Because("enough".into()));
+                }));
+                let run = with(&sim, &outside, graph.run(1).id("r").checkpoint(&store));
+                let outcome = if drops {
+                    let cut = dropped_after(&sim, run, millis);
+                    sim.advance(Duration::from_millis(100));
+                    cut
+                } else {
+                    Some(sim.run(run.token(&token).into_future()))
+                };
+                let Ok(info) = sim.run(async { store.head("r").await }) else {
+                    let Some(Err(error)) = outcome else {
+                        assert!(drops);
+                        continue;
+                    };
+                    assert_eq!(error.into_state(), Some(1), "{millis}: state is given back");
+                    continue;
+                };
+                assert_eq!(info.lease_until, None, "failing {failing} {millis} drops {drops} {outcome:?} {info:?}");
+                let began = sim.now();
+                let again = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future());
+                if failing {
+                    assert!(matches!(again.unwrap_err().fault(), RunFault::Node(_)));
+                } else {
+                    assert_eq!(again.unwrap(), 3, "{millis}");
+                }
+                assert!(sim.now().since(began) < Duration::from_secs(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn c8_a_run_that_pauses_after_a_sleep_is_not_due_before_it_is_answered() {
+    let node = |cx: NodeContext, n: u32| async move {
+        let (a, ()) = futures::future::join(cx.interrupt::<u32>("k", "?"), cx.sleep("s", Duration::from_secs(5))).await;
+        Ok::<_, String>(n + a)
+    };
+    let graph = one(node, Policy::new());
+    let sim = Sim::new(1);
+    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let error = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if *keys == ["k"]), "{error}");
+    let info = sim.run(async { store.head("r").await }).unwrap();
+    assert_eq!((info.status, info.wake_at), (RunStatus::Waiting, None));
+}
+
+#[test]
+fn c4_why_an_attempt_would_have_failed_is_nothing_to_the_next() {
+    let node = |cx: NodeContext, n: u32| async move {
+        if cx.attempt() == 1 {
+            cx.effect("x", |_| async { Ok::<_, String>(()) }).await?;
+            let twice = Box::pin(cx.effect("x", |_| async { Ok::<_, String>(()) }).into_future());
+            drop(futures::future::select(twice, Box::pin(async { Ok::<(), String>(()) })).await);
+            return Err("again".to_string());
+        }
+        rest(&cx, 10).await;
+        Ok::<_, String>(n + 1)
+    };
+    let graph = one(node, Policy::new().retry(Retry::times(2)));
+    let sim = Sim::new(1);
+    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 2);
+}
+
+#[test]
+fn c6_a_run_that_is_dropped_while_it_is_made_or_claimed_is_held_by_nobody() {
+    let graph = one(|n: u32| async move { Ok::<_, String>(n + 1) }, Policy::new());
+    let forked = |store: &FlakyStore| graph.resume("r").fork_as("f").checkpoint(store);
+    let mut held = 0;
+    for (at, what) in (0..25).flat_map(|at| [(at, "made"), (at, "claimed"), (at, "forked"), (at, "worked on")]) {
+        let sim = Sim::new(at);
+        let (inside, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let store = FlakyStore::new(inside.clone());
+        if what != "made" {
+            sim.run(async { graph.run(1).id("r").checkpoint(&inside).on(sim.runtime()).enqueue().await }).unwrap();
+        }
+        store.claim_slowly(sim.runtime(), Duration::from_millis(10));
+        match what {
+            "made" => drop(dropped_after(&sim, with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)), at)),
+            "claimed" => drop(dropped_after(&sim, with(&sim, &outside, graph.resume("r").checkpoint(&store)), at)),
+            "forked" => drop(dropped_after(&sim, with(&sim, &outside, forked(&store)), at)),
+            _ => {
+                let worker = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+                sim.run(sim.sleep(Duration::from_millis(at)));
+                drop(worker);
+            }
+        }
+        held += usize::from(inside_is_held(&sim, &inside));
+        sim.run(sim.sleep(Duration::from_millis(100)));
+        assert!(!inside_is_held(&sim, &inside), "{what}, dropped after {at} ms");
+    }
+    assert!(held > 20, "{held}");
+}
+
+/// Whether anybody holds a run.
+fn inside_is_held(sim: &Sim, store: &MemoryStore) -> bool {
+    let runs = sim.run(async { store.list(Vec::new(), None, 10).await }).unwrap().runs;
+    runs.iter().any(|run| run.owner.is_some())
+}

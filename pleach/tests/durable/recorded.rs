@@ -1,0 +1,219 @@
+//! F12: what a node recorded to be undone by is kept for its whole visit, over its attempts and over crashes; and what was done without such a
+//! record is told, not passed over.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::kept::{Names, NodeFuture, Stage, World, named};
+use pleach::prelude::*;
+use pleach::store::RunStatus;
+use pleach::{Compensation, SupervisorDirective};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// Something that is done outside once.
+async fn pay(cx: &NodeContext) -> Result<(), String> {
+    let outside = cx.extension::<Stage>().unwrap().outside.clone();
+    let paid = cx.effect("pay", move |_| async move {
+        outside.push("pay".into());
+        Ok::<_, String>(())
+    });
+    paid.await
+}
+
+async fn undo<P: Debug>(cx: NodeContext, payload: P) -> Result<(), String> {
+    cx.extension::<Stage>().unwrap().outside.push(format!("undo {payload:?}"));
+    Ok(())
+}
+
+/// `first`, and then `ship`; `first` can be undone.
+fn graph_of<P: DeserializeOwned + Debug + Send + 'static>(
+    policy: Option<Policy<Names>>,
+    first: fn(NodeContext, Names) -> NodeFuture<Names>,
+) -> CompiledGraph<Names> {
+    let graph = Graph::new("shop")
+        .add_node("first", first)
+        .compensate("first", undo::<P>)
+        .add_node("ship", named("ship"))
+        .add_edge("first", "ship")
+        .add_edge("ship", END)
+        .set_entry("first");
+    match policy {
+        Some(policy) => graph.policy("first", policy).compile().unwrap(),
+        None => graph.compile().unwrap(),
+    }
+}
+
+fn retries() -> Option<Policy<Names>> {
+    Some(Policy::new().retry(Retry::times(3)))
+}
+
+/// How it ends, stored and not, if `ship` fails; and what was done outside.
+fn ends(graph: &CompiledGraph<Names>) -> (Option<Compensation>, Vec<String>) {
+    let ended = [true, false].map(|is_stored| {
+        let world = World::new(1);
+        world.stage.fail(&["ship"]);
+        let run = if is_stored { world.run(graph, vec![]) } else { world.here(graph.run(vec![])) };
+        let compensation = world.end(run).unwrap_err().compensation().cloned();
+        if is_stored {
+            let status = match &compensation {
+                None => RunStatus::Failed,
+                Some(Compensation::Compensated { .. }) => RunStatus::Compensated,
+                Some(_) => RunStatus::CompensationFailed,
+            };
+            assert_eq!(world.info("r").status, status);
+        }
+        (compensation, world.stage.outside.take())
+    });
+    let [stored, not] = ended;
+    assert_eq!(stored, not);
+    stored
+}
+
+fn compensated() -> Option<Compensation> {
+    Some(Compensation::Compensated { undone: vec!["first".into()] })
+}
+
+/// Pays and records in its first attempt, and fails at once in the others.
+fn pays_first(cx: NodeContext, _: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        if cx.attempt() == 1 {
+            pay(&cx).await?;
+            cx.record_undo("early".to_string());
+            cx.record_undo("paid".to_string());
+        }
+        Err(format!("attempt {}", cx.attempt()))
+    })
+}
+
+#[test]
+fn f12_what_an_earlier_attempt_recorded_is_undone_when_the_last_fails() {
+    let (compensation, outside) = ends(&graph_of::<String>(retries(), pays_first));
+    assert_eq!((compensation, outside), (compensated(), vec!["pay".into(), "undo \"paid\"".into()]));
+}
+
+#[test]
+fn f12_what_an_earlier_attempt_recorded_is_undone_after_the_node_was_done_or_skipped() {
+    let done: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, names| {
+        Box::pin(async move {
+            if cx.attempt() > 1 {
+                return Ok(names);
+            }
+            pays_first(cx, names).await
+        })
+    };
+    let expected = (compensated(), vec!["pay".to_string(), "undo \"paid\"".into()]);
+    assert_eq!(ends(&graph_of::<String>(retries(), done)), expected);
+    let skips = Policy::new().retry(Retry::times(2)).on_error(|failed| match failed.attempt {
+        1 => SupervisorDirective::Restart,
+        _ => SupervisorDirective::Resume,
+    });
+    assert_eq!(ends(&graph_of::<String>(Some(skips), pays_first)), expected);
+}
+
+#[test]
+fn f12_what_was_recorded_is_durable_with_the_failed_attempt_and_with_effects() {
+    // Recorded before what it undoes: so it is there even if the process dies in between.
+    let early: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
+        Box::pin(async move {
+            let stage = cx.extension::<Stage>().unwrap().clone();
+            if stage.outside.len() > 0 {
+                return Err("it comes again".into());
+            }
+            cx.record_undo("paid".to_string());
+            pay(&cx).await?;
+            stage.enter(&cx).await?;
+            Err("in the end".into())
+        })
+    };
+    let mut crashes = 0;
+    for (graph, at, fate) in [graph_of::<String>(retries(), pays_first), graph_of::<String>(retries(), early)]
+        .iter()
+        .flat_map(|graph| (2..8).flat_map(move |at| [(graph, at, Fate::Lost), (graph, at, Fate::Unanswered)]))
+    {
+        let world = World::new(at);
+        let store = FlakyStore::new(world.store.clone());
+        store.fail_at(at, fate);
+        world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+        while world.info("r").status == RunStatus::Running {
+            crashes += 1;
+            world.end(world.resume(graph, |run| run)).unwrap_err();
+        }
+        let outside = world.stage.outside.take();
+        // If nothing of the payment is on record, it comes again, or never came.
+        let was_recorded = at > 2 || fate == Fate::Unanswered;
+        let was_undone = outside.last().is_some_and(|last| last == "undo \"paid\"");
+        assert!(was_undone || !was_recorded, "{at} {fate:?} {outside:?}");
+        let status = if was_undone { RunStatus::Compensated } else { RunStatus::Failed };
+        assert_eq!(world.info("r").status, status, "{at} {fate:?}");
+    }
+    assert!(crashes > 10, "{crashes}");
+}
+
+#[test]
+fn f12_an_effect_with_nothing_recorded_to_undo_it_by_is_told() {
+    let fails: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
+        Box::pin(async move {
+            pay(&cx).await?;
+            Err("before it recorded".into())
+        })
+    };
+    let done: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, names| Box::pin(async move { pay(&cx).await.map(|()| names) });
+    for node in [fails, done] {
+        let (compensation, outside) = ends(&graph_of::<String>(None, node));
+        let Some(Compensation::CompensationFailed { node, reason, .. }) = compensation else { panic!("{compensation:?}") };
+        assert_eq!((node.as_str(), outside), ("first", vec!["pay".to_string()]));
+        assert!(reason.contains("record_undo"), "{reason}");
+    }
+    // An undo that needs nothing is called all the same.
+    for node in [fails, done] {
+        assert_eq!(ends(&graph_of::<()>(None, node)), (compensated(), vec!["pay".into(), "undo ()".into()]));
+        assert_eq!(ends(&graph_of::<Option<String>>(None, node)), (compensated(), vec!["pay".into(), "undo None".into()]));
+    }
+}
+
+#[test]
+fn f12_an_effect_that_was_cut_off_may_have_happened_and_is_undone() {
+    let stuck: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
+        Box::pin(async move {
+            cx.record_undo("paid".to_string());
+            let pays = |_| std::future::pending::<Result<(), String>>();
+            cx.effect("pay", pays).await.map(|()| vec![])
+        })
+    };
+    let timeout = Policy::new().timeout(Duration::from_secs(1));
+    assert_eq!(ends(&graph_of::<String>(Some(timeout), stuck)), (compensated(), vec!["undo \"paid\"".to_string()]));
+    // One that says that it failed did not happen.
+    let refused: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
+        Box::pin(async move {
+            cx.record_undo("paid".to_string());
+            cx.effect("pay", |_| async { Err::<(), _>("no money".to_string()) }).await.map(|()| vec![])
+        })
+    };
+    assert_eq!(ends(&graph_of::<String>(None, refused)), (None, vec![]));
+}
+
+#[test]
+fn f12_a_done_node_that_needs_no_payload_is_undone_once() {
+    let done: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, names| named("first")(cx, names);
+    assert_eq!(ends(&graph_of::<()>(None, done)), (compensated(), vec!["undo ()".to_string()]));
+    // One that could have recorded something, and did nothing that is known of, has nothing to be undone.
+    assert_eq!(ends(&graph_of::<String>(None, done)), (None, vec![]));
+    // A router that runs again after its node was done is no second visit.
+    let graph = Graph::new("routed")
+        .add_node("first", done)
+        .compensate("first", undo::<()>)
+        .add_node("ship", named("ship"))
+        .add_conditional_edge("first", ["ship", END], |_: &Names| -> &str { panic!("no way") })
+        .add_edge("ship", END)
+        .set_entry("first")
+        .compile()
+        .unwrap();
+    assert_eq!(ends(&graph), (compensated(), vec!["undo ()".to_string()]));
+    let world = World::new(1);
+    let store = FlakyStore::new(world.store.clone());
+    store.fail_at(3, Fate::Lost);
+    world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+    assert_eq!((world.info("r").status, world.stage.outside.len()), (RunStatus::Running, 0));
+    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    assert_eq!((error.compensation(), world.stage.outside.take()), (compensated().as_ref(), vec!["undo ()".to_string()]));
+}

@@ -1,0 +1,59 @@
+//! C12: of a sleep the first deadline counts, whatever later attempts at the node say, and whether or not the run is stored.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::{NodeFuture, World};
+use pleach::prelude::*;
+
+/// A node that is tried three times, and is done in the last.
+fn thrice(node: fn(NodeContext) -> NodeFuture<()>) -> CompiledGraph<u32> {
+    let node = move |cx: NodeContext, n: u32| async move {
+        let attempt = cx.attempt();
+        node(cx).await?;
+        if attempt < 3 { Err(format!("attempt {attempt}")) } else { Ok(n + attempt) }
+    };
+    let graph = Graph::new("thrice").add_node("node", node).policy("node", Policy::new().retry(Retry::times(3)));
+    graph.add_edge("node", END).set_entry("node").compile().unwrap()
+}
+
+/// How many seconds it takes, stored and not, to the nearest.
+fn seconds(node: fn(NodeContext) -> NodeFuture<()>) -> [u64; 2] {
+    let graph = thrice(node);
+    [true, false].map(|is_stored| {
+        let world = World::new(1);
+        let began = world.sim.now();
+        let run = if is_stored { world.run(&graph, 1) } else { world.here(graph.run(1)) };
+        assert_eq!(world.end(run).unwrap(), 4);
+        world.sim.now().since(began).as_secs_f64().round() as u64
+    })
+}
+
+#[test]
+fn c12_a_sleep_that_is_asked_for_again_ends_at_its_first_deadline() {
+    assert_eq!(
+        seconds(|cx| Box::pin(async move {
+            cx.sleep("rest", Duration::from_secs(100)).await;
+            Ok(())
+        })),
+        [100, 100]
+    );
+    assert_eq!(
+        seconds(|cx| Box::pin(async move {
+            cx.sleep_until("rest", cx.now() + Duration::from_secs(100 * u64::from(cx.attempt()))).await;
+            Ok(())
+        })),
+        [100, 100]
+    );
+}
+
+#[test]
+fn c12_a_deadline_that_was_over_when_it_was_first_named_stays_over() {
+    assert_eq!(
+        seconds(|cx| Box::pin(async move {
+            let hours = Duration::from_secs(3_600);
+            let at = if cx.attempt() == 1 { cx.now() - Duration::from_secs(1) } else { cx.now() + hours };
+            cx.sleep_until("rest", at).await;
+            Ok(())
+        })),
+        [0, 0]
+    );
+}

@@ -1,0 +1,378 @@
+//! F12: what an undo of a stored run does is written down on its way, as that of a node is; so one that was cut off goes on where it was.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::prelude::*;
+use pleach::store::{Kind, RunStatus};
+use pleach::{Compensation, EffectError, Hooks, Migrations, Resume, RunEvent, Runtime};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Something that is done outside once, under a key.
+async fn call(cx: &NodeContext, what: &str) -> Result<(), String> {
+    let outside = cx.extension::<Stage>().unwrap().outside.clone();
+    let said = format!("{} {what}", cx.node());
+    let done = cx.effect(what, move |key| async move {
+        outside.push(format!("{said} {key}"));
+        Ok::<_, String>(())
+    });
+    done.await
+}
+
+/// A node that records its undo.
+fn booking(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, names| {
+        cx.record_undo(name.to_string());
+        named(name)(cx, names)
+    }
+}
+
+/// Calls twice, a minute apart, and may be told to fail at the end.
+async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
+    call(&cx, "cancel").await?;
+    cx.sleep("wait", Duration::from_secs(60)).await;
+    call(&cx, "confirm").await?;
+    let stage = cx.extension::<Stage>().unwrap().clone();
+    stage.enter(&cx).await.map_err(|why| format!("{name}: {why}"))
+}
+
+/// Takes longer than the branch beside it.
+fn long(cx: NodeContext, names: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
+        clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
+        named("long")(cx, names).await
+    })
+}
+
+/// What fails is in a branch: so the fan-out behind `first`, whose undo comes last, is open while all is undone.
+fn trip(first: &str, hotel: &str) -> CompiledGraph<Names> {
+    Graph::new("trip")
+        .add_node(first, booking("first"))
+        .compensate(first, undo)
+        .add_node(hotel, booking("hotel"))
+        .compensate(hotel, undo)
+        .add_node("long", long)
+        .add_node("flight", named("flight"))
+        .add_parallel_edge(first, [hotel, "long"], END, merge)
+        .add_edge(hotel, END)
+        .add_edge("long", "flight")
+        .add_edge("flight", END)
+        .set_entry(first)
+        .compile()
+        .unwrap()
+}
+
+/// Undone, in this order.
+const CALLS: [&str; 4] = ["hotel cancel", "hotel confirm", "first cancel", "first confirm"];
+
+/// What was called, in order, without keys; and how many different keys there were.
+fn calls(world: &World) -> (Vec<String>, usize) {
+    let calls = world.stage.outside.take();
+    let keys: HashSet<&str> = calls.iter().filter_map(|call| call.rsplit(' ').next()).collect();
+    (calls.iter().map(|call| call.rsplit_once(' ').unwrap().0.to_string()).collect(), keys.len())
+}
+
+/// Runs it, and lets one write fail so.
+fn cut_off_at(at: u64, fate: Fate, seed: u64) -> World {
+    let world = World::new(seed);
+    world.stage.fail(&["flight"]);
+    let store = FlakyStore::new(world.store.clone());
+    store.fail_at(at, fate);
+    world.end(world.here(trip("first", "hotel").run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+    world
+}
+
+/// As a run that is cut off by nothing.
+fn undone() -> World {
+    let world = cut_off_at(u64::MAX, Fate::Lost, 1);
+    assert_eq!(world.info("r").status, RunStatus::Compensated);
+    world
+}
+
+#[test]
+fn f12_an_undo_that_was_cut_off_goes_on_and_repeats_no_effect_that_was_recorded() {
+    let graph = trip("first", "hotel");
+    let world = undone();
+    assert_eq!(calls(&world), (CALLS.map(String::from).to_vec(), 4));
+    let head = world.info("r").head;
+    let (mut crashes, mut repeated) = (0, 0);
+    for (at, fate, seed) in (2..=head).flat_map(|at| [(at, Fate::Lost, at), (at, Fate::Unanswered, at)]) {
+        let world = cut_off_at(at, fate, seed);
+        while world.info("r").status != RunStatus::Compensated {
+            crashes += 1;
+            world.end(world.resume(&graph, |run| run)).unwrap_err();
+        }
+        let (mut calls, keys) = calls(&world);
+        let all = calls.len();
+        calls.dedup();
+        assert_eq!((calls, keys), (CALLS.map(String::from).to_vec(), 4), "{at} {fate:?}");
+        // What landed is not done again; what did not, once.
+        assert!(all - 4 <= usize::from(fate == Fate::Lost), "{at} {fate:?}");
+        repeated += all - 4;
+    }
+    assert!(crashes > 20 && repeated == 4, "{crashes} {repeated}");
+}
+
+#[test]
+fn f12_an_undo_that_failed_and_is_tried_again_repeats_no_effect_either() {
+    let graph = trip("first", "hotel");
+    let world = World::new(1);
+    // The undo of the hotel fails as well, after all that it did.
+    world.stage.fail(&["flight"]);
+    let refuse = world.stage.clone();
+    let failing = world.run(&graph, vec![]).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
+        if let RunEvent::NodeFinished { outcome: Err(_), .. } = event {
+            refuse.fail(&["hotel"]);
+        }
+    }));
+    let error = world.end(failing).unwrap_err();
+    assert!(
+        matches!(error.compensation(), Some(Compensation::CompensationFailed { node, left, .. }) if node == "hotel" && *left == ["first"])
+    );
+    world.stage.fail(&[]);
+    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    assert!(
+        matches!(error.compensation(), Some(Compensation::Compensated { undone }) if *undone == ["hotel", "first"]),
+        "{error}"
+    );
+    assert_eq!(calls(&world), (CALLS.map(String::from).to_vec(), 4));
+}
+
+#[test]
+fn c12_a_sleep_in_an_undo_lasts_until_its_first_deadline_whoever_undoes() {
+    let world = undone();
+    let (wait, confirm) = {
+        let rows: Vec<_> = world.rows("r").iter().map(|row| (row.sequence, row.open_header("r").unwrap())).collect();
+        let of = |kind| rows.iter().find(|(_, header)| header.kind == kind && header.node == "hotel").unwrap().0;
+        let wait = of(Kind::Wait);
+        (wait, rows.iter().find(|(at, header)| *at > wait && header.kind == Kind::Effect).unwrap().0)
+    };
+    assert_eq!(confirm, wait + 1);
+    let world = cut_off_at(wait, Fate::Unanswered, 1);
+    world.sim.run(world.sim.sleep(Duration::from_secs(40)));
+    let began = world.sim.now();
+    world.end(world.resume(&trip("first", "hotel"), |run| run)).unwrap_err();
+    // Twenty seconds are left of the first one, and the second takes its minute.
+    let took = world.sim.now().since(began).as_secs();
+    assert!((79..82).contains(&took), "{took}");
+}
+
+#[test]
+fn c7_an_undo_that_was_cut_off_goes_on_in_a_graph_that_calls_its_node_otherwise() {
+    let head = undone().info("r").head;
+    let renames = Migrations::new().rename_node("hotel", "inn");
+    let expected: Vec<String> = CALLS.map(String::from).to_vec();
+    let mut moved = 0;
+    for at in 5..head {
+        let world = cut_off_at(at, Fate::Unanswered, 1);
+        let is_undoing = world.rows("r").iter().any(|row| row.open_header("r").unwrap().kind == Kind::End);
+        if !is_undoing {
+            continue;
+        }
+        let error = world.end(world.resume(&trip("first", "inn"), |run| run).migrations(&renames)).unwrap_err();
+        assert!(matches!(error.compensation(), Some(Compensation::Compensated { .. })), "{at} {error}");
+        assert_eq!(world.info("r").status, RunStatus::Compensated);
+        let (mut called, keys) = calls(&world);
+        moved += called.iter().filter(|call| call.starts_with("inn")).count();
+        called.iter_mut().for_each(|call| *call = call.replace("inn", "hotel"));
+        assert_eq!((&called, keys), (&expected, 4), "{at}");
+    }
+    assert!(moved > 2, "{moved}");
+}
+
+#[test]
+fn c5_a_run_can_be_rewound_or_forked_from_within_its_undos() {
+    let graph = trip("first", "hotel");
+    let world = undone();
+    let head = world.info("r").head;
+    let end = world.record("r", Kind::End, "flight");
+    for at in end..head {
+        let world = undone();
+        world.stage.fail(&[]);
+        for fork in [true, false] {
+            let how = |run: Resume<Names>| {
+                let run = run.rewind_to(at);
+                if fork { run.fork_as("f") } else { run }
+            };
+            let done = world.end(world.resume(&graph, how)).unwrap();
+            assert_eq!(done, ["first", "hotel", "long", "flight"], "{at} {fork}");
+        }
+    }
+}
+
+#[test]
+fn f12_an_effect_of_an_undo_that_may_happen_once_is_unknown_after_a_crash() {
+    let undo = |cx: NodeContext, _: String| async move {
+        let outside = cx.extension::<Stage>().unwrap().outside.clone();
+        let refund = cx.effect("refund", move |key| async move {
+            outside.push(key);
+            Ok::<_, String>(())
+        });
+        refund.once().await
+    };
+    let graph = Graph::new("once")
+        .add_node("pay", booking("pay"))
+        .compensate("pay", undo)
+        .add_node("ship", named("ship"))
+        .add_edge("pay", "ship")
+        .add_edge("ship", END)
+        .set_entry("pay")
+        .compile()
+        .unwrap();
+    let world = World::new(1);
+    world.stage.fail(&["ship"]);
+    let store = FlakyStore::new(world.store.clone());
+    // The start, a step, the end, that the refund begins; and then its result, which is lost.
+    store.fail_at(5, Fate::Lost);
+    world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+    assert_eq!(world.stage.outside.len(), 1);
+    let unknown = EffectError::EffectUnknown { key: "refund".into(), idempotency_key: world.stage.outside.take().remove(0) };
+    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    let Some(Compensation::CompensationFailed { node, reason, .. }) = error.compensation() else { panic!("{error}") };
+    assert_eq!((node.as_str(), reason), ("pay", &unknown.to_string()));
+    assert_eq!((world.stage.outside.len(), world.info("r").status), (0, RunStatus::CompensationFailed));
+}
+
+#[test]
+fn f12_a_run_that_lost_its_store_undoes_what_it_did_before_and_since() {
+    let booked = ["a", "b", "c", "d"];
+    let graph = {
+        let mut graph = Graph::new("booked").set_entry("a").add_node("pay", named("pay")).add_edge("pay", END);
+        for (at, name) in booked.into_iter().enumerate() {
+            let next = booked.get(at + 1).copied().unwrap_or("pay");
+            graph = graph.add_node(name, booking(name)).compensate(name, undo).add_edge(name, next);
+        }
+        graph.compile().unwrap()
+    };
+    let mut lost = 0;
+    for (at, fate) in (2..25).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
+        let world = World::new(at);
+        world.stage.fail(&["pay"]);
+        let store = FlakyStore::new(world.store.clone());
+        store.fail_at(at, fate);
+        let run = graph.run(vec![]).id("r").checkpoint(&store).best_effort();
+        let error = world.end(world.here(run)).unwrap_err();
+        let undone = booked.iter().rev().map(ToString::to_string).collect();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{at} {fate:?}: {error}");
+        let (calls, keys) = calls(&world);
+        let expected: Vec<String> =
+            booked.iter().rev().flat_map(|name| ["cancel", "confirm"].map(|call| format!("{name} {call}"))).collect();
+        assert_eq!((calls, keys), (expected, 8), "{at} {fate:?}");
+        lost += usize::from(world.info("r").status == RunStatus::Running);
+    }
+    assert!(lost > 20, "{lost}");
+}
+
+#[test]
+fn f12_a_run_that_cannot_read_its_store_says_what_it_undid_all_the_same() {
+    let graph = Graph::new("two")
+        .add_node("a", booking("a"))
+        .compensate("a", undo)
+        .add_node("b", booking("b"))
+        .compensate("b", undo)
+        .add_node("pay", named("pay"))
+        .add_edge("a", "b")
+        .add_edge("b", "pay")
+        .add_edge("pay", END)
+        .set_entry("a")
+        .compile()
+        .unwrap();
+    let world = World::new(1);
+    world.stage.fail(&["pay"]);
+    let store = FlakyStore::new(world.store.clone());
+    // The record of `a` is written, and reads as damaged; that of `b` is lost.
+    store.fail_at(3, Fate::Lost);
+    store.damage(2);
+    let error = world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store).best_effort())).unwrap_err();
+    let Some(Compensation::CompensationFailed { undone, reason, .. }) = error.compensation() else { panic!("{error}") };
+    assert_eq!(undone, &["b"]);
+    assert!(reason.contains("row 2"), "{reason}");
+}
+
+/// How the run ended, for somebody who did not drive it.
+fn outcome(world: &World, graph: &CompiledGraph<Names>) -> RunError<Names> {
+    world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap_err()
+}
+
+#[test]
+fn f12_outcome_of_gives_the_compensation_that_the_driver_got() {
+    let graph = trip("first", "hotel");
+    let head = undone().info("r").head;
+    let undone = ["hotel", "first"].map(String::from).to_vec();
+    for (at, fate) in (2..=head + 1).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
+        let world = cut_off_at(at, fate, at);
+        while world.info("r").status != RunStatus::Compensated {
+            let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+            let compensation = Some(&Compensation::Compensated { undone: undone.clone() });
+            assert_eq!(error.compensation(), compensation, "all that was undone, by whichever driver: {at} {fate:?}");
+        }
+        let told = outcome(&world, &graph);
+        assert_eq!(told.compensation(), Some(&Compensation::Compensated { undone: undone.clone() }), "{at} {fate:?}");
+        assert!(told.to_string().contains("flight"), "{told}");
+    }
+}
+
+#[test]
+fn f12_outcome_of_names_the_undo_that_failed_and_those_left() {
+    let graph = trip("first", "hotel");
+    for failing in ["hotel", "first"] {
+        let world = World::new(1);
+        world.stage.fail(&["flight"]);
+        let refuse = world.stage.clone();
+        let error = world
+            .end(world.run(&graph, vec![]).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
+                if let RunEvent::NodeFinished { outcome: Err(_), .. } = event {
+                    refuse.fail(&[failing]);
+                }
+            })))
+            .unwrap_err();
+        let Some(Compensation::CompensationFailed { undone, node, reason, left }) = error.compensation() else {
+            panic!("{error}")
+        };
+        assert_eq!(node, failing);
+        assert!(reason.contains("was told to fail"), "{reason}");
+        let expected: (&[&str], &[&str]) = if failing == "hotel" { (&[], &["first"]) } else { (&["hotel"], &[]) };
+        assert_eq!(
+            (undone.iter().map(|node| &**node).collect::<Vec<_>>(), left.as_slice()),
+            (expected.0.to_vec(), &expected.1.iter().map(ToString::to_string).collect::<Vec<_>>()[..])
+        );
+        assert_eq!(outcome(&world, &graph).compensation(), error.compensation());
+        // Tried again, it ends well: what was undone before counts.
+        world.stage.fail(&[]);
+        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+        let all = ["hotel", "first"].map(String::from).to_vec();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: all }));
+        assert_eq!(outcome(&world, &graph).compensation(), error.compensation());
+    }
+}
+
+#[test]
+fn f12_a_failed_run_with_nothing_to_undo_has_no_compensation() {
+    let graph = Graph::new("plain").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap();
+    let world = World::new(1);
+    world.stage.fail(&["a"]);
+    assert_eq!(world.end(world.run(&graph, vec![])).unwrap_err().compensation(), None);
+    assert_eq!(outcome(&world, &graph).compensation(), None);
+}
+
+#[test]
+fn c7_a_migration_in_the_middle_of_the_undos_keeps_what_was_undone() {
+    let head = undone().info("r").head;
+    let renames = Migrations::new().rename_node("hotel", "inn");
+    let mut moved = 0;
+    for at in 5..head {
+        let world = cut_off_at(at, Fate::Unanswered, 1);
+        if !world.rows("r").iter().any(|row| row.open_header("r").unwrap().kind == Kind::End) {
+            continue;
+        }
+        let graph = trip("first", "inn");
+        let error = world.end(world.resume(&graph, |run| run).migrations(&renames)).unwrap_err();
+        let undone = ["inn", "first"].map(String::from).to_vec();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{at}");
+        assert_eq!(outcome(&world, &graph).compensation(), error.compensation(), "{at}");
+        moved += 1;
+    }
+    assert!(moved > 5);
+}

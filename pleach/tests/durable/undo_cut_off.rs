@@ -1,0 +1,356 @@
+//! F12: whatever way a visit ends without being done, its effects are undone once if the run fails: it failed itself, or it was cut off because
+//! another branch failed, in nested fan-outs, subgraphs and tasks, in memory and stored, and across crashes.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::prelude::*;
+use pleach::store::{Kind, RunStatus};
+use pleach::{BoxFuture, Compensation, FanOut, Policy, Resume, Retry, Runtime};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+async fn rest(cx: &NodeContext, millis: u64) {
+    let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
+    clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
+}
+
+/// Charges once, and then takes so long.
+fn charging(name: &'static str, millis: u64) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, mut names| {
+        Box::pin(async move {
+            let (outside, key) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.idempotency_key());
+            cx.record_undo(key.clone());
+            let charge = cx.effect("charge", move |_| async move {
+                outside.push(format!("charge {key}"));
+                Ok::<_, String>(())
+            });
+            charge.await?;
+            rest(&cx, millis).await;
+            names.push(name.to_string());
+            Ok(names)
+        })
+    }
+}
+
+/// Charges, and fails each time.
+fn charging_and_failing(cx: NodeContext, names: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        charging("", 20)(cx, names).await?;
+        Err("declined".into())
+    })
+}
+
+async fn refund(cx: NodeContext, key: String) -> Result<(), String> {
+    cx.extension::<Stage>().unwrap().outside.push(format!("refund {key}"));
+    Ok(())
+}
+
+/// Fails after a while; hangs, or fails at once, if it is told to.
+fn failing(cx: NodeContext, _: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        let told = cx.extension::<Told>().copied().unwrap_or_default();
+        match told {
+            Told::Wait => rest(&cx, 60).await,
+            Told::Hang => std::future::pending().await,
+            Told::FailAtOnce => {}
+            Told::Succeed => return Ok(vec![]),
+        }
+        Err("no seats left".into())
+    })
+}
+
+#[derive(Clone, Copy, Default)]
+enum Told {
+    #[default]
+    Wait,
+    Hang,
+    FailAtOnce,
+    Succeed,
+}
+
+/// What is inside the subgraph: a node that is done, and two branches that are not when the run fails.
+fn inner(spawned: bool) -> CompiledGraph<Names> {
+    let fan_out = FanOut::merge(merge);
+    Graph::new("inner")
+        .add_node("in1", charging("in1", 5))
+        .compensate("in1", refund)
+        .add_parallel_edge("in1", ["in2", "in3"], END, if spawned { fan_out.spawned() } else { fan_out })
+        .add_node("in2", charging("in2", 10_000))
+        .compensate("in2", refund)
+        .add_edge("in2", END)
+        .add_node("in3", charging("in3", 10_000))
+        .compensate("in3", refund)
+        .add_edge("in3", END)
+        .set_entry("in1")
+        .compile()
+        .unwrap()
+}
+
+/// A booking, and then branches of which one fails while the others are in the middle of something.
+fn trip(spawned: bool) -> CompiledGraph<Names> {
+    let fan_out = FanOut::merge(merge);
+    let retry = Policy::new().retry(Retry::times(9).backoff(Duration::from_secs(10), Duration::from_secs(10)));
+    Graph::new("trip")
+        .add_node("first", charging("first", 5))
+        .compensate("first", refund)
+        .add_parallel_edge(
+            "first",
+            ["fails", "slow", "items", "sub", "again", "early"],
+            END,
+            if spawned { fan_out.spawned() } else { fan_out },
+        )
+        .add_node("fails", failing)
+        .add_edge("fails", END)
+        .add_node("slow", charging("slow", 10_000))
+        .compensate("slow", refund)
+        .add_edge("slow", END)
+        .add_node("items", named("items"))
+        .map("items", |names: &Names| vec![names.clone(); 3], "item", "items2", merge)
+        .add_node("item", charging("item", 10_000))
+        .compensate("item", refund)
+        .add_edge("item", "items2")
+        .add_node("items2", named("items2"))
+        .add_edge("items2", END)
+        .add_subgraph("sub", inner(spawned), Names::clone, |_, inner| inner)
+        .add_edge("sub", END)
+        .add_node("again", charging_and_failing)
+        .compensate("again", refund)
+        .policy("again", retry)
+        .add_edge("again", END)
+        .add_node("early", charging("early", 10))
+        .compensate("early", refund)
+        .add_edge("early", END)
+        .set_entry("first")
+        .compile()
+        .unwrap()
+}
+
+/// Every charge was refunded, each by one undo.
+fn assert_balanced(world: &World, error: &RunError<Names>, charges_min: usize, what: &str) {
+    let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{what}: {error}") };
+    let all = world.stage.outside.take();
+    let keys = |kind: &str| all.iter().filter_map(|one| one.strip_prefix(kind).map(str::to_string)).collect::<BTreeSet<_>>();
+    let (charged, refunded) = (keys("charge "), keys("refund "));
+    assert_eq!(charged, refunded, "{what}");
+    assert_eq!(undone.len(), charged.len(), "each visit is undone once: {what}: {undone:?}");
+    assert!(charged.len() >= charges_min, "{what}: {undone:?}");
+}
+
+const ALL: usize = 10;
+
+#[test]
+fn f12_visits_that_another_branch_cut_off_are_undone_in_memory() {
+    for (seed, spawned) in (0..30).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let world = World::new(seed);
+        let error = world.end(world.here(trip(spawned).run(vec![]))).unwrap_err();
+        assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
+    }
+}
+
+#[test]
+fn f12_visits_that_another_branch_cut_off_are_undone_in_stored_runs() {
+    for (seed, spawned) in (0..10).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let world = World::new(seed);
+        let error = world.end(world.run(&trip(spawned), vec![])).unwrap_err();
+        assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
+        assert_eq!(world.info("r").status, RunStatus::Compensated);
+    }
+}
+
+#[test]
+fn f12_no_visit_is_undone_twice_after_a_crash_between_two_commits_of_a_failure() {
+    let (mut resumed, mut failed_before) = (0, 0);
+    for (records, spawned) in [(1, false), (2, false), (5, false), (2, true)] {
+        let graph = trip(spawned);
+        for (at, fate) in (2..60).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
+            let world = World::new(at);
+            let store = FlakyStore::new(world.store.clone());
+            store.fail_at(at, fate);
+            let run = graph.run(vec![]).id("r").checkpoint(&store).max_commit_records(records);
+            let mut error = world.end(world.here(run)).unwrap_err();
+            let what = format!("{records} records, {fate:?} {at}, spawned {spawned}");
+            let mut is_over = error.compensation().is_some();
+            while !is_over {
+                assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{what}: {error}");
+                if world.info("r").status == RunStatus::Compensated {
+                    break;
+                }
+                resumed += 1;
+                // The node that failed would not fail again: but what was cut off is known to have been.
+                let resume = world.resume(&graph, |run| run).max_commit_records(records);
+                error = world.end(resume.extension(Told::Succeed)).unwrap_err();
+                is_over = error.compensation().is_some();
+            }
+            if is_over {
+                failed_before += usize::from(error.to_string().contains("no seats left"));
+                assert_balanced(&world, &error, 2, &what);
+            }
+        }
+    }
+    assert!(resumed > 200 && failed_before > 100, "{resumed} {failed_before}");
+}
+
+#[test]
+fn f12_visits_that_a_resumed_run_has_not_entered_again_are_undone() {
+    for (seed, spawned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let world = World::new(seed);
+        let graph = trip(spawned);
+        let run = world.run(&graph, vec![]).extension(Told::Hang);
+        world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
+        assert_eq!(world.info("r").status, RunStatus::Running);
+        let error = world.end(world.resume(&graph, |run| run).extension(Told::FailAtOnce)).unwrap_err();
+        assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
+    }
+}
+
+#[test]
+fn f12_a_run_that_is_cancelled_undoes_nothing_that_it_cut_off() {
+    for spawned in [false, true] {
+        let world = World::new(1);
+        let graph = trip(spawned);
+        let run = world.run(&graph, vec![]).extension(Told::Hang);
+        let error = world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
+        assert!(error.compensation().is_none() && matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
+        let in_memory = world.here(graph.run(vec![])).extension(Told::Hang).timeout(Duration::from_millis(200));
+        assert!(world.end(in_memory).unwrap_err().compensation().is_none());
+        assert!(world.stage.outside.take().iter().all(|one| one.starts_with("charge")));
+        let kinds = world.rows("r").iter().map(|row| row.open_header("r").unwrap()).collect::<Vec<_>>();
+        assert!(kinds.iter().all(|header| header.kind != Kind::End && header.attempt <= 1));
+        // It goes on where it was.
+        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+        assert!(error.compensation().is_some());
+    }
+}
+
+/// A fan-out or a subgraph whose time is up, and then a node that fails.
+fn timed(collects: bool) -> CompiledGraph<Names> {
+    let all = |mut before: Names, branches: Vec<Result<Names, RunError<Names>>>| {
+        before.push(format!("{} late", branches.iter().filter(|one| one.is_err()).count()));
+        Ok::<_, String>(before)
+    };
+    let time = Duration::from_millis(50);
+    let fan_out = if collects { FanOut::collect(all) } else { FanOut::merge(merge) }.timeout(time);
+    Graph::new("timed")
+        .add_node("first", charging("first", 5))
+        .compensate("first", refund)
+        .add_parallel_edge("first", ["slow", "sub", "early"], "after", fan_out)
+        .add_node("slow", charging("slow", 10_000))
+        .compensate("slow", refund)
+        .add_edge("slow", "after")
+        .add_subgraph("sub", inner(false), Names::clone, |_, inner| inner)
+        .add_edge("sub", "after")
+        .add_node("early", charging("early", 10))
+        .compensate("early", refund)
+        .add_edge("early", "after")
+        .add_subgraph("after", inner(true), Names::clone, |_, inner| inner)
+        .policy("after", Policy::new().timeout(time).retry(Retry::times(3)))
+        .add_edge("after", END)
+        .set_entry("first")
+        .compile()
+        .unwrap()
+}
+
+#[test]
+fn f12_visits_inside_of_what_timed_out_are_undone() {
+    // Three attempts at `after`, of three visits each, and what came before.
+    for (collects, charges) in [(true, 6 + 9), (false, 6)] {
+        for seed in 0..10 {
+            let world = World::new(seed);
+            let error = world.end(world.here(timed(collects).run(vec![]))).unwrap_err();
+            assert_balanced(&world, &error, charges, &format!("in memory, {collects} {seed}"));
+            let error = world.end(world.run(&timed(collects), vec![])).unwrap_err();
+            assert_balanced(&world, &error, charges, &format!("stored, {collects} {seed}"));
+        }
+    }
+}
+
+#[test]
+fn f12_a_node_that_failed_for_good_runs_again_after_a_rewind_and_is_undone_once() {
+    let graph = trip(false);
+    let world = World::new(1);
+    world.end(world.run(&graph, vec![]).keep_records(10_000)).unwrap_err();
+    world.stage.outside.take();
+    let end = world.record("r", Kind::End, "fails");
+    let cut_off = |to: u64| {
+        let rows = world.rows("r");
+        let mut headers = rows.iter().filter(|row| row.sequence <= to).map(|row| row.open_header("r").unwrap());
+        headers.any(|header| header.kind == Kind::Attempt && header.node == "slow")
+    };
+    for to in end - 8..=end {
+        // What the first run charged for live visits stays charged, and is refunded with the visit.
+        let error = world.end(world.resume(&graph, |run: Resume<Names>| run.rewind_to(to)).keep_records(10_000)).unwrap_err();
+        let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{error}") };
+        let visits: BTreeSet<String> =
+            world.stage.outside.take().iter().filter_map(|one| one.strip_prefix("refund ").map(str::to_string)).collect();
+        assert_eq!(undone.len(), visits.len(), "{to} (cut off: {}): {undone:?}", cut_off(to));
+        assert_eq!(undone.iter().filter(|node| *node == "slow").count(), 1, "{to}: {undone:?}");
+        assert_eq!(undone.iter().filter(|node| *node == "item").count(), 3, "{to}: {undone:?}");
+    }
+}
+
+#[test]
+fn f12_an_unusable_payload_fails_the_node_before_its_next_effect() {
+    struct Unwritable;
+    impl serde::Serialize for Unwritable {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no form as JSON"))
+        }
+    }
+    fn recording(wrong: bool, after: bool) -> impl Fn(NodeContext, Names) -> BoxFuture<'static, Result<Names, String>> {
+        move |cx: NodeContext, names: Names| {
+            Box::pin(async move {
+                let outside = cx.extension::<Stage>().unwrap().outside.clone();
+                let charge = |key: &'static str| {
+                    let outside = outside.clone();
+                    cx.effect(key, move |_| async move {
+                        outside.push(key.to_string());
+                        Ok::<_, String>(())
+                    })
+                };
+                if after {
+                    charge("before").await?;
+                }
+                if wrong {
+                    cx.record_undo(7_u64);
+                } else {
+                    cx.record_undo(Unwritable);
+                }
+                charge("charge").await?;
+                Ok(names)
+            })
+        }
+    }
+    let undo = |cx: NodeContext, key: String| async move {
+        cx.extension::<Stage>().unwrap().outside.push(format!("undo {key}"));
+        Ok::<_, String>(())
+    };
+    for (wrong, after) in [(true, false), (false, false), (true, true), (false, true)] {
+        let graph = if wrong {
+            Graph::new("g").add_node("pay", recording(true, after)).compensate("pay", undo)
+        } else {
+            let undo = |_: NodeContext, _: Wrapped| async move { Ok::<_, String>(()) };
+            Graph::new("g").add_node("pay", recording(false, after)).compensate("pay", undo)
+        };
+        let graph = graph.add_edge("pay", END).set_entry("pay").compile().unwrap();
+        let world = World::new(1);
+        for stored in [false, true] {
+            let run = if stored { world.run(&graph, vec![]) } else { world.here(graph.run(vec![])) };
+            let error = world.end(run).unwrap_err();
+            let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
+            let text = failed.reason.to_string();
+            assert!(text.contains(if wrong { "u64" } else { "a String, and" }) || text.contains("its undo takes"), "{text}");
+            let expected: &[&str] = if after { &["before"] } else { &[] };
+            assert_eq!(world.stage.outside.take(), expected, "{wrong} {after} {stored}: no further effect, and no undo of it");
+            // What was done before cannot be undone without a payload, and that is said.
+            match error.compensation() {
+                None => assert!(!after, "{error}"),
+                Some(Compensation::CompensationFailed { node, .. }) => assert!(after && node == "pay", "{error}"),
+                Some(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Wrapped(#[allow(dead_code, reason = "only its type counts")] String);
+}

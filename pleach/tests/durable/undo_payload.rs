@@ -1,0 +1,112 @@
+//! F12, values: what a node records for its undo must come back from JSON as it was.
+#![cfg(feature = "graph")]
+
+use crate::common::Log;
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{MemoryStore, Store};
+use pleach::{EffectError, RunFault, Runtime};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What undoes a payment: whether there is a discount, and which.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Payment {
+    discount: Option<Option<u32>>,
+    rate: f64,
+}
+
+/// `pay` records a payment, does an effect if asked, and fails the run by `fail`.
+fn paying(payment: &Payment, with_effect: bool, log: &Log<String>) -> CompiledGraph<u32> {
+    let (payment, worked, undone) = (payment.clone(), log.clone(), log.clone());
+    Graph::<u32>::new("paying")
+        .add_node("pay", move |cx: NodeContext, n: u32| {
+            let (payment, worked) = (payment.clone(), worked.clone());
+            async move {
+                cx.record_undo(payment);
+                if with_effect {
+                    cx.effect("pay", move |_| async move {
+                        worked.push("paid".into());
+                        Ok::<_, String>(())
+                    })
+                    .await?;
+                }
+                Ok::<_, String>(n)
+            }
+        })
+        .add_node("fail", |_: u32| async { Err::<u32, _>("told to fail".to_string()) })
+        .compensate("pay", move |_: NodeContext, payment: Payment| {
+            let undone = undone.clone();
+            async move {
+                undone.push(format!("{payment:?}"));
+                Ok::<_, String>(())
+            }
+        })
+        .add_edge("pay", "fail")
+        .add_edge("fail", END)
+        .set_entry("pay")
+        .compile()
+        .unwrap()
+}
+
+/// A payload that JSON changes fails its node before the next effect, or at the end; nothing is undone by another payload.
+async fn check(store: &(impl Store + Clone), runtime: Arc<dyn Runtime>) {
+    let changed = [Payment { discount: Some(None), rate: 1.0 }, Payment { discount: None, rate: f64::NAN }];
+    for (number, payment) in changed.iter().enumerate() {
+        for with_effect in [false, true] {
+            let (log, id) = (Log::new(), format!("undo payload {number} {with_effect}"));
+            drop(store.delete(&id).await);
+            let graph = paying(payment, with_effect, &log);
+            let error = graph.run(1).id(&*id).on(Arc::clone(&runtime)).checkpoint(store).await.unwrap_err();
+            let RunFault::Node(node) = error.fault() else { panic!("{error}") };
+            let pleach::Reason::Error(reason) = &*node.reason else { panic!("{error}") };
+            assert!(matches!(reason.downcast_ref(), Some(EffectError::Unstorable { .. })), "{error}");
+            assert_eq!((&*node.node, log.take()), ("pay", Vec::new()), "{error}");
+            store.delete(&id).await.unwrap();
+        }
+    }
+    let (log, payment) = (Log::new(), Payment { discount: Some(Some(7)), rate: 0.1 });
+    let graph = paying(&payment, true, &log);
+    drop(store.delete("undo payload").await);
+    let error = graph.run(1).id("undo payload").on(runtime).checkpoint(store).await.unwrap_err();
+    assert_eq!(log.take(), ["paid".to_string(), format!("{payment:?}")], "{error}");
+    store.delete("undo payload").await.unwrap();
+}
+
+#[test]
+fn f12_undo_payload_that_json_changes_fails_the_node() {
+    let sim = Sim::new(1);
+    sim.run(async { check(&MemoryStore::on(sim.runtime()), sim.runtime()).await });
+}
+
+#[test]
+fn f12_undo_payload_is_compared_in_runs_without_a_store() {
+    let sim = Sim::new(1);
+    sim.run(async {
+        let log = Log::new();
+        let graph = paying(&Payment { discount: Some(None), rate: 1.0 }, true, &log);
+        let error = graph.run(1).on(sim.runtime()).await.unwrap_err();
+        assert!(error.to_string().contains("does not come back from JSON"), "{error}");
+        assert!(log.take().is_empty());
+    });
+}
+
+#[cfg(all(feature = "tokio", feature = "sqlite"))]
+#[tokio::test]
+async fn f12_undo_payload_that_json_changes_fails_the_node_on_sqlite() {
+    let folder = std::env::temp_dir().join(format!("pleach-undo-payload-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let store = SqliteStore::open(folder.join("store.db")).await.unwrap();
+    check(&store, pleach::TokioRuntime::current().unwrap()).await;
+    drop(store);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[cfg(all(feature = "tokio", feature = "postgres"))]
+#[tokio::test]
+async fn f12_undo_payload_that_json_changes_fails_the_node_on_postgres() {
+    // Without a server there is nothing to check; `cargo xtask test` starts one.
+    let Ok(url) = std::env::var("PLEACH_POSTGRES_URL") else { return };
+    let store = PostgresStore::connect(&url).await.unwrap();
+    check(&store, pleach::TokioRuntime::current().unwrap()).await;
+}

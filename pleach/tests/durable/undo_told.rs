@@ -1,0 +1,222 @@
+//! C9: what a run is told while it is being undone changes nothing: the messages are taken, and compensation goes on to its end.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::poll_once;
+use pleach::prelude::*;
+use pleach::store::{Kind, MemoryStore, Post, RunStatus, Store};
+use pleach::{Compensation, RunEvent, RunRemote};
+use std::task::Poll;
+
+fn booking(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, names| {
+        cx.record_undo(name.to_string());
+        named(name)(cx, names)
+    }
+}
+
+/// An effect, a sleep and another effect: several commits, and time for mail to be read.
+async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
+    for step in ["cancel", "confirm"] {
+        let (outside, said) = (cx.extension::<Stage>().unwrap().outside.clone(), format!("{name} {step}"));
+        let call = cx.effect(step, move |_| async move {
+            outside.push(said);
+            Ok::<_, String>(())
+        });
+        call.await?;
+        cx.sleep(format!("after {step}"), Duration::from_secs(5)).await;
+    }
+    Ok(())
+}
+
+/// Two bookings, one of them in a branch, and then a node that fails.
+fn trip() -> CompiledGraph<Names> {
+    Graph::new("trip")
+        .add_node("first", booking("first"))
+        .compensate("first", undo)
+        .add_node("hotel", booking("hotel"))
+        .compensate("hotel", undo)
+        .add_node("beside", named("beside"))
+        .add_node("pay", named("pay"))
+        .add_parallel_edge("first", ["hotel", "beside"], "pay", merge)
+        .add_edge("hotel", "pay")
+        .add_edge("beside", "pay")
+        .add_edge("pay", END)
+        .set_entry("first")
+        .compile()
+        .unwrap()
+}
+
+const UNDONE: [&str; 2] = ["hotel", "first"];
+const CALLS: [&str; 4] = ["hotel cancel", "hotel confirm", "first cancel", "first confirm"];
+
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    Cancel,
+    Pause,
+    PauseAndResume,
+    PauseAndCancel,
+}
+
+/// Posts it at once: nothing waits in memory. Whether the run took it.
+fn tell(store: &MemoryStore, told: Told) -> bool {
+    let remote = RunRemote::new(store, "r");
+    let mut all = Box::pin(async move {
+        match told {
+            Told::Cancel => remote.cancel("no longer wanted").await,
+            Told::Pause => remote.pause().await,
+            Told::PauseAndResume => match remote.pause().await {
+                Ok(()) => remote.resume().await,
+                refused => refused,
+            },
+            Told::PauseAndCancel => match remote.pause().await {
+                Ok(()) => remote.cancel("").await,
+                refused => refused,
+            },
+        }
+    });
+    matches!(poll_once(&mut all), Poll::Ready(Ok(())))
+}
+
+/// Tells the run so when this record has become durable.
+fn telling(store: &MemoryStore, at: u64, told: Told) -> Hooks<Names> {
+    let store = store.clone();
+    Hooks::new(move |event: &RunEvent<&Names>| {
+        if let RunEvent::Checkpointed { sequence } = event
+            && *sequence == at
+        {
+            tell(&store, told);
+        }
+    })
+}
+
+fn untaken(world: &World) -> usize {
+    world.sim.run(async { world.store.inbox("r", 0).await }).unwrap().len()
+}
+
+/// The records of a run that is undone and told nothing: that of its end, and the last.
+fn undisturbed() -> (u64, u64) {
+    let world = World::new(1);
+    world.stage.fail(&["pay"]);
+    world.end(world.run(&trip(), vec![])).unwrap_err();
+    assert_eq!(world.stage.outside.take(), CALLS);
+    (world.record("r", Kind::End, "pay"), world.info("r").head)
+}
+
+fn assert_undone(world: &World, error: &RunError<Names>, what: &str) {
+    let undone = UNDONE.map(String::from).to_vec();
+    assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{what}: {error}");
+    let info = world.info("r");
+    assert_eq!((info.status, info.owner), (RunStatus::Compensated, None), "{what}");
+    let mut calls = world.stage.outside.take();
+    calls.dedup();
+    assert_eq!(calls, CALLS, "{what}");
+}
+
+#[test]
+fn c9_commands_during_an_undo_are_taken_and_change_nothing() {
+    let (end, head) = undisturbed();
+    for told in [Told::Cancel, Told::Pause, Told::PauseAndResume, Told::PauseAndCancel] {
+        for at in end..head {
+            let world = World::new(at);
+            world.stage.fail(&["pay"]);
+            let error = world.end(world.run(&trip(), vec![]).hooks(telling(&world.store, at, told))).unwrap_err();
+            assert_undone(&world, &error, &format!("{told:?} at {at}"));
+            // The last sleep of an undo is followed by the record that it is done.
+            assert_eq!(untaken(&world), 0, "{told:?} at {at}");
+        }
+    }
+}
+
+#[test]
+fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
+    let (end, head) = undisturbed();
+    let mut resumed = 0;
+    for told in [Told::Cancel, Told::Pause, Told::PauseAndCancel] {
+        for (at, later, fate) in
+            (end..head).flat_map(|at| (1..4).flat_map(move |later| [(at, later, Fate::Lost), (at, later, Fate::Unanswered)]))
+        {
+            let world = World::new(at);
+            world.stage.fail(&["pay"]);
+            let store = FlakyStore::new(world.store.clone());
+            // Each record of an undo is a commit of its own; those before the end may share one.
+            let hooks = telling(&world.store, at, told);
+            let crash_at = at + later;
+            let crash = {
+                let store = store.clone();
+                Hooks::new(move |event: &RunEvent<&Names>| {
+                    if let RunEvent::Checkpointed { sequence } = event
+                        && *sequence + 1 == crash_at
+                    {
+                        store.fail_at(store.writes() + 1, fate);
+                    }
+                })
+            };
+            let run = trip().run(vec![]).id("r").checkpoint(&store).hooks(hooks).hooks(crash);
+            let mut error = world.end(world.here(run)).unwrap_err();
+            let what = format!("{told:?} at {at}, crash {later} later, {fate:?}");
+            while world.info("r").status != RunStatus::Compensated {
+                assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{what}: {error}");
+                resumed += 1;
+                error = world.end(world.resume(&trip(), |run| run)).unwrap_err();
+            }
+            if error.compensation().is_some() {
+                assert_undone(&world, &error, &what);
+            }
+        }
+    }
+    assert!(resumed > 100, "{resumed}");
+}
+
+#[test]
+fn c9_a_cancel_while_nobody_drives_an_undo_is_taken_by_the_next_driver() {
+    let (end, head) = undisturbed();
+    for (at, told) in (end..head).flat_map(|at| [(at, Told::Cancel), (at, Told::Pause), (at, Told::PauseAndResume)]) {
+        let world = World::new(at);
+        world.stage.fail(&["pay"]);
+        let store = FlakyStore::new(world.store.clone());
+        let crash = {
+            let store = store.clone();
+            Hooks::new(move |event: &RunEvent<&Names>| {
+                if let RunEvent::Checkpointed { sequence } = event
+                    && *sequence == at
+                {
+                    store.fail_at(store.writes() + 1, Fate::Lost);
+                }
+            })
+        };
+        world.end(world.here(trip().run(vec![]).id("r").checkpoint(&store).hooks(crash))).unwrap_err();
+        assert!(tell(&world.store, told));
+        let error = world.end(world.resume(&trip(), |run| run)).unwrap_err();
+        assert_undone(&world, &error, &format!("{told:?} at {at}"));
+        assert_eq!(untaken(&world), 0, "{told:?} at {at}");
+    }
+}
+
+#[test]
+fn c9_a_cancel_that_came_as_the_run_ended_does_not_cancel_a_later_rewind() {
+    let world = World::new(1);
+    world.stage.fail(&["pay"]);
+    let (_, head) = undisturbed();
+    // The last record but one is durable, and the last is on its way.
+    let slow = FlakyStore::new(world.store.clone());
+    slow.commit_slowly(world.sim.runtime(), Duration::from_millis(10));
+    let run = trip().run(vec![]).id("r").checkpoint(&slow);
+    let (store, clock) = (world.store.clone(), world.sim.runtime());
+    let post = async move {
+        while store.head("r").await.map_or(0, |info| info.head) < head - 1 {
+            clock.sleep_until(clock.now() + Duration::from_millis(1)).await;
+        }
+        // The last commit begins when the last sleep is over, and takes ten milliseconds to land.
+        clock.sleep_until(clock.now() + Duration::from_millis(4_994)).await;
+        store.post("r", Post::seal("r", "command/cancel", None, b"\"\"".to_vec())).await.is_ok()
+    };
+    let (outcome, is_posted) = world.sim.run(async { futures::join!(world.here(run).into_future(), post) });
+    assert_eq!(world.info("r").status, RunStatus::Compensated, "{:?}", outcome.err().map(|error| error.to_string()));
+    assert!(is_posted && untaken(&world) == 1, "it came in between");
+    world.stage.fail(&[]);
+    world.stage.outside.take();
+    assert_eq!(world.end(world.resume(&trip(), |run| run.rewind_to(2))).unwrap(), ["first", "hotel", "beside", "pay"]);
+    assert_eq!(untaken(&world), 0);
+}

@@ -1,0 +1,107 @@
+//! C3, C4, F12: what a resume does again, what it does not, and under which keys.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::Compensation;
+use pleach::prelude::*;
+use pleach::store::RunStatus;
+
+#[test]
+fn c4_an_effect_that_results_in_nothing_is_not_repeated_either() {
+    let node = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            let outside = cx.extension::<Stage>().unwrap().outside.clone();
+            let sent = cx.effect("send", move |key| async move {
+                outside.push(key);
+                Ok::<Option<u32>, String>(None)
+            });
+            sent.await?;
+            named("node")(cx, names).await
+        })
+    };
+    let graph = Graph::new("nothing").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
+    let world = World::new(1);
+    world.stage.hang(&["node"]);
+    world.leave(world.run(&graph, vec![]));
+    world.stage.hang(&[]);
+    world.end(world.resume(&graph, |run| run)).unwrap();
+    assert_eq!(world.stage.outside.len(), 1);
+}
+
+#[test]
+fn c3_every_visit_of_a_run_has_a_key_of_its_own() {
+    let inner = |name| {
+        let graph = Graph::new(name).add_node("first", named("first")).add_edge("first", END).set_entry("first");
+        graph.compile().unwrap()
+    };
+    let graph = Graph::new("subgraphs first")
+        .add_node("before", named("before"))
+        .add_node("left", named("left"))
+        .add_subgraph("middle", inner("middle"), Names::clone, |_, inner| inner)
+        .add_subgraph("right", inner("right"), Names::clone, |_, inner| inner)
+        .add_node("after", named("after"))
+        .add_parallel_edge("before", ["left", "middle", "right"], "after", merge)
+        .add_edge("left", "after")
+        .add_edge("middle", "after")
+        .add_edge("right", "after")
+        .add_edge("after", END)
+        .set_entry("before")
+        .compile()
+        .unwrap();
+    let world = World::new(1);
+    world.end(world.run(&graph, vec![])).unwrap();
+    let starts = world.stage.starts.take();
+    let mut keys: Vec<&String> = starts.iter().map(|(_, key)| key).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!((starts.len(), keys.len()), (5, 5), "{starts:?}");
+}
+
+#[test]
+fn f12_a_run_that_was_cut_off_between_two_undos_goes_on_with_them_and_never_forwards() {
+    let booking = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            cx.record_undo(cx.node().to_string());
+            named("booked")(cx, names).await
+        })
+    };
+    let undo = |cx: NodeContext, name: String| async move {
+        let stage = cx.extension::<Stage>().unwrap();
+        stage.outside.push(name.clone());
+        if stage.outside.len() == 2 { Err(format!("{name} was full")) } else { Ok(()) }
+    };
+    let graph = Graph::new("trip")
+        .add_node("a", booking)
+        .add_node("b", booking)
+        .add_node("c", booking)
+        .add_node("pay", named("pay"))
+        .compensate("a", undo)
+        .compensate("b", undo)
+        .compensate("c", undo)
+        .add_edge("a", "b")
+        .add_edge("b", "c")
+        .add_edge("c", "pay")
+        .add_edge("pay", END)
+        .set_entry("a")
+        .compile()
+        .unwrap();
+    // Cut off at the record of the second undo, or left where it failed.
+    for cut_off in [true, false] {
+        let world = World::new(1);
+        world.stage.fail(&["pay"]);
+        let store = FlakyStore::new(world.store.clone());
+        store.fail_at(if cut_off { 7 } else { u64::MAX }, Fate::Lost);
+        world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+        let status = world.info("r").status;
+        assert_eq!(status, if cut_off { RunStatus::Running } else { RunStatus::CompensationFailed });
+        // What failed would go well now, but what it needs is undone.
+        world.stage.fail(&[]);
+        world.stage.starts.take();
+        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+        // What an earlier process undid is among them.
+        let undone = ["c", "b", "a"].map(String::from).to_vec();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
+        assert_eq!((world.stage.started(), world.info("r").status), (vec![], RunStatus::Compensated));
+    }
+}

@@ -1,0 +1,184 @@
+//! F12, C5: a run that is migrated in the middle of its undos, and then rewound to where it failed, undoes each visit once.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
+use futures::future::{Either, select};
+use pleach::prelude::*;
+use pleach::store::Kind;
+use pleach::{Compensation, FanOut, Migrations, Resume, RunOptions, Runtime};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// Charges by an effect, which says how often it happened, and hangs.
+fn charging(cx: NodeContext, mut names: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        let (outside, node) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.node().to_string());
+        cx.record_undo(());
+        cx.effect("charge", move |_| async move {
+            outside.push("charge".into());
+            Ok::<_, String>(())
+        })
+        .await?;
+        if node != "first" {
+            std::future::pending::<()>().await;
+        }
+        names.push(node);
+        Ok(names)
+    })
+}
+
+fn failing(cx: NodeContext, _: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
+        clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
+        Err("no seats left".into())
+    })
+}
+
+/// Refunds, unless it is told to hang.
+async fn refund(cx: NodeContext, (): ()) -> Result<(), String> {
+    let stage = cx.extension::<Stage>().unwrap();
+    stage.enter(&cx).await?;
+    stage.outside.push("refund".into());
+    Ok(())
+}
+
+/// `first`, and then branches of which one charges while the other fails.
+fn graph(charges: &'static str) -> CompiledGraph<Names> {
+    Graph::new("migrated")
+        .add_node("first", charging)
+        .compensate("first", refund)
+        .add_parallel_edge("first", [charges, "fails"], END, FanOut::merge(merge))
+        .add_node(charges, charging)
+        .compensate(charges, refund)
+        .add_edge(charges, END)
+        .add_node("fails", failing)
+        .add_edge("fails", END)
+        .set_entry("first")
+        .compile()
+        .unwrap()
+}
+
+fn later(run: RunOptions<'static, Names>) -> RunOptions<'static, Names> {
+    let same = |state: serde_json::Value| Ok::<_, Infallible>(state);
+    run.schema(2).migrations(&Migrations::new().state(1, same).rename_node("slow", "late"))
+}
+
+/// Drops a run while it hangs in an undo.
+fn abandon(world: &World, run: RunOptions<'static, Names>) {
+    let minute = Box::pin(world.sim.sleep(Duration::from_secs(60)));
+    let hangs = world.sim.run(async { matches!(select(run.into_future(), minute).await, Either::Right(_)) });
+    assert!(hangs, "an undo hangs");
+}
+
+/// How often each thing happened.
+fn counts(world: &World) -> BTreeMap<String, usize> {
+    let all = world.stage.outside.take();
+    let mut counts = BTreeMap::new();
+    all.into_iter().for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
+}
+
+/// The run fails and hangs in the undo of `hangs`; a later version goes on with that, and is left in the undo of `hangs_later`.
+fn migrated(charges: &'static str, hangs: &str, hangs_later: &str) -> (World, CompiledGraph<Names>, u64) {
+    let world = World::new(1);
+    world.stage.hang(&[hangs]);
+    abandon(&world, world.run(&graph("slow"), vec![]).schema(1));
+    let graph = graph(charges);
+    world.stage.hang(&[hangs_later]);
+    abandon(&world, later(world.resume(&graph, |run| run)));
+    let end = world.record("r", Kind::End, "fails");
+    assert_eq!(world.rows("r").iter().filter(|row| row.open_header("r").unwrap().kind == Kind::End).count(), 2);
+    world.stage.hang(&[]);
+    (world, graph, end)
+}
+
+#[test]
+fn f12_visit_is_undone_once_after_a_migration_among_undos_and_a_rewind() {
+    for charges in ["slow", "late"] {
+        let (world, graph, end) = migrated(charges, "slow", charges);
+        let error = world.end(later(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
+        let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{charges}: {error}") };
+        assert_eq!(undone, &[charges, "first"]);
+        // Nothing was undone before the rewind, so nothing is charged again.
+        assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]), "{charges}");
+    }
+}
+
+#[test]
+fn f12_visit_that_was_undone_before_a_migration_charges_anew_after_a_rewind() {
+    for charges in ["slow", "late"] {
+        let (world, graph, end) = migrated(charges, "first", "first");
+        let error = world.end(later(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
+        let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{charges}: {error}") };
+        assert_eq!(undone, &[charges, "first"]);
+        assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 3), ("refund".into(), 3)]), "{charges}");
+    }
+}
+
+#[test]
+fn f12_visit_that_was_undone_charges_anew_after_a_rewind_to_that_undo() {
+    let world = World::new(1);
+    let graph = graph("slow");
+    world.stage.hang(&["first"]);
+    abandon(&world, world.run(&graph, vec![]));
+    world.stage.hang(&[]);
+    let undone_at = world.record("r", Kind::Undo, "slow");
+    let error = world.end(world.resume(&graph, |run: Resume<Names>| run.rewind_to(undone_at))).unwrap_err();
+    let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{error}") };
+    assert_eq!(undone, &["slow", "first"]);
+    assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 3), ("refund".into(), 3)]));
+}
+
+#[test]
+fn f12_second_migration_among_undos_keeps_which_visit_was_undone() {
+    let (world, graph, _) = migrated("late", "slow", "late");
+    let again = || later(world.resume(&graph, |run| run)).schema(3);
+    let same = |state: serde_json::Value| Ok::<_, Infallible>(state);
+    let migrations = Migrations::new().state(1, same).state(2, same);
+    world.stage.hang(&["late"]);
+    abandon(&world, again().migrations(&migrations));
+    world.stage.hang(&[]);
+    let end = world.record("r", Kind::End, "fails");
+    let rewound = world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)).schema(3).migrations(&migrations);
+    let error = world.end(rewound).unwrap_err();
+    let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{error}") };
+    assert_eq!(undone, &["late", "first"]);
+    assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]));
+}
+
+/// The iteration that each undo is told, of three nodes in a row of which the last fails.
+fn iterations_told(world: &World, is_migrated: bool) -> Vec<String> {
+    let told = |cx: NodeContext, (): ()| async move {
+        let stage = cx.extension::<Stage>().unwrap();
+        stage.enter(&cx).await?;
+        stage.outside.push(cx.iteration().to_string());
+        Ok::<_, String>(())
+    };
+    let chain = |second: &'static str| {
+        let done = |cx: NodeContext, names: Names| async move {
+            cx.record_undo(());
+            Ok::<_, String>(names)
+        };
+        let graph = Graph::new("chain").add_node("first", done).compensate("first", told).add_node("fails", failing);
+        let graph = graph.add_node(second, done).compensate(second, told);
+        let graph = graph.add_edge("first", second).add_edge(second, "fails").add_edge("fails", END);
+        graph.set_entry("first").compile().unwrap()
+    };
+    world.stage.hang(&["slow"]);
+    abandon(world, world.run(&chain("slow"), vec![]).schema(1));
+    world.stage.hang(&[]);
+    let resumed = match is_migrated {
+        true => later(world.resume(&chain("late"), |run| run)),
+        false => world.resume(&chain("slow"), |run| run).schema(1),
+    };
+    assert!(world.end(resumed).is_err());
+    world.stage.outside.take()
+}
+
+#[test]
+fn f12_undo_is_told_the_iteration_of_its_visit_after_a_migration() {
+    assert_eq!(iterations_told(&World::new(1), false), ["2", "1"]);
+    assert_eq!(iterations_told(&World::new(1), true), ["2", "1"]);
+}

@@ -1,0 +1,38 @@
+//! C5: the last node can be run again, however few records of the run are kept.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::{Names, NodeFuture, World, named};
+use pleach::prelude::*;
+
+/// `a`, and then `b`, which writes many records before it hangs or ends.
+fn busy() -> CompiledGraph<Names> {
+    let b = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            for number in 0..300 {
+                cx.effect(format!("effect {number}"), move |_| async move { Ok::<_, String>(number) }).await?;
+            }
+            let stage = cx.extension::<crate::common::kept::Stage>().unwrap().clone();
+            stage.enter(&cx).await?;
+            names.push("b".to_string());
+            Ok(names)
+        })
+    };
+    let graph = Graph::new("busy").add_node("a", named("a")).add_node("b", b);
+    graph.add_edge("a", "b").add_edge("b", END).set_entry("a").compile().unwrap()
+}
+
+#[test]
+fn c5_last_node_is_replayed_however_few_records_are_kept() {
+    for kept in [1, 5] {
+        let (world, graph) = (World::new(1), busy());
+        world.stage.hang(&["b"]);
+        world.leave(world.run(&graph, vec![]).keep_records(kept));
+        assert_eq!(world.stage.started(), ["a", "b"]);
+        world.stage.hang(&[]);
+        let replayed = world.resume(&graph, |run| run.replay_last()).keep_records(kept);
+        assert_eq!(world.end(replayed).unwrap(), ["a", "b"]);
+        assert_eq!(world.stage.started(), ["a", "b"], "the last node that was done ran again");
+        // What `a` began with is no longer needed.
+        assert!(world.info("r").oldest > 300, "{:?}", world.info("r"));
+    }
+}

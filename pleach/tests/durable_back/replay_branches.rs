@@ -1,0 +1,103 @@
+//! C5: a replay of the last node keeps what other branches wrote down, also what they wrote after a rewind, a migration or another replay.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::prelude::*;
+use pleach::store::Kind;
+use pleach::{FanOut, Resume};
+
+/// Pays, and then does what `named` does.
+fn paying(cx: NodeContext, names: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        let outside = cx.extension::<Stage>().unwrap().outside.clone();
+        if cx.extension::<Pays>().is_none() {
+            std::future::pending::<()>().await;
+        }
+        let work = move |_key: String| async move {
+            outside.push("paid".to_string());
+            Ok::<_, String>(())
+        };
+        cx.effect("pay", work).await?;
+        named("pays")(cx, names).await
+    })
+}
+
+/// Told to a process: `pays` may pay.
+struct Pays;
+
+/// Branches that do `a1` and `a2`, and `b1` and `b2`, and one that pays, itself or inside a subgraph.
+fn graph(in_subgraph: bool) -> CompiledGraph<Names> {
+    let pays = Graph::new("inner").add_node("pays", paying).add_edge("pays", END).set_entry("pays").compile().unwrap();
+    let graph = Graph::new("replayed")
+        .add_node("start", named("start"))
+        .add_parallel_edge("start", ["a1", "b1", "pays"], END, FanOut::merge(merge))
+        .add_node("a1", named("a1"))
+        .add_edge("a1", "a2")
+        .add_node("a2", named("a2"))
+        .add_edge("a2", END)
+        .add_node("b1", named("b1"))
+        .add_edge("b1", "b2")
+        .add_node("b2", named("b2"))
+        .add_edge("b2", END);
+    let graph = match in_subgraph {
+        true => graph.add_subgraph("pays", pays, Names::clone, |_, inner| inner),
+        false => graph.add_node("pays", paying),
+    };
+    graph.add_edge("pays", END).set_entry("start").compile().unwrap()
+}
+
+/// What the node that pays is called, without and with a subgraph.
+const PAYS: [&str; 2] = ["pays", "pays/pays"];
+
+/// Replays the last node until the end: `a1` runs again, and nobody pays again.
+fn replay(world: &World, graph: &CompiledGraph<Names>) {
+    world.stage.starts.take();
+    let ended = world.end(world.resume(graph, |run: Resume<Names>| run.replay_last()).extension(Pays)).unwrap();
+    assert_eq!(ended, ["start", "a1", "a2", "b1", "b2", "pays"]);
+    assert_eq!(world.stage.started().iter().filter(|node| *node == "a1").count(), 1);
+    assert_eq!(world.stage.outside.take(), ["paid"], "the other branch does not repeat its effect");
+}
+
+#[test]
+fn c5_replay_keeps_what_other_branches_noted_after_a_rewind() {
+    for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
+        let (world, graph) = (World::new(1), graph(in_subgraph));
+        world.stage.hang(&["a2", "b1", hangs]);
+        world.leave(world.run(&graph, vec![]));
+        let a1 = world.record("r", Kind::Step, "a1");
+        world.leave(world.resume(&graph, |run: Resume<Names>| run.rewind_to(a1)).extension(Pays));
+        world.stage.hang(&[]);
+        replay(&world, &graph);
+    }
+}
+
+#[test]
+fn c5_replay_after_a_replay_keeps_what_other_branches_noted() {
+    for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
+        let (world, graph) = (World::new(1), graph(in_subgraph));
+        world.stage.hang(&["a2", "b1"]);
+        world.leave(world.run(&graph, vec![]));
+        world.stage.hang(&["a2", "b2", hangs]);
+        world.leave(world.resume(&graph, |run| run));
+        world.leave(world.resume(&graph, |run| run).extension(Pays));
+        // The last node is `b1`. Its replay comes to nothing, so the one before it is the last, which is `a1`.
+        world.stage.hang(&["a2", "b1", hangs]);
+        world.leave(world.resume(&graph, |run: Resume<Names>| run.replay_last()));
+        world.stage.hang(&[]);
+        replay(&world, &graph);
+    }
+}
+
+#[test]
+fn c5_replay_after_two_rewinds_finds_the_branch_under_its_new_path() {
+    let (world, graph) = (World::new(1), graph(true));
+    world.stage.hang(&["a2", "b1", "pays/pays"]);
+    world.leave(world.run(&graph, vec![]));
+    for pays in [false, true] {
+        let to = world.info("r").head;
+        let resume = world.resume(&graph, |run: Resume<Names>| run.rewind_to(to));
+        world.leave(if pays { resume.extension(Pays) } else { resume });
+    }
+    world.stage.hang(&[]);
+    replay(&world, &graph);
+}

@@ -1,0 +1,266 @@
+//! C5: a run is resumed at a named node. C9: what a paused run waits for is told with its questions, and a run that failed and is resumed takes
+//! messages at once.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::prelude::*;
+use pleach::store::{Kind, RunStatus, Store};
+use pleach::{Compensation, Resume, ResumeError, RunEvent, RunOptions, RunRemote, StartError, TellError, Worker};
+
+fn chain() -> CompiledGraph<Names> {
+    let booking = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+        cx.record_undo("a".to_string());
+        named("a")(cx, names)
+    };
+    let undo = |cx: NodeContext, name: String| async move {
+        cx.extension::<Stage>().unwrap().enter(&cx).await?;
+        cx.extension::<Stage>().unwrap().outside.push(format!("undo {name}"));
+        Ok::<_, String>(())
+    };
+    Graph::new("chain")
+        .add_node("a", booking)
+        .compensate("a", undo)
+        .add_node("b", named("b"))
+        .add_node("c", named("c"))
+        .add_node("left", named("left"))
+        .add_node("right", named("right"))
+        .add_node("d", named("d"))
+        .add_edge("a", "b")
+        .add_edge("b", "c")
+        .add_parallel_edge("c", ["left", "right"], "d", merge)
+        .add_edge("left", "d")
+        .add_edge("right", "d")
+        .add_edge("d", END)
+        .set_entry("a")
+        .compile()
+        .unwrap()
+}
+
+/// The last state of the run, which this worker drives to its end.
+fn driven_by(world: &World, worker: Worker, graph: &CompiledGraph<Names>) -> Names {
+    let worker = worker.on(world.sim.runtime()).start().unwrap();
+    let end = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap();
+    world.sim.run(worker.close(Duration::from_secs(1)));
+    end
+}
+
+/// A run that stands before `c`.
+fn before_c() -> (World, CompiledGraph<Names>) {
+    let (world, graph) = (World::new(1), chain());
+    world.stage.hang(&["c"]);
+    world.leave(world.run(&graph, vec![]));
+    world.stage.hang(&[]);
+    (world, graph)
+}
+
+#[test]
+fn c5_a_run_is_resumed_at_a_named_node_with_its_state_and_new_keys() {
+    for node in ["a", "b", "c", "d"] {
+        let (world, graph) = before_c();
+        let first = world.stage.starts.take();
+        let head = world.info("r").head;
+        let end = world.end(world.resume(&graph, |run| run).from(node)).unwrap();
+        let again = world.stage.starts.take();
+        let (from_a, from_b, from_c) = (["a", "b", "c"], ["b", "c"], ["c"]);
+        let before_fan_out: &[&str] = match node {
+            "a" => &from_a,
+            "b" => &from_b,
+            "c" => &from_c,
+            _ => &[],
+        };
+        let fan_out: &[&str] = if node == "d" { &[] } else { &["left", "right"] };
+        let expected = [&["a", "b"], before_fan_out, fan_out, &["d"]].concat();
+        assert_eq!(end, expected, "{node}");
+        assert_eq!(again[0].0, node);
+        assert!(again.iter().all(|(_, key)| first.iter().all(|(_, old)| old != key)), "{node}");
+        let history = world.history(&graph, "r");
+        assert_eq!((history[head as usize].kind, history[head as usize].parent), (Kind::Rewind, head));
+    }
+}
+
+#[test]
+fn c5_a_resume_at_a_node_composes_with_states_forks_and_rewinds() {
+    let (world, graph) = before_c();
+    let other = |_: Names| vec!["other".to_string()];
+    let fork = graph.resume("r").with_state(other).fork_as("fork").checkpoint(&world.store);
+    assert_eq!(world.end(world.here(fork).from("d")).unwrap(), ["other", "d"]);
+    assert_eq!(world.info("r").status, RunStatus::Running, "the first is as it was");
+    let back = world.resume(&graph, |run: Resume<Names>| run.rewind_to(2)).from("c");
+    assert_eq!(world.end(back).unwrap(), ["a", "c", "left", "right", "d"]);
+    // It has come to its end, and goes on with the state it has there.
+    let ended = world.resume(&graph, |run: Resume<Names>| run).from("d");
+    assert_eq!(world.end(ended).unwrap(), ["a", "c", "left", "right", "d", "d"]);
+    let changed = world.resume(&graph, |run: Resume<Names>| run.with_state(|_| vec![])).from("b");
+    assert_eq!(world.end(changed).unwrap(), ["b", "c", "left", "right", "d"]);
+    // A crash right after it: whoever resumes the run goes on there.
+    let (world, graph) = before_c();
+    let store = FlakyStore::new(world.store.clone());
+    store.fail_at(2, Fate::Lost);
+    let resumed = world.here(graph.resume("r").checkpoint(&store)).from("d");
+    assert!(matches!(world.end(resumed).unwrap_err().fault(), RunFault::Checkpoint(_)));
+    assert_eq!(world.end(world.resume(&graph, |run| run)).unwrap(), ["a", "b", "d"]);
+}
+
+#[test]
+fn c5_what_could_be_undone_before_is_undone_after_a_resume_at_a_node() {
+    let (world, graph) = before_c();
+    world.stage.fail(&["d"]);
+    let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
+    assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["a".into()] }), "{error}");
+    // It was undone: only an earlier record can be gone back to.
+    let error = world.end(world.resume(&graph, |run| run).from("b")).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
+    world.stage.fail(&[]);
+    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(3)).from("d")).unwrap(), ["a", "b", "d"]);
+}
+
+#[test]
+fn c5_a_resume_at_a_node_that_cannot_be_is_refused_and_changes_nothing() {
+    let (world, graph) = before_c();
+    let before = world.info("r");
+    let start = |node: &str| match world.end(world.resume(&graph, |run| run).from(node)).unwrap_err().into_fault() {
+        RunFault::Start(error) => error,
+        other => panic!("{other}"),
+    };
+    assert_eq!(start("bb"), StartError::Unknown { node: "bb".into(), did_you_mean: Some("b".into()) });
+    assert_eq!(start("left"), StartError::InBranch { node: "left".into(), fan_out: "c".into() });
+    assert_eq!(world.info("r"), before);
+    world.stage.hang(&["left"]);
+    world.leave(world.resume(&graph, |run| run));
+    let head = world.info("r").head;
+    let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Resume(ResumeError::Branched { open, .. }) if *open == ["c"]), "{error}");
+    assert_eq!(world.info("r").head, head);
+    // While it is being undone, too.
+    world.stage.hang(&[]);
+    world.stage.fail(&["d", "a"]);
+    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    assert!(matches!(error.compensation(), Some(Compensation::CompensationFailed { .. })), "{error}");
+    let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Resume(ResumeError::Undoing { .. })), "{error}");
+    assert_eq!(world.info("r").status, RunStatus::CompensationFailed);
+}
+
+#[test]
+fn c9_a_worker_goes_on_where_a_run_stands_whatever_its_options_say() {
+    let (world, graph) = before_c();
+    let stage = world.stage.clone();
+    let clock = world.sim.runtime();
+    let options = move |run: RunOptions<'static, Names>| run.from("a").extension(stage.clone()).extension(clock.clone());
+    let worker = Worker::new(&world.store).graph_with(&graph, options);
+    let end = driven_by(&world, worker, &graph);
+    assert_eq!(end, ["a", "b", "c", "left", "right", "d"]);
+}
+
+/// Waits for a signal, and asks a question of the same name.
+fn asking() -> CompiledGraph<Names> {
+    let ask = |cx: NodeContext, mut names: Names| async move {
+        let signal = cx.signal::<String>("go");
+        let question = cx.interrupt::<String>("go", &vec!["really", "go?"]);
+        let (signal, answer) = futures::join!(signal, question);
+        names.extend([signal, answer]);
+        let until = cx.signal::<String>("until");
+        let sleep = cx.sleep("nap", Duration::from_secs(3_600));
+        futures::future::select(until, sleep).await;
+        Ok::<_, String>(names)
+    };
+    Graph::new("asking").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap()
+}
+
+#[test]
+fn c9_an_open_question_is_seen_after_a_signal_of_the_same_name_was_taken() {
+    let (world, graph) = (World::new(1), asking());
+    let remote = RunRemote::new(&world.store, "r");
+    let seen = || {
+        let view = world.sim.run(remote.look()).unwrap();
+        view.waits().map(|wait| (wait.key.clone(), wait.question.clone(), wait.is_signal)).collect::<Vec<_>>()
+    };
+    let question = || ("go".to_string(), Some(r#"["really","go?"]"#.to_string()), false);
+    let error = world.end(world.run(&graph, vec![])).unwrap_err();
+    let RunFault::Paused { keys, waits, .. } = error.fault() else { panic!("{error}") };
+    assert_eq!(keys, &["go", "go"]);
+    let mut told: Vec<_> = waits.iter().map(|wait| (wait.key.clone(), wait.question.clone(), wait.is_signal)).collect();
+    told.sort();
+    assert_eq!(told, [("go".to_string(), None, true), question()]);
+    let mut looked = seen();
+    looked.sort();
+    assert_eq!(looked, told);
+    world.sim.run(remote.signal("go", &"signal")).unwrap();
+    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    let RunFault::Paused { waits, .. } = error.fault() else { panic!("{error}") };
+    assert_eq!(
+        waits.iter().map(|wait| (wait.key.clone(), wait.question.clone(), wait.is_signal)).collect::<Vec<_>>(),
+        [question()]
+    );
+    assert_eq!(seen(), [question()]);
+    // A run that is not stored says the same when it is looked at.
+    let scope = world.sim.scope();
+    let run = graph.run(vec![]).within(&scope).into_future();
+    world.sim.settle();
+    let view = world.sim.run(run.control().unwrap().look()).unwrap();
+    assert!(view.waits().any(|wait| wait.question == question().1) && view.waits().any(|wait| wait.is_signal));
+}
+
+#[test]
+fn c9_a_resumed_failed_run_takes_messages_and_can_be_taken_over_at_once() {
+    let slow = |cx: NodeContext, names: Names| async move {
+        let stage = cx.extension::<Stage>().unwrap().clone();
+        let said = stage.outside.len();
+        if said == 0 {
+            stage.outside.push("failed".into());
+            return Err("not now".to_string());
+        }
+        let go: String = cx.signal("go").await;
+        Ok([names, vec![go]].concat())
+    };
+    let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
+    let world = World::new(1);
+    let remote = RunRemote::new(&world.store, "r");
+    world.end(world.run(&graph, vec![])).unwrap_err();
+    assert!(matches!(world.sim.run(remote.signal("go", &"x")), Err(TellError::Ended { status: RunStatus::Failed, .. })));
+    // The driver dies before the node has done anything; nobody gives the run up.
+    let store = FlakyStore::new(world.store.clone());
+    store.swallow_releases(true);
+    store.fail_at(2, Fate::Lost);
+    let error = world.end(world.here(graph.resume("r").checkpoint(&store))).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
+    let info = world.info("r");
+    assert_eq!(info.status, RunStatus::Running);
+    assert!(info.wake_at.is_some(), "a worker claims it once its lease has ended");
+    world.sim.run(remote.signal("go", &"on")).unwrap();
+    let stage = world.stage.clone();
+    let worker = Worker::new(&world.store).graph_with(&graph, move |run| run.extension(stage.clone()));
+    assert_eq!(driven_by(&world, worker, &graph), ["on"]);
+}
+
+#[test]
+fn f12_a_failed_compensation_that_is_resumed_goes_on_whoever_has_it_next() {
+    let (world, graph) = (World::new(1), chain());
+    world.stage.fail(&["d", "a"]);
+    let hooks = {
+        let stage = world.stage.clone();
+        stage.fail(&["d"]);
+        Hooks::new(move |event: &RunEvent<&Names>| {
+            if let RunEvent::NodeFinished { outcome: Err(_), .. } = event {
+                stage.fail(&["a"]);
+            }
+        })
+    };
+    world.end(world.run(&graph, vec![]).hooks(hooks)).unwrap_err();
+    assert_eq!(world.info("r").status, RunStatus::CompensationFailed);
+    // It is resumed, and its driver dies at once.
+    world.stage.fail(&[]);
+    let store = FlakyStore::new(world.store.clone());
+    store.fail_at(2, Fate::Lost);
+    world.end(world.here(graph.resume("r").checkpoint(&store))).unwrap_err();
+    let info = world.info("r");
+    assert_eq!((info.status, info.wake_at.is_some()), (RunStatus::Running, true));
+    world.sim.run(RunRemote::new(&world.store, "r").cancel("")).unwrap();
+    world.stage.outside.take();
+    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["a".into()] }), "{error}");
+    assert_eq!(world.stage.outside.take(), ["undo a"]);
+    assert_eq!(world.info("r").status, RunStatus::Compensated);
+    assert!(world.sim.run(async { world.store.inbox("r", 0).await }).unwrap().is_empty());
+}

@@ -1,0 +1,381 @@
+//! C5: a run goes on from any of its records, and its last node is run again. Nothing is deleted, and what follows has new keys.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::prelude::*;
+use pleach::store::{Kind, Place, RunStatus, StoreError};
+use pleach::{Checkpoint, Compensation, ResumeError, Runtime};
+use std::sync::Arc;
+
+fn chain() -> CompiledGraph<Names> {
+    Graph::new("chain")
+        .add_node("a", named("a"))
+        .add_node("b", named("b"))
+        .add_node("c", named("c"))
+        .add_edge("a", "b")
+        .add_edge("b", "c")
+        .add_edge("c", END)
+        .set_entry("a")
+        .compile()
+        .unwrap()
+}
+
+/// before → (left, deep → (d1, d2) → d3, sub) → after.
+fn wide() -> CompiledGraph<Names> {
+    let inner = Graph::new("inner")
+        .add_node("in1", named("in1"))
+        .add_node("in2", named("in2"))
+        .add_edge("in1", "in2")
+        .add_edge("in2", END)
+        .set_entry("in1")
+        .compile()
+        .unwrap();
+    Graph::new("wide")
+        .add_node("before", named("before"))
+        .add_node("left", named("left"))
+        .add_node("deep", named("deep"))
+        .add_node("d1", named("d1"))
+        .add_node("d2", named("d2"))
+        .add_node("d3", named("d3"))
+        .add_subgraph("sub", inner, Names::clone, |_, inner| inner)
+        .add_node("after", named("after"))
+        .add_parallel_edge("before", ["left", "deep", "sub"], "after", merge)
+        .add_edge("left", "after")
+        .add_parallel_edge("deep", ["d1", "d2"], "d3", merge)
+        .add_edge("d1", "d3")
+        .add_edge("d2", "d3")
+        .add_edge("d3", "after")
+        .add_edge("sub", "after")
+        .add_edge("after", END)
+        .set_entry("before")
+        .compile()
+        .unwrap()
+}
+
+const WIDE: [&str; 9] = ["before", "left", "deep", "d1", "d2", "d3", "in1", "in2", "after"];
+
+fn store_error<S>(error: &RunError<S>) -> &StoreError {
+    match error.fault() {
+        RunFault::Checkpoint(error) => error.store_error().expect("the store said so"),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn c5_a_rewound_run_goes_on_from_there_and_nothing_is_deleted() {
+    let (world, graph) = (World::new(1), chain());
+    assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["a", "b", "c"]);
+    let (first, before) = (world.stage.starts.take(), world.rows("r"));
+    // After "a"; as if "b" had not been done.
+    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap(), ["a", "b", "c"]);
+    let again = world.stage.starts.take();
+    assert_eq!(again.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert!(again.iter().all(|(_, key)| first.iter().all(|(_, old)| old != key)), "{first:?} {again:?}");
+    let rows = world.rows("r");
+    assert_eq!((&rows[..4], rows.len()), (&before[..], 7));
+    let info = world.info("r");
+    assert_eq!((info.status, info.lease_until), (RunStatus::Finished, None));
+    let history = world.history(&graph, "r");
+    let Checkpoint { kind, parent, next, visits, .. } = &history[4];
+    assert_eq!((*kind, *parent, next, *visits), (Kind::Rewind, 2, &Some(Place::Node("b".into())), 1));
+    // And once more, from what was rewound to.
+    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(5))).unwrap(), ["a", "b", "c"]);
+    assert_eq!(world.stage.started(), ["b", "c"]);
+}
+
+#[test]
+fn c5_a_run_is_rewound_to_any_of_its_records_and_comes_to_the_same_end() {
+    for seed in 0..10 {
+        let (world, graph) = (World::new(seed), wide());
+        assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), WIDE);
+        let last = world.info("r").head;
+        let firsts = world.stage.starts.take();
+        let mut keys: Vec<String> = firsts.into_iter().map(|(_, key)| key).collect();
+        for to in 1..=last {
+            let history = world.history(&graph, "r");
+            let done = history[..to as usize].iter().filter(|one| matches!(one.kind, Kind::Step | Kind::Arrive)).count();
+            // What is inside the subgraph is followed by the step of the subgraph itself, which is no start here.
+            let subs = history[..to as usize].iter().filter(|one| one.node == "sub").count();
+            assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap(), WIDE, "{to}, seed {seed}");
+            let starts = world.stage.starts.take();
+            assert_eq!(starts.len(), WIDE.len() - (done - subs), "{to}, seed {seed}: {starts:?}");
+            for (node, key) in starts {
+                assert!(!keys.contains(&key), "{node} had this key before; rewound to {to}, seed {seed}");
+                keys.push(key);
+            }
+        }
+    }
+}
+
+#[test]
+fn c5_effects_before_that_point_stay_recorded_and_those_after_have_new_keys() {
+    let node = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            for name in ["one", "two"] {
+                let stage = cx.extension::<Stage>().unwrap().clone();
+                let got = cx
+                    .effect(name, move |key| async move {
+                        stage.outside.push(format!("{name} {key}"));
+                        Ok::<_, String>(format!("{name} #{}", stage.outside.len()))
+                    })
+                    .await?;
+                names.push(got);
+            }
+            Ok(names)
+        })
+    };
+    let graph = Graph::new("effects").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
+    let world = World::new(1);
+    assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["one #1", "two #2"]);
+    let first = world.stage.outside.take();
+    // 1 is the start, 2 and 3 are the effects, 4 is the step.
+    let state = world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap();
+    let second = world.stage.outside.take();
+    assert_eq!(state, ["one #1", "two #1"], "the first is given back, the second is done anew");
+    assert!(second.len() == 1 && second[0].starts_with("two") && second[0] != first[1], "{first:?} {second:?}");
+    world.end(world.resume(&graph, |run| run.replay_last())).unwrap();
+    let third = world.stage.outside.take();
+    assert_eq!(third.len(), 2, "a node that is replayed does all of it anew");
+    assert!(third.iter().all(|effect| !first.contains(effect) && !second.contains(effect)));
+}
+
+#[test]
+fn c5_failed_runs_are_rewound_and_undo_what_could_be_undone_then() {
+    let booking = |name: &'static str| {
+        move |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+            Box::pin(async move {
+                cx.record_undo(name.to_string());
+                named(name)(cx, names).await
+            })
+        }
+    };
+    let undo = |cx: NodeContext, name: String| async move {
+        let stage = cx.extension::<Stage>().unwrap();
+        stage.outside.push(format!("undo {name} {}", cx.idempotency_key()));
+        if name == "hotel" && stage.outside.len() == 100 { Err("full") } else { Ok(()) }
+    };
+    let graph = Graph::new("trip")
+        .add_node("flight", booking("flight"))
+        .add_node("hotel", booking("hotel"))
+        .add_node("pay", named("pay"))
+        .compensate("flight", undo)
+        .compensate("hotel", undo)
+        .add_edge("flight", "hotel")
+        .add_edge("hotel", "pay")
+        .add_edge("pay", END)
+        .set_entry("flight")
+        .compile()
+        .unwrap();
+    let world = World::new(1);
+    let undone = |error: RunError<Names>| match error.compensation() {
+        Some(Compensation::Compensated { undone }) => undone.clone(),
+        other => panic!("{other:?}: {error}"),
+    };
+    world.stage.fail(&["pay"]);
+    assert_eq!(undone(world.end(world.run(&graph, vec![])).unwrap_err()), ["hotel", "flight"]);
+    assert_eq!(world.info("r").status, RunStatus::Compensated);
+    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
+    // After "flight": the hotel is booked once more, under another key, and so is its undo.
+    let first = world.stage.outside.take();
+    assert_eq!(undone(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["hotel", "flight"]);
+    let second = world.stage.outside.take();
+    assert_eq!((first[0] == second[0], first[1] == second[1]), (false, true), "{first:?} {second:?}");
+    // Before "flight": nothing of it can be undone.
+    world.stage.fail(&["hotel"]);
+    assert_eq!(undone(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["flight"]);
+    world.stage.fail(&["flight"]);
+    let error = world.end(world.resume(&graph, |run| run.rewind_to(1))).unwrap_err();
+    assert_eq!((error.compensation(), world.info("r").status), (None, RunStatus::Failed));
+    world.stage.fail(&[]);
+    world.stage.starts.take();
+    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(3))).unwrap(), ["flight", "hotel", "pay"]);
+    assert_eq!(world.stage.started(), ["pay"]);
+    assert_eq!(world.info("r").status, RunStatus::Finished);
+}
+
+#[test]
+fn c5_a_record_that_was_pruned_or_never_was_is_named_and_the_run_stays_as_it_was() {
+    let graph = Graph::new("loop")
+        .add_node("turn", named("turn"))
+        .add_conditional_edge("turn", ["turn", END], |names: &Names| if names.len() < 300 { "turn" } else { END })
+        .set_entry("turn")
+        .compile()
+        .unwrap();
+    let world = World::new(1);
+    world.end(world.run(&graph, vec![]).keep_records(10)).unwrap();
+    let before = world.info("r");
+    assert!(before.oldest > 200 && before.head == 301, "{before:?}");
+    let error = world.end(world.resume(&graph, |run| run.rewind_to(50))).unwrap_err();
+    let StoreError::Pruned { run, oldest } = store_error(&error) else { panic!("{error}") };
+    assert_eq!((run.as_str(), *oldest), ("r", before.oldest));
+    assert!(error.to_string().contains(&before.oldest.to_string()), "{error}");
+    for never in [0, 302, u64::MAX] {
+        let error = world.end(world.resume(&graph, |run| run.rewind_to(never))).unwrap_err();
+        let error = store_error(&error);
+        assert!(matches!(error, StoreError::NoSuchRow { head: 301, .. }), "{never}: {error}");
+    }
+    let error = world.end(world.here(graph.resume("nobody").rewind_to(1).checkpoint(&world.store))).unwrap_err();
+    assert!(matches!(store_error(&error), StoreError::Unknown { .. }), "{error}");
+    let after = world.info("r");
+    assert_eq!((after.head, after.status, after.owner), (before.head, before.status, None));
+    let to = before.oldest;
+    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap().len(), 300);
+}
+
+#[test]
+fn c5_the_last_node_is_replayed_under_a_new_key_wherever_it_was() {
+    let (world, graph) = (World::new(1), chain());
+    world.stage.hang(&["a"]);
+    world.leave(world.run(&graph, vec![]));
+    let error = world.end(world.resume(&graph, |run| run.replay_last())).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Resume(ResumeError::NothingToReplay { .. })), "{error}");
+    world.stage.hang(&["c"]);
+    world.leave(world.resume(&graph, |run| run));
+    let first = world.stage.starts.take();
+    world.stage.hang(&[]);
+    assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), ["a", "b", "c"]);
+    let again = world.stage.starts.take();
+    assert_eq!(again.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert!(!first.contains(&again[0]));
+    // Of a run that has ended, and right after that was replayed: rows of a rewind are no step.
+    world.stage.fail(&["c"]);
+    world.end(world.resume(&graph, |run| run.replay_last())).unwrap_err();
+    assert_eq!(world.stage.started(), ["c"]);
+    world.stage.fail(&[]);
+    assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), ["a", "b", "c"]);
+    assert_eq!(world.stage.started(), ["b", "c"]);
+}
+
+#[test]
+fn c5_a_replay_in_a_fan_out_leaves_the_other_branches_where_they_are() {
+    for seed in 0..20 {
+        // The last to arrive: the join has followed, and "after" hangs.
+        let (world, graph) = (World::new(seed), wide());
+        world.stage.hang(&["after"]);
+        world.leave(world.run(&graph, vec![]));
+        let arrived: Vec<Checkpoint> = world.history(&graph, "r");
+        let last = arrived.iter().rev().find(|one| matches!(one.kind, Kind::Arrive | Kind::Step)).unwrap();
+        world.stage.hang(&[]);
+        world.stage.starts.take();
+        assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), WIDE);
+        let started = world.stage.started();
+        let expected: &[&str] = match last.node.as_str() {
+            // All of a subgraph is the node that it is.
+            "sub" => &["sub/in1", "sub/in2", "after"],
+            "left" => &["left", "after"],
+            "d3" => &["d3", "after"],
+            other => panic!("{other}"),
+        };
+        assert_eq!(started, expected, "seed {seed}");
+    }
+    // In the middle: "d1" is the last, and what else has happened stays, effects included.
+    let (world, graph) = (World::new(3), wide());
+    world.stage.hang(&["d1", "d2"]);
+    world.leave(world.run(&graph, vec![]));
+    world.stage.hang(&["d2"]);
+    world.leave(world.resume(&graph, |run| run));
+    world.stage.hang(&[]);
+    world.stage.starts.take();
+    assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), WIDE);
+    let mut started = world.stage.started();
+    started.sort();
+    assert_eq!(started, ["after", "d1", "d2", "d3"]);
+}
+
+#[test]
+fn c5_a_replay_keeps_the_effects_that_other_branches_have_recorded_since() {
+    let slow = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            let (stage, clock) = (cx.extension::<Stage>().unwrap().clone(), cx.extension::<Arc<dyn Runtime>>().unwrap());
+            clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
+            let outside = stage.outside.clone();
+            cx.effect("noted", move |key| async move {
+                outside.push(key);
+                Ok::<_, String>(())
+            })
+            .await?;
+            named("slow")(cx, names).await
+        })
+    };
+    let graph = Graph::new("two")
+        .add_node("before", named("before"))
+        .add_node("quick", named("quick"))
+        .add_node("quick2", named("quick2"))
+        .add_node("slow", slow)
+        .add_node("after", named("after"))
+        .add_parallel_edge("before", ["quick", "slow"], "after", merge)
+        .add_edge("quick", "quick2")
+        .add_edge("quick2", "after")
+        .add_edge("slow", "after")
+        .add_edge("after", END)
+        .set_entry("before")
+        .compile()
+        .unwrap();
+    let world = World::new(1);
+    world.stage.hang(&["slow", "quick2"]);
+    world.leave(world.run(&graph, vec![]));
+    assert_eq!((world.stage.outside.len(), world.info("r").head), (1, 4), "the effect is the last of all");
+    world.stage.hang(&[]);
+    world.stage.starts.take();
+    let end = world.end(world.resume(&graph, |run| run.replay_last())).unwrap();
+    assert_eq!(end, ["before", "quick", "quick2", "slow", "after"]);
+    assert_eq!((world.stage.outside.len(), world.stage.started()[0].as_str()), (1, "quick"));
+}
+
+#[test]
+fn c5_a_record_in_the_middle_of_a_rewind_stands_for_all_of_it() {
+    let (world, graph) = (World::new(1), wide());
+    world.stage.hang(&["d2"]);
+    world.leave(world.run(&graph, vec![]));
+    let head = world.info("r").head;
+    world.leave(world.resume(&graph, |run| run.rewind_to(head)));
+    let parts: Vec<Checkpoint> = world.history(&graph, "r").into_iter().filter(|one| one.kind == Kind::Rewind).collect();
+    assert!(parts.len() > 3, "{parts:?}");
+    world.stage.hang(&[]);
+    for part in parts {
+        world.stage.starts.take();
+        assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(part.sequence))).unwrap(), WIDE);
+        assert_eq!(world.stage.started(), ["d2", "d3", "after"], "{part:?}");
+    }
+}
+
+/// Charges after so many seconds, and then does what it is told.
+fn charging_after(name: &'static str, seconds: u64) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, names| {
+        Box::pin(async move {
+            let (clock, stage) = (cx.extension::<Arc<dyn Runtime>>().unwrap(), cx.extension::<Stage>().unwrap().clone());
+            clock.sleep_until(clock.now() + Duration::from_secs(seconds)).await;
+            let charge = cx.effect("charge", move |_| async move {
+                stage.outside.push(name.to_string());
+                Ok::<_, String>(())
+            });
+            charge.await?;
+            named(name)(cx, names).await
+        })
+    }
+}
+
+#[test]
+fn c5_a_replay_after_a_rewind_repeats_no_effect_of_another_branch() {
+    let world = World::new(1);
+    let graph = Graph::new("two")
+        .add_node("first", named("first"))
+        .add_node("a1", charging_after("a1", 0))
+        .add_node("a2", named("a2"))
+        .add_node("b", charging_after("b", 1))
+        .add_parallel_edge("first", ["a1", "b"], END, merge)
+        .add_edge("a1", "a2")
+        .add_edge("a2", END)
+        .add_edge("b", END)
+        .set_entry("first")
+        .compile()
+        .unwrap();
+    world.stage.hang(&["a2", "b"]);
+    world.leave(world.run(&graph, vec![]));
+    assert_eq!(world.stage.outside.take(), ["a1", "b"]);
+    let head = world.info("r").head;
+    world.leave(world.resume(&graph, |run| run.rewind_to(head)));
+    world.leave(world.resume(&graph, |run| run.replay_last()));
+    assert_eq!(world.stage.outside.take(), ["a1"]);
+}

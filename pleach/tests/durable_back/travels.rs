@@ -1,0 +1,142 @@
+//! C3, C5: whatever is done to a run, cut off at any commit, resumed, rewound, replayed, forked: it comes to the same end, and nothing that was
+//! committed is ever started again under its key.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
+use pleach::prelude::*;
+use pleach::sim::SEEDS_VARIABLE;
+use pleach::store::{Parts, Rows, Store};
+
+/// Adds its name and key to the state; the third attempt of "flaky" is the first that goes well.
+fn keyed(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, mut names| {
+        Box::pin(async move {
+            cx.extension::<Stage>().unwrap().clone().enter(&cx).await?;
+            if name == "flaky" && cx.attempt() < 3 {
+                return Err("not yet".into());
+            }
+            let effect = cx.effect("noted", |key| async move { Ok::<_, String>(key) });
+            if name == "effect" {
+                effect.await?;
+            }
+            names.push(format!("{name} {}", cx.idempotency_key()));
+            Ok(names)
+        })
+    }
+}
+
+/// A loop, a fan-out in a fan-out, a subgraph at the beginning of a branch with a fan-out inside, a map, a node that is tried three times.
+fn graph() -> CompiledGraph<Names> {
+    let inner = Graph::new("inner")
+        .add_node("in", keyed("in"))
+        .add_node("left", keyed("left"))
+        .add_node("right", keyed("right"))
+        .add_node("out", keyed("out"))
+        .add_parallel_edge("in", ["left", "right"], "out", merge)
+        .add_edge("left", "out")
+        .add_edge("right", "out")
+        .add_edge("out", END)
+        .set_entry("in")
+        .compile()
+        .unwrap();
+    let items = |names: &Names| vec![names.clone(), names.clone(), names.clone()];
+    let mut graph = Graph::new("travels")
+        .add_conditional_edge("turn", ["turn", "fork"], |names: &Names| if names.len() < 3 { "turn" } else { "fork" })
+        .add_subgraph("sub", inner, Names::clone, |_, inner| inner)
+        .add_parallel_edge("fork", ["effect", "deep", "sub"], "join", merge)
+        .add_parallel_edge("deep", ["d1", "d2"], "d3", merge)
+        .map("join", items, "item", "flaky", FanOut::merge(merge).limit(2))
+        .policy("flaky", Policy::new().retry(Retry::times(3)))
+        .set_entry("turn");
+    for name in ["turn", "fork", "effect", "deep", "d1", "d2", "d3", "join", "item", "item2", "flaky"] {
+        graph = graph.add_node(name, keyed(name));
+    }
+    let edges = [
+        ("effect", "join"),
+        ("d1", "d3"),
+        ("d2", "d3"),
+        ("d3", "join"),
+        ("sub", "join"),
+        ("item", "item2"),
+        ("item2", "flaky"),
+    ];
+    edges.into_iter().fold(graph, |graph, (from, to)| graph.add_edge(from, to)).add_edge("flaky", END).compile().unwrap()
+}
+
+fn without_keys(names: &Names) -> Vec<&str> {
+    names.iter().map(|name| name.split(' ').next().unwrap()).collect()
+}
+
+/// The bodies of all that was committed.
+fn committed(world: &World, run: &str) -> String {
+    world.sim.run(async {
+        let Ok(info) = world.store.head(run).await else { return String::new() };
+        let rows = world.store.read(run, Rows::Range(1..=info.head), Parts::Whole).await.unwrap();
+        let bodies = rows.into_iter().map(|row| row.open(run).unwrap());
+        let is_step = |kind| !matches!(kind, pleach::store::Kind::Effect);
+        bodies.filter(|record| is_step(record.header.kind)).map(|record| String::from_utf8(record.body).unwrap()).collect()
+    })
+}
+
+fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
+    let world = World::new(seed);
+    let store = FlakyStore::new(world.store.clone());
+    let (chance, mut run, mut did) = (|below: u64| world.sim.runtime().random() % below, "r0".to_string(), [0; 5]);
+    let mut steps = 0;
+    loop {
+        // The last travel is not cut off.
+        let is_last = steps == 6;
+        let write = if is_last { u64::MAX } else { store.writes() + 1 + chance(25) };
+        store.fail_at(write, if chance(2) == 0 { Fate::Lost } else { Fate::Unanswered });
+        let head = world.sim.run(async { world.store.head(&run).await }).ok().map(|info| info.head);
+        let (durable, before) = (committed(&world, &run), run.clone());
+        let (what, options) = match (head, chance(5)) {
+            (None, _) => (0, graph.run(vec![]).id(run.as_str()).checkpoint(&store)),
+            (Some(_), 0 | 1) => (1, graph.resume(run.as_str()).checkpoint(&store)),
+            (Some(head), 2) => (2, graph.resume(run.as_str()).rewind_to(1 + chance(head)).checkpoint(&store)),
+            (Some(head), 3) => {
+                let (to, new) = (1 + chance(head), format!("r{}", steps + 1));
+                let forked = graph.resume(run.as_str()).rewind_to(to).fork_as(new.as_str()).checkpoint(&store);
+                run = new;
+                (3, forked)
+            }
+            (Some(_), _) => (4, graph.resume(run.as_str()).replay_last().checkpoint(&store)),
+        };
+        did[what] += 1;
+        steps += 1;
+        let outcome = world.end(world.here(options.keep_records(10_000)));
+        for (node, key) in world.stage.starts.take() {
+            assert!(!durable.contains(&key), "{node} was committed and ran again; seed {seed}, step {steps}");
+        }
+        match outcome {
+            Ok(names) if is_last => return (names, did),
+            Ok(_) => continue,
+            Err(error) => {
+                // Cut off; or there was nothing to replay, or nothing left to fork.
+                let is_expected = matches!(error.fault(), RunFault::Checkpoint(_) | RunFault::Resume(_));
+                assert!(is_expected, "{error}; seed {seed}, step {steps}");
+            }
+        }
+        steps -= usize::from(is_last);
+        if world.sim.run(async { world.store.head(&run).await }).is_err() {
+            run = before;
+        }
+    }
+}
+
+#[test]
+fn c5_however_a_run_is_cut_off_rewound_replayed_and_forked_it_comes_to_the_same_end() {
+    let graph = graph();
+    let world = World::new(0);
+    let expected = world.end(world.run(&graph, vec![])).unwrap();
+    assert_eq!(expected.len(), 21, "{:?}", without_keys(&expected));
+    let seeds = std::env::var(SEEDS_VARIABLE).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(150);
+    let mut did = [0; 5];
+    for seed in 0..seeds {
+        let (names, these) = travel(&graph, seed);
+        assert_eq!(without_keys(&names), without_keys(&expected), "seed {seed}");
+        did.iter_mut().zip(these).for_each(|(sum, one)| *sum += one);
+    }
+    assert!(did.iter().all(|count| *count as u64 >= seeds / 4), "begun, resumed, rewound, forked, replayed: {did:?}");
+}

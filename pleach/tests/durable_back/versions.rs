@@ -1,0 +1,396 @@
+//! C7: a run of another version of its graph is refused with both versions named, or migrated: its states, the names of its nodes, its shape.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::{INJECTED, quiet};
+use pleach::prelude::*;
+use pleach::store::{GraphVersion, Kind, RunStatus};
+use pleach::{Compensation, Migrations, ResumeError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::convert::Infallible;
+
+/// The state of schema 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct One {
+    name: String,
+    steps: u32,
+}
+
+/// The state of schema 3. That of schema 2 had no sum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Three {
+    names: Vec<String>,
+    steps: u32,
+    sum: u32,
+}
+
+trait Steps {
+    fn step(&mut self);
+}
+
+impl Steps for One {
+    fn step(&mut self) {
+        self.steps += 1;
+    }
+}
+
+impl Steps for Three {
+    fn step(&mut self) {
+        (self.steps, self.sum) = (self.steps + 1, self.sum + 10);
+    }
+}
+
+fn step<S: Steps + Send + 'static>(cx: NodeContext, mut state: S) -> NodeFuture<S> {
+    Box::pin(async move {
+        let stage = cx.extension::<Stage>().unwrap().clone();
+        stage.enter(&cx).await?;
+        state.step();
+        Ok(state)
+    })
+}
+
+trait State: Steps + Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
+impl<S: Steps + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> State for S {}
+
+/// a → (b, c) → m → a map of two items → last.
+fn graph<S: State>() -> CompiledGraph<S> {
+    fn last_of<S>(_: S, mut branches: Vec<S>) -> S {
+        branches.pop().unwrap()
+    }
+    Graph::<S>::new("essay")
+        .add_node("a", step::<S>)
+        .add_node("b", step::<S>)
+        .add_node("c", step::<S>)
+        .add_node("m", step::<S>)
+        .add_node("item", step::<S>)
+        .add_node("last", step::<S>)
+        .add_parallel_edge("a", ["b", "c"], "m", last_of::<S>)
+        .add_edge("b", "m")
+        .add_edge("c", "m")
+        .map("m", |state: &S| vec![state.clone(), state.clone()], "item", "last", last_of::<S>)
+        .add_edge("item", "last")
+        .add_edge("last", END)
+        .set_entry("a")
+        .compile()
+        .unwrap()
+}
+
+fn one() -> One {
+    One { name: "x".into(), steps: 0 }
+}
+
+fn migrations() -> Migrations {
+    Migrations::new()
+        .state(1, |mut state| {
+            let object = state.as_object_mut().ok_or("no object")?;
+            let name = object.remove("name").ok_or("no name")?;
+            object.insert("names".into(), json!([name]));
+            Ok::<_, &str>(state)
+        })
+        .state(2, |mut state| {
+            state["sum"] = json!(100);
+            Ok::<_, Infallible>(state)
+        })
+}
+
+/// A run of schema 1 that hangs at these nodes.
+fn left_at(seed: u64, nodes: &[&str]) -> World {
+    let world = World::new(seed);
+    world.stage.hang(nodes);
+    world.leave(world.run(&graph::<One>(), one()).schema(1));
+    world.stage.hang(&[]);
+    world.stage.starts.take();
+    world
+}
+
+#[test]
+fn c7_another_graph_shape_or_schema_is_refused_with_both_named() {
+    let world = left_at(1, &["m"]);
+    let before = world.info("r");
+    let refused = |error: RunError<One>| match error.into_fault() {
+        RunFault::Mismatch(error) => error,
+        other => panic!("{other}"),
+    };
+    let error = refused(world.end(world.resume(&graph::<One>(), |run| run).schema(2)).unwrap_err());
+    assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("schema", "1", "2"));
+    let error = refused(world.end(world.resume(&graph::<One>(), |run| run).schema(0)).unwrap_err());
+    assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("schema", "1", "0"));
+    let shape = |name| Graph::<One>::new(name).add_node("m", step).add_edge("m", END).set_entry("m").compile().unwrap();
+    let other = shape("essay");
+    let error = refused(world.end(world.resume(&other, |run| run).schema(1)).unwrap_err());
+    assert_eq!(
+        (error.what, error.stored.as_str(), error.given.as_str()),
+        ("fingerprint", graph::<One>().fingerprint(), other.fingerprint())
+    );
+    // Migrations of the state say nothing about the shape, and nothing makes one graph another.
+    let migrations = migrations();
+    let error = refused(world.end(world.resume(&other, |run| run).schema(3).migrations(&migrations)).unwrap_err());
+    assert_eq!(error.what, "fingerprint");
+    let all = migrations.accept_compatible();
+    let error = refused(world.end(world.resume(&shape("poem"), |run| run).schema(1).migrations(&all)).unwrap_err());
+    assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("graph", "essay", "poem"));
+    // The same for whoever attaches to it or forks it.
+    let attached = world.run(&graph::<One>(), one()).schema(2).attach();
+    assert_eq!(refused(world.end(attached).unwrap_err()).what, "schema");
+    let forked = world.resume(&graph::<One>(), |run| run.fork_as("f")).schema(2);
+    assert_eq!(refused(world.end(forked).unwrap_err()).what, "schema");
+    assert_eq!(world.info("r"), before);
+}
+
+#[test]
+fn c7_steps_of_a_migration_compose_and_are_durable_before_anything_runs() {
+    // In the fan-out, with "b" done; in the map, whose items are stored; between the two.
+    for (hanging, starts) in [(&["c"][..], 5), (&["m"], 4), (&["item"], 3), (&["last"], 1)] {
+        for seed in 0..5 {
+            let world = left_at(seed, hanging);
+            let (graph, done) = (graph::<Three>(), world.info("r"));
+            world.stage.hang(&["b", "c", "m", "item", "last"]);
+            world.leave(world.resume(&graph, |run| run).schema(3).migrations(&migrations()));
+            let info = world.info("r");
+            assert_eq!(info.version, GraphVersion { fingerprint: graph.fingerprint().into(), schema: 3 });
+            assert!(info.head > done.head);
+            // From now on it is a run of schema 3, and needs no migration.
+            world.stage.hang(&[]);
+            world.stage.starts.take();
+            let end = world.end(world.resume(&graph, |run| run).schema(3)).unwrap();
+            assert_eq!((&end.names[..], end.steps), (&["x".to_string()][..], 5), "{hanging:?}, seed {seed}");
+            // What was done before the migration has not counted into the sum.
+            assert_eq!(world.stage.started().len(), starts, "{hanging:?}");
+            assert!(end.sum >= 100 && end.sum < 150, "{end:?}");
+        }
+    }
+}
+
+#[test]
+fn c7_a_fork_is_migrated_and_its_original_is_not() {
+    let world = left_at(1, &["item"]);
+    let (info, rows) = (world.info("r"), world.rows("r"));
+    let forked = world.resume(&graph::<Three>(), |run| run.fork_as("f")).schema(3).migrations(&migrations());
+    assert_eq!(world.end(forked).unwrap().names, ["x"]);
+    assert_eq!((world.info("r"), world.rows("r")), (info, rows));
+    assert_eq!(world.info("f").version.schema, 3);
+    assert_eq!(world.end(world.resume(&graph::<One>(), |run| run).schema(1)).unwrap().steps, 5);
+}
+
+#[test]
+fn c7_a_migration_that_fails_names_the_record_and_leaves_the_run_as_it_was() {
+    quiet();
+    let world = left_at(1, &["m"]);
+    let (head, rows) = (world.info("r").head, world.rows("r"));
+    let refused = |migrations: Migrations| {
+        let error = world.end(world.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations)).unwrap_err();
+        let info = world.info("r");
+        assert_eq!((info.owner, info.version.schema), (None, 1), "{error}");
+        assert_eq!(world.rows("r"), rows);
+        error.into_fault()
+    };
+    let same = |state: Value| Ok::<_, Infallible>(state);
+    let fault = refused(Migrations::new().state(1, same));
+    let RunFault::Resume(ResumeError::NoStep { from: 1, to: 3, missing: 2, .. }) = &fault else { panic!("{fault}") };
+    let fault = refused(Migrations::new().state(1, same).state(2, |_| Err("no way")));
+    let RunFault::Resume(ResumeError::Migration { sequence, from: 2, .. }) = &fault else { panic!("{fault}") };
+    assert!(*sequence == head && fault.to_string().contains("no way"), "{fault}");
+    let fault = refused(Migrations::new().state(1, same).state(2, |_| -> Result<Value, String> { panic!("{INJECTED}") }));
+    assert!(matches!(&fault, RunFault::Resume(ResumeError::Migration { from: 2, .. })), "{fault}");
+    // What comes of it is no state of this graph.
+    let fault = refused(Migrations::new().state(1, same).state(2, same));
+    let RunFault::Checkpoint(error) = &fault else { panic!("{fault}") };
+    assert_eq!(error.op, "decode");
+    let valid =
+        world.resume(&graph::<Three>(), |run| run.validate(|state: &Three| if state.sum == 100 { Err("100") } else { Ok(()) }));
+    let error = world.end(valid.schema(3).migrations(&migrations())).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Resume(ResumeError::Invalid { .. })), "it is asked after the migration: {error}");
+    assert_eq!(world.rows("r"), rows);
+}
+
+/// first → middle (a graph of its own) → last, with the names that are given; what "first" did can be undone.
+fn trip(first: &'static str, middle: &'static str, inside: &'static str, last: &'static str) -> CompiledGraph<Names> {
+    let inner = Graph::new("inner")
+        .add_node(inside, named("inside"))
+        .add_node("more", named("more"))
+        .add_edge(inside, "more")
+        .add_edge("more", END)
+        .set_entry(inside)
+        .compile();
+    let booking = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
+        Box::pin(async move {
+            cx.record_undo("first".to_string());
+            named("first")(cx, names).await
+        })
+    };
+    let undo = |cx: NodeContext, what: String| async move {
+        let stage = cx.extension::<Stage>().unwrap();
+        stage.outside.push(format!("{what} {}", cx.idempotency_key()));
+        Ok::<_, Infallible>(())
+    };
+    Graph::new("trip")
+        .add_node(first, booking)
+        .compensate(first, undo)
+        .add_subgraph(middle, inner.unwrap(), Names::clone, |_, inner| inner)
+        .add_node(last, named("last"))
+        .add_edge(first, middle)
+        .add_edge(middle, last)
+        .add_edge(last, END)
+        .set_entry(first)
+        .compile()
+        .unwrap()
+}
+
+#[test]
+fn c7_renamed_nodes_are_found_also_inside_subgraphs_and_by_their_undos() {
+    let (old, new) = (trip("a", "m", "in", "z"), trip("z", "n", "inner", "a"));
+    let renames =
+        Migrations::new().rename_node("a", "z").rename_node("z", "a").rename_node("m", "n").rename_node("m/in", "n/inner");
+    for (hangs, starts) in [("m/in", &["n/inner", "n/more", "a"][..]), ("m/more", &["n/more", "a"]), ("z", &["a"])] {
+        let world = World::new(1);
+        world.stage.hang(&[hangs]);
+        world.leave(world.run(&old, vec![]));
+        let first = world.stage.starts.take();
+        world.stage.hang(&[]);
+        world.stage.fail(&["a"]);
+        let error = world.end(world.resume(&new, |run| run).migrations(&renames)).unwrap_err();
+        assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["z".into()] }), "{error}");
+        assert_eq!(world.stage.started(), starts);
+        // The undo has the key that it would have had.
+        let undone = world.stage.outside.take();
+        world.stage.fail(&["z"]);
+        let twin = World::new(1);
+        twin.stage.fail(&["z"]);
+        twin.end(twin.run(&old, vec![])).unwrap_err();
+        assert_eq!(undone, twin.stage.outside.take());
+        assert!(!first.is_empty());
+    }
+    // One name is missing: nothing is done.
+    let world = World::new(1);
+    world.stage.hang(&["m/in"]);
+    world.leave(world.run(&old, vec![]));
+    // What stands inside the subgraph has done nothing yet; what stands at it has.
+    let before = world.rows("r");
+    let fewer = Migrations::new().rename_node("a", "z").rename_node("z", "a");
+    let error = world.end(world.resume(&new, |run| run).migrations(&fewer)).unwrap_err();
+    let RunFault::Mismatch(mismatch) = error.fault() else { panic!("{error}") };
+    assert_eq!((mismatch.what, mismatch.stored.as_str()), ("node", "m"));
+    assert_eq!((world.rows("r"), world.info("r").owner), (before, None));
+}
+
+#[test]
+fn c7_a_changed_shape_is_accepted_if_every_node_the_run_stands_at_is_in_its_place() {
+    let shape = |more: bool, heads: &[&'static str], in_branch: bool| {
+        let graph = Graph::new("shape").add_node("a", named("a")).add_node("c", named("c")).add_node("d", named("d"));
+        let graph = heads.iter().fold(graph, |graph, head| graph.add_node(*head, named(head)));
+        let graph = match in_branch {
+            true => graph.add_parallel_edge("a", [heads[0], "c"], "d", merge).add_edge(heads[0], "d").add_edge("c", "d"),
+            false => {
+                let graph = graph.add_parallel_edge("a", heads.to_vec(), "c", merge).add_edge("c", "d");
+                heads.iter().fold(graph, |graph, head| graph.add_edge(*head, "c"))
+            }
+        };
+        let graph =
+            if more { graph.add_node("e", named("e")).add_edge("d", "e").add_edge("e", END) } else { graph.add_edge("d", END) };
+        graph.set_entry("a").compile().unwrap()
+    };
+    let old = shape(false, &["b1", "b2", "b3"], false);
+    let left_at = |node: &str| {
+        let world = World::new(1);
+        world.stage.hang(&[node]);
+        world.leave(world.run(&old, vec![]));
+        world.stage.hang(&[]);
+        world.stage.starts.take();
+        world
+    };
+    let accept = Migrations::new().accept_compatible();
+    // A node was added at the end, a branch after those that have begun.
+    let world = left_at("b2");
+    let wider = shape(true, &["b1", "b2", "b3", "b4"], false);
+    assert_eq!(
+        world.end(world.resume(&wider, |run| run).migrations(&accept)).unwrap(),
+        ["a", "b1", "b2", "b3", "b4", "c", "d", "e"]
+    );
+    assert_eq!(world.info("r").version.fingerprint, wider.fingerprint());
+    // "b3" has arrived and is no more; "c" is inside of a branch now.
+    for (hangs, new) in [("b2", shape(false, &["b1", "b2"], false)), ("c", shape(false, &["b1"], true))] {
+        let world = left_at(hangs);
+        let error = world.end(world.resume(&new, |run| run).migrations(&accept)).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Mismatch(mismatch) if mismatch.what == "node"), "{hangs}: {error}");
+        assert_eq!(world.info("r").version.fingerprint, old.fingerprint());
+    }
+    let world = left_at("d");
+    let error = world.end(world.resume(&old, |run| run).schema(9).migrations(&accept)).unwrap_err();
+    assert!(matches!(error.fault(), RunFault::Mismatch(mismatch) if mismatch.what == "schema"), "{error}");
+}
+
+#[test]
+fn c7_a_run_that_is_being_undone_goes_on_being_undone() {
+    let old = trip("a", "m", "in", "z");
+    let (new, renames) = (trip("b", "m", "in", "z"), Migrations::new().rename_node("a", "b"));
+    // Cut off after the failure was written down: its undos are still to run.
+    let world = World::new(1);
+    world.stage.fail(&["z"]);
+    let store = crate::common::flaky::FlakyStore::new(world.store.clone());
+    store.fail_at(6, crate::common::flaky::Fate::Lost);
+    let run = world.here(old.run(vec![]).id("r").checkpoint(&store));
+    world.end(run).unwrap_err();
+    assert_eq!(world.info("r").status, RunStatus::Running, "{:?}", world.history(&old, "r"));
+    world.record("r", Kind::End, "z");
+    world.stage.outside.take();
+    world.stage.starts.take();
+    let error = world.end(world.resume(&new, |run| run).migrations(&renames)).unwrap_err();
+    assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["b".into()] }), "{error}");
+    assert_eq!((world.info("r").status, world.stage.started()), (RunStatus::Compensated, vec![]));
+}
+
+#[test]
+fn c7_a_finished_run_gives_its_state_as_it_is_now() {
+    let world = World::new(1);
+    world.end(world.run(&graph::<One>(), one()).schema(1)).unwrap();
+    world.stage.starts.take();
+    let end = world.end(world.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations())).unwrap();
+    assert_eq!(end, Three { names: vec!["x".into()], steps: 5, sum: 100 });
+    let info = world.info("r");
+    assert_eq!((info.status, info.owner, info.version.schema), (RunStatus::Finished, None, 3));
+    assert!(world.stage.started().is_empty());
+    assert_eq!(world.end(world.resume(&graph::<Three>(), |run| run).schema(3)).unwrap(), end);
+}
+
+#[test]
+fn c7_states_inside_a_subgraph_have_migrations_of_their_own() {
+    fn nested<S: State>(inner: CompiledGraph<S>) -> CompiledGraph<u32> {
+        Graph::new("nested")
+            .add_subgraph(
+                "sub",
+                inner,
+                |_: &u32| -> S { serde_json::from_value(json!({"name": "in", "steps": 0})).unwrap() },
+                |n, inner: S| n + serde_json::to_value(inner).unwrap()["sum"].as_u64().unwrap_or(0) as u32,
+            )
+            .add_edge("sub", END)
+            .set_entry("sub")
+            .compile()
+            .unwrap()
+    }
+    let world = World::new(1);
+    world.stage.hang(&["sub/m"]);
+    world.leave(world.run(&nested(graph::<One>()), 1).schema(1));
+    world.stage.hang(&[]);
+    let steps = |migrations: Migrations| {
+        let inside = |from, key: &'static str, value: Value| {
+            move |mut state: Value| {
+                let _ = from;
+                state[key] = value.clone();
+                state.as_object_mut().unwrap().remove("name");
+                Ok::<_, Infallible>(state)
+            }
+        };
+        migrations.state_inside("sub", 1, inside(1, "names", json!(["in"]))).state_inside(
+            "sub",
+            2,
+            inside(2, "sum", json!(100)),
+        )
+    };
+    let outer = Migrations::new().state(1, Ok::<_, Infallible>).state(2, Ok::<_, Infallible>);
+    let end = world.end(world.resume(&nested(graph::<Three>()), |run| run).schema(3).migrations(&steps(outer))).unwrap();
+    // "m", one item (the last) and "last" count into the sum.
+    assert_eq!(end, 1 + 100 + 30);
+}

@@ -1,0 +1,18 @@
+//! Durable runs: workers, leases, clocks, and several drivers of one store.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod clock;
+mod crowd;
+mod deadline;
+mod deploy;
+mod lease;
+mod net;
+mod outage;
+mod outcome;
+mod sharing;
+mod too_new;
+mod trace;
+mod trouble;
+mod worker_runs;

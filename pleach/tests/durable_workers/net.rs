@@ -1,0 +1,360 @@
+//! C2 to C15 together: workers that die, close, and are of two versions share runs that charge, wait, fan out, fail, or cannot be driven, while
+//! somebody signals, answers, pauses, and deletes and makes runs again. A plain model says what each run should have seen.
+#![cfg(feature = "graph")]
+
+use crate::common::bank::Bank;
+use crate::common::mortal::MortalStore;
+use futures::future::{Either, select};
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::store::{MemoryStore, RunInfo, RunStatus, Store};
+use pleach::{Migrations, RunRemote, Runtime, Worker};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const LEASE: Duration = Duration::from_millis(400);
+
+/// How long everything may take, in virtual time: a run that cannot be driven rests for minutes in the end.
+const PATIENCE: Duration = Duration::from_secs(1_200);
+
+/// What is to become of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Fate {
+    Finishes,
+    /// It fails at its last node, and is undone.
+    Fails,
+    /// One of its states has no form as JSON: nobody can drive it.
+    Unstorable,
+}
+
+/// A run, as the model knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Spec {
+    id: String,
+    fate: Fate,
+    signals: u32,
+    items: u32,
+}
+
+impl Spec {
+    fn draw(sim: &Sim, number: usize) -> Self {
+        let random = |below| sim.runtime().random() % below;
+        let fate = match random(5) {
+            0 => Fate::Unstorable,
+            1 => Fate::Fails,
+            _ => Fate::Finishes,
+        };
+        Self { id: format!("run {number}"), fate, signals: random(4) as u32, items: random(4) as u32 }
+    }
+
+    /// All that it is charged for.
+    fn charges(&self) -> BTreeSet<String> {
+        (0..self.items).map(|item| format!("item {item}")).chain(["fee".to_string()]).collect()
+    }
+}
+
+/// The state of schema 1 counts dollars, that of schema 2 cents, in the same field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct State<const UNIT: u64> {
+    spec: Spec,
+    paid: u64,
+    seen: Vec<u32>,
+    item: Option<u32>,
+    rate: f64,
+}
+
+/// What the nodes know of the world.
+#[derive(Clone)]
+struct Outside {
+    bank: Bank,
+    clock: Arc<dyn Runtime>,
+}
+
+impl Outside {
+    async fn take_time(&self) {
+        self.clock.sleep_until(self.clock.now() + Duration::from_millis(self.clock.random() % 40)).await;
+    }
+}
+
+fn outside(cx: &NodeContext) -> Outside {
+    cx.extension::<Outside>().unwrap().clone()
+}
+
+/// Charges for something, and records how to give it back.
+async fn charge(cx: &NodeContext, what: String) -> Result<(), String> {
+    let (outside, run) = (outside(cx), cx.run_id().to_string());
+    cx.record_undo(what.clone());
+    outside.take_time().await;
+    let work = move |key: String| async move {
+        outside.take_time().await;
+        outside.bank.charge(&run, &what, &key);
+        outside.take_time().await;
+        Ok::<_, String>(())
+    };
+    cx.effect("charge", work).await
+}
+
+async fn refund(cx: NodeContext, what: String) -> Result<(), String> {
+    let outside = outside(&cx);
+    outside.take_time().await;
+    outside.bank.refund(cx.run_id(), &what, &cx.idempotency_key());
+    outside.take_time().await;
+    Ok(())
+}
+
+async fn pay<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result<State<UNIT>, String> {
+    charge(&cx, "fee".into()).await?;
+    state.paid += UNIT;
+    Ok(state)
+}
+
+async fn pay_item<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result<State<UNIT>, String> {
+    charge(&cx, format!("item {}", state.item.unwrap_or_default())).await?;
+    state.paid += UNIT;
+    Ok(state)
+}
+
+/// Collects signals, each wait against a timer.
+async fn collect<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result<State<UNIT>, String> {
+    let mut ticks = 0;
+    while (state.seen.len() as u32) < state.spec.signals {
+        ticks += 1;
+        let tick = cx.sleep(format!("tick {ticks}"), Duration::from_millis(20 + ticks * 7 % 31));
+        if let Either::Left((signal, _)) = select(cx.signal::<u32>("go"), tick).await {
+            state.seen.push(signal);
+        }
+    }
+    Ok(state)
+}
+
+async fn end<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result<State<UNIT>, String> {
+    let approved: bool = cx.interrupt("approve", &state.paid).await;
+    outside(&cx).take_time().await;
+    match state.spec.fate {
+        _ if !approved => Err("not approved".into()),
+        Fate::Finishes => Ok(state),
+        Fate::Fails => Err("told to fail".into()),
+        Fate::Unstorable => {
+            state.rate = f64::NAN;
+            Ok(state)
+        }
+    }
+}
+
+/// pay → collect → a map of items → end.
+fn graph<const UNIT: u64>() -> CompiledGraph<State<UNIT>>
+where
+    State<UNIT>: Serialize + DeserializeOwned,
+{
+    let items = |state: &State<UNIT>| (0..state.spec.items).map(|item| State { item: Some(item), ..state.clone() }).collect();
+    let merge = |mut before: State<UNIT>, paid: Vec<State<UNIT>>| {
+        before.paid += paid.iter().map(|item| item.paid - before.paid).sum::<u64>();
+        before
+    };
+    Graph::<State<UNIT>>::new("net")
+        .add_node("pay", pay::<UNIT>)
+        .add_node("collect", collect::<UNIT>)
+        .add_node("item", pay_item::<UNIT>)
+        .add_node("end", end::<UNIT>)
+        .compensate("pay", refund)
+        .compensate("item", refund)
+        .add_edge("pay", "collect")
+        .map("collect", items, "item", "end", merge)
+        .add_edge("item", "end")
+        .add_edge("end", END)
+        .set_entry("pay")
+        .compile()
+        .unwrap()
+}
+
+fn to_cents() -> Migrations {
+    Migrations::new().state(1, |mut state| {
+        state["paid"] = json!(state["paid"].as_u64().ok_or("no amount")? * 100);
+        Ok::<_, &str>(state)
+    })
+}
+
+struct Net<'a> {
+    sim: &'a Sim,
+    store: MemoryStore,
+    outside: Outside,
+    specs: Vec<Spec>,
+}
+
+impl Net<'_> {
+    fn random(&self, below: u64) -> u64 {
+        self.sim.runtime().random() % below
+    }
+
+    async fn pause(&self, millis: u64) {
+        self.sim.sleep(Duration::from_millis(1 + self.random(millis))).await;
+    }
+
+    fn remote(&self, spec: &Spec) -> RunRemote {
+        RunRemote::new(&self.store, spec.id.as_str())
+    }
+
+    async fn make(&self, spec: &Spec) {
+        let state = State::<1> { spec: spec.clone(), paid: 0, seen: Vec::new(), item: None, rate: 0.5 };
+        let run = graph::<1>().run(state).id(spec.id.as_str()).schema(1).on(self.sim.runtime());
+        run.checkpoint(&self.store).enqueue().await.unwrap();
+    }
+
+    /// One process after the other in the same place: each works for a while, and dies or closes.
+    async fn process(&self) {
+        loop {
+            let way = MortalStore::new(self.store.clone()).slow(self.sim.runtime(), Duration::from_millis(self.random(30)));
+            let outside = self.outside.clone();
+            let worker = Worker::new(&way).limit(2).lease(LEASE).patience(Duration::from_millis(30)).on(self.sim.runtime());
+            // A rolling deploy: later processes are of the second version, a few are still of the first.
+            let is_new = self.sim.now().since_start() > Duration::from_secs(1) && self.random(4) > 0;
+            let worker = match is_new {
+                true => worker
+                    .graph_with(&graph::<100>(), move |run| run.schema(2).migrations(&to_cents()).extension(outside.clone())),
+                false => worker.graph_with(&graph::<1>(), move |run| run.schema(1).extension(outside.clone())),
+            };
+            let worker = worker.start().unwrap();
+            self.pause(900).await;
+            if self.random(2) == 0 {
+                way.kill();
+                drop(worker);
+            } else {
+                worker.close(Duration::from_millis(self.random(60))).await;
+            }
+            self.pause(50).await;
+        }
+    }
+
+    /// Somebody who talks to one run until it has ended: signals in order, one answer, and pauses in between.
+    async fn talk(&self, spec: &Spec) {
+        let remote = self.remote(spec);
+        for signal in 0..spec.signals {
+            self.pause(200).await;
+            remote.signal_once("go", &format!("{signal}"), &signal).await.unwrap();
+            if self.random(3) == 0 {
+                remote.signal_once("go", &format!("{signal}"), &signal).await.unwrap();
+            }
+            if self.random(4) == 0 {
+                remote.pause().await.unwrap();
+                self.pause(100).await;
+                remote.resume().await.unwrap();
+            }
+        }
+        self.pause(300).await;
+        remote.resume_with("approve", &true).await.unwrap();
+    }
+
+    /// A run that is deleted and made again, under the eyes of its workers.
+    async fn make_again(&self, spec: &Spec) {
+        self.pause(700).await;
+        loop {
+            match self.store.delete(&spec.id).await {
+                Ok(()) => break,
+                Err(_) => self.pause(60).await,
+            }
+        }
+        self.make(spec).await;
+    }
+
+    async fn info(&self, spec: &Spec) -> RunInfo {
+        self.store.head(&spec.id).await.unwrap()
+    }
+
+    /// Waits until every run is where it is to end.
+    async fn all_end(&self) {
+        while self.sim.now().since_start() < PATIENCE {
+            let mut left = Vec::new();
+            for spec in &self.specs {
+                let status = self.info(spec).await.status;
+                let is_over = if spec.fate == Fate::Unstorable { status == RunStatus::Stuck } else { status.has_ended() };
+                if !is_over {
+                    left.push(spec);
+                }
+            }
+            if left.is_empty() {
+                return;
+            }
+            self.sim.sleep(Duration::from_millis(500)).await;
+        }
+        for spec in &self.specs {
+            eprintln!("{spec:?}: {:?}", self.info(spec).await);
+        }
+        panic!("not all runs have come to their ends");
+    }
+
+    /// The model: what each run should have seen, charged and given back.
+    async fn check(&self) {
+        for spec in &self.specs {
+            let info = self.info(spec).await;
+            let (charged, refunded) = (self.outside.bank.charges(&spec.id), self.outside.bank.refunds(&spec.id));
+            assert_eq!(charged, spec.charges(), "{spec:?}");
+            match spec.fate {
+                Fate::Fails => assert_eq!((info.status, &refunded), (RunStatus::Compensated, &charged), "{spec:?}"),
+                _ => assert!(refunded.is_empty(), "{spec:?}: {refunded:?}"),
+            }
+            if spec.fate == Fate::Unstorable {
+                let reason = info.trouble.unwrap_or_default();
+                assert!(reason.contains("does not come back") || reason.contains("JSON"), "{spec:?}: {reason}");
+                continue;
+            }
+            let view = self.remote(spec).look().await.unwrap();
+            let state = view.tokens[0].state.as_deref().unwrap();
+            let (paid, seen) = match info.version.schema {
+                1 => serde_json::from_str::<State<1>>(state).map(|state| (state.paid * 100, state.seen)).unwrap(),
+                _ => serde_json::from_str::<State<100>>(state).map(|state| (state.paid, state.seen)).unwrap(),
+            };
+            assert_eq!(seen, (0..spec.signals).collect::<Vec<_>>(), "{spec:?}");
+            assert_eq!(paid, u64::from(1 + spec.items) * 100, "{spec:?}");
+        }
+    }
+}
+
+#[test]
+fn c15_random_compositions_agree_with_a_plain_model() {
+    explore(0..40, |sim| {
+        let specs: Vec<Spec> = (0..6).map(|number| Spec::draw(sim, number)).collect();
+        let outside = Outside { bank: Bank::default(), clock: sim.runtime() };
+        let net = Net { sim, store: MemoryStore::on(sim.runtime()), outside, specs };
+        sim.run(async {
+            futures::future::join_all(net.specs.iter().map(|spec| net.make(spec))).await;
+            let talks = futures::future::join_all(net.specs.iter().map(|spec| net.talk(spec)));
+            let ends = async {
+                talks.await;
+                net.all_end().await;
+            };
+            let processes = futures::future::join(net.process(), net.process());
+            drop(select(Box::pin(ends), Box::pin(processes)).await);
+            net.check().await;
+        });
+    });
+}
+
+#[test]
+fn c6_a_run_made_again_under_live_drivers_is_driven_once() {
+    explore(0..40, |sim| {
+        let spec = Spec { id: "again".into(), fate: Fate::Finishes, signals: 0, items: 2 };
+        let outside = Outside { bank: Bank::default(), clock: sim.runtime() };
+        let net = Net { sim, store: MemoryStore::on(sim.runtime()), outside, specs: vec![spec.clone()] };
+        sim.run(async {
+            net.make(&spec).await;
+            let first = net.info(&spec).await.instance;
+            let ends = async {
+                net.make_again(&spec).await;
+                net.remote(&spec).resume_with("approve", &true).await.unwrap();
+                net.all_end().await;
+            };
+            let processes = futures::future::join(net.process(), net.process());
+            drop(select(Box::pin(ends), Box::pin(processes)).await);
+            let info = net.info(&spec).await;
+            assert!(info.instance != first && info.status == RunStatus::Finished, "{info:?}");
+            // The keys of the first and of the second are apart.
+            let view = net.remote(&spec).look().await.unwrap();
+            let state = view.tokens[0].state.as_deref().unwrap();
+            let unit = if info.version.schema == 1 { 1 } else { 100 };
+            assert_eq!(serde_json::from_str::<State<1>>(state).unwrap().paid, 3 * unit);
+        });
+    });
+}

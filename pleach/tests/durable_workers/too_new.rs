@@ -1,0 +1,47 @@
+//! C13: a worker of an earlier version leaves the runs of a later one alone, and nothing is counted against them.
+#![cfg(feature = "graph")]
+
+use crate::common::Log;
+use crate::common::mortal::MortalStore;
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{MemoryStore, RunStatus, Store, TAKEOVERS_MAX};
+use pleach::{RunEnd, Worker, WorkerEvent};
+
+fn add_one() -> CompiledGraph<u32> {
+    let add = |n: u32| async move { Ok::<_, String>(n + 1) };
+    Graph::new("add").add_node("add", add).add_edge("add", END).set_entry("add").compile().unwrap()
+}
+
+#[test]
+fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let (old, graph, rests) = (MortalStore::new(store.clone()), add_one(), Log::new());
+    old.outdate();
+    let seen = rests.clone();
+    let listen = move |event: &WorkerEvent| match event {
+        WorkerEvent::LeftToNewer { run, reason, rest } => {
+            assert!(run == "r" && reason.contains("format 9") && !rest.is_zero(), "{event:?}");
+            seen.push(*rest);
+        }
+        WorkerEvent::Claimed { .. } | WorkerEvent::Ended { end: RunEnd::Trouble { .. }, .. } => {}
+        _ => panic!("{event:?}"),
+    };
+    let hour = Duration::from_secs(3_600);
+    sim.run(async {
+        graph.run(1).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        let worker = Worker::new(&old).graph(&graph).on_event(listen).on(sim.runtime()).start().unwrap();
+        sim.sleep(hour).await;
+        let info = store.head("r").await.unwrap();
+        assert_eq!((info.status, info.takeovers, info.trouble), (RunStatus::Running, 0, None));
+        let newer = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+        assert_eq!(graph.outcome_of("r", &store).on(sim.runtime()).await.unwrap(), 2);
+        worker.close(Duration::ZERO).await;
+        newer.close(Duration::ZERO).await;
+    });
+    let rests = rests.take();
+    // The rests grow to a minute: it neither hammers the store nor keeps the run from a newer worker for long.
+    assert!(rests.len() > TAKEOVERS_MAX as usize && rests.len() < 200, "{rests:?}");
+    assert!(*rests.last().unwrap() <= Duration::from_secs(60) && rests[0] <= Duration::from_secs(1), "{rests:?}");
+}

@@ -1,0 +1,103 @@
+//! D4: with workers, stored runs, waiting for outcomes and sleeping nodes, one seed still gives one trace.
+#![cfg(feature = "graph")]
+
+use crate::common::shift::{LEASE, State, World, all_finish, enqueue, five};
+use pleach::Worker;
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{Lease, Store, Wanted};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Runs a program ten times with one seed, for some seeds.
+fn has_one_trace(program: impl Fn(&Sim)) {
+    let trace = |seed| {
+        let sim = Sim::recording(seed);
+        program(&sim);
+        (sim.trace(), sim.trace_hash())
+    };
+    for seed in 0..5 {
+        let first = trace(seed);
+        assert!(first.0.lines().count() > 10, "a trace of something");
+        for _ in 0..9 {
+            assert!(trace(seed) == first, "seed {seed} gave two traces");
+        }
+    }
+}
+
+#[test]
+fn d4_one_seed_gives_one_trace_when_many_wait_for_outcomes() {
+    has_one_trace(|sim| {
+        let world = World::new(sim);
+        let graph = five(&world);
+        let scope = sim.scope();
+        sim.run(enqueue(&world, &graph, 8));
+        for run in 0..8 {
+            let outcome = graph.outcome_of(format!("run {run}"), &world.store).on(sim.runtime());
+            scope.launch(async move { assert_eq!(outcome.await.unwrap().len(), 5) }).unwrap();
+        }
+        let worker = Worker::new(&world.store).graph(&graph).limit(4).on(sim.runtime()).start().unwrap();
+        sim.run(scope.wait_all()).unwrap();
+        drop(worker);
+    });
+}
+
+#[test]
+fn d4_one_seed_gives_one_trace_when_a_worker_loses_many_runs_at_once() {
+    has_one_trace(|sim| {
+        let world = World::new(sim);
+        let clock = Arc::clone(&world.clock);
+        let slow = move |_: NodeContext, mut state: State| {
+            let clock = Arc::clone(&clock);
+            async move {
+                clock.sleep_until(clock.now() + Duration::from_secs(60)).await;
+                state.push("done".to_string());
+                Ok::<_, String>(state)
+            }
+        };
+        let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
+        let worker = Worker::new(&world.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+        sim.run(async {
+            enqueue(&world, &graph, 8).await;
+            sim.sleep(Duration::from_secs(3)).await;
+            for run in 0..8 {
+                let lease = Lease { owner: "a thief".to_string(), length: LEASE };
+                world.store.claim(Wanted::One { run: format!("run {run}"), force: true }, lease).await.unwrap();
+            }
+            all_finish(&world, 8).await;
+        });
+        drop(worker);
+    });
+}
+
+/// A node that sleeps until the next whole quarter of a second, twice.
+fn sleeping() -> CompiledGraph<Vec<u64>> {
+    let node = async |cx: NodeContext, mut seen: Vec<u64>| {
+        for key in ["one", "two"] {
+            let now = cx.now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            seen.push(now.as_millis() as u64);
+            cx.sleep_until(key, cx.now() + Duration::from_millis(250 - u64::from(now.subsec_millis()) % 250)).await;
+            cx.sleep(format!("after {key}"), Duration::from_micros(1_234)).await;
+        }
+        Ok::<_, String>(seen)
+    };
+    Graph::new("sleeping").add_node("sleep", node).add_edge("sleep", END).set_entry("sleep").compile().unwrap()
+}
+
+#[test]
+fn d4_one_seed_gives_one_trace_when_nodes_sleep() {
+    let graph = sleeping();
+    has_one_trace(|sim| {
+        let world = World::new(sim);
+        let runs = (0..20).map(|run| {
+            let run = graph.run(Vec::new()).id(format!("run {run}")).on(sim.runtime());
+            async { run.await.unwrap() }
+        });
+        let stored = graph.run(Vec::new()).id("stored").on(sim.runtime()).checkpoint(&world.store);
+        let (seen, stored) = sim.run(async {
+            sim.sleep(Duration::from_micros(1_700)).await;
+            (futures::future::join_all(runs).await, stored.await.unwrap())
+        });
+        seen.into_iter().chain([stored]).flatten().for_each(|at| sim.note(at));
+    });
+}

@@ -1,0 +1,221 @@
+//! C13, C15: runs that cannot be driven, among good ones.
+#![cfg(feature = "graph")]
+
+use crate::common::mortal::MortalStore;
+use crate::common::shift::{State, World, all_finish, enqueue, five};
+use crate::common::{INJECTED, Log, quiet};
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::store::{Filter, MemoryStore, RunStatus, Store};
+use pleach::{RunEnd, RunRemote, Worker, WorkerEvent};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
+/// A graph of one node.
+fn one<S: Send + 'static>(
+    name: &str,
+    node: impl Fn(S) -> pleach::BoxFuture<'static, Result<S, String>> + Send + Sync + 'static,
+) -> CompiledGraph<S> {
+    Graph::new(name).add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap()
+}
+
+fn pass<S: Send + 'static>(state: S) -> pleach::BoxFuture<'static, Result<S, String>> {
+    Box::pin(async { Ok(state) })
+}
+
+/// Four kinds of runs that cannot be driven, and whether they still cannot.
+struct Bad {
+    nan: CompiledGraph<f64>,
+    /// The graph as it was, and as it is: a node of it is gone.
+    old: CompiledGraph<u32>,
+    new: CompiledGraph<u32>,
+    panics: CompiledGraph<u32>,
+    /// The same graph with a state of another type.
+    number: CompiledGraph<u32>,
+    text: CompiledGraph<String>,
+    is_bad: Arc<AtomicBool>,
+}
+
+const BAD: [(&str, &str); 4] = [
+    ("nan", "reads as itself"),
+    ("mismatch", "a graph that has this node"),
+    ("panics", "the options closure of its graph panicked"),
+    ("undecodable", "does not decode as the state of this graph"),
+];
+
+impl Bad {
+    fn new() -> Self {
+        quiet();
+        let is_bad = Arc::new(AtomicBool::new(true));
+        let bad = Arc::clone(&is_bad);
+        let nan = one("nan", move |_: f64| {
+            let value = if bad.load(SeqCst) { f64::NAN } else { 1.0 };
+            Box::pin(async move { Ok(value) })
+        });
+        let new = Graph::new("mismatch").add_node("other", pass::<u32>).add_edge("other", END).set_entry("other");
+        let new = new.compile().unwrap();
+        Self {
+            nan,
+            old: one("mismatch", pass),
+            new,
+            panics: one("panics", pass),
+            number: one("undecodable", pass),
+            text: one("undecodable", pass),
+            is_bad,
+        }
+    }
+
+    async fn enqueue(&self, sim: &Sim, store: &MemoryStore) {
+        let on = || sim.runtime();
+        self.nan.run(1.0).id("nan").on(on()).checkpoint(store).enqueue().await.unwrap();
+        self.old.run(1).id("mismatch").on(on()).checkpoint(store).enqueue().await.unwrap();
+        self.panics.run(1).id("panics").on(on()).checkpoint(store).enqueue().await.unwrap();
+        self.number.run(1).id("undecodable").on(on()).checkpoint(store).enqueue().await.unwrap();
+    }
+
+    fn worker(&self, store: &MortalStore, good: &CompiledGraph<State>) -> Worker {
+        let migrations = pleach::Migrations::new().accept_compatible();
+        let is_bad = Arc::clone(&self.is_bad);
+        Worker::new(store)
+            .graph(good)
+            .graph(&self.nan)
+            .graph_with(&self.panics, move |run| {
+                assert!(!is_bad.load(SeqCst), "{INJECTED}");
+                run
+            })
+            .graph(&self.text)
+            .graph_with(&self.new, move |run| run.migrations(&migrations))
+            .earlier([self.old.fingerprint()])
+    }
+}
+
+/// What happened to a run, in words.
+fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
+    let events = events.clone();
+    move |event| match event {
+        WorkerEvent::Rests { run, reason, rest } => {
+            assert!(!rest.is_zero());
+            events.note(format!("{run} rests: {reason}"));
+        }
+        WorkerEvent::Stuck { run, reason } => events.note(format!("{run} is stuck: {reason}")),
+        WorkerEvent::Ended { run, end: RunEnd::Trouble { error, .. } } => events.note(format!("{run} ended: {error}")),
+        _ => {}
+    }
+}
+
+#[test]
+fn c13_runs_that_cannot_be_driven_do_not_starve_good_ones() {
+    explore(0..40, |sim| {
+        let (world, bad) = (World::new(sim), Bad::new());
+        let good = five(&world);
+        let events = Log::new();
+        let way = MortalStore::new(world.store.clone());
+        sim.run(async {
+            bad.enqueue(sim, &world.store).await;
+            sim.sleep(Duration::from_secs(10)).await;
+            let worker = bad.worker(&way, &good).limit(4).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            enqueue(&world, &good, 8).await;
+            let began = sim.now();
+            all_finish(&world, 8).await;
+            assert!(sim.now().since(began) < Duration::from_secs(30), "they waited for bad ones");
+            sim.sleep(Duration::from_secs(600)).await;
+            let stuck = world.store.list(vec![Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
+            assert_eq!(stuck.runs.len(), 4);
+            for (run, why) in BAD {
+                let info = world.store.head(run).await.unwrap();
+                assert!(info.owner.is_none() && info.trouble.as_ref().is_some_and(|trouble| trouble.contains(why)), "{info:?}");
+                let told: Vec<String> = events.seen().into_iter().filter(|event| event.starts_with(run)).collect();
+                let count = |what: &str| told.iter().filter(|event| event.contains(what) && event.contains(why)).count();
+                assert_eq!((count("ended: "), count("rests: "), count("is stuck: ")), (5, 4, 1), "{told:#?}");
+            }
+            // Once what was wrong is mended, whoever takes them over frees them.
+            bad.is_bad.store(false, SeqCst);
+            let on = || sim.runtime();
+            let error = bad.nan.resume("nan").checkpoint(&world.store).on(on()).await.unwrap_err();
+            assert!(error.to_string().contains("reads as itself"), "{error}");
+            assert_eq!(bad.nan.resume("nan").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1.0);
+            assert_eq!(bad.old.resume("mismatch").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1);
+            assert_eq!(bad.panics.resume("panics").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1);
+            assert_eq!(bad.number.resume("undecodable").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1);
+            assert_eq!(worker.close(Duration::from_secs(5)).await, Vec::<String>::new());
+        });
+    });
+}
+
+#[test]
+fn c13_a_run_that_is_mended_while_it_rests_goes_on() {
+    let sim = Sim::new(1);
+    let (world, bad) = (World::new(&sim), Bad::new());
+    let way = MortalStore::new(world.store.clone());
+    let worker = bad.worker(&way, &five(&world)).limit(1).on(sim.runtime()).start().unwrap();
+    sim.run(async {
+        bad.enqueue(&sim, &world.store).await;
+        // Within the third rest.
+        sim.sleep(Duration::from_secs(12)).await;
+        bad.is_bad.store(false, SeqCst);
+        sim.sleep(Duration::from_secs(600)).await;
+        for (run, status) in [("nan", RunStatus::Finished), ("panics", RunStatus::Finished), ("mismatch", RunStatus::Stuck)] {
+            assert_eq!(world.store.head(run).await.unwrap().status, status, "{run}");
+        }
+        let info = world.store.head("nan").await.unwrap();
+        assert_eq!((info.takeovers, info.trouble), (0, None), "a commit clears the count");
+        drop(worker);
+    });
+}
+
+#[test]
+fn c13_mail_wakes_a_run_that_rests() {
+    let sim = Sim::new(1);
+    let (world, bad) = (World::new(&sim), Bad::new());
+    let way = MortalStore::new(world.store.clone());
+    let worker = bad.worker(&way, &five(&world)).on(sim.runtime()).start().unwrap();
+    sim.run(async {
+        bad.nan.run(1.0).id("nan").on(sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
+        sim.sleep(Duration::from_secs(12)).await;
+        bad.is_bad.store(false, SeqCst);
+        RunRemote::new(&world.store, "nan").signal("go", &()).await.unwrap();
+        sim.sleep(Duration::from_secs(2)).await;
+        assert_eq!(world.store.head("nan").await.unwrap().status, RunStatus::Finished);
+        drop(worker);
+    });
+}
+
+#[test]
+fn c13_outages_of_the_store_never_count_against_a_run() {
+    explore(0..20, |sim| {
+        let world = World::new(sim);
+        let graph = five(&world);
+        let way = MortalStore::new(world.store.clone());
+        let starts = Arc::new(AtomicU32::new(0));
+        let (counted, blamed) = (Arc::clone(&starts), Log::new());
+        let blame = blamed.clone();
+        let listen = move |event: &WorkerEvent| {
+            if let WorkerEvent::Ended { end: RunEnd::Trouble { .. }, .. } = event {
+                counted.fetch_add(1, SeqCst);
+            }
+            // A panic here would harm nobody.
+            if matches!(event, WorkerEvent::Rests { .. } | WorkerEvent::Stuck { .. }) {
+                blame.note(format!("{event:?}"));
+            }
+        };
+        let worker = Worker::new(&way).graph(&graph).limit(2).lease(Duration::from_secs(2)).on_event(listen);
+        let worker = worker.on(sim.runtime()).start().unwrap();
+        sim.run(async {
+            enqueue(&world, &graph, 2).await;
+            for _ in 0..10 {
+                sim.sleep(Duration::from_millis(200 + sim.runtime().random() % 300)).await;
+                match sim.runtime().random() % 3 {
+                    0 => way.cut(),
+                    1 => way.disconnect(),
+                    _ => way.refuse_commits(),
+                }
+                sim.sleep(Duration::from_secs(4)).await;
+                way.mend();
+            }
+            all_finish(&world, 2).await;
+            drop(worker);
+        });
+        assert!(starts.load(SeqCst) >= 2, "there was trouble");
+        assert_eq!(blamed.seen(), Vec::<String>::new());
+    });
+}

@@ -1,0 +1,207 @@
+//! C7, C9, C11, C12, C15: what a worker does with single runs: those it knows, those that wait, and those that have ended.
+#![cfg(feature = "graph")]
+
+use crate::common::Log;
+use crate::common::mortal::MortalStore;
+use crate::common::shift::{LEASE, State, World, all_finish, enqueue, finished, five, worker};
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::store::{MemoryStore, Prune, RunStatus, Store};
+use pleach::{
+    ActorPath, Hooks, Migrations, Policy, Retry, RunEnd, RunEvent, RunRef, RunRemote, Worker, WorkerEvent, WorkerMessage,
+};
+
+#[test]
+fn c12_a_run_that_sleeps_long_is_not_held_and_is_claimed_when_it_is_due() {
+    let hour = Duration::from_secs(3_600);
+    let nap = |cx: NodeContext, state: State| async move {
+        cx.sleep("short", Duration::from_secs(5)).await;
+        cx.sleep("long", Duration::from_secs(3_600)).await;
+        Ok::<_, String>(state)
+    };
+    let attempts = Log::<u32>::new();
+    let noted = attempts.clone();
+    let flaky = move |cx: NodeContext, state: State| {
+        noted.push(cx.attempt());
+        async move { if cx.attempt() < 3 { Err("not yet".to_string()) } else { Ok(state) } }
+    };
+    let graph = Graph::new("naps")
+        .add_node("nap", nap)
+        .add_node("flaky", flaky)
+        .policy("flaky", Policy::new().retry(Retry::times(5).backoff(Duration::from_secs(600), Duration::from_secs(600))))
+        .add_edge("nap", "flaky")
+        .add_edge("flaky", END)
+        .set_entry("nap")
+        .compile()
+        .unwrap();
+    let sim = Sim::new(4);
+    let world = World::new(&sim);
+    let worker = Worker::new(&world.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+    sim.run(async {
+        enqueue(&world, &graph, 1).await;
+        world.pass(3_000).await;
+        assert_eq!(worker.held(), ["run 0"], "a short sleep is waited for");
+        world.pass(5_000).await;
+        assert!(worker.held().is_empty());
+        let info = world.store.head("run 0").await.unwrap();
+        assert_eq!((info.status, &info.owner, info.epoch), (RunStatus::Waiting, &None, 2));
+        sim.sleep(hour).await;
+        assert_eq!(attempts.len(), 1, "it is there when it is due");
+        assert!(worker.held().is_empty(), "nor is a long backoff held");
+        let outcome = graph.outcome_of("run 0", &world.store).on(sim.runtime());
+        assert_eq!(outcome.await.unwrap(), State::new());
+        assert!(sim.now().since_start() > hour + Duration::from_secs(1_000));
+        let info = world.store.head("run 0").await.unwrap();
+        assert_eq!(info.epoch, 5, "claimed once for each wait");
+    });
+    assert_eq!(attempts.take(), [1, 2, 3]);
+}
+
+#[test]
+fn c7_a_worker_claims_only_the_graphs_that_it_knows_in_all_their_versions() {
+    let sim = Sim::new(4);
+    let world = World::new(&sim);
+    let named = |node: &'static str| {
+        let work = move |mut state: State| async move {
+            state.push(node.to_string());
+            Ok::<_, String>(state)
+        };
+        Graph::new("same").add_node(node, work).add_edge(node, END).set_entry(node).compile().unwrap()
+    };
+    let (old, new, unknown) = (named("old"), named("new"), named("unknown"));
+    let worker = Worker::new(&world.store).graph(&old).graph(&new).on(sim.runtime()).start().unwrap();
+    sim.run(async {
+        for graph in [&old, &new, &unknown] {
+            let id = graph.inspect().nodes[0].id.clone();
+            graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
+        }
+        assert_eq!(old.outcome_of("old", &world.store).on(sim.runtime()).await.unwrap(), ["old"]);
+        assert_eq!(new.outcome_of("new", &world.store).on(sim.runtime()).await.unwrap(), ["new"]);
+        world.pass(60_000).await;
+        assert_eq!(world.store.head("unknown").await.unwrap().epoch, 1);
+
+        // One that knows how runs of that version are migrated, and says so.
+        let migrations = Migrations::new().rename_node("unknown", "new");
+        let options = move |run: pleach::RunOptions<'static, State>| run.migrations(&migrations);
+        let next = Worker::new(&world.store).graph_with(&new, options).earlier([unknown.fingerprint()]);
+        let next = next.on(sim.runtime()).start().unwrap();
+        assert_eq!(new.outcome_of("unknown", &world.store).on(sim.runtime()).await.unwrap(), ["new"]);
+        drop(next);
+    });
+    drop(worker);
+}
+
+#[test]
+fn c9_a_run_of_a_worker_stands_in_the_tree_whatever_its_id_is() {
+    let sim = Sim::new(6);
+    let (system, store) = (sim.system("shop"), MemoryStore::on(sim.runtime()));
+    let scope = system.scope("work").unwrap();
+    let slow = |_: State| std::future::pending::<Result<State, String>>();
+    let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
+    let worker = Worker::new(&store).graph(&graph).name("clerk").start_in(&scope).unwrap();
+    let path = |text: &str| text.parse::<ActorPath>().unwrap();
+    sim.run(async {
+        for id in ["essay-7", "a/../b\n'; DROP TABLE", "essay-8"] {
+            graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        }
+        sim.sleep(Duration::from_secs(2)).await;
+        let desk = system.root().lookup::<WorkerMessage>(&path("/user/work/clerk/desk")).unwrap();
+        assert_eq!(desk.ask(WorkerMessage::Held).await.unwrap().len(), 3);
+        let run = RunRef::find(&system.root(), &path("/user/work/clerk/runs/essay-7")).unwrap();
+        assert_eq!(Some(&run), worker.run("essay-7").as_ref());
+        run.cancel("enough").await.unwrap();
+        let error = graph.outcome_of("essay-7", &store).on(sim.runtime()).await.unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
+        let hostile = worker.run("a/../b\n'; DROP TABLE").unwrap();
+        assert_eq!(hostile.look().await.unwrap().run, "a/../b\n'; DROP TABLE");
+        // The tree shuts down: the worker claims nothing more, and gives up what does not end.
+        system.shutdown(Duration::from_secs(3)).await.unwrap_err();
+        sim.sleep(Duration::from_secs(1)).await;
+        assert_eq!(store.head("essay-8").await.unwrap().owner, None);
+    });
+}
+
+#[test]
+fn c9_a_paused_run_is_given_up_by_its_worker_and_claimed_when_it_is_told_to_go_on() {
+    let sim = Sim::new(6);
+    let world = World::new(&sim);
+    let graph = five(&world);
+    let worker = worker(&sim, &MortalStore::new(world.store.clone()), &graph);
+    sim.run(async {
+        enqueue(&world, &graph, 1).await;
+        world.pass(200).await;
+        worker.run("run 0").unwrap().pause().await.unwrap();
+        world.pass(5_000).await;
+        assert!(worker.held().is_empty());
+        let starts = world.starts.len();
+        RunRemote::new(&world.store, "run 0").signal("go", &1).await.unwrap();
+        world.pass(60_000).await;
+        assert_eq!((worker.held().len(), world.starts.len()), (0, starts), "other news does not let it go on");
+        RunRemote::new(&world.store, "run 0").resume().await.unwrap();
+        assert_eq!(graph.outcome_of("run 0", &world.store).on(sim.runtime()).await.unwrap(), finished());
+    });
+    assert_eq!(world.starts.len(), 5);
+}
+
+#[test]
+fn c11_a_worker_prunes_runs_that_ended_long_ago() {
+    let sim = Sim::new(6);
+    let world = World::new(&sim);
+    let graph = five(&world);
+    let events = Log::<WorkerEvent>::new();
+    let seen = events.clone();
+    let worker = Worker::new(&world.store).graph(&graph).keep_ended(Duration::from_secs(10 * 3_600));
+    let worker = worker.on_event(move |event| seen.push(event.clone())).on(sim.runtime()).start().unwrap();
+    sim.run(async {
+        enqueue(&world, &graph, 3).await;
+        all_finish(&world, 3).await;
+        world.pass(9 * 3_600_000).await;
+        assert_eq!(world.store.list(Vec::new(), None, 10).await.unwrap().runs.len(), 3);
+        world.pass(3 * 3_600_000).await;
+        assert!(world.store.list(Vec::new(), None, 10).await.unwrap().runs.is_empty());
+        assert_eq!(world.store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 }).await.unwrap(), 0);
+    });
+    assert!(events.take().contains(&WorkerEvent::Pruned { runs: 3 }));
+    drop(worker);
+}
+
+#[test]
+fn c15_how_a_run_ended_is_known_to_whoever_waits_for_it_and_to_the_workers_hooks() {
+    let sim = Sim::new(6);
+    let store = MemoryStore::on(sim.runtime());
+    let fail = |_: State| async { Err::<State, _>("no paper") };
+    let graph = Graph::new("fail").add_node("fail", fail).add_edge("fail", END).set_entry("fail").compile().unwrap();
+    let (ends, seen) = (Log::<RunEnd>::new(), Log::<String>::new());
+    let (ended, hooked) = (ends.clone(), seen.clone());
+    let listen = move |event: &WorkerEvent| {
+        if let WorkerEvent::Ended { end, .. } = event {
+            ended.push(end.clone());
+        }
+    };
+    let options = move |run: pleach::RunOptions<'static, State>| {
+        let hooked = hooked.clone();
+        run.hooks(Hooks::new(move |event: &RunEvent<&State>| {
+            if let RunEvent::NodeStarted { visit, .. } = event {
+                hooked.note(&visit.node);
+            }
+        }))
+    };
+    let worker = Worker::new(&store).graph_with(&graph, options).on_event(listen).on(sim.runtime()).start().unwrap();
+    sim.run(async {
+        graph.run(vec!["first".into()]).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        let error = graph.outcome_of("r", &store).on(sim.runtime()).await.unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fail"), "{error}");
+        assert!(error.to_string().contains("no paper"), "{error}");
+        assert_eq!(error.into_state(), Some(vec!["first".to_string()]));
+        let exists = graph.run(Vec::new()).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap_err();
+        assert!(matches!(exists.fault(), RunFault::Exists { .. }));
+        graph.run(Vec::new()).id("r").on(sim.runtime()).checkpoint(&store).attach().enqueue().await.unwrap();
+        let nowhere = graph.run(Vec::new()).on(sim.runtime()).enqueue().await.unwrap_err();
+        assert!(nowhere.to_string().contains("checkpoint"), "{nowhere}");
+        assert!(graph.outcome_of("unknown", &store).on(sim.runtime()).await.is_err());
+        sim.sleep(Duration::from_secs(60)).await;
+    });
+    assert_eq!(seen.take(), ["fail"], "a run that failed is not claimed again");
+    assert!(matches!(&ends.take()[..], [RunEnd::Failed { error }] if error.contains("no paper")));
+    drop(worker);
+}

@@ -1,0 +1,417 @@
+//! What a group takes, in which order it gives, and when it ends: G1 to G6, G11.
+
+use crate::common::tasks::{Living, after, beside, forever, numbers};
+use crate::common::{Gate, Log, poll_once};
+use futures::StreamExt;
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::{GroupError, NotTaken};
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+#[test]
+fn g1_go_after_close_gives_the_task_back_unpolled() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    let polled = Arc::new(AtomicUsize::new(0));
+    let task = |polled: &Arc<AtomicUsize>| {
+        let polled = Arc::clone(polled);
+        async move { polled.fetch_add(1, Ordering::SeqCst) as u32 }
+    };
+    group.close();
+    let refused = sim.run(group.go(task(&polled))).unwrap_err();
+    assert_eq!((refused.cause.clone(), refused.group.clone()), (None, group.path()));
+    assert!(refused.to_string().contains("is closed"));
+    let tried = group.try_go(task(&polled)).unwrap_err();
+    assert_eq!(tried.why, NotTaken::Closed(None));
+    sim.settle();
+    assert_eq!((polled.load(Ordering::SeqCst), group.in_flight()), (0, 0));
+    // What came back is the very task.
+    assert_eq!(sim.run(refused.into_task()), 0);
+    assert_eq!(sim.run(tried.into_task()), 1);
+}
+
+#[test]
+fn g1_a_task_is_in_flight_once_before_it_starts_and_ends_once() {
+    explore(0..100, |sim| {
+        let group = numbers(sim).build().unwrap();
+        for n in 0..20 {
+            group.try_go(after(n % 3, n)).unwrap();
+            assert_eq!(group.in_flight(), n as usize + 1, "taken, and not begun");
+        }
+        group.close();
+        let mut seen = Vec::new();
+        sim.run(async {
+            while let Some(result) = group.next().await {
+                seen.push(result.unwrap());
+                assert_eq!(group.in_flight() + group.unread() + seen.len(), 20);
+            }
+        });
+        seen.sort_unstable();
+        assert_eq!(seen, (0..20).collect::<Vec<_>>());
+        assert_eq!(group.in_flight(), 0);
+    });
+}
+
+#[test]
+fn g2_close_is_idempotent_and_cancels_nothing() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    let gate = Gate::new();
+    group.try_go(gated(&gate, 7)).unwrap();
+    sim.settle();
+    group.close();
+    group.close();
+    sim.settle();
+    assert_eq!((group.in_flight(), group.cause(), group.is_closed()), (1, None, true));
+    gate.open();
+    assert_eq!(sim.run(group.next()), Some(Ok(7)));
+    assert_eq!(sim.run(group.next()), None);
+    group.close();
+    assert_eq!(group.any_ref().exit(), Some(Exit::Closed));
+}
+
+/// Gives `value` once the gate is open.
+fn gated(gate: &Gate, value: u32) -> impl Future<Output = u32> + Send + use<> {
+    let open = gate.pass();
+    async move {
+        open.await;
+        value
+    }
+}
+
+#[test]
+fn g2_close_wakes_every_waiter_of_a_drained_group() {
+    explore(0..50, |sim| {
+        let group = Arc::new(numbers(sim).build().unwrap());
+        let ended = Living::default();
+        for _ in 0..10 {
+            let (group, one) = (Arc::clone(&group), ended.one());
+            beside(sim, async move {
+                assert_eq!(group.next().await, None);
+                drop(one);
+            });
+        }
+        sim.settle();
+        assert_eq!(ended.now(), 10);
+        group.close();
+        sim.settle();
+        assert_eq!(ended.now(), 0);
+    });
+}
+
+#[test]
+fn g3_a_queued_result_comes_before_the_end() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    group.try_go(after(0, 1)).unwrap();
+    sim.settle();
+    group.close();
+    assert_eq!(poll_once(&mut group.next()), Poll::Ready(Some(Ok(1))));
+    assert_eq!(poll_once(&mut group.next()), Poll::Ready(None));
+}
+
+#[test]
+fn g3_next_waits_while_the_group_is_open_or_something_is_in_flight() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    assert!(poll_once(&mut group.next()).is_pending(), "open");
+    let gate = Gate::new();
+    group.try_go(gated(&gate, 1)).unwrap();
+    group.close();
+    sim.settle();
+    assert!(poll_once(&mut group.next()).is_pending(), "in flight");
+    gate.open();
+    sim.settle();
+    let mut served = group.next();
+    assert_eq!(poll_once(&mut served), Poll::Ready(Some(Ok(1))));
+}
+
+#[test]
+fn g3_waiters_are_served_in_the_order_they_came() {
+    explore(0..100, |sim| {
+        let group = numbers(sim).build().unwrap();
+        let (mut first, mut second, mut third) = (group.next(), group.next(), group.next());
+        assert!(
+            poll_once(&mut first).is_pending() && poll_once(&mut second).is_pending() && poll_once(&mut third).is_pending()
+        );
+        group.try_go(after(0, 1)).unwrap();
+        sim.settle();
+        group.try_go(after(0, 2)).unwrap();
+        sim.settle();
+        // Whoever comes last does not get ahead, and a waiter that is looked at late still has its own.
+        assert!(poll_once(&mut group.next()).is_pending());
+        assert_eq!(poll_once(&mut second), Poll::Ready(Some(Ok(2))));
+        assert_eq!(poll_once(&mut first), Poll::Ready(Some(Ok(1))));
+        assert!(poll_once(&mut third).is_pending());
+    });
+}
+
+#[test]
+fn g3_a_dropped_next_consumes_nothing_and_keeps_the_order() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    let (mut first, mut second, mut third) = (group.next(), group.next(), group.next());
+    assert!(poll_once(&mut first).is_pending() && poll_once(&mut second).is_pending());
+    for n in 1..=2 {
+        group.try_go(after(0, n)).unwrap();
+        sim.settle();
+    }
+    assert_eq!(group.unread(), 2, "served, and not fetched");
+    assert!(poll_once(&mut third).is_pending());
+    group.close();
+    assert!(poll_once(&mut third).is_pending(), "what was served may yet come back");
+    drop(first);
+    assert_eq!(poll_once(&mut third), Poll::Ready(Some(Ok(1))));
+    drop(second);
+    assert_eq!(poll_once(&mut group.next()), Poll::Ready(Some(Ok(2))));
+    assert_eq!(poll_once(&mut group.next()), Poll::Ready(None));
+}
+
+#[test]
+fn g3_many_consumers_see_each_result_once() {
+    explore(0..100, |sim| {
+        let group = Arc::new(numbers(sim).build().unwrap());
+        let seen = Log::new();
+        for reader in 0..4 {
+            let (group, seen) = (Arc::clone(&group), seen.clone());
+            beside(sim, async move {
+                loop {
+                    if reader == 0 {
+                        // Now and then one gives up.
+                        let mut given_up = group.next();
+                        if let Poll::Ready(Some(result)) = poll_once(&mut given_up) {
+                            seen.push(result.unwrap());
+                        }
+                        after(1, 0).await;
+                    }
+                    match group.next().await {
+                        Some(result) => seen.push(result.unwrap()),
+                        None => break,
+                    }
+                }
+            });
+        }
+        for n in 0..50 {
+            group.try_go(after(n % 4, n)).unwrap();
+        }
+        group.close();
+        sim.settle();
+        let mut seen = seen.take();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn g3_next_or_prefers_an_item_to_the_end_and_both_to_the_token() {
+    let sim = Sim::new(1);
+    let (group, token) = (numbers(&sim).build().unwrap(), sim.token());
+    let mut waiting = group.next_or(&token);
+    assert!(poll_once(&mut waiting).is_pending());
+    token.cancel("enough");
+    assert_eq!(poll_once(&mut waiting), Poll::Ready(NextOr::Cancelled("enough".into())));
+    drop(waiting);
+    group.try_go(after(0, 1)).unwrap();
+    sim.settle();
+    assert_eq!(poll_once(&mut group.next_or(&token)), Poll::Ready(NextOr::Item(Ok(1))));
+    assert_eq!(poll_once(&mut group.next_or(&token)), Poll::Ready(NextOr::Cancelled("enough".into())));
+    group.close();
+    assert_eq!(poll_once(&mut group.next_or(&token)), Poll::Ready(NextOr::End));
+}
+
+#[test]
+fn g3_a_group_is_a_stream() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    (0..5).for_each(|n| group.try_go(after(0, n)).unwrap());
+    group.close();
+    let borrowed = sim.run(group.results().take(2).collect::<Vec<_>>());
+    assert_eq!(borrowed.len(), 2);
+    let rest: Vec<u32> = sim.run(group.map(Result::unwrap).collect());
+    assert_eq!(rest.len(), 3);
+}
+
+#[test]
+fn g4_results_come_in_the_order_of_completion() {
+    explore(0..100, |sim| {
+        let group = numbers(sim).build().unwrap();
+        let finished = Log::new();
+        for n in 0..20 {
+            let finished = finished.clone();
+            group
+                .try_go(async move {
+                    after(n * 7 % 5, n).await;
+                    finished.push(n);
+                    n
+                })
+                .unwrap();
+        }
+        group.close();
+        let read: Vec<u32> = sim.run(group.results().map(Result::unwrap).collect());
+        assert_eq!(read, finished.take());
+    });
+}
+
+#[test]
+fn g5_wait_answers_all_alike_once_all_have_ended_and_does_not_close() {
+    explore(0..100, |sim| {
+        let group = Arc::new(numbers(sim).fail_fast(false).build().unwrap());
+        assert_eq!(sim.run(group.wait()), Ok(()), "nothing was taken, so all has ended");
+        group.try_go(async { Err::<u32, _>("first") }).unwrap();
+        sim.settle();
+        (0..5).for_each(|n| group.try_go(after(n, n)).unwrap());
+        group.try_go(async { Err::<u32, _>(if after(3, 0).await == 0 { "second" } else { "" }) }).unwrap();
+        let answers = Log::new();
+        for _ in 0..3 {
+            let (group, answers) = (Arc::clone(&group), answers.clone());
+            beside(sim, async move { answers.push(group.wait().await) });
+        }
+        sim.settle();
+        let answers = answers.take();
+        assert_eq!(answers.len(), 3);
+        for answer in &answers {
+            assert_eq!(answer, &answers[0]);
+            assert!(answer.as_ref().unwrap_err().to_string().contains("first"));
+        }
+        assert!(!group.is_closed());
+        group.try_go(after(0, 1)).unwrap();
+        assert_eq!(group.unread(), 7, "wait reads nothing");
+        let errors: Vec<String> = group.errors().errors.iter().map(ToString::to_string).collect();
+        assert!(errors.len() == 2 && errors[0].contains("first") && errors[1].contains("second"), "{errors:?}");
+    });
+}
+
+#[test]
+fn g5_waiters_keep_their_answer_whatever_comes_after() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).fail_fast(false).build().unwrap();
+    group.try_go(after(1, 1)).unwrap();
+    let (mut early, mut late) = (group.wait(), group.wait());
+    assert!(poll_once(&mut early).is_pending() && poll_once(&mut late).is_pending());
+    sim.settle();
+    assert_eq!(poll_once(&mut early), Poll::Ready(Ok(())));
+    group.try_go(async { Err::<u32, _>("afterwards") }).unwrap();
+    sim.settle();
+    assert_eq!(poll_once(&mut late), Poll::Ready(Ok(())));
+    assert!(sim.run(group.wait()).is_err());
+}
+
+#[test]
+fn g5_errors_are_kept_up_to_a_bound_and_counted_beyond() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).fail_fast(false).errors_kept(3).build().unwrap();
+    (0..10).for_each(|_| group.try_go(async { Err::<u32, _>("no") }).unwrap());
+    let all = sim.run(group.drain());
+    assert_eq!((all.values.len(), all.errors.len()), (0, 10));
+    let kept = group.errors();
+    assert_eq!((kept.errors.len(), kept.dropped), (3, 7));
+    assert_eq!(kept.errors, all.errors[..3]);
+}
+
+#[test]
+fn g5_a_task_that_waits_for_its_own_group_fails_and_does_not_hang() {
+    crate::common::quiet();
+    let sim = Sim::new(1);
+    let group = Arc::new(numbers(&sim).build().unwrap());
+    let own = Arc::downgrade(&group);
+    group
+        .try_go(async move {
+            let own = own.upgrade().unwrap();
+            drop(own.wait().await);
+            1
+        })
+        .unwrap();
+    let error = sim.run(group.next()).unwrap().unwrap_err();
+    assert!(error.to_string().contains("waits for all tasks of it"), "{error}");
+}
+
+#[test]
+fn g6_the_first_cause_wins_and_cut_off_tasks_are_no_errors() {
+    explore(0..100, |sim| {
+        let group = numbers(sim).build().unwrap();
+        let living = Living::default();
+        (0..3).for_each(|_| group.try_go(forever(living.one())).unwrap());
+        sim.settle();
+        (0..2).for_each(|_| group.try_go(forever(living.one())).unwrap());
+        group.cancel("enough");
+        group.cancel("too late");
+        assert_eq!(group.cause(), Some("enough".into()));
+        assert_eq!(group.token().cause(), Some("enough".into()));
+        let all = sim.run(group.drain());
+        assert_eq!(all.errors, vec![TaskError::Cancelled("enough".into()); 5]);
+        assert_eq!((living.now(), group.errors().errors.len()), (0, 0));
+        assert_eq!(sim.run(group.wait()), Err(TaskError::Cancelled("enough".into())));
+        assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("enough".into())));
+        let refused = group.try_go(after(0, 1)).unwrap_err();
+        assert_eq!(refused.why, NotTaken::Closed(Some("enough".into())));
+    });
+}
+
+#[test]
+fn g6_what_has_ended_by_itself_keeps_its_result() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    group.try_go(after(0, 1)).unwrap();
+    sim.settle();
+    group.try_go(async { Err::<u32, _>("real") }).unwrap();
+    sim.settle();
+    group.try_go(pending::<u32>()).unwrap_err();
+    let all = sim.run(group.drain());
+    assert_eq!((all.values, all.errors.len()), (vec![1], 1));
+    // The first error is the answer, although the group was cancelled too.
+    assert!(matches!(sim.run(group.wait()), Err(TaskError::Failed(_))));
+}
+
+#[test]
+fn g6_a_token_that_is_cancelled_already_makes_a_cancelled_group() {
+    let sim = Sim::new(1);
+    let token = sim.token();
+    token.cancel("before");
+    let group = Group::<u32>::under(&token);
+    assert_eq!(group.cause(), Some("before".into()));
+    let refused = sim.run(group.go(after(0, 1))).unwrap_err();
+    assert_eq!(refused.cause, Some("before".into()));
+    assert_eq!(sim.run(group.next()), None);
+    assert_eq!(sim.run(group.wait()), Err(TaskError::Cancelled("before".into())));
+}
+
+#[test]
+fn g11_a_task_can_be_given_the_groups_token() {
+    explore(0..50, |sim| {
+        let group = numbers(sim).build().unwrap();
+        let causes = Log::new();
+        let log = causes.clone();
+        sim.run(group.go_with(|token| async move {
+            log.push(token.cause());
+            pending::<()>().await;
+            1
+        }))
+        .unwrap();
+        // A task that looks at the token itself tidies up before it is cut off.
+        let tidied = causes.clone();
+        let inner = sim.runtime();
+        sim.run(group.go_with(|token| async move {
+            let watch = token.clone();
+            inner.spawn(Box::pin(async move { tidied.push(Some(watch.cancelled().await)) }));
+            token.cancelled().await;
+            2
+        }))
+        .unwrap();
+        sim.settle();
+        assert_eq!(causes.take(), [None]);
+        group.cancel("now");
+        sim.settle();
+        assert_eq!(causes.take(), [Some("now".into())]);
+    });
+}
+
+#[test]
+fn a_group_with_a_limit_or_a_buffer_of_zero_is_refused() {
+    let sim = Sim::new(1);
+    assert_eq!(numbers(&sim).limit(0).build().unwrap_err(), GroupError::NoLimit);
+    assert_eq!(numbers(&sim).buffer(0).build().unwrap_err(), GroupError::NoBuffer);
+    assert_eq!(numbers(&sim).limit(0).in_place().unwrap_err(), GroupError::NoLimit);
+}

@@ -1,0 +1,141 @@
+//! Names, deadlines, and what is often done with a group in one call.
+
+use crate::common::tasks::{Living, after, forever, numbers};
+use pleach::prelude::*;
+use pleach::sim::{Sim, explore};
+use pleach::{Elapsed, GroupError, Instant, MapError, NotTaken, RaceError};
+use std::future::pending;
+
+#[test]
+fn try_map_all_gives_every_value_within_its_limit() {
+    explore(0..50, |sim| {
+        let living = Living::default();
+        let square = |n: u32| {
+            let living = living.clone();
+            async move {
+                let _one = living.one();
+                after(n % 4, n * n).await
+            }
+        };
+        let mut squares = sim.run(numbers(sim).try_map_all(0..20, 3, square)).unwrap();
+        assert!(living.most() <= 3);
+        squares.sort_unstable();
+        assert_eq!(squares, (0..20).map(|n| n * n).collect::<Vec<_>>());
+        let in_order = sim.run(numbers(sim).try_map_all_in_order(0..20, 3, square)).unwrap();
+        assert_eq!(in_order, squares);
+        sim.settle();
+        assert_eq!(sim.tasks_alive(), 0);
+    });
+}
+
+#[test]
+fn try_map_all_gives_the_first_failure_and_leaves_nothing_running() {
+    explore(0..50, |sim| {
+        let living = Living::default();
+        let task = |n: u32| {
+            let living = living.clone();
+            async move { if n == 3 { Err("three") } else { Ok(forever(living.one()).await) } }
+        };
+        let failed = sim.run(numbers(sim).try_map_all(0..10, 4, task)).unwrap_err();
+        let MapError::Task(TaskError::Failed(failure)) = &failed else { panic!("{failed}") };
+        assert!(failure.to_string().contains("three"));
+        assert_eq!(living.now(), 0);
+    });
+    let sim = Sim::new(1);
+    let refused = sim.run(numbers(&sim).try_map_all(0..3, 0, |n| after(0, n))).unwrap_err();
+    assert_eq!(refused, MapError::Group(GroupError::NoLimit));
+}
+
+#[test]
+fn race_gives_the_first_value_and_cancels_the_rest() {
+    explore(0..50, |sim| {
+        let living = Living::default();
+        let runner = |n: u32, one| async move {
+            let _one = one;
+            match n {
+                0 => Err("stumbled"),
+                1 => Ok(after(5, 1).await),
+                _ => Ok(pending::<u32>().await),
+            }
+        };
+        let racers: Vec<_> = (0..4).map(|n| runner(n, living.one())).collect();
+        assert_eq!(sim.run(numbers(sim).race(racers)), Ok(1));
+        sim.settle();
+        assert_eq!((living.now(), sim.tasks_alive()), (0, 0));
+    });
+}
+
+#[test]
+fn a_race_without_a_winner_says_how_each_lost() {
+    let sim = Sim::new(1);
+    let lost = sim.run(numbers(&sim).race((0..3).map(|_| async { Err::<u32, _>("stumbled") }))).unwrap_err();
+    assert!(matches!(&lost, RaceError::NoWinner(errors) if errors.len() == 3));
+    assert!(lost.to_string().contains("stumbled"));
+    let nobody = sim.run(numbers(&sim).race(Vec::<std::future::Ready<u32>>::new())).unwrap_err();
+    assert_eq!(nobody, RaceError::NoWinner(Vec::new()));
+}
+
+#[test]
+fn a_task_that_passes_its_deadline_fails_with_elapsed() {
+    explore(0..20, |sim| {
+        let group = numbers(sim).fail_fast(false).build().unwrap();
+        let second = Duration::from_secs(1);
+        let living = Living::default();
+        group.task().named("slow").within(second).try_go(forever(living.one())).unwrap();
+        group.task().within(second).try_go(after(3, 7)).unwrap();
+        let all = sim.run(group.drain());
+        assert_eq!((all.values, living.now(), sim.now()), (vec![7], 0, Instant::after_start(second)));
+        let [error] = all.errors.as_slice() else { panic!("one error") };
+        assert_eq!(error.error::<Elapsed>(), Some(&Elapsed(second)));
+        assert!(error.to_string().contains("/slow failed: not done within 1s"), "{error}");
+    });
+}
+
+#[test]
+fn a_deadline_counts_from_the_first_poll() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).limit(1).build().unwrap();
+    let (runtime, wait) = (sim.runtime(), Duration::from_secs(5));
+    sim.run(async {
+        let sleeps = runtime.sleep_until(Instant::after_start(wait));
+        let first = async move {
+            sleeps.await;
+            1
+        };
+        group.go(first).await.unwrap();
+        let runtime = sim.runtime();
+        let brief = async move {
+            runtime.sleep_until(Instant::after_start(wait + Duration::from_millis(500))).await;
+            2
+        };
+        group.task().within(Duration::from_secs(1)).go(brief).await.unwrap();
+    });
+    assert_eq!(sim.run(group.drain()).values, [1, 2]);
+}
+
+#[test]
+fn a_bad_name_gives_the_task_back() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).build().unwrap();
+    let refused = group.task().named("a/b").try_go(after(0, 4)).unwrap_err();
+    assert!(matches!(refused.why, NotTaken::Name(_)), "{refused}");
+    assert_eq!((sim.run(refused.into_task()), group.in_flight()), (4, 0));
+    let refused = sim.run(group.task().named("").go(after(0, 5))).unwrap_err();
+    assert_eq!(sim.run(refused.into_task()), 5);
+}
+
+#[test]
+fn errors_of_groups_become_one_error() {
+    let sim = Sim::new(1);
+    let group = numbers(&sim).limit(1).build().unwrap();
+    let full = |group: &Group<u32>| -> Result<(), pleach::Error> { Ok(group.try_go(after(1, 0))?) };
+    full(&group).unwrap();
+    assert!(full(&group).unwrap_err().to_string().contains("no free slot"));
+    group.close();
+    let closed = async |group: &Group<u32>| -> Result<(), pleach::Error> { Ok(group.go(after(1, 0)).await?) };
+    assert!(sim.run(closed(&group)).unwrap_err().to_string().contains("is closed"));
+    let read = async |group: &Group<u32>| -> Result<u32, pleach::Error> { Ok(group.next().await.expect("one result")?) };
+    assert_eq!(sim.run(read(&group)).unwrap(), 0);
+    let made = || -> Result<Group<u32>, pleach::Error> { Ok(numbers(&sim).limit(0).build()?) };
+    assert!(made().unwrap_err().to_string().contains("limit of 0"));
+}

@@ -1,0 +1,207 @@
+//! Groups on Tokio's workers: all cores busy, blocked tasks that hold up nobody, the coop budget, and many threads at once. G3, G9, G10.
+
+use crate::common::tasks::Living;
+use futures::StreamExt;
+use pleach::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc as std_mpsc};
+use tokio::sync::{Semaphore, mpsc};
+
+fn workers(count: usize) -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(count).enable_all().build().unwrap()
+}
+
+/// Each of the tasks computes until all of them do: they end only if every worker has one.
+#[test]
+fn g9_tasks_that_compute_keep_every_worker_busy() {
+    for count in [2, 4] {
+        // Fed from a task of the runtime, and from outside; with nobody who reads.
+        for inside in [true, false] {
+            let runtime = workers(count);
+            let all = Arc::new(Barrier::new(count));
+            let work = async move {
+                let group = pleach::group::<u32>().unwrap();
+                for _ in 0..count {
+                    let all = Arc::clone(&all);
+                    group.go(async move { u32::from(all.wait().is_leader()) }).await.unwrap();
+                }
+                group.wait().await.unwrap();
+                assert_eq!(group.drain().await.values.iter().sum::<u32>(), 1);
+            };
+            if inside {
+                runtime.block_on(async { tokio::spawn(work).await.unwrap() });
+            } else {
+                runtime.block_on(work);
+            }
+        }
+    }
+}
+
+/// The task that feeds the group goes on computing, and the others are done meanwhile by whoever is free.
+#[test]
+fn g9_tasks_are_done_while_whoever_fed_them_computes() {
+    let runtime = workers(2);
+    let (done, wait) = std_mpsc::channel();
+    runtime.block_on(async move {
+        tokio::spawn(async move {
+            let group = pleach::group::<()>().unwrap();
+            for _ in 0..10 {
+                let done = done.clone();
+                group.go(async move { done.send(()).unwrap() }).await.unwrap();
+            }
+            // This worker is lost to the group until all ten are done.
+            (0..10).for_each(|_| wait.recv().unwrap());
+            group.wait().await.unwrap();
+        })
+        .await
+        .unwrap();
+    });
+}
+
+#[test]
+fn g9_tasks_in_block_in_place_hold_up_nobody() {
+    let runtime = workers(2);
+    runtime.block_on(async {
+        let group = pleach::group::<u32>().unwrap();
+        let (release, held) = std_mpsc::channel::<()>();
+        let (release_other, held_other) = std_mpsc::channel::<()>();
+        for held in [held, held_other] {
+            group.go(async move { tokio::task::block_in_place(|| held.recv()).map_or(1, |()| 0) }).await.unwrap();
+        }
+        for n in 2..100 {
+            group.go(async move { n }).await.unwrap();
+        }
+        // All others come to their end while two are blocked.
+        for _ in 2..100 {
+            assert!(group.next().await.unwrap().unwrap() >= 2);
+        }
+        drop((release, release_other));
+        assert_eq!(group.drain().await.values, [1, 1]);
+    });
+}
+
+/// Tasks polled by one runner share its coop budget; when it is used up they are polled again later, and none is lost.
+#[test]
+fn g1_tasks_that_use_up_the_coop_budget_all_end() {
+    for runtime in [workers(2), tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()] {
+        runtime.block_on(async {
+            let group = pleach::group::<usize>().unwrap();
+            let permits = Arc::new(Semaphore::new(1_000_000));
+            for _ in 0..100 {
+                let permits = Arc::clone(&permits);
+                group
+                    .go(async move {
+                        let (send, mut receive) = mpsc::unbounded_channel();
+                        for n in 0..50 {
+                            permits.acquire().await.unwrap().forget();
+                            send.send(n).unwrap();
+                        }
+                        drop(send);
+                        let mut count = 0;
+                        while receive.recv().await.is_some() {
+                            count += 1;
+                        }
+                        count
+                    })
+                    .await
+                    .unwrap();
+            }
+            assert_eq!(group.drain().await.values, vec![50; 100]);
+        });
+    }
+}
+
+#[test]
+fn g3_many_threads_feed_and_read_and_nothing_is_lost() {
+    let runtime = workers(4);
+    let read = Arc::new(AtomicUsize::new(0));
+    let living = Living::default();
+    runtime.block_on(async {
+        let group = Arc::new(GroupBuilder::<usize>::under(&pleach::token().unwrap()).limit(16).buffer(64).build().unwrap());
+        let feeders: Vec<_> = (0..4)
+            .map(|feeder| {
+                let (group, living) = (Arc::clone(&group), living.clone());
+                tokio::spawn(async move {
+                    for n in 0..2_000 {
+                        let one = living.one();
+                        let task = async move {
+                            let _one = one;
+                            for _ in 0..n % 3 {
+                                tokio::task::yield_now().await;
+                            }
+                            feeder * 2_000 + n
+                        };
+                        group.go(task).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        let readers: Vec<_> = (0..3)
+            .map(|_| {
+                let (group, read) = (Arc::clone(&group), Arc::clone(&read));
+                tokio::spawn(async move {
+                    let mut results = std::pin::pin!(group.results());
+                    while let Some(result) = results.next().await {
+                        read.fetch_add(result.unwrap(), Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for feeder in feeders {
+            feeder.await.unwrap();
+        }
+        group.close();
+        for reader in readers {
+            reader.await.unwrap();
+        }
+    });
+    assert_eq!(read.load(Ordering::Relaxed), (0..8_000).sum::<usize>());
+    assert_eq!(living.now(), 0);
+}
+
+#[test]
+fn g10_a_group_dropped_on_many_workers_leaves_nothing_behind() {
+    let runtime = workers(4);
+    let living = Living::default();
+    runtime.block_on(async {
+        for _ in 0..200 {
+            let group = pleach::group::<()>().unwrap();
+            for n in 0..20 {
+                let one = living.one();
+                let task = async move {
+                    let _one = one;
+                    for _ in 0..n {
+                        tokio::task::yield_now().await;
+                    }
+                    std::future::pending::<()>().await;
+                };
+                group.go(task).await.unwrap();
+            }
+            let any = group.any_ref();
+            drop(group);
+            assert_eq!(any.exited().await, Exit::Cancelled(Cause::Dropped));
+        }
+    });
+    assert_eq!(living.now(), 0, "each group has ended, so nothing of it is left");
+}
+
+#[test]
+fn g10_a_tokio_runtime_that_shuts_down_takes_the_tasks_with_it() {
+    let living = Living::default();
+    let runtime = workers(2);
+    let group = runtime.block_on(async {
+        let group = pleach::group::<()>().unwrap();
+        for _ in 0..10 {
+            let one = living.one();
+            let task = async move {
+                let _one = one;
+                std::future::pending::<()>().await;
+            };
+            group.go(task).await.unwrap();
+        }
+        group
+    });
+    drop(runtime);
+    drop(group);
+    assert_eq!(living.now(), 0);
+}

@@ -1,0 +1,306 @@
+//! The dispatcher, driven in every way it can be: D2.
+
+use crate::common::counter::{counter, system_on};
+use pleach::prelude::*;
+use pleach::{Clock, Dispatcher, Instant, block_on};
+use std::future::{Future, pending, poll_fn};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+async fn step_aside() {
+    let mut stepped = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A clock that is set by hand.
+#[derive(Clone, Default)]
+struct Dial(Arc<Mutex<Hands>>);
+
+#[derive(Default)]
+struct Hands {
+    now: Instant,
+    alarms: Vec<(Instant, Waker)>,
+}
+
+impl Clock for Dial {
+    fn now(&self) -> Instant {
+        self.0.lock().unwrap().now
+    }
+
+    fn wake_at(&self, at: Instant, waker: &Waker) {
+        self.0.lock().unwrap().alarms.push((at, waker.clone()));
+    }
+}
+
+impl Dial {
+    /// Sets the clock, and wakes whoever asked to be woken by then.
+    fn set(&self, to: Instant) {
+        let due: Vec<_> = {
+            let mut dial = self.0.lock().unwrap();
+            dial.now = to;
+            dial.alarms.extract_if(.., |(at, _)| *at <= to).collect()
+        };
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    fn alarms(&self) -> Vec<Instant> {
+        self.0.lock().unwrap().alarms.iter().map(|(at, _)| *at).collect()
+    }
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::after_start(Duration::from_millis(ms))
+}
+
+#[test]
+fn d2_dispatch_next_runs_one_poll_and_waits_for_it_if_it_must() {
+    let dispatcher = Dispatcher::on_std();
+    let system = system_on(dispatcher.runtime());
+    let handled = Arc::new(AtomicUsize::new(0));
+    let actors: Vec<_> = (0..3).map(|_| system.spawn_unnamed(counter(&handled)).unwrap()).collect();
+    for (polls, actor) in actors.iter().enumerate() {
+        actor.tell(1).unwrap();
+        block_on(dispatcher.dispatch_next());
+        // In order, one at a time.
+        assert_eq!((handled.load(Ordering::SeqCst), dispatcher.polls()), (polls + 1, polls as u64 + 1));
+    }
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut next = Box::pin(dispatcher.dispatch_next());
+    assert!(next.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
+    assert_eq!((woken.0.load(Ordering::SeqCst), dispatcher.polls()), (0, 3), "it waits, and does not come back by itself");
+    actors[1].tell(1).unwrap();
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    assert!(next.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_ready());
+    assert_eq!((handled.load(Ordering::SeqCst), dispatcher.polls()), (4, 4));
+}
+
+#[test]
+fn d2_drain_ready_runs_all_there_is_and_all_that_follows() {
+    let dispatcher = Dispatcher::on_std();
+    let system = system_on(dispatcher.runtime());
+    let scope = system.scope("s").unwrap();
+    for _ in 0..10 {
+        scope.launch(step_aside()).unwrap();
+    }
+    assert_eq!(dispatcher.drain_ready(), 20);
+    assert_eq!(dispatcher.drain_ready(), 0);
+    let runtime = dispatcher.runtime();
+    let sleeps = runtime.sleep_until(runtime.now() + Duration::from_secs(3_600));
+    scope.launch(sleeps).unwrap();
+    assert_eq!(dispatcher.drain_ready(), 1, "it does not wait for timers");
+    assert_eq!(dispatcher.tasks_alive(), 1);
+}
+
+#[test]
+fn d2_run_until_and_run_forever_drive_everything_and_sleep_by_the_clock() {
+    let dial = Dial::default();
+    let dispatcher = Dispatcher::new(dial.clone());
+    let runtime = dispatcher.runtime();
+    let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
+    let ticks = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ticks);
+    let ticker = async move {
+        for n in 1..=5 {
+            runtime.sleep_until(at(n * 10)).await;
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let ticker = scope.launch(ticker).unwrap();
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = TaskContext::from_waker(&waker);
+    {
+        let until = dispatcher.runtime().sleep_until(at(25));
+        let mut run = Box::pin(dispatcher.run_until(async {
+            until.await;
+            "done"
+        }));
+        assert!(run.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(dial.alarms(), [at(10)], "the clock is asked for the next timer and no other");
+        dial.set(at(9));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+        dial.set(at(24));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert!(run.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(ticks.load(Ordering::SeqCst), 2);
+        dial.set(at(25));
+        assert_eq!(run.as_mut().poll(&mut cx), Poll::Ready("done"));
+    }
+    let mut forever = Box::pin(dispatcher.run_forever());
+    for ms in [30, 40, 50] {
+        dial.set(at(ms));
+        assert!(forever.as_mut().poll(&mut cx).is_pending());
+    }
+    assert_eq!(ticker.any().exit(), Some(Exit::Closed));
+    let polls = dispatcher.polls();
+    dial.set(at(1_000_000));
+    assert!(forever.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(dispatcher.polls(), polls);
+}
+
+#[test]
+fn d2_the_blocking_loop_parks_and_never_spins() {
+    let dispatcher = Dispatcher::on_std();
+    let system = system_on(dispatcher.runtime());
+    let handled = Arc::new(AtomicUsize::new(0));
+    let actor = system.spawn("a", counter(&handled)).unwrap();
+    let scope = system.scope("s").unwrap();
+    let (runtime, finish) = (dispatcher.runtime(), Arc::new(AtomicBool::new(false)));
+    let finished = Arc::clone(&finish);
+    let sleeps = async move {
+        runtime.sleep_until(runtime.now() + Duration::from_millis(50)).await;
+        finished.store(true, Ordering::SeqCst);
+    };
+    scope.launch(sleeps).unwrap();
+    let sender = actor.clone();
+    let began = std::time::Instant::now();
+    // Each message finds the loop at rest, or nearly.
+    let heard = Arc::clone(&handled);
+    let tells = std::thread::spawn(move || {
+        for n in 0..5 {
+            sender.tell(n).unwrap();
+            while heard.load(Ordering::SeqCst) <= n as usize {
+                std::thread::yield_now();
+            }
+        }
+    });
+    let mut looks = 0;
+    dispatcher.blocking_dispatch_loop(|| {
+        looks += 1;
+        finish.load(Ordering::SeqCst)
+    });
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    tells.join().unwrap();
+    assert_eq!(handled.load(Ordering::SeqCst), 5);
+    // Two first polls, five messages, one timer, and for each a look before and after: nothing near a spin.
+    assert!(dispatcher.polls() <= 8, "{} polls", dispatcher.polls());
+    assert!(looks <= 40, "looked {looks} times in 50 ms");
+
+    // And with no timer at all to wait for.
+    let (runtime, looks) = (dispatcher.runtime(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&looks);
+    let rings = std::thread::spawn(move || {
+        // It rings when the loop has come to rest. One that spins looks ever more often meanwhile.
+        let mut before = 0;
+        while before == 0 || seen.load(Ordering::SeqCst) != before {
+            before = seen.load(Ordering::SeqCst);
+            (0..1_000).for_each(|_| std::thread::yield_now());
+        }
+        runtime.spawn(Box::pin(async {}));
+    });
+    let polls = dispatcher.polls();
+    dispatcher.blocking_dispatch_loop(|| {
+        looks.fetch_add(1, Ordering::SeqCst);
+        dispatcher.polls() > polls
+    });
+    rings.join().unwrap();
+    let looks = looks.load(Ordering::SeqCst);
+    assert!(looks <= 10, "looked {looks} times while there was nothing to do");
+}
+
+#[test]
+fn d2_control_work_goes_first() {
+    let dispatcher = Dispatcher::on_std();
+    let system = system_on(dispatcher.runtime());
+    let handled = Arc::new(AtomicUsize::new(0));
+    let crowd: Vec<_> = (0..50).map(|_| system.spawn_unnamed(counter(&handled)).unwrap()).collect();
+    let scope = system.scope("s").unwrap();
+    let task = scope.launch(pending::<()>()).unwrap();
+    let [stops, closes, cancels] = ["stops", "closes", "cancels"].map(|name| system.spawn(name, counter(&handled)).unwrap());
+    dispatcher.drain_ready();
+    let ends: [(pleach::AnyRef, &dyn Fn()); 4] = [
+        (stops.any(), &|| stops.stop()),
+        (closes.any(), &|| closes.close()),
+        (cancels.any(), &|| cancels.cancel(())),
+        (task.any(), &|| task.cancel(())),
+    ];
+    for (member, end) in ends {
+        crowd.iter().for_each(|actor| actor.tell(1).unwrap());
+        let before = handled.load(Ordering::SeqCst);
+        end();
+        block_on(dispatcher.dispatch_next());
+        assert!(member.exit().is_some(), "{} waits behind the crowd", member.path());
+        assert_eq!(handled.load(Ordering::SeqCst), before);
+        dispatcher.drain_ready();
+        assert_eq!(handled.load(Ordering::SeqCst), before + 50);
+    }
+}
+
+#[test]
+fn d2_several_threads_may_drive_and_leave() {
+    for round in 0..20 {
+        let dispatcher = Dispatcher::on_std();
+        let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
+        let steps = Arc::new(AtomicUsize::new(0));
+        for _ in 0..8 {
+            let steps = Arc::clone(&steps);
+            let walks = async move {
+                for _ in 0..500 {
+                    steps.fetch_add(1, Ordering::SeqCst);
+                    step_aside().await;
+                }
+            };
+            scope.launch(walks).unwrap();
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            for leaves_early in [false, false, true] {
+                let (dispatcher, done, steps) = (&dispatcher, &done, &steps);
+                threads.spawn(move || {
+                    dispatcher.blocking_dispatch_loop(|| {
+                        done.load(Ordering::SeqCst) || (leaves_early && steps.load(Ordering::SeqCst) > 100)
+                    });
+                });
+            }
+            let ended = scope.blocking_wait_all_for(Duration::from_secs(20));
+            done.store(true, Ordering::SeqCst);
+            // Something to do wakes every driver, and each then sees that it is over.
+            dispatcher.runtime().spawn(Box::pin(async {}));
+            assert!(ended.is_ok(), "round {round}: a wake-up was lost: {ended:?}");
+        });
+        assert_eq!(steps.load(Ordering::SeqCst), 4_000);
+    }
+}
+
+#[test]
+fn d2_dropping_the_dispatcher_drops_its_tasks_and_the_tree_settles() {
+    let dispatcher = Dispatcher::on_std();
+    let system = system_on(dispatcher.runtime());
+    let handled = Arc::new(AtomicUsize::new(0));
+    let actor = system.spawn("a", counter(&handled)).unwrap();
+    let scope = system.scope("s").unwrap();
+    let guard = Arc::new(());
+    let held = Arc::clone(&guard);
+    let holds = async move {
+        pending::<()>().await;
+        drop(held);
+    };
+    let started = scope.launch(holds).unwrap();
+    dispatcher.drain_ready();
+    actor.tell(1).unwrap();
+    let unstarted = scope.launch(pending::<()>()).unwrap();
+    drop(dispatcher);
+    let dropped = Some(Exit::Cancelled(Cause::Dropped));
+    assert_eq!((actor.exit(), started.any().exit(), unstarted.any().exit()), (dropped.clone(), dropped.clone(), dropped));
+    assert_eq!((Arc::strong_count(&guard), system.counts().dead_lettered), (1, 1));
+    assert!(system.counts().is_settled());
+}

@@ -1,0 +1,353 @@
+//! The simulator: D4.
+
+use pleach::prelude::*;
+use pleach::sim::{SEED_VARIABLE, SEEDS_VARIABLE, Sim, explore, first_failing};
+use pleach::{BoxError, Instant, Runtime};
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+/// Says to a test that it is the child of one, and what it is there for.
+const CHILD: &str = "PLEACH_TEST_CHILD";
+
+/// Runs one test of this very binary in a process of its own.
+fn run_in_child(test: &str, variables: &[(&str, &str)]) -> Output {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let test = format!("sim::{test}");
+    child
+        .args(["--exact", &test, "--nocapture", "--test-threads=1"])
+        .env_remove(SEED_VARIABLE)
+        .env_remove(SEEDS_VARIABLE)
+        .env(CHILD, "1");
+    child.envs(variables.iter().copied()).output().unwrap()
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Lets others run once.
+async fn step_aside() {
+    let mut stepped = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Sleeps for a random time before it handles a message, and now and then fails.
+struct Restless {
+    runtime: Arc<dyn Runtime>,
+    next: Option<ActorRef<u32>>,
+}
+
+impl Actor for Restless {
+    type Msg = u32;
+    type Error = BoxError;
+
+    async fn handle(&mut self, n: u32, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        let wait = Duration::from_micros(self.runtime.random() % 1_000);
+        self.runtime.sleep_until(self.runtime.now() + wait).await;
+        if self.runtime.random().is_multiple_of(8) {
+            return Err("a bad day".into());
+        }
+        if let Some(next) = &self.next {
+            next.send(n + 1).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A program with a bit of everything: a chain of actors that fail by chance, tasks, timers, a shutdown.
+fn busy_program(sim: &Sim) {
+    let system = sim.system("busy");
+    let crew = system.supervisor("crew", OneForOne::new().intensity(1_000, Duration::from_secs(1))).unwrap();
+    let mut next: Option<ActorRef<u32>> = None;
+    for n in 0..5 {
+        let (runtime, to) = (sim.runtime(), next.take());
+        let make = move || Restless { runtime: Arc::clone(&runtime), next: to.clone() };
+        next = Some(crew.spawn(&n.to_string(), Props::new(make).mailbox(Mailbox::bounded(2))).unwrap());
+    }
+    let (first, scope) = (next.unwrap(), system.scope("tasks").unwrap());
+    for _ in 0..4 {
+        let first = first.clone();
+        let sends = async move {
+            for n in 0..5 {
+                first.send(n).await?;
+            }
+            Ok::<(), BoxError>(())
+        };
+        scope.launch(sends).unwrap();
+    }
+    sim.run(async {
+        scope.wait_all().await.unwrap();
+        drop(scope);
+        system.shutdown(Duration::from_secs(60)).await.unwrap();
+    });
+    let counts = system.counts();
+    assert!(counts.is_settled(), "{counts}");
+    sim.note(counts.handled);
+    sim.note(system.failures() as u64);
+}
+
+/// The trace of one seed and its hash.
+fn trace(seed: u64) -> (String, u64) {
+    let sim = Sim::recording(seed);
+    busy_program(&sim);
+    (sim.trace(), sim.trace_hash())
+}
+
+#[test]
+fn d4_one_seed_gives_one_trace_byte_for_byte() {
+    let mut traces = BTreeSet::new();
+    for seed in 0..50 {
+        let (text, hash) = trace(seed);
+        assert!(text.lines().count() > 50, "a trace of something");
+        assert_eq!((&text, hash), (&trace(seed).0, trace(seed).1), "seed {seed}");
+        let plain = Sim::new(seed);
+        busy_program(&plain);
+        assert_eq!((plain.trace_hash(), plain.trace()), (hash, String::new()), "recording changes nothing");
+        traces.insert(text);
+    }
+    assert_eq!(traces.len(), 50, "different seeds give different schedules");
+}
+
+#[test]
+fn d4_a_seed_gives_the_same_trace_in_another_process() {
+    let here: Vec<String> = (0..5)
+        .map(|seed| {
+            let (text, hash) = trace(seed);
+            let digest = text.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+            format!("trace of {seed}: {hash:016x} {digest:016x}")
+        })
+        .collect();
+    if is_child() {
+        here.iter().for_each(|line| println!("{line}"));
+        return;
+    }
+    for _ in 0..2 {
+        let output = run_in_child("d4_a_seed_gives_the_same_trace_in_another_process", &[]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let there: Vec<_> = text.lines().filter_map(|line| Some(&line[line.find("trace of ")?..])).collect();
+        assert_eq!(there, here, "{text}");
+    }
+}
+
+#[test]
+fn d4_the_seed_chooses_what_runs_next() {
+    let orders = Mutex::new(BTreeSet::new());
+    explore(0..200, |sim| {
+        let scope = sim.scope();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..4 {
+            let order = Arc::clone(&order);
+            scope.launch(async move { order.lock().unwrap().push(n) }).unwrap();
+        }
+        sim.run(scope.wait_all()).unwrap();
+        orders.lock().unwrap().insert(order.lock().unwrap().clone());
+    });
+    assert_eq!(orders.into_inner().unwrap().len(), 24, "200 seeds try every order of four tasks");
+}
+
+#[test]
+fn d4_time_is_virtual_and_exact() {
+    explore(0..50, |sim| {
+        assert_eq!(sim.now(), Instant::ZERO);
+        let began = std::time::Instant::now();
+        sim.run(async {
+            sim.sleep(Duration::from_secs(365 * 24 * 3_600)).await;
+            assert_eq!(sim.now().since_start(), Duration::from_secs(365 * 24 * 3_600));
+            sim.sleep(Duration::from_nanos(1)).await;
+        });
+        assert_eq!(sim.now().since_start(), Duration::new(365 * 24 * 3_600, 1));
+        let scope = sim.scope();
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        for ms in [30, 10, 20] {
+            let (sleep, woken) = (sim.runtime().sleep_until(sim.now() + Duration::from_millis(ms)), Arc::clone(&woken));
+            let sleeps = async move {
+                sleep.await;
+                woken.lock().unwrap().push(ms);
+            };
+            scope.launch(sleeps).unwrap();
+        }
+        sim.settle();
+        assert!(woken.lock().unwrap().is_empty(), "time passes only when it is let");
+        sim.advance(Duration::from_millis(19));
+        assert_eq!(*woken.lock().unwrap(), [10]);
+        sim.advance(Duration::from_millis(11));
+        assert_eq!(*woken.lock().unwrap(), [10, 20, 30]);
+        assert!(began.elapsed() < Duration::from_secs(60));
+    });
+}
+
+/// Two tasks add one to a total that they read and write. With `across_an_await` others may run in between.
+fn lost_update(sim: &Sim, across_an_await: bool) {
+    let (total, scope) = (Arc::new(AtomicU64::new(0)), sim.scope());
+    for _ in 0..2 {
+        let total = Arc::clone(&total);
+        let adds = async move {
+            let read = total.load(Ordering::Relaxed);
+            if across_an_await {
+                step_aside().await;
+            }
+            total.store(read + 1, Ordering::Relaxed);
+        };
+        scope.launch(adds).unwrap();
+    }
+    sim.run(scope.wait_all()).unwrap();
+    assert_eq!(total.load(Ordering::Relaxed), 2, "an update was lost");
+}
+
+/// The same between actors: two tellers ask an account for its balance, and then say what it should be.
+fn lost_deposit(sim: &Sim) {
+    enum Account {
+        Read(Reply<u64>),
+        Write(u64),
+    }
+    let system = sim.system("bank");
+    let balance = Arc::new(AtomicU64::new(0));
+    let book = Arc::clone(&balance);
+    let keep = move |(): &mut (), message: Account| {
+        match message {
+            Account::Read(reply) => reply.send(book.load(Ordering::Relaxed)),
+            Account::Write(to) => book.store(to, Ordering::Relaxed),
+        }
+        Ok::<(), BoxError>(())
+    };
+    let account = system.spawn("account", Props::from_fn(|| (), keep)).unwrap();
+    let scope = system.scope("tellers").unwrap();
+    for _ in 0..2 {
+        let account = account.clone();
+        let deposits = async move {
+            let read = account.ask(Account::Read).await?;
+            account.send(Account::Write(read + 1)).await?;
+            Ok::<(), BoxError>(())
+        };
+        scope.launch(deposits).unwrap();
+    }
+    sim.run(async {
+        scope.wait_all().await.unwrap();
+        drop(scope);
+        system.shutdown(Duration::from_secs(1)).await.unwrap();
+    });
+    assert_eq!(balance.load(Ordering::Relaxed), 2, "a deposit was lost");
+}
+
+#[test]
+fn d4_a_planted_lost_update_is_found_within_1_000_seeds() {
+    let planted: [fn(&Sim); 2] = [|sim| lost_update(sim, true), lost_deposit];
+    for race in planted {
+        let seed = first_failing(0..1_000, race).expect("the race must be found");
+        assert_eq!(first_failing(seed..seed + 1, race), Some(seed), "a seed that fails fails again");
+        let harmless = (0..1_000).any(|seed| first_failing(seed..seed + 1, race).is_none());
+        assert!(harmless, "it is a race: under some schedules all is well");
+    }
+    assert_eq!(first_failing(0..1_000, |sim| lost_update(sim, false)), None, "without the await there is nothing to find");
+}
+
+#[test]
+fn d4_explore_names_the_seed_that_fails_and_how_to_replay_it() {
+    let fails_at_7 = |sim: &Sim| {
+        println!("ran seed {}", sim.seed());
+        assert!(sim.seed() < 7, "planted");
+    };
+    if is_child() {
+        return explore(0..20, fails_at_7);
+    }
+    let name = "d4_explore_names_the_seed_that_fails_and_how_to_replay_it";
+    let ran = |output: &Output| String::from_utf8_lossy(&output.stdout).matches("ran seed ").count();
+    let output = run_in_child(name, &[]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(text.contains("seed 7 failed") && text.contains("PLEACH_SEED=7") && text.contains("planted"), "{text}");
+    assert_eq!(ran(&output), 8);
+    // As it says: that seed alone fails again, and a good one alone passes.
+    let again = run_in_child(name, &[(SEED_VARIABLE, "7")]);
+    assert_eq!((again.status.success(), ran(&again)), (false, 1));
+    let good = run_in_child(name, &[(SEED_VARIABLE, "6")]);
+    assert_eq!((good.status.success(), ran(&good)), (true, 1));
+    // A campaign says how many, whatever the test says.
+    let five = run_in_child(name, &[(SEEDS_VARIABLE, "5")]);
+    assert_eq!((five.status.success(), ran(&five)), (true, 5));
+    let no_seed = run_in_child(name, &[(SEED_VARIABLE, "seven")]);
+    assert!(!no_seed.status.success() && String::from_utf8_lossy(&no_seed.stderr).contains("is no seed"));
+}
+
+#[test]
+fn d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused() {
+    let ran = std::cell::Cell::new(0);
+    if is_child() {
+        return explore(0..10, |sim| {
+            ran.set(ran.get() + 1);
+            println!("ran {} {}", sim.seed(), ran.get());
+        });
+    }
+    let test = "d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused";
+    let output = run_in_child(test, &[(SEED_VARIABLE, "18446744073709551615")]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ran 18446744073709551615 1"));
+    assert!(!run_in_child(test, &[(SEED_VARIABLE, "-1")]).status.success());
+}
+
+#[test]
+fn d4_a_simulation_may_settle_and_let_time_pass_from_inside() {
+    explore(0..50, |sim| {
+        let system = sim.system("s");
+        let answer = |(): &mut (), reply: Reply<u32>| {
+            reply.send(7);
+            Ok::<(), BoxError>(())
+        };
+        let actor = system.spawn("actor", Props::from_fn(|| (), answer)).unwrap();
+        sim.run(async {
+            for _ in 0..3 {
+                // The answer comes, and wakes this future, while it drives the others itself.
+                let mut ask = actor.ask(|reply| reply);
+                let asked = std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut ask).poll(cx))).await;
+                assert!(asked.is_pending());
+                sim.settle();
+                sim.advance(Duration::from_secs(1));
+                assert_eq!(ask.await.unwrap(), 7);
+                step_aside().await;
+            }
+        });
+    });
+}
+
+#[test]
+fn d4_what_can_never_come_is_a_panic_that_names_the_seed() {
+    let stalled = std::panic::catch_unwind(|| Sim::new(42).run(std::future::pending::<()>()));
+    let text = *stalled.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.contains("seed 42") && text.contains("can never come"), "{text}");
+}
+
+#[test]
+fn d4_an_idle_system_of_100_000_actors_makes_no_poll_for_an_hour() {
+    let sim = Sim::new(4);
+    let system = sim.system("idle");
+    let handled = Arc::new(AtomicUsize::new(0));
+    let actors: Vec<_> = (0..100_000)
+        .map(|_| {
+            let handled = Arc::clone(&handled);
+            let count = move |(): &mut (), _: u32| {
+                handled.fetch_add(1, Ordering::Relaxed);
+                Ok::<(), BoxError>(())
+            };
+            system.spawn_unnamed(Props::from_fn(|| (), count)).unwrap()
+        })
+        .collect();
+    actors.iter().for_each(|actor| actor.tell(1).unwrap());
+    sim.settle();
+    assert_eq!(handled.load(Ordering::Relaxed), actors.len());
+    let before = sim.polls();
+    sim.advance(Duration::from_secs(3_600));
+    assert_eq!((sim.polls(), sim.now().since_start()), (before, Duration::from_secs(3_600)));
+    actors[99_999].tell(1).unwrap();
+    sim.settle();
+    assert_eq!(sim.polls(), before + 1, "one message, one poll");
+}

@@ -1,0 +1,226 @@
+//! W8: wakers are foreign code. Wherever one is kept, it may call back into what keeps it as it is woken or dropped, and it may panic
+//! there; nobody else notices.
+
+use crate::common::{Doer, Job, Log, quiet};
+use futures::Stream;
+use pleach::SubscriptionOptions;
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+
+/// Calls back when it is woken and when it is dropped for the last time, and may panic after that.
+struct Hostile {
+    touch: Box<dyn Fn() + Send + Sync>,
+    panics: AtomicBool,
+    woken: AtomicUsize,
+}
+
+impl Hostile {
+    fn new(touch: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { touch: Box::new(touch), panics: AtomicBool::new(false), woken: AtomicUsize::new(0) })
+    }
+
+    fn panicking(touch: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let hostile = Self::new(touch);
+        hostile.panics.store(true, Relaxed);
+        hostile
+    }
+}
+
+impl Wake for Hostile {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Relaxed);
+        (self.touch)();
+        assert!(!self.panics.load(Relaxed), "injected by a waker that is woken");
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        (self.touch)();
+        assert!(!self.panics.load(Relaxed) || std::thread::panicking(), "injected by a waker that is dropped");
+    }
+}
+
+fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut TaskContext::from_waker(waker))
+}
+
+/// An actor with room for one message, which it has, and which does not take any.
+fn full(sim: &Sim, system: &ActorSystem) -> ActorRef<Job> {
+    let actor = system.spawn_unnamed(Doer::props(&Log::new()).mailbox(Mailbox::bounded(1))).unwrap();
+    actor.try_send_system(SystemMessage::Suspend).unwrap();
+    sim.settle();
+    actor.tell(Job::Note(0)).unwrap();
+    actor
+}
+
+/// What a hostile waker does to the actor in whose mailbox it waits.
+fn touching(actor: &ActorRef<Job>) -> impl Fn() + Send + Sync + 'static {
+    let actor = actor.clone();
+    move || {
+        drop(actor.tell(Job::Note(9)));
+        let _ = (actor.queued(), actor.counts());
+    }
+}
+
+#[test]
+fn w8_a_waker_of_a_send_may_touch_the_mailbox_wherever_it_is_dropped() {
+    quiet();
+    for panics in [false, true] {
+        for way in ["replaced", "withdrawn", "closed", "admitted", "adapted and withdrawn", "adapted and closed"] {
+            let sim = Sim::new(1);
+            let system = sim.system("s");
+            let actor = full(&sim, &system);
+            let hostile = if panics { Hostile::panicking(touching(&actor)) } else { Hostile::new(touching(&actor)) };
+            let waker = Waker::from(hostile);
+            let adapted = actor.map(Job::Note);
+            if way.starts_with("adapted") {
+                let mut send = adapted.send(1);
+                assert!(poll_with(&mut send, &waker).is_pending());
+                // The last one is in the mailbox.
+                drop(waker);
+                if way.ends_with("closed") {
+                    actor.close();
+                    assert!(matches!(poll_with(&mut send, Waker::noop()), Poll::Ready(Err(SendError::Closed(1)))));
+                }
+                drop(send);
+            } else {
+                let mut send = actor.send(Job::Note(1));
+                assert!(poll_with(&mut send, &waker).is_pending());
+                drop(waker);
+                match way {
+                    "replaced" => assert!(poll_with(&mut send, Waker::noop()).is_pending()),
+                    "closed" => {
+                        actor.close();
+                        assert!(matches!(poll_with(&mut send, Waker::noop()), Poll::Ready(Err(SendError::Closed(_)))));
+                    }
+                    "admitted" => {
+                        actor.try_send_system(SystemMessage::Resume).unwrap();
+                        sim.settle();
+                        assert!(matches!(poll_with(&mut send, Waker::noop()), Poll::Ready(Ok(()))));
+                    }
+                    _ => {}
+                }
+                drop(send);
+            }
+            drop(actor.try_send_system(SystemMessage::Resume));
+            sim.settle();
+            assert_eq!(system.failures(), 0, "{way}, panics {panics}");
+            assert!(system.counts().is_settled(), "{way}, panics {panics}");
+        }
+    }
+}
+
+#[test]
+fn w8_a_panicking_waker_keeps_no_admitted_sender_asleep() {
+    quiet();
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let actor = full(&sim, &system);
+    let hostile = Hostile::panicking(|| {});
+    let calm = Hostile::new(|| {});
+    let (first, second) = (Waker::from(Arc::clone(&hostile)), Waker::from(Arc::clone(&calm)));
+    let (mut one, mut two) = (actor.send(Job::Note(1)), actor.send(Job::Note(2)));
+    assert!(poll_with(&mut one, &first).is_pending() && poll_with(&mut two, &second).is_pending());
+    actor.try_send_system(SystemMessage::Resume).unwrap();
+    sim.settle();
+    assert_eq!((hostile.woken.load(Relaxed), calm.woken.load(Relaxed)), (1, 1));
+    assert!(poll_with(&mut one, Waker::noop()).is_ready() && poll_with(&mut two, Waker::noop()).is_ready());
+    sim.settle();
+    assert_eq!((actor.counts().handled, system.failures()), (3, 0), "the actor does not fail for it");
+    hostile.panics.store(false, Relaxed);
+}
+
+#[test]
+fn w8_a_panicking_waker_of_an_asker_does_not_fail_the_actor_that_answers() {
+    quiet();
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let actor = system.spawn_unnamed(Doer::props(&Log::new())).unwrap();
+    let hostile = Hostile::panicking(|| {});
+    let waker = Waker::from(Arc::clone(&hostile));
+    let mut ask = actor.ask(|reply| Job::Answer(reply, 7));
+    assert!(poll_with(&mut ask, &waker).is_pending());
+    sim.settle();
+    assert!(matches!(poll_with(&mut ask, Waker::noop()), Poll::Ready(Ok(7))));
+    assert_eq!((hostile.woken.load(Relaxed), system.failures()), (1, 0));
+    hostile.panics.store(false, Relaxed);
+}
+
+#[test]
+fn w8_a_panicking_timer_waker_keeps_no_other_timer_from_firing() {
+    quiet();
+    let sim = Sim::new(1);
+    let (hostile, calm) = (Hostile::panicking(|| {}), Hostile::new(|| {}));
+    let runtime = sim.runtime();
+    let mut sleeps = [1, 1].map(|ms| runtime.sleep_until(runtime.now() + Duration::from_millis(ms)));
+    for (sleep, hostile) in sleeps.iter_mut().zip([&hostile, &calm]) {
+        assert!(poll_with(sleep, &Waker::from(Arc::clone(hostile))).is_pending());
+    }
+    sim.advance(Duration::from_millis(2));
+    assert_eq!((hostile.woken.load(Relaxed), calm.woken.load(Relaxed)), (1, 1));
+    hostile.panics.store(false, Relaxed);
+}
+
+#[test]
+fn w8_an_event_stream_and_a_token_bear_a_waker_that_calls_back() {
+    quiet();
+    for panics in [false, true] {
+        let sim = Sim::new(1);
+        let system = sim.system("s");
+        let events = Arc::new(Mutex::new(system.hub().subscribe_with(SubscriptionOptions::new())));
+        let token = sim.token();
+        let (seen, told) = (Arc::clone(&events), token.clone());
+        let touch = move || {
+            let _ = (format!("{seen:?}"), told.is_cancelled(), told.cause());
+        };
+        let hostile = if panics { Hostile::panicking(touch) } else { Hostile::new(touch) };
+        let waker = Waker::from(Arc::clone(&hostile));
+        let mut cancelled = token.cancelled();
+        assert!(poll_with(&mut cancelled, &waker).is_pending());
+        {
+            let mut stream = events.lock().unwrap();
+            while Pin::new(&mut *stream).poll_next(&mut TaskContext::from_waker(Waker::noop())).is_ready() {}
+            assert!(Pin::new(&mut *stream).poll_next(&mut TaskContext::from_waker(&waker)).is_pending());
+        }
+        let actor = system.spawn_unnamed(Doer::props(&Log::new())).unwrap();
+        let mut exited = actor.exited();
+        assert!(poll_with(&mut exited, &waker).is_pending());
+        token.cancel(());
+        actor.stop();
+        sim.settle();
+        assert!(poll_with(&mut exited, Waker::noop()).is_ready());
+        assert!(poll_with(&mut cancelled, Waker::noop()).is_ready());
+        assert!(hostile.woken.load(Relaxed) >= 3);
+        assert_eq!(system.failures(), 0);
+        hostile.panics.store(false, Relaxed);
+    }
+}
+
+/// Whether its start is awaited with a waker that is replaced, or woken as the actor comes up.
+#[test]
+fn w8_a_start_that_is_awaited_bears_a_waker_that_calls_back() {
+    quiet();
+    for (panics, replaced) in [(false, false), (false, true), (true, false), (true, true)] {
+        let sim = Sim::new(1);
+        let system = sim.system("s");
+        let hostile = if panics { Hostile::panicking(|| {}) } else { Hostile::new(|| {}) };
+        let waker = Waker::from(Arc::clone(&hostile));
+        let mut starting = system.spawn_started("doer", Doer::props(&Log::new()));
+        assert!(poll_with(&mut starting, &waker).is_pending());
+        drop(waker);
+        if replaced {
+            assert!(poll_with(&mut starting, Waker::noop()).is_pending());
+        }
+        sim.settle();
+        let Poll::Ready(Ok(actor)) = poll_with(&mut starting, Waker::noop()) else { panic!("the actor is up") };
+        assert_eq!(hostile.woken.load(Relaxed), usize::from(!replaced));
+        assert_eq!((actor.exit(), system.failures()), (None, 0), "panics {panics}, replaced {replaced}");
+        hostile.panics.store(false, Relaxed);
+    }
+}
