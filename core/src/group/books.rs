@@ -176,6 +176,17 @@ impl<T> Books<T> {
                 || self.unanswered > 0)
     }
 
+    /// Takes a task that stands in no line, if there is a slot and nobody before it: the usual case, in a few steps. `None` if the case is
+    /// another one, for [`admit`](Self::admit).
+    #[inline]
+    pub(super) fn admit_at_once(&mut self, entry: &Entry<'_>) -> Option<u64> {
+        let stands_in_line = matches!(entry, Entry::Waiting(Some(_), _));
+        if stands_in_line || self.closed || !self.entrants.is_empty() || !self.has_room() {
+            return None;
+        }
+        Some(self.enter())
+    }
+
     /// Takes a task, or says why not.
     pub(super) fn admit(&mut self, entry: Entry<'_>, wakes: &mut Wakes) -> Admission {
         if self.closed {
@@ -187,12 +198,12 @@ impl<T> Books<T> {
         match entry {
             Entry::Waiting(place @ Some(_), waker) => {
                 if self.entrants.take(place).is_some() {
-                    return self.enter();
+                    return Admission::In(self.enter());
                 }
                 self.entrants.join(place, waker);
                 Admission::Waiting
             }
-            _ if self.entrants.is_empty() && self.has_room() => self.enter(),
+            _ if self.entrants.is_empty() && self.has_room() => Admission::In(self.enter()),
             Entry::Waiting(place, waker) => {
                 self.entrants.join(place, waker);
                 Admission::Waiting
@@ -201,11 +212,12 @@ impl<T> Books<T> {
         }
     }
 
-    fn enter(&mut self) -> Admission {
+    #[inline]
+    fn enter(&mut self) -> u64 {
         self.in_flight += 1;
         self.accepted += 1;
         debug_assert!(self.in_flight <= self.settings.limit);
-        Admission::In(self.accepted)
+        self.accepted
     }
 
     /// Whether a task that stands at `place`, or in no line yet, would be let in or refused now; with a waker it joins the line.
@@ -286,12 +298,10 @@ impl<T> Books<T> {
         self.in_flight -= 1;
         self.completed += 1;
         debug_assert_eq!(self.accepted, self.completed + self.in_flight as u64);
-        let unwanted = match self.readers.serve((self.completed, ended)) {
-            Ok(waker) => {
-                wakes.push(waker);
-                None
-            }
-            Err(numbered) => self.keep_unread(numbered),
+        let unwanted = if self.readers.is_empty() {
+            self.keep_unread((self.completed, ended))
+        } else {
+            self.serve_reader((self.completed, ended), wakes)
         };
         // A wait that is over lifts no bound.
         if self.in_flight == 0 {
@@ -301,10 +311,27 @@ impl<T> Books<T> {
         unwanted
     }
 
+    /// Gives a result to the first reader in line, else to whoever reads next.
+    fn serve_reader(&mut self, numbered: Numbered<T>, wakes: &mut Wakes) -> Unwanted<T> {
+        match self.readers.serve(numbered) {
+            Ok(waker) => {
+                wakes.push(waker);
+                None
+            }
+            Err(numbered) => self.keep_unread(numbered),
+        }
+    }
+
+    /// Whether nobody waits for anything.
+    #[inline]
+    pub(super) fn is_awaited_by_nobody(&self) -> bool {
+        self.readers.is_empty() && self.entrants.is_empty() && self.waiters.is_empty()
+    }
+
     /// Whether nobody waits for anything and nothing is unread.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        self.unread.is_empty() && self.readers.is_empty() && self.entrants.is_empty() && self.waiters.is_empty()
+        self.unread.is_empty() && self.is_awaited_by_nobody()
     }
 
     /// Completes a task whose result goes straight to the one who reads, if nobody else is concerned and it is not the last in flight.
@@ -428,7 +455,7 @@ impl<T> Books<T> {
     /// Wakes all who wait for anything, because there is something new to poll and they are the ones to do it.
     #[inline]
     pub(super) fn wake_everybody(&mut self, wakes: &mut Wakes) {
-        if !(self.readers.is_empty() && self.entrants.is_empty() && self.waiters.is_empty()) {
+        if !self.is_awaited_by_nobody() {
             self.wake_all_lines(wakes);
         }
     }

@@ -99,8 +99,15 @@ impl<'a, E: Engine, F, R> Go<'a, E, F, R> {
         Self { engine, task: Some(task), terms, place: None, key: None, token, edge: None }
     }
 
-    /// Leaves the line, and passes on a slot that it was promised.
+    /// Leaves the line, and passes on a slot that it was promised. One that never had to wait has nothing to leave.
+    #[inline]
     fn leave(&mut self) {
+        if self.place.is_some() || self.key.is_some() || self.edge.is_some() {
+            self.leave_line();
+        }
+    }
+
+    fn leave_line(&mut self) {
         let Self { engine, place, key, edge, .. } = self;
         *edge = None;
         if place.is_some() {
@@ -212,9 +219,15 @@ impl Reader {
         polled.map(|item| item.map(|item| resume_if_asked(engine, item)))
     }
 
-    /// Leaves the line, and passes on a result that it was served.
+    /// Leaves the line, and passes on a result that it was served. One that never had to wait has nothing to leave.
     #[inline]
     pub(super) fn leave<E: Engine>(&mut self, engine: &E) {
+        if self.place.is_some() || self.key.is_some() || self.edge.is_some() {
+            self.leave_line(engine);
+        }
+    }
+
+    fn leave_line<E: Engine>(&mut self, engine: &E) {
         let Self { place, key, edge } = self;
         *edge = None;
         if place.is_some() {

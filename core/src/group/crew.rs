@@ -95,9 +95,9 @@ pub(super) enum Settled<T> {
 /// What a runner does next.
 pub(super) enum Next<T> {
     Poll(InHand<T>),
-    /// It was cancelled: it is polled while its grace lasts, if it has one.
-    RunOn(InHand<T>, Cause),
-    Cut(InHand<T>, Cause),
+    /// It was cancelled: it is polled while its grace lasts, if it has one. Boxed, because it is rare and every task would make way for it.
+    RunOn(Box<(InHand<T>, Cause)>),
+    Cut(Box<(InHand<T>, Cause)>),
     /// Lets others run, and comes back.
     Again,
     /// Sleeps until there is work.
@@ -128,7 +128,13 @@ impl<T: Send + 'static> Crew<T> {
     #[inline]
     fn with<R>(self: &Arc<Self>, busy: bool, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
-        let (answer, is_more) = self.state.with(|state| (f(state, &mut wakes), state.has_afterwards(busy)));
+        // Beside the answer and not with it: an answer is large, and would be moved once more.
+        let mut is_more = false;
+        let answer = self.state.with(|state| {
+            let answer = f(state, &mut wakes);
+            is_more = state.has_afterwards(busy);
+            answer
+        });
         if is_more {
             self.follow_up(busy);
         }
@@ -173,6 +179,7 @@ impl<T: Send + 'static> Crew<T> {
     }
 
     /// A runner brings a task back and takes the next, if it has polls `left` for now.
+    #[inline]
     pub(super) fn settle(self: &Arc<Self>, settled: Settled<T>, left: &mut u32, waker: &Waker) -> Next<T> {
         let mut unwanted = None;
         let next = self.with(true, |state, wakes| {
@@ -252,6 +259,7 @@ impl<T> State<T> {
         if self.books.has_ended() || !self.roster.park(waker) { Next::End } else { Next::Park }
     }
 
+    #[inline]
     fn pick_up(&mut self, ready: Ready<T>) -> InHand<T> {
         let slot = match ready {
             Ready::Fresh(work, number) => return InHand { work, number, bound: None, runs_on: false },
@@ -299,6 +307,7 @@ impl<T> State<T> {
         }
     }
 
+    #[inline]
     fn end(&mut self, ended: Ended<T>, bound: Option<Bound<Crew<T>>>, wakes: &mut Wakes) -> Unwanted<T> {
         self.in_hand -= 1;
         if let Some(bound) = bound {
@@ -344,7 +353,10 @@ impl<T: Send + 'static> Engine for Arc<Crew<T>> {
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'static, T>) -> Admission {
         self.with(false, |state, wakes| {
-            let admission = state.books.admit(entry, wakes);
+            let admission = match state.books.admit_at_once(&entry) {
+                Some(number) => Admission::In(number),
+                None => state.books.admit(entry, wakes),
+            };
             if let Admission::In(number) = admission {
                 state.ready.push_back(Ready::Fresh(work(), number));
             }

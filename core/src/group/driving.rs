@@ -62,7 +62,13 @@ impl<'env, T> InPlace<'env, T> {
             self.heed();
         }
         let mut wakes = Wakes::default();
-        let (answer, is_leaving) = self.state.with(|state| (f(state, &mut wakes), state.books.is_leaving()));
+        // Beside the answer and not with it: an answer is large, and would be moved once more.
+        let mut is_leaving = false;
+        let answer = self.state.with(|state| {
+            let answer = f(state, &mut wakes);
+            is_leaving = state.books.is_leaving();
+            answer
+        });
         if is_leaving {
             self.leave();
         }
@@ -255,6 +261,26 @@ impl<'env, T> Engine for InPlace<'env, T> {
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'env, T>) -> Admission {
         let mut offered = (entry, work);
+        // The usual case: it is busy already, and nobody waits who would have to be woken for a further task.
+        if self.spot.told() == 0 {
+            let (entry, work) = offered;
+            let taken = self.state.with(|state| {
+                if state.books.in_flight() == 0 || !state.books.is_awaited_by_nobody() {
+                    return Err(work);
+                }
+                match state.books.admit_at_once(&entry) {
+                    Some(number) => {
+                        state.fresh.push_back((work(), number));
+                        Ok(number)
+                    }
+                    None => Err(work),
+                }
+            });
+            match taken {
+                Ok(number) => return Admission::In(number),
+                Err(work) => offered = (entry, work),
+            }
+        }
         loop {
             let (entry, work) = offered;
             let admission = self.with(|state, wakes| {

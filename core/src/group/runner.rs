@@ -53,7 +53,7 @@ fn run<T: Send + 'static>(crew: &Arc<Crew<T>>, spare: &mut Option<Bound<Crew<T>>
 
 /// Polls a task that was cancelled after its first poll, if it may run on; else drops it.
 #[cold]
-fn run_on<T: Send + 'static>(crew: &Arc<Crew<T>>, task: InHand<T>, cause: Cause) -> Settled<T> {
+fn run_on<T: Send + 'static>(crew: &Arc<Crew<T>>, (task, cause): (InHand<T>, Cause)) -> Settled<T> {
     let InHand { mut work, number, bound, .. } = task;
     let has_grace = work.as_mut().grace(crew.settings().cancel_grace).is_some();
     let bound = match bound {
@@ -83,8 +83,11 @@ impl<T: Send + 'static> Future for Runner<T> {
         let polled = loop {
             let settled = match next {
                 Next::Poll(task) => run(group, spare, task),
-                Next::RunOn(task, cause) => run_on(group, task, cause),
-                Next::Cut(task, cause) => Settled::Ended(engine::cut(group, task.work, task.number, cause), task.bound),
+                Next::RunOn(cancelled) => run_on(group, *cancelled),
+                Next::Cut(cancelled) => {
+                    let (InHand { work, number, bound, .. }, cause) = *cancelled;
+                    Settled::Ended(engine::cut(group, work, number, cause), bound)
+                }
                 Next::Again => {
                     cx.waker().wake_by_ref();
                     break Poll::Pending;

@@ -3,6 +3,7 @@
 
 use super::{InHand, Next, Slot, State};
 use crate::Cause;
+use alloc::boxed::Box;
 
 impl<T> Slot<T> {
     /// Whether a task is here that does not run on after a cancel.
@@ -15,7 +16,8 @@ impl<T> State<T> {
     /// What a runner does with a task of a cancelled group.
     #[cold]
     pub(super) fn cancelled(&self, task: InHand<T>, cause: Cause) -> Next<T> {
-        if self.abandoned { Next::Cut(task, cause) } else { Next::RunOn(task, cause) }
+        let cancelled = Box::new((task, cause));
+        if self.abandoned { Next::Cut(cancelled) } else { Next::RunOn(cancelled) }
     }
 
     /// Nobody runs on from now on: the sweep also takes the tasks that do.
