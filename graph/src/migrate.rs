@@ -126,7 +126,7 @@ impl Migrations {
         // By their old names: a step is about the graph as it was.
         picture.for_each_state(|held| self.migrate_state(held, &info.id, to))?;
         if picture.version().fingerprint != to.fingerprint {
-            picture.rename(|name| self.new_name(name));
+            picture.rename(&to.fingerprint, |name| self.new_name(name));
             let of_run = |token: &&LiveToken| undone_at(&token.path).is_none();
             picture.tokens().filter(of_run).try_for_each(|token| check_place(plan, picture, token, &info.id))?;
         }

@@ -194,8 +194,14 @@ impl Picture {
         Ok(())
     }
 
-    /// Calls nodes by other names.
-    pub(crate) fn rename(&mut self, name_of: impl Fn(&str) -> Option<String>) {
+    /// The fingerprint of the graph that the place of a token was written by. A replay goes on with tokens of several.
+    fn written_by(&self, token: &LiveToken) -> Option<&str> {
+        let row = if token.is_implied() { *token.notes.first()? } else { token.row };
+        self.records.get(&row).map(|record| &*record.header.fingerprint)
+    }
+
+    /// Calls nodes by other names, where they were not written by the graph of this fingerprint.
+    pub(crate) fn rename(&mut self, fingerprint: &str, name_of: impl Fn(&str) -> Option<String>) {
         let rename = |name: &mut String| match name_of(name) {
             Some(new) => {
                 *name = new;
@@ -204,7 +210,7 @@ impl Picture {
             None => false,
         };
         let mut tokens = self.frontier.list();
-        for token in &mut tokens {
+        for token in tokens.iter_mut().filter(|token| self.written_by(token) != Some(fingerprint)) {
             match &mut token.at {
                 Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) => {
                     rename(name);
@@ -213,10 +219,10 @@ impl Picture {
             }
         }
         self.frontier = Frontier::of(tokens);
-        for record in self.records.values_mut() {
+        for record in self.records.values_mut().filter(|record| record.header.fingerprint != fingerprint) {
             rename(&mut record.header.node);
         }
-        for (record, _) in &mut self.undos {
+        for (record, _) in self.undos.iter_mut().filter(|(record, _)| record.header.fingerprint != fingerprint) {
             self.moves_undos |= rename(&mut record.header.node);
         }
         for name in self.undoing.iter_mut().flat_map(|(_, undone)| undone) {

@@ -12,6 +12,7 @@ mod net_back;
 mod prune_back;
 mod replay;
 mod replay_branches;
+mod replay_renamed;
 mod resume;
 mod resume_at;
 mod retention;

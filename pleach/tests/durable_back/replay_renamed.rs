@@ -1,0 +1,42 @@
+//! C5: the last node is replayed after a migration that renamed nodes in a chain or in a circle. Each name is translated once.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::{Names, World, merge, named};
+use pleach::prelude::*;
+use pleach::{FanOut, Migrations};
+
+/// Two branches of two nodes each, of which the second are called so.
+fn branches(second: [&'static str; 2]) -> CompiledGraph<Names> {
+    Graph::new("branches")
+        .add_node("start", named("start"))
+        .add_node("a", named("a"))
+        .add_node("b", named("b"))
+        .add_parallel_edge("start", ["a", "b"], END, FanOut::merge(merge))
+        .add_node(second[0], named(second[0]))
+        .add_node(second[1], named(second[1]))
+        .add_edge("a", second[0])
+        .add_edge("b", second[1])
+        .add_edge(second[0], END)
+        .add_edge(second[1], END)
+        .set_entry("start")
+        .compile()
+        .unwrap()
+}
+
+#[test]
+fn c5_replay_after_chained_or_swapped_renames_translates_each_name_once() {
+    for (old, new) in [(["x", "y"], ["y", "x"]), (["x", "y"], ["y", "z"]), (["x", "y"], ["z", "x"])] {
+        let migrations = Migrations::new().rename_node(old[0], new[0]).rename_node(old[1], new[1]);
+        for seed in 0..20 {
+            let world = World::new(seed);
+            world.stage.hang(&old);
+            world.leave(world.run(&branches(old), vec![]));
+            // It is migrated, and stops before anything else is done.
+            world.stage.hang(&new);
+            world.leave(world.resume(&branches(new), |run| run).migrations(&migrations));
+            world.stage.hang(&[]);
+            let replayed = world.resume(&branches(new), |run| run.replay_last()).migrations(&migrations);
+            assert_eq!(world.end(replayed).unwrap(), ["start", "a", new[0], "b", new[1]], "{old:?} to {new:?}, seed {seed}");
+        }
+    }
+}
