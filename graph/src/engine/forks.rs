@@ -284,9 +284,13 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     pub(super) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
+        self.cut_off_fan_out(place, error, Cause::Because("another branch failed".into()))
+    }
+
+    /// Ends a fan-out with this error. Its remaining branches are told the cause.
+    fn cut_off_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> Rise<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
         let fault = Arc::new(StoredFault::of(error.fault()));
-        let cause = Cause::Because("another branch failed".into());
         let left = self.give_grace(Some(place), &cause, Some(&fault));
         if left > 0 {
             self.close_lanes(place, &cause, Some(&fault));
@@ -323,7 +327,7 @@ impl<S: Send + 'static> Engine<S> {
             RunError::new(RunFault::FanOutTimeout(timeout), None)
         };
         if matches!(options.merge, Merge::States(_)) {
-            return self.fail_fan_out(place, elapsed());
+            return self.cut_off_fan_out(place, elapsed(), Cause::DeadlineExceeded);
         }
         let fault = Arc::new(StoredFault::of(elapsed().fault()));
         let left = self.give_grace(Some(place), &Cause::DeadlineExceeded, Some(&fault));

@@ -38,7 +38,7 @@ pub(super) struct Graces<S> {
     /// The node that used its grace worst, and the state that the root lane ended with.
     worst: Option<(usize, GraceUse)>,
     state: Option<S>,
-    /// Why the result of a node could not be stored.
+    /// Why the result of a node could not be stored, if the run ends with its node. Within a cut-off fan-out such a node has failed.
     lost: Option<RunError<S>>,
 }
 
@@ -96,7 +96,12 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Whether the run is ending, and nodes are in their grace.
     pub(super) fn is_run_in_grace(&self) -> bool {
-        self.is_in_grace() && self.graces.as_ref().is_some_and(|graces| graces.is_run)
+        self.is_in_grace() && self.ends_after_graces()
+    }
+
+    /// Whether the run ends because its nodes were given their grace, of which the last may just have ended.
+    pub(super) fn ends_after_graces(&self) -> bool {
+        self.graces.as_ref().is_some_and(|graces| graces.is_run)
     }
 
     /// Begins the grace of nodes that are executing: below this fan-out, or in the whole run. How many are in their grace there.
@@ -178,7 +183,7 @@ impl<S: Send + 'static> Engine<S> {
 
     /// A node has ended within its grace, or at the end of it.
     fn end_grace(&mut self, graces: &mut Graces<S>, number: usize, used: GraceUse, error: Option<RunError<S>>) {
-        let Some(InGrace { mut lane, cause, fault, .. }) = graces.lanes[number].take() else { return };
+        let Some(InGrace { mut lane, cause, fault, fan_out, .. }) = graces.lanes[number].take() else { return };
         graces.left -= 1;
         let is_root = lane.home.is_none();
         let at = lane.at;
@@ -188,7 +193,8 @@ impl<S: Send + 'static> Engine<S> {
             graces.state = graces.state.take().or(state.filter(|_| is_root));
             self.drop_values(at, || drop(lane));
         } else {
-            graces.lost = graces.lost.take().or(error.filter(|error| error.fault().ends_run()));
+            let ends_run = |error: &RunError<S>| fan_out.is_none() && error.fault().ends_run();
+            graces.lost = graces.lost.take().or(error.filter(ends_run));
             graces.state = graces.state.take().or_else(|| lane.take_kept().filter(|_| is_root));
             self.drop_lane(lane, &cause, fault.as_ref());
         }
@@ -355,12 +361,22 @@ impl<S: Send + 'static> Driver<S> {
             Ok(state) => state,
             Err(reason) => return Some((self.failed_in_grace(lane, reason), None)),
         };
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || Aside::Finished(None));
+        let is_stored = self.ledger.is_some();
+        if !is_stored {
+            self.tell_done(lane, &state);
+        }
         lane.state = Some(state);
         let GraceUse { node, was_executing, end } = self.grace_use(lane, GraceEnd::Finished);
         let fault = RunFault::Cancelled { node, cause: cause.clone(), was_executing, grace: end };
         // As after a router that failed: whoever resumes the run goes on behind the node.
-        let error = self.commit(stop, lane, Visited::Done, Err(fault)).err()?;
+        let committed = self.commit(stop, lane, Visited::Done, Err(fault));
+        // Nothing follows that could say that the result was not stored, so the end of the node does.
+        match (&committed, &lane.state) {
+            (Ok(_), Some(state)) => self.tell_done(lane, state),
+            (Err(error), _) if is_stored => self.tell_failed(lane, Reason::Error(error.to_string().into())),
+            _ => {}
+        }
+        let error = committed.err()?;
         let is_done = matches!(error.fault(), RunFault::Cancelled { .. });
         let end = if is_done { GraceEnd::Finished } else { GraceEnd::Failed };
         Some((self.grace_use(lane, end), Some(error)))
@@ -378,10 +394,18 @@ impl<S: Send + 'static> Driver<S> {
                 (self.grace_use(lane, end), reason)
             }
         };
+        self.tell_failed(lane, reason);
+        used
+    }
+
+    fn tell_done(&self, lane: &Lane<S>, state: &S) {
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(state) }, || Aside::Finished(None));
+    }
+
+    fn tell_failed(&self, lane: &Lane<S>, reason: Reason) {
         let reason = Arc::new(reason);
         let outcome = || Err(Arc::clone(&reason));
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
-        used
     }
 
     /// Ready once the result of a node is durable.

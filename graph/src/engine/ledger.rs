@@ -123,12 +123,14 @@ impl<S: Send + 'static> Driver<S> {
                 return Err(RunError::new(fault, lane.state.take()));
             }
         };
-        lane.trail = Some(Box::new(Trail { before: Some(body.clone()), ..Trail::default() }));
-        entry.body = body;
+        entry.body.clone_from(&body);
         let node = entry.node.clone();
-        journal
+        let sequence = journal
             .submit(entry)
-            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))
+            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))?;
+        // Only now: the notes of a visit that could not be stored say what undoes it.
+        lane.trail = Some(Box::new(Trail { before: Some(body), ..Trail::default() }));
+        Ok(sequence)
     }
 
     /// A merged state, written down for the lane that had forked. Whether that lane has arrived.

@@ -42,7 +42,7 @@ use crate::token::{BranchPath, TokenId};
 use branches::Branches;
 use ending::Stage;
 use grace::Graces;
-use lane::{Lane, Phase};
+use lane::{Committing, Lane, Phase, Then};
 use ledger::Ledger;
 use pleach_core::{Cancelled, Cause, Reason, catch_panic};
 use std::future::Future;
@@ -162,12 +162,14 @@ impl<S: Send + 'static> Engine<S> {
     fn poll_run(&mut self, sprint: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
+            && !self.outlasts(&cause)
         {
             return Poll::Ready(Err(self.cut_off(cause, None)));
         }
         // A run that waits would be given up before it looks at its deadline.
         if self.scribe.is_some()
             && let Some(cause) = self.driver.shared.run().cause()
+            && !self.outlasts(&cause)
         {
             return Poll::Ready(Err(self.cut_off(cause, None)));
         }
@@ -232,9 +234,20 @@ impl<S: Send + 'static> Engine<S> {
         let Some(token) = self.driver.shared.run().token.get() else { return Poll::Pending };
         let cancelled = self.cancelled.get_or_insert_with(|| token.cancelled());
         match Pin::new(cancelled).poll(cx) {
-            Poll::Ready(cause) => Poll::Ready(Err(self.cut_off(cause, None))),
-            Poll::Pending => Poll::Pending,
+            Poll::Ready(cause) if !self.outlasts(&cause) => Poll::Ready(Err(self.cut_off(cause, None))),
+            _ => Poll::Pending,
         }
+    }
+
+    /// Whether the last record of a stored run is submitted: the run has finished unless the store refuses that record.
+    fn is_finishing(&self) -> bool {
+        let is_last = |committing: &Committing<S>| matches!(committing.then, Then::Place(Target::End));
+        self.scribe.is_some() && matches!(&self.root.phase, Phase::Committing(committing) if is_last(committing))
+    }
+
+    /// Whether a cancel comes too late, since the end of the run is being written. Only dropping the run ends that.
+    fn outlasts(&self, cause: &Cause) -> bool {
+        *cause != Cause::Dropped && self.is_finishing()
     }
 
     /// Ends the run where it is: but for the nodes that have a grace, all of it is dropped. What a failure cuts off is undone.

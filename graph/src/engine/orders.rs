@@ -95,8 +95,9 @@ impl<S: Send + 'static> Engine<S> {
     /// Ends a stored run that was told to end.
     pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
         let why = self.scribe.as_ref()?.is_cancelled.clone()?;
-        // A run that is ending goes on ending.
-        (!self.is_run_in_grace()).then(|| self.cut_off(cause(&why), None))
+        // A run that is ending goes on ending, and writes the cancel down as its end.
+        let is_ending = self.is_ending || self.is_finishing() || self.ends_after_graces();
+        (!is_ending).then(|| self.cut_off(cause(&why), None))
     }
 
     /// A resumed run has ended before anything ran. The outcome, if nothing more is to be done.

@@ -8,6 +8,8 @@ mod control_undo;
 mod crash;
 mod effects;
 mod faults;
+mod finish_in_flight;
+mod grace_ends;
 mod inbox;
 mod known;
 mod moments;

@@ -1,0 +1,160 @@
+//! F7, F12, C9: how a grace ends in a stored run: with a state that cannot be stored, with a cancel command, at the timeout of a fan-out.
+#![cfg(feature = "graph")]
+
+use crate::common::Log;
+use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::prelude::*;
+use pleach::sim::explore;
+use pleach::store::{RunStatus, Store};
+use pleach::{Compensation, FanOut, Hooks, Policy, RunEvent, RunRemote, Runtime};
+use std::sync::Arc;
+
+const GRACE: Duration = Duration::from_secs(5);
+const STATE_BYTES_MAX: usize = 1_000;
+
+async fn rest(cx: &NodeContext, millis: u64) {
+    let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
+    clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
+}
+
+/// Charges, waits for its cancel, and returns a state of this many bytes a second later.
+fn charging(bytes: usize) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, mut names| {
+        Box::pin(async move {
+            let outside = cx.extension::<Stage>().unwrap().outside.clone();
+            cx.record_undo("charged".to_string());
+            let charged = outside.clone();
+            let charge = cx.effect("charge", move |_| async move {
+                charged.push("charge".to_string());
+                Ok::<_, String>(())
+            });
+            charge.await?;
+            let cause = cx.token().cancelled().await;
+            outside.push(format!("told: {cause}"));
+            rest(&cx, 1_000).await;
+            names.push("x".repeat(bytes));
+            Ok(names)
+        })
+    }
+}
+
+async fn refund(cx: NodeContext, _: String) -> Result<(), String> {
+    cx.extension::<Stage>().unwrap().outside.push("refund".to_string());
+    Ok(())
+}
+
+type Other = (&'static str, fn(NodeContext, Names) -> NodeFuture<Names>);
+
+fn quick(cx: NodeContext, names: Names) -> NodeFuture<Names> {
+    named("quick")(cx, names)
+}
+
+fn late(cx: NodeContext, _: Names) -> NodeFuture<Names> {
+    Box::pin(async move {
+        rest(&cx, 1_000).await;
+        Err("no seats left".to_string())
+    })
+}
+
+/// Two branches, of which one charges, and then a node that may be told to fail.
+fn booking(bytes: usize, other: Other, fan_out: FanOut<Names>) -> CompiledGraph<Names> {
+    Graph::new("booking")
+        .add_node("split", named("split"))
+        .add_node(other.0, other.1)
+        .add_node("pay", charging(bytes))
+        .compensate("pay", refund)
+        .policy("pay", Policy::new().cancel_grace(GRACE))
+        .add_parallel_edge("split", [other.0, "pay"], "last", fan_out)
+        .add_edge(other.0, "last")
+        .add_edge("pay", "last")
+        .add_node("last", named("last"))
+        .add_edge("last", END)
+        .set_entry("split")
+        .compile()
+        .unwrap()
+}
+
+fn collect() -> FanOut<Names> {
+    FanOut::collect(|mut before: Names, branches: Vec<Result<Names, RunError<Names>>>| {
+        before.push(format!("{} failed", branches.iter().filter(|branch| branch.is_err()).count()));
+        Ok::<_, String>(before)
+    })
+}
+
+#[test]
+fn f12_state_too_large_after_a_grace_is_undone_and_told() {
+    let timed = |fan_out: FanOut<Names>| fan_out.timeout(Duration::from_secs(2));
+    let (late, quick): (Other, Other) = (("late", late), ("quick", quick));
+    for seed in 0..10 {
+        let fan_outs = [(late, FanOut::merge(merge)), (quick, timed(FanOut::merge(merge))), (quick, timed(collect()))];
+        for (other, fan_out) in fan_outs {
+            let world = World::new(seed);
+            world.stage.fail(&["last"]);
+            let told = Log::new();
+            let seen = told.clone();
+            let run = world.run(&booking(2_000, other, fan_out), vec![]).max_state_bytes(STATE_BYTES_MAX);
+            let run = run.hooks(Hooks::new(move |event: &RunEvent<&Names>| {
+                if let RunEvent::NodeFinished { visit, outcome } = event
+                    && &*visit.node == "pay"
+                {
+                    seen.push(outcome.as_ref().err().map(ToString::to_string));
+                }
+            }));
+            let error = world.end(run).unwrap_err();
+            assert!(
+                matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone == &["pay"]),
+                "{error}"
+            );
+            assert_eq!(world.info("r").status, RunStatus::Compensated);
+            let outside = world.stage.outside.take();
+            assert_eq!((outside[0].as_str(), outside[2].as_str(), outside.len()), ("charge", "refund", 3), "{outside:?}");
+            // That its state was not stored is why the node has failed.
+            let [Some(why)] = &told.take()[..] else { panic!("it ended once, and failed") };
+            assert!(why.contains("max_state_bytes"), "{why}");
+        }
+    }
+}
+
+#[test]
+fn f7_fan_out_timeout_is_the_cause_that_a_node_in_its_grace_sees() {
+    for fan_out in [FanOut::merge(merge), collect()] {
+        let world = World::new(1);
+        let graph = booking(1, ("quick", quick), fan_out.timeout(Duration::from_secs(2)));
+        drop(world.end(world.run(&graph, vec![])));
+        assert_eq!(world.stage.outside.take()[1], format!("told: {}", Cause::DeadlineExceeded));
+    }
+}
+
+#[test]
+fn c9_cancel_command_read_as_the_last_grace_ends_is_the_end_of_the_run() {
+    let graph = Graph::new("one")
+        .add_node("pay", charging(1))
+        .compensate("pay", refund)
+        .policy("pay", Policy::new().cancel_grace(GRACE))
+        .add_node("last", named("last"))
+        .add_edge("pay", "last")
+        .add_edge("last", END)
+        .set_entry("pay")
+        .compile()
+        .unwrap();
+    explore(0..10, |outer| {
+        // The grace lasts from 1 s to 2 s.
+        for millis in (1_050..2_000).step_by(50) {
+            let world = World::new(outer.seed());
+            let token = world.sim.token();
+            let error = world.sim.run(async {
+                let run = world.run(&graph, vec![]).token(&token).into_future();
+                let cancel = async {
+                    world.sim.sleep(Duration::from_secs(1)).await;
+                    token.cancel("enough");
+                    world.sim.sleep(Duration::from_millis(millis - 1_000)).await;
+                    RunRemote::new(&world.store, "r").cancel("for good").await.unwrap();
+                };
+                futures::join!(run, cancel).0.unwrap_err()
+            });
+            assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{millis}: {error}");
+            assert_eq!(world.info("r").status, RunStatus::Cancelled, "told at {millis} ms");
+            assert!(world.sim.run(world.store.inbox("r", 0)).unwrap().is_empty(), "told at {millis} ms");
+        }
+    });
+}
