@@ -69,6 +69,11 @@ impl<S: Send + 'static> Engine<S> {
             fault if is_cut_short && !fault.leaves_run_open() => drop(self.give_grace(None, &cause, None)),
             _ => {}
         }
+        if !self.is_run_in_grace() {
+            // Those that a fan-out waited for: the run waits for nobody.
+            self.drop_in_grace();
+            self.graces = None;
+        }
         let fault = (!is_cut_short).then(|| Arc::new(StoredFault::of(error.fault())));
         let before = self.close_all(&cause, fault.as_ref());
         self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));

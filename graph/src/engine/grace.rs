@@ -359,7 +359,7 @@ impl<S: Send + 'static> Driver<S> {
         self.shared.run().forget_broken(lane.token);
         let state = match ended {
             Ok(state) => state,
-            Err(reason) => return Some((self.failed_in_grace(lane, reason), None)),
+            Err(reason) => return Some(self.failed_in_grace(lane, reason)),
         };
         let is_stored = self.ledger.is_some();
         if !is_stored {
@@ -382,20 +382,26 @@ impl<S: Send + 'static> Driver<S> {
         Some((self.grace_use(lane, end), Some(error)))
     }
 
-    fn failed_in_grace(&self, lane: &Lane<S>, reason: Reason) -> GraceUse {
+    /// How the node used its grace, and why the result of a node inside it could not be stored, if that is why it failed.
+    fn failed_in_grace(&self, lane: &Lane<S>, reason: Reason) -> (GraceUse, Option<RunError<S>>) {
+        let mut lost = None;
         let (used, reason) = match subgraph::left(reason) {
             // It is a subgraph, and its nodes had their grace.
             Left::Halted(RunFault::Cancelled { node, was_executing, grace, cause }) => {
                 (GraceUse { node, was_executing, end: grace }, Reason::Error(Box::new(cause)))
             }
-            Left::Halted(fault) => (self.grace_use(lane, GraceEnd::Failed), Reason::Error(Box::new(fault))),
+            Left::Halted(fault) => {
+                let reason = Reason::Error(fault.to_string().into());
+                lost = fault.leaves_run_open().then(|| RunError::new(fault, None));
+                (self.grace_use(lane, GraceEnd::Failed), reason)
+            }
             Left::Failed { reason, .. } => {
                 let end = if spawned::is_cut_off(&reason) { GraceEnd::CutOff } else { GraceEnd::Failed };
                 (self.grace_use(lane, end), reason)
             }
         };
         self.tell_failed(lane, reason);
-        used
+        (used, lost)
     }
 
     fn tell_done(&self, lane: &Lane<S>, state: &S) {

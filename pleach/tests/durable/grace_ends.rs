@@ -6,7 +6,7 @@ use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::store::{RunStatus, Store};
-use pleach::{Compensation, FanOut, Hooks, Policy, RunEvent, RunRemote, Runtime};
+use pleach::{Compensation, FanOut, GraceEnd, Hooks, Policy, RunEvent, RunRemote, Runtime};
 use std::sync::Arc;
 
 const GRACE: Duration = Duration::from_secs(5);
@@ -112,6 +112,104 @@ fn f12_state_too_large_after_a_grace_is_undone_and_told() {
             let [Some(why)] = &told.take()[..] else { panic!("it ended once, and failed") };
             assert!(why.contains("max_state_bytes"), "{why}");
         }
+    }
+}
+
+/// The charging node inside a subgraph, as one of two branches or alone.
+fn nested(other: Option<Other>) -> CompiledGraph<Names> {
+    let inner = Graph::new("inner")
+        .add_node("pay", charging(2_000))
+        .compensate("pay", refund)
+        .policy("pay", Policy::new().cancel_grace(GRACE))
+        .add_edge("pay", END)
+        .set_entry("pay")
+        .compile()
+        .unwrap();
+    let graph = Graph::new("outer").add_subgraph("sub", inner, Names::clone, |_, inner| inner).add_edge("sub", END);
+    let Some((name, node)) = other else { return graph.set_entry("sub").compile().unwrap() };
+    graph
+        .add_node("split", named("split"))
+        .add_node(name, node)
+        .add_parallel_edge("split", [name, "sub"], END, FanOut::merge(merge))
+        .add_edge(name, END)
+        .set_entry("split")
+        .compile()
+        .unwrap()
+}
+
+#[test]
+fn f12_state_too_large_after_a_grace_in_a_subgraph_is_undone() {
+    for seed in 0..10 {
+        let world = World::new(seed);
+        let run = world.run(&nested(Some(("late", late))), vec![]).max_state_bytes(STATE_BYTES_MAX);
+        let error = world.end(run).unwrap_err();
+        assert!(
+            matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone == &["sub/pay"]),
+            "{error}"
+        );
+        assert_eq!(world.stage.outside.take(), ["charge", "told: another branch failed", "refund"]);
+    }
+}
+
+#[test]
+fn f7_state_too_large_after_the_grace_of_a_run_is_its_fault() {
+    let alone = || {
+        let graph = Graph::new("alone").add_node("pay", charging(2_000)).compensate("pay", refund);
+        let graph = graph.policy("pay", Policy::new().cancel_grace(GRACE)).add_edge("pay", END).set_entry("pay");
+        graph.compile().unwrap()
+    };
+    for graph in [alone(), nested(None)] {
+        let world = World::new(1);
+        let run = world.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX);
+        let error = world.end(world.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
+        assert_eq!(world.info("r").status, RunStatus::Running, "it can be resumed, with a larger limit");
+        let run = world.resume(&graph, |run| run);
+        let error = world.end(world.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Cancelled { grace: Some(GraceEnd::Finished), .. }), "{error}");
+    }
+}
+
+#[test]
+fn f8_nodes_in_their_grace_end_before_a_run_that_cannot_be_stored() {
+    let large = |cx: NodeContext, _: Names| async move {
+        rest(&cx, 1_500).await;
+        Ok::<_, String>(vec!["x".repeat(2_000)])
+    };
+    let graph = Graph::new("two levels")
+        .add_node("outer", named("outer"))
+        .add_node("inner", named("inner"))
+        .add_node("large", large)
+        .add_node("late", late)
+        .add_node("pay", charging(1))
+        .compensate("pay", refund)
+        .policy("pay", Policy::new().cancel_grace(GRACE))
+        .add_parallel_edge("outer", ["inner", "large"], END, FanOut::merge(merge))
+        .add_parallel_edge("inner", ["late", "pay"], END, FanOut::merge(merge))
+        .add_edge("late", END)
+        .add_edge("pay", END)
+        .add_edge("large", END)
+        .set_entry("outer")
+        .compile()
+        .unwrap();
+    for seed in 0..10 {
+        let world = World::new(seed);
+        let (told, seen) = (Log::new(), Log::new());
+        let (starts, ends) = (told.clone(), seen.clone());
+        let run =
+            world.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
+                match event {
+                    RunEvent::NodeStarted { visit, .. } => starts.note(&visit.node),
+                    RunEvent::NodeFinished { visit, .. } => ends.note(&visit.node),
+                    _ => {}
+                }
+            }));
+        let error = world.end(run).unwrap_err();
+        assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
+        let (mut started, mut ended) = (told.take(), seen.take());
+        started.sort();
+        ended.sort();
+        assert_eq!(started, ended, "every node that began is told to have ended");
     }
 }
 
