@@ -43,6 +43,13 @@ impl Sought {
     }
 }
 
+/// The highest key on the page of a list that begins after this place. A place has the bits of a key, whatever its sign: a damaged key leads on
+/// too, and not back to the first page.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) fn last_key(after: Option<u64>) -> i64 {
+    after.map_or(i64::MAX, |after| (after as i64).saturating_sub(1))
+}
+
 /// The answer to a read: what is found, in order, as long as it is all there and not too much.
 pub(super) struct Answer<'a> {
     run: &'a str,

@@ -100,7 +100,7 @@ impl RunInfo {
             }
             (self.status, self.wake_at) = (RunStatus::Running, Some(now));
         }
-        self.takeovers = if force { 0 } else { self.takeovers + u32::from(is_other) };
+        self.takeovers = if force { 0 } else { self.takeovers.saturating_add(u32::from(is_other)) };
         self.epoch += 1;
         self.owner = Some(lease.owner.clone());
         self.lease_until = Some(now.after(lease.length));
@@ -119,7 +119,7 @@ impl RunInfo {
             Release::LeftToOthers { rest } => rest,
             Release::Troubled { reason, rest } => {
                 self.trouble = Some(cut_reason(reason.clone()));
-                self.takeovers += 1;
+                self.takeovers = self.takeovers.saturating_add(1);
                 rest
             }
         };

@@ -223,6 +223,7 @@ impl Store for MemoryStore {
             Prune::Ended { unchanged_for, count } => {
                 let is_old = |run: &&Run| {
                     run.info.status.has_ended()
+                        && run.info.changed >= run.info.created
                         && run.info.changed.after(unchanged_for) <= now
                         && run.info.check_free(now).is_ok()
                 };
@@ -364,5 +365,30 @@ impl Run {
         self.inbox.retain(|_, letter| letter.taken_by.is_none_or(|sequence| sequence >= before));
         self.info.oldest = self.info.oldest.max(before);
         gone.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{RunStatus, Wake};
+
+    #[test]
+    fn c11_run_that_ended_before_it_was_made_is_kept() {
+        let store = MemoryStore::new();
+        let version = GraphVersion { fingerprint: "print".into(), schema: 1 };
+        for id in ["true", "untrue"] {
+            let (id, graph, version) = (id.to_string(), "graph".to_string(), version.clone());
+            let new = NewRun { id, graph, version, instance: 7, from: None, lease: None, wake: Wake::Now, deadline: None };
+            store.lock().create(new, Vec::new(), Timestamp::from_millis(5)).unwrap();
+        }
+        for (id, ended) in [("true", 6), ("untrue", 4)] {
+            let mut runs = store.lock();
+            let info = &mut runs.get(id).unwrap().info;
+            (info.status, info.changed) = (RunStatus::Finished, Timestamp::from_millis(ended));
+        }
+        let ended = Prune::Ended { unchanged_for: Duration::ZERO, count: 9 };
+        assert_eq!(pleach_core::block_on(store.prune(ended)).unwrap(), 1);
+        assert!(store.lock().get("untrue").is_ok());
     }
 }

@@ -6,8 +6,12 @@
 //! 1. A time before [`EARLIEST`] was written by a wrong clock. Runs that ended then are left alone.
 //! 2. A store that is in use records times all along. If nothing ended for [`GAP_MAX`] around the time before which runs are old, the clock has
 //!    jumped meanwhile, and nothing is removed. That stays so, whatever ends after the jump.
+//! 3. A run cannot end before it was made. If its times say so, the clock was wrong at one of them: such a run is left alone, and its end says
+//!    nothing about others. How many there are is logged.
+//! 4. An end in the future says nothing either: it counts as if nothing had ended since.
 
 use super::Timestamp;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The start of 2024, before there was this library.
@@ -30,7 +34,7 @@ impl Neighbours {
     /// Whether runs can be removed by age. Why not is logged.
     pub(super) fn allow_removal(self, store: &str) -> bool {
         let Some(last_old) = self.last_old else { return false };
-        let next = self.first_young.unwrap_or(self.now);
+        let next = self.first_young.unwrap_or(self.now).min(self.now);
         if next.since(last_old) <= GAP_MAX {
             return true;
         }
@@ -43,6 +47,19 @@ impl Neighbours {
              check the clock, and `delete` old runs by hand"
         );
         false
+    }
+}
+
+/// Logs that old runs stay because their recorded ends cannot be true. It is said again only if there are more than ever before.
+pub(super) fn tell_untrue_ends(store: &str, kept: u64) {
+    static TOLD: AtomicU64 = AtomicU64::new(0);
+    if kept > TOLD.fetch_max(kept, Relaxed) {
+        tracing::warn!(
+            store,
+            kept,
+            "ended runs are kept whose recorded end lies before their creation: the clock was wrong then; look at them with `list`, and \
+             `delete` them by hand"
+        );
     }
 }
 
@@ -64,6 +81,7 @@ mod tests {
         assert!(is_allowed(today, Some(today.after(DAY)), then));
         assert!(!is_allowed(today, None, later), "nothing ended since the jump");
         assert!(!is_allowed(today, Some(later), later.after(DAY)), "runs ended after the jump");
+        assert!(is_allowed(today, Some(later), then), "one run that ends in the future is no jump");
         assert!(!Neighbours { now: later, last_old: None, first_young: None }.allow_removal("test"));
     }
 }

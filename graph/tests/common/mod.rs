@@ -107,9 +107,12 @@ pub async fn all_fail(store: &dyn Store, claim: &Claim) -> Vec<(&'static str, St
     ]
 }
 
-/// Checks that runs which seem to be old because the clock was wrong stay. `set_end` says when a run ended: so many days ago, or in 1970.
-pub async fn wrong_clock_removes_nothing(store: &dyn Store, set_end: impl AsyncFn(&str, Option<u64>)) {
-    for id in ["a", "b", "c"] {
+/// Checks that runs which seem to be old because the clock was wrong stay. `set_times` says when a run was made, if that is to change, and when it
+/// ended.
+pub async fn wrong_clock_removes_nothing(store: &dyn Store, set_times: impl AsyncFn(&str, Option<Timestamp>, Timestamp)) {
+    let now = Timestamp::from(std::time::SystemTime::now()).as_millis();
+    let ago = |days: i64| Timestamp::from_millis(now - days * 86_400_000);
+    for id in ["a", "b", "c", "untrue", "future"] {
         let finished =
             Commit { status: Some(RunStatus::Finished), release: true, ..next(&create_held(store, id).await, b"{}") };
         store.commit(finished).await.unwrap();
@@ -119,15 +122,19 @@ pub async fn wrong_clock_removes_nothing(store: &dyn Store, set_end: impl AsyncF
         store.prune(Prune::Ended { unchanged_for, count: 9 }).await.unwrap()
     };
     // The clock stood at 1970 when it ended.
-    set_end("a", None).await;
+    set_times("a", None, Timestamp::default()).await;
     assert_eq!(prune().await, 0);
     // The clock has jumped by two years since, and runs have ended after that.
-    set_end("b", Some(800)).await;
+    set_times("b", Some(ago(801)), ago(800)).await;
     assert_eq!(prune().await, 0);
-    // No jump: some ended all along. What ended in 1970 stays.
-    set_end("c", Some(300)).await;
+    // An end before the run was made is no sign of what ended all along.
+    set_times("untrue", None, ago(300)).await;
+    assert_eq!(prune().await, 0);
+    // No jump: some ended all along. An end in the future is none either. What ended in 1970 stays, or before it was made.
+    set_times("c", Some(ago(301)), ago(300)).await;
+    set_times("future", Some(ago(301)), ago(-4_000)).await;
     assert_eq!(prune().await, 2);
-    assert!(store.head("a").await.is_ok());
+    assert!(store.head("a").await.is_ok() && store.head("untrue").await.is_ok());
 }
 
 /// Bytes that do not compress.

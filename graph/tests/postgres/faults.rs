@@ -5,7 +5,7 @@ use crate::common::postgres::{connect, fresh_schema, futures_of, store};
 use crate::common::proxy::Proxy;
 use crate::common::{create_held, lease, next, queued, ready, row, wrong_clock_removes_nothing};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
-use pleach_graph::store::{Held, Lease, NewRun, Post, PostgresStore, Store, StoreError, TAKEOVERS_MAX};
+use pleach_graph::store::{Held, Lease, NewRun, Post, PostgresStore, Store, StoreError, TAKEOVERS_MAX, Timestamp};
 use std::time::Duration;
 use tokio_postgres::NoTls;
 
@@ -81,9 +81,9 @@ async fn c10_stray_message_or_row_is_damage() {
 async fn c11_wrong_clock_removes_no_runs() {
     let url = fresh_schema().await;
     let (store, meddler) = (store(&url).await, connect(&url).await);
-    wrong_clock_removes_nothing(&store, async |run, days: Option<u64>| {
-        let end = days.map_or("0".into(), |days| format!("extract(epoch FROM now()) * 1000 - {days} * 86400000::bigint"));
-        meddler.batch_execute(&format!("UPDATE pleach_run SET ended_at = {end} WHERE id = '{run}'")).await.unwrap();
+    wrong_clock_removes_nothing(&store, async |run, created: Option<Timestamp>, ended: Timestamp| {
+        let set = "UPDATE pleach_run SET created = COALESCE($2, created), ended_at = $3 WHERE id = $1";
+        meddler.execute(set, &[&run, &created.map(Timestamp::as_millis), &ended.as_millis()]).await.unwrap();
     })
     .await;
 }

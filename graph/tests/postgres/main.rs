@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod columns;
 mod conformance;
 mod connections;
 mod damage;

@@ -59,7 +59,9 @@ async fn c11_lists_by_status_and_graph_use_an_index() {
         let client = pool.get().await.unwrap();
         for plan_mode in ["force_generic_plan", "force_custom_plan"] {
             client.batch_execute(&format!("SET plan_cache_mode = {plan_mode}")).await.unwrap();
-            let plan = plan(&client, "SELECT no, id%no DESC%", &format!("NULL, NULL, NULL, NULL, NULL, 21{values}")).await;
+            let plan =
+                plan(&client, "SELECT no, id%no DESC%", &format!("9223372036854775807, NULL, NULL, NULL, NULL, 21{values}"))
+                    .await;
             assert!(plan.contains(&format!("Index Scan Backward using {index} ")), "{plan_mode}{values}:\n{plan}");
             assert!(!plan.contains("Sort"), "{plan_mode}{values}:\n{plan}");
         }
@@ -95,6 +97,7 @@ async fn call_all(store: &PostgresStore) {
     let finished = Commit { status: Some(RunStatus::Finished), release: true, ..next(&ended, b"{}") };
     store.commit(finished).await.unwrap();
     assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 1 }).await.unwrap(), 1);
+    assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 1 }).await.unwrap(), 0);
     assert!(matches!(store.delete("r").await, Err(StoreError::Held { .. })));
     let (status, graph) = (Filter::Status(RunStatus::Stuck), Filter::Graph("rare".into()));
     for filters in [vec![], vec![status.clone()], vec![graph.clone()], vec![status, graph]] {

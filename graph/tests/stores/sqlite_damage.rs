@@ -39,14 +39,14 @@ const DAMAGE: [(&str, &str); 26] = [
 ];
 
 /// Says something to the file behind the store's back. Types and references are not looked at.
-fn meddle(path: &Path, statement: &str) {
+pub(crate) fn meddle(path: &Path, statement: &str) {
     let db = Connection::open(path).unwrap();
     let set_schema = |sql: &str, table: &str| {
         db.execute_batch("PRAGMA writable_schema = ON; PRAGMA foreign_keys = OFF").unwrap();
         db.execute("UPDATE sqlite_schema SET sql = ?1 WHERE name = ?2", [sql, table]).unwrap();
         db.execute_batch("PRAGMA writable_schema = RESET").unwrap();
     };
-    let tables = ["run", "inbox"].map(|table| {
+    let tables = ["run", "log", "inbox"].map(|table| {
         let sql: String = db.query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0)).unwrap();
         (table, sql)
     });

@@ -2,7 +2,7 @@
 #![cfg(feature = "sqlite")]
 
 use crate::common::{Folder, LONG, wrong_clock_removes_nothing};
-use pleach_graph::store::{SqliteStore, Store, StoreError};
+use pleach_graph::store::{SqliteStore, Store, StoreError, Timestamp};
 use std::task::{Context, Poll, Waker};
 
 #[tokio::test]
@@ -32,9 +32,9 @@ async fn c11_wrong_clock_removes_no_runs() {
     let path = folder.file("runs.db");
     let store = SqliteStore::open(&path).await.unwrap();
     let meddler = rusqlite::Connection::open(&path).unwrap();
-    wrong_clock_removes_nothing(&store, async |run, days: Option<u64>| {
-        let end = days.map_or("0".into(), |days| format!("unixepoch() * 1000 - {days} * 86400000"));
-        meddler.execute_batch(&format!("UPDATE run SET ended = {end} WHERE id = '{run}'")).unwrap();
+    wrong_clock_removes_nothing(&store, async |run, created: Option<Timestamp>, ended: Timestamp| {
+        let set = "UPDATE run SET created = ifnull(?2, created), ended = ?3 WHERE id = ?1";
+        meddler.execute(set, rusqlite::params![run, created.map(Timestamp::as_millis), ended.as_millis()]).unwrap();
     })
     .await;
 }

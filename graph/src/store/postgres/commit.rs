@@ -62,7 +62,8 @@ pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -
     let exists = || Failure::from(StoreError::Exists { run: run.id.clone() });
     let Found { info, now, .. } = match find(client, &run.id).await {
         Ok(found) => found,
-        // It was deleted meanwhile, or is damaged.
+        Err(Failure::Refused(damaged @ StoreError::Damaged { .. })) => return Err(damaged.into()),
+        // It was deleted meanwhile.
         Err(Failure::Refused(_)) => return Err(exists()),
         Err(failure) => return Err(failure),
     };

@@ -2,7 +2,7 @@
 
 use super::fault::Failure;
 use super::{run_row, sql};
-use crate::store::asked::Query;
+use crate::store::asked::{Query, last_key};
 use crate::store::limits::LIST_MAX;
 use crate::store::{Filter, RunList, RunStatus, Timestamp};
 use deadpool_postgres::ClientWrapper;
@@ -17,12 +17,12 @@ pub(super) async fn list(
     let Some(query) = Query::new(filters) else { return Ok(RunList::default()) };
     let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
     let times = [query.created_since, query.created_before, query.changed_since, query.changed_before].map(millis);
-    let after = after.map(|after| i64::try_from(after).unwrap_or(i64::MAX));
+    let last_key = last_key(after);
     let count = count.min(LIST_MAX);
     // One more tells whether there is another page.
     let limit = count as i64 + 1;
     let status = query.status.map(RunStatus::as_str);
-    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&after, &times[0], &times[1], &times[2], &times[3], &limit];
+    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&last_key, &times[0], &times[1], &times[2], &times[3], &limit];
     let statement = match (&status, &query.graph) {
         (None, None) => &sql::LIST,
         (Some(_), None) => &sql::LIST_STATUS,

@@ -5,12 +5,15 @@ use super::read::find;
 use super::sql;
 use crate::store::decide::check_free;
 use crate::store::limits::check_text;
-use crate::store::retention::{EARLIEST, Neighbours};
+use crate::store::retention::{EARLIEST, Neighbours, tell_untrue_ends};
 use crate::store::time::millis;
 use crate::store::{Held, StoreError, Timestamp};
 use deadpool_postgres::ClientWrapper;
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
+
+/// What logs call this store.
+const STORE: &str = "PostgreSQL";
 
 pub(super) async fn prune_rows(client: &ClientWrapper, held: &Held, before: u64, keep: &[u64]) -> Result<u64, Failure> {
     let fenced = || Failure::from(StoreError::Fenced { run: held.run.clone(), epoch: held.epoch });
@@ -37,12 +40,18 @@ pub(super) async fn prune_ended(client: &ClientWrapper, unchanged_for: Duration,
     let now = ends.try_get::<_, i64>("now")?;
     let around =
         Neighbours { now: Timestamp::from_millis(now), last_old: time("last_old")?, first_young: time("first_young")? };
-    if !around.allow_removal("PostgreSQL") {
-        return Ok(0);
+    let (before, mut removed) = (now - millis(unchanged_for), 0);
+    if around.allow_removal(STORE) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let statement = client.prepare_cached(&sql::PRUNE_ENDED).await?;
+        removed = client.execute(&statement, &[&before, &count, &earliest]).await?;
     }
-    let (before, count) = (now - millis(unchanged_for), i64::try_from(count).unwrap_or(i64::MAX));
-    let statement = client.prepare_cached(&sql::PRUNE_ENDED).await?;
-    Ok(client.execute(&statement, &[&before, &count, &earliest]).await?)
+    // Once all others are gone, and not after each of many calls.
+    if removed == 0 {
+        let kept = client.query_one(&client.prepare_cached(&sql::UNTRUE_ENDS).await?, &[&before, &earliest]).await?;
+        tell_untrue_ends(STORE, kept.try_get::<_, i64>(0)? as u64);
+    }
+    Ok(removed)
 }
 
 /// Deletes a run. A run whose row is damaged can be deleted too.

@@ -51,8 +51,8 @@ const WAKE_AT_AFTER_POST: &str = "CASE WHEN status IN ('running', 'waiting') THE
 const WAKE_AT_AFTER_RELEASE: &str =
     "CASE free.next WHEN 'same' THEN r.wake_at WHEN 'rest' THEN {now} + {rest}::bigint ELSE NULL END";
 
-/// The key below which a page begins.
-const BELOW: &str = "COALESCE({after}::bigint, 9223372036854775807)";
+/// Whether a run's end can be true: see `retention`.
+const TRUE_END: &str = "ended_at >= created AND status NOT IN ('running', 'waiting', 'stuck')";
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $file:literal [$($from:literal = $to:expr),*] ($($parameter:ident),*);)*) => {
@@ -69,20 +69,20 @@ macro_rules! statements {
 statements! {
     SESSION = "session" [] (lock_timeout, idle_timeout, is_own_pool);
     RUN = "run" [] (run);
-    LIST = "list" ["place" = "no < {below}", "below" = BELOW, "order" = "no DESC"]
-        (after, created_since, created_before, changed_since, changed_before, count);
+    LIST = "list" ["place" = "no <= {last_key}::bigint", "order" = "no DESC"]
+        (last_key, created_since, created_before, changed_since, changed_before, count);
     LIST_STATUS = "list" [
-        "place" = "status >= {status}::text AND (status, no) < ({status}::text, {below})",
-        "below" = BELOW, "order" = "status DESC, no DESC"]
-        (after, created_since, created_before, changed_since, changed_before, count, status);
+        "place" = "status >= {status}::text AND (status, no) <= ({status}::text, {last_key}::bigint)",
+        "order" = "status DESC, no DESC"]
+        (last_key, created_since, created_before, changed_since, changed_before, count, status);
     LIST_GRAPH = "list" [
-        "place" = "graph >= {graph}::text AND (graph, no) < ({graph}::text, {below})",
-        "below" = BELOW, "order" = "graph DESC, no DESC"]
-        (after, created_since, created_before, changed_since, changed_before, count, graph);
+        "place" = "graph >= {graph}::text AND (graph, no) <= ({graph}::text, {last_key}::bigint)",
+        "order" = "graph DESC, no DESC"]
+        (last_key, created_since, created_before, changed_since, changed_before, count, graph);
     LIST_BOTH = "list" [
-        "place" = "graph = {graph}::text AND status >= {status}::text AND (status, no) < ({status}::text, {below})",
-        "below" = BELOW, "order" = "status DESC, no DESC"]
-        (after, created_since, created_before, changed_since, changed_before, count, status, graph);
+        "place" = "graph = {graph}::text AND status >= {status}::text AND (status, no) <= ({status}::text, {last_key}::bigint)",
+        "order" = "status DESC, no DESC"]
+        (last_key, created_since, created_before, changed_since, changed_before, count, status, graph);
     ROWS = "rows" [] (run, sequences, whole, bytes_max);
     INBOX = "inbox" [] (run, after, count, bytes_max);
     CREATE = "create" []
@@ -107,8 +107,9 @@ statements! {
     BEFORE_POST = "before_post" [] (run, dedup, is_command, is_answer);
     POST = "post" ["new_wake_at" = WAKE_AT_AFTER_POST] (no, posted, room, replaces, name, dedup, sum, payload);
     PRUNE_ROWS = "prune_rows" [] (run, instance, epoch, before, keep);
-    ENDS_AROUND = "ends_around" [] (unchanged_for, earliest);
-    PRUNE_ENDED = "prune_ended" [] (before, count, earliest);
+    ENDS_AROUND = "ends_around" ["true_end" = TRUE_END] (unchanged_for, earliest);
+    PRUNE_ENDED = "prune_ended" ["true_end" = TRUE_END] (before, count, earliest);
+    UNTRUE_ENDS = "untrue_ends" ["true_end" = TRUE_END] (before, earliest);
     DELETE = "delete" [] (run);
     HOLDER = "holder" [] (run);
     ALL_RUNS = "all_runs" [] ();

@@ -5,7 +5,7 @@
 
 use super::clock::{Now, shown_wake, stored_due};
 use super::read::{self, Run};
-use super::write::{is_constraint, keep};
+use super::write::{damaged_run, is_constraint, keep};
 use super::writer::{Batch, Done};
 use crate::store::{Claim, GraphVersion, Held, Lease, Release, Renewed, StoreError, Timestamp};
 use rusqlite::types::ValueRef;
@@ -95,7 +95,10 @@ fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Cl
     let claimed = run.info.claim(lease, force, batch.now.wall);
     if !matches!(claimed, Err(StoreError::Held { .. })) {
         run.holder = run.info.owner.as_ref().map(|_| batch.holders.name().to_string());
-        keep(batch, &run)?;
+        match keep(batch, &run) {
+            Err(error) if is_constraint(&error) => return Ok(Err(damaged_run(&run.info.id))),
+            kept => drop(kept?),
+        }
     }
     Ok(claimed.map(|()| Claim { run: run.info, now: batch.now.wall }))
 }
@@ -155,10 +158,9 @@ fn end_leases_of(batch: &Batch<'_>, holder: &[u8], end_max: i64) -> rusqlite::Re
 
 pub(super) fn renew(batch: &Batch<'_>, held: Vec<Held>, lease: Duration) -> Done<Renewed> {
     let lease_end = batch.now.stored(batch.now.wall.after(lease));
+    let holder = batch.holders.name();
     let mut statement = batch.db.prepare_cached(RENEW)?;
-    let lost = lost(held, |one, instance, epoch| {
-        statement.execute(params![one.run, instance, epoch, lease_end, batch.holders.name()])
-    })?;
+    let lost = lost(held, |one, instance, epoch| statement.execute(params![one.run, instance, epoch, lease_end, holder]))?;
     Ok(Ok(Renewed { lost, busy: Vec::new(), now: batch.now.wall }))
 }
 

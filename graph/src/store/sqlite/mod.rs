@@ -1,7 +1,7 @@
 //! `SqliteStore`: runs in one SQLite file, written by one thread and read beside it. Several processes may share the file.
 //!
 //! Every write of this process is a job for the writer thread (`writer`), which puts many jobs into one transaction: one sync serves many runs.
-//! `write` and `lease` say what a job does, `read` what is read; `schema` has the tables. `file` opens a file and refuses what is none, `wal` takes
+//! `write`, `lease` and `prune` say what a job does, `read` what is read; `schema` has the tables. `file` opens a file and refuses what is none, `wal` takes
 //! care of SQLite's log, `holders` knows which stores with leases are alive, `clock` tells the time.
 
 /// XOR of two SQL expressions: SQLite has no operator for it.
@@ -17,6 +17,7 @@ mod holders;
 mod lease;
 #[cfg(test)]
 mod lease_tests;
+mod prune;
 mod read;
 mod schema;
 mod wal;
@@ -220,12 +221,12 @@ impl Store for SqliteStore {
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let Prune::Ended { unchanged_for, count } = prune else {
-                return self.write(LIGHT, move |batch| write::prune(batch, prune)).await;
+                return self.write(LIGHT, move |batch| prune::prune(batch, prune)).await;
             };
             let mut removed = 0;
             while removed < count {
                 let some = Prune::Ended { unchanged_for, count: (count - removed).min(REMOVED_AT_ONCE_MAX) };
-                match self.write(LIGHT, move |batch| write::prune(batch, some)).await? as usize {
+                match self.write(LIGHT, move |batch| prune::prune(batch, some)).await? as usize {
                     0 => break,
                     more => removed += more,
                 }
@@ -236,7 +237,7 @@ impl Store for SqliteStore {
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
         let run = run.to_string();
-        Box::pin(self.write(LIGHT, move |batch| write::delete(batch, &run)))
+        Box::pin(self.write(LIGHT, move |batch| prune::delete(batch, &run)))
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {

@@ -3,7 +3,7 @@
 use super::clock::{Now, shown_wake};
 use super::schema::counted;
 use super::writer::Done;
-use crate::store::asked::{Answer, Query, Sought};
+use crate::store::asked::{Answer, Query, Sought, last_key};
 use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use crate::store::{
     DamagedRun, Filter, GraphVersion, Mail, Origin, Parts, Post, Row, Rows, RunInfo, RunList, RunStatus, StoreError, Timestamp,
@@ -15,7 +15,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 macro_rules! columns {
     () => {
         "no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, wake_at, takeovers, posted, from_run, \
-         from_seq, created, changed, sum, instance, trouble, deadline, holder"
+         from_seq, created, changed, sum, instance, trouble, deadline, holder, \
+         ended"
     };
 }
 
@@ -31,7 +32,7 @@ macro_rules! list {
             columns!(),
             " FROM run WHERE ",
             $status,
-            " AND no < ifnull(?1, 9223372036854775807) AND (?3 IS NULL OR graph = ?3) AND (?4 IS NULL OR created >= ?4)
+            " AND no <= ?1 AND (?3 IS NULL OR graph = ?3) AND (?4 IS NULL OR created >= ?4)
     AND (?5 IS NULL OR created < ?5) AND (?6 IS NULL OR changed >= ?6) AND (?7 IS NULL OR changed < ?7) ORDER BY no DESC LIMIT ?8"
         )
     };
@@ -143,8 +144,7 @@ pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Optio
     let mut statement = db.prepare_cached(if query.status.is_some() { LIST_OF_STATUS } else { LIST })?;
     let found = statement.query_map(
         params![
-            // The bits of a key, whatever its sign: a damaged one must not lead back to the first page.
-            after.map(|after| after as i64),
+            last_key(after),
             query.status.map(RunStatus::as_str),
             query.graph,
             millis(query.created_since),
@@ -241,6 +241,8 @@ fn found(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Found> {
 fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Option<(Run, i64)>> {
     let (lease_end, wake_at): (Option<i64>, Option<i64>) = (row.get(10)?, row.get(11)?);
     let Some(status) = RunStatus::parse(row.get_ref(5)?.as_str()?) else { return Ok(None) };
+    // Also what is not used now must be of its type: a row with a wrong one cannot be written again.
+    let _: (Option<i64>, Option<i64>) = (row.get(15)?, row.get(23)?);
     let from =
         row.get::<_, Option<String>>(14)?.map(|run| Ok::<_, rusqlite::Error>(Origin { run, sequence: number(row, 15)? }));
     let info = RunInfo {

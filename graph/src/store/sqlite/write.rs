@@ -1,21 +1,15 @@
-//! What jobs do, within the batch's transaction. A refusal comes before the first change, except for a run that becomes stuck.
+//! What jobs add and change, within the batch's transaction; `prune` has what they remove. A refusal comes before the first change, except for a run that becomes stuck.
 
-use super::lease::{check_free, end_leases};
 use super::read::{self, MIN_DEADLINE, Run};
 use super::writer::{Batch, Done};
-use crate::store::limits::check_text;
 use crate::store::post_kind::STRAY_MESSAGE;
-use crate::store::retention::{EARLIEST, Neighbours};
 use crate::store::row::STRAY_ROW;
-use crate::store::time::millis;
-use crate::store::{
-    Claim, CommandPost, Commit, Committed, Held, NewRun, Post, PostKind, Prune, Row, RunInfo, StoreError, Timestamp,
-};
+use crate::store::{Claim, CommandPost, Commit, Committed, Held, NewRun, Post, PostKind, Row, RunInfo, StoreError, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, named_params, params};
 
-const CREATE: &str = "INSERT INTO run (id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, holder, wake_at,
+const CREATE: &str = "INSERT INTO run (no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, holder, wake_at,
     takeovers, posted, from_run, from_seq, created, changed, instance, deadline, sum)
-    VALUES (:id, :graph, :fingerprint, :schema, :status, 1, :head, 1, :owner, :lease_end, :holder, :wake_at, 0, 0, :from_run, :from_seq,
+    VALUES (:no, :id, :graph, :fingerprint, :schema, :status, 1, :head, 1, :owner, :lease_end, :holder, :wake_at, 0, 0, :from_run, :from_seq,
     :now, :now, :instance, :deadline, :sum)";
 
 /// All that claims and releases may change.
@@ -30,7 +24,7 @@ const SETTLE: &str =
 
 const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
-const FIND: &str = "SELECT no, posted, ended IS NOT NULL FROM run WHERE id = ?1";
+const FIND: &str = "SELECT no, posted, ended IS NOT NULL, takeovers, trouble, changed FROM run WHERE id = ?1";
 
 /// The fence, and all that a commit changes in the run's row if it only adds rows: no column of an index is touched. (`RETURNING` would spare `FIND`,
 /// but makes a table for its answer each time.)
@@ -40,34 +34,35 @@ const ADVANCE: &str = concat!(
     " WHERE no = ?1 AND epoch = ?2 AND head = ?3 AND instance = ?7 AND owner IS NOT NULL"
 );
 
-/// Takes `ADVANCE` back.
-const RETREAT: &str = concat!("UPDATE run SET head = ?2, sum = ", xor!("sum", "?3"), " WHERE no = ?1");
+/// Takes `ADVANCE` back: every column that it changes.
+const RETREAT: &str = concat!(
+    "UPDATE run SET head = ?2, takeovers = ?4, trouble = ?5, changed = ?6, sum = ",
+    xor!("sum", "?3"),
+    " WHERE no = ?1"
+);
 const REMOVE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq BETWEEN ?2 AND ?3";
 
 const HAS_LANDED: &str = "SELECT run.posted FROM run JOIN log ON log.run = run.no AND log.seq = run.head
     WHERE run.id = ?1 AND run.instance = ?2 AND run.epoch = ?3 AND run.head = ?4 AND log.header = ?5";
 
-const SAME_POST: &str = "SELECT n FROM inbox WHERE run = ?1 AND dedup = ?2";
+/// The key after the highest one that a run ever had. Keys of 2^62 and more are damage: after the highest number there is no next one.
+const NEXT_KEY: &str = "SELECT 1 + max(
+    ifnull((SELECT max(seq) FROM sqlite_sequence WHERE name = 'run' AND typeof(seq) = 'integer' AND seq < 4611686018427387904), 0),
+    ifnull((SELECT max(no) FROM run WHERE no BETWEEN 0 AND 4611686018427387903), 0))";
+/// Whether a log or an inbox has rows under a key.
+const HAS_ROWS: &str = "SELECT EXISTS (SELECT 1 FROM log WHERE run = ?1) OR EXISTS (SELECT 1 FROM inbox WHERE run = ?1)";
+
+/// The number of a message that is damaged need not be one.
+const SAME_POST: &str = "SELECT n FROM inbox WHERE run = ?1 AND dedup = ?2 AND typeof(n) = 'integer' AND n > 0";
 const UNTAKEN: &str =
     "SELECT count(*) FROM inbox WHERE run = ?1 AND taken_seq IS NULL AND (substr(name, 1, 7) = 'answer/') = ?2
     AND name NOT IN ('command/pause', 'command/resume', 'command/cancel')";
-const COMMANDS: &str = "SELECT n, name FROM inbox WHERE run = ?1 AND taken_seq IS NULL
+const COMMANDS: &str = "SELECT n, name FROM inbox WHERE run = ?1 AND taken_seq IS NULL AND typeof(n) = 'integer' AND n > 0
     AND name IN ('command/pause', 'command/resume', 'command/cancel') ORDER BY n";
 const REMOVE: &str = "DELETE FROM inbox WHERE run = ?1 AND n = ?2";
 const POST: &str = "INSERT INTO inbox (run, n, at, name, dedup, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
-
-const PRUNE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq < ?2 AND seq NOT IN (SELECT value FROM json_each(?3))";
-const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2 AND dedup IS NULL";
-const PRUNED: &str = "UPDATE run SET oldest = ?2, sum = ?3 WHERE no = ?1";
-/// The last end before a time and the first after it, each by the index.
-const ENDS_AROUND: &str =
-    "SELECT (SELECT max(ended) FROM run WHERE ended BETWEEN ?2 AND ?1), (SELECT min(ended) FROM run WHERE ended > ?1)";
-const PRUNE_ENDED: &str = "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ended BETWEEN ?4 AND ?1
-    AND (holder IS NULL OR lease_end <= ?2) ORDER BY ended, no LIMIT ?3)";
-
-const DELETE: &str = "DELETE FROM run WHERE no = ?1";
 
 pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
     let now = batch.now.wall;
@@ -83,9 +78,25 @@ pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim
     }
     let info = RunInfo::new(new, rows.len() as u64, now);
     let holder = info.owner.as_ref().map(|_| batch.holders.name().to_string());
-    let run = Run { key: 0, info, holder, read_wake: None };
+    let run = Run { key: unused_key(batch.db)?, info, holder, read_wake: None };
+    insert_run(batch, &run)?;
+    insert(batch.db, run.key, rows)?;
+    Ok(Ok(Claim { run: run.info, now }))
+}
+
+/// A key for a new run. Rows under a key that no run ever had belong to nobody: they are left alone, and such a key is passed over.
+fn unused_key(db: &Connection) -> rusqlite::Result<i64> {
+    let mut key = db.prepare_cached(NEXT_KEY)?.query_row([], |row| row.get(0))?;
+    while db.prepare_cached(HAS_ROWS)?.query_row([key], |row| row.get(0))? {
+        key += 1;
+    }
+    Ok(key)
+}
+
+fn insert_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<()> {
     let info = &run.info;
-    batch.db.prepare_cached(CREATE)?.execute(named_params! {
+    let values = named_params! {
+        ":no": run.key,
         ":id": info.id,
         ":graph": info.graph,
         ":fingerprint": info.version.fingerprint,
@@ -98,13 +109,12 @@ pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim
         ":wake_at": run.wake_at(batch.now),
         ":from_run": info.from.as_ref().map(|from| &from.run),
         ":from_seq": info.from.as_ref().map(|from| from.sequence as i64),
-        ":now": now.as_millis(),
+        ":now": batch.now.wall.as_millis(),
         ":instance": info.instance as i64,
         ":deadline": info.deadline.map(Timestamp::as_millis),
         ":sum": run.sum(batch.now),
-    })?;
-    insert(batch.db, batch.db.last_insert_rowid(), rows)?;
-    Ok(Ok(Claim { run: run.info, now }))
+    };
+    batch.db.prepare_cached(CREATE)?.execute(values).map(drop)
 }
 
 /// Writes down what a claim, a release or a commit has made of a run's row.
@@ -131,11 +141,11 @@ pub(super) fn keep(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> {
 
 pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Committed> {
     let new_head = head + commit.rows.len() as u64;
-    let found = batch.db.prepare_cached(FIND)?.query_row([&commit.run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-    let (key, posted, has_ended): (i64, i64, bool) = match found.optional() {
-        Err(error) if read::is_conversion(&error) => (0, -1, true),
+    let found = match batch.db.prepare_cached(FIND)?.query_row([&commit.run], FoundRun::read).optional() {
+        Err(error) if read::is_conversion(&error) => FoundRun { posted: -1, ..FoundRun::default() },
         found => found?.unwrap_or_default(),
     };
+    let FoundRun { key, posted, has_ended, .. } = found;
     let before = match (posted < 0 || changes_more(commit, has_ended)).then(|| read::run(batch.db, batch.now, &commit.run)) {
         Some(before) => match before? {
             Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
@@ -156,7 +166,7 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
         return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
     }
     match insert(batch.db, key, &commit.rows) {
-        Err(error) if is_constraint(&error) => return take_back(batch.db, key, commit, head, moved),
+        Err(error) if is_constraint(&error) => return take_back(batch.db, &found, commit, head, moved),
         inserted => inserted?,
     }
     for number in &commit.takes {
@@ -169,6 +179,24 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
     Ok(Ok(Committed { posted: posted as u64, now: batch.now.wall }))
 }
 
+/// What a commit needs of a run's row: who it is, and what `ADVANCE` overwrites.
+#[derive(Default)]
+struct FoundRun {
+    key: i64,
+    posted: i64,
+    has_ended: bool,
+    takeovers: i64,
+    trouble: Option<String>,
+    changed: i64,
+}
+
+impl FoundRun {
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let (key, posted, has_ended) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Self { key, posted, has_ended, takeovers: row.get(3)?, trouble: row.get(4)?, changed: row.get(5)? })
+    }
+}
+
 /// Whether a commit changes more of the run's row than `ADVANCE` does.
 fn changes_more(commit: &Commit, has_ended: bool) -> bool {
     let changes = commit.status.is_some() || commit.wake.is_some() || commit.version.is_some() || commit.deadline.is_some();
@@ -176,20 +204,21 @@ fn changes_more(commit: &Commit, has_ended: bool) -> bool {
 }
 
 /// Undoes a commit whose rows cannot be inserted, because the log of the run has rows that do not belong there. Others of the batch go on.
-fn take_back(db: &Connection, key: i64, commit: &Commit, head: u64, moved: i64) -> Done<Committed> {
-    let mut sequence = head;
+fn take_back(db: &Connection, found: &FoundRun, commit: &Commit, head: u64, moved: i64) -> Done<Committed> {
+    let (key, mut sequence) = (found.key, head);
     // Those before the stray one were inserted.
     for row in &commit.rows {
-        let is_ours = "SELECT sum = ?3 AND header = ?4 AND body = ?5 FROM log WHERE run = ?1 AND seq = ?2";
-        let found = params![key, row.sequence as i64, row.sum, row.header, row.body];
-        if !db.prepare_cached(is_ours)?.query_row(found, |row| row.get(0)).optional()?.unwrap_or(false) {
+        // `IS` also compares with NULL, which a damaged row may have.
+        let is_ours = "SELECT sum IS ?3 AND header IS ?4 AND body IS ?5 FROM log WHERE run = ?1 AND seq = ?2";
+        let wanted = params![key, row.sequence as i64, row.sum, row.header, row.body];
+        if !db.prepare_cached(is_ours)?.query_row(wanted, |row| row.get(0)).optional()?.unwrap_or(false) {
             break;
         }
         sequence = row.sequence;
     }
     let stray = sequence + 1;
     db.prepare_cached(REMOVE_ROWS)?.execute(params![key, head as i64 + 1, sequence as i64])?;
-    db.prepare_cached(RETREAT)?.execute(params![key, head as i64, moved])?;
+    db.prepare_cached(RETREAT)?.execute(params![key, head as i64, moved, found.takeovers, found.trouble, found.changed])?;
     Ok(Err(StoreError::Damaged { run: commit.run.clone(), sequence: stray, why: STRAY_ROW }))
 }
 
@@ -299,64 +328,7 @@ pub(super) fn post(batch: &Batch<'_>, id: &str, post: &Post) -> Done<u64> {
     Ok(Ok(posted))
 }
 
-pub(super) fn prune(batch: &Batch<'_>, prune: Prune) -> Done<u64> {
-    match prune {
-        Prune::Rows { held, before, keep } => prune_rows(batch, &held, before, &keep),
-        Prune::Ended { unchanged_for, count } => {
-            end_leases(batch, true)?;
-            let old = batch.now.wall.as_millis() - millis(unchanged_for);
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            if !is_clock_right(batch, old)? {
-                return Ok(Ok(0));
-            }
-            let old = params![old, batch.now.lease, count, EARLIEST.as_millis()];
-            let removed = batch.db.prepare_cached(PRUNE_ENDED)?.execute(old)?;
-            Ok(Ok(removed as u64))
-        }
-    }
-}
-
-/// Whether runs that ended before this time are as old as they seem.
-fn is_clock_right(batch: &Batch<'_>, old: i64) -> rusqlite::Result<bool> {
-    let time = |time: Option<i64>| time.map(Timestamp::from_millis);
-    let ends = batch.db.prepare_cached(ENDS_AROUND)?.query_row(params![old, EARLIEST.as_millis()], |row| {
-        Ok(Neighbours { now: batch.now.wall, last_old: time(row.get(0)?), first_young: time(row.get(1)?) })
-    })?;
-    Ok(ends.allow_removal(batch.db.path().unwrap_or_default()))
-}
-
-fn prune_rows(batch: &Batch<'_>, held: &Held, before: u64, keep: &[u64]) -> Done<u64> {
-    let mut run = match read::run(batch.db, batch.now, &held.run)? {
-        Ok(run) if run.info.is_held_as(held) => run,
-        Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
-        _ => return Ok(Err(StoreError::Fenced { run: held.run.clone(), epoch: held.epoch })),
-    };
-    let before = before.min(run.info.head);
-    run.info.oldest = run.info.oldest.max(before);
-    let before = before as i64;
-    let keep: Vec<String> = keep.iter().map(u64::to_string).collect();
-    let kept = format!("[{}]", keep.join(","));
-    let removed = batch.db.prepare_cached(PRUNE_ROWS)?.execute(params![run.key, before, kept])?;
-    batch.db.prepare_cached(PRUNE_INBOX)?.execute(params![run.key, before])?;
-    batch.db.prepare_cached(PRUNED)?.execute(params![run.key, run.info.oldest as i64, run.sum(batch.now)])?;
-    Ok(Ok(removed as u64))
-}
-
-/// Also a run whose row is damaged can be deleted.
-pub(super) fn delete(batch: &Batch<'_>, id: &str) -> Done<()> {
-    if let Err(refused) = check_text("run id", id) {
-        return Ok(Err(refused));
-    }
-    let run = match check_free(batch, id)? {
-        Ok(Some(run)) => run,
-        Ok(None) => return Ok(Err(StoreError::Unknown { run: id.to_string() })),
-        Err(held) => return Ok(Err(held)),
-    };
-    batch.db.prepare_cached(DELETE)?.execute([run])?;
-    Ok(Ok(()))
-}
-
-fn damaged_run(id: &str) -> StoreError {
+pub(super) fn damaged_run(id: &str) -> StoreError {
     StoreError::Damaged { run: id.to_string(), sequence: 0, why: read::WRONG_COLUMN }
 }
 

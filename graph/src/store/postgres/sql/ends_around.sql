@@ -1,5 +1,6 @@
 -- The last end before a time and the first after it, each by the index.
 SELECT {now} AS now,
-    (SELECT max(ended_at) FROM pleach_run WHERE ended_at BETWEEN {earliest}::bigint AND {now} - {unchanged_for}::bigint) AS last_old,
-    (SELECT min(ended_at) FROM pleach_run WHERE ended_at > {now} - {unchanged_for}::bigint) AS first_young
+    (SELECT max(ended_at) FROM pleach_run
+        WHERE ended_at BETWEEN {earliest}::bigint AND {now} - {unchanged_for}::bigint AND {true_end}) AS last_old,
+    (SELECT min(ended_at) FROM pleach_run WHERE ended_at > {now} - {unchanged_for}::bigint AND {true_end}) AS first_young
 WHERE {known_format}

@@ -2,6 +2,7 @@ WITH old AS MATERIALIZED (
     SELECT no
     FROM pleach_run
     WHERE ended_at BETWEEN {earliest}::bigint AND {before}::bigint
+        AND {true_end}
         AND (owner IS NULL OR lease_until IS NULL OR lease_until <= {now})
         AND {known_format}
     ORDER BY ended_at, no

@@ -5,7 +5,7 @@ WITH held AS (
 ), free AS (
     SELECT r.no,
         CASE WHEN {rest}::bigint IS NULL OR r.status NOT IN ('running', 'waiting') THEN 'same'
-            WHEN {troubled}::bool AND r.takeovers + 1 >= {takeovers_max}::bigint THEN 'stuck'
+            WHEN {troubled}::bool AND r.takeovers >= {takeovers_max}::bigint - 1 THEN 'stuck'
             ELSE 'rest' END AS next
     FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
     WHERE r.owner IS NOT NULL AND {known_format}
@@ -15,7 +15,8 @@ WITH held AS (
     UPDATE pleach_run r
     SET owner = NULL,
         lease_until = NULL,
-        takeovers = r.takeovers + CASE WHEN {troubled}::bool THEN 1 ELSE 0 END,
+        -- A damaged number must not overflow: the other runs are given up by the same statement.
+        takeovers = CASE WHEN {troubled}::bool THEN LEAST(r.takeovers, 1000000000) + 1 ELSE r.takeovers END,
         trouble = COALESCE({reason}::text, r.trouble),
         status = CASE WHEN free.next = 'stuck' THEN 'stuck' ELSE r.status END,
         wake_at = {next_wake_at},
