@@ -223,6 +223,17 @@ pub async fn c12_a_timer_makes_a_run_due(store: &dyn Store) {
     assert_eq!(claims[0].run.status, RunStatus::Waiting);
 }
 
+/// A time to wake may be any number: one before all clocks is due, one after them never is.
+pub async fn c12_times_at_the_ends_of_the_range_wake_or_never_do(store: &dyn Store) {
+    let at = |id: &str, millis| NewRun { wake: Wake::At(Timestamp::from_millis(millis)), ..queued(id) };
+    create(store, at("first", i64::MIN)).await;
+    create(store, at("last", i64::MAX)).await;
+    let claimed = create(store, held("committed")).await;
+    let wake = Some(Wake::At(Timestamp::from_millis(i64::MIN + 1)));
+    store.commit(Commit { wake, release: true, ..next(&claimed, b"") }).await.unwrap();
+    assert_eq!(ids(&claim_ready(store, "bob", LONG, 10).await), ["first", "committed"]);
+}
+
 /// A run that kills its drivers is left alone, listed, and goes on when told to.
 pub async fn c13_a_run_taken_over_too_often_is_stuck(store: &dyn Store) {
     let dies = |owner: String| lease(&owner, SHORT);

@@ -85,6 +85,7 @@ cases!(
     c11_a_deleted_run_is_gone,
     c11_pruning_keeps_what_it_is_told_to,
     c12_a_timer_makes_a_run_due,
+    c12_times_at_the_ends_of_the_range_wake_or_never_do,
     c12_a_deadline_is_kept_with_the_run,
     c13_a_run_taken_over_too_often_is_stuck,
     c13_a_run_that_cannot_be_driven_rests_and_is_stuck,

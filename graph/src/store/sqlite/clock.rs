@@ -45,14 +45,14 @@ impl Now {
     }
 }
 
-/// A time to wake that has come, as it is stored.
+/// A time to wake that has come, as it is stored. Times more than 30 million years ago are stored as the first there is.
 pub(super) fn stored_due(at: Timestamp) -> i64 {
-    at.as_millis().wrapping_sub(LONG_PAST)
+    at.as_millis().saturating_sub(LONG_PAST)
 }
 
 /// A time to wake as callers are shown it.
 pub(super) fn shown_wake(stored: i64) -> Timestamp {
-    Timestamp::from_millis(if stored < 0 { stored.wrapping_add(LONG_PAST) } else { stored })
+    Timestamp::from_millis(if stored < 0 { stored + LONG_PAST } else { stored })
 }
 
 /// Reads both clocks. Shared by the writer and the readers of a store.
@@ -60,6 +60,8 @@ pub(super) struct Clock {
     source: Source,
     /// The time of day less the lease clock, in milliseconds.
     distance: AtomicI64,
+    /// The id of this start of the machine, with which the lease clock begins anew. Only Linux has one.
+    boot_id: Option<String>,
 }
 
 enum Source {
@@ -70,19 +72,24 @@ enum Source {
 
 impl Clock {
     pub(super) fn system() -> Self {
-        Self::new(Source::System)
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+        Self::new(Source::System, boot_id.map(|id| id.trim().to_string()))
     }
 
     #[cfg(test)]
-    pub(super) fn manual(manual: std::sync::Arc<Manual>) -> Self {
-        Self::new(Source::Manual(manual))
+    pub(super) fn manual(manual: std::sync::Arc<Manual>, boot_id: Option<&str>) -> Self {
+        Self::new(Source::Manual(manual), boot_id.map(String::from))
     }
 
-    fn new(source: Source) -> Self {
+    fn new(source: Source, boot_id: Option<String>) -> Self {
         let measured = (0..100).find_map(|_| source.measure().1);
         // On a machine so busy that no measurement succeeds it is a little off.
         let distance = measured.unwrap_or_else(|| source.wall() - source.lease());
-        Self { source, distance: distance.into() }
+        Self { source, distance: distance.into(), boot_id }
+    }
+
+    pub(super) fn boot_id(&self) -> Option<&str> {
+        self.boot_id.as_deref()
     }
 
     pub(super) fn now(&self) -> Now {
@@ -151,7 +158,7 @@ mod tests {
     #[test]
     fn c6_lease_times_do_not_flicker_between_readings() {
         let manual = Arc::new(Manual { wall: 1_000_000.into(), lease: 500.into() });
-        let clock = Clock::manual(Arc::clone(&manual));
+        let clock = Clock::manual(Arc::clone(&manual), None);
         let until = clock.now().shown(800);
         assert_eq!(until, Timestamp::from_millis(1_000_300));
         // The two clocks are read one after the other, and each is cut to milliseconds.
@@ -168,6 +175,14 @@ mod tests {
         let now = Now { wall: Timestamp::from_millis(1_700_000_000_123), lease: 77 };
         for lease_end in [0, -1, 77, 1 << 40, i64::MAX, i64::MIN] {
             assert_eq!(now.stored(now.shown(lease_end)), lease_end);
+        }
+    }
+
+    #[test]
+    fn c12_any_time_that_has_come_is_stored_as_due() {
+        let now = Now { wall: Timestamp::from_millis(1_700_000_000_123), lease: 77 };
+        for at in [i64::MIN, i64::MIN + 1, -LONG_PAST, -1, 0, now.wall.as_millis()].map(Timestamp::from_millis) {
+            assert!(now.stored_wake(at) < 0 && shown_wake(now.stored_wake(at)) <= now.wall, "{at:?}");
         }
     }
 

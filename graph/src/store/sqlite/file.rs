@@ -185,7 +185,7 @@ impl DbFile {
                     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
                 }
                 FORMAT => {}
-                earlier => migrate(&transaction, earlier, clock.now())?,
+                earlier => migrate(&transaction, earlier, clock)?,
             }
         }
         transaction.pragma_update(None, "user_version", FORMAT)?;
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn c2_each_transaction_is_synced_and_the_log_is_written_ahead() {
         let (folder, file) = made("pragmas");
-        let db = file.open(&Holders::join(file.path()), &Clock::system()).unwrap();
+        let db = file.open(&Holders::join(file.path(), None), &Clock::system()).unwrap();
         let synchronous: i64 = db.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
         let journal: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
         assert_eq!((synchronous, journal.as_str()), (2, "wal"), "2 is FULL");
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn c10_a_file_that_cannot_be_written_is_refused_when_it_is_opened() {
         let (folder, file) = made("read-only");
-        drop(file.open(&Holders::join(file.path()), &Clock::system()).unwrap());
+        drop(file.open(&Holders::join(file.path(), None), &Clock::system()).unwrap());
         // A flag instead of the file's mode: the mode does not keep out a superuser.
         let mut db = file.connect_with(OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let Err(Refused::Sqlite(refused)) = file.prepare(&mut db, &Clock::system()) else { panic!("it was not refused") };

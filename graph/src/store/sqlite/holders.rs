@@ -8,9 +8,14 @@
 //! 2. Once its file is locked, nobody but the holder removes it.
 //! 3. If a file cannot be made or locked (a file system without locks, a full disk), the holder's name is `@` and the id of this boot. Then its
 //!    leases end by time alone, or with the machine.
+//! 4. Where there is no boot id (macOS, BSD), the name is `@~` and what the lease clock showed when the lease was written. That clock begins
+//!    anew with the machine and never goes back otherwise: if it shows less now, the machine was started again, and the holder is dead. If it
+//!    shows more, what remains of the lease is less than the lease's length.
 //!
 //! The folder itself is locked while a store is being opened, so that of several that open one file at once each finds it prepared.
 
+use super::clock::Now;
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -29,47 +34,61 @@ const LOCK_RETRY: Duration = Duration::from_millis(2);
 /// This store as a holder, and its view of the others.
 pub(super) struct Holders {
     folder: PathBuf,
-    name: String,
+    /// `None` if there are no locks.
     own: Option<Own>,
+    boot_id: Option<String>,
     checked: std::cell::Cell<Option<Instant>>,
 }
 
 /// The file of this holder. It is locked as long as it is open.
 struct Own {
+    name: String,
     path: PathBuf,
     _file: File,
 }
 
 impl Holders {
     /// Makes this store a holder.
-    pub(super) fn join(database: &Path) -> Self {
+    pub(super) fn join(database: &Path, boot_id: Option<&str>) -> Self {
         let mut folder = database.as_os_str().to_os_string();
         folder.push("-holders");
         let folder = PathBuf::from(folder);
         let checked = std::cell::Cell::new(None);
-        match own(&folder) {
-            Ok((name, own)) => Self { folder, name, own: Some(own), checked },
-            Err(_) => Self { folder, name: time_alone(), own: None, checked },
-        }
+        let own = own(&folder).ok();
+        Self { folder, own, boot_id: boot_id.map(String::from), checked }
     }
 
     /// The name that claims of this store write.
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    pub(super) fn name(&self, now: Now) -> Cow<'_, str> {
+        match &self.own {
+            Some(own) => Cow::Borrowed(&own.name),
+            None => Cow::Owned(time_alone(self.boot_id.as_deref(), now)),
+        }
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        self.own.as_ref().is_some_and(|own| own.name == name)
     }
 
     /// Whether a holder of this name is dead. If it is, its file goes.
-    pub(super) fn is_dead(&self, name: &[u8]) -> bool {
-        if name == self.name.as_bytes() {
-            return false;
+    pub(super) fn is_dead(&self, name: &[u8], now: Now) -> bool {
+        // No holder ever wrote what is no text.
+        let Ok(name) = std::str::from_utf8(name) else { return true };
+        if let Some(boot) = name.strip_prefix('@') {
+            return self.is_of_another_boot(boot, now);
         }
-        if let Some(boot) = name.strip_prefix(b"@") {
-            return boot_id().is_some_and(|this| !boot.is_empty() && boot != this.as_bytes());
-        }
-        match std::str::from_utf8(name).ok().filter(|name| is_name(name)) {
-            Some(name) => is_dead_file(&self.folder.join(name)),
+        match Some(name).filter(|name| is_name(name)) {
+            Some(name) => !self.is_own(name) && is_dead_file(&self.folder.join(name)),
             // No holder ever wrote that.
             None => true,
+        }
+    }
+
+    /// Whether the machine was started again since a holder that is known by its boot alone wrote this.
+    fn is_of_another_boot(&self, boot: &str, now: Now) -> bool {
+        match boot.strip_prefix('~') {
+            Some(reading) => reading.parse().is_ok_and(|reading: i64| reading > now.lease),
+            None => self.boot_id.as_ref().is_some_and(|this| !boot.is_empty() && boot != this),
         }
     }
 
@@ -86,7 +105,7 @@ impl Holders {
     pub(super) fn sweep(&self) {
         let Ok(files) = fs::read_dir(&self.folder) else { return };
         for name in files.flatten().filter_map(|file| file.file_name().into_string().ok()) {
-            if name != self.name && is_name(&name) {
+            if !self.is_own(&name) && is_name(&name) {
                 is_dead_file(&self.folder.join(name));
             }
         }
@@ -118,7 +137,7 @@ impl Drop for Holders {
 }
 
 /// Makes a file and locks it.
-fn own(folder: &Path) -> io::Result<(String, Own)> {
+fn own(folder: &Path) -> io::Result<Own> {
     for _ in 0..NAMES_MAX {
         make_folder(folder)?;
         let name = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
@@ -131,7 +150,7 @@ fn own(folder: &Path) -> io::Result<(String, Own)> {
         };
         match file.try_lock() {
             // A sweep of another store may have removed the file before it was locked.
-            Ok(()) if path.try_exists()? => return Ok((name, Own { path, _file: file })),
+            Ok(()) if path.try_exists()? => return Ok(Own { name, path, _file: file }),
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
                 drop(fs::remove_file(&path));
@@ -179,18 +198,20 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The name of a holder whose leases end by time alone, or when the machine is started again: its lease clock begins anew then.
-pub(super) fn time_alone() -> String {
-    format!("@{}", boot_id().unwrap_or_default())
-}
-
-fn boot_id() -> Option<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.trim().to_string())
+pub(super) fn time_alone(boot_id: Option<&str>, now: Now) -> String {
+    match boot_id {
+        Some(id) => format!("@{id}"),
+        None if cfg!(unix) => format!("@~{}", now.lease),
+        // The lease clock is the time of day, which a new start of the machine does not move.
+        None => "@".into(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NOW: Now = Now { wall: crate::store::Timestamp::from_millis(1_700_000_000_000), lease: 77 };
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("pleach-{name}-{}", std::process::id()));
@@ -202,12 +223,12 @@ mod tests {
     fn c6_a_holder_is_alive_until_it_is_dropped() {
         let folder = folder("holders");
         let database = folder.join("runs.db");
-        let (one, other) = (Holders::join(&database), Holders::join(&database));
-        assert!(one.own.is_some() && one.name() != other.name());
-        assert!(!one.is_dead(one.name().as_bytes()) && !one.is_dead(other.name().as_bytes()));
-        let name = other.name().to_string();
+        let (one, other) = (Holders::join(&database, None), Holders::join(&database, None));
+        assert!(one.own.is_some() && one.name(NOW) != other.name(NOW));
+        assert!(!one.is_dead(one.name(NOW).as_bytes(), NOW) && !one.is_dead(other.name(NOW).as_bytes(), NOW));
+        let name = other.name(NOW).to_string();
         drop(other);
-        assert!(one.is_dead(name.as_bytes()));
+        assert!(one.is_dead(name.as_bytes(), NOW));
         assert_eq!(fs::read_dir(folder.join("runs.db-holders")).unwrap().count(), 1);
         drop(one);
         assert!(!folder.join("runs.db-holders").exists(), "the last one removes the folder");
@@ -217,10 +238,10 @@ mod tests {
     #[test]
     fn c6_files_that_nobody_locks_are_dead_and_removed() {
         let folder = folder("stale-holders");
-        let holders = Holders::join(&folder.join("runs.db"));
+        let holders = Holders::join(&folder.join("runs.db"), None);
         let stale = |name: &str| File::create(folder.join("runs.db-holders").join(name)).unwrap();
         stale("0123456789abcdef");
-        assert!(holders.is_dead(b"0123456789abcdef"));
+        assert!(holders.is_dead(b"0123456789abcdef", NOW));
         stale("0123456789abcdef");
         stale("a file of somebody else");
         holders.sweep();
@@ -228,16 +249,25 @@ mod tests {
             .unwrap()
             .map(|file| file.unwrap().file_name().into_string().unwrap())
             .collect();
-        assert_eq!(left, [holders.name().to_string(), "a file of somebody else".to_string()].into());
-        assert!(holders.is_dead(b"../../etc/passwd") && holders.is_dead(b"\xff"), "no holder has such a name");
+        assert_eq!(left, [holders.name(NOW).to_string(), "a file of somebody else".to_string()].into());
+        assert!(holders.is_dead(b"../../etc/passwd", NOW) && holders.is_dead(b"\xff", NOW), "no holder has such a name");
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn c6_a_holder_without_locks_is_dead_after_a_reboot() {
-        let holders = Holders::join(Path::new("/no such folder/runs.db"));
-        assert_eq!(holders.name(), time_alone());
-        assert!(!holders.is_dead(time_alone().as_bytes()) && !holders.is_dead(b"@"));
-        assert_eq!(holders.is_dead(b"@another boot"), boot_id().is_some());
+        let holders = Holders::join(Path::new("/no such folder/runs.db"), Some("this boot"));
+        assert_eq!(holders.name(NOW), "@this boot");
+        assert!(!holders.is_dead(b"@this boot", NOW) && !holders.is_dead(b"@", NOW) && holders.is_dead(b"@another boot", NOW));
+    }
+
+    #[test]
+    fn c6_without_a_boot_id_a_clock_that_shows_less_tells_of_a_reboot() {
+        let holders = Holders::join(Path::new("/no such folder/runs.db"), None);
+        let name = holders.name(NOW).into_owned();
+        let at = |lease| Now { lease, ..NOW };
+        assert!(!holders.is_dead(name.as_bytes(), NOW) && !holders.is_dead(name.as_bytes(), at(78)));
+        assert_eq!(holders.is_dead(name.as_bytes(), at(76)), cfg!(unix));
+        assert!(!holders.is_dead(b"@a boot of which nothing is known", NOW) && !holders.is_dead(b"@~no number", NOW));
     }
 }

@@ -94,7 +94,7 @@ fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Cl
     end_if_nobody_holds(batch, &mut run);
     let claimed = run.info.claim(lease, force, batch.now.wall);
     if !matches!(claimed, Err(StoreError::Held { .. })) {
-        run.holder = run.info.owner.as_ref().map(|_| batch.holders.name().to_string());
+        run.holder = run.info.owner.as_ref().map(|_| batch.holders.name(batch.now).into_owned());
         match keep(batch, &run) {
             Err(error) if is_constraint(&error) => return Ok(Err(damaged_run(&run.info.id))),
             kept => drop(kept?),
@@ -106,7 +106,7 @@ fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Cl
 /// Ends a lease, in memory, whose holder is dead or that was marked as ended. The end of a marked one may be by the lease clock of an earlier boot.
 fn end_if_nobody_holds(batch: &Batch<'_>, run: &mut Run) {
     let is_leased = run.info.lease_until.is_some_and(|until| until > batch.now.wall);
-    if is_leased && run.holder.as_ref().is_none_or(|holder| batch.holders.is_dead(holder.as_bytes())) {
+    if is_leased && run.holder.as_ref().is_none_or(|holder| batch.holders.is_dead(holder.as_bytes(), batch.now)) {
         run.info.lease_until = Some(batch.now.wall);
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn end_leases(batch: &Batch<'_>, look_at_holders: bool) -> rusqlite::
             // A damaged name that is no text comes after all texts, and again and again. Those before it were all seen.
             return Ok(());
         }
-        let is_dead = look_at_holders && batch.holders.is_dead(&next);
+        let is_dead = look_at_holders && batch.holders.is_dead(&next, batch.now);
         end_leases_of(batch, &next, if is_dead { i64::MAX } else { batch.now.lease })?;
         holder = next;
     }
@@ -158,7 +158,7 @@ fn end_leases_of(batch: &Batch<'_>, holder: &[u8], end_max: i64) -> rusqlite::Re
 
 pub(super) fn renew(batch: &Batch<'_>, held: Vec<Held>, lease: Duration) -> Done<Renewed> {
     let lease_end = batch.now.stored(batch.now.wall.after(lease));
-    let holder = batch.holders.name();
+    let holder = batch.holders.name(batch.now);
     let mut statement = batch.db.prepare_cached(RENEW)?;
     let lost = lost(held, |one, instance, epoch| statement.execute(params![one.run, instance, epoch, lease_end, holder]))?;
     Ok(Ok(Renewed { lost, busy: Vec::new(), now: batch.now.wall }))
@@ -210,7 +210,8 @@ pub(super) fn check_free(batch: &Batch<'_>, id: &str) -> Done<Option<i64>> {
         let until = row.get_ref(2)?.as_i64().ok().map(|end| batch.now.shown(end));
         let holder = row.get_ref(3)?;
         // Without a holder the lease was marked as ended.
-        let is_over = holder == ValueRef::Null || holder.as_bytes().is_ok_and(|holder| batch.holders.is_dead(holder));
+        let is_over =
+            holder == ValueRef::Null || holder.as_bytes().is_ok_and(|holder| batch.holders.is_dead(holder, batch.now));
         Ok((row.get(0)?, owner, until.filter(|_| !is_over)))
     });
     let Some((key, owner, until)) = found.optional()? else { return Ok(Ok(None)) };

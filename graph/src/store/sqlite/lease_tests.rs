@@ -29,7 +29,11 @@ impl World {
     }
 
     fn open(&self) -> SqliteStore {
-        SqliteStore::open_with(&self.folder.join("runs.db"), Clock::manual(Arc::clone(&self.clocks))).unwrap()
+        self.open_in_boot(Some("this boot"))
+    }
+
+    fn open_in_boot(&self, boot_id: Option<&str>) -> SqliteStore {
+        SqliteStore::open_with(&self.folder.join("runs.db"), Clock::manual(Arc::clone(&self.clocks), boot_id)).unwrap()
     }
 
     /// Time goes by.
@@ -220,6 +224,37 @@ fn c6_without_locks_leases_end_by_time_alone() {
         world.pass(30_000);
         assert_eq!(claim_ready(&store, "graph", 1).await, ["r"]);
     });
+}
+
+#[test]
+fn c6_without_locks_and_boot_id_leases_end_with_the_machine() {
+    for way in ["one", "ready", "delete", "renewed"] {
+        let world = World::new();
+        std::fs::write(world.folder.join("runs.db-holders"), "").unwrap();
+        world.clocks.lease.store(720 * HOUR, Relaxed);
+        let store = world.open_in_boot(None);
+        block_on(async {
+            let held = Held::of(&create(&store, "r", Some(lease("ann"))).await.run);
+            if way == "renewed" {
+                world.pass(20_000);
+                store.renew(vec![held], LENGTH).await.unwrap();
+            }
+            drop(store);
+            let store = world.open_in_boot(None);
+            assert!(matches!(claim(&store, "r").await, Err(StoreError::Held { left: LENGTH, .. })));
+            assert!(claim_ready(&store, "graph", 1).await.is_empty());
+            drop(store);
+            // The machine starts again.
+            world.step(60_000);
+            world.clocks.lease.store(5_000, Relaxed);
+            let store = world.open_in_boot(None);
+            match way {
+                "ready" => assert_eq!(claim_ready(&store, "graph", 1).await, ["r"]),
+                "delete" => store.delete("r").await.unwrap(),
+                _ => assert_eq!(claim(&store, "r").await.unwrap().run.takeovers, 1),
+            }
+        });
+    }
 }
 
 #[test]

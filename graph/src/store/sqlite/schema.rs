@@ -1,6 +1,6 @@
 //! The tables of a file, and how those of earlier formats become those of this one.
 
-use super::clock::Now;
+use super::clock::{Clock, Now};
 use super::{holders, read};
 use crate::store::run_sum::NO_TIME;
 use rusqlite::{Connection, params};
@@ -55,17 +55,18 @@ const TO_3: &str = "
 ";
 
 /// Brings the tables of an earlier format up to date.
-pub(super) fn migrate(db: &Connection, from: u32, now: Now) -> rusqlite::Result<()> {
+pub(super) fn migrate(db: &Connection, from: u32, clock: &Clock) -> rusqlite::Result<()> {
+    let now = clock.now();
     if from < 2 {
         db.execute_batch(TO_2)?;
     }
     db.execute_batch(TO_3)?;
-    convert_leases(db, now)?;
+    convert_leases(db, now, &holders::time_alone(clock.boot_id(), now))?;
     if from < 2 { seal_runs(db, now) } else { Ok(()) }
 }
 
 /// Leases of earlier formats end by the time of day, and nobody knows whether their holders live: what is left of them is waited for.
-fn convert_leases(db: &Connection, now: Now) -> rusqlite::Result<()> {
+fn convert_leases(db: &Connection, now: Now, holder: &str) -> rusqlite::Result<()> {
     // What is damaged is left as it is.
     let mut leases = db.prepare(
         "SELECT no, lease_end, sum FROM run WHERE owner IS NOT NULL AND typeof(lease_end) = 'integer' AND typeof(sum) = 'integer'",
@@ -73,7 +74,6 @@ fn convert_leases(db: &Connection, now: Now) -> rusqlite::Result<()> {
     let leases = leases.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let leases: Vec<(i64, i64, i64)> = leases.collect::<rusqlite::Result<_>>()?;
     let mut convert = db.prepare("UPDATE run SET lease_end = ?2, holder = ?3, sum = ?4 WHERE no = ?1")?;
-    let holder = holders::time_alone();
     for (run, until, sum) in leases {
         let left = until.saturating_sub(now.wall.as_millis()).max(0);
         let lease_end = now.lease.saturating_add(left);

@@ -77,7 +77,7 @@ pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim
         }
     }
     let info = RunInfo::new(new, rows.len() as u64, now);
-    let holder = info.owner.as_ref().map(|_| batch.holders.name().to_string());
+    let holder = info.owner.as_ref().map(|_| batch.holders.name(batch.now).into_owned());
     let run = Run { key: unused_key(batch.db)?, info, holder, read_wake: None };
     insert_run(batch, &run)?;
     insert(batch.db, run.key, rows)?;

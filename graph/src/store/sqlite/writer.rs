@@ -52,7 +52,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn start(file: DbFile, clock: Arc<Clock>, nudge: Arc<Nudge>) -> Result<Self, StoreError> {
-        let holders = Holders::join(file.path());
+        let holders = Holders::join(file.path(), clock.boot_id());
         let db = file.open(&holders, &clock)?;
         let (jobs, inbox) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
