@@ -110,6 +110,9 @@ async fn c10_wrong_options_are_refused_before_connecting() {
         assert!(matches!(error, StoreError::Unusable { .. }) && told(&error).contains(part), "{error:?}");
     };
     unusable(PostgresStore::builder(url).pool_size(0), "pool size is 0").await;
+    for connections in [usize::MAX, usize::MAX - 1, 262_144] {
+        unusable(PostgresStore::builder(url).pool_size(connections), "at most 262143").await;
+    }
     unusable(PostgresStore::builder(url).answer_timeout(Duration::ZERO), "timeout of 0").await;
     unusable(PostgresStore::builder(url).connect_timeout(Duration::ZERO), "timeout of 0").await;
     unusable(PostgresStore::builder("postgres://app:wrong@host:port/app"), "postgres://user:password@host:port/database").await;
@@ -144,9 +147,10 @@ async fn c10_a_run_that_was_not_made_is_not_to_be_attached() {
 
 #[cfg(feature = "postgres-tls")]
 mod tls {
-    use super::{OwnServer, ROLES, assert_has, connect, told};
+    use super::{OwnServer, ROLES, TcpListener, assert_has, connect, told};
     use crate::common::{create_held, hears_of_new_runs, lease, ready};
     use pleach_graph::store::{PostgresStore, PostgresTls, Store, StoreError};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test]
     async fn c10_tls_is_used_and_verified() {
@@ -164,6 +168,25 @@ mod tls {
         // The listener uses TLS too.
         hears_of_new_runs(&here, &there).await;
         assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
+    }
+
+    /// It may restart at this moment, so a run must not end because of that.
+    #[tokio::test]
+    async fn c10_server_that_goes_while_tls_begins_is_unreachable() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut request = [0; 8];
+                client.read_exact(&mut request).await.unwrap();
+                client.write_all(b"S").await.unwrap();
+            }
+        });
+        let root = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap().cert.pem();
+        let url = format!("postgres://app:wrong@localhost:{port}/app?hostaddr=127.0.0.1");
+        let error = PostgresStore::builder(&url).tls(PostgresTls::roots_pem(root)).connect().await.unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
+        assert_has(&told(&error), &["TLS", "nothing was changed"]);
     }
 
     #[tokio::test]

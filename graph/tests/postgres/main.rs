@@ -9,6 +9,7 @@ mod conformance;
 mod connections;
 mod damage;
 mod faults;
+mod listener;
 mod locks;
 mod login;
 mod plans;

@@ -20,11 +20,14 @@ use tokio_postgres::{Config, NoTls, Socket};
 /// The default number of connections.
 const CONNECTIONS_MAX: usize = 8;
 
+/// No server takes more: the highest `max_connections` there is.
+const POOL_SIZE_MAX: usize = 262_143;
+
 /// After this time without an acknowledgement a connection counts as lost.
 const TCP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A silent connection is tried after this time, so often, at this interval.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
 
@@ -67,7 +70,7 @@ impl PostgresBuilder {
 
     /// Sets how many connections the store uses for its calls at most. Default: 8. One more renews leases, and one listens for notifications.
     ///
-    /// [`connect`](Self::connect) rejects 0.
+    /// [`connect`](Self::connect) rejects 0, and more than 262,143: no server takes as many.
     pub fn pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self
@@ -143,6 +146,9 @@ impl PostgresBuilder {
         if self.pool_size == 0 {
             return Err(unusable("the pool size is 0; allow at least 1 connection".into()));
         }
+        if self.pool_size > POOL_SIZE_MAX {
+            return Err(unusable(format!("the pool size is {}; allow at most {POOL_SIZE_MAX} connections", self.pool_size)));
+        }
         if self.answer_timeout.is_zero() || self.connect_timeout.is_some_and(|time| time.is_zero()) {
             return Err(unusable("a timeout of 0 would end every call; give it some seconds".into()));
         }
@@ -175,10 +181,10 @@ impl PostgresBuilder {
         let manager =
             Manager::from_config(config.clone(), tls.clone(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
         // One more for renewals.
-        let pool = Pool::builder(manager).max_size(self.pool_size.saturating_add(1)).runtime(Runtime::Tokio1);
+        let pool = Pool::builder(manager).max_size(self.pool_size + 1).runtime(Runtime::Tokio1);
         let pool = pool.wait_timeout(Some(connect_timeout)).create_timeout(Some(connect_timeout)).build();
         let pool = pool.map_err(|error| StoreError::Unusable { store: target.to_string(), why: error.to_string() })?;
-        let (calls_max, answer_timeout) = (self.pool_size.min(Semaphore::MAX_PERMITS), self.answer_timeout);
+        let (calls_max, answer_timeout) = (self.pool_size, self.answer_timeout);
         let permits = Arc::new(Semaphore::new(calls_max));
         let connections = Connections { pool, permits, calls_max, target, is_own_pool: true, connect_timeout, answer_timeout };
         let nudge = Arc::new(Nudge::default());

@@ -4,6 +4,7 @@ use super::target::Target;
 use crate::store::StoreError;
 use deadpool_postgres::{PoolError, TimeoutType};
 use std::error::Error;
+use std::io;
 use std::time::Duration;
 use tokio_postgres::error::{DbError, SqlState};
 
@@ -120,7 +121,11 @@ pub(super) fn of_connecting(error: &tokio_postgres::Error, target: &Target) -> S
     match error.as_db_error() {
         Some(said) if is_setup(said.code()) => unusable(describe(said, target)),
         Some(said) => StoreError::unreachable(describe(said, target)),
-        None if error.to_string().contains("TLS") => unusable(format!(
+        None if is_cut_off(error) => StoreError::unreachable(format!(
+            "the connection to {target} ended while TLS began ({}); the server may be restarting: try again soon",
+            causes(error)
+        )),
+        None if is_tls(error) => unusable(format!(
             "no TLS connection ({}); check that the server offers TLS, that its certificate is for this host, and that its \
              authority is among the roots given",
             causes(error)
@@ -148,6 +153,17 @@ pub(super) fn of_pool(error: PoolError, target: &Target, size: usize) -> StoreEr
         )),
         other => StoreError::Unusable { store: target.to_string(), why: format!("the pool gives no connection: {other}") },
     }
+}
+
+fn is_tls(error: &tokio_postgres::Error) -> bool {
+    error.to_string().contains("TLS")
+}
+
+/// Whether the connection ended while TLS began. What rustls finds wrong with a certificate is an I/O error too, one of invalid data.
+fn is_cut_off(error: &tokio_postgres::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    is_tls(error)
+        && cause.is_some_and(|cause| !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
 }
 
 /// What somebody has to set up: passing time mends none of it.

@@ -1,14 +1,17 @@
 //! Hints from other machines: `NOTIFY pleach` says that a run may have become ready. A hint that is lost costs nothing but the wait for the next poll.
 //!
-//! Notifications come to a connection of their own: a pool does not hand out what its connections hear.
+//! Notifications come to a connection of their own: a pool does not hand out what its connections hear. A connection that was swallowed is as silent
+//! as one without news, so the server is asked now and then. One that does not answer is given up, and so is a login without an answer.
 
+use super::builder::KEEPALIVE_IDLE;
+use super::connections::CONNECT_TIMEOUT;
 use crate::store::nudge::Nudge;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{AsyncMessage, Config, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, Socket};
 
 /// How long to wait before connecting again.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
@@ -29,20 +32,17 @@ where
     }
 }
 
-/// Ends when the connection does.
+/// Ends when the connection does, or when the server does not answer.
 async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: &Nudge) {
-    let Ok((client, mut connection)) = config.connect(tls).await else { return };
-    let mut listening = pin!(client.batch_execute("LISTEN pleach"));
-    let mut is_listening = false;
+    // The time of the configuration is for the socket alone.
+    let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+    let Ok(Ok((client, mut connection))) = tokio::time::timeout(patience, config.connect(tls)).await else { return };
+    let mut asking = pin!(ask_now_and_then(&client, patience, config.get_keepalives_idle().min(KEEPALIVE_IDLE), nudge));
     std::future::poll_fn(|cx| {
+        if asking.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
         loop {
-            if !is_listening && let Poll::Ready(answer) = listening.as_mut().poll(cx) {
-                is_listening = true;
-                if answer.is_err() {
-                    return Poll::Ready(());
-                }
-                nudge.ring();
-            }
             match connection.poll_message(cx) {
                 Poll::Ready(Some(Ok(AsyncMessage::Notification(_)))) => nudge.ring(),
                 Poll::Ready(Some(Ok(_))) => {}
@@ -52,4 +52,20 @@ async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: 
         }
     })
     .await;
+}
+
+/// Asks to be told, which changes nothing if it was asked before. Ends when there is no answer.
+async fn ask_now_and_then(client: &Client, patience: Duration, every: Duration, nudge: &Nudge) {
+    let is_heard = async || {
+        let answer = tokio::time::timeout(patience, client.batch_execute("LISTEN pleach")).await;
+        matches!(answer, Ok(Ok(())))
+    };
+    if is_heard().await {
+        // What was said before was not heard.
+        nudge.ring();
+        tokio::time::sleep(every).await;
+        while is_heard().await {
+            tokio::time::sleep(every).await;
+        }
+    }
 }
