@@ -5,8 +5,8 @@ use crate::context::NodeContext;
 use crate::effect_error::EffectError;
 use crate::journal::codec::stored_json;
 use crate::journal::frontier::undo_path;
-use crate::journal::notes::{EffectRunning, Namespace, NoteBody, Notes};
-use crate::journal::{Entry, Journal};
+use crate::journal::notes::{EffectRunning, Known, Namespace, NoteBody, Notes};
+use crate::journal::{Entry, Journal, NEVER};
 use crate::letters::{Letter, Letters, signal_of};
 use crate::shared::Shared;
 use crate::store::{Fork, Kind, StoreError};
@@ -142,16 +142,18 @@ where
             return scene.fail(EffectError::UsedTwice { key }).await;
         };
         let (idempotency_key, is_noted) = match scene.begin(&key, once) {
-            Ok(Begin::Recorded(recorded)) => {
-                let value = match serde_json::from_str(&recorded) {
+            Some(Ok(Begin::Recorded(Known { json, recorded_by }))) => {
+                let value = match serde_json::from_str(&json) {
                     Ok(value) => value,
                     Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
                 };
+                scene.durable(recorded_by).await;
                 using.deliver();
                 return Ok(value);
             }
-            Ok(Begin::Work { idempotency_key, is_noted }) => (idempotency_key, is_noted),
-            Err(error) => return scene.fail(error).await,
+            Some(Ok(Begin::Work { idempotency_key, is_noted })) => (idempotency_key, is_noted),
+            Some(Err(error)) => return scene.fail(error).await,
+            None => return pending().await,
         };
         let Some(_running) = Running::new(&scene) else { return pending().await };
         if is_noted {
@@ -190,24 +192,24 @@ impl Scene {
         is_free.then(|| KeyInUse { scene: self, namespace, key: key.to_string(), is_delivered: false })
     }
 
-    /// Begins an effect: its result if that was recorded, else the idempotency key to do it with.
-    fn begin(&self, key: &str, once: bool) -> Result<Begin, EffectError> {
+    /// Begins an effect: its result if that was recorded, else the idempotency key to do it with. `None` if the attempt was cut off.
+    fn begin(&self, key: &str, once: bool) -> Option<Result<Begin, EffectError>> {
         let idempotency_key = self.effect_key(key);
-        let mut notes = self.notes.lock();
+        let mut notes = self.notes.lock_for(self.attempt)?;
         let kept = notes.kept(Namespace::Effect, key);
-        if let Some(value) = &kept.value {
-            return Ok(Begin::Recorded(value.get().to_string()));
+        if let Some(known) = kept.known() {
+            return Some(Ok(Begin::Recorded(known)));
         }
         // One that has begun keeps the key that it was begun with, whatever was written anew since.
         let idempotency_key = kept.begun_with.clone().unwrap_or(idempotency_key);
         if kept.is_started && once {
-            return Err(EffectError::EffectUnknown { key: key.to_string(), idempotency_key });
+            return Some(Err(EffectError::EffectUnknown { key: key.to_string(), idempotency_key }));
         }
         kept.is_started |= once;
         // If the visit is cut off by a failure after a crash, the log must say that the effect may have happened.
         let is_noted = once || (self.has_undo && !kept.is_begun && self.journal().is_some());
         notes.begin_effect(key);
-        Ok(Begin::Work { idempotency_key, is_noted })
+        Some(Ok(Begin::Work { idempotency_key, is_noted }))
     }
 
     /// The idempotency key of one effect of this visit.
@@ -236,14 +238,19 @@ impl Scene {
 
     /// Writes a note, and the letter that is taken with it. Its sequence, which is to become durable. A signal is only noted: its message is taken
     /// once the node was given it.
+    ///
+    /// An attempt that was cut off writes nothing, and the sequence is [`NEVER`]: the next attempt may be at the same effect or wait. That is decided
+    /// together with adding the note to the log, so the notes' lock is held meanwhile.
     pub(crate) fn submit(&self, kind: Kind, mut body: NoteBody, letter: Option<&Letter>) -> Result<u64, StoreError> {
+        let Some(mut notes) = self.notes.lock_for(self.attempt) else { return Ok(NEVER) };
         let Some(journal) = self.journal() else {
-            self.notes.lock().note(kind, body);
+            notes.note(kind, body, 0);
             return Ok(0);
         };
         let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
         (entry.parent, entry.attempt) = (self.parent, self.attempt);
-        body.undo = self.notes.lock().undo_to_write();
+        body.undo = notes.undo_to_write();
+        drop(notes);
         // Number 0 is for what a resume brought along.
         match letter.filter(|letter| letter.number > 0) {
             Some(signal) if body.signal.is_some() => {
@@ -252,14 +259,21 @@ impl Scene {
             answer => entry.takes = answer.map(|answer| answer.number).into_iter().collect(),
         }
         entry.body = body.bytes();
-        let submitted = journal.submit(entry);
+        let packed = journal.pack(entry);
         let mut notes = self.notes.lock();
-        match (&submitted, notes.undo.as_mut().filter(|_| body.undo.is_some())) {
-            (Ok(_), _) => notes.note(kind, body),
-            (Err(_), Some(unwritten)) => unwritten.is_written = false,
-            (Err(_), None) => {}
+        let added = match packed {
+            Ok(packed) if notes.is_at(self.attempt) => journal.add(packed),
+            Ok(_) => Ok(NEVER),
+            Err(error) => Err(error),
+        };
+        match (&added, notes.undo.as_mut().filter(|_| body.undo.is_some())) {
+            (Ok(sequence), _) if *sequence != NEVER => notes.note(kind, body, *sequence),
+            (_, Some(unwritten)) => unwritten.is_written = false,
+            (_, None) => {}
         }
-        submitted
+        drop(notes);
+        journal.wake_driver();
+        added
     }
 
     /// Waits until this driver holds the run for certain: another one may have done what comes next.
@@ -293,8 +307,8 @@ impl Scene {
 
 /// How an effect begins.
 enum Begin {
-    /// Its result is known, as JSON.
-    Recorded(String),
+    /// Its result is known.
+    Recorded(Known),
     /// It is to be done, with this idempotency key; whether that is noted first.
     Work { idempotency_key: String, is_noted: bool },
 }

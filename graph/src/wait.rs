@@ -5,7 +5,7 @@ use crate::context::NodeContext;
 use crate::effect::{KeyInUse, Scene};
 use crate::effect_error::EffectError;
 use crate::journal::NEVER;
-use crate::journal::notes::{Namespace, NoteBody, OpenWait, Waiting};
+use crate::journal::notes::{Known, Namespace, NoteBody, OpenWait, Waiting};
 use crate::letters::{Awaited, InHand, Letter, Letters, answer_to, signal_of};
 use crate::store::{Kind, TEXT_BYTES_MAX, Timestamp};
 use pleach_core::{BoxFuture, Instant};
@@ -121,10 +121,14 @@ impl Scene {
         self.notes.lock_for(self.attempt).map(|notes| Namespace::Signal(notes.next_signal(name)))
     }
 
-    /// What is recorded for a key, as JSON.
-    fn known(&self, namespace: Namespace, key: &str) -> Option<String> {
-        let mut notes = self.notes.lock_for(self.attempt)?;
-        notes.kept(namespace, key).value.as_ref().map(|value| value.get().to_string())
+    /// Whether another attempt has begun, or the visit is over.
+    fn is_cut_off(&self) -> bool {
+        self.notes.lock_for(self.attempt).is_none()
+    }
+
+    /// What is recorded for a key.
+    fn known(&self, namespace: Namespace, key: &str) -> Option<Known> {
+        self.notes.lock_for(self.attempt)?.kept(namespace, key).known()
     }
 
     /// Waits for a letter, and gives what it says; what is recorded already is given at once. `Err` if another wait is to be gone on with instead,
@@ -137,9 +141,11 @@ impl Scene {
         recorded: impl Fn() -> Option<Namespace>,
     ) -> Result<T, Namespace> {
         let (namespace, key) = (using.namespace(), using.key().to_string());
-        if let Some(known) = self.known(namespace, &key) {
-            return match serde_json::from_str(&known) {
+        if let Some(Known { json, recorded_by }) = self.known(namespace, &key) {
+            return match serde_json::from_str(&json) {
                 Ok(answer) => {
+                    // The message of a signal is taken once the node has it: no earlier than the log says what became of it.
+                    self.durable(recorded_by).await;
                     using.deliver();
                     Ok(answer)
                 }
@@ -152,16 +158,27 @@ impl Scene {
         let open = OpenWait { key: key.clone(), due: None, question: asked, letter: Some(letter.to_string()) };
         let awaited = letters.await_letter(letter);
         let Some(waits) = self.wait(open) else { return pending().await };
-        if self.notes.lock().kept(namespace, &key).wait.is_none() {
+        let Some(is_noted) = self.notes.lock_for(self.attempt).map(|mut notes| notes.kept(namespace, &key).wait.is_some())
+        else {
+            return pending().await;
+        };
+        if !is_noted {
             self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
         }
         let bytes_max = self.journal().map_or(usize::MAX, |journal| journal.terms.body_bytes_max.saturating_sub(NOTE_BYTES));
         let found = poll_fn(|cx| match recorded() {
-            Some(recorded) => Poll::Ready(Err(recorded)),
+            Some(recorded) => Poll::Ready(Err(Some(recorded))),
+            // The letter is for the attempt that is under way, which may read it otherwise.
+            None if self.is_cut_off() => Poll::Ready(Err(None)),
             None => next_readable(letters, &awaited, bytes_max, cx.waker()).map(Ok),
         });
-        let ((letter, in_hand), json, answer) = found.await?;
+        let found = found.await;
         drop((waits, awaited));
+        let ((letter, in_hand), json, answer) = match found {
+            Ok(found) => found,
+            Err(Some(recorded)) => return Err(recorded),
+            Err(None) => return pending().await,
+        };
         let body = NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) };
         let woken = self.submit(Kind::Wake, body, Some(&letter));
         if let Ok(NEVER) = woken {
@@ -190,13 +207,15 @@ impl Scene {
         let Some(using) = self.take_key(Namespace::Wait, &key) else {
             return self.fail(EffectError::UsedTwice { key }).await;
         };
-        let (known, until) = {
-            let mut notes = self.notes.lock();
+        let Some((known, until)) = self.notes.lock_for(self.attempt).map(|mut notes| {
             let kept = notes.kept(Namespace::Wait, &key);
             (kept.wait.flatten(), kept.until)
+        }) else {
+            return pending().await;
         };
         let due = known.unwrap_or(at);
-        let until = match until.map_or_else(|| self.wake_up(due), Ok) {
+        // The store's clock may have been set since it was first asked for.
+        let until = match until.filter(|_| self.journal().is_none()).map_or_else(|| self.wake_up(due), Ok) {
             Ok(until) => until,
             Err(fault) => return self.fail(fault).await,
         };

@@ -123,8 +123,8 @@ struct State {
     keys_of: HashMap<u64, u64>,
     /// Those that wait until a sequence is durable.
     waiting: BTreeMap<u64, Vec<Waker>>,
-    /// The task of the run.
-    driver: Option<Waker>,
+    /// The task of the run. Shared, so that it is neither cloned nor dropped while the lock is held.
+    driver: Option<Arc<Waker>>,
     /// Nothing is written any more, and nobody waits for it: the run goes on without.
     is_lost: bool,
     /// The record of the run's end is submitted: nothing but undos may follow.
@@ -210,7 +210,7 @@ impl Entry {
 }
 
 /// An entry whose body is ready to be stored.
-struct PackedEntry {
+pub(crate) struct PackedEntry {
     entry: Entry,
     body: PackedBody,
 }
@@ -252,35 +252,43 @@ impl Journal {
     /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
     ///
     /// A node on another thread may not have noticed yet that the run has failed: what it submits is dropped, and never becomes durable.
-    pub(crate) fn submit(&self, mut entry: Entry) -> Result<u64, StoreError> {
+    pub(crate) fn submit(&self, entry: Entry) -> Result<u64, StoreError> {
+        let added = self.add(self.pack(entry)?);
+        self.wake_driver();
+        added
+    }
+
+    /// Prepares an entry to be [added](Self::add).
+    pub(crate) fn pack(&self, entry: Entry) -> Result<PackedEntry, StoreError> {
+        entry.pack(self.terms.body_bytes_max)
+    }
+
+    /// Adds an entry as [`submit`](Self::submit) does, and wakes nobody: the caller holds a lock, and calls [`wake_driver`](Self::wake_driver) after it.
+    pub(crate) fn add(&self, mut packed: PackedEntry) -> Result<u64, StoreError> {
+        let entry = &mut packed.entry;
         let takes = std::mem::take(&mut entry.takes);
         let signal = entry.signal.take().map(|letter| (entry.path.clone(), letter));
-        let packed = entry.pack(self.terms.body_bytes_max)?;
-        let sequence = {
-            let mut state = self.lock();
-            if state.is_lost {
-                // What can be undone is, from memory.
-                if packed.entry.undo.is_some() {
-                    return self.seal(&mut state, packed, None).map(|(sequence, _)| sequence);
-                }
-                state.head += 1;
-                return Ok(state.head);
+        let mut state = self.lock();
+        if state.is_lost {
+            // What can be undone is, from memory.
+            if packed.entry.undo.is_some() {
+                return self.seal(&mut state, packed, None).map(|(sequence, _)| sequence);
             }
-            if state.has_ended && !packed.entry.is_of_undo() {
-                return Ok(NEVER);
-            }
-            // Nor may a visit that is over say anything: its line of control stands at another visit now.
-            if packed.entry.is_of_visit() && !state.frontier.is_at(&packed.entry.path, packed.entry.parent) {
-                return Ok(NEVER);
-            }
-            let (sequence, row) = self.seal(&mut state, packed, None)?;
-            if let Some((path, letter)) = signal {
-                state.signals.note(path, sequence, letter);
-            }
-            state.next.rows.push_back((row, takes));
-            sequence
-        };
-        self.wake_driver();
+            state.head += 1;
+            return Ok(state.head);
+        }
+        if state.has_ended && !packed.entry.is_of_undo() {
+            return Ok(NEVER);
+        }
+        // Nor may a visit that is over say anything: its line of control stands at another visit now.
+        if packed.entry.is_of_visit() && !state.frontier.is_at(&packed.entry.path, packed.entry.parent) {
+            return Ok(NEVER);
+        }
+        let (sequence, row) = self.seal(&mut state, packed, None)?;
+        if let Some((path, letter)) = signal {
+            state.signals.note(path, sequence, letter);
+        }
+        state.next.rows.push_back((row, takes));
         Ok(sequence)
     }
 
@@ -354,6 +362,8 @@ impl Journal {
         if self.durable.load(Ordering::Acquire) >= sequence {
             return Poll::Ready(());
         }
+        // Before the lock, and what is left of it is dropped after.
+        let mut waker = Some(cx.waker().clone());
         let mut state = self.lock();
         if self.durable.load(Ordering::Acquire) >= sequence || state.is_lost {
             return Poll::Ready(());
@@ -361,7 +371,7 @@ impl Journal {
         let waiting = state.waiting.entry(sequence).or_default();
         crate::counted::visit(1 + waiting.len() as u64);
         if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
-            waiting.push(cx.waker().clone());
+            waiting.extend(waker.take());
         }
         Poll::Pending
     }
@@ -433,7 +443,16 @@ impl Journal {
     /// Wakes the task of the run.
     pub(crate) fn wake_driver(&self) {
         let driver = self.lock().driver.clone();
-        driver.into_iter().for_each(Waker::wake);
+        driver.iter().for_each(|driver| driver.wake_by_ref());
+    }
+
+    /// This task is woken from now on when there is something to write.
+    fn set_driver(&self, waker: &Waker) {
+        if self.lock().driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
+        }
+        let new = Some(Arc::new(waker.clone()));
+        let _replaced = std::mem::replace(&mut self.lock().driver, new);
     }
 
     /// Whether the run goes on without its store.

@@ -140,14 +140,30 @@ pub(crate) struct Kept {
     is_copied: bool,
     /// A wait is written down; until when, if it is a sleep.
     pub(crate) wait: Option<Option<Timestamp>>,
-    /// When that is, once this process knows.
+    /// When that is, in a run that is not stored.
     pub(crate) until: Option<Instant>,
     /// The result of the effect, or the answer.
     pub(crate) value: Option<Box<RawValue>>,
+    /// The record of the value, which is to be durable before the value is given out; 0 if it was when this process began.
+    pub(crate) recorded_by: u64,
     /// The number of the message that brought a signal.
     letter: Option<u64>,
     /// The idempotency key that an effect was begun with, if that is written down.
     pub(crate) begun_with: Option<String>,
+}
+
+/// A value that is recorded.
+pub(crate) struct Known {
+    pub(crate) json: String,
+    /// See [`Kept::recorded_by`].
+    pub(crate) recorded_by: u64,
+}
+
+impl Kept {
+    /// The result of the effect, or the answer, if there is one.
+    pub(crate) fn known(&self) -> Option<Known> {
+        self.value.as_ref().map(|value| Known { json: value.get().to_string(), recorded_by: self.recorded_by })
+    }
 }
 
 /// What a node recorded to be undone by.
@@ -237,14 +253,14 @@ impl Notes {
                     inner.failed_for_good = Some(known.unwrap_or_else(by_text));
                 }
             }
-            inner.note(record.header.kind, body);
+            inner.note(record.header.kind, body, 0);
         }
         Ok(Self(Mutex::new(inner)))
     }
 
     /// The notes, if this attempt was not cut off.
     pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, Inner>> {
-        Some(self.lock()).filter(|inner| inner.attempt == attempt)
+        Some(self.lock()).filter(|inner| inner.is_at(attempt))
     }
 
     /// Another attempt begins: no key is used yet.
@@ -361,6 +377,11 @@ impl Recorded {
 }
 
 impl Inner {
+    /// Whether this attempt is under way.
+    pub(crate) fn is_at(&self, attempt: u32) -> bool {
+        self.attempt == attempt
+    }
+
     /// Until when the node waits, at most.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let inside = self.inside.as_ref().and_then(|inside| inside.due);
@@ -372,8 +393,8 @@ impl Inner {
         self.inside.as_ref().map(|inside| &inside.waits)
     }
 
-    /// What a record of an effect or a wait says.
-    pub(crate) fn note(&mut self, kind: Kind, body: NoteBody) {
+    /// What a record of an effect or a wait says; `sequence` is that of the record, or 0 if it is durable.
+    pub(crate) fn note(&mut self, kind: Kind, body: NoteBody, sequence: u64) {
         let NoteBody { key, signal, value, letter, due, begun_with, copied, repeats, not_done, .. } = body;
         for key in &not_done {
             let kept = self.kept(Namespace::Effect, key);
@@ -383,7 +404,7 @@ impl Inner {
         match kind {
             Kind::Effect => {
                 let kept = self.kept(Namespace::Effect, &key);
-                (kept.value, kept.is_copied) = (value, copied);
+                (kept.value, kept.is_copied, kept.recorded_by) = (value, copied, sequence);
             }
             // The run that was forked began it, and this run begins it anew.
             Kind::Started if repeats && copied => {}
@@ -398,7 +419,7 @@ impl Inner {
             Kind::Wait => self.kept(wait, &key).wait = Some(due),
             Kind::Wake => {
                 let kept = self.kept(wait, &key);
-                (kept.value, kept.letter) = (value, letter);
+                (kept.value, kept.letter, kept.recorded_by) = (value, letter, sequence);
             }
             _ => {}
         }

@@ -224,11 +224,8 @@ impl Scribe {
     /// Takes what was submitted, if anything was.
     fn begin_commit(&mut self, driver: &Waker, standing: Standing) -> bool {
         let journal = &self.journal;
+        journal.set_driver(driver);
         let mut state = journal.lock();
-        match &mut state.driver {
-            Some(known) => known.clone_from(driver),
-            none => *none = Some(driver.clone()),
-        }
         if state.next.rows.is_empty() {
             return false;
         }

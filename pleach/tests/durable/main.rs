@@ -12,6 +12,7 @@ mod finish_in_flight;
 mod grace_ends;
 mod inbox;
 mod known;
+mod late_notes;
 mod moments;
 mod options;
 mod recorded;
