@@ -3,9 +3,8 @@
 use crate::control::{ANSWER, SIGNAL, TellError};
 use crate::counted;
 use crate::store::INBOX_MAX;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// What a letter with the answer to an interrupt is called.
@@ -44,7 +43,8 @@ struct Inner {
 #[derive(Default)]
 struct Named {
     letters: VecDeque<Letter>,
-    waiting: BTreeMap<u64, Waker>,
+    /// Shared, so that none is cloned or dropped while the lock is held.
+    waiting: BTreeMap<u64, Arc<Waker>>,
     /// Those that were woken: for each of them there is a letter.
     woken: BTreeSet<u64>,
 }
@@ -98,7 +98,7 @@ impl Letters {
                 inner.hand_out(&name, &mut wakers);
             }
         }
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.iter().for_each(|waker| waker.wake_by_ref());
     }
 
     /// Puts back a letter that was taken by a visit which is over, among those of its name by its number.
@@ -112,17 +112,17 @@ impl Letters {
             letters.insert(letters.partition_point(|known| known.number < letter.number), letter);
             inner.hand_out(&name, &mut wakers);
         }
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.iter().for_each(|waker| waker.wake_by_ref());
     }
 
     /// Wakes all that wait for a letter of this name.
     pub(crate) fn wake_all(&self, name: &str) {
-        let wakers: Vec<Waker> = {
+        let wakers: Vec<Arc<Waker>> = {
             let inner = self.lock();
             inner.names.get(name).into_iter().flat_map(|named| named.waiting.values().cloned()).collect()
         };
         counted::visit(wakers.len() as u64);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.iter().for_each(|waker| waker.wake_by_ref());
     }
 
     /// Gives a run that is not stored a letter, as a store would: one with a dedup text that was there before is none, and there may be so many.
@@ -149,7 +149,7 @@ impl Letters {
         let mut inner = self.lock();
         inner.waits += 1;
         let wait = inner.waits;
-        inner.wait(name, wait, Waker::noop());
+        drop(inner.wait(name, wait, Arc::new(Waker::noop().clone())));
         // If there is a letter for it, it counts as woken: whoever looks knows that it will take the letter.
         inner.hand_out(name, &mut Vec::new());
         Awaited { letters: self, name: name.to_string(), wait }
@@ -198,7 +198,7 @@ impl Letters {
 
 impl Inner {
     /// Wakes a wait for each letter of this name that nobody was woken for.
-    fn hand_out(&mut self, name: &str, wakers: &mut Vec<Waker>) {
+    fn hand_out(&mut self, name: &str, wakers: &mut Vec<Arc<Waker>>) {
         let Some(named) = self.names.get_mut(name) else { return };
         while named.woken.len() < named.letters.len()
             && let Some((wait, waker)) = named.waiting.pop_first()
@@ -210,27 +210,25 @@ impl Inner {
         }
     }
 
-    fn wait(&mut self, name: &str, wait: u64, waker: &Waker) {
+    /// A wait goes on under this waker. The one before it, to be dropped after the lock.
+    fn wait(&mut self, name: &str, wait: u64, waker: Arc<Waker>) -> Option<Arc<Waker>> {
         if !self.names.contains_key(name) {
             self.names.insert(name.to_string(), Named::default());
         }
         let named = self.names.get_mut(name).expect("it was added");
-        match named.waiting.entry(wait) {
-            Entry::Occupied(mut known) => known.get_mut().clone_from(waker),
-            Entry::Vacant(new) => {
-                new.insert(waker.clone());
-                self.waiting += 1;
-            }
-        }
+        let replaced = named.waiting.insert(wait, waker);
+        self.waiting += usize::from(replaced.is_none());
+        replaced
     }
 
-    /// Forgets a wait. Whether it had been woken.
-    fn forget(&mut self, name: &str, wait: u64) -> bool {
-        let Some(named) = self.names.get_mut(name) else { return false };
-        self.waiting -= usize::from(named.waiting.remove(&wait).is_some());
+    /// Forgets a wait. Whether it had been woken, and its waker, to be dropped after the lock.
+    fn forget(&mut self, name: &str, wait: u64) -> (bool, Option<Arc<Waker>>) {
+        let Some(named) = self.names.get_mut(name) else { return (false, None) };
+        let waker = named.waiting.remove(&wait);
+        self.waiting -= usize::from(waker.is_some());
         let was_woken = named.woken.remove(&wait);
         self.woken -= usize::from(was_woken);
-        was_woken
+        (was_woken, waker)
     }
 
     /// Nothing is kept of a name that nobody uses.
@@ -246,14 +244,16 @@ impl<'a> Awaited<'a> {
     /// The oldest letter that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
     /// written down.
     pub(crate) fn take(&self, waker: &Waker) -> Option<(Letter, InHand<'a>)> {
+        let waker = Arc::new(waker.clone());
+        let _replaced;
         let mut inner = self.letters.lock();
         let is_woken = inner.names.get(&self.name).is_some_and(|named| named.woken.contains(&self.wait));
         let is_free = inner.names.get(&self.name).is_some_and(|named| named.letters.len() > named.woken.len());
         if !is_woken && !is_free {
-            inner.wait(&self.name, self.wait, waker);
+            _replaced = inner.wait(&self.name, self.wait, waker);
             return None;
         }
-        inner.forget(&self.name, self.wait);
+        _replaced = inner.forget(&self.name, self.wait).1;
         let letter = inner.names.get_mut(&self.name)?.letters.pop_front()?;
         inner.count[kind_of(&self.name)] -= 1;
         inner.in_hand += 1;
@@ -264,14 +264,17 @@ impl<'a> Awaited<'a> {
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         let mut wakers = Vec::new();
+        let _forgotten;
         {
             let mut inner = self.letters.lock();
-            if inner.forget(&self.name, self.wait) {
+            let was_woken;
+            (was_woken, _forgotten) = inner.forget(&self.name, self.wait);
+            if was_woken {
                 inner.hand_out(&self.name, &mut wakers);
             }
             inner.tidy(&self.name);
         }
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.iter().for_each(|waker| waker.wake_by_ref());
     }
 }
 

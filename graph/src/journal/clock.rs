@@ -6,7 +6,7 @@
 //! Invariants:
 //! 1. The store read its clock between the question and the answer. An estimate that fits in there is left alone, so that it does not flicker.
 //! 2. A corrected estimate is what the store said, from the answer on: it may be late by the way of the answer, and is never early.
-//! 3. Nothing is woken while the lock is held.
+//! 3. No waker is woken, cloned or dropped while the lock is held.
 
 use crate::store::Timestamp;
 use pleach_core::{BoxFuture, Instant, Runtime};
@@ -99,14 +99,14 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let until = {
+        let waker = cx.waker().clone();
+        let (_replaced, until) = {
             let mut state = this.clock.lock();
             let number = *this.number.get_or_insert_with(|| {
                 state.last_sleep += 1;
                 state.last_sleep
             });
-            state.sleepers.insert(number, cx.waker().clone());
-            state.instant_of(this.time)
+            (state.sleepers.insert(number, waker), state.instant_of(this.time))
         };
         let timer = match &mut this.timer {
             Some((set_to, timer)) if *set_to == until => timer,

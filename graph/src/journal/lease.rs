@@ -8,7 +8,7 @@
 //! 2. Elapsed time is the larger of what the runtime's clock and the time of day say, so that time in which the machine was suspended counts.
 //!    A step of the time of day costs one extra renewal at most.
 //! 3. While a commit that gives the run up is under way, its answer decides who holds the run, never the answer to a renewal.
-//! 4. Nothing is woken or called while the lock is held.
+//! 4. Nothing is called while the lock is held, and no waker is woken, cloned or dropped.
 
 use super::clock::StoreClock;
 use super::keeper::LEASE_PARTS;
@@ -62,7 +62,7 @@ struct State {
     is_wanted: bool,
     last_error: Option<StoreError>,
     leaving: Option<Leaving>,
-    driver: Option<Waker>,
+    driver: Option<Arc<Waker>>,
     /// Nodes and effects that wait for a renewal.
     waiting: Vec<Waker>,
 }
@@ -154,12 +154,20 @@ impl RunLease {
     pub(crate) fn poll_valid(&self, cx: &Context<'_>) -> Poll<()> {
         let now = Moment::now(&*self.runtime);
         {
+            let state = self.lock();
+            if !state.is_lost && self.is_long(&state, now) {
+                return Poll::Ready(());
+            }
+        }
+        let mut waker = Some(cx.waker().clone());
+        {
             let mut state = self.lock();
+            // It may have been renewed meanwhile.
             if !state.is_lost && self.is_long(&state, now) {
                 return Poll::Ready(());
             }
             if !state.waiting.last().is_some_and(|known| known.will_wake(cx.waker())) {
-                state.waiting.push(cx.waker().clone());
+                state.waiting.extend(waker.take());
             }
         }
         self.want();
@@ -175,10 +183,25 @@ impl RunLease {
             if !state.is_lost && self.is_long(&state, now) {
                 return Poll::Ready(());
             }
-            state.set_driver(cx.waker());
+        }
+        self.set_driver(cx.waker());
+        let is_renewed = {
+            let state = self.lock();
+            !state.is_lost && self.is_long(&state, now)
+        };
+        if is_renewed {
+            return Poll::Ready(());
         }
         self.want();
         Poll::Pending
+    }
+
+    fn set_driver(&self, waker: &Waker) {
+        if self.lock().driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
+        }
+        let new = Some(Arc::new(waker.clone()));
+        let _replaced = std::mem::replace(&mut self.lock().driver, new);
     }
 
     fn is_long(&self, state: &State, now: Moment) -> bool {
@@ -204,14 +227,14 @@ impl RunLease {
         };
         match &self.ask_worker {
             Some(ask_worker) => ask_worker(),
-            None => driver.into_iter().for_each(Waker::wake),
+            None => driver.iter().for_each(|driver| driver.wake_by_ref()),
         }
     }
 
     /// What the keeper has to know. `driver` is woken when that changes.
     pub(super) fn look(&self, driver: &Waker) -> Seen {
-        let mut state = self.lock();
-        state.set_driver(driver);
+        self.set_driver(driver);
+        let state = self.lock();
         let is_wanted = state.is_wanted && !state.is_releasing;
         Seen { is_lost: state.is_lost, is_wanted, was_silent: state.silence.is_some() }
     }
@@ -242,7 +265,7 @@ impl RunLease {
             }
             state.wakers()
         };
-        woken.into_iter().for_each(Waker::wake);
+        woken.wake();
     }
 
     pub(crate) fn failed(&self, error: StoreError) {
@@ -269,13 +292,13 @@ impl RunLease {
             state.is_lost = true;
             state.wakers()
         };
-        woken.into_iter().for_each(Waker::wake);
+        woken.wake();
     }
 
     /// The run goes on without its store: nothing waits for the lease any more.
     pub(super) fn let_all_go(&self) {
         let woken = self.lock().wakers();
-        woken.into_iter().for_each(Waker::wake);
+        woken.wake();
     }
 
     /// A commit that gives the run up begins.
@@ -309,17 +332,21 @@ impl RunLease {
 }
 
 impl State {
-    fn set_driver(&mut self, waker: &Waker) {
-        match &mut self.driver {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+    fn wakers(&mut self) -> Woken {
+        Woken { waiting: std::mem::take(&mut self.waiting), driver: self.driver.clone() }
     }
+}
 
-    fn wakers(&mut self) -> Vec<Waker> {
-        let mut wakers = std::mem::take(&mut self.waiting);
-        wakers.extend(self.driver.clone());
-        wakers
+/// Those who wait, to be woken after the lock.
+struct Woken {
+    waiting: Vec<Waker>,
+    driver: Option<Arc<Waker>>,
+}
+
+impl Woken {
+    fn wake(self) {
+        self.waiting.into_iter().for_each(Waker::wake);
+        self.driver.iter().for_each(|driver| driver.wake_by_ref());
     }
 }
 

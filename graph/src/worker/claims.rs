@@ -59,7 +59,7 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
 
 async fn claim(shift: &Shift, room: usize) -> Result<(Vec<Claim>, Moment), StoreError> {
     let graphs = shift.known.iter().flat_map(|known| known.served()).collect();
-    let lease = Lease { owner: shift.owner.clone(), length: shift.settings.lease };
+    let lease = Lease { owner: shift.next_owner(), length: shift.settings.lease };
     let asked_at = Moment::now(&*shift.runtime);
     let asking = Asking::claim(&shift.store, &shift.runtime, Wanted::Ready { graphs, count: room }, lease);
     let claims = shift.bounded(CALL_MAX, Box::pin(asking)).await?;

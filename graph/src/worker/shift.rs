@@ -14,6 +14,7 @@ use crate::stored_run::RECORDS_KEPT_DEFAULT;
 use pleach_core::{BoxFuture, Cause, Runtime, Scope, catch_panic};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -32,7 +33,9 @@ pub(super) struct Shift {
     pub(super) store: Arc<dyn Store>,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) settings: Settings,
-    pub(super) owner: String,
+    owner: String,
+    /// How many claims there were.
+    claims: AtomicU64,
     pub(super) known: Vec<Known>,
     listener: Option<Listener>,
     runs: Scope,
@@ -62,7 +65,13 @@ impl Shift {
     pub(super) fn new(worker: super::Worker, runtime: Arc<dyn Runtime>, runs: Scope) -> Self {
         let super::Worker { store, known, settings, listener, .. } = worker;
         let owner = crate::journal::opening::owner(&runtime);
-        Self { store, runtime, settings, owner, known, listener, runs, state: Mutex::default() }
+        Self { store, runtime, settings, owner, claims: AtomicU64::new(0), known, listener, runs, state: Mutex::default() }
+    }
+
+    /// Who holds the runs of the next claim. Each claim has an owner of its own: a run whose lease has ended, and that this worker claims again, was taken
+    /// over, and stores count that by the owner.
+    pub(super) fn next_owner(&self) -> String {
+        format!("{}-{}", self.owner, self.claims.fetch_add(1, Relaxed) + 1)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -82,12 +91,14 @@ impl Shift {
     /// Waits until the state is so.
     async fn until<T>(&self, mut is_so: impl FnMut(&State) -> Option<T>) -> T {
         poll_fn(|cx| {
+            // Before the lock, and what is left of it is dropped after.
+            let mut waker = Some(cx.waker().clone());
             let mut state = self.lock();
             match is_so(&state) {
                 Some(answer) => Poll::Ready(answer),
                 None => {
                     if !state.waiting.iter().any(|known| known.will_wake(cx.waker())) {
-                        state.waiting.push(cx.waker().clone());
+                        state.waiting.extend(waker.take());
                     }
                     Poll::Pending
                 }

@@ -12,6 +12,7 @@ mod net;
 mod outage;
 mod outcome;
 mod sharing;
+mod stalled;
 mod too_new;
 mod trace;
 mod trouble;

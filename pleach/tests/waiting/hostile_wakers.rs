@@ -224,3 +224,57 @@ fn w8_a_start_that_is_awaited_bears_a_waker_that_calls_back() {
         hostile.panics.store(false, Relaxed);
     }
 }
+
+/// Durable waits of a node, polled with a waker that touches the same run.
+#[cfg(feature = "graph")]
+#[test]
+fn w8_a_waker_of_a_durable_wait_may_touch_its_run_wherever_it_is_dropped() {
+    use pleach::store::MemoryStore;
+    type Waited = pleach::BoxFuture<'static, ()>;
+    let touch = |cx: &Arc<NodeContext>, count: &Arc<AtomicUsize>| {
+        let (cx, count) = (Arc::clone(cx), Arc::clone(count));
+        move || {
+            let number = count.fetch_add(1, Relaxed);
+            cx.now();
+            // Writes notes, waits for a letter, and is forgotten.
+            assert!(poll_with(&mut cx.signal::<u32>(format!("touch {number}")), Waker::noop()).is_pending());
+            assert!(poll_with(&mut cx.sleep(format!("nap {number}"), Duration::from_secs(1)), Waker::noop()).is_pending());
+        }
+    };
+    let node = move |cx: NodeContext, n: u32| async move {
+        let (cx, touched) = (Arc::new(cx), Arc::new(AtomicUsize::new(0)));
+        let waits: [fn(&NodeContext, &str) -> Waited; 4] = [
+            |cx, key| cx.signal(key),
+            |cx, key| cx.interrupt(key, "?"),
+            |cx, key| cx.sleep(key, Duration::from_secs(60)),
+            |cx, key| {
+                let effect = cx.effect(key, |_| async { Ok::<_, String>(()) }).into_future();
+                Box::pin(async move { effect.await.unwrap() })
+            },
+        ];
+        for (number, wait) in waits.iter().enumerate() {
+            // The second time its note is durable, and it waits for what it is about.
+            for way in ["replaced", "withdrawn", "replaced later", "withdrawn later"] {
+                let mut waited = wait(&cx, &format!("{number} {way}"));
+                if way.ends_with("later") && poll_with(&mut waited, Waker::noop()).is_pending() {
+                    cx.effect(format!("between {number} {way}"), |_| async { Ok::<_, String>(()) }).await?;
+                }
+                let waker = Waker::from(Hostile::new(touch(&cx, &touched)));
+                if poll_with(&mut waited, &waker).is_ready() {
+                    continue;
+                }
+                drop(waker);
+                if way.starts_with("replaced") {
+                    let _ = poll_with(&mut waited, Waker::noop());
+                }
+                drop(waited);
+            }
+        }
+        Ok::<_, String>(n + touched.load(Relaxed) as u32)
+    };
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let graph = Graph::new("touched").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
+    let touched = sim.run(graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).into_future()).unwrap();
+    assert!(touched >= 12, "{touched}");
+}
