@@ -254,4 +254,36 @@ mod tests {
             assert!(many <= few + few / 2 + 2, "{depth} deep: {what}");
         }
     }
+    /// A map of so many branches, and after it a map of two, which are polled a thousand times.
+    fn narrow_after_wide() -> CompiledGraph<u32> {
+        let slow = |n: u32| async move {
+            let mut polls = 0;
+            poll_fn(|cx| {
+                polls += 1;
+                cx.waker().wake_by_ref();
+                if polls < 1_000 { Poll::Pending } else { Poll::Ready(()) }
+            })
+            .await;
+            Ok::<_, String>(n)
+        };
+        let pass = |n: u32| async move { Ok::<_, String>(n) };
+        Graph::new("narrow")
+            .add_node("start", pass)
+            .map("start", |n: &u32| (0..*n).collect(), "item", "middle", FanOut::merge(|_, all: Vec<u32>| all.len() as u32))
+            .add_node("item", pass)
+            .add_edge("item", "middle")
+            .add_node("middle", pass)
+            .map("middle", |n: &u32| vec![*n, 0], "slow", END, FanOut::merge(|_, all: Vec<u32>| all.iter().sum()))
+            .add_node("slow", slow)
+            .add_edge("slow", END)
+            .set_entry("start")
+            .compile()
+            .unwrap()
+    }
+
+    #[test]
+    fn c3_poll_of_a_narrow_fan_out_visits_as_little_after_a_wide_one() {
+        let visited = visited_by(narrow_after_wide(), 1_000);
+        assert!(visited < 60, "{visited} for each branch of the wide one");
+    }
 }

@@ -158,7 +158,7 @@ impl<S> Branches<S> {
         if let Some(open) = self.opened(place) {
             open.iteration = open.iteration.max(iteration);
         }
-        self.free.push(number - 1);
+        self.free(number);
         Some(ended)
     }
 
@@ -166,8 +166,17 @@ impl<S> Branches<S> {
     pub(super) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
         self.parked.touch(number);
         let lane = self.lanes.get_mut(number - 1)?.take()?;
-        self.free.push(number - 1);
+        self.free(number);
         Some(lane)
+    }
+
+    /// The place of a lane is free. Once all are, none is kept: the next fan-out may be much narrower.
+    fn free(&mut self, number: usize) {
+        self.free.push(number - 1);
+        if self.free.len() == self.lanes.len() {
+            self.free.clear();
+            self.lanes.clear();
+        }
     }
 
     /// The numbers of the lanes of each open fan-out, by its place.
@@ -251,7 +260,7 @@ impl<S> Branches<S> {
     pub(super) fn next<'a>(&'a mut self, cx: &'a Context<'_>) -> Option<(usize, &'a mut Lane<S>, &'a Waker)> {
         let number = loop {
             let number = self.queue.pop_front()?;
-            if self.lanes[number - 1].is_some() {
+            if self.lanes.get(number - 1).is_some_and(Option::is_some) {
                 break number;
             }
         };
