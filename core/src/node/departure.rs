@@ -3,7 +3,7 @@
 use super::watchers::WatchRegistry;
 use super::{Cancel, Life, Member, Node, OnDone, Phase, Rare};
 use crate::wakers::wake_all;
-use crate::{CancelToken, Cause, Counts, Event, Exit, Instant, Signal, guardian};
+use crate::{CancelToken, Cause, Counts, Event, Exit, Signal, guardian};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -47,11 +47,11 @@ pub(crate) fn last_token(node: &Node, incarnation: u32) -> CancelToken {
 
 /// Cancels `member` and everything below it with `cause`; where there is a cause already, that one stays.
 pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
-    let at = member.node().runtime().now();
+    let cancel = Arc::new(Cancel { cause: cause.clone(), at: member.node().runtime().now() });
     let mut members = vec![Arc::clone(member)];
     while let Some(member) = members.pop() {
         let others = members.len();
-        if member.node().record_cancel(cause, at, &mut members) {
+        if member.node().record_cancel(&cancel, &mut members) {
             // The youngest is the next one.
             members[others..].sort_unstable_by_key(|child| child.node().number);
             member.cut_off();
@@ -61,17 +61,16 @@ pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
 
 impl Node {
     /// Records the cause, and adds the children to `below`. False if there is a cause already or the member has ended.
-    fn record_cancel(&self, cause: &Cause, at: Instant, below: &mut Vec<Arc<dyn Member>>) -> bool {
+    fn record_cancel(&self, cancel: &Arc<Cancel>, below: &mut Vec<Arc<dyn Member>>) -> bool {
         let (recorded, tokens) = self.life.with(|life| {
-            if life.cancel().is_some() || matches!(life.phase, Phase::Exited | Phase::Gone) {
+            if life.cancel().is_some() || matches!(life.state().phase, Phase::Exited | Phase::Gone) {
                 return (false, [None, None]);
             }
             life.known_family().into_iter().for_each(|family| below.extend(family.members().cloned()));
-            let rare = life.rare();
-            rare.cancel = Some(Cancel { cause: cause.clone(), at });
-            (true, [rare.token.clone(), rare.closing.take()])
+            life.set_cancel(cancel);
+            (true, life.known_rare_mut().map_or([None, None], |rare| [rare.token.clone(), rare.closing.take()]))
         });
-        tokens.into_iter().flatten().for_each(|token| token.cancel(cause.clone()));
+        tokens.into_iter().flatten().for_each(|token| token.cancel(cancel.cause.clone()));
         recorded
     }
 
@@ -105,12 +104,12 @@ impl Node {
     #[inline]
     fn take_leave(&self, exit: &Exit, counts: &mut Counts) -> Option<Option<Listeners>> {
         self.life.with(|life| {
-            if life.exit.is_some() {
+            if life.state().exit.is_some() {
                 return None;
             }
-            life.phase = Phase::Exited;
+            life.state_mut().phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
-            let Some(around) = &mut life.around else { return Some(None) };
+            let Some(around) = life.known_around_mut() else { return Some(None) };
             if let Some(family) = &mut around.family {
                 *counts += family.report(self.parent().is_none());
             }
@@ -194,8 +193,8 @@ fn leave_one(member: &Arc<dyn Member>, exit: &Exit) -> bool {
         tell_of_end(node, exit, listening.into_iter().chain(watchers.iter().flatten()));
     }
     let waiters = node.life.with(|life| {
-        life.phase = Phase::Gone;
-        life.around.as_mut().and_then(|around| around.exit_waiters.take())
+        life.state_mut().phase = Phase::Gone;
+        life.known_around_mut().and_then(|around| around.exit_waiters.take())
     });
     wake_all(waiters);
     last
@@ -218,7 +217,7 @@ fn end_events(top: &Node) -> bool {
 /// Takes `child` out of `parent`'s table. True if it was the last one, and `parent` waited for that.
 fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: &Counts) -> bool {
     let (released, in_turn, regrouping, waiters, childless, orphaned) = parent.node().life.with(|life| {
-        let closing = life.phase == Phase::Closing || life.cancel().is_some();
+        let closing = life.state().phase == Phase::Closing || life.cancel().is_some();
         let family = life.family();
         let orphaned = family.reported;
         if !orphaned {

@@ -115,7 +115,7 @@ impl Node {
     /// want to hear of it.
     pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<bool, (Refused, Arc<dyn Member>)> {
         self.life.with(|life| {
-            if life.phase != Phase::Open || life.cancel().is_some() {
+            if life.state().phase != Phase::Open || life.cancel().is_some() {
                 return Err((Refused::ShuttingDown, child));
             }
             let family = life.family();
@@ -155,7 +155,7 @@ impl Node {
     /// the caller looked is gone for the plan. Gives the plan that was replaced, or `make` back, for the caller to drop.
     pub(crate) fn replan<F: FnOnce(Option<&Plan>) -> Plan>(&self, make: F) -> Result<Option<Box<Plan>>, F> {
         self.life.with(|life| {
-            if life.phase != Phase::Open {
+            if life.state().phase != Phase::Open {
                 return Err(make);
             }
             let Family { guardian, children, .. } = life.family();
@@ -165,7 +165,7 @@ impl Node {
     }
 
     pub(crate) fn takes_children(&self) -> bool {
-        self.life.with(|life| life.phase == Phase::Open)
+        self.life.with(|life| life.state().phase == Phase::Open)
     }
 
     pub(crate) fn has_children(&self) -> bool {
@@ -193,8 +193,8 @@ impl Node {
     /// Takes no more children from now on. True if there are some.
     pub(crate) fn refuse_children(&self) -> bool {
         let (some, plan) = self.life.with(|life| {
-            if life.phase == Phase::Open {
-                life.phase = Phase::Closing;
+            if life.state().phase == Phase::Open {
+                life.state_mut().phase = Phase::Closing;
             }
             let Some(family) = life.known_family_mut() else { return (false, None) };
             // Whoever ends starts none of its children again.
@@ -207,10 +207,10 @@ impl Node {
     /// Takes children again, for the next incarnation. False if it was cancelled meanwhile.
     pub(crate) fn reopen(&self) -> bool {
         self.life.with(|life| {
-            if life.phase == Phase::Closing && life.cancel().is_none() {
-                life.phase = Phase::Open;
+            if life.state().phase == Phase::Closing && life.cancel().is_none() {
+                life.state_mut().phase = Phase::Open;
             }
-            life.phase == Phase::Open
+            life.state().phase == Phase::Open
         })
     }
 

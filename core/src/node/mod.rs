@@ -114,9 +114,16 @@ impl Drop for Node {
 impl Node {
     #[inline]
     pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
-        let life = Life { phase: Phase::Open, exit: None, around: None };
         let (number, (link, climb)) = (id.get(), Link::new(above));
-        Self { number, name, link, climb, policy: RestartPolicy::Transient, slot: AtomicU32::new(0), life: Lock::new(life) }
+        Self {
+            number,
+            name,
+            link,
+            climb,
+            policy: RestartPolicy::Transient,
+            slot: AtomicU32::new(0),
+            life: Lock::new(Life::new()),
+        }
     }
 
     /// Who it is. The tree's part of an id lies at the root, which spares each node a word.
@@ -295,7 +302,7 @@ impl Node {
     /// Ready with the exit once every `on_done` has run and the parent has let go.
     #[inline]
     pub(crate) fn poll_exit(&self, key: &mut Key, waker: &Waker) -> Poll<Exit> {
-        let gone = |life: &Life| if life.phase == Phase::Gone { Some(life.exit()) } else { None };
+        let gone = |life: &Life| if life.state().phase == Phase::Gone { Some(life.exit()) } else { None };
         // Most look when the exit is there, and need no waker for that.
         let found = self.life.with(|life| gone(life)).or_else(|| {
             let mut waker = Spare::of(waker);
@@ -314,7 +321,7 @@ impl Node {
     }
 
     pub(crate) fn forget_exit_waiter(&self, key: &mut Key) {
-        let waker = self.life.with(|life| life.around.as_mut().and_then(|around| around.exit_waiters.remove(key)));
+        let waker = self.life.with(|life| life.known_around_mut().and_then(|around| around.exit_waiters.remove(key)));
         discard(waker);
     }
 }

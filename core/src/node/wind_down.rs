@@ -69,7 +69,7 @@ impl Node {
     pub(crate) fn winds_down(&self, how: WindDown) -> bool {
         let planned =
             |family: &Family| family.wound_down == Some(how) && family.winding.as_ref().is_some_and(|plan| plan.how == how);
-        self.life.with(|life| life.phase == Phase::Closing && life.known_family().is_some_and(planned))
+        self.life.with(|life| life.state().phase == Phase::Closing && life.known_family().is_some_and(planned))
     }
 
     /// Whether it is stopping because of a failure.
