@@ -55,14 +55,12 @@ impl<S: Send + 'static> Spawned<S> {
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<S, Reason>> {
-        let mut state = self.slot.lock();
-        match state.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                state.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if let Some(result) = self.slot.lock().result.take() {
+            return Poll::Ready(result);
         }
+        self.slot.set_waker(cx.waker());
+        // It may have come before the waker was there.
+        self.slot.lock().result.take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -89,11 +87,10 @@ impl<S: Send + 'static> Far<S> {
 
 impl<S: Send + 'static> Gone for Slot<S> {
     fn is_gone(&self, waker: Option<&Waker>) -> bool {
-        let mut state = self.lock();
-        if state.result.is_none() && waker.is_some() {
-            state.waker = waker.cloned();
+        if let Some(waker) = waker {
+            self.set_waker(waker);
         }
-        state.result.is_some()
+        self.lock().result.is_some()
     }
 }
 
@@ -107,6 +104,15 @@ impl<S> Drop for Spawned<S> {
 impl<S> Slot<S> {
     fn lock(&self) -> std::sync::MutexGuard<'_, State<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The waker of whoever waits for the result. It is cloned, and the one before dropped, while the lock is not held.
+    fn set_waker(&self, waker: &Waker) {
+        if self.lock().waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
+        }
+        let new = Some(waker.clone());
+        let _replaced = std::mem::replace(&mut self.lock().waker, new);
     }
 
     fn set(&self, result: Result<S, Reason>) {

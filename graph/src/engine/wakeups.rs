@@ -1,7 +1,7 @@
 //! Who is woken when many branches wait: with a few, all of them are polled; with many, each has a waker that puts it on a list.
 
 use crate::counted;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 /// Up to this many lanes are all polled when the run is; polling one that is not ready is cheaper than a waker for each.
@@ -13,7 +13,7 @@ pub(super) const POLLED_ALL_MAX: usize = 32;
 /// poll each of them again for every few that go on.
 pub(super) const WAITS_PER_POLL_MAX: u32 = 64;
 
-/// The lanes that were woken, and the task of the run. All of it lies under one short lock.
+/// The lanes that were woken, and the task of the run. All of it lies under one short lock, under which no waker is cloned, woken or dropped.
 #[derive(Default)]
 pub(super) struct Wakeups(Mutex<Woken>);
 
@@ -21,17 +21,14 @@ pub(super) struct Wakeups(Mutex<Woken>);
 struct Woken {
     lanes: Vec<usize>,
     is_listed: Vec<bool>,
-    task: Option<Waker>,
+    task: Option<Arc<Waker>>,
 }
 
 impl Wakeups {
     /// The lanes that were woken since, each once. From now on `task` is woken with them.
     pub(super) fn take(&self, task: &Waker) -> Vec<usize> {
-        let mut woken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut woken.task {
-            Some(known) => known.clone_from(task),
-            none => *none = Some(task.clone()),
-        }
+        self.set_task(task);
+        let mut woken = self.lock();
         let lanes = std::mem::take(&mut woken.lanes);
         // One by one: there may be many more lanes than were woken.
         counted::visit(lanes.len() as u64);
@@ -39,9 +36,21 @@ impl Wakeups {
         lanes
     }
 
+    fn set_task(&self, task: &Waker) {
+        if self.lock().task.as_ref().is_some_and(|known| known.will_wake(task)) {
+            return;
+        }
+        let new = Some(Arc::new(task.clone()));
+        let _replaced = std::mem::replace(&mut self.lock().task, new);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Woken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Puts a lane on the list. The task, if it was not there.
-    fn list(&self, lane: usize) -> Option<Waker> {
-        let mut woken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn list(&self, lane: usize) -> Option<Arc<Waker>> {
+        let mut woken = self.lock();
         if woken.is_listed.len() <= lane {
             woken.is_listed.resize(lane + 1, false);
         }
@@ -72,6 +81,6 @@ impl Wake for LaneWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let task = self.wakeups.list(self.lane);
-        task.into_iter().for_each(Waker::wake);
+        task.iter().for_each(|task| task.wake_by_ref());
     }
 }

@@ -278,3 +278,48 @@ fn w8_a_waker_of_a_durable_wait_may_touch_its_run_wherever_it_is_dropped() {
     let touched = sim.run(graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).into_future()).unwrap();
     assert!(touched >= 12, "{touched}");
 }
+
+/// A run with many branches that wait, polled with a waker that wakes one of those branches.
+#[cfg(feature = "graph")]
+#[test]
+fn w8_a_waker_of_a_wide_run_may_wake_its_branches_wherever_it_is_dropped() {
+    let branches: Arc<Mutex<Vec<Waker>>> = Arc::default();
+    let left = Arc::clone(&branches);
+    let node = move |_: u32| {
+        let left = Arc::clone(&left);
+        async move {
+            let waits = std::future::poll_fn(|cx| {
+                left.lock().unwrap().push(cx.waker().clone());
+                Poll::<u32>::Pending
+            });
+            Ok::<_, String>(waits.await)
+        }
+    };
+    let graph = Graph::new("wide")
+        .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("branch", node)
+        .map("split", |_: &u32| vec![0; 100], "branch", END, |_: u32, ended: Vec<u32>| ended.len() as u32)
+        .add_edge("branch", END)
+        .set_entry("split")
+        .compile()
+        .unwrap();
+    let sim = Sim::new(1);
+    let mut run = graph.run(0).on(sim.runtime()).into_future();
+    // Each branch waits, with a waker of its own.
+    for _ in 0..4 {
+        assert!(poll_with(&mut run, Waker::noop()).is_pending());
+    }
+    let touched = Arc::new(AtomicUsize::new(0));
+    for _ in 0..2 {
+        let (branches, touched) = (Arc::clone(&branches), Arc::clone(&touched));
+        let waker = Waker::from(Hostile::new(move || {
+            let branch = branches.lock().unwrap().last().cloned();
+            branch.into_iter().for_each(Waker::wake);
+            touched.fetch_add(1, Relaxed);
+        }));
+        assert!(poll_with(&mut run, &waker).is_pending());
+        drop(waker);
+        assert!(poll_with(&mut run, Waker::noop()).is_pending());
+    }
+    assert!(touched.load(Relaxed) >= 2);
+}
