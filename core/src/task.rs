@@ -4,7 +4,7 @@
 //! polls it, and drops it. A task with a cancel grace is polled on after a cancel, until it returns or the grace is over.
 
 use crate::actor_ref::{AnyRef, Exited};
-use crate::ask_cycle::{Edge, KeptEdges};
+use crate::ask_cycle::KeptEdges;
 use crate::cancel_grace::CancelGrace;
 use crate::current;
 use crate::lock::Lock;
@@ -173,16 +173,8 @@ impl Member for TaskMember {
         self.polling.load(Ordering::Relaxed)
     }
 
-    fn edges(&self) -> Vec<Edge> {
-        self.edges.open()
-    }
-
-    fn begin_wait(&self, edge: Edge) {
-        self.edges.begin(edge);
-    }
-
-    fn end_wait(&self, edge: &Edge) {
-        self.edges.end(edge);
+    fn kept_edges(&self) -> Option<&KeptEdges> {
+        Some(&self.edges)
     }
 }
 

@@ -56,7 +56,8 @@ impl Drop for EndEdge {
 /// The edges of a member in whose polls many futures may wait independently of each other, most of them for few targets.
 pub(crate) struct KeptEdges(Lock<BTreeMap<Key, (Edge, usize)>>);
 
-/// Sorted by target; for one target by kind, sends first; then by age. Made of ids, so that a simulated run finds the same order again.
+/// Sorted by target; for one target by kind, sends first, in their order. Targets are sorted by their ids, so that a simulated run finds them in the
+/// same order again. Asks of one target lie in no such order, and need none: the first that is open stands for all of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     target: ActorId,

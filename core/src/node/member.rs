@@ -1,7 +1,7 @@
 //! `Member`: whatever stands in the tree, and what the tree asks of it.
 
 use super::Node;
-use crate::ask_cycle::{Awaited, Edge, Unanswered};
+use crate::ask_cycle::{Awaited, Edge, KeptEdges, Unanswered};
 use crate::guardian::{Obeyed, Risen, Verdict};
 use crate::{Counts, Exit, FailureInfo, Signal};
 use alloc::sync::Arc;
@@ -93,10 +93,15 @@ pub(crate) trait Member: Any + Send + Sync {
         Err(unanswered)
     }
 
+    /// Where a member keeps its edges in whose polls many futures may wait independently of each other.
+    fn kept_edges(&self) -> Option<&KeptEdges> {
+        None
+    }
+
     /// The asks, the sends without room, and the ends that this member awaits in its own task; the oldest first. One with many tasks may
     /// give a single edge that is open for each target.
     fn edges(&self) -> Vec<Edge> {
-        Vec::new()
+        self.kept_edges().map_or_else(Vec::new, KeptEdges::open)
     }
 
     /// Whom this member waits for before it can answer anybody: children that end, a group that goes down.
@@ -109,9 +114,17 @@ pub(crate) trait Member: Any + Send + Sync {
         false
     }
 
-    fn begin_wait(&self, _edge: Edge) {}
+    fn begin_wait(&self, edge: Edge) {
+        if let Some(edges) = self.kept_edges() {
+            edges.begin(edge);
+        }
+    }
 
-    fn end_wait(&self, _edge: &Edge) {}
+    fn end_wait(&self, edge: &Edge) {
+        if let Some(edges) = self.kept_edges() {
+            edges.end(edge);
+        }
+    }
 
     /// Whether somebody who awaits this of it, as a group, has to wait.
     fn holds_up(&self, _awaited: Awaited) -> bool {

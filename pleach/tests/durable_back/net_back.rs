@@ -293,7 +293,7 @@ impl Net<'_> {
 
 #[test]
 fn c15_runs_that_go_back_at_random_agree_with_a_plain_model() {
-    explore(0..180, |sim| {
+    explore(0..500, |sim| {
         let fails = Arc::new(AtomicBool::new(!sim.runtime().random().is_multiple_of(3)));
         let outside = Outside { books: Arc::default(), clock: sim.runtime(), fails };
         let mut net = Net { sim, store: MemoryStore::on(sim.runtime()), outside, schema: 1 };

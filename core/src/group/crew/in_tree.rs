@@ -1,7 +1,7 @@
 //! A group on the runtime as the tree sees it: how it ends, and what it waits for.
 
 use super::{Crew, Ready};
-use crate::ask_cycle::{Awaited, Edge};
+use crate::ask_cycle::{Awaited, KeptEdges};
 use crate::group::books::Books;
 use crate::group::engine::{self, Engine};
 use crate::node::{self, Member, Node, WindDown};
@@ -47,16 +47,8 @@ impl<T: Send + 'static> Member for Crew<T> {
     }
 
     /// A group is held up by each of its tasks: what they wait for, it waits for.
-    fn edges(&self) -> Vec<Edge> {
-        self.edges.open()
-    }
-
-    fn begin_wait(&self, edge: Edge) {
-        self.edges.begin(edge);
-    }
-
-    fn end_wait(&self, edge: &Edge) {
-        self.edges.end(edge);
+    fn kept_edges(&self) -> Option<&KeptEdges> {
+        Some(&self.edges)
     }
 
     fn holds_up(&self, awaited: Awaited) -> bool {
