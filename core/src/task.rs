@@ -14,7 +14,6 @@ use crate::sync::{AtomicBool, Ordering};
 use crate::{ActorPath, BoxError, BoxFuture, Cause, Exit, FailureInfo, Reason, catch, guardian};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;

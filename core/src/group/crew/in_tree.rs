@@ -8,7 +8,6 @@ use crate::node::{self, Member, Node, WindDown};
 use crate::{Cause, Exit};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 impl<T: Send + 'static> Member for Crew<T> {
     fn node(&self) -> &Node {
