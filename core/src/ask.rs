@@ -172,7 +172,7 @@ impl<T> Slot<T> {
             _ => answer,
         });
         if let Answer::Open(waker) = before {
-            wakers::wake_each([waker]);
+            wakers::wake_each(Some(waker));
         }
     }
 

@@ -18,9 +18,9 @@ use crate::node::Member;
 use alloc::sync::Arc;
 use core::task::Waker;
 
-/// A waker's data pointer, used as an identity and never followed.
+/// A waker's data pointer, used as an identity and never followed. Never 0, which stands for no waker at all: some wakers have no data.
 fn identity(waker: &Waker) -> usize {
-    waker.data().addr()
+    waker.data().addr().wrapping_add(1)
 }
 
 /// Makes `member` the one being polled until the guard is dropped, which puts it back.
@@ -71,10 +71,17 @@ pub fn identify_cores(current: fn() -> usize) {
 /// combinators that bring their own.
 #[inline]
 pub(crate) fn polled_with(waker: &Waker) -> Option<Arc<dyn Member>> {
-    let waker = identity(waker);
-    if place::waker() == waker {
-        return place::member();
+    match place::waker() {
+        // Outside of every member.
+        0 => None,
+        known if known == identity(waker) => place::member(),
+        _ => polled_as_task(identity(waker)),
     }
+}
+
+/// The group being polled, if `waker` is the one that its task is polled with.
+#[inline(never)]
+fn polled_as_task(waker: usize) -> Option<Arc<dyn Member>> {
     let (group, task) = place::task();
     if task == waker { place::member().filter(|member| Arc::as_ptr(member).addr() == group) } else { None }
 }

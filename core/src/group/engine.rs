@@ -102,11 +102,13 @@ pub(super) fn poll_task<'env, T>(
             }
         }
     });
-    match (polled, value, work) {
-        (Ok(Poll::Ready(Ok(()))), Some(value), _) => Ok(Ok(value)),
-        (Ok(Poll::Pending), _, Some(work)) => Err(work),
-        (polled, value, work) => Ok(Err(end_badly(engine, number, polled, value, work))),
-    }
+    let fault = match polled {
+        Ok(Poll::Ready(Ok(()))) => return Ok(Ok(value.expect("a task that is done has given its value"))),
+        Ok(Poll::Pending) => return Err(work.expect("a task that waits is still there")),
+        Ok(Poll::Ready(Err(error))) => Fault::Error(error),
+        Err((reason, payload)) => Fault::Panic(reason, payload),
+    };
+    Ok(Err(end_badly(engine, number, fault, value, work)))
 }
 
 /// The error of a task that did not end well, after all that is left of it was dropped.
@@ -114,7 +116,7 @@ pub(super) fn poll_task<'env, T>(
 fn end_badly<T>(
     engine: &impl Engine<Value = T>,
     number: u64,
-    polled: Result<Poll<Result<(), BoxError>>, (Reason, Payload)>,
+    fault: Fault,
     value: Option<T>,
     work: Option<Work<'_, T>>,
 ) -> TaskError {
@@ -123,11 +125,6 @@ fn end_badly<T>(
     // come to its end.
     drop(catch::catch(|| drop(value)));
     drop(catch::catch(|| drop(work)));
-    let fault = match polled {
-        Ok(Poll::Ready(Err(error))) => Fault::Error(error),
-        Err((reason, payload)) => Fault::Panic(reason, payload),
-        Ok(Poll::Pending | Poll::Ready(Ok(()))) => unreachable!("a task that waits or is done has not failed"),
-    };
     fail(engine, name, number, fault)
 }
 
