@@ -8,7 +8,8 @@
 //! 2. Elapsed time is the larger of what the runtime's clock and the time of day say, so that time in which the machine was suspended counts.
 //!    A step of the time of day costs one extra renewal at most.
 //! 3. While a commit that gives the run up is under way, its answer decides who holds the run, never the answer to a renewal.
-//! 4. Nothing is called while the lock is held, and no waker is woken, cloned or dropped.
+//! 4. Nothing starts once the driver has given the run up (`give_up`), although the lease may not have ended: another driver may have the run.
+//! 5. Nothing is called while the lock is held, and no waker is woken, cloned or dropped.
 
 use super::clock::StoreClock;
 use super::keeper::LEASE_PARTS;
@@ -58,6 +59,8 @@ struct State {
     /// A commit that gives the run up is under way, or has landed.
     is_releasing: bool,
     is_released: bool,
+    /// The driver is gone, or has ended: nothing of this run may start here any more.
+    is_given_up: bool,
     /// Something waits for a renewal.
     is_wanted: bool,
     last_error: Option<StoreError>,
@@ -120,6 +123,7 @@ impl RunLease {
             is_lost: false,
             is_releasing: false,
             is_released: false,
+            is_given_up: false,
             is_wanted: false,
             last_error: None,
             leaving: None,
@@ -151,20 +155,21 @@ impl RunLease {
     }
 
     /// Ready if the lease has not ended and will not end soon. Otherwise a renewal is asked for, and the task is woken once it has succeeded.
+    /// Pending for ever, with no waker kept, if the driver gave the run up.
     pub(crate) fn poll_valid(&self, cx: &Context<'_>) -> Poll<()> {
         let now = Moment::now(&*self.runtime);
-        {
-            let state = self.lock();
-            if !state.is_lost && self.is_long(&state, now) {
-                return Poll::Ready(());
-            }
+        if self.is_valid(&self.lock(), now) {
+            return Poll::Ready(());
         }
         let mut waker = Some(cx.waker().clone());
         {
             let mut state = self.lock();
             // It may have been renewed meanwhile.
-            if !state.is_lost && self.is_long(&state, now) {
+            if self.is_valid(&state, now) {
                 return Poll::Ready(());
+            }
+            if state.is_given_up {
+                return Poll::Pending;
             }
             if !state.waiting.last().is_some_and(|known| known.will_wake(cx.waker())) {
                 state.waiting.extend(waker.take());
@@ -180,16 +185,12 @@ impl RunLease {
         {
             let mut state = self.lock();
             self.note_poll(&mut state, now);
-            if !state.is_lost && self.is_long(&state, now) {
+            if self.is_valid(&state, now) {
                 return Poll::Ready(());
             }
         }
         self.set_driver(cx.waker());
-        let is_renewed = {
-            let state = self.lock();
-            !state.is_lost && self.is_long(&state, now)
-        };
-        if is_renewed {
+        if self.is_valid(&self.lock(), now) {
             return Poll::Ready(());
         }
         self.want();
@@ -204,8 +205,10 @@ impl RunLease {
         let _replaced = std::mem::replace(&mut self.lock().driver, new);
     }
 
-    fn is_long(&self, state: &State, now: Moment) -> bool {
-        now.since(state.renewed_at) + self.part() < self.length
+    /// Whether this driver holds the run for certain, and will for a while.
+    fn is_valid(&self, state: &State, now: Moment) -> bool {
+        let is_long = now.since(state.renewed_at) + self.part() < self.length;
+        is_long && !state.is_lost && !state.is_given_up
     }
 
     fn note_poll(&self, state: &mut State, now: Moment) {
@@ -309,6 +312,19 @@ impl RunLease {
     /// The last commit of the run gave it up.
     pub(super) fn released(&self) {
         self.lock().is_released = true;
+    }
+
+    /// The driver gives the run up. From now on nothing starts; what waited for a renewal waits for ever.
+    pub(super) fn give_up(&self) {
+        let _waiting = {
+            let mut state = self.lock();
+            state.is_given_up = true;
+            std::mem::take(&mut state.waiting)
+        };
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.lock().is_given_up
     }
 
     /// Whether there is still something to give up.

@@ -379,7 +379,7 @@ impl Journal {
     /// Ready if this driver holds the run for certain. Nothing may start outside the run before that.
     pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
         match self.lease.poll_valid(cx) {
-            Poll::Pending if self.is_lost() => Poll::Ready(()),
+            Poll::Pending if self.is_lost() && !self.lease.is_given_up() => Poll::Ready(()),
             polled => polled,
         }
     }

@@ -279,6 +279,8 @@ impl Scribe {
     }
 
     fn give_up(&mut self) -> Option<Leaving> {
+        // Before the store is asked: a node that was cut off in the middle of a poll may be about to begin an effect.
+        self.journal.lease.give_up();
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }

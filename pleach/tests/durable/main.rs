@@ -9,6 +9,7 @@ mod crash;
 mod effects;
 mod faults;
 mod finish_in_flight;
+mod given_up;
 mod grace_ends;
 mod inbox;
 mod known;
