@@ -122,8 +122,11 @@ impl<S: Send + 'static> Engine<S> {
             false => RunStatus::Failed,
         });
         entry.body = fault.bytes();
-        if is_cancelled {
-            entry.takes = self.scribe.as_mut().map(|scribe| std::mem::take(&mut scribe.pauses)).unwrap_or_default();
+        if let Some(scribe) = &mut self.scribe {
+            entry.takes = std::mem::take(&mut scribe.taken_at_end);
+            if is_cancelled {
+                entry.takes.append(&mut scribe.pauses);
+            }
         }
         match journal.submit(entry) {
             Ok(sequence) => {

@@ -3,8 +3,10 @@
 //! A stored run finds its commands in its mail. The one to pause stays in the inbox as long as it holds, so that whoever claims the run meanwhile
 //! finds it paused; it is taken with the one to go on. A run that is not stored finds them on its desk.
 //!
-//! Once the end of a stored run is decided, commands change nothing: compensation goes on to its end, and the messages are taken with the next
-//! commit.
+//! A cancel stays in the inbox until the record of the run's end takes it, whatever else the run is told.
+//!
+//! Once the end of a stored run is decided, commands change nothing: compensation goes on to its end, and the messages are taken with the record
+//! of the end, or with the next commit after it.
 
 use super::lane::{Lane, Phase};
 use super::waits_inside::LaneWaits;
@@ -63,8 +65,14 @@ impl<S: Send + 'static> Engine<S> {
         let (Some(scribe), Some(desk)) = (&mut self.scribe, self.driver.shared.run().desk()) else { return Ok(()) };
         if self.is_ending {
             // Those that were obeyed before, too: a run that is undone stays paused for nobody.
-            let pauses = std::mem::take(&mut scribe.pauses);
-            pauses.into_iter().chain([number]).for_each(|number| scribe.journal().take_refused(number));
+            let mut numbers = std::mem::take(&mut scribe.pauses);
+            numbers.push(number);
+            if scribe.journal().has_ended() {
+                numbers.into_iter().for_each(|number| scribe.journal().take_refused(number));
+            } else {
+                // If the process dies before the end is written, the next driver finds them.
+                scribe.taken_at_end.append(&mut numbers);
+            }
             return Ok(());
         }
         match command {
@@ -81,7 +89,8 @@ impl<S: Send + 'static> Engine<S> {
                 desk.go_on();
             }
             Command::Cancel(why) => {
-                scribe.pauses.push(number);
+                // A resume that follows does not take it.
+                scribe.taken_at_end.push(number);
                 scribe.is_cancelled.get_or_insert(why);
             }
         }

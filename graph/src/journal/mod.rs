@@ -418,6 +418,11 @@ impl Journal {
         self.lock().visits
     }
 
+    /// Whether the record of the run's end is submitted.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+
     /// The live token at a path.
     pub(crate) fn token_at(&self, path: &[Fork]) -> Option<LiveToken> {
         self.lock().frontier.get(path).cloned()

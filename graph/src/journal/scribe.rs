@@ -34,6 +34,8 @@ pub(crate) struct Scribe {
     is_released: bool,
     /// The numbers of the mail by which the run was told to pause. It is taken with the word to go on.
     pub(crate) pauses: Vec<u64>,
+    /// The numbers of other commands that stay in the inbox until the record of the run's end takes them: cancels, and all that came too late.
+    pub(crate) taken_at_end: Vec<u64>,
     /// The run was told to end for good, and why.
     pub(crate) is_cancelled: Option<String>,
 }
@@ -104,6 +106,7 @@ impl Scribe {
             deadline: None,
             is_released: false,
             pauses: Vec::new(),
+            taken_at_end: Vec::new(),
             is_cancelled: None,
         }
     }
