@@ -140,9 +140,11 @@ impl Desk {
 
     /// Whether a lane may not start its node. It is woken when it may.
     pub(crate) fn holds(&self, lane: &Waker) -> bool {
-        if !self.is_held() {
-            return false;
-        }
+        self.is_held() && self.keep_held(lane)
+    }
+
+    /// Keeps the waker of a lane that was seen to be held. False if nodes may start by now: then nobody would wake the lane.
+    fn keep_held(&self, lane: &Waker) -> bool {
         let mut state = self.lock();
         counted::visit(1);
         // Two wakers with the same data and functions wake the same lane, as `Waker::will_wake` has it. A waker that is kept stays unlike any other.

@@ -100,9 +100,11 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         }
         let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
-            let due = engine.until_when_it_waits_inside(&waits);
-            notes.wait_inside(cx.attempt, due.map(|due| ParkedInside { due, waits: Arc::clone(&waits) }));
-            let changes = due.map(|_| waits.changes());
+            // Whoever counts held lanes as parked is woken when they may start, also if none of its own lanes is held, and looks again.
+            let is_held = cx.shared.run().desk().is_some_and(|desk| desk.holds(polled.waker()));
+            let due = engine.until_when_it_waits_inside(&waits, is_held);
+            notes.wait_inside(cx.attempt, due.map(|due| ParkedInside { due, waits: Arc::clone(&waits), is_held }));
+            let changes = due.map(|_| (waits.changes(), is_held));
             if let Some(journal) = cx.shared.run().journal().filter(|_| changes.is_some() && changes != told) {
                 journal.wake_driver();
             }

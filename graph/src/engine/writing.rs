@@ -157,11 +157,10 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// The same for a graph inside a node. It says in `waits` what those lanes wait for that were looked at.
-    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<Option<Timestamp>> {
+    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside, is_held: bool) -> Option<Option<Timestamp>> {
         if self.is_in_grace() {
             return None;
         }
-        let is_held = self.driver.shared.run().is_held();
         let due = match &mut self.branches {
             Some(branches) => branches.until_when_they_wait(is_held, Some(waits))?,
             None => None,
@@ -263,6 +262,10 @@ fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<Option
     }
     let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
     let notes = trail.notes.lock();
+    // The graph inside has been woken since, and was not polled yet.
+    if !is_held && notes.is_held_inside() {
+        return None;
+    }
     Some(match lane.phase {
         Phase::Waiting(_) => notes.failed.and_then(|(_, due)| due),
         _ => notes.due(),

@@ -191,6 +191,8 @@ pub(crate) struct ParkedInside {
     pub(crate) due: Option<Timestamp>,
     /// For what.
     pub(crate) waits: Arc<WaitsInside>,
+    /// Whether the run was paused when it looked: lanes that a pause held count as parked.
+    pub(crate) is_held: bool,
 }
 
 /// While it lives, its node has an effect under way.
@@ -386,6 +388,11 @@ impl Inner {
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let inside = self.inside.as_ref().and_then(|inside| inside.due);
         self.open.iter().filter_map(|wait| wait.due).chain(inside).min()
+    }
+
+    /// Whether the graph that runs as the node found itself parked while the run was paused.
+    pub(crate) fn is_held_inside(&self) -> bool {
+        self.inside.as_ref().is_some_and(|inside| inside.is_held)
     }
 
     /// What the graph that runs as the node waits for, if it does nothing but wait.

@@ -16,6 +16,7 @@ mod known;
 mod late_notes;
 mod moments;
 mod options;
+mod pause_resume;
 mod recorded;
 mod refused;
 mod second_reading;
