@@ -8,8 +8,23 @@
 
 use crate::counted;
 use crate::store::Timestamp;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Until when lanes wait that do nothing but wait.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Until {
+    pub(super) due: Option<Timestamp>,
+    /// A pause holds one of them: it goes on with the resume.
+    pub(super) is_held: bool,
+}
+
+impl Until {
+    /// Until when both wait.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { due: self.due.into_iter().chain(other.due).min(), is_held: self.is_held || other.is_held }
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Parked {
@@ -19,6 +34,8 @@ pub(super) struct Parked {
     /// Until when the parked lanes wait, the first first.
     dues: BTreeSet<(Timestamp, usize)>,
     due_of: HashMap<usize, Timestamp>,
+    /// Those of the parked lanes that a pause holds.
+    held: HashSet<usize>,
     /// The lanes whose notes changed.
     changed: Arc<Changed>,
     /// Whether nodes were held when the lanes were looked at: then more of them count as parked.
@@ -50,11 +67,12 @@ impl Parked {
         }
         if !std::mem::replace(&mut self.is_unsure[lane], true) {
             self.unsure.push(lane);
-            self.forget_due(lane);
+            self.forget(lane);
         }
     }
 
-    fn forget_due(&mut self, lane: usize) {
+    fn forget(&mut self, lane: usize) {
+        self.held.remove(&lane);
         if let Some(due) = self.due_of.remove(&lane) {
             self.dues.remove(&(due, lane));
         }
@@ -76,12 +94,15 @@ impl Parked {
     }
 
     /// The lane that was looked at is gone, or parked until then.
-    pub(super) fn settle(&mut self, due: Option<Timestamp>) {
+    pub(super) fn settle(&mut self, Until { due, is_held }: Until) {
         let Some(lane) = self.unsure.pop() else { return };
         self.is_unsure[lane] = false;
         if let Some(due) = due {
             self.due_of.insert(lane, due);
             self.dues.insert((due, lane));
+        }
+        if is_held {
+            self.held.insert(lane);
         }
     }
 
@@ -91,7 +112,7 @@ impl Parked {
     }
 
     /// Until when the first of the parked lanes waits.
-    pub(super) fn due(&self) -> Option<Timestamp> {
-        self.dues.first().map(|(due, _)| *due)
+    pub(super) fn until(&self) -> Until {
+        Until { due: self.dues.first().map(|(due, _)| *due), is_held: !self.held.is_empty() }
     }
 }

@@ -1,6 +1,7 @@
 //! A graph as a node of another: it runs in the engine's own poll, with its own state, as a part of the same run.
 
 use super::ledger::Ledger;
+use super::parked::Until;
 use super::step::Driver;
 use super::waits_inside::WaitsInside;
 use super::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
@@ -100,11 +101,10 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         }
         let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
-            // Whoever counts held lanes as parked is woken when they may start, also if none of its own lanes is held, and looks again.
-            let is_held = cx.shared.run().desk().is_some_and(|desk| desk.holds(polled.waker()));
-            let due = engine.until_when_it_waits_inside(&waits, is_held);
-            notes.wait_inside(cx.attempt, due.map(|due| ParkedInside { due, waits: Arc::clone(&waits), is_held }));
-            let changes = due.map(|_| (waits.changes(), is_held));
+            let until = engine.until_when_it_waits_inside(&waits);
+            let parked = |Until { due, is_held }| ParkedInside { due, waits: Arc::clone(&waits), is_held };
+            notes.wait_inside(cx.attempt, until.map(parked));
+            let changes = until.map(|until| (waits.changes(), until.is_held));
             if let Some(journal) = cx.shared.run().journal().filter(|_| changes.is_some() && changes != told) {
                 journal.wake_driver();
             }

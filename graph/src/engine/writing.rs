@@ -3,6 +3,7 @@
 
 use super::branches::Branches;
 use super::lane::{Lane, Phase};
+use super::parked::Until;
 use super::undo_stored::UndoingStored;
 use super::waits_inside::{LaneWaits, WaitsInside};
 use super::{Engine, Outcome, ROOT};
@@ -148,26 +149,26 @@ impl<S: Send + 'static> Engine<S> {
             return None;
         }
         let is_held = self.driver.shared.run().is_held();
-        let due = match &mut self.branches {
+        let of_branches = match &mut self.branches {
             Some(branches) => branches.until_when_they_wait(is_held, None)?,
-            None => None,
+            None => Until::default(),
         };
-        let of_root = until_when(&self.root, is_held)?;
-        Some(due.into_iter().chain(of_root).min())
+        Some(of_branches.and(until_when(&self.root, is_held)?).due)
     }
 
     /// The same for a graph inside a node. It says in `waits` what those lanes wait for that were looked at.
-    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside, is_held: bool) -> Option<Option<Timestamp>> {
+    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<Until> {
         if self.is_in_grace() {
             return None;
         }
-        let due = match &mut self.branches {
+        let is_held = self.driver.shared.run().is_held();
+        let of_branches = match &mut self.branches {
             Some(branches) => branches.until_when_they_wait(is_held, Some(waits))?,
-            None => None,
+            None => Until::default(),
         };
         let of_root = until_when(&self.root, is_held)?;
         waits.set(ROOT, LaneWaits::of(&self.root));
-        Some(due.into_iter().chain(of_root).min())
+        Some(of_branches.and(of_root))
     }
 
     /// What the run waits for, if every line of control does nothing but wait.
@@ -256,42 +257,45 @@ impl<S: Send + 'static> Engine<S> {
 }
 
 /// Until when a lane waits, if it does nothing but wait.
-fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<Option<Timestamp>> {
-    if matches!(lane.phase, Phase::Forked(_)) || (is_held && lane.is_before_attempt()) {
-        return Some(None);
+fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<Until> {
+    if matches!(lane.phase, Phase::Forked(_)) {
+        return Some(Until::default());
+    }
+    if is_held && lane.is_before_attempt() {
+        return Some(Until { due: None, is_held });
     }
     let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
     let notes = trail.notes.lock();
-    // The graph inside has been woken since, and was not polled yet.
+    if matches!(lane.phase, Phase::Waiting(_)) {
+        return Some(Until { due: notes.failed.and_then(|(_, due)| due), is_held: false });
+    }
+    // The resume has woken the graph inside, which was not polled yet.
     if !is_held && notes.is_held_inside() {
         return None;
     }
-    Some(match lane.phase {
-        Phase::Waiting(_) => notes.failed.and_then(|(_, due)| due),
-        _ => notes.due(),
-    })
+    Some(Until { due: notes.due(), is_held: notes.is_held_inside() })
 }
 
 impl<S: Send + 'static> Branches<S> {
     /// Until when the lanes wait, if all of them do nothing but wait.
     /// Tells `inside` what those wait for that were looked at.
-    fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<Option<Timestamp>> {
+    fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<Until> {
         self.parked.refresh(is_held, self.places());
         while let Some(number) = self.parked.next_unsure() {
-            let mut due = None;
+            let mut until = Until::default();
             if let Some(lane) = self.see(number) {
                 // From here on a change is told, so it is not missed, and then the lane is looked at.
                 if let Some(trail) = &lane.trail {
                     trail.notes.watch(self.parked.watcher(number));
                 }
-                due = until_when(lane, is_held)?;
+                until = until_when(lane, is_held)?;
             }
             if let Some(inside) = inside {
                 inside.set(number, self.see(number).and_then(LaneWaits::of));
             }
-            self.parked.settle(due);
+            self.parked.settle(until);
         }
-        Some(self.parked.due())
+        Some(self.parked.until())
     }
 }
 

@@ -191,7 +191,7 @@ pub(crate) struct ParkedInside {
     pub(crate) due: Option<Timestamp>,
     /// For what.
     pub(crate) waits: Arc<WaitsInside>,
-    /// Whether the run was paused when it looked: lanes that a pause held count as parked.
+    /// Whether a pause holds a lane of it.
     pub(crate) is_held: bool,
 }
 
@@ -390,7 +390,7 @@ impl Inner {
         self.open.iter().filter_map(|wait| wait.due).chain(inside).min()
     }
 
-    /// Whether the graph that runs as the node found itself parked while the run was paused.
+    /// Whether a pause holds a lane of the graph that runs as the node, which does nothing else but wait.
     pub(crate) fn is_held_inside(&self) -> bool {
         self.inside.as_ref().is_some_and(|inside| inside.is_held)
     }
