@@ -146,6 +146,10 @@ impl Desk {
     /// Keeps the waker of a lane that was seen to be held. False if nodes may start by now: then nobody would wake the lane.
     fn keep_held(&self, lane: &Waker) -> bool {
         let mut state = self.lock();
+        // `go_on` clears the flag before it takes the wakers under this lock.
+        if !self.is_held() {
+            return false;
+        }
         counted::visit(1);
         // Two wakers with the same data and functions wake the same lane, as `Waker::will_wake` has it. A waker that is kept stays unlike any other.
         if state.known.insert((lane.data().addr(), std::ptr::from_ref(lane.vtable()).addr())) {
@@ -169,5 +173,18 @@ mod tests {
         }
         let commands = desk.take(Waker::noop()).commands;
         assert!(matches!(&commands[..], [Command::Resume, Command::Cancel(why)] if why == "first"));
+    }
+
+    #[test]
+    fn c9_lane_seen_held_before_a_resume_is_not_kept_after_it() {
+        let desk = Desk::default();
+        desk.hold();
+        assert!(desk.is_held());
+        // Another thread resumes the run between the look and the lock.
+        desk.go_on();
+        assert!(!desk.keep_held(Waker::noop()), "nobody would wake it");
+        assert!(desk.lock().held.is_empty() && desk.lock().known.is_empty());
+        desk.hold();
+        assert!(desk.keep_held(Waker::noop()) && desk.lock().held.len() == 1);
     }
 }
