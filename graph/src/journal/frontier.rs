@@ -100,6 +100,10 @@ impl Frontier {
 
     fn note(&mut self, sequence: u64, header: &Header) {
         if header.kind == Kind::Attempt {
+            // A task that was cut off may be dropped after its fan-out was joined. The record keeps its undo, and no line of control is left to note it at.
+            if !self.is_at(&header.path, header.parent) {
+                return;
+            }
             self.drop_below(&header.path);
         }
         let implied = self.implied(&header.path, &header.node);
@@ -132,6 +136,17 @@ impl Frontier {
 
     fn remove(&mut self, path: &[Fork]) {
         self.notes -= self.tokens.remove(path).map_or(0, |token| token.notes.len());
+    }
+
+    /// Leaves out tokens that are there only for notes of a line of control that is over: earlier versions listed them.
+    pub(crate) fn without_strays(mut self) -> Self {
+        let is_stray = |token: &&LiveToken| {
+            let opened = token.path.split_last().filter(|_| token.is_implied() && undone_at(&token.path).is_none());
+            opened.is_some_and(|(last, above)| !self.has_opened(above, last.sequence))
+        };
+        let strays: Vec<Vec<Fork>> = self.tokens().filter(is_stray).map(|token| token.path.clone()).collect();
+        strays.iter().for_each(|path| self.remove(path));
+        self
     }
 
     /// Leaves out what belongs to undos.
@@ -180,5 +195,50 @@ mod tests {
         assert!(counted::take_visited() <= 1);
         frontier.place(20_006, &[], Place::End);
         assert_eq!(frontier.width(), 1);
+    }
+
+    #[test]
+    fn c5_attempt_noted_after_its_fan_out_is_joined_leaves_no_token() {
+        let fork = |sequence, branch| Fork { sequence, branch };
+        let attempt = |path: &[Fork], parent: u64, node: &str| Header {
+            graph: "g".into(),
+            fingerprint: String::new(),
+            schema: 0,
+            epoch: 1,
+            kind: Kind::Attempt,
+            parent,
+            path: path.to_vec(),
+            node: node.into(),
+            next: None,
+            attempt: 1,
+            visits: 1,
+            iteration: 0,
+            at: crate::store::Timestamp::default(),
+            undo: 0,
+            undo_before: 0,
+            keys_of: 0,
+            frontier: None,
+            base: Some(1),
+        };
+        let mut frontier = Frontier::default();
+        frontier.place(1, &[], Place::Fork("start".into()));
+        // While the fan-out is open, a branch that has not moved can fail, and so can a node inside a subgraph that is such a branch.
+        frontier.apply(2, &attempt(&[fork(1, 0), fork(1, 0)], 1, "sub/charge"));
+        frontier.apply(3, &attempt(&[fork(1, 1)], 1, "item"));
+        assert_eq!(frontier.width(), 5);
+        assert_eq!(frontier.clone().without_strays(), frontier);
+        frontier.place(4, &[], Place::Node("after".into()));
+        let joined = frontier.clone();
+        frontier.apply(5, &attempt(&[fork(1, 0), fork(1, 0)], 1, "sub/charge"));
+        frontier.apply(6, &attempt(&[fork(1, 1)], 1, "item"));
+        frontier.apply(7, &attempt(&[], 1, "start"));
+        assert_eq!(frontier, joined);
+        // Records of earlier versions list such tokens.
+        let mut listed = joined.list();
+        for path in [vec![fork(1, 0), fork(1, 0)], vec![fork(1, 1)]] {
+            let stray = LiveToken { notes: vec![5], ..joined.implied(&path, "item") };
+            listed.push(stray);
+        }
+        assert_eq!(Frontier::of(listed).without_strays(), joined);
     }
 }

@@ -293,6 +293,7 @@ async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Heade
             undone.extend((!has_failed).then_some(header.node));
         }
     }
+    let frontier = frontier.without_strays();
     Ok(Standpoint { frontier, base, head, is_undoing, undone, undo_failed })
 }
 

@@ -382,7 +382,7 @@ async fn undos_from(store: &dyn Store, run: &str, mut undo: u64) -> Result<Vec<(
 
 impl LiveToken {
     /// A token that no record placed: it is there for its notes. It is known by what opened its fan-out or subgraph.
-    fn is_implied(&self) -> bool {
+    pub(super) fn is_implied(&self) -> bool {
         self.path.last().is_some_and(|last| last.sequence == self.id.sequence)
     }
 

@@ -13,6 +13,7 @@ mod given_up;
 mod grace_ends;
 mod inbox;
 mod known;
+mod late_lost;
 mod late_notes;
 mod moments;
 mod options;
