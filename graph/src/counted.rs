@@ -286,4 +286,78 @@ mod tests {
         let visited = visited_by(narrow_after_wide(), 1_000);
         assert!(visited < 60, "{visited} for each branch of the wide one");
     }
+
+    /// A runtime whose tasks are polled by the test, one after the other.
+    #[derive(Default)]
+    struct Tasks(Mutex<Vec<BoxFuture<'static, ()>>>);
+
+    impl Runtime for Tasks {
+        fn spawn(&self, task: BoxFuture<'static, ()>) {
+            self.0.lock().unwrap().push(task);
+        }
+
+        fn now(&self) -> Instant {
+            Still.now()
+        }
+
+        fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+            Still.sleep_until(at)
+        }
+
+        fn random(&self) -> u64 {
+            Still.random()
+        }
+    }
+
+    /// A spawned map of so many branches. All wait for ever but the last, which fails.
+    fn fails_at_last(branches: u32) -> CompiledGraph<u32> {
+        let item = move |n: u32| async move { if n + 1 == branches { Err("the last fails") } else { pending().await } };
+        Graph::new("fails")
+            .add_node("start", |n: u32| async move { Ok::<_, String>(n) })
+            .map("start", move |_| (0..branches).collect(), "item", END, FanOut::merge(|n, _| n).spawned())
+            .add_node("item", item)
+            .add_edge("item", END)
+            .set_entry("start")
+            .compile()
+            .unwrap()
+    }
+
+    /// How many entries are visited for each branch of a spawned fan-out that fails. The run is polled whenever it was woken.
+    fn visited_by_cut_off(branches: u32) -> u64 {
+        take_visited();
+        let (tasks, woken) = (Arc::new(Tasks::default()), Arc::new(Woken(AtomicBool::new(true))));
+        let (graph, waker) = (fails_at_last(branches), Waker::from(Arc::clone(&woken)));
+        let runtime: Arc<dyn Runtime> = Arc::clone(&tasks) as Arc<dyn Runtime>;
+        let mut run = graph.run(0).on(runtime).into_future();
+        let mut poll_run = || {
+            while woken.0.swap(false, Relaxed) {
+                let polled = Pin::new(&mut run).poll(&mut Context::from_waker(&waker));
+                if polled.is_ready() {
+                    return polled;
+                }
+            }
+            Poll::Pending
+        };
+        let mut ended = poll_run();
+        for _ in 0..10 {
+            let round = std::mem::take(&mut *tasks.0.lock().unwrap());
+            for mut task in round {
+                if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                    tasks.0.lock().unwrap().push(task);
+                }
+                if ended.is_pending() {
+                    ended = poll_run();
+                }
+            }
+        }
+        let Poll::Ready(outcome) = ended else { panic!("the run does not end") };
+        outcome.unwrap_err();
+        take_visited() / u64::from(branches)
+    }
+
+    #[test]
+    fn f9_cutting_off_a_spawned_branch_visits_as_much_however_many_there_are() {
+        let (few, many) = (visited_by_cut_off(250), visited_by_cut_off(1_000));
+        assert!(many <= few + few / 2 + 2, "{few} for each of 250 branches, {many} for each of 1,000");
+    }
 }

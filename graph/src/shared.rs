@@ -5,6 +5,7 @@
 //! task.
 
 use crate::control::desk::Desk;
+use crate::counted;
 use crate::error::RunFault;
 use crate::events::{Emission, Visit};
 use crate::journal::Journal;
@@ -15,7 +16,7 @@ use crate::token::{KeyMaker, TokenId};
 use pleach_core::{BoxError, CancelToken, Cause, Instant, Reason, Runtime, Scope};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 /// What is the same for every node that one engine runs.
@@ -64,14 +65,49 @@ pub(crate) struct More {
     /// The log of a run that is stored.
     pub(crate) journal: OnceLock<Arc<Journal>>,
     undos: Mutex<Vec<Undoable>>,
-    /// Tasks that were cut off, and may not be gone yet.
-    leaving: Mutex<Vec<Arc<dyn Gone>>>,
+    leaving: Arc<Leaving>,
 }
 
-/// Something that was cut off and may not be gone yet.
-pub(crate) trait Gone: Send + Sync {
-    /// Whether it is. If not, the waker is woken when it is gone, in place of the one before.
-    fn is_gone(&self, waker: Option<&Waker>) -> bool;
+/// The tasks of a run that were cut off and are not gone yet. They are counted: a wide fan-out may have very many.
+#[derive(Default)]
+struct Leaving(Mutex<LeavingTasks>);
+
+#[derive(Default)]
+struct LeavingTasks {
+    count: usize,
+    /// Woken when the last of them is gone.
+    waker: Option<Waker>,
+}
+
+/// One task that was cut off. It is gone when this is dropped.
+pub(crate) struct LeavingTask(Arc<Leaving>);
+
+impl Leaving {
+    fn lock(&self) -> MutexGuard<'_, LeavingTasks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether none is left. If not, the waker is woken when the last one goes, in place of the one before.
+    fn is_empty(&self, waker: Option<&Waker>) -> bool {
+        // Wakers are cloned and dropped while the lock is not held.
+        let mut waker = if self.lock().count > 0 { waker.cloned() } else { return true };
+        let mut tasks = self.lock();
+        if tasks.count > 0 && waker.is_some() {
+            std::mem::swap(&mut tasks.waker, &mut waker);
+        }
+        tasks.count == 0
+    }
+}
+
+impl Drop for LeavingTask {
+    fn drop(&mut self) {
+        let waker = {
+            let mut tasks = self.0.lock();
+            tasks.count -= 1;
+            if tasks.count == 0 { tasks.waker.take() } else { None }
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
 }
 
 /// Hears what happens where the state is of another type, or there is none.
@@ -313,18 +349,17 @@ impl RunWide {
     }
 
     /// A task was cut off: see [`are_tasks_gone`](Self::are_tasks_gone).
-    pub(crate) fn expect_gone(&self, task: Arc<dyn Gone>) {
-        let mut leaving = self.more().leaving.lock().unwrap_or_else(PoisonError::into_inner);
-        leaving.retain(|task| !task.is_gone(None));
-        leaving.push(task);
+    pub(crate) fn leaving_task(&self) -> LeavingTask {
+        counted::visit(1);
+        let leaving = Arc::clone(&self.more().leaving);
+        leaving.lock().count += 1;
+        LeavingTask(leaving)
     }
 
-    /// Whether all tasks that were cut off are gone. If not, the waker is woken as they go.
+    /// Whether all tasks that were cut off are gone. If not, the waker is woken when the last one goes.
     pub(crate) fn are_tasks_gone(&self, waker: Option<&Waker>) -> bool {
-        let Some(more) = self.more.get() else { return true };
-        let mut leaving = more.leaving.lock().unwrap_or_else(PoisonError::into_inner);
-        leaving.retain(|task| !task.is_gone(waker));
-        leaving.is_empty()
+        counted::visit(1);
+        self.more.get().is_none_or(|more| more.leaving.is_empty(waker))
     }
 
     pub(crate) fn remember_undo(&self, undoable: Undoable) {

@@ -182,6 +182,7 @@ impl<S> Branches<S> {
     /// The numbers of the lanes of each open fan-out, by its place.
     pub(super) fn lanes_by_place(&self) -> HashMap<usize, Vec<usize>> {
         let mut by_place: HashMap<usize, Vec<usize>> = HashMap::new();
+        counted::visit(self.lanes.len() as u64);
         for (at, lane) in self.lanes.iter().enumerate() {
             if let Some(Lane { home: Some(home), .. }) = lane {
                 by_place.entry(home.get() as usize - 1).or_default().push(at + 1);

@@ -115,6 +115,7 @@ impl<S: Send + 'static> Engine<S> {
         // Those that a fan-out further in waited for.
         let is_inside = |one: &&mut InGrace<S>| below.is_none() || one.fan_out.is_some_and(|place| places.contains(&place));
         let mut count = 0;
+        crate::counted::visit(graces.lanes.len() as u64);
         for one in graces.lanes.iter_mut().flatten().filter(is_inside) {
             (one.fan_out, count) = (below, count + 1);
         }
@@ -352,7 +353,7 @@ impl<S: Send + 'static> Driver<S> {
         cause: &Cause,
     ) -> Option<(GraceUse, Option<RunError<S>>)> {
         if let Err(reason) = &ended {
-            self.note_timeout(stop, lane, reason);
+            self.note_failure(stop, lane, reason);
         }
         let ended = lane.put_down().and(ended);
         lane.count_inside();

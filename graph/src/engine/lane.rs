@@ -93,6 +93,8 @@ pub(super) struct Running<S> {
 #[derive(Default)]
 pub(super) struct Terms {
     pub(super) timer: Option<Timer>,
+    /// The timer has cut the attempt off. A node may also return [`Elapsed`] itself.
+    pub(super) is_timed_out: bool,
     pub(super) grace: Option<Grace>,
 }
 
@@ -176,6 +178,11 @@ impl<S: Send + 'static> Lane<S> {
         matches!(self.phase, Phase::Running(_))
     }
 
+    /// Whether the attempt that it is at was cut off by its timer.
+    pub(super) fn is_timed_out(&self) -> bool {
+        matches!(&self.phase, Phase::Running(Running { terms: Some(terms), .. }) if terms.is_timed_out)
+    }
+
     /// The grace of the attempt that it is at, if it has one.
     pub(super) fn grace(&self) -> Option<&Grace> {
         match &self.phase {
@@ -202,9 +209,11 @@ impl<S: Send + 'static> Running<S> {
             },
             Work::Elsewhere(spawned) => spawned.poll(cx),
         };
-        if let (Poll::Pending, Some((timer, timeout))) = (&polled, self.terms.as_mut().and_then(|terms| terms.timer.as_mut()))
+        if let (Poll::Pending, Some(terms)) = (&polled, &mut self.terms)
+            && let Some((timer, timeout)) = &mut terms.timer
             && timer.as_mut().poll(cx).is_ready()
         {
+            terms.is_timed_out = true;
             return Poll::Ready(Err(Reason::Error(Elapsed(*timeout).into())));
         }
         polled

@@ -21,7 +21,7 @@ use crate::node::Payload;
 use crate::plan::{Plan, Stop};
 use crate::store::{Kind, LiveToken, Place};
 use crate::token::TokenId;
-use pleach_core::{Cause, Elapsed, Reason, catch_panic};
+use pleach_core::{Cause, Reason, catch_panic};
 use std::sync::Arc;
 
 impl<S: Send + 'static> Driver<S> {
@@ -84,14 +84,12 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    /// The time of an attempt is up. If its node is a subgraph, what runs inside is undone; if it is a task, an undo waits until the task is gone.
-    pub(super) fn note_timeout(&self, stop: &Stop<S>, lane: &Lane<S>, reason: &Reason) {
-        if !matches!(reason, Reason::Error(error) if error.is::<Elapsed>()) {
-            return;
-        }
+    /// An attempt failed. If it is a task that is still at work, an undo waits until the task is gone. If it is a subgraph whose time is up,
+    /// what runs inside is undone.
+    pub(super) fn note_failure(&self, stop: &Stop<S>, lane: &Lane<S>, reason: &Reason) {
         self.expect_gone(lane);
         let is_subgraph = stop.care.as_ref().is_some_and(|care| care.subgraph.is_some());
-        if let Some(trail) = lane.trail.as_ref().filter(|_| is_subgraph) {
+        if let Some(trail) = lane.trail.as_ref().filter(|_| is_subgraph && lane.is_timed_out()) {
             let fault = StoredFault::of_node(&self.shared.name(lane.at), lane.attempt, reason.to_string());
             trail.notes.cut_off_attempt(lane.attempt, fault);
         }
@@ -100,7 +98,7 @@ impl<S: Send + 'static> Driver<S> {
     /// Nothing is undone while a task of the run may still be at work.
     pub(super) fn expect_gone(&self, lane: &Lane<S>) {
         if let Phase::Running(Running { work: Work::Elsewhere(spawned), .. }) = &lane.phase {
-            self.shared.run().expect_gone(spawned.gone());
+            spawned.expect_gone(self.shared.run());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `Spawned`: a node that runs as a task in the scope of its run, on whatever thread the runtime has for it.
 
 use crate::node::NodeFuture;
-use crate::shared::Gone;
+use crate::shared::{LeavingTask, RunWide};
 use pleach_core::{BoxError, Cause, Reason, Refusal, Scope, Task, catch_panic};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -24,6 +24,10 @@ struct State<S> {
     waker: Option<Waker>,
     /// The near end is gone: the node is dropped at its next poll, although it may have a grace left.
     is_abandoned: bool,
+    /// The node is dropped. Unlike the result, this stays.
+    is_gone: bool,
+    /// There while the run waits for that.
+    leaving: Option<LeavingTask>,
 }
 
 /// The far end, with the node. However the task ends, the node is dropped first, and then there is a result.
@@ -40,7 +44,8 @@ impl<S: Send + 'static> Spawned<S> {
         work: NodeFuture<S>,
         why_broken: impl Fn() -> Option<BoxError> + Send + Sync + 'static,
     ) -> Result<Self, Refusal> {
-        let slot = Arc::new(Slot(Mutex::new(State { result: None, waker: None, is_abandoned: false })));
+        let (result, waker, leaving) = (None, None, None);
+        let slot = Arc::new(Slot(Mutex::new(State { result, waker, is_abandoned: false, is_gone: false, leaving })));
         let mut far = Far { work: Some(work), slot: Arc::clone(&slot) };
         let future = async move {
             let result = poll_fn(|cx| far.poll(cx, &why_broken)).await;
@@ -65,9 +70,18 @@ impl<S: Send + 'static> Spawned<S> {
 }
 
 impl<S: Send + 'static> Spawned<S> {
-    /// To be waited for: the task is gone, and with it the node.
-    pub(super) fn gone(&self) -> Arc<dyn Gone> {
-        Arc::clone(&self.slot) as Arc<dyn Gone>
+    /// If the node is not dropped yet, the run waits for that before it undoes anything.
+    pub(super) fn expect_gone(&self, run: &RunWide) {
+        if self.slot.lock().is_gone {
+            return;
+        }
+        let mut leaving = Some(run.leaving_task());
+        let mut state = self.slot.lock();
+        if !state.is_gone && state.leaving.is_none() {
+            state.leaving = leaving.take();
+        }
+        // One that is not needed is dropped after the lock: that may wake the run.
+        drop(state);
     }
 }
 
@@ -82,15 +96,6 @@ impl<S: Send + 'static> Far<S> {
             Ok(polled) => polled.map_err(Reason::Error),
             Err(reason) => Poll::Ready(Err(reason)),
         }
-    }
-}
-
-impl<S: Send + 'static> Gone for Slot<S> {
-    fn is_gone(&self, waker: Option<&Waker>) -> bool {
-        if let Some(waker) = waker {
-            self.set_waker(waker);
-        }
-        self.lock().result.is_some()
     }
 }
 
@@ -115,12 +120,17 @@ impl<S> Slot<S> {
         let _replaced = std::mem::replace(&mut self.lock().waker, new);
     }
 
+    /// The node is dropped, and this is its result, unless there was one before.
     fn set(&self, result: Result<S, Reason>) {
-        let waker = {
+        let (waker, leaving) = {
             let mut state = self.lock();
-            state.result.get_or_insert(result);
-            state.waker.take()
+            if std::mem::replace(&mut state.is_gone, true) {
+                return;
+            }
+            state.result = Some(result);
+            (state.waker.take(), state.leaving.take())
         };
+        drop(leaving);
         waker.into_iter().for_each(Waker::wake);
     }
 }

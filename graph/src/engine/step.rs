@@ -282,7 +282,7 @@ impl<S: Send + 'static> Driver<S> {
             let runtime = self.shared.run().runtime()?;
             let deadline = runtime.now() + timeout;
             let timer = Some((runtime.sleep_until(deadline), timeout));
-            terms = Some(Box::new(Terms { timer, grace: None }));
+            terms = Some(Box::new(Terms { timer, ..Terms::default() }));
             rare.deadline = Some(deadline);
         }
         if let Some(length) = care.grace {
@@ -317,7 +317,7 @@ impl<S: Send + 'static> Driver<S> {
     /// After an attempt: on to the next node, or whatever the policy says about its failure.
     fn settle(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, ended: Ended<S>) -> Result<Option<Turn<S>>, RunError<S>> {
         if let Err(reason) = &ended {
-            self.note_timeout(stop, lane, reason);
+            self.note_failure(stop, lane, reason);
         }
         let ended = lane.put_down().and(ended);
         lane.count_inside();

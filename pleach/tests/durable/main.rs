@@ -24,6 +24,7 @@ mod second_reading;
 mod select;
 mod sleep;
 mod spawned;
+mod spawned_ends;
 mod undo;
 mod undo_cut_off;
 mod undo_payload;

@@ -1,0 +1,44 @@
+//! F9, F11: a run that fails waits only for tasks that are still at work, whatever error a spawned node returned.
+#![cfg(feature = "graph")]
+
+use crate::common::kept::World;
+use pleach::prelude::*;
+use pleach::{BoxError, Elapsed, FanOut, Policy, Retry};
+
+/// The first branch fails with `Elapsed` in its first attempt. It did not time out: it returned that error itself.
+async fn elapse(cx: NodeContext, n: u32) -> Result<u32, BoxError> {
+    if n == 1 && cx.attempt() == 1 { Err(Elapsed(Duration::from_secs(1)).into()) } else { Ok(n) }
+}
+
+/// Two spawned branches, and after them a node that fails.
+fn branches(policy: Policy<u32>) -> CompiledGraph<u32> {
+    let sum = |_, all: Vec<u32>| all.into_iter().sum();
+    Graph::new("elapses")
+        .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+        .map("split", |_| vec![1, 2], "item", "last", FanOut::merge(sum).spawned())
+        .add_node("item", elapse)
+        .policy("item", policy)
+        .add_edge("item", "last")
+        .add_node("last", |_: u32| async move { Err::<u32, _>("the last node fails") })
+        .add_edge("last", END)
+        .set_entry("split")
+        .compile()
+        .unwrap()
+}
+
+#[test]
+fn f9_run_ends_after_a_spawned_node_returned_elapsed() {
+    let retried = || Policy::new().retry(Retry::times(2));
+    for stored in [false, true] {
+        for (policy, failed) in [(Policy::new(), "item"), (retried(), "last")] {
+            let world = World::new(1);
+            let graph = branches(policy);
+            let run = if stored { world.run(&graph, 0) } else { world.here(graph.run(0)) };
+            let error = world.end(run).unwrap_err();
+            assert!(
+                matches!(error.fault(), RunFault::Node(error) if error.node == failed),
+                "stored: {stored}, {failed}: {error}"
+            );
+        }
+    }
+}
