@@ -360,4 +360,37 @@ mod tests {
         let (few, many) = (visited_by_cut_off(250), visited_by_cut_off(1_000));
         assert!(many <= few + few / 2 + 2, "{few} for each of 250 branches, {many} for each of 1,000");
     }
+
+    /// A map of so many branches, each with two branches of its own: one fails, and the other waits until it is cut off.
+    fn fails_inside(grace: Option<Duration>) -> CompiledGraph<u32> {
+        let pass = |n: u32| async move { Ok::<_, String>(n) };
+        let stay = |cx: NodeContext, n: u32| async move {
+            cx.token().cancelled().await;
+            Ok::<_, String>(n)
+        };
+        let policy = grace.map_or_else(crate::Policy::new, |grace| crate::Policy::new().cancel_grace(grace));
+        let count = FanOut::collect(|_, all: Vec<_>| Ok::<_, String>(all.len() as u32));
+        Graph::new("inside")
+            .add_node("start", pass)
+            .map("start", |n: &u32| (0..*n).collect(), "item", END, count)
+            .add_node("item", pass)
+            .add_parallel_edge("item", ["stay", "fail"], END, FanOut::merge(|n, _| n))
+            .add_node("fail", |_: u32| async move { Err::<u32, _>("it fails") })
+            .add_edge("fail", END)
+            .add_node("stay", stay)
+            .policy("stay", policy)
+            .add_edge("stay", END)
+            .set_entry("start")
+            .compile()
+            .unwrap()
+    }
+
+    #[test]
+    fn f9_cutting_off_a_nested_fan_out_visits_as_much_however_many_there_are() {
+        for grace in [None, Some(Duration::from_secs(1))] {
+            let (few, many) = (visited_by(fails_inside(grace), 250), visited_by(fails_inside(grace), 1_000));
+            let what = format!("{few} for each of 250 fan-outs, {many} for each of 1,000");
+            assert!(many <= few + few / 2 + 2, "grace {grace:?}: {what}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::counted;
 use crate::error::RunError;
 use crate::token::FanOutAt;
 use pleach_core::BoxFuture;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -22,6 +22,8 @@ use std::vec;
 pub(super) struct Branches<S> {
     lanes: Vec<Option<Lane<S>>>,
     free: Vec<usize>,
+    /// Where each lane stands in the list of its fan-out.
+    listed_at: Vec<u32>,
     open: Vec<Option<Open<S>>>,
     free_open: Vec<usize>,
     /// How many of the open ones have a timer.
@@ -60,6 +62,8 @@ pub(super) struct Open<S> {
     /// The next to be started, if it was not restored.
     pub(super) started: usize,
     pub(super) running: usize,
+    /// The numbers of its lanes, in no order: to end one fan-out must not cost a walk over the lanes of all.
+    pub(super) lanes: Vec<u32>,
     /// How many visits led to the end of a branch that has ended, the most.
     pub(super) iteration: u64,
     /// The branches of a resumed run that need no start, from `started` on, the last first.
@@ -76,6 +80,8 @@ pub(super) struct Open<S> {
 pub(super) struct Closing<S> {
     /// How many such nodes there are.
     pub(super) left: usize,
+    /// The numbers that they had among all nodes in grace when it was cut off.
+    pub(super) in_grace: Vec<usize>,
     /// With which failure it ends; without one, its time was up, and it is merged.
     pub(super) error: Option<RunError<S>>,
 }
@@ -99,6 +105,7 @@ impl<S> Branches<S> {
         Box::new(Self {
             lanes: Vec::new(),
             free: Vec::new(),
+            listed_at: Vec::new(),
             open: Vec::with_capacity(1),
             free_open: Vec::new(),
             timed: 0,
@@ -123,20 +130,30 @@ impl<S> Branches<S> {
         self.lanes.get(number - 1)?.as_ref()
     }
 
-    /// Makes room for so many more lanes.
-    pub(super) fn reserve(&mut self, lanes: usize) {
-        self.lanes.reserve(lanes.saturating_sub(self.free.len()));
+    /// Makes room for so many more lanes of the fan-out at `place`.
+    pub(super) fn reserve(&mut self, place: usize, lanes: usize) {
+        let new = lanes.saturating_sub(self.free.len());
+        self.lanes.reserve(new);
+        self.listed_at.reserve(new);
+        if let Some(open) = self.opened(place) {
+            open.lanes.reserve(lanes);
+        }
         self.queue.reserve(lanes);
         self.free.reserve(lanes);
     }
 
     /// Adds a lane, and gives its number.
     pub(super) fn add(&mut self, lane: Lane<S>) -> usize {
-        let place = self.free.pop().unwrap_or(self.lanes.len());
+        let (place, home) = (self.free.pop().unwrap_or(self.lanes.len()), lane.home);
         if place == self.lanes.len() {
             self.lanes.push(Some(lane));
+            self.listed_at.push(0);
         } else {
             self.lanes[place] = Some(lane);
+        }
+        if let Some(open) = home.and_then(|home| self.opened(home.get() as usize - 1)) {
+            open.lanes.push(place as u32 + 1);
+            self.listed_at[place] = open.lanes.len() as u32 - 1;
         }
         self.parked.touch(place + 1);
         place + 1
@@ -158,6 +175,7 @@ impl<S> Branches<S> {
         if let Some(open) = self.opened(place) {
             open.iteration = open.iteration.max(iteration);
         }
+        self.unlist(number, place);
         self.free(number);
         Some(ended)
     }
@@ -166,8 +184,21 @@ impl<S> Branches<S> {
     pub(super) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
         self.parked.touch(number);
         let lane = self.lanes.get_mut(number - 1)?.take()?;
+        if let Some(home) = lane.home {
+            self.unlist(number, home.get() as usize - 1);
+        }
         self.free(number);
         Some(lane)
+    }
+
+    /// Takes a lane out of the list of its fan-out.
+    fn unlist(&mut self, number: usize, place: usize) {
+        let Some(open) = self.open.get_mut(place).and_then(Option::as_mut) else { return };
+        let at = self.listed_at[number - 1] as usize;
+        open.lanes.swap_remove(at);
+        if let Some(moved) = open.lanes.get(at) {
+            self.listed_at[*moved as usize - 1] = at as u32;
+        }
     }
 
     /// The place of a lane is free. Once all are, none is kept: the next fan-out may be much narrower.
@@ -176,19 +207,23 @@ impl<S> Branches<S> {
         if self.free.len() == self.lanes.len() {
             self.free.clear();
             self.lanes.clear();
+            self.listed_at.clear();
         }
     }
 
-    /// The numbers of the lanes of each open fan-out, by its place.
-    pub(super) fn lanes_by_place(&self) -> HashMap<usize, Vec<usize>> {
-        let mut by_place: HashMap<usize, Vec<usize>> = HashMap::new();
-        counted::visit(self.lanes.len() as u64);
-        for (at, lane) in self.lanes.iter().enumerate() {
-            if let Some(Lane { home: Some(home), .. }) = lane {
-                by_place.entry(home.get() as usize - 1).or_default().push(at + 1);
-            }
-        }
-        by_place
+    /// The numbers of the lanes of one open fan-out, the lowest first.
+    pub(super) fn lanes_of(&self, place: usize) -> Vec<usize> {
+        let listed = self.open.get(place).and_then(Option::as_ref).map_or(&[][..], |open| &open.lanes);
+        counted::visit(listed.len() as u64);
+        let mut numbers: Vec<usize> = listed.iter().map(|number| *number as usize).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// The numbers of the nodes in grace that an open fan-out waited for when it was cut off. Some may have ended since.
+    pub(super) fn in_grace_of(&self, place: usize) -> &[usize] {
+        let closing = self.open.get(place).and_then(Option::as_ref).and_then(|open| open.closing.as_ref());
+        closing.map_or(&[], |closing| &closing.in_grace)
     }
 
     pub(super) fn open(&mut self, open: Open<S>) -> usize {
@@ -287,7 +322,7 @@ mod tests {
         let (total, before, items, first_error, timer) = (1_000_000, (), None, None, None);
         let restored: Vec<usize> = (0..total).filter(|branch| *branch != total / 2).rev().collect();
         let (node, parent, sequence, path, spawned) = (0, 0, 1, BranchPath::default().fan_out(1), false);
-        let (started, running, iteration, ended) = (0, 0, 0, Vec::new());
+        let (started, running, lanes, iteration, ended) = (0, 0, Vec::new(), 0, Vec::new());
         let mut open = Open {
             node,
             parent,
@@ -299,6 +334,7 @@ mod tests {
             total,
             started,
             running,
+            lanes,
             iteration,
             restored,
             ended,

@@ -291,10 +291,10 @@ impl<S: Send + 'static> Engine<S> {
     fn cut_off_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> Rise<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
         let fault = Arc::new(StoredFault::of(error.fault()));
-        let left = self.give_grace(Some(place), &cause, Some(&fault));
-        if left > 0 {
+        let in_grace = self.give_grace(Some(place), &cause, Some(&fault));
+        if !in_grace.is_empty() {
             self.close_lanes(place, &cause, Some(&fault));
-            return self.close_later(place, Closing { left, error: Some(error) });
+            return self.close_later(place, Closing { left: in_grace.len(), in_grace, error: Some(error) });
         }
         let before = self.close(place, &cause, Some(&fault));
         self.drop_values(node, || drop(before));
@@ -330,10 +330,10 @@ impl<S: Send + 'static> Engine<S> {
             return self.cut_off_fan_out(place, elapsed(), Cause::DeadlineExceeded);
         }
         let fault = Arc::new(StoredFault::of(elapsed().fault()));
-        let left = self.give_grace(Some(place), &Cause::DeadlineExceeded, Some(&fault));
+        let in_grace = self.give_grace(Some(place), &Cause::DeadlineExceeded, Some(&fault));
         self.close_lanes(place, &Cause::DeadlineExceeded, Some(&fault));
-        if left > 0 {
-            return self.close_later(place, Closing { left, error: None });
+        if !in_grace.is_empty() {
+            return self.close_later(place, Closing { left: in_grace.len(), in_grace, error: None });
         }
         let open = self.opened(place);
         open.ended.iter_mut().filter(|ended| ended.is_none()).for_each(|ended| *ended = Some(Err(elapsed())));
@@ -352,10 +352,9 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Ends the branches of a fan-out, and the fan-outs below it.
     pub(super) fn close_lanes(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
-        let mut lanes_of = self.branches.as_ref().map(|branches| branches.lanes_by_place()).unwrap_or_default();
         let mut to_close = vec![place];
         while let Some(closing) = to_close.pop() {
-            for number in lanes_of.remove(&closing).unwrap_or_default() {
+            for number in self.branches.as_ref().map(|branches| branches.lanes_of(closing)).unwrap_or_default() {
                 let Some(lane) = self.branches.as_mut().and_then(|branches| branches.remove(number)) else { continue };
                 if let Phase::Forked(below) = lane.phase {
                     to_close.push(below);

@@ -16,13 +16,13 @@ use super::subgraph::{self, Left};
 use super::wakeups::{LaneWaker, Wakeups};
 use super::{Outcome, ROOT};
 use crate::checkpoint_error::StoredFault;
+use crate::counted;
 use crate::error::{GraceEnd, RunError, RunFault};
 use crate::events::RunEvent;
 use crate::journal::scribe::Standing;
 use crate::plan::{Plan, Stop};
 use crate::shared::Aside;
 use pleach_core::{BoxFuture, Cause, Reason};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -68,10 +68,39 @@ impl<S> Default for Graces<S> {
 }
 
 impl<S> Graces<S> {
-    fn add(&mut self, one: InGrace<S>) {
-        self.unpolled.push(self.lanes.len());
+    /// Adds a node, and gives its number.
+    fn add(&mut self, one: InGrace<S>) -> usize {
+        let number = self.lanes.len();
+        self.unpolled.push(number);
         self.lanes.push(Some(one));
         self.left += 1;
+        number
+    }
+
+    /// The run waits for all of them. Gives their numbers.
+    fn move_all_to_run(&mut self) -> Vec<usize> {
+        counted::visit(self.lanes.len() as u64);
+        let lanes = self.lanes.iter_mut().enumerate().filter_map(|(number, one)| Some((number, one.as_mut()?)));
+        let moved = lanes.map(|(number, one)| {
+            one.fan_out = None;
+            number
+        });
+        moved.collect()
+    }
+
+    /// The fan-out `to` waits for those that the one at `from` waited for. Gives the numbers of those that have not ended.
+    fn move_to(&mut self, from: usize, numbers: &[usize], to: usize) -> Vec<usize> {
+        counted::visit(numbers.len() as u64);
+        let mut moved = Vec::new();
+        for number in numbers {
+            // If none was left meanwhile, the number may be that of another node.
+            let one = self.lanes.get_mut(*number).and_then(Option::as_mut).filter(|one| one.fan_out == Some(from));
+            if let Some(one) = one {
+                one.fan_out = Some(to);
+                moved.push(*number);
+            }
+        }
+        moved
     }
 
     /// The nodes to be polled now. From now on `task` is woken with them.
@@ -104,35 +133,32 @@ impl<S: Send + 'static> Engine<S> {
         self.graces.as_ref().is_some_and(|graces| graces.is_run)
     }
 
-    /// Begins the grace of nodes that are executing: below this fan-out, or in the whole run. How many are in their grace there.
-    pub(super) fn give_grace(&mut self, below: Option<usize>, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> usize {
+    /// Begins the grace of nodes that are executing: below this fan-out, or in the whole run. The numbers of those that are in their grace
+    /// there.
+    pub(super) fn give_grace(&mut self, below: Option<usize>, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Vec<usize> {
         if self.plan.needs.grace.is_none() || *cause == Cause::Dropped {
-            return 0;
+            return Vec::new();
         }
         let mut graces = self.graces.take().unwrap_or_default();
         graces.is_run |= below.is_none();
-        let (numbers, places) = self.branches.as_ref().map(|branches| lanes_below(branches, below)).unwrap_or_default();
-        // Those that a fan-out further in waited for.
-        let is_inside = |one: &&mut InGrace<S>| below.is_none() || one.fan_out.is_some_and(|place| places.contains(&place));
-        let mut count = 0;
-        crate::counted::visit(graces.lanes.len() as u64);
-        for one in graces.lanes.iter_mut().flatten().filter(is_inside) {
-            (one.fan_out, count) = (below, count + 1);
-        }
-        for number in numbers {
+        let (lanes, places) = self.branches.as_ref().map(|branches| lanes_below(branches, below)).unwrap_or_default();
+        let mut given = match below {
+            None => graces.move_all_to_run(),
+            // Those that a fan-out further in waited for.
+            Some(below) => {
+                let branches = self.branches.as_ref();
+                let moved = |place| graces.move_to(place, branches.map_or(&[], |branches| branches.in_grace_of(place)), below);
+                places.into_iter().flat_map(moved).collect()
+            }
+        };
+        let root = below.is_none().then_some(ROOT);
+        for number in lanes.into_iter().chain(root) {
             if let Some(lane) = self.take_lane_with_grace(number) {
-                graces.add(self.begin_grace(lane, (cause, failed), below));
-                count += 1;
+                given.push(graces.add(self.begin_grace(lane, (cause, failed), below)));
             }
         }
-        if below.is_none()
-            && let Some(lane) = self.take_lane_with_grace(ROOT)
-        {
-            graces.add(self.begin_grace(lane, (cause, failed), below));
-            count += 1;
-        }
         self.graces = (graces.left > 0).then_some(graces);
-        count
+        given
     }
 
     /// Takes a lane out of the frontier if its node is executing and has a grace.
@@ -428,13 +454,12 @@ impl<S: Send + 'static> Driver<S> {
 }
 
 /// The numbers of the lanes below a fan-out, with the places of all fan-outs that they belong to; of all lanes, if there is none.
-fn lanes_below<S: Send + 'static>(branches: &Branches<S>, below: Option<usize>) -> (Vec<usize>, HashSet<usize>) {
-    let Some(place) = below else { return ((1..=branches.places()).collect(), HashSet::new()) };
-    let mut lanes_of = branches.lanes_by_place();
-    let (mut numbers, mut places, mut to_look_at) = (Vec::new(), HashSet::new(), vec![place]);
+fn lanes_below<S: Send + 'static>(branches: &Branches<S>, below: Option<usize>) -> (Vec<usize>, Vec<usize>) {
+    let Some(place) = below else { return ((1..=branches.places()).collect(), Vec::new()) };
+    let (mut numbers, mut places, mut to_look_at) = (Vec::new(), Vec::new(), vec![place]);
     while let Some(place) = to_look_at.pop() {
-        places.insert(place);
-        for number in lanes_of.remove(&place).unwrap_or_default() {
+        places.push(place);
+        for number in branches.lanes_of(place) {
             match branches.see(number).map(|lane| &lane.phase) {
                 Some(Phase::Forked(inside)) => to_look_at.push(*inside),
                 _ => numbers.push(number),

@@ -82,6 +82,7 @@ impl<S: Send + 'static> Engine<S> {
             total,
             started: 0,
             running: 0,
+            lanes: Vec::new(),
             iteration,
             restored: Vec::new(),
             ended,
@@ -100,7 +101,7 @@ impl<S: Send + 'static> Engine<S> {
         let limit = fork_of(plan, open.node).options.limit.unwrap_or(open.total);
         let at_once = limit.saturating_sub(open.running).min(open.unstarted());
         if at_once > 0 {
-            self.branches.get_or_insert_with(Branches::new).reserve(at_once);
+            self.branches.get_or_insert_with(Branches::new).reserve(place, at_once);
         }
         for _ in 0..at_once {
             if let Err(error) = self.start_branch(plan, place) {
