@@ -2,8 +2,8 @@
 //! resumed goes on in the middle of an undo, or with the next.
 
 use super::undo::Work;
-use crate::checkpoint_error::cut_fault;
-use crate::error::{Compensation, RunError};
+use crate::checkpoint_error::{cut_fault, fault_of};
+use crate::error::{Compensation, RunError, RunFault};
 use crate::journal::codec::StoredUndo;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{NoteBody, Notes};
@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 /// The undos of a stored run that failed.
 pub(super) struct UndoingStored<S> {
     pub(super) error: Option<RunError<S>>,
-    work: BoxFuture<'static, Compensation>,
+    work: BoxFuture<'static, Result<Compensation, RunFault>>,
 }
 
 impl<S: Send + 'static> UndoingStored<S> {
@@ -31,44 +31,62 @@ impl<S: Send + 'static> UndoingStored<S> {
         Self { error: Some(error), work: Box::pin(undo_all(plan, shared, undone)) }
     }
 
+    /// Ready with why the run failed and how it was undone, or with why that was interrupted: a resume goes on with it.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
-        let compensation = std::task::ready!(self.work.as_mut().poll(cx));
+        let ended = std::task::ready!(self.work.as_mut().poll(cx));
         let mut error = self.error.take().expect("a run is undone once");
-        error.set_compensation(compensation);
-        Poll::Ready(error)
+        Poll::Ready(match ended {
+            Ok(compensation) => {
+                error.set_compensation(compensation);
+                error
+            }
+            Err(interrupted) => RunError::new(interrupted, None),
+        })
     }
 }
 
-/// Undoes what can be undone, the last first.
-async fn undo_all<S: Send + 'static>(plan: Arc<Plan<S>>, shared: Arc<Shared>, mut undone: Vec<String>) -> Compensation {
-    let Some(journal) = shared.run().journal() else { return Compensation::Compensated { undone } };
+/// Undoes what can be undone, the last first. Fails if a record cannot be read or written and a resume can go on with it.
+async fn undo_all<S: Send + 'static>(
+    plan: Arc<Plan<S>>,
+    shared: Arc<Shared>,
+    mut undone: Vec<String>,
+) -> Result<Compensation, RunFault> {
+    let Some(journal) = shared.run().journal() else { return Ok(Compensation::Compensated { undone }) };
     let fresh = CancelToken::root(Arc::clone(journal.runtime()));
     loop {
         let sequence = journal.undo();
         if sequence == 0 {
-            return Compensation::Compensated { undone };
+            return Ok(Compensation::Compensated { undone });
         }
         let (node, reason, left) = match undo_one(&plan, &shared, journal, &fresh, sequence).await {
             Ok((node, Ok(()))) => {
                 undone.push(node);
                 continue;
             }
-            Ok((node, Err(reason))) => (node, reason.to_string(), nodes_before(journal, sequence).await.unwrap_or_default()),
-            Err(unread) => (String::new(), unread.to_string(), Vec::new()),
+            Ok((node, Err(reason))) => match nodes_before(journal, sequence).await {
+                // That it failed is on record: a resume tells which nodes are left.
+                Err(unread) if !journal.is_lost() => return Err(fault_of(&*journal.run, "", "open", unread)),
+                left => (node, reason.to_string(), left.unwrap_or_default()),
+            },
+            // Nobody can go on with a run that has lost its store: it says what it undid.
+            Err(interrupted) if journal.is_lost() => (String::new(), interrupted.to_string(), Vec::new()),
+            Err(interrupted) => return Err(interrupted),
         };
-        return Compensation::CompensationFailed { undone, node, reason, left };
+        return Ok(Compensation::CompensationFailed { undone, node, reason, left });
     }
 }
 
-/// Undoes what this record can be undone by. The node, and how that went.
+/// Undoes what this record can be undone by. The node, and how that went. Fails if the record cannot be read, or the end not written.
 async fn undo_one<S: Send + 'static>(
     plan: &Plan<S>,
     shared: &Arc<Shared>,
     journal: &Arc<Journal>,
     fresh: &CancelToken,
     sequence: u64,
-) -> Result<(String, Result<(), Reason>), StoreError> {
-    let (record, StoredUndo { payload, unknown, before }) = opening::undo_of(journal, sequence).await?;
+) -> Result<(String, Result<(), Reason>), RunFault> {
+    let fault = |op, error| fault_of(&*journal.run, "", op, error);
+    let (record, StoredUndo { payload, unknown, before }) =
+        opening::undo_of(journal, sequence).await.map_err(|error| fault("open", error))?;
     let header = &record.header;
     let ended = match plan.nodes.undo(&header.node).map(Arc::clone) {
         None => Err(Reason::Error("this graph has no undo for it".into())),
@@ -76,7 +94,7 @@ async fn undo_one<S: Send + 'static>(
             let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
             let payload = Payload { json: payload, unknown };
             let next = Undoable { name: header.node.as_str().into(), undo, payload, token, iteration: header.iterations() };
-            let notes = (sequence, Arc::new(notes_of(journal, sequence)?));
+            let notes = (sequence, Arc::new(notes_of(journal, sequence).map_err(|error| fault("open", error))?));
             match Work::begin(next, shared, Some(fresh.clone()), notes) {
                 Ok(mut work) => poll_fn(|cx| work.poll(shared, cx)).await,
                 Err(reason) => Err(reason),
@@ -84,7 +102,8 @@ async fn undo_one<S: Send + 'static>(
         }
     };
     let failed = ended.as_ref().err().map(Reason::to_string);
-    write(journal, &record, if failed.is_some() { sequence } else { before }, failed).await?;
+    let left = if failed.is_some() { sequence } else { before };
+    write(journal, &record, left, failed).await.map_err(|error| fault("commit", error))?;
     Ok((record.header.node, ended))
 }
 

@@ -30,4 +30,5 @@ mod undo_cut_off;
 mod undo_payload;
 mod undo_told;
 mod undo_unknown;
+mod undo_unread;
 mod values;

@@ -1,0 +1,72 @@
+//! F12: a compensation that cannot read a record is interrupted, not failed: the driver ends with `Checkpoint`, and a resume goes on.
+#![cfg(feature = "graph")]
+
+use crate::common::flaky::FlakyStore;
+use crate::common::kept::{Names, NodeFuture, Stage, World, named};
+use pleach::Compensation;
+use pleach::prelude::*;
+use pleach::store::RunStatus;
+
+/// The records of the two nodes that can be undone: the first record is the start of the run.
+const FIRST: u64 = 2;
+const SECOND: u64 = 3;
+
+fn undoable(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
+    move |cx, names| {
+        cx.record_undo(name.to_string());
+        named(name)(cx, names)
+    }
+}
+
+async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
+    cx.extension::<Stage>().unwrap().outside.push(name);
+    Ok(())
+}
+
+async fn failing_undo(_: NodeContext, _: String) -> Result<(), String> {
+    Err("the undo fails".to_string())
+}
+
+/// Two nodes that can be undone, and a third that fails.
+fn three(second_fails: bool) -> CompiledGraph<Names> {
+    let graph = Graph::new("three").add_node("first", undoable("first")).compensate("first", undo);
+    let graph = graph.add_node("second", undoable("second"));
+    let graph = if second_fails { graph.compensate("second", failing_undo) } else { graph.compensate("second", undo) };
+    let graph = graph.add_node("third", named("third")).add_edge("first", "second").add_edge("second", "third");
+    graph.add_edge("third", END).set_entry("first").compile().unwrap()
+}
+
+/// Runs the graph while this record cannot be read, and gives how that driver ended, and the one after it.
+fn interrupted(world: &World, graph: &CompiledGraph<Names>, damaged: u64) -> [RunError<Names>; 2] {
+    world.stage.fail(&["third"]);
+    let store = FlakyStore::new(world.store.clone());
+    store.damage(damaged);
+    let run = world.here(graph.run(vec![]).id("r").checkpoint(&store));
+    let first = world.end(run).unwrap_err();
+    assert!(matches!(first.fault(), RunFault::Checkpoint(_)), "record {damaged}: {first}");
+    assert_eq!(first.compensation(), None, "record {damaged}: {first}");
+    let second = world.end(world.resume(graph, |resume| resume)).unwrap_err();
+    assert!(matches!(second.fault(), RunFault::Node(error) if error.node == "third"), "record {damaged}: {second}");
+    [first, second]
+}
+
+#[test]
+fn f12_unread_record_interrupts_a_compensation_and_a_resume_ends_it() {
+    for damaged in [FIRST, SECOND] {
+        let world = World::new(1);
+        let [_, ended] = interrupted(&world, &three(false), damaged);
+        let undone = vec!["second".to_string(), "first".to_string()];
+        assert_eq!(ended.compensation(), Some(&Compensation::Compensated { undone: undone.clone() }), "record {damaged}");
+        assert_eq!(world.stage.outside.take(), undone, "record {damaged}");
+        assert_eq!(world.info("r").status, RunStatus::Compensated, "record {damaged}");
+    }
+}
+
+#[test]
+fn f12_resume_names_the_nodes_left_that_a_failed_undo_could_not_read() {
+    let world = World::new(1);
+    let [_, ended] = interrupted(&world, &three(true), FIRST);
+    let (node, reason, left) = ("second".to_string(), "the undo fails".to_string(), vec!["first".to_string()]);
+    assert_eq!(ended.compensation(), Some(&Compensation::CompensationFailed { undone: vec![], node, reason, left }));
+    assert_eq!(world.info("r").status, RunStatus::CompensationFailed);
+}
