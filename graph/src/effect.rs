@@ -6,6 +6,7 @@ use crate::effect_error::EffectError;
 use crate::journal::codec::stored_json;
 use crate::journal::frontier::undo_path;
 use crate::journal::notes::{EffectRunning, Known, Namespace, NoteBody, Notes};
+use crate::journal::polls::Delivering;
 use crate::journal::{Entry, Journal, NEVER};
 use crate::letters::{Letter, Letters, signal_of};
 use crate::shared::Shared;
@@ -147,7 +148,7 @@ where
                     Ok(value) => value,
                     Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
                 };
-                scene.durable(recorded_by).await;
+                let _delivering = scene.durable_value(recorded_by).await;
                 using.deliver();
                 return Ok(value);
             }
@@ -287,6 +288,18 @@ impl Scene {
         if let Some(journal) = self.journal() {
             poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
         }
+    }
+
+    /// The node goes on once this record is durable: until then it is not parked, whatever else it waits for.
+    pub(crate) fn deliver_after(&self, sequence: u64) -> Option<Delivering<'_>> {
+        self.notes.deliver_after(self.attempt, sequence)
+    }
+
+    /// Waits until the record of a value is durable, and gives what is to be kept until the value is delivered.
+    pub(crate) async fn durable_value(&self, sequence: u64) -> Option<Delivering<'_>> {
+        let delivering = self.deliver_after(sequence);
+        self.durable(sequence).await;
+        delivering
     }
 
     /// Fails the node: it stays pending here, and the engine drops it. An attempt that was cut off fails nobody.

@@ -2,6 +2,7 @@
 
 use crate::control::{ANSWER, SIGNAL, TellError};
 use crate::counted;
+use crate::journal::notes::Notes;
 use crate::store::INBOX_MAX;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,8 +28,12 @@ struct Inner {
     waits: u64,
     /// How many waits have asked for a letter, and none is there for them.
     waiting: usize,
-    /// How many waits were woken for a letter, and have not taken it yet.
-    woken: usize,
+    /// The waits that have not asked for a letter yet, since the record that they wait is being written.
+    beginning: HashMap<u64, Beginning>,
+    /// Those of them that a letter is there for.
+    found: BTreeSet<u64>,
+    /// How many wakers are about to be called.
+    waking: usize,
     /// How many were taken by nodes that have not written that down yet.
     in_hand: usize,
     /// How many letters there are: signals, and answers.
@@ -47,6 +52,12 @@ struct Named {
     waiting: BTreeMap<u64, Arc<Waker>>,
     /// Those that were woken: for each of them there is a letter.
     woken: BTreeSet<u64>,
+}
+
+/// A wait that asks for a letter once its node was polled after `record` was durable.
+struct Beginning {
+    notes: Arc<Notes>,
+    record: u64,
 }
 
 /// A wait for a letter of one name. Dropped after it was woken, it lets another wait have the letter.
@@ -98,7 +109,7 @@ impl Letters {
                 inner.hand_out(&name, &mut wakers);
             }
         }
-        wakers.iter().for_each(|waker| waker.wake_by_ref());
+        self.wake(&wakers);
     }
 
     /// Puts back a letter that was taken by a visit which is over, among those of its name by its number.
@@ -112,7 +123,15 @@ impl Letters {
             letters.insert(letters.partition_point(|known| known.number < letter.number), letter);
             inner.hand_out(&name, &mut wakers);
         }
-        wakers.iter().for_each(|waker| waker.wake_by_ref());
+        self.wake(&wakers);
+    }
+
+    /// Calls the wakers that [`Inner::hand_out`] gave. From here on their nodes know that they are woken.
+    fn wake(&self, wakers: &[Arc<Waker>]) {
+        if !wakers.is_empty() {
+            wakers.iter().for_each(|waker| waker.wake_by_ref());
+            self.lock().waking -= wakers.len();
+        }
     }
 
     /// Wakes all that wait for a letter of this name.
@@ -145,20 +164,33 @@ impl Letters {
     }
 
     /// Waits for letters of this name from now on.
-    pub(crate) fn await_letter(&self, name: &str) -> Awaited<'_> {
-        let mut inner = self.lock();
-        inner.waits += 1;
-        let wait = inner.waits;
-        drop(inner.wait(name, wait, Arc::new(Waker::noop().clone())));
-        // If there is a letter for it, it counts as woken: whoever looks knows that it will take the letter.
-        inner.hand_out(name, &mut Vec::new());
+    pub(crate) fn await_letter(&self, name: &str, notes: &Arc<Notes>) -> Awaited<'_> {
+        let mut wakers = Vec::new();
+        let wait = {
+            let mut inner = self.lock();
+            inner.waits += 1;
+            let wait = inner.waits;
+            inner.beginning.insert(wait, Beginning { notes: Arc::clone(notes), record: u64::MAX });
+            drop(inner.wait(name, wait, Arc::new(Waker::noop().clone())));
+            // If there is a letter for it, that is known: the node will take it.
+            inner.hand_out(name, &mut wakers);
+            wait
+        };
+        self.wake(&wakers);
         Awaited { letters: self, name: name.to_string(), wait }
     }
 
-    /// Whether a wait is about to take a letter, or a letter is in hand.
+    /// Whether a wait is about to take a letter, or a letter is in hand. A wait that was woken is known by the notes of its node.
     pub(crate) fn is_answering(&self) -> bool {
-        let inner = self.lock();
-        inner.in_hand > 0 || inner.woken > 0
+        let mut inner = self.lock();
+        let Inner { found, beginning, .. } = &mut *inner;
+        // A node that was polled since and did not go on with its wait leaves the letter alone.
+        while let Some(wait) = found.first()
+            && beginning.get(wait).is_none_or(|wait| wait.notes.has_seen(wait.record))
+        {
+            found.pop_first();
+        }
+        inner.in_hand > 0 || inner.waking > 0 || !inner.found.is_empty()
     }
 
     /// Whether somebody has asked for a letter that has not come since.
@@ -205,7 +237,10 @@ impl Inner {
         {
             counted::visit(1);
             named.woken.insert(wait);
-            (self.waiting, self.woken) = (self.waiting - 1, self.woken + 1);
+            if self.beginning.contains_key(&wait) {
+                self.found.insert(wait);
+            }
+            (self.waiting, self.waking) = (self.waiting - 1, self.waking + 1);
             wakers.push(waker);
         }
     }
@@ -226,9 +261,13 @@ impl Inner {
         let Some(named) = self.names.get_mut(name) else { return (false, None) };
         let waker = named.waiting.remove(&wait);
         self.waiting -= usize::from(waker.is_some());
-        let was_woken = named.woken.remove(&wait);
-        self.woken -= usize::from(was_woken);
-        (was_woken, waker)
+        (named.woken.remove(&wait), waker)
+    }
+
+    /// A wait asks for a letter now, or is over. What was kept until then is dropped after the lock.
+    fn begin(&mut self, wait: u64) -> Option<Beginning> {
+        self.found.remove(&wait);
+        self.beginning.remove(&wait)
     }
 
     /// Nothing is kept of a name that nobody uses.
@@ -241,12 +280,20 @@ impl Inner {
 }
 
 impl<'a> Awaited<'a> {
+    /// The wait asks for a letter once this record is durable.
+    pub(crate) fn asks_after(&self, record: u64) {
+        if let Some(beginning) = self.letters.lock().beginning.get_mut(&self.wait) {
+            beginning.record = record;
+        }
+    }
+
     /// The oldest letter that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
     /// written down.
     pub(crate) fn take(&self, waker: &Waker) -> Option<(Letter, InHand<'a>)> {
         let waker = Arc::new(waker.clone());
-        let _replaced;
+        let (_replaced, _begun);
         let mut inner = self.letters.lock();
+        _begun = inner.begin(self.wait);
         let is_woken = inner.names.get(&self.name).is_some_and(|named| named.woken.contains(&self.wait));
         let is_free = inner.names.get(&self.name).is_some_and(|named| named.letters.len() > named.woken.len());
         if !is_woken && !is_free {
@@ -264,9 +311,10 @@ impl<'a> Awaited<'a> {
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         let mut wakers = Vec::new();
-        let _forgotten;
+        let (_forgotten, _begun);
         {
             let mut inner = self.letters.lock();
+            _begun = inner.begin(self.wait);
             let was_woken;
             (was_woken, _forgotten) = inner.forget(&self.name, self.wait);
             if was_woken {
@@ -274,7 +322,7 @@ impl Drop for Awaited<'_> {
             }
             inner.tidy(&self.name);
         }
-        wakers.iter().for_each(|waker| waker.wake_by_ref());
+        self.letters.wake(&wakers);
     }
 }
 
@@ -312,8 +360,8 @@ mod tests {
 
     #[test]
     fn c8_an_answer_wakes_only_the_branch_that_asked() {
-        let (letters, counters) = (Letters::default(), counters(100));
-        let waits: Vec<_> = (0..100).map(|key| letters.await_letter(&answer_to(&key.to_string()))).collect();
+        let (letters, counters, notes) = (Letters::default(), counters(100), Arc::default());
+        let waits: Vec<_> = (0..100).map(|key| letters.await_letter(&answer_to(&key.to_string()), &notes)).collect();
         for (wait, counter) in waits.iter().zip(&counters) {
             assert!(wait.take(&Arc::clone(counter).into()).is_none());
         }
@@ -325,8 +373,8 @@ mod tests {
 
     #[test]
     fn c9_signal_wakes_the_oldest_wait_and_passes_on_if_that_is_dropped() {
-        let (letters, counters) = (Letters::default(), counters(3));
-        let mut waits: VecDeque<_> = (0..3).map(|_| letters.await_letter("go")).collect();
+        let (letters, counters, notes) = (Letters::default(), counters(3), Arc::default());
+        let mut waits: VecDeque<_> = (0..3).map(|_| letters.await_letter("go", &notes)).collect();
         let take = |wait: &Awaited<'_>, number: usize| {
             wait.take(&Arc::clone(&counters[number]).into()).map(|(letter, _)| letter.number)
         };
@@ -335,7 +383,7 @@ mod tests {
         }
         letters.add([letter(1, "go")]);
         assert_eq!(woken(&counters), [0]);
-        assert!(letters.is_answering() && letters.is_awaited());
+        assert!(!letters.is_answering() && letters.is_awaited(), "the waker tells of it");
         assert_eq!(take(&waits[1], 1), None, "the letter is for the first");
         drop(waits.pop_front());
         assert_eq!(woken(&counters), [1]);
@@ -350,14 +398,14 @@ mod tests {
 
     #[test]
     fn c9_wait_that_begins_after_the_letter_is_answering_at_once() {
-        let letters = Letters::default();
+        let (letters, notes) = (Letters::default(), Arc::default());
         letters.add([letter(1, "go")]);
         assert!(!letters.is_answering());
-        let wait = letters.await_letter("go");
+        let wait = letters.await_letter("go", &notes);
         assert!(letters.is_answering());
         drop(wait);
         assert!(!letters.is_answering());
-        let wait = letters.await_letter("go");
+        let wait = letters.await_letter("go", &notes);
         assert_eq!(wait.take(Waker::noop()).map(|(letter, _)| letter.number), Some(1));
     }
 }

@@ -145,7 +145,7 @@ impl Scene {
             return match serde_json::from_str(&json) {
                 Ok(answer) => {
                     // The message of a signal is taken once the node has it: no earlier than the log says what became of it.
-                    self.durable(recorded_by).await;
+                    let _delivering = self.durable_value(recorded_by).await;
                     using.deliver();
                     Ok(answer)
                 }
@@ -156,14 +156,21 @@ impl Scene {
         // From here on the node waits: what is written with it says so.
         let asked = question.as_ref().map(|question| question.get().into());
         let open = OpenWait { key: key.clone(), due: None, question: asked, letter: Some(letter.to_string()) };
-        let awaited = letters.await_letter(letter);
+        let awaited = letters.await_letter(letter, &self.notes);
         let Some(waits) = self.wait(open) else { return pending().await };
         let Some(is_noted) = self.notes.lock_for(self.attempt).map(|mut notes| notes.kept(namespace, &key).wait.is_some())
         else {
             return pending().await;
         };
         if !is_noted {
-            self.write(Kind::Wait, NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) }).await;
+            let body = NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) };
+            match self.submit(Kind::Wait, body, None) {
+                Ok(sequence) => {
+                    awaited.asks_after(sequence);
+                    self.durable(sequence).await;
+                }
+                Err(error) => return self.fail(error).await,
+            }
         }
         let bytes_max = self.journal().map_or(usize::MAX, |journal| journal.terms.body_bytes_max.saturating_sub(NOTE_BYTES));
         let found = poll_fn(|cx| match recorded() {
@@ -184,12 +191,18 @@ impl Scene {
         if let Ok(NEVER) = woken {
             letters.give_back(letter);
         }
+        let sequence = match woken {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                drop(in_hand);
+                return self.fail(error).await;
+            }
+        };
+        let delivering = self.deliver_after(sequence);
         drop(in_hand);
-        match woken {
-            Ok(sequence) => self.durable(sequence).await,
-            Err(error) => return self.fail(error).await,
-        }
+        self.durable(sequence).await;
         using.deliver();
+        drop(delivering);
         Ok(answer)
     }
 
@@ -234,7 +247,14 @@ impl Scene {
             return pending().await;
         }
         if known.is_none() {
-            self.write(Kind::Wait, NoteBody { key, due: Some(due), ..NoteBody::default() }).await;
+            let body = NoteBody { key, due: Some(due), ..NoteBody::default() };
+            let sequence = match self.submit(Kind::Wait, body, None) {
+                Ok(sequence) => sequence,
+                Err(error) => return self.fail(error).await,
+            };
+            // The node goes on as soon as that is written, whatever else it waits for.
+            let _delivering = if is_over { self.deliver_after(sequence) } else { None };
+            self.durable(sequence).await;
         }
         match self.shared.run().journal() {
             _ if is_over => {}

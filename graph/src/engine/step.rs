@@ -11,19 +11,20 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use super::lane::{Ended, Grace, Lane, Phase, Running, Terms, Work};
+use super::lane::{Ended, Grace, Lane, Phase, Running, Terms, Trail, Work};
 use super::ledger::Ledger;
 use super::spawned::Spawned;
 use crate::context::{NodeContext, Rare};
 use crate::error::{During, RouterError, RunError, RunFault};
 use crate::events::{Hooks, RunEvent, Visit};
-use crate::node::{Call, Declared, Route};
+use crate::node::{Call, Declared, NodeFuture, Route};
 use crate::plan::{Care, Plan, Stop, Way};
 use crate::shape::Target;
 use crate::shared::{Aside, Shared};
 use pleach_core::{BoxError, Elapsed, Reason, Refusal, catch_panic};
+use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Why a lane goes no further for now.
@@ -115,7 +116,7 @@ impl<S: Send + 'static> Driver<S> {
                     }
                     self.begin(stop, lane, cx)
                 }
-                Phase::Running(running) => match running.poll(cx) {
+                Phase::Running(running) => match self.poll_running(running, lane.trail.as_deref(), lane.attempt, cx) {
                     Poll::Pending => self.if_broken(lane),
                     ended => ended.map(Ok),
                 },
@@ -261,6 +262,7 @@ impl<S: Send + 'static> Driver<S> {
             let (shared, token) = (Arc::clone(&self.shared), lane.token);
             let why_broken = move || shared.run().why_broken(token);
             let grace = care.and_then(|care| care.grace);
+            let work = self.noting_polls(work, lane, cx.waker());
             match self.shared.run().scope().map(|scope| Spawned::launch(scope, grace, work, why_broken)) {
                 Ok(Ok(spawned)) => Work::Elsewhere(Box::new(spawned)),
                 Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
@@ -270,9 +272,40 @@ impl<S: Send + 'static> Driver<S> {
             Work::Here(work)
         };
         let mut running = Running { work, terms };
-        let polled = running.poll(cx);
+        let polled = self.poll_running(&mut running, lane.trail.as_deref(), lane.attempt, cx);
         lane.phase = Phase::Running(running);
         if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
+    }
+
+    /// Polls an attempt. In a stored run its notes say so, unless its node is polled elsewhere.
+    fn poll_running(
+        &self,
+        running: &mut Running<S>,
+        trail: Option<&Trail>,
+        attempt: u32,
+        cx: &mut Context<'_>,
+    ) -> Poll<Ended<S>> {
+        match (trail, self.shared.run().journal()) {
+            (Some(trail), Some(journal)) if matches!(running.work, Work::Here(_)) => {
+                trail.notes.poll_node(attempt, journal.last_durable(), cx, |cx| running.poll(cx))
+            }
+            _ => running.poll(cx),
+        }
+    }
+
+    /// A node that is polled elsewhere, in whose notes its polls are noted. A poll after which it is parked wakes its lane,
+    /// through each graph that it is inside of, and the run.
+    fn noting_polls(&self, mut work: NodeFuture<S>, lane: &Lane<S>, waker: &Waker) -> NodeFuture<S> {
+        let (Some(trail), Some(journal)) = (&lane.trail, self.shared.run().journal()) else { return work };
+        let (notes, journal, attempt, waker) = (Arc::clone(&trail.notes), Arc::clone(journal), lane.attempt, waker.clone());
+        Box::pin(poll_fn(move |cx| {
+            let polled = notes.poll_node(attempt, journal.last_durable(), cx, |cx| work.as_mut().poll(cx));
+            if polled.is_pending() && notes.is_parked() {
+                waker.wake_by_ref();
+                journal.wake_driver();
+            }
+            polled
+        }))
     }
 
     /// When an attempt is cut off, by its timeout or after its grace; the node is told.

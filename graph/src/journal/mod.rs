@@ -21,6 +21,7 @@ pub(crate) mod lease;
 mod moving;
 pub(crate) mod notes;
 pub(crate) mod opening;
+pub(crate) mod polls;
 mod pruning;
 pub(crate) mod relocate;
 pub(crate) mod scribe;
@@ -355,6 +356,11 @@ impl Journal {
             state.next.status = Some(status);
         }
         Ok((sequence, row))
+    }
+
+    /// The last record that is durable.
+    pub(crate) fn last_durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
     }
 
     /// Ready once a sequence is durable.

@@ -3,6 +3,7 @@
 //! All attempts at one visit share them, in this process and in the next; that is why an effect that was recorded is not repeated.
 
 use super::codec::undo_in;
+use super::polls::NodePolls;
 use crate::checkpoint_error::StoredFault;
 use crate::effect_error::{EffectError, UnknownEffect};
 use crate::engine::parked::Watcher;
@@ -90,6 +91,8 @@ pub(crate) struct Inner {
     pub(crate) effects_running: usize,
     /// Who is told when the node begins or ends an effect or a wait.
     watcher: Option<Watcher>,
+    /// Whether the node is being polled, or is about to be.
+    pub(super) polls: NodePolls,
     /// The waits that are open in this attempt.
     pub(crate) open: Vec<OpenWait>,
     /// For a node that is a graph: every line of control inside it is parked.
@@ -273,7 +276,10 @@ impl Notes {
         inner.open.clear();
         inner.signals.clear();
         (inner.effects_running, inner.inside) = (0, None);
+        // Dropped after the lock, as it holds a waker.
+        let _polls = std::mem::take(&mut inner.polls);
         inner.tell_watcher();
+        drop(inner);
     }
 
     /// An attempt has an effect under way from now on. `None` if it was cut off.
@@ -310,7 +316,7 @@ impl Notes {
     /// Whether the node does nothing but wait.
     pub(crate) fn is_parked(&self) -> bool {
         let inner = self.lock();
-        inner.effects_running == 0 && (inner.inside.is_some() || !inner.open.is_empty())
+        inner.effects_running == 0 && inner.polls.is_idle() && (inner.inside.is_some() || !inner.open.is_empty())
     }
 
     /// The effects of this visit that were recorded, or may have happened.
@@ -440,7 +446,7 @@ impl Inner {
         Some(json)
     }
 
-    fn tell_watcher(&mut self) {
+    pub(super) fn tell_watcher(&mut self) {
         if let Some(watcher) = self.watcher.take() {
             watcher.tell();
         }

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod answer_taken;
 mod control;
 mod control_undo;
 mod crash;
