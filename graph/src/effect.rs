@@ -142,7 +142,7 @@ where
         let Some(using) = scene.take_key(Namespace::Effect, &key) else {
             return scene.fail(EffectError::UsedTwice { key }).await;
         };
-        let (idempotency_key, is_noted) = match scene.begin(&key, once) {
+        let (idempotency_key, note) = match scene.begin(&key, once) {
             Some(Ok(Begin::Recorded(Known { json, recorded_by }))) => {
                 let value = match serde_json::from_str(&json) {
                     Ok(value) => value,
@@ -152,17 +152,25 @@ where
                 using.deliver();
                 return Ok(value);
             }
-            Some(Ok(Begin::Work { idempotency_key, is_noted })) => (idempotency_key, is_noted),
+            Some(Ok(Begin::Work { idempotency_key, note })) => (idempotency_key, note),
             Some(Err(error)) => return scene.fail(error).await,
             None => return pending().await,
         };
         let Some(_running) = Running::new(&scene) else { return pending().await };
-        if is_noted {
-            scene.lease().await;
-            let begun_with = once.then(|| idempotency_key.clone());
-            scene.write(Kind::Started, NoteBody { key: key.clone(), begun_with, repeats: !once, ..NoteBody::default() }).await;
+        match note {
+            BeginNote::None => {}
+            BeginNote::Submitted(sequence) => scene.durable(sequence).await,
+            BeginNote::ToWrite => {
+                scene.lease().await;
+                let begun_with = once.then(|| idempotency_key.clone());
+                let body = NoteBody { key: key.clone(), begun_with, repeats: !once, ..NoteBody::default() };
+                scene.write(Kind::Started, body).await;
+            }
         }
         scene.lease().await;
+        if !scene.start(&key, once) {
+            return pending().await;
+        }
         let value = match work(idempotency_key).await {
             Ok(value) => value,
             Err(error) => {
@@ -206,11 +214,24 @@ impl Scene {
         if kept.is_started && once {
             return Some(Err(EffectError::EffectUnknown { key: key.to_string(), idempotency_key }));
         }
-        kept.is_started |= once;
         // If the visit is cut off by a failure after a crash, the log must say that the effect may have happened.
-        let is_noted = once || (self.has_undo && !kept.is_begun && self.journal().is_some());
+        let is_noted = once || (self.has_undo && self.journal().is_some());
+        // An earlier call may have been dropped while its note was being written.
+        let is_submitted = if once { kept.begun_with.is_some() } else { kept.is_begun };
+        let note = match (is_noted, is_submitted) {
+            (false, _) => BeginNote::None,
+            (true, true) => BeginNote::Submitted(kept.begun_by),
+            (true, false) => BeginNote::ToWrite,
+        };
         notes.begin_effect(key);
-        Some(Ok(Begin::Work { idempotency_key, is_noted }))
+        Some(Ok(Begin::Work { idempotency_key, note }))
+    }
+
+    /// The work of an effect is called next. Whether it may be: the attempt was not cut off.
+    fn start(&self, key: &str, once: bool) -> bool {
+        let Some(mut notes) = self.notes.lock_for(self.attempt) else { return false };
+        notes.kept(Namespace::Effect, key).is_started |= once;
+        true
     }
 
     /// The idempotency key of one effect of this visit.
@@ -322,8 +343,16 @@ impl Scene {
 enum Begin {
     /// Its result is known.
     Recorded(Known),
-    /// It is to be done, with this idempotency key; whether that is noted first.
-    Work { idempotency_key: String, is_noted: bool },
+    /// It is to be done, with this idempotency key, once it is noted.
+    Work { idempotency_key: String, note: BeginNote },
+}
+
+/// The note that an effect begins. The work is called when it is durable.
+enum BeginNote {
+    None,
+    ToWrite,
+    /// It is the record of this sequence.
+    Submitted(u64),
 }
 
 /// A key that is used in this attempt. Dropped before anything was delivered, it can be used again: what was recorded for it meanwhile waits for

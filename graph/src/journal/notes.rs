@@ -133,12 +133,14 @@ pub(crate) struct Kept {
     pub(crate) is_used: bool,
     /// The value was given out in this attempt.
     pub(crate) is_delivered: bool,
-    /// An effect that may happen once at most has begun.
+    /// The work of an effect that may happen once at most was called, or may have been by an earlier process.
     pub(crate) is_started: bool,
     /// An effect has begun, and has not said how it ended.
     pub(crate) is_cut_off: bool,
     /// That an effect which may be repeated has begun is in the log.
     pub(crate) is_begun: bool,
+    /// The record that an effect begins, which is to be durable before its work is called; 0 if it was when this process began.
+    pub(crate) begun_by: u64,
     /// What is known of an effect was copied from the run that this one was forked from.
     is_copied: bool,
     /// A wait is written down; until when, if it is a sleep.
@@ -423,11 +425,13 @@ impl Inner {
             Kind::Started if repeats && copied => {}
             Kind::Started if repeats => {
                 let kept = self.kept(Namespace::Effect, &key);
-                (kept.is_begun, kept.is_cut_off) = (true, true);
+                (kept.is_begun, kept.begun_by, kept.is_cut_off) = (true, sequence, true);
             }
             Kind::Started => {
                 let kept = self.kept(Namespace::Effect, &key);
-                (kept.is_started, kept.begun_with, kept.is_copied) = (true, begun_with, copied);
+                // This process knows itself whether it called the work.
+                kept.is_started |= sequence == 0;
+                (kept.begun_by, kept.begun_with, kept.is_copied) = (sequence, begun_with, copied);
             }
             Kind::Wait => self.kept(wait, &key).wait = Some(due),
             Kind::Wake => {
