@@ -16,7 +16,6 @@ use std::fmt;
 /// How a state is written and read.
 pub(crate) struct Codec<S> {
     encode: fn(&S) -> Result<Vec<u8>, serde_json::Error>,
-    decode: fn(&[u8]) -> Result<S, serde_json::Error>,
     read: fn(&[u8]) -> Result<Stored<S>, serde_json::Error>,
     structure: fn(&S) -> Option<u64>,
     equal: Option<fn(&S, &S) -> bool>,
@@ -60,7 +59,6 @@ impl<S: Serialize + DeserializeOwned> Codec<S> {
     pub(crate) fn new() -> Self {
         Self {
             encode: |state| serde_json::to_vec(state),
-            decode: |bytes| serde_json::from_slice(bytes),
             read: |body| serde_json::from_slice(body),
             structure: |state| structure::hash_of(state),
             equal: None,
@@ -75,34 +73,38 @@ impl<S> Codec<S> {
         self
     }
 
-    /// The state as JSON. One that does not come back as itself is refused here, rather than found after a crash.
-    pub(crate) fn encode(&self, state: &S) -> Result<Vec<u8>, Unstorable> {
-        let bytes = (self.encode)(state).map_err(Unstorable::Json)?;
-        let back = (self.decode)(&bytes).map_err(Unstorable::Json)?;
-        // Different values may have the same JSON: `null`, floats of 32 and 64 bits, a text and the name of a variant.
-        if (self.structure)(state) != (self.structure)(&back) {
-            return Err(Unstorable::Changed(Difference::Structure));
-        }
-        if self.equal.is_some_and(|equal| !equal(state, &back)) {
-            return Err(Unstorable::Changed(Difference::Unequal));
-        }
-        Ok(bytes)
-    }
-
-    /// The body of a record with this state, and with the states that branches begin with.
+    /// The body of a record with this state, and with the states that branches begin with. It is read back as a resume reads it: a state that does
+    /// not come back as itself is refused here, rather than found after a crash.
     pub(crate) fn body(&self, state: &S, items: Option<&[S]>) -> Result<Vec<u8>, Unstorable> {
         let mut body = br#"{"state":"#.to_vec();
-        body.append(&mut self.encode(state)?);
+        body.append(&mut (self.encode)(state).map_err(Unstorable::Json)?);
         if let Some(items) = items {
             body.extend_from_slice(br#","items":["#);
             for (number, item) in items.iter().enumerate() {
                 body.extend_from_slice(if number > 0 { b"," } else { b"" });
-                body.append(&mut self.encode(item)?);
+                body.append(&mut (self.encode)(item).map_err(Unstorable::Json)?);
             }
             body.push(b']');
         }
         body.push(b'}');
+        let back = self.read(&body).map_err(Unstorable::Json)?;
+        self.check_back(state, &back.state)?;
+        for (item, back) in items.unwrap_or_default().iter().zip(back.items.iter().flatten()) {
+            self.check_back(item, back)?;
+        }
         Ok(body)
+    }
+
+    /// Fails if a state differs from what was read back.
+    fn check_back(&self, state: &S, back: &S) -> Result<(), Unstorable> {
+        // Different values may have the same JSON: `null`, floats of 32 and 64 bits, a text and the name of a variant.
+        if (self.structure)(state) != (self.structure)(back) {
+            return Err(Unstorable::Changed(Difference::Structure));
+        }
+        if self.equal.is_some_and(|equal| !equal(state, back)) {
+            return Err(Unstorable::Changed(Difference::Unequal));
+        }
+        Ok(())
     }
 
     /// The states in the body of a record.
@@ -188,5 +190,32 @@ impl fmt::Display for Difference {
             }
             Self::Unequal => "it is not equal to what is read back; a field may be skipped by serde, or set anew when it is read",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn deep(depth: usize) -> Value {
+        (0..depth).fold(Value::Null, |value, _| Value::Array(vec![value]))
+    }
+
+    #[test]
+    fn c3_body_that_is_written_can_be_read() {
+        let codec = Codec::<Value>::new();
+        let (mut states, mut items) = (Vec::new(), Vec::new());
+        for depth in 100..140 {
+            if let Ok(body) = codec.body(&deep(depth), None) {
+                assert_eq!(codec.read(&body).unwrap().state, deep(depth));
+                states.push(depth);
+            }
+            if let Ok(body) = codec.body(&Value::Null, Some(&[Value::Null, deep(depth)])) {
+                assert_eq!(codec.read(&body).unwrap().items.unwrap()[1], deep(depth));
+                items.push(depth);
+            }
+        }
+        assert_eq!((states.last(), items.last()), (Some(&126), Some(&125)));
     }
 }

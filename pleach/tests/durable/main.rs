@@ -7,6 +7,7 @@ mod answer_taken;
 mod control;
 mod control_undo;
 mod crash;
+mod deep_state;
 mod effect_begun;
 mod effects;
 mod faults;
