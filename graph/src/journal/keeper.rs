@@ -121,7 +121,8 @@ impl Keeper {
             self.silence = None;
         }
         let given_up_at = (now.at + left.saturating_sub(part)).max(self.patient_until);
-        let mut next = given_up_at;
+        // The task is polled once in each part, at least: so a timer that is due is never taken for a silence.
+        let mut next = given_up_at.min(now.at + part);
         if let Some(renewal) = &mut self.renewal {
             if renewal.asked.is_none() && (is_wanted || now.at >= renewal.due) {
                 let (store, held, length) = (Arc::clone(&journal.terms.store), journal.held(), self.lease.length);

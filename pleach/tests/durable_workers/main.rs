@@ -12,6 +12,7 @@ mod net;
 mod outage;
 mod outcome;
 mod sharing;
+mod silent_store;
 mod stalled;
 mod too_new;
 mod trace;

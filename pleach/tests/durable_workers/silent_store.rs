@@ -1,0 +1,38 @@
+//! C10: a store that does not answer at all is no thread that was blocked.
+
+use crate::common::mortal::MortalStore;
+use pleach::prelude::*;
+use pleach::store::MemoryStore;
+use tokio::time::Instant;
+
+/// How long a run that ends waits for its store to let it go.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+/// A node that does nothing for an hour.
+fn idle() -> CompiledGraph<u32> {
+    Graph::<u32>::new("g")
+        .add_node("n", |n: u32| async move {
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            Ok::<_, String>(n)
+        })
+        .add_edge("n", END)
+        .set_entry("n")
+        .compile()
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c10_run_whose_store_is_silent_ends_before_its_lease_does() {
+    // The timers of Tokio are due at whole milliseconds, so they are late for most of these.
+    for micros in (1_000_000..1_010_000).step_by(700) {
+        let (lease, store) = (Duration::from_micros(micros), MortalStore::new(MemoryStore::new()));
+        let (began, dying) = (Instant::now(), store.clone());
+        let run = idle().run(0).id("r").checkpoint(&store).lease(lease).into_future();
+        let (outcome, ()) = tokio::join!(run, async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            dying.kill();
+        });
+        let (error, lasted) = (outcome.unwrap_err().to_string(), began.elapsed() - RELEASE_MAX);
+        assert!(lasted < lease && !error.contains("was not polled"), "lease {lease:?}, ended after {lasted:?}: {error}");
+    }
+}
