@@ -95,7 +95,7 @@ pub trait Store: Send + Sync + 'static {
     /// not claimed.
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>>;
 
-    /// Makes the leases end `lease` from now. One run never delays the renewal of another: a run whose row cannot be changed at once is listed as
+    /// Makes the leases end `lease` from now. One run never delays the renewal of another: a run whose row cannot be changed soon is listed as
     /// [`busy`](Renewed::busy), and runs that the caller does not hold as [`lost`](Renewed::lost). All others are renewed.
     ///
     /// A lease that has ended is renewed as long as nobody else has claimed the run. A lease of zero is [`Invalid`](StoreError::Invalid): call

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod busy_rows;
 mod columns;
 mod conformance;
 mod connections;

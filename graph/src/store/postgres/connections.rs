@@ -97,7 +97,7 @@ impl Connections {
         answer
     }
 
-    /// A renewal waits for no row. If it is not answered within a part of the lease, its connection is given up, so that there is time for another.
+    /// A renewal waits for locked rows for a shorter time than this. If it is not answered within a part of the lease, its connection is given up, so that there is time for another.
     /// Connecting counts.
     pub(super) async fn renewal<T>(
         &self,

@@ -1,4 +1,5 @@
-//! Renewing leases and giving runs up. A statement for several runs never waits for a row: rows that others have locked are skipped.
+//! Renewing leases and giving runs up. A statement for several runs never waits for a row: rows that others have locked are skipped, and done
+//! after it, one statement each. Only those may wait.
 
 use super::fault::Failure;
 use super::sql::{self, Statement};
@@ -7,8 +8,13 @@ use crate::store::time::millis;
 use crate::store::{Held, Release, Renewed, StoreError, TAKEOVERS_MAX, Timestamp};
 use deadpool_postgres::ClientWrapper;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+
+/// A renewal waits for locked rows for this part of the lease, and for [`BUSY_WAIT_MAX`] at most, all of them together.
+const BUSY_WAIT_PART: u32 = 8;
+const BUSY_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Those of several runs for which nothing was done.
 #[derive(Default)]
@@ -38,6 +44,7 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// Renews the leases whose rows nobody has locked, then the others one by one. Rows of busy runs are locked nearly all the time, but shortly.
 pub(super) async fn renew(client: &ClientWrapper, held: &[Held], lease: Duration) -> Result<Renewed, Failure> {
     let Columns { runs, instances, epochs } = Columns::new(held);
     let statement = client.prepare_cached(&sql::RENEW).await?;
@@ -46,8 +53,36 @@ pub(super) async fn renew(client: &ClientWrapper, held: &[Held], lease: Duration
         Some(row) => Timestamp::from_millis(row.try_get("now")?),
         None => return Err(StoreError::unavailable("the renewal of leases was answered without a time").into()),
     };
-    let Left { lost, busy } = sort(held, &found)?;
+    let Left { mut lost, busy: skipped } = sort(held, &found)?;
+    let until = Instant::now() + (lease / BUSY_WAIT_PART).min(BUSY_WAIT_MAX);
+    let (mut busy, mut left) = (Vec::new(), skipped.len() as u32);
+    for one in skipped {
+        // Each has an equal part of the time that is left, so that a frozen client's row leaves enough for the others.
+        let patience = until.saturating_duration_since(Instant::now()) / left;
+        left -= 1;
+        match renew_one(client, &one, lease, patience).await {
+            Ok(true) => {}
+            Ok(false) => lost.push(one),
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => busy.push(one),
+            Err(error) => return Err(error.into()),
+        }
+    }
     Ok(Renewed { lost, busy, now })
+}
+
+/// Renews one lease, and waits for its row for so long. Returns false if the caller does not hold it.
+async fn renew_one(
+    client: &ClientWrapper,
+    held: &Held,
+    lease: Duration,
+    patience: Duration,
+) -> Result<bool, tokio_postgres::Error> {
+    // 0 would be no limit.
+    let patience = format!("{}ms", patience.as_millis().max(1));
+    let statement = client.prepare_cached(&sql::RENEW_ONE).await?;
+    let parameters: [&(dyn ToSql + Sync); 5] =
+        [&held.run, &(held.instance as i64), &(held.epoch as i64), &millis(lease), &patience];
+    Ok(client.execute(&statement, &parameters).await? == 1)
 }
 
 /// Gives up those whose rows nobody has locked, and tells which are busy.

@@ -2,7 +2,7 @@
 //!
 //! Every change is one statement, so no row stays locked while a client thinks, freezes or dies:
 //! - A commit updates the run's own row where instance, epoch and head match, and inserts the rows of the log from that.
-//! - Claims of ready runs and renewals skip rows that others have locked. They wait for nobody.
+//! - Claims of ready runs skip rows that others have locked. They wait for nobody. Renewals skip them at first, then wait a short time for each.
 //! - Where Rust decides (`decide`), the row is read without a lock and written only if it is still the same; else all of it is done again.
 //! - A statement for several runs locks their rows in the order of their keys. The run's own row is locked before rows of its log or inbox.
 //!

@@ -98,6 +98,8 @@ statements! {
     CLAIM_READY = "claim_ready" [] (graphs, fingerprints, schemas, owner, lease, count, takeovers_max);
     DISOWN = "disown" [] (keys, owner);
     RENEW = "renew" [] (runs, instances, epochs, lease);
+    /// Renews one, and waits for its row.
+    RENEW_ONE = "renew_one" [] (run, instance, epoch, lease, patience);
     /// Gives up those that nobody has locked.
     RELEASE = "release" ["skip" = "SKIP LOCKED", "next_wake_at" = WAKE_AT_AFTER_RELEASE]
         (runs, instances, epochs, troubled, reason, rest, takeovers_max);
