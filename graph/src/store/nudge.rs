@@ -49,12 +49,17 @@ impl Future for Waiting<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut waiters = self.nudge.lock();
-        if waiters.rings != self.rings {
-            return Poll::Ready(());
-        }
-        waiters.waiting.insert(self.number, cx.waker().clone());
-        Poll::Pending
+        // Cloned before the lock, and the one that it replaces is dropped after: both may run code of the waker's owner.
+        let waker = cx.waker().clone();
+        let (polled, _replaced) = {
+            let mut waiters = self.nudge.lock();
+            if waiters.rings == self.rings {
+                (Poll::Pending, waiters.waiting.insert(self.number, waker))
+            } else {
+                (Poll::Ready(()), Some(waker))
+            }
+        };
+        polled
     }
 }
 
@@ -62,5 +67,42 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let waker = self.nudge.lock().waiting.remove(&self.number);
         drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::task::Wake;
+
+    /// Counts when it is dropped while the lock is free.
+    struct Looking(Arc<Nudge>, Arc<AtomicU32>);
+
+    impl Wake for Looking {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Looking {
+        fn drop(&mut self) {
+            self.1.fetch_add(u32::from(self.0.0.try_lock().is_ok()), SeqCst);
+        }
+    }
+
+    #[test]
+    fn w6_a_replaced_waker_is_dropped_outside_the_lock() {
+        let (nudge, dropped) = (Arc::new(Nudge::default()), Arc::new(AtomicU32::new(0)));
+        let poll = |waiting: Pin<&mut Waiting<'_>>| {
+            let waker = Arc::new(Looking(Arc::clone(&nudge), Arc::clone(&dropped))).into();
+            waiting.poll(&mut Context::from_waker(&waker))
+        };
+        let mut waiting = std::pin::pin!(nudge.wait());
+        assert_eq!(poll(waiting.as_mut()), Poll::Pending);
+        assert_eq!(poll(waiting.as_mut()), Poll::Pending);
+        assert_eq!(dropped.load(SeqCst), 1);
+        nudge.ring();
+        assert_eq!(poll(waiting.as_mut()), Poll::Ready(()));
+        assert_eq!(dropped.load(SeqCst), 3);
     }
 }
