@@ -94,7 +94,8 @@ pub enum RunEnd {
     /// Another driver has it.
     Lost,
     /// It could not be driven: it could not be read, not be written, or does not fit its graph; or the store failed. If the run is the reason,
-    /// [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows; if this worker is too old for it, [`WorkerEvent::LeftToNewer`]. If the store is, that does not count against the run.
+    /// [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows; if this worker is too old for it, [`WorkerEvent::LeftToNewer`]. If the store is, that does not count against the run, and it rests
+    /// for a second. A store that reads other runs, but not this one, is no reason: then the run is.
     Trouble {
         /// Why, in words.
         error: String,
@@ -111,9 +112,16 @@ pub(super) enum Verdict {
     /// It could not be driven, because of itself.
     Trouble(String),
     /// It could not be driven, because of the store or of this worker.
-    Prevented(String),
+    Prevented(Prevented),
     /// It could not be read, because this worker is too old for it.
     TooNew(String),
+}
+
+/// Why a run could not be driven although nothing is known against it.
+pub(super) struct Prevented {
+    pub(super) error: String,
+    /// The store failed while records or messages of the run were read. That may be the fault of the run: see `prevented`.
+    pub(super) while_reading: bool,
 }
 
 impl Verdict {
@@ -125,7 +133,9 @@ impl Verdict {
             RunFault::Cancelled { .. } => Self::CutOff,
             RunFault::Ended { .. } => over(RunEnd::Finished),
             fault if is_too_new(fault) => Self::TooNew(error.to_string()),
-            fault if is_prevented(fault) => Self::Prevented(error.to_string()),
+            fault if is_prevented(fault) => {
+                Self::Prevented(Prevented { error: error.to_string(), while_reading: is_of_reading(fault) })
+            }
             fault if fault.leaves_run_open() => Self::Trouble(error.to_string()),
             _ => over(RunEnd::Failed { error: error.to_string() }),
         }
@@ -147,6 +157,11 @@ fn is_prevented(fault: &RunFault) -> bool {
         RunFault::Refused(_) | RunFault::NoRuntime => true,
         _ => false,
     }
+}
+
+/// Whether it was reading the run that failed.
+fn is_of_reading(fault: &RunFault) -> bool {
+    matches!(fault, RunFault::Checkpoint(error) if ["open", "inbox"].contains(&error.op))
 }
 
 #[cfg(test)]

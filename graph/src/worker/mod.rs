@@ -40,15 +40,17 @@
 //!
 //! What always holds:
 //! 1. A run that was claimed is in `held` from then on, until it was given up, has ended, or was lost to another driver.
-//! 2. `held` never has more runs than the limit. A run that could not be driven is given up at once: it rests in the store, and takes no place.
+//! 2. `held` never has more runs than the limit. A run that could not be driven rests in the store, and takes no place; one that the store kept from being driven
+//!    keeps its place for a second before that.
 //! 3. Every call of the store is bounded in time, and repeated with backoff when it fails.
 //!
-//! Read in this order: this file, `shift`, `claims`, `leases`, `known`.
+//! Read in this order: this file, `shift`, `prevented`, `claims`, `leases`, `known`.
 
 mod claims;
 mod event;
 mod known;
 mod leases;
+mod prevented;
 mod running;
 mod shift;
 

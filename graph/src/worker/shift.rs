@@ -20,7 +20,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// How long a run that could not be driven is left alone, at first and at most, and by how much longer each time.
-const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+pub(super) const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 const REST_FACTOR: u32 = 4;
 
 /// How long a run that this worker is too old for is left alone at most. The rest grows with the time since its last commit.
@@ -215,10 +215,29 @@ impl Shift {
 }
 
 /// What became of a run that could not be driven.
-enum Left {
+pub(super) enum Left {
     Rests(Duration),
     Stuck,
     Lost,
+}
+
+impl Left {
+    fn rest(&self) -> Duration {
+        match self {
+            Self::Rests(rest) => *rest,
+            Self::Stuck | Self::Lost => Duration::ZERO,
+        }
+    }
+
+    /// What is told of it. Nothing if another driver has it.
+    pub(super) fn event(&self, run: &str, reason: &str) -> Option<WorkerEvent> {
+        let (run, reason) = (run.to_string(), reason.to_string());
+        match self {
+            Self::Rests(rest) => Some(WorkerEvent::Rests { run, reason, rest: *rest }),
+            Self::Stuck => Some(WorkerEvent::Stuck { run, reason }),
+            Self::Lost => None,
+        }
+    }
 }
 
 /// What becomes of runs.
@@ -227,7 +246,7 @@ impl Shift {
     fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, verdict: Verdict) {
         let end = match verdict {
             Verdict::Trouble(reason) => return self.leave_alone(held, lease, reason),
-            Verdict::Prevented(error) => return self.give_back(held, lease, error),
+            Verdict::Prevented(why) => return self.give_back(held, lease, why),
             Verdict::TooNew(reason) => return self.leave_to_newer(held, lease, reason),
             Verdict::Over(end) => end,
             // Its last commit said so.
@@ -238,20 +257,6 @@ impl Shift {
         self.settle(held, end, released);
     }
 
-    /// Gives a run up that could not be driven because of the store. The store is not asked for it again at once.
-    fn give_back(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, error: String) {
-        let wait = self.jitter(REST.0);
-        let released = self.releasing(lease, &held);
-        let shift = Arc::clone(self);
-        let rest = async move {
-            either(Box::pin(shift.sleep(wait)), Box::pin(shift.closing())).await;
-            if let Some(release) = released {
-                release.await;
-            }
-        };
-        self.settle(held, RunEnd::Trouble { error, wait }, Some(Box::pin(rest)));
-    }
-
     /// Gives a run up that could not be driven because of itself. It rests in the store, and takes no place here; the store counts how often.
     fn leave_alone(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
         let (shift, leaving) = (Arc::clone(self), lease.take_leaving());
@@ -259,12 +264,8 @@ impl Shift {
             if let Some(Leaving { commit, .. }) = leaving {
                 commit.await;
             }
-            let run = held.run.clone();
             let (wait, follows) = match shift.release_troubled(&held, &reason).await {
-                Ok(Left::Rests(rest)) => (rest, Some(WorkerEvent::Rests { run, reason: reason.clone(), rest })),
-                Ok(Left::Stuck) => (Duration::ZERO, Some(WorkerEvent::Stuck { run, reason: reason.clone() })),
-                // Another driver has it.
-                Ok(Left::Lost) => (Duration::ZERO, None),
+                Ok(left) => (left.rest(), left.event(&held.run, &reason)),
                 Err(error) => {
                     // Its lease will end.
                     shift.store_failed("release", &error, Duration::ZERO);
@@ -310,7 +311,7 @@ impl Shift {
     }
 
     /// Gives a run up that could not be driven.
-    async fn release_troubled(&self, held: &Held, reason: &str) -> Result<Left, StoreError> {
+    pub(super) async fn release_troubled(&self, held: &Held, reason: &str) -> Result<Left, StoreError> {
         // A commit since the claim has set the count back.
         let takeovers = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.takeovers;
         let (first, most) = REST;
@@ -325,7 +326,7 @@ impl Shift {
     }
 
     /// Tells of the end of a run, does what is left to do for it, and lets go of it.
-    fn settle(self: &Arc<Self>, held: Held, end: RunEnd, left: Option<BoxFuture<'static, ()>>) {
+    pub(super) fn settle(self: &Arc<Self>, held: Held, end: RunEnd, left: Option<BoxFuture<'static, ()>>) {
         self.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
         let Some(left) = left else {
             self.change(|state| state.held.remove(&held));

@@ -8,6 +8,7 @@ mod busy_rows;
 mod columns;
 mod conformance;
 mod connections;
+mod corrupt_data;
 mod damage;
 mod faults;
 mod listener;

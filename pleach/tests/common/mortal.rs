@@ -5,8 +5,8 @@ use pleach::store::{
     RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use pleach::{BoxFuture, Runtime};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How the way is.
@@ -25,18 +25,36 @@ pub struct MortalStore {
     way: Arc<AtomicU32>,
     /// How long a commit takes, and by which clock.
     slow: Option<(Arc<dyn Runtime>, Duration)>,
+    /// How long the answer to a claim takes, after it was done, and by which clock.
+    slow_claims: Option<(Arc<dyn Runtime>, Duration)>,
+    /// The run whose records cannot be read.
+    unreadable: Arc<Mutex<Option<String>>>,
     pub claims: Arc<AtomicU64>,
     pub renewals: Arc<AtomicU64>,
 }
 
 impl MortalStore {
     pub fn new(inside: impl Store) -> Self {
-        Self { inside: Arc::new(inside), way: Arc::default(), slow: None, claims: Arc::default(), renewals: Arc::default() }
+        Self {
+            inside: Arc::new(inside),
+            way: Arc::default(),
+            slow: None,
+            slow_claims: None,
+            unreadable: Arc::default(),
+            claims: Arc::default(),
+            renewals: Arc::default(),
+        }
     }
 
     /// Lets every commit take this long.
     pub fn slow(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
         self.slow = Some((clock, time));
+        self
+    }
+
+    /// Lets the answer to every claim take this long. The runs are claimed at once.
+    pub fn slow_claims(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
+        self.slow_claims = Some((clock, time));
         self
     }
 
@@ -63,6 +81,11 @@ impl MortalStore {
     /// The process is too old for the records that it reads from now on.
     pub fn outdate(&self) {
         self.way.store(TOO_OLD, SeqCst);
+    }
+
+    /// Reading the records of this run fails from now on, as if the store were down. All else works.
+    pub fn fail_reads_of(&self, run: &str) {
+        *self.unreadable.lock().unwrap() = Some(run.to_string());
     }
 
     pub fn mend(&self) {
@@ -107,7 +130,15 @@ impl Store for MortalStore {
 
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
         self.claims.fetch_add(1, SeqCst);
-        self.through(|| self.inside.claim(wanted, lease))
+        self.through(move || {
+            Box::pin(async move {
+                let claims = self.inside.claim(wanted, lease).await;
+                if let Some((clock, time)) = &self.slow_claims {
+                    clock.sleep_until(clock.now() + *time).await;
+                }
+                claims
+            })
+        })
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
@@ -130,6 +161,9 @@ impl Store for MortalStore {
         if self.way.load(SeqCst) == TOO_OLD {
             let what = format!("row 1 of run {run:?}");
             return Box::pin(async { Err(StoreError::Future { what, format: 9, known: 2 }) });
+        }
+        if self.unreadable.lock().unwrap().as_deref() == Some(run) {
+            return Box::pin(async { Err(StoreError::unavailable("a block cannot be read")) });
         }
         self.through(move || self.inside.read(run, which, parts))
     }

@@ -17,4 +17,5 @@ mod stalled;
 mod too_new;
 mod trace;
 mod trouble;
+mod unreadable_run;
 mod worker_runs;

@@ -71,6 +71,18 @@ impl Failure {
         }
     }
 
+    /// The failure of a call for one run. What the server finds corrupt meanwhile is damage to that run: others may be sound.
+    pub(super) fn in_run(self, run: &str) -> Self {
+        match self {
+            Self::Database(error) if error.code().is_some_and(is_corruption) => {
+                tracing::error!(run, error = %causes(&error), "PostgreSQL cannot read the run: its tables are corrupt there");
+                let why = "PostgreSQL reports corrupt data (its log has the details)";
+                StoreError::Damaged { run: run.to_string(), sequence: 0, why }.into()
+            }
+            other => other,
+        }
+    }
+
     /// The failure of preparing a connection: the call itself was not sent.
     pub(super) fn before_call(self, target: &Target) -> StoreError {
         match self.into_store_error(target) {
@@ -97,6 +109,11 @@ impl Failure {
 fn is_shutdown(code: &SqlState) -> bool {
     [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW].contains(code)
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+}
+
+/// Whether pages of a table or of an index are damaged.
+fn is_corruption(code: &SqlState) -> bool {
+    [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code)
 }
 
 /// An error of a statement.

@@ -158,6 +158,11 @@ macro_rules! on_a_connection {
     }};
 }
 
+/// A call for one run: see [`fault::Failure::in_run`].
+async fn for_run<T>(run: &str, call: impl Future<Output = Result<T, fault::Failure>>) -> Result<T, fault::Failure> {
+    call.await.map_err(|failure| failure.in_run(run))
+}
+
 impl Inner {
     /// Makes or upgrades the tables.
     async fn prepare(&self) -> Result<(), StoreError> {
@@ -216,7 +221,7 @@ impl Store for PostgresStore {
             wanted.check(&lease)?;
             match &wanted {
                 Wanted::One { run, force } => {
-                    on_a_connection!(self.0, true, |client| claims::claim_one(client, run, *force, &lease))
+                    on_a_connection!(self.0, true, |client| for_run(run, claims::claim_one(client, run, *force, &lease)))
                 }
                 Wanted::Ready { graphs, count } => {
                     let mut claimed = Claimed::default();
@@ -249,18 +254,21 @@ impl Store for PostgresStore {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
-            let committed = on_a_connection!(self.0, true, |client| commit::commit(client, &commit, head))?;
+            let committed =
+                on_a_connection!(self.0, true, |client| for_run(&commit.run, commit::commit(client, &commit, head)))?;
             self.ring_if(commit.may_make_ready());
             Ok(committed)
         })
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
-        Box::pin(async move { on_a_connection!(self.0, true, |client| read::head(client, run)) })
+        Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::head(client, run))) })
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
-        Box::pin(async move { on_a_connection!(self.0, true, |client| read::rows(client, run, which.clone(), parts)) })
+        Box::pin(
+            async move { on_a_connection!(self.0, true, |client| for_run(run, read::rows(client, run, which.clone(), parts))) },
+        )
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
@@ -270,21 +278,21 @@ impl Store for PostgresStore {
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             post.check()?;
-            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| post::post(client, run, &post))?;
+            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| for_run(run, post::post(client, run, &post)))?;
             self.ring_if(true);
             Ok(number)
         })
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
-        Box::pin(async move { on_a_connection!(self.0, true, |client| read::inbox(client, run, after)) })
+        Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::inbox(client, run, after))) })
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             match &prune {
                 Prune::Rows { held, before, keep } => {
-                    on_a_connection!(self.0, true, |client| prune::prune_rows(client, held, *before, keep))
+                    on_a_connection!(self.0, true, |client| for_run(&held.run, prune::prune_rows(client, held, *before, keep)))
                 }
                 Prune::Ended { unchanged_for, count } => {
                     on_a_connection!(self.0, true, |client| prune::prune_ended(client, *unchanged_for, *count))

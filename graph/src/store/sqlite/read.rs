@@ -48,6 +48,9 @@ const INBOX: &str =
 
 pub(super) const WRONG_COLUMN: &str = "a column of its own row is of the wrong type or out of range";
 
+/// What a run with a damaged page is told. Other pages may be sound.
+pub(super) const CORRUPT_PAGE: &str = "a page of the SQLite file is damaged there";
+
 /// The first deadline there is: 0 counts for none in the checksum of a row.
 pub(super) const MIN_DEADLINE: Timestamp = Timestamp::from_millis(1);
 
@@ -124,8 +127,12 @@ pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Part
         let found = statement.query_row(params![key, sequence as i64, parts == Parts::Whole], |row| {
             Ok(Row { sequence, sum: row.get(0)?, header: row.get(1)?, body: row.get(2)? })
         });
-        if found.as_ref().is_err_and(is_conversion) {
-            let why = "its columns are not what this version writes";
+        let why = match &found {
+            Err(error) if is_conversion(error) => Some("its columns are not what this version writes"),
+            Err(error) if is_corruption(error) => Some(CORRUPT_PAGE),
+            _ => None,
+        };
+        if let Some(why) = why {
             return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence, why }));
         }
         match answer.add(sequence, found.optional()?) {
@@ -179,7 +186,15 @@ pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let mut found = statement.query(params![key, after, READ_ROWS_MAX as i64])?;
     let (mut mail, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = found.next()? {
+    loop {
+        let row = match found.next() {
+            Ok(Some(row)) => row,
+            Ok(None) => break,
+            Err(error) if is_corruption(&error) => {
+                return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: CORRUPT_PAGE }));
+            }
+            Err(error) => return Err(error),
+        };
         // Without its number a message cannot even be taken.
         let Ok(number) = number(row, 0) else { continue };
         let post = match post(row) {
@@ -291,6 +306,11 @@ pub(super) fn is_conversion(error: &rusqlite::Error) -> bool {
             | Error::InvalidColumnType(..)
             | Error::Utf8Error(..)
     )
+}
+
+/// Whether a page of the file is damaged.
+pub(super) fn is_corruption(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
 }
 
 fn number(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {

@@ -1,0 +1,59 @@
+//! Runs that the store kept from being driven. The store may be down, or only this run cannot be read: a bad block, a damaged page.
+//!
+//! 1. Such a run rests in the store for a while. Then it is due later than others that wait, so it starves none of them.
+//! 2. It counts against the run only if reading it failed, and the store reads records of another run after that.
+
+use super::event::{Prevented, RunEnd};
+use super::shift::{CALL_MAX, REST, Shift, either};
+use crate::journal::lease::{Leaving, RunLease};
+use crate::store::{Held, Parts, Release, Rows, StoreError};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many other runs are tried, the latest first.
+const OTHERS_MAX: usize = 8;
+
+impl Shift {
+    /// Gives a run up that could not be driven because of the store. It keeps its place for a moment: the store may answer again soon.
+    pub(super) fn give_back(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Prevented) {
+        let (wait, leaving) = (self.jitter(REST.0), lease.take_leaving());
+        let end = RunEnd::Trouble { error: why.error.clone(), wait };
+        let (shift, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
+        let release = async move {
+            either(Box::pin(shift.sleep(wait)), Box::pin(shift.closing())).await;
+            if let Some(Leaving { commit, .. }) = leaving {
+                commit.await;
+            }
+            if lease.is_held()
+                && let Err(error) = shift.release_prevented(&run, &why).await
+            {
+                // Its lease will end.
+                shift.store_failed("release", &error, Duration::ZERO);
+            }
+        };
+        self.settle(held, end, Some(Box::pin(release)));
+    }
+
+    async fn release_prevented(&self, held: &Held, why: &Prevented) -> Result<(), StoreError> {
+        if why.while_reading && self.can_read_another(&held.run).await {
+            let left = self.release_troubled(held, &why.error).await?;
+            left.event(&held.run, &why.error).iter().for_each(|event| self.tell(event));
+            return Ok(());
+        }
+        let how = Release::LeftToOthers { rest: self.jitter(REST.0) };
+        self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
+        Ok(())
+    }
+
+    /// Whether the store reads the last record of another run.
+    async fn can_read_another(&self, run: &str) -> bool {
+        let Ok(list) = self.bounded(CALL_MAX, self.store.list(Vec::new(), None, OTHERS_MAX)).await else { return false };
+        for other in list.runs.iter().filter(|other| other.id != run) {
+            let last = Rows::Each(vec![other.head]);
+            if self.bounded(CALL_MAX, self.store.read(&other.id, last, Parts::Whole)).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,37 @@
+//! Corrupt data that the server reports while it reads one run. `cargo xtask test` starts a server.
+#![cfg(all(feature = "conformance", feature = "postgres"))]
+
+use crate::common::postgres::{connect, fresh_schema, store};
+use crate::common::{create_held, queued, row};
+use pleach_graph::store::{Parts, Post, Rows, Store, StoreError};
+
+/// Reading records and messages of the run `bad` fails as a missing TOAST chunk does.
+const CORRUPT: &str = "
+    CREATE FUNCTION broken(what bytea) RETURNS bytea LANGUAGE plpgsql VOLATILE AS
+        $$ BEGIN RAISE EXCEPTION 'missing chunk number 0 for toast value 1' USING ERRCODE = '{code}'; END $$;
+    ALTER TABLE pleach_log RENAME TO sound_log;
+    CREATE VIEW pleach_log AS SELECT run, seq, sum, header,
+        CASE WHEN run = (SELECT no FROM pleach_run WHERE id = 'bad') THEN broken(body) ELSE body END AS body FROM sound_log;
+    ALTER TABLE pleach_inbox RENAME TO sound_inbox;
+    CREATE VIEW pleach_inbox AS SELECT run, n, at, name, dedup, sum, taken_seq,
+        CASE WHEN run = (SELECT no FROM pleach_run WHERE id = 'bad') THEN broken(payload) ELSE payload END AS payload FROM sound_inbox";
+
+#[tokio::test]
+async fn c10_corrupt_data_of_one_run_is_damage_to_that_run() {
+    for code in ["XX001", "XX002"] {
+        let url = fresh_schema().await;
+        let store = store(&url).await;
+        create_held(&store, "bad").await;
+        store.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
+        for id in ["bad", "good"] {
+            store.post(id, Post::seal(id, "signal/go", None, vec![])).await.unwrap();
+        }
+        connect(&url).await.batch_execute(&CORRUPT.replace("{code}", code)).await.unwrap();
+        let read = async |id| store.read(id, Rows::Each(vec![1]), Parts::Whole).await.map(drop);
+        for failed in [read("bad").await, store.inbox("bad", 0).await.map(drop)] {
+            assert!(matches!(&failed, Err(StoreError::Damaged { run, .. }) if run == "bad"), "{code}: {failed:?}");
+        }
+        read("good").await.unwrap();
+        assert_eq!(store.inbox("good", 0).await.unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! C13: a run that cannot be read, although the store works for all others.
+#![cfg(feature = "graph")]
+
+use crate::common::Log;
+use crate::common::mortal::MortalStore;
+use crate::common::shift::{World, all_finish, enqueue, five};
+use pleach::prelude::*;
+use pleach::sim::explore;
+use pleach::store::{RunStatus, Store};
+use pleach::{Worker, WorkerEvent};
+
+const BAD: &str = "run 0";
+
+fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
+    let events = events.clone();
+    move |event| match event {
+        WorkerEvent::Rests { run, reason, .. } => events.note(format!("{run} rests: {reason}")),
+        WorkerEvent::Stuck { run, reason } => events.note(format!("{run} is stuck: {reason}")),
+        _ => {}
+    }
+}
+
+#[test]
+fn c13_a_run_that_alone_cannot_be_read_rests_and_becomes_stuck() {
+    explore(0..10, |sim| {
+        let world = World::new(sim);
+        let graph = five(&world);
+        let way = MortalStore::new(world.store.clone());
+        let events = Log::new();
+        way.fail_reads_of(BAD);
+        sim.run(async {
+            enqueue(&world, &graph, 6).await;
+            // It has no room for the bad run and a good one at the same time.
+            let worker = Worker::new(&way).graph(&graph).limit(1).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            all_finish(&world, 5).await;
+            sim.sleep(Duration::from_secs(900)).await;
+            let info = world.store.head(BAD).await.unwrap();
+            assert_eq!((info.status, info.owner.is_none()), (RunStatus::Stuck, true), "{info:?}");
+            assert!(info.trouble.as_ref().is_some_and(|trouble| trouble.contains("a block cannot be read")), "{info:?}");
+            let told = events.seen();
+            assert!(told.iter().all(|event| event.starts_with(BAD)), "{told:#?}");
+            assert!(told.last().is_some_and(|event| event.contains("is stuck") && event.contains("a block")), "{told:#?}");
+            drop(worker);
+        });
+    });
+}
+
+#[test]
+fn c13_a_run_is_not_blamed_if_no_other_run_can_be_read() {
+    explore(0..5, |sim| {
+        let world = World::new(sim);
+        let graph = five(&world);
+        let way = MortalStore::new(world.store.clone());
+        let events = Log::new();
+        way.fail_reads_of(BAD);
+        sim.run(async {
+            enqueue(&world, &graph, 1).await;
+            let worker = Worker::new(&way).graph(&graph).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            sim.sleep(Duration::from_secs(600)).await;
+            let info = world.store.head(BAD).await.unwrap();
+            assert_eq!((info.status, info.takeovers), (RunStatus::Running, 0), "{info:?}");
+            assert_eq!(events.seen(), Vec::<String>::new());
+            drop(worker);
+        });
+    });
+}
