@@ -13,6 +13,7 @@ mod power;
 mod row;
 mod sqlite;
 mod sqlite_columns;
+mod sqlite_corrupt_page;
 mod sqlite_damage;
 mod sqlite_holders;
 mod sqlite_limits;

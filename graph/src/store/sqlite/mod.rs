@@ -38,13 +38,16 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use writer::{Batch, Done, Weight, Writer};
+use writer::{Batch, Done, Failed, Weight, Writer};
 
 /// A job of few bytes that makes no run ready.
 const LIGHT: Weight = Weight { bytes: 0, nudges: false };
 
 /// How many ended runs are removed in one transaction. Commits and renewals wait for it, and a run may be large.
 const REMOVED_AT_ONCE_MAX: usize = 8;
+
+/// How many runs that cannot be removed are passed over by one call.
+const PASSED_OVER_MAX: usize = 64;
 
 /// How many connections for reading are kept open.
 const READERS_MAX: usize = 4;
@@ -102,13 +105,54 @@ impl SqliteStore {
     async fn write<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnOnce(&Batch<'_>) -> Done<T> + Send + 'static,
+        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.try_write(weight, act).await.map_err(|failed| failed.error)
+    }
+
+    /// The same for a job that is about one run: a damaged page is damage to that run.
+    async fn write_run<T: Send + 'static>(
+        &self,
+        run: String,
+        weight: Weight,
+        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.try_write(weight, act).await.map_err(|failed| match failed.is_corrupt {
+            true => StoreError::Damaged { run, sequence: 0, why: read::CORRUPT_PAGE },
+            false => failed.error,
+        })
+    }
+
+    async fn try_write<T: Send + 'static>(
+        &self,
+        weight: Weight,
+        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T, Failed> {
         self.0
             .writer
             .send(weight, act)?
             .await
-            .unwrap_or_else(|_| Err(StoreError::unavailable("the store was closed meanwhile")))
+            .unwrap_or_else(|_| Err(StoreError::unavailable("the store was closed meanwhile").into()))
+    }
+
+    /// Removes runs that have ended one by one, and passes over those that cannot be removed: a page of theirs is damaged.
+    async fn prune_singly(&self, unchanged_for: Duration, count: usize) -> Result<usize, StoreError> {
+        let (mut removed, mut passed_over) = (0, Vec::new());
+        while removed < count && passed_over.len() < PASSED_OVER_MAX {
+            let except = passed_over.clone();
+            let next = self.write(LIGHT, move |batch| prune::oldest_ended(batch, unchanged_for, &except)).await?;
+            let Some(key) = next else { break };
+            match self.try_write(LIGHT, move |batch| prune::prune_one(batch, unchanged_for, key)).await {
+                Ok(true) => removed += 1,
+                Ok(false) => passed_over.push(key),
+                Err(failed) if failed.is_corrupt => {
+                    tracing::error!(store = %self.path().display(), key, "a run that has ended is not removed: a page of it is damaged");
+                    passed_over.push(key);
+                }
+                Err(failed) => return Err(failed.error),
+            }
+        }
+        Ok(removed)
     }
 
     /// Reads in one snapshot, with a connection of its own.
@@ -154,7 +198,7 @@ impl Store for SqliteStore {
         Box::pin(async move {
             run.check(&rows)?;
             let weight = Weight { bytes: size_of_rows(&rows), nudges: run.lease.is_none() };
-            self.write(weight, move |batch| write::create(batch, run, &rows)).await
+            self.write(weight, move |batch| write::create(batch, run.clone(), &rows)).await
         })
     }
 
@@ -163,7 +207,7 @@ impl Store for SqliteStore {
             wanted.check(&lease)?;
             match wanted {
                 Wanted::One { run, force } => {
-                    self.write(LIGHT, move |batch| lease::claim_one(batch, &run, force, &lease)).await
+                    self.write_run(run.clone(), LIGHT, move |batch| lease::claim_one(batch, &run, force, &lease)).await
                 }
                 Wanted::Ready { graphs, count } => {
                     self.write(LIGHT, move |batch| lease::claim_ready(batch, &graphs, count, &lease)).await
@@ -175,19 +219,19 @@ impl Store for SqliteStore {
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         Box::pin(async move {
             check_lease(lease)?;
-            self.write(LIGHT, move |batch| lease::renew(batch, held, lease)).await
+            self.write(LIGHT, move |batch| lease::renew(batch, held.clone(), lease)).await
         })
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
-        Box::pin(self.write(Weight { bytes: 0, nudges: true }, move |batch| lease::release(batch, held, &how)))
+        Box::pin(self.write(Weight { bytes: 0, nudges: true }, move |batch| lease::release(batch, held.clone(), &how)))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
             let weight = Weight { bytes: size_of_rows(&commit.rows), nudges: commit.may_make_ready() };
-            self.write(weight, move |batch| write::commit(batch, &commit, head)).await
+            self.write_run(commit.run.clone(), weight, move |batch| write::commit(batch, &commit, head)).await
         })
     }
 
@@ -209,7 +253,8 @@ impl Store for SqliteStore {
         Box::pin(async move {
             post.check()?;
             let run = run.to_string();
-            self.write(Weight { bytes: post.payload.len(), nudges: true }, move |batch| write::post(batch, &run, &post)).await
+            let weight = Weight { bytes: post.payload.len(), nudges: true };
+            self.write_run(run.clone(), weight, move |batch| write::post(batch, &run, &post)).await
         })
     }
 
@@ -220,15 +265,25 @@ impl Store for SqliteStore {
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         Box::pin(async move {
-            let Prune::Ended { unchanged_for, count } = prune else {
-                return self.write(LIGHT, move |batch| prune::prune(batch, prune)).await;
+            let (unchanged_for, count) = match prune {
+                Prune::Ended { unchanged_for, count } => (unchanged_for, count),
+                Prune::Rows { held, before, keep } => {
+                    let run = held.run.clone();
+                    let act = move |batch: &Batch<'_>| prune::prune_rows(batch, &held, before, &keep);
+                    return self.write_run(run, LIGHT, act).await;
+                }
             };
             let mut removed = 0;
             while removed < count {
-                let some = Prune::Ended { unchanged_for, count: (count - removed).min(REMOVED_AT_ONCE_MAX) };
-                match self.write(LIGHT, move |batch| prune::prune(batch, some)).await? as usize {
-                    0 => break,
-                    more => removed += more,
+                let some = (count - removed).min(REMOVED_AT_ONCE_MAX);
+                match self.try_write(LIGHT, move |batch| prune::prune_ended(batch, unchanged_for, some)).await {
+                    Ok(0) => break,
+                    Ok(more) => removed += more as usize,
+                    Err(failed) if failed.is_corrupt => {
+                        removed += self.prune_singly(unchanged_for, count - removed).await?;
+                        break;
+                    }
+                    Err(failed) => return Err(failed.error),
                 }
             }
             Ok(removed as u64)
@@ -237,7 +292,7 @@ impl Store for SqliteStore {
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
         let run = run.to_string();
-        Box::pin(self.write(LIGHT, move |batch| prune::delete(batch, &run)))
+        Box::pin(self.write_run(run.clone(), LIGHT, move |batch| prune::delete(batch, &run)))
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {

@@ -6,8 +6,9 @@ use super::writer::{Batch, Done};
 use crate::store::limits::check_text;
 use crate::store::retention::{EARLIEST, Neighbours, tell_untrue_ends};
 use crate::store::time::millis;
-use crate::store::{Held, Prune, StoreError, Timestamp};
-use rusqlite::params;
+use crate::store::{Held, StoreError, Timestamp};
+use rusqlite::{OptionalExtension as _, params};
+use std::time::Duration;
 
 /// Whether a run's end can be true: see `retention`. What is damaged may be of any type.
 macro_rules! true_end {
@@ -27,31 +28,35 @@ const ENDS_AROUND: &str = concat!(
     true_end!(),
     ")"
 );
-const PRUNE_ENDED: &str = concat!(
-    "DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ended BETWEEN ?4 AND ?1 AND ",
-    true_end!(),
-    " AND (holder IS NULL OR lease_end <= ?2) ORDER BY ended, no LIMIT ?3)"
+/// Runs that ended so long ago, and that nobody holds.
+macro_rules! removable {
+    () => {
+        concat!("ended BETWEEN ?3 AND ?1 AND ", true_end!(), " AND (holder IS NULL OR lease_end <= ?2)")
+    };
+}
+const PRUNE_ENDED: &str =
+    concat!("DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ", removable!(), " ORDER BY ended, no LIMIT ?4)");
+const PRUNE_ONE: &str = concat!("DELETE FROM run WHERE no = ?4 AND ", removable!());
+const OLDEST_ENDED: &str = concat!(
+    "SELECT no FROM run WHERE ",
+    removable!(),
+    " AND no NOT IN (SELECT value FROM json_each(?4)) ORDER BY ended, no LIMIT 1"
 );
 /// Old runs that stay because their ends cannot be true.
 const UNTRUE_ENDS: &str = concat!("SELECT count(*) FROM run WHERE ended BETWEEN ?2 AND ?1 AND (", true_end!(), ") IS NOT TRUE");
 
 const DELETE: &str = "DELETE FROM run WHERE no = ?1";
 
-pub(super) fn prune(batch: &Batch<'_>, prune: Prune) -> Done<u64> {
-    match prune {
-        Prune::Rows { held, before, keep } => prune_rows(batch, &held, before, &keep),
-        Prune::Ended { unchanged_for, count } => {
-            end_leases(batch, true)?;
-            let old = batch.now.wall.as_millis() - millis(unchanged_for);
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            Ok(Ok(prune_ended(batch, old, count)?))
-        }
-    }
+/// The last time at which a run may have ended that is to be removed.
+fn last_end(batch: &Batch<'_>, unchanged_for: Duration) -> i64 {
+    batch.now.wall.as_millis() - millis(unchanged_for)
 }
 
-/// Removes runs that ended at this time or before.
-fn prune_ended(batch: &Batch<'_>, old: i64, count: i64) -> rusqlite::Result<u64> {
-    let wanted = params![old, batch.now.lease, count, EARLIEST.as_millis()];
+/// Removes so many runs that have ended and were not changed for this long.
+pub(super) fn prune_ended(batch: &Batch<'_>, unchanged_for: Duration, count: usize) -> Done<u64> {
+    end_leases(batch, true)?;
+    let (old, count) = (last_end(batch, unchanged_for), i64::try_from(count).unwrap_or(i64::MAX));
+    let wanted = params![old, batch.now.lease, EARLIEST.as_millis(), count];
     let removed = if is_clock_right(batch, old)? { batch.db.prepare_cached(PRUNE_ENDED)?.execute(wanted)? } else { 0 };
     // Once all others are gone, and not after each of many batches.
     if removed == 0 {
@@ -59,7 +64,24 @@ fn prune_ended(batch: &Batch<'_>, old: i64, count: i64) -> rusqlite::Result<u64>
         let kept: i64 = batch.db.prepare_cached(UNTRUE_ENDS)?.query_row(untrue, |row| row.get(0))?;
         tell_untrue_ends(store_name(batch), kept as u64);
     }
-    Ok(removed as u64)
+    Ok(Ok(removed as u64))
+}
+
+/// The key of the next run that [`prune_ended`] would remove, except for these.
+pub(super) fn oldest_ended(batch: &Batch<'_>, unchanged_for: Duration, except: &[i64]) -> Done<Option<i64>> {
+    let old = last_end(batch, unchanged_for);
+    if !is_clock_right(batch, old)? {
+        return Ok(Ok(None));
+    }
+    let except = format!("[{}]", except.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
+    let wanted = params![old, batch.now.lease, EARLIEST.as_millis(), except];
+    Ok(Ok(batch.db.prepare_cached(OLDEST_ENDED)?.query_row(wanted, |row| row.get(0)).optional()?))
+}
+
+/// Removes one run, if it is still one that [`prune_ended`] would remove.
+pub(super) fn prune_one(batch: &Batch<'_>, unchanged_for: Duration, key: i64) -> Done<bool> {
+    let wanted = params![last_end(batch, unchanged_for), batch.now.lease, EARLIEST.as_millis(), key];
+    Ok(Ok(batch.db.prepare_cached(PRUNE_ONE)?.execute(wanted)? == 1))
 }
 
 /// Whether runs that ended before this time are as old as they seem.
@@ -75,7 +97,8 @@ fn store_name<'a>(batch: &Batch<'a>) -> &'a str {
     batch.db.path().unwrap_or_default()
 }
 
-fn prune_rows(batch: &Batch<'_>, held: &Held, before: u64, keep: &[u64]) -> Done<u64> {
+/// Removes rows of a log.
+pub(super) fn prune_rows(batch: &Batch<'_>, held: &Held, before: u64, keep: &[u64]) -> Done<u64> {
     let mut run = match read::run(batch.db, batch.now, &held.run)? {
         Ok(run) if run.info.is_held_as(held) => run,
         Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),

@@ -1,13 +1,15 @@
 //! `Writer`: the one thread that writes. It takes what is waiting, puts it into one transaction, and answers when that is durable.
 //!
 //! 1. A job that is refused (fenced, held, ..) has changed nothing, and the others of its batch go on.
-//! 2. An error of the database fails the whole batch, and everything in it is rolled back.
+//! 2. An error of the database fails the whole batch, and everything in it is rolled back. If a job met a damaged page, the jobs are done again, each
+//!    in a transaction of its own: the page may belong to one run.
 //! 3. After a failed COMMIT nothing is known: the connection is closed and opened anew, and the batch fails. Nothing is answered as done
 //!    before COMMIT has returned and the file is found to be in its place.
 
 use super::clock::{Clock, Now};
 use super::file::DbFile;
 use super::holders::Holders;
+use super::read::is_corruption;
 use crate::store::StoreError;
 use crate::store::nudge::Nudge;
 use futures_channel::oneshot;
@@ -28,6 +30,20 @@ const JOBS_WAITING_MAX: usize = 65_536;
 
 /// What a job gives: an answer or a refusal of its own, or an error of the database.
 pub(super) type Done<T> = rusqlite::Result<Result<T, StoreError>>;
+
+/// Why a job was not done.
+#[derive(Clone)]
+pub(super) struct Failed {
+    pub(super) error: StoreError,
+    /// The job met a damaged page of the file.
+    pub(super) is_corrupt: bool,
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self { error, is_corrupt: false }
+    }
+}
 
 /// What is to be known of a job before it is done.
 #[derive(Clone, Copy)]
@@ -61,18 +77,19 @@ impl Writer {
         Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
     }
 
-    /// Hands a job in; the answer comes when it is durable. It is done even if nobody waits for the answer.
+    /// Hands a job in; the answer comes when it is durable. It is done even if nobody waits for the answer. `act` is called again if its batch was rolled
+    /// back.
     pub(super) fn send<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnOnce(&Batch<'_>) -> Done<T> + Send + 'static,
-    ) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError> {
+        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, Failed>>, StoreError> {
         let (reply, answer) = oneshot::channel();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(StoreError::unreachable("too many writes wait for the disk; try again later"));
         }
-        let job = Box::new(Writing { weight, act: Some(act), done: None, reply });
+        let job = Box::new(Writing { weight, act, done: None, reply });
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(answer),
             _ => Err(StoreError::unreachable("the thread that writes has ended")),
@@ -98,32 +115,30 @@ trait Job: Send {
     fn act(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()>;
 
     /// Answers, after the batch is durable or has failed.
-    fn answer(self: Box<Self>, failed: Option<&StoreError>);
+    fn answer(self: Box<Self>, failed: Option<&Failed>);
 }
 
 struct Writing<T, F> {
     weight: Weight,
-    act: Option<F>,
+    act: F,
     done: Option<Result<T, StoreError>>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
+    reply: oneshot::Sender<Result<T, Failed>>,
 }
 
-impl<T: Send, F: FnOnce(&Batch<'_>) -> Done<T> + Send> Job for Writing<T, F> {
+impl<T: Send, F: FnMut(&Batch<'_>) -> Done<T> + Send> Job for Writing<T, F> {
     fn weight(&self) -> Weight {
         self.weight
     }
 
     fn act(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
-        if let Some(act) = self.act.take() {
-            self.done = Some(act(batch)?);
-        }
+        self.done = Some((self.act)(batch)?);
         Ok(())
     }
 
-    fn answer(self: Box<Self>, failed: Option<&StoreError>) {
+    fn answer(self: Box<Self>, failed: Option<&Failed>) {
         let answer = match (failed, self.done) {
-            (None, Some(done)) => done,
-            (Some(error), _) => Err(error.clone()),
+            (None, Some(done)) => done.map_err(Failed::from),
+            (Some(failed), _) => Err(failed.clone()),
             (None, None) => return,
         };
         // Whoever asked may have gone.
@@ -147,12 +162,23 @@ impl Desk {
     fn work(&mut self) {
         while let Ok(first) = self.inbox.recv() {
             let mut batch = self.batch(first);
-            let failed = self.write(&mut batch).err();
-            let nudges = failed.is_none() && batch.iter().any(|job| job.weight().nudges);
-            batch.into_iter().for_each(|job| job.answer(failed.as_ref()));
-            if nudges {
-                self.nudge.ring();
+            match self.write(&mut batch) {
+                Err(failed) if failed.is_corrupt && batch.len() > 1 => {
+                    for mut job in batch {
+                        let written = self.write(std::slice::from_mut(&mut job));
+                        self.answer(vec![job], written);
+                    }
+                }
+                written => self.answer(batch, written),
             }
+        }
+    }
+
+    fn answer(&self, batch: Vec<Box<dyn Job>>, written: Result<(), Failed>) {
+        let nudges = written.is_ok() && batch.iter().any(|job| job.weight().nudges);
+        batch.into_iter().for_each(|job| job.answer(written.as_ref().err()));
+        if nudges {
+            self.nudge.ring();
         }
     }
 
@@ -168,15 +194,18 @@ impl Desk {
         batch
     }
 
-    fn write(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+    fn write(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
         let db = match self.db.take() {
             Some(db) => db,
             None => self.file.open(&self.holders, &self.clock)?,
         };
         let begun = run(&db, "BEGIN IMMEDIATE").map_err(|error| self.file.failure(error));
-        let done = begun.and_then(|()| self.file.check_format(&db)).and_then(|()| {
+        let done = begun.and_then(|()| self.file.check_format(&db)).map_err(Failed::from).and_then(|()| {
             let batch = Batch { db: &db, now: self.clock.now(), holders: &self.holders };
-            jobs.iter_mut().try_for_each(|job| job.act(&batch)).map_err(|error| self.file.failure(error))
+            jobs.iter_mut().try_for_each(|job| job.act(&batch)).map_err(|error| {
+                let is_corrupt = is_corruption(&error) && self.file.check_in_place().is_ok();
+                Failed { error: self.file.failure(error), is_corrupt }
+            })
         });
         if let Err(error) = done {
             // Some errors have ended the transaction already.
@@ -188,7 +217,7 @@ impl Desk {
         if let Err(error) = run(&db, "COMMIT") {
             drop(db);
             self.db = self.file.open(&self.holders, &self.clock).ok();
-            return Err(self.file.failure(error));
+            return Err(self.file.failure(error).into());
         }
         // What was written to a file that is no longer there is lost. The connection is not used again.
         self.file.check_in_place()?;
