@@ -27,6 +27,7 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
         };
         either(Box::pin(more), Box::pin(shift.sleep(ROOM_WAIT))).await;
         let Some(room) = shift.room(1).await else { return };
+        let Some(claiming) = shift.begin_claim() else { return };
         // From before the claim on, so that nothing is missed that becomes ready meanwhile.
         let nudged = shift.store.nudged();
         let wait = match claim(&shift, room).await {
@@ -35,12 +36,14 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
                 shift.store_answered();
                 let is_full = claims.len() >= room;
                 claims.into_iter().for_each(|claim| shift.take(claim, asked_at));
+                drop(claiming);
                 if is_full {
                     continue;
                 }
                 shift.jitter(shift.settings.poll_every)
             }
             Err(error) => {
+                drop(claiming);
                 failures += 1;
                 let wait = shift.backoff(ASK_AGAIN, failures);
                 shift.store_failed("claim", &error, wait);

@@ -60,7 +60,7 @@ pub use running::{RunningWorker, WorkerMessage};
 use crate::checkpoint_error::CheckpointError;
 use crate::error::RunFault;
 use crate::run::RunOptions;
-use crate::store::{Store, StoreError};
+use crate::store::{Lease, Store, StoreError, Wanted};
 use crate::stored_run::{ENDED_KEPT_DEFAULT, LEASE_DEFAULT};
 use crate::{CompiledGraph, runtime};
 use known::Known;
@@ -201,12 +201,23 @@ impl Worker {
     }
 
     /// Starts it as a child of `scope`: seen in the tree, closed and cancelled with it. Dropping what is returned cancels it.
+    ///
+    /// # Errors
+    /// - [`RunFault::Checkpoint`]: the lease is zero, or a graph name or fingerprint is one that no store accepts.
+    /// - [`RunFault::Refused`]: the scope takes no child, or none of this name.
     pub fn start_in(self, scope: &Scope) -> Result<RunningWorker, RunFault> {
-        if self.settings.lease.is_zero() {
-            let refused = StoreError::invalid("lease", "0", "it ends before it begins: give it some seconds");
-            return Err(RunFault::Checkpoint(CheckpointError::new("", "", "claim", refused)));
-        }
+        self.check().map_err(|refused| RunFault::Checkpoint(CheckpointError::new("", "", "claim", refused)))?;
         running::start(self, scope).map_err(RunFault::Refused)
+    }
+
+    /// Fails if every claim of this worker would be refused.
+    fn check(&self) -> Result<(), StoreError> {
+        if self.settings.lease.is_zero() {
+            return Err(StoreError::invalid("lease", "0", "it ends before it begins: give it some seconds"));
+        }
+        let graphs = self.known.iter().flat_map(Known::served).collect();
+        let lease = Lease { owner: self.name.clone(), length: self.settings.lease };
+        Wanted::Ready { graphs, count: self.settings.limit }.check(&lease)
     }
 }
 

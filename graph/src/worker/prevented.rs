@@ -1,14 +1,18 @@
-//! Runs that the store kept from being driven. The store may be down, or only this run cannot be read: a bad block, a damaged page.
+//! Runs that the store, or the age of this worker, kept from being driven. The store may be down, or only this run cannot be read: a bad block, a
+//! damaged page.
 //!
 //! 1. Such a run rests in the store for a while. Then it is due later than others that wait, so it starves none of them.
 //! 2. It counts against the run only if reading it failed, and the store reads records of another run after that.
 
-use super::event::{Prevented, RunEnd};
+use super::event::{Prevented, RunEnd, WorkerEvent};
 use super::shift::{CALL_MAX, REST, Shift, either};
 use crate::journal::lease::{Leaving, RunLease};
 use crate::store::{Held, Parts, Release, Rows, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How long a run that this worker is too old for is left alone at most. The rest grows with the time since its last commit.
+const REST_TOO_NEW_MAX: Duration = Duration::from_secs(60);
 
 /// How many other runs are tried, the latest first.
 const OTHERS_MAX: usize = 8;
@@ -55,5 +59,36 @@ impl Shift {
             }
         }
         false
+    }
+
+    /// Gives a run up that this worker is too old for. It rests in the store, so that newer workers find it, and nothing is counted.
+    pub(super) fn leave_to_newer(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
+        let (shift, lease) = (Arc::clone(self), Arc::clone(lease));
+        self.runtime.spawn(Box::pin(async move {
+            if let Some(Leaving { commit, .. }) = lease.take_leaving() {
+                commit.await;
+            }
+            let (wait, follows) = match shift.release_to_newer(&held, &lease).await {
+                Ok(rest) => (rest, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), rest })),
+                Err(error) => {
+                    // Its lease will end.
+                    shift.store_failed("release", &error, Duration::ZERO);
+                    (shift.settings.lease, None)
+                }
+            };
+            tracing::warn!(run = %held.run, %reason, rest = ?wait, "this worker is too old for the run and leaves it to newer ones");
+            shift.tell(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
+            follows.iter().for_each(|event| shift.tell(event));
+            shift.let_go(&held);
+        }));
+    }
+
+    /// How long the run rests: as long as it has gone without a commit, within bounds. So the rests grow without anything being counted.
+    async fn release_to_newer(&self, held: &Held, lease: &RunLease) -> Result<Duration, StoreError> {
+        let changed = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.changed;
+        let rest = self.jitter(lease.clock.now().since(changed).clamp(REST.0, REST_TOO_NEW_MAX));
+        let how = Release::LeftToOthers { rest };
+        self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
+        Ok(rest)
     }
 }

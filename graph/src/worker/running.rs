@@ -67,7 +67,7 @@ impl RunningWorker {
     }
 
     /// Takes no more runs, and lets those it has come to their end, or to a wait, for `grace` at most. Then the rest is cut off and given up, for others to
-    /// go on with: their ids are returned.
+    /// go on with: their ids are returned. A claim under way is waited for, and its runs are given up. Giving up takes 6 seconds at most.
     pub async fn close(self, grace: Duration) -> Vec<String> {
         let shift = &self.shift;
         shift.begin_closing();

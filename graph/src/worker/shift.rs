@@ -23,9 +23,6 @@ use std::time::Duration;
 pub(super) const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 const REST_FACTOR: u32 = 4;
 
-/// How long a run that this worker is too old for is left alone at most. The rest grows with the time since its last commit.
-const REST_TOO_NEW_MAX: Duration = Duration::from_secs(60);
-
 /// How long a call of the store may take.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(30);
 
@@ -50,9 +47,20 @@ struct State {
     is_renewal_wanted: bool,
     /// It takes no more runs.
     is_closing: bool,
+    /// A claim is under way: its runs are not among `held` yet.
+    is_claiming: bool,
     /// The store has not answered since.
     is_store_down: bool,
     waiting: Vec<Waker>,
+}
+
+/// A claim is under way, until this is dropped: its runs are among those held then.
+pub(super) struct Claiming(Arc<Shift>);
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        self.0.change(|state| state.is_claiming = false);
+    }
 }
 
 /// A run that is held.
@@ -129,9 +137,16 @@ impl Shift {
         self.until(|state| state.is_closing.then_some(())).await;
     }
 
-    /// Waits until it is closing and holds nothing.
+    /// Waits until it is closing, holds nothing and claims nothing.
     pub(super) async fn all_ended(&self) {
-        self.until(|state| (state.is_closing && state.held.is_empty()).then_some(())).await;
+        self.until(|state| (state.is_closing && !state.is_claiming && state.held.is_empty()).then_some(())).await;
+    }
+
+    /// Begins a claim, unless it is closing.
+    pub(super) fn begin_claim(self: &Arc<Self>) -> Option<Claiming> {
+        let mut state = self.lock();
+        state.is_claiming = !state.is_closing;
+        state.is_claiming.then(|| Claiming(Arc::clone(self)))
     }
 
     pub(super) fn begin_closing(&self) {
@@ -141,6 +156,11 @@ impl Shift {
     /// Cuts off what runs: it is given up.
     pub(super) fn cut_off(&self) {
         self.runs.cancel(Cause::Because("the worker shuts down".into()));
+    }
+
+    /// A run is no longer held.
+    pub(super) fn let_go(&self, held: &Held) {
+        drop(self.change(|state| state.held.remove(held)));
     }
 
     /// The runs that are held, and their leases.
@@ -275,39 +295,8 @@ impl Shift {
             let end = RunEnd::Trouble { error: reason, wait };
             shift.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
             follows.iter().for_each(|event| shift.tell(event));
-            shift.change(|state| state.held.remove(&held));
+            shift.let_go(&held);
         }));
-    }
-
-    /// Gives a run up that this worker is too old for. It rests in the store, so that newer workers find it, and nothing is counted.
-    fn leave_to_newer(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
-        let (shift, lease) = (Arc::clone(self), Arc::clone(lease));
-        self.runtime.spawn(Box::pin(async move {
-            if let Some(Leaving { commit, .. }) = lease.take_leaving() {
-                commit.await;
-            }
-            let (wait, follows) = match shift.release_to_newer(&held, &lease).await {
-                Ok(rest) => (rest, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), rest })),
-                Err(error) => {
-                    // Its lease will end.
-                    shift.store_failed("release", &error, Duration::ZERO);
-                    (shift.settings.lease, None)
-                }
-            };
-            tracing::warn!(run = %held.run, %reason, rest = ?wait, "this worker is too old for the run and leaves it to newer ones");
-            shift.tell(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
-            follows.iter().for_each(|event| shift.tell(event));
-            shift.change(|state| state.held.remove(&held));
-        }));
-    }
-
-    /// How long the run rests: as long as it has gone without a commit, within bounds. So the rests grow without anything being counted.
-    async fn release_to_newer(&self, held: &Held, lease: &RunLease) -> Result<Duration, StoreError> {
-        let changed = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.changed;
-        let rest = self.jitter(lease.clock.now().since(changed).clamp(REST.0, REST_TOO_NEW_MAX));
-        let how = Release::LeftToOthers { rest };
-        self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
-        Ok(rest)
     }
 
     /// Gives a run up that could not be driven.
@@ -329,13 +318,13 @@ impl Shift {
     pub(super) fn settle(self: &Arc<Self>, held: Held, end: RunEnd, left: Option<BoxFuture<'static, ()>>) {
         self.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
         let Some(left) = left else {
-            self.change(|state| state.held.remove(&held));
+            self.let_go(&held);
             return;
         };
         let shift = Arc::clone(self);
         self.runtime.spawn(Box::pin(async move {
             left.await;
-            shift.change(|state| state.held.remove(&held));
+            shift.let_go(&held);
         }));
     }
 
@@ -371,13 +360,17 @@ impl Shift {
         .await
     }
 
+    /// Logs only the first failure: a store that is down fails again and again.
     pub(super) fn store_failed(&self, op: &'static str, error: &StoreError, wait: Duration) {
-        self.lock().is_store_down = true;
+        if !std::mem::replace(&mut self.lock().is_store_down, true) {
+            tracing::warn!(runs = %self.runs.path(), op, %error, "the store of this worker failed; it is asked again until it answers");
+        }
         self.tell(&WorkerEvent::StoreFailed { op, error: error.to_string(), wait });
     }
 
     pub(super) fn store_answered(&self) {
         if std::mem::take(&mut self.lock().is_store_down) {
+            tracing::warn!(runs = %self.runs.path(), "the store of this worker answers again");
             self.tell(&WorkerEvent::StoreAnswers);
         }
     }

@@ -4,6 +4,7 @@
 mod common;
 
 mod clock;
+mod closing;
 mod crowd;
 mod deadline;
 mod deploy;
@@ -14,6 +15,7 @@ mod outcome;
 mod sharing;
 mod silent_store;
 mod stalled;
+mod starting;
 mod too_new;
 mod trace;
 mod trouble;

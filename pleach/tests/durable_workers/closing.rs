@@ -1,0 +1,50 @@
+//! C15: a worker that is closed while it claims runs leaves none of them leased.
+#![cfg(feature = "graph")]
+
+use crate::common::mortal::MortalStore;
+use crate::common::shift::{World, enqueue, five};
+use pleach::Worker;
+use pleach::prelude::*;
+use pleach::sim::explore;
+use pleach::store::Store;
+
+#[test]
+fn c15_close_gives_up_runs_of_a_claim_under_way() {
+    for grace in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(60)] {
+        explore(0..5, |sim| {
+            let world = World::new(sim);
+            let graph = five(&world);
+            let way = MortalStore::new(world.store.clone()).slow_claims(sim.runtime(), Duration::from_secs(3));
+            sim.run(async {
+                enqueue(&world, &graph, 4).await;
+                let worker = Worker::new(&way).graph(&graph).on(sim.runtime()).start().unwrap();
+                while world.store.head("run 0").await.unwrap().owner.is_none() {
+                    sim.sleep(Duration::from_millis(1)).await;
+                }
+                let began = sim.now();
+                worker.close(grace).await;
+                assert!(sim.now().since(began) < Duration::from_secs(7), "it waits for the claim only");
+                for run in 0..4 {
+                    let info = world.store.head(&format!("run {run}")).await.unwrap();
+                    assert_eq!((info.owner, info.takeovers), (None, 0), "run {run}");
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn c15_close_does_not_wait_for_a_claim_that_is_never_answered() {
+    let sim = pleach::sim::Sim::new(1);
+    let world = World::new(&sim);
+    let graph = five(&world);
+    let way = MortalStore::new(world.store.clone());
+    way.kill();
+    sim.run(async {
+        let worker = Worker::new(&way).graph(&graph).on(sim.runtime()).start().unwrap();
+        sim.sleep(Duration::from_secs(1)).await;
+        let began = sim.now();
+        worker.close(Duration::from_secs(2)).await;
+        assert!(sim.now().since(began) < Duration::from_secs(10));
+    });
+}

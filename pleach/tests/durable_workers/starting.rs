@@ -1,0 +1,46 @@
+//! C15: what a worker refuses when it is started, and what it logs about its store.
+#![cfg(feature = "graph")]
+
+use crate::common::logged::logged;
+use crate::common::mortal::MortalStore;
+use crate::common::shift::{World, enqueue, five};
+use pleach::prelude::*;
+use pleach::sim::Sim;
+use pleach::{RunFault, Worker};
+
+#[test]
+fn c15_start_refuses_fingerprints_that_no_store_takes() {
+    let sim = Sim::new(1);
+    let world = World::new(&sim);
+    let graph = five(&world);
+    for (fingerprint, why) in [(String::new(), "empty"), ("a\0b".to_string(), "NUL"), ("x".repeat(5_000), "too large")] {
+        let worker = Worker::new(&world.store).graph(&graph).earlier([fingerprint]).on(sim.runtime());
+        let Err(RunFault::Checkpoint(error)) = worker.start() else { panic!("a fingerprint that is {why} was accepted") };
+        let text = error.to_string();
+        assert!(text.contains("fingerprint") && text.contains(why), "{text}");
+    }
+    Worker::new(&world.store).graph(&graph).earlier(["0123456789abcdef"]).on(sim.runtime()).start().unwrap();
+}
+
+#[test]
+fn c15_a_worker_logs_the_first_failure_of_its_store_and_its_return() {
+    let log = logged();
+    let sim = Sim::new(1);
+    let world = World::new(&sim);
+    let graph = five(&world);
+    let way = MortalStore::new(world.store.clone());
+    let logs = |what: &str| log.seen().iter().filter(|line| line.contains("logging-worker") && line.contains(what)).count();
+    sim.run(async {
+        let worker = Worker::new(&way).graph(&graph).name("logging-worker").on(sim.runtime()).start().unwrap();
+        enqueue(&world, &graph, 1).await;
+        for outages in 1..=2 {
+            way.cut();
+            sim.sleep(Duration::from_secs(60)).await;
+            assert_eq!(logs("the store of this worker failed"), outages, "once, although it failed several times");
+            way.mend();
+            sim.sleep(Duration::from_secs(60)).await;
+            assert_eq!(logs("the store of this worker answers again"), outages);
+        }
+        drop(worker);
+    });
+}
