@@ -35,6 +35,7 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
                 failures = 0;
                 shift.store_answered();
                 let is_full = claims.len() >= room;
+                let claims = shift.set_suspects_aside(claims).await;
                 claims.into_iter().for_each(|claim| shift.take(claim, asked_at));
                 drop(claiming);
                 if is_full {

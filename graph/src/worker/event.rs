@@ -142,6 +142,33 @@ impl Verdict {
     }
 }
 
+/// What became of a run that could not be driven.
+pub(super) enum Left {
+    Rests(Duration),
+    Stuck,
+    Lost,
+}
+
+impl Left {
+    /// How long it rests.
+    pub(super) fn rest(&self) -> Duration {
+        match self {
+            Self::Rests(rest) => *rest,
+            Self::Stuck | Self::Lost => Duration::ZERO,
+        }
+    }
+
+    /// What is told of it. Nothing if another driver has it.
+    pub(super) fn event(&self, run: &str, reason: &str) -> Option<WorkerEvent> {
+        let (run, reason) = (run.to_string(), reason.to_string());
+        match self {
+            Self::Rests(rest) => Some(WorkerEvent::Rests { run, reason, rest: *rest }),
+            Self::Stuck => Some(WorkerEvent::Stuck { run, reason }),
+            Self::Lost => None,
+        }
+    }
+}
+
 /// Whether a run could not be read by this version of the library, or without one of its features.
 fn is_too_new(fault: &RunFault) -> bool {
     let RunFault::Checkpoint(error) = fault else { return false };

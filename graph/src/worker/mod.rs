@@ -44,7 +44,7 @@
 //!    keeps its place for a second before that.
 //! 3. Every call of the store is bounded in time, and repeated with backoff when it fails.
 //!
-//! Read in this order: this file, `shift`, `prevented`, `claims`, `leases`, `known`.
+//! Read in this order: this file, `shift`, `prevented`, `claims`, `suspects`, `leases`, `known`.
 
 mod claims;
 mod event;
@@ -53,6 +53,7 @@ mod leases;
 mod prevented;
 mod running;
 mod shift;
+mod suspects;
 
 pub use event::{RunEnd, WorkerEvent};
 pub use running::{RunningWorker, WorkerMessage};

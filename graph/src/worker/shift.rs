@@ -1,7 +1,8 @@
 //! `Shift`: what all parts of a working worker share: the runs it holds, and what becomes of each.
 
-use super::event::{RunEnd, Verdict, WorkerEvent};
+use super::event::{Left, RunEnd, Verdict, WorkerEvent};
 use super::known::{Assignment, Known};
+use super::suspects::Suspect;
 use super::{Listener, Settings};
 use crate::control::RunRef;
 use crate::journal::Terms;
@@ -49,6 +50,8 @@ struct State {
     is_closing: bool,
     /// A claim is under way: its runs are not among `held` yet.
     is_claiming: bool,
+    /// The last suspect that was driven.
+    suspect: Option<Suspect>,
     /// The store has not answered since.
     is_store_down: bool,
     waiting: Vec<Waker>,
@@ -183,6 +186,16 @@ impl Shift {
         self.until(|state| state.is_renewal_wanted.then_some(())).await;
     }
 
+    pub(super) fn set_suspect(&self, suspect: Suspect) {
+        self.lock().suspect = Some(suspect);
+    }
+
+    /// The suspect that is driven, if there is one.
+    pub(super) fn suspect(&self) -> Option<Suspect> {
+        let state = self.lock();
+        state.suspect.clone().filter(|suspect| state.held.contains_key(&suspect.held))
+    }
+
     /// A run that is driven.
     pub(super) fn run(&self, id: &str) -> Option<RunRef> {
         self.lock().held.iter().find(|(held, _)| held.run == id).and_then(|(_, holding)| holding.control.clone())
@@ -230,32 +243,6 @@ impl Shift {
         let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), terms, ended });
         if let Some(holding) = self.lock().held.get_mut(&held) {
             holding.control = control;
-        }
-    }
-}
-
-/// What became of a run that could not be driven.
-pub(super) enum Left {
-    Rests(Duration),
-    Stuck,
-    Lost,
-}
-
-impl Left {
-    fn rest(&self) -> Duration {
-        match self {
-            Self::Rests(rest) => *rest,
-            Self::Stuck | Self::Lost => Duration::ZERO,
-        }
-    }
-
-    /// What is told of it. Nothing if another driver has it.
-    pub(super) fn event(&self, run: &str, reason: &str) -> Option<WorkerEvent> {
-        let (run, reason) = (run.to_string(), reason.to_string());
-        match self {
-            Self::Rests(rest) => Some(WorkerEvent::Rests { run, reason, rest: *rest }),
-            Self::Stuck => Some(WorkerEvent::Stuck { run, reason }),
-            Self::Lost => None,
         }
     }
 }

@@ -7,6 +7,7 @@ mod clock;
 mod closing;
 mod crowd;
 mod deadline;
+mod deadly_run;
 mod deploy;
 mod lease;
 mod net;

@@ -1,0 +1,79 @@
+//! C13: a run that kills its process each time, among runs that do not.
+#![cfg(feature = "graph")]
+
+use crate::common::mortal::MortalStore;
+use pleach::prelude::*;
+use pleach::sim::explore;
+use pleach::store::{Filter, MemoryStore, RunStatus, Store};
+use pleach::{Runtime, Worker};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+const LEASE: Duration = Duration::from_secs(8);
+const RUNS: usize = 8;
+
+/// The way to the store of the process that is alive, and whether it has died since.
+#[derive(Clone, Default)]
+struct Process {
+    way: Arc<Mutex<Option<MortalStore>>>,
+    is_dead: Arc<AtomicBool>,
+}
+
+impl Process {
+    fn start(&self, store: &MemoryStore) -> MortalStore {
+        let way = MortalStore::new(store.clone());
+        *self.way.lock().unwrap() = Some(way.clone());
+        self.is_dead.store(false, SeqCst);
+        way
+    }
+
+    fn die(&self) {
+        self.way.lock().unwrap().iter().for_each(MortalStore::kill);
+        self.is_dead.store(true, SeqCst);
+    }
+}
+
+/// One node of five seconds. The run `run 0` kills its process at once.
+fn graph(process: &Process, clock: Arc<dyn Runtime>) -> CompiledGraph<u32> {
+    let process = process.clone();
+    let node = move |cx: NodeContext, state: u32| {
+        let (process, clock) = (process.clone(), Arc::clone(&clock));
+        async move {
+            if cx.run_id() == "run 0" {
+                process.die();
+                std::future::pending::<()>().await;
+            }
+            clock.sleep_until(clock.now() + Duration::from_secs(5)).await;
+            Ok::<_, String>(state + 1)
+        }
+    };
+    Graph::new("deadly").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap()
+}
+
+#[test]
+fn c13_a_run_that_kills_its_process_makes_no_other_run_stuck() {
+    explore(0..10, |sim| {
+        let (store, process) = (MemoryStore::on(sim.runtime()), Process::default());
+        let graph = graph(&process, sim.runtime());
+        sim.run(async {
+            for run in 0..RUNS {
+                graph.run(1).id(format!("run {run}")).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            }
+            for _ in 0..20 {
+                let way = process.start(&store);
+                let worker = Worker::new(&way).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+                for _ in 0..100 {
+                    sim.sleep(Duration::from_secs(1)).await;
+                    if process.is_dead.load(SeqCst) {
+                        break;
+                    }
+                }
+                drop(worker);
+            }
+            let of = async |status| store.list(vec![Filter::Status(status)], None, 100).await.unwrap().runs;
+            let stuck = of(RunStatus::Stuck).await;
+            assert_eq!(stuck.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["run 0"]);
+            assert_eq!(of(RunStatus::Finished).await.len(), RUNS - 1);
+        });
+    });
+}
