@@ -32,8 +32,8 @@ async fn approve(cx: NodeContext, clock: Clock, n: u32) -> Result<u32, String> {
     Ok(n + got)
 }
 
-fn plain(n: u32) -> impl Future<Output = Result<u32, String>> + Send + 'static {
-    async move { Ok(n) }
+async fn plain(n: u32) -> Result<u32, String> {
+    Ok(n)
 }
 
 #[test]
