@@ -116,3 +116,26 @@ impl Parked {
         Until { due: self.dues.first().map(|(due, _)| *due), is_held: !self.held.is_empty() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::notes::Notes;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn c9_lane_whose_node_is_woken_is_looked_at_again() {
+        let (notes, mut parked, mut waker) = (Arc::new(Notes::of_attempt(1)), Parked::default(), None);
+        let polled = notes.poll_node(1, 0, &mut Context::from_waker(Waker::noop()), |cx| {
+            waker = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        });
+        assert!(polled.is_pending());
+        notes.watch(parked.watcher(3));
+        parked.refresh(false, 0);
+        assert_eq!(parked.next_unsure(), None);
+        waker.unwrap().wake();
+        parked.refresh(false, 0);
+        assert_eq!(parked.next_unsure(), Some(3));
+    }
+}

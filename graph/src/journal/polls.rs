@@ -4,8 +4,8 @@
 //! waits for was durable when that poll began. A value that the node then left alone does not keep the run from pausing.
 
 use super::notes::Notes;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 #[derive(Default)]
@@ -21,9 +21,11 @@ pub(crate) struct NodePolls {
     values: Vec<u64>,
 }
 
-/// Notes that a node was woken, and wakes it.
+/// Notes that a node was woken, and wakes it. Whoever took the node for parked is told first.
 struct NodeWaker {
     is_woken: AtomicBool,
+    /// Weak, because they hold this waker.
+    notes: Weak<Notes>,
     waker: Waker,
 }
 
@@ -33,7 +35,11 @@ impl Wake for NodeWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::Release);
+        if !self.is_woken.swap(true, Ordering::AcqRel)
+            && let Some(notes) = self.notes.upgrade()
+        {
+            notes.lock().tell_watcher();
+        }
         self.waker.wake_by_ref();
     }
 }
@@ -71,15 +77,17 @@ impl NodePolls {
 impl Notes {
     /// Polls an attempt at the node. `durable` is the last durable record.
     pub(crate) fn poll_node<T>(
-        &self,
+        self: &Arc<Self>,
         attempt: u32,
         durable: u64,
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let known = self.lock().polls.known_waker(cx.waker());
-        let waker =
-            known.unwrap_or_else(|| Arc::new(NodeWaker { is_woken: AtomicBool::new(false), waker: cx.waker().clone() }));
+        let waker = known.unwrap_or_else(|| {
+            let (notes, waker) = (Arc::downgrade(self), cx.waker().clone());
+            Arc::new(NodeWaker { is_woken: AtomicBool::new(false), notes, waker })
+        });
         // Dropped after the lock.
         let _replaced;
         {
