@@ -35,8 +35,8 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
                 failures = 0;
                 shift.store_answered();
                 let is_full = claims.len() >= room;
-                let claims = shift.set_suspects_aside(claims).await;
-                claims.into_iter().for_each(|claim| shift.take(claim, asked_at));
+                let suspects = shift.take_all_but_suspects(claims, asked_at);
+                suspects.drive_one(asked_at).await;
                 drop(claiming);
                 if is_full {
                     continue;

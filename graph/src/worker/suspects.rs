@@ -6,8 +6,10 @@
 
 use super::shift::Shift;
 use crate::journal::keeper::LEASE_PARTS;
+use crate::journal::lease::Moment;
 use crate::store::{Claim, Held, Release};
 use pleach_core::Instant;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A run that was taken over so often is a suspect.
@@ -23,28 +25,63 @@ pub(super) struct Suspect {
     since: Instant,
 }
 
-impl Shift {
-    /// Of these claims, those that are to be driven now. Other suspects are given up.
-    pub(super) async fn set_suspects_aside(&self, claims: Vec<Claim>) -> Vec<Claim> {
-        let (suspects, mut driven): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| claim.run.takeovers >= SUSPECT_AT);
-        let mut suspects = suspects.into_iter();
-        if suspects.len() > 0
-            && !self.drives_a_suspect().await
-            && let Some(first) = suspects.next()
-        {
-            let (held, since) = (Held::of(&first.run), self.runtime.now());
-            self.set_suspect(Suspect { held, since });
-            driven.push(first);
+/// Suspects that were claimed, and that nobody drives yet. Whoever stops waiting leaves no lease behind: they are given up then.
+#[must_use]
+pub(super) struct Suspects {
+    shift: Arc<Shift>,
+    claims: Vec<Claim>,
+}
+
+impl Suspects {
+    /// Drives the first, unless one is driven already. The others are given up before that.
+    pub(super) async fn drive_one(mut self, asked_at: Moment) {
+        if self.claims.is_empty() {
+            return;
         }
-        let aside: Vec<Held> = suspects.map(|claim| Held::of(&claim.run)).collect();
+        let driven = usize::from(!self.shift.drives_a_suspect().await);
+        let aside = self.held().split_off(driven);
         if !aside.is_empty() {
-            let how = Release::LeftToOthers { rest: self.jitter(SET_ASIDE) };
-            if let Err(error) = self.bounded(self.settings.lease / LEASE_PARTS, self.store.release(aside, how)).await {
-                // Their leases will end.
-                self.store_failed("release", &error, Duration::ZERO);
-            }
+            self.shift.set_aside(aside).await;
         }
-        driven
+        let mut claims = std::mem::take(&mut self.claims);
+        claims.truncate(driven);
+        for claim in claims {
+            self.shift.set_suspect(Suspect { held: Held::of(&claim.run), since: self.shift.runtime.now() });
+            self.shift.take(claim, asked_at);
+        }
+    }
+
+    fn held(&self) -> Vec<Held> {
+        self.claims.iter().map(|claim| Held::of(&claim.run)).collect()
+    }
+}
+
+impl Drop for Suspects {
+    fn drop(&mut self) {
+        let held = self.held();
+        if !held.is_empty() {
+            let shift = Arc::clone(&self.shift);
+            self.shift.runtime.spawn(Box::pin(async move { shift.set_aside(held).await }));
+        }
+    }
+}
+
+impl Shift {
+    /// Drives those of these runs that are no suspects.
+    pub(super) fn take_all_but_suspects(self: &Arc<Self>, claims: Vec<Claim>, asked_at: Moment) -> Suspects {
+        let (suspects, others): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| claim.run.takeovers >= SUSPECT_AT);
+        let suspects = Suspects { shift: Arc::clone(self), claims: suspects };
+        others.into_iter().for_each(|claim| self.take(claim, asked_at));
+        suspects
+    }
+
+    /// Gives suspects up for a while.
+    async fn set_aside(&self, suspects: Vec<Held>) {
+        let how = Release::LeftToOthers { rest: self.jitter(SET_ASIDE) };
+        if let Err(error) = self.bounded(self.settings.lease / LEASE_PARTS, self.store.release(suspects, how)).await {
+            // Their leases will end.
+            self.store_failed("release", &error, Duration::ZERO);
+        }
     }
 
     /// Whether there is a suspect that is still held and has not committed, and not for too long.

@@ -27,6 +27,8 @@ pub struct MortalStore {
     slow: Option<(Arc<dyn Runtime>, Duration)>,
     /// How long the answer to a claim takes, after it was done, and by which clock.
     slow_claims: Option<(Arc<dyn Runtime>, Duration)>,
+    /// How long a release takes before it is done, and by which clock.
+    slow_releases: Option<(Arc<dyn Runtime>, Duration)>,
     /// The run whose records cannot be read.
     unreadable: Arc<Mutex<Option<String>>>,
     pub claims: Arc<AtomicU64>,
@@ -40,6 +42,7 @@ impl MortalStore {
             way: Arc::default(),
             slow: None,
             slow_claims: None,
+            slow_releases: None,
             unreadable: Arc::default(),
             claims: Arc::default(),
             renewals: Arc::default(),
@@ -55,6 +58,12 @@ impl MortalStore {
     /// Lets the answer to every claim take this long. The runs are claimed at once.
     pub fn slow_claims(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
         self.slow_claims = Some((clock, time));
+        self
+    }
+
+    /// Lets every release take this long before it is done.
+    pub fn slow_releases(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
+        self.slow_releases = Some((clock, time));
         self
     }
 
@@ -142,7 +151,14 @@ impl Store for MortalStore {
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
-        self.through(move || self.inside.release(held, how))
+        self.through(move || {
+            Box::pin(async move {
+                if let Some((clock, time)) = &self.slow_releases {
+                    clock.sleep_until(clock.now() + *time).await;
+                }
+                self.inside.release(held, how).await
+            })
+        })
     }
 
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {

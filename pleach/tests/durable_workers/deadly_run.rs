@@ -1,10 +1,11 @@
 //! C13: a run that kills its process each time, among runs that do not.
 #![cfg(feature = "graph")]
 
+use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use pleach::prelude::*;
-use pleach::sim::explore;
-use pleach::store::{Filter, MemoryStore, RunStatus, Store};
+use pleach::sim::{Sim, explore};
+use pleach::store::{Filter, Lease, MemoryStore, RunStatus, Store, Wanted};
 use pleach::{Runtime, Worker};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -74,6 +75,50 @@ fn c13_a_run_that_kills_its_process_makes_no_other_run_stuck() {
             let stuck = of(RunStatus::Stuck).await;
             assert_eq!(stuck.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["run 0"]);
             assert_eq!(of(RunStatus::Finished).await.len(), RUNS - 1);
+        });
+    });
+}
+
+/// Lets each of the first runs be taken over twice, so that they are suspects.
+async fn make_suspects(sim: &Sim, store: &MemoryStore, count: usize) {
+    for time in 0..3 {
+        for run in 0..count {
+            let wanted = Wanted::One { run: format!("run {run}"), force: false };
+            let lease = Lease { owner: format!("owner {time}"), length: Duration::from_millis(10) };
+            store.claim(wanted, lease).await.unwrap();
+        }
+        sim.sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn c13_other_runs_do_not_wait_for_suspects_and_a_dropped_worker_gives_them_up() {
+    explore(0..10, |sim| {
+        let store = MemoryStore::on(sim.runtime());
+        let way = MortalStore::new(store.clone()).slow_releases(sim.runtime(), Duration::from_secs(1));
+        let started = Log::new();
+        let seen = started.clone();
+        let node = move |cx: NodeContext, _: u32| {
+            seen.note(cx.run_id());
+            std::future::pending::<Result<u32, String>>()
+        };
+        let graph = Graph::new("still").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
+        sim.run(async {
+            for run in 0..RUNS {
+                graph.run(1).id(format!("run {run}")).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            }
+            make_suspects(sim, &store, 4).await;
+            let worker = Worker::new(&way).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+            // Meanwhile the suspects are being given up.
+            sim.sleep(Duration::from_millis(500)).await;
+            let mut others = started.take();
+            others.sort_unstable();
+            assert_eq!(others, ["run 4", "run 5", "run 6", "run 7"]);
+            drop(worker);
+            sim.sleep(Duration::from_secs(2)).await;
+            for run in store.list(Vec::new(), None, 100).await.unwrap().runs {
+                assert_eq!(run.owner, None, "{run:?}");
+            }
         });
     });
 }
