@@ -2,7 +2,8 @@
 //! damaged page.
 //!
 //! 1. Such a run rests in the store for a while. Then it is due later than others that wait, so it starves none of them.
-//! 2. It counts against the run only if reading it failed, and the store reads records of another run after that.
+//! 2. It counts against the run only if reading it failed, and the store reads records of another run right after that. Later it may be up again after an
+//!    outage, which says nothing about the run.
 
 use super::event::{Prevented, RunEnd, WorkerEvent};
 use super::shift::{CALL_MAX, REST, Shift, either};
@@ -24,12 +25,19 @@ impl Shift {
         let end = RunEnd::Trouble { error: why.error.clone(), wait };
         let (shift, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
         let release = async move {
-            either(Box::pin(shift.sleep(wait)), Box::pin(shift.closing())).await;
+            let mut is_to_blame = false;
+            let rest = shift.runtime.sleep_until(shift.runtime.now() + wait);
+            let probe = async {
+                is_to_blame = why.while_reading && shift.can_read_another(&run.run).await;
+                rest.await;
+            };
+            // A worker that is closing does not ask: the run is given up at once.
+            either(Box::pin(shift.closing()), Box::pin(probe)).await;
             if let Some(Leaving { commit, .. }) = leaving {
                 commit.await;
             }
             if lease.is_held()
-                && let Err(error) = shift.release_prevented(&run, &why).await
+                && let Err(error) = shift.release_prevented(&run, is_to_blame.then_some(&why.error)).await
             {
                 // Its lease will end.
                 shift.store_failed("release", &error, Duration::ZERO);
@@ -38,10 +46,11 @@ impl Shift {
         self.settle(held, end, Some(Box::pin(release)));
     }
 
-    async fn release_prevented(&self, held: &Held, why: &Prevented) -> Result<(), StoreError> {
-        if why.while_reading && self.can_read_another(&held.run).await {
-            let left = self.release_troubled(held, &why.error).await?;
-            left.event(&held.run, &why.error).iter().for_each(|event| self.tell(event));
+    /// `trouble` is what counts against the run.
+    async fn release_prevented(&self, held: &Held, trouble: Option<&String>) -> Result<(), StoreError> {
+        if let Some(error) = trouble {
+            let left = self.release_troubled(held, error).await?;
+            left.event(&held.run, error).iter().for_each(|event| self.tell(event));
             return Ok(());
         }
         let how = Release::LeftToOthers { rest: self.jitter(REST.0) };

@@ -29,6 +29,8 @@ pub struct MortalStore {
     slow_claims: Option<(Arc<dyn Runtime>, Duration)>,
     /// How long a release takes before it is done, and by which clock.
     slow_releases: Option<(Arc<dyn Runtime>, Duration)>,
+    /// Whether lists are never answered.
+    silent_lists: bool,
     /// The run whose records cannot be read.
     unreadable: Arc<Mutex<Option<String>>>,
     pub claims: Arc<AtomicU64>,
@@ -43,6 +45,7 @@ impl MortalStore {
             slow: None,
             slow_claims: None,
             slow_releases: None,
+            silent_lists: false,
             unreadable: Arc::default(),
             claims: Arc::default(),
             renewals: Arc::default(),
@@ -64,6 +67,12 @@ impl MortalStore {
     /// Lets every release take this long before it is done.
     pub fn slow_releases(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
         self.slow_releases = Some((clock, time));
+        self
+    }
+
+    /// Answers no list.
+    pub fn silent_lists(mut self) -> Self {
+        self.silent_lists = true;
         self
     }
 
@@ -185,6 +194,9 @@ impl Store for MortalStore {
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+        if self.silent_lists {
+            return Box::pin(std::future::pending());
+        }
         self.through(move || self.inside.list(filters, after, count))
     }
 

@@ -64,3 +64,62 @@ fn c13_a_run_is_not_blamed_if_no_other_run_can_be_read() {
         });
     });
 }
+
+#[test]
+fn c13_a_run_is_not_blamed_for_an_outage_that_is_over_soon() {
+    explore(0..10, |sim| {
+        let world = World::new(sim);
+        let graph = five(&world);
+        let way = MortalStore::new(world.store.clone()).slow_claims(sim.runtime(), Duration::from_secs(1));
+        let (events, ended) = (Log::new(), Log::new());
+        let (told, noted) = (listen(&events), ended.clone());
+        let listener = move |event: &WorkerEvent| {
+            told(event);
+            if let WorkerEvent::Ended { run, .. } = event {
+                noted.note(run);
+            }
+        };
+        sim.run(async {
+            enqueue(&world, &graph, 2).await;
+            let worker = Worker::new(&way).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
+            // The runs are claimed, and cannot be read.
+            sim.sleep(Duration::from_millis(500)).await;
+            way.cut();
+            while ended.len() < 2 {
+                sim.sleep(Duration::from_millis(10)).await;
+            }
+            way.mend();
+            all_finish(&world, 2).await;
+            assert_eq!(events.seen(), Vec::<String>::new());
+            drop(worker);
+        });
+    });
+}
+
+#[test]
+fn c13_a_run_that_cannot_be_read_is_given_up_at_once_by_a_worker_that_closes() {
+    explore(0..10, |sim| {
+        let world = World::new(sim);
+        let graph = five(&world);
+        let way = MortalStore::new(world.store.clone()).silent_lists();
+        let ended = Log::new();
+        way.fail_reads_of(BAD);
+        sim.run(async {
+            enqueue(&world, &graph, 1).await;
+            let noted = ended.clone();
+            let listener = move |event: &WorkerEvent| match event {
+                WorkerEvent::Ended { run, .. } => noted.note(run),
+                _ => {}
+            };
+            let worker = Worker::new(&way).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
+            while ended.len() < 1 {
+                sim.sleep(Duration::from_millis(10)).await;
+            }
+            // Whether another run can be read is being asked.
+            sim.sleep(Duration::from_secs(2)).await;
+            assert_eq!(worker.held(), [BAD]);
+            worker.cancel().await;
+            assert_eq!(world.store.head(BAD).await.unwrap().owner, None);
+        });
+    });
+}
