@@ -2,7 +2,7 @@
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{connect, fresh_schema, store};
-use crate::common::{create_held, queued, row};
+use crate::common::{create_held, next, queued, row};
 use pleach_graph::store::{Parts, Post, Rows, Store, StoreError};
 
 /// Reading records and messages of the run `bad` fails as a missing TOAST chunk does.
@@ -33,5 +33,25 @@ async fn c10_corrupt_data_of_one_run_is_damage_to_that_run() {
         }
         read("good").await.unwrap();
         assert_eq!(store.inbox("good", 0).await.unwrap().len(), 1);
+    }
+}
+
+/// Writing records and messages fails as it does with a corrupt index, which all runs share.
+const CORRUPT_INDEX: &str = "
+    CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'index contains unexpected zero page' USING ERRCODE = 'XX002'; END $$;
+    CREATE TRIGGER broken BEFORE INSERT ON pleach_log FOR EACH ROW EXECUTE FUNCTION broken();
+    CREATE TRIGGER broken BEFORE INSERT ON pleach_inbox FOR EACH ROW EXECUTE FUNCTION broken();";
+
+#[tokio::test]
+async fn c10_corrupt_index_that_a_write_meets_is_damage_to_no_run() {
+    let url = fresh_schema().await;
+    let store = store(&url).await;
+    let claim = create_held(&store, "good").await;
+    connect(&url).await.batch_execute(CORRUPT_INDEX).await.unwrap();
+    let committed = store.commit(next(&claim, b"{}")).await.map(drop);
+    let posted = store.post("good", Post::seal("good", "signal/go", None, vec![])).await.map(drop);
+    for failed in [committed, posted] {
+        assert!(matches!(&failed, Err(StoreError::Unavailable(_))), "{failed:?}");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::common::{Folder, create_held, next, noise, queued, row};
 use pleach_core::block_on;
-use pleach_graph::store::{Commit, Parts, Prune, Rows, RunStatus, SqliteStore, Store, StoreError};
+use pleach_graph::store::{Commit, Lease, Parts, Post, Prune, Rows, RunStatus, SqliteStore, Store, StoreError, Wanted};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn c10_a_damaged_page_fails_no_other_job_of_its_batch() {
         first.unwrap();
         before.unwrap();
         after.unwrap();
-        assert!(deleted.is_err(), "{deleted:?}");
+        assert!(deleted.as_ref().is_err_and(is_damaged), "{deleted:?}");
         for id in ["a", "b"] {
             assert_eq!(store.head(id).await.unwrap().head, 2, "{id}");
         }
@@ -92,5 +92,44 @@ fn c10_pruning_passes_over_a_run_with_a_damaged_page() {
         let left = store.list(vec![], None, 99).await.unwrap().runs;
         assert_eq!(left.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["bad"]);
         assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 99 }).await.unwrap(), 0);
+    });
+}
+
+/// Lets the list of free pages be damaged, from which all runs get new pages.
+fn break_free_pages(path: &Path) {
+    let mut file = std::fs::read(path).unwrap();
+    let number = |file: &[u8], at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let size = usize::from(u16::from_be_bytes([file[16], file[17]]));
+    let first = number(&file, 32);
+    assert!(first > 0, "there are free pages");
+    let page = (first - 1) * size;
+    file[page + 4..page + 8].copy_from_slice(&[0x7f; 4]);
+    std::fs::write(path, file).unwrap();
+}
+
+#[test]
+fn c10_a_damaged_page_that_runs_share_is_damage_to_none_of_them() {
+    let folder = Folder::in_memory();
+    block_on(async {
+        let path = folder.file("runs.db");
+        let store = SqliteStore::open(&path).await.unwrap();
+        let large = create_held(&store, "large").await;
+        let last = Commit { status: Some(RunStatus::Finished), release: true, ..next(&large, &noise(7, 60_000)) };
+        store.commit(last).await.unwrap();
+        store.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
+        store.delete("large").await.unwrap();
+        drop(store);
+        break_free_pages(&path);
+        let store = SqliteStore::open(&path).await.unwrap();
+        let lease = Lease { owner: "worker".into(), length: Duration::from_secs(60) };
+        let claim = store.claim(Wanted::One { run: "good".into(), force: false }, lease).await.unwrap().remove(0);
+        let body = noise(8, 60_000);
+        let committed = store.commit(next(&claim, &body)).await.map(drop);
+        let posted = store.post("good", Post::seal("good", "signal/go", None, body)).await.map(drop);
+        for failed in [committed, posted] {
+            let told = failed.as_ref().map_err(ToString::to_string);
+            assert!(matches!(failed, Err(StoreError::Unusable { .. })), "{failed:?}");
+            assert!(told.is_err_and(|told| told.contains("restore it from a backup")), "{failed:?}");
+        }
     });
 }

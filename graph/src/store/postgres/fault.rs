@@ -71,7 +71,8 @@ impl Failure {
         }
     }
 
-    /// The failure of a call for one run. What the server finds corrupt meanwhile is damage to that run: others may be sound.
+    /// The failure of a call that reads or claims one run. What the server finds corrupt meanwhile is damage to that run: others may be sound. Calls that
+    /// write more are not for this: what they find corrupt may be an index that all runs share.
     pub(super) fn in_run(self, run: &str) -> Self {
         match self {
             Self::Database(error) if error.code().is_some_and(is_corruption) => {

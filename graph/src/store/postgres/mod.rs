@@ -158,7 +158,7 @@ macro_rules! on_a_connection {
     }};
 }
 
-/// A call for one run: see [`fault::Failure::in_run`].
+/// A call that reads or claims one run: see [`fault::Failure::in_run`].
 async fn for_run<T>(run: &str, call: impl Future<Output = Result<T, fault::Failure>>) -> Result<T, fault::Failure> {
     call.await.map_err(|failure| failure.in_run(run))
 }
@@ -254,8 +254,7 @@ impl Store for PostgresStore {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
-            let committed =
-                on_a_connection!(self.0, true, |client| for_run(&commit.run, commit::commit(client, &commit, head)))?;
+            let committed = on_a_connection!(self.0, true, |client| commit::commit(client, &commit, head))?;
             self.ring_if(commit.may_make_ready());
             Ok(committed)
         })
@@ -278,7 +277,7 @@ impl Store for PostgresStore {
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             post.check()?;
-            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| for_run(run, post::post(client, run, &post)))?;
+            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| post::post(client, run, &post))?;
             self.ring_if(true);
             Ok(number)
         })
@@ -292,7 +291,7 @@ impl Store for PostgresStore {
         Box::pin(async move {
             match &prune {
                 Prune::Rows { held, before, keep } => {
-                    on_a_connection!(self.0, true, |client| for_run(&held.run, prune::prune_rows(client, held, *before, keep)))
+                    on_a_connection!(self.0, true, |client| prune::prune_rows(client, held, *before, keep))
                 }
                 Prune::Ended { unchanged_for, count } => {
                     on_a_connection!(self.0, true, |client| prune::prune_ended(client, *unchanged_for, *count))

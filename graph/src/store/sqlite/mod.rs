@@ -110,17 +110,35 @@ impl SqliteStore {
         self.try_write(weight, act).await.map_err(|failed| failed.error)
     }
 
-    /// The same for a job that is about one run: a damaged page is damage to that run.
+    /// The same for a job that is about one run. If it meets a damaged page, that is damage to the run only if its own rows cannot be read: the page may be
+    /// one that all runs share.
     async fn write_run<T: Send + 'static>(
         &self,
         run: String,
         weight: Weight,
         act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.try_write(weight, act).await.map_err(|failed| match failed.is_corrupt {
-            true => StoreError::Damaged { run, sequence: 0, why: read::CORRUPT_PAGE },
-            false => failed.error,
-        })
+        match self.try_write(weight, act).await {
+            Err(failed) if failed.is_corrupt => Err(self.damage_to(&run).await.unwrap_or(failed.error)),
+            done => done.map_err(|failed| failed.error),
+        }
+    }
+
+    /// The first damage that is met when all records and messages of a run are read.
+    async fn damage_to(&self, run: &str) -> Option<StoreError> {
+        let read = async {
+            let mut after = Some(0);
+            while let Some(last) = after {
+                let run = run.to_string();
+                after = self.read_with(move |db, now| read::look_through(db, now, &run, last)).await?;
+            }
+            let mut after = Some(0);
+            while let Some(last) = after {
+                after = self.inbox(run, last).await?.last().map(|mail| mail.number);
+            }
+            Ok(())
+        };
+        read.await.err().filter(|error| matches!(error, StoreError::Damaged { .. }))
     }
 
     async fn try_write<T: Send + 'static>(

@@ -43,6 +43,9 @@ const LIST_OF_STATUS: &str = list!("status = ?2");
 
 const ROW: &str = "SELECT sum, header, CASE WHEN ?3 THEN body ELSE x'' END FROM log WHERE run = ?1 AND seq = ?2";
 
+/// Some records of a run below its head. The head ends the search: what comes after it in the index belongs to another run.
+const SEQUENCES: &str = "SELECT seq FROM log WHERE run = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT ?4";
+
 const INBOX: &str =
     "SELECT n, at, name, dedup, sum, payload FROM inbox WHERE run = ?1 AND n > ?2 AND taken_seq IS NULL ORDER BY n LIMIT ?3";
 
@@ -142,6 +145,31 @@ pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Part
         }
     }
     Ok(Ok(answer.into_rows()))
+}
+
+/// Reads some records of a run whole, to meet what is damaged: those after `after`, also those kept below the oldest. Returns the last of them, unless
+/// it is the head.
+pub(super) fn look_through(db: &Connection, now: Now, id: &str, after: u64) -> Done<Option<u64>> {
+    let (key, head) = match run(db, now, id)? {
+        Ok(run) => (run.key, run.info.head),
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if after >= head {
+        return Ok(Ok(None));
+    }
+    let mut statement = db.prepare_cached(SEQUENCES)?;
+    let below = statement.query_map(params![key, after as i64, head as i64, READ_ROWS_MAX as i64], |row| number(row, 0));
+    let mut sequences = match below.and_then(Iterator::collect::<rusqlite::Result<Vec<u64>>>) {
+        Err(error) if is_corruption(&error) => {
+            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: CORRUPT_PAGE }));
+        }
+        sequences => sequences?,
+    };
+    if sequences.len() < READ_ROWS_MAX {
+        sequences.push(head);
+    }
+    let read = rows(db, now, id, Rows::Each(sequences), Parts::Whole)?;
+    Ok(read.map(|rows| rows.last().map(|last| last.sequence).filter(|last| *last < head)))
 }
 
 pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Option<u64>, count: usize) -> Done<RunList> {
