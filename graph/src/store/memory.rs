@@ -6,6 +6,7 @@
 use super::asked::{Answer, Query, Sought};
 use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease, check_text};
 use super::nudge::Nudge;
+use super::time::EARLY_END_MAX;
 use super::{
     Claim, CommandPost, Commit, Committed, Filter, GraphVersion, Held, Lease, Mail, NewRun, Parts, Post, PostKind, Prune,
     Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
@@ -223,7 +224,7 @@ impl Store for MemoryStore {
             Prune::Ended { unchanged_for, count } => {
                 let is_old = |run: &&Run| {
                     run.info.status.has_ended()
-                        && run.info.changed >= run.info.created
+                        && run.info.changed.after(EARLY_END_MAX) >= run.info.created
                         && run.info.changed.after(unchanged_for) <= now
                         && run.info.check_free(now).is_ok()
                 };
@@ -377,18 +378,18 @@ mod tests {
     fn c11_run_that_ended_before_it_was_made_is_kept() {
         let store = MemoryStore::new();
         let version = GraphVersion { fingerprint: "print".into(), schema: 1 };
-        for id in ["true", "untrue"] {
+        for id in ["true", "jitter", "untrue"] {
             let (id, graph, version) = (id.to_string(), "graph".to_string(), version.clone());
             let new = NewRun { id, graph, version, instance: 7, from: None, lease: None, wake: Wake::Now, deadline: None };
-            store.lock().create(new, Vec::new(), Timestamp::from_millis(5)).unwrap();
+            store.lock().create(new, Vec::new(), Timestamp::from_millis(100_000)).unwrap();
         }
-        for (id, ended) in [("true", 6), ("untrue", 4)] {
+        for (id, ended) in [("true", 100_001), ("jitter", 40_000), ("untrue", 39_999)] {
             let mut runs = store.lock();
             let info = &mut runs.get(id).unwrap().info;
             (info.status, info.changed) = (RunStatus::Finished, Timestamp::from_millis(ended));
         }
         let ended = Prune::Ended { unchanged_for: Duration::ZERO, count: 9 };
-        assert_eq!(pleach_core::block_on(store.prune(ended)).unwrap(), 1);
+        assert_eq!(pleach_core::block_on(store.prune(ended)).unwrap(), 2);
         assert!(store.lock().get("untrue").is_ok());
     }
 }

@@ -6,8 +6,8 @@
 //! 1. A time before [`EARLIEST`] was written by a wrong clock. Runs that ended then are left alone.
 //! 2. A store that is in use records times all along. If nothing ended for [`GAP_MAX`] around the time before which runs are old, the clock has
 //!    jumped meanwhile, and nothing is removed. That stays so, whatever ends after the jump.
-//! 3. A run cannot end before it was made. If its times say so, the clock was wrong at one of them: such a run is left alone, and its end says
-//!    nothing about others. How many there are is logged.
+//! 3. A run cannot end before it was made. If its times say so by more than [`EARLY_END_MAX`](super::time::EARLY_END_MAX), the clock was wrong at one of them: such a run is left
+//!    alone, and its end says nothing about others. How many there are is logged, unless the clock has jumped: then they need not be old.
 //! 4. An end in the future says nothing either: it counts as if nothing had ended since.
 
 use super::Timestamp;
@@ -31,13 +31,20 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Whether runs can be removed by age. Why not is logged.
-    pub(super) fn allow_removal(self, store: &str) -> bool {
-        let Some(last_old) = self.last_old else { return false };
+    /// Whether the clock seems to have jumped since the last end that is old: that end, and the next time after it.
+    fn jump(self) -> Option<(Timestamp, Timestamp)> {
         let next = self.first_young.unwrap_or(self.now).min(self.now);
-        if next.since(last_old) <= GAP_MAX {
-            return true;
-        }
+        self.last_old.map(|last_old| (last_old, next)).filter(|(last_old, next)| next.since(*last_old) > GAP_MAX)
+    }
+
+    /// Whether ages can be trusted, as far as is known.
+    pub(super) fn allow_ages(self) -> bool {
+        self.jump().is_none()
+    }
+
+    /// Whether there are runs that can be removed by age. A jump of the clock is logged.
+    pub(super) fn allow_removal(self, store: &str) -> bool {
+        let Some((last_old, next)) = self.jump() else { return self.last_old.is_some() };
         tracing::warn!(
             store,
             last_end = last_old.as_millis(),
@@ -82,6 +89,9 @@ mod tests {
         assert!(!is_allowed(today, None, later), "nothing ended since the jump");
         assert!(!is_allowed(today, Some(later), later.after(DAY)), "runs ended after the jump");
         assert!(is_allowed(today, Some(later), then), "one run that ends in the future is no jump");
-        assert!(!Neighbours { now: later, last_old: None, first_young: None }.allow_removal("test"));
+        let none_old = Neighbours { now: later, last_old: None, first_young: None };
+        assert!(!none_old.allow_removal("test"));
+        assert!(none_old.allow_ages(), "nothing tells of a jump");
+        assert!(!Neighbours { last_old: Some(today), ..none_old }.allow_ages());
     }
 }

@@ -37,6 +37,10 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
+/// By how much a run may seem to have ended before it was made: clocks are set right now and then, and those of several machines differ a little.
+/// The statements of the databases have it as a number.
+pub(super) const EARLY_END_MAX: Duration = Duration::from_secs(60);
+
 /// Whole milliseconds, upwards: a lease of a nanosecond is no lease of zero, which would give a run up.
 pub(super) fn millis(time: Duration) -> i64 {
     // About 3,000 years: added to a time of day it stays far from overflowing, in every database.

@@ -47,7 +47,7 @@ pub(super) async fn prune_ended(client: &ClientWrapper, unchanged_for: Duration,
         removed = client.execute(&statement, &[&before, &count, &earliest]).await?;
     }
     // Once all others are gone, and not after each of many calls.
-    if removed == 0 {
+    if removed == 0 && around.allow_ages() {
         let kept = client.query_one(&client.prepare_cached(&sql::UNTRUE_ENDS).await?, &[&before, &earliest]).await?;
         tell_untrue_ends(STORE, kept.try_get::<_, i64>(0)? as u64);
     }

@@ -51,8 +51,8 @@ const WAKE_AT_AFTER_POST: &str = "CASE WHEN status IN ('running', 'waiting') THE
 const WAKE_AT_AFTER_RELEASE: &str =
     "CASE free.next WHEN 'same' THEN r.wake_at WHEN 'rest' THEN {now} + {rest}::bigint ELSE NULL END";
 
-/// Whether a run's end can be true: see `retention`.
-const TRUE_END: &str = "ended_at >= created AND status NOT IN ('running', 'waiting', 'stuck')";
+/// Whether a run's end can be true: see `retention`, also for the minute. A damaged time does not overflow.
+const TRUE_END: &str = "ended_at >= GREATEST(created, 0) - 60000 AND status NOT IN ('running', 'waiting', 'stuck')";
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $file:literal [$($from:literal = $to:expr),*] ($($parameter:ident),*);)*) => {

@@ -10,10 +10,10 @@ use crate::store::{Held, StoreError, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
 use std::time::Duration;
 
-/// Whether a run's end can be true: see `retention`. What is damaged may be of any type.
+/// Whether a run's end can be true: see `retention`, also for the minute. What is damaged may be of any type.
 macro_rules! true_end {
     () => {
-        "typeof(ended) = 'integer' AND typeof(created) = 'integer' AND ended >= created AND status NOT IN ('running', 'waiting', 'stuck')"
+        "typeof(ended) = 'integer' AND typeof(created) = 'integer' AND ended >= created - 60000 AND status NOT IN ('running', 'waiting', 'stuck')"
     };
 }
 
@@ -57,9 +57,11 @@ pub(super) fn prune_ended(batch: &Batch<'_>, unchanged_for: Duration, count: usi
     end_leases(batch, true)?;
     let (old, count) = (last_end(batch, unchanged_for), i64::try_from(count).unwrap_or(i64::MAX));
     let wanted = params![old, batch.now.lease, EARLIEST.as_millis(), count];
-    let removed = if is_clock_right(batch, old)? { batch.db.prepare_cached(PRUNE_ENDED)?.execute(wanted)? } else { 0 };
+    let ends = ends_around(batch, old)?;
+    let is_allowed = ends.allow_removal(store_name(batch));
+    let removed = if is_allowed { batch.db.prepare_cached(PRUNE_ENDED)?.execute(wanted)? } else { 0 };
     // Once all others are gone, and not after each of many batches.
-    if removed == 0 {
+    if removed == 0 && ends.allow_ages() {
         let untrue = params![old, EARLIEST.as_millis()];
         let kept: i64 = batch.db.prepare_cached(UNTRUE_ENDS)?.query_row(untrue, |row| row.get(0))?;
         tell_untrue_ends(store_name(batch), kept as u64);
@@ -70,7 +72,7 @@ pub(super) fn prune_ended(batch: &Batch<'_>, unchanged_for: Duration, count: usi
 /// The key of the next run that [`prune_ended`] would remove, except for these.
 pub(super) fn oldest_ended(batch: &Batch<'_>, unchanged_for: Duration, except: &[i64]) -> Done<Option<i64>> {
     let old = last_end(batch, unchanged_for);
-    if !is_clock_right(batch, old)? {
+    if !ends_around(batch, old)?.allow_removal(store_name(batch)) {
         return Ok(Ok(None));
     }
     let except = format!("[{}]", except.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
@@ -84,13 +86,12 @@ pub(super) fn prune_one(batch: &Batch<'_>, unchanged_for: Duration, key: i64) ->
     Ok(Ok(batch.db.prepare_cached(PRUNE_ONE)?.execute(wanted)? == 1))
 }
 
-/// Whether runs that ended before this time are as old as they seem.
-fn is_clock_right(batch: &Batch<'_>, old: i64) -> rusqlite::Result<bool> {
+/// What tells whether runs that ended before this time are as old as they seem.
+fn ends_around(batch: &Batch<'_>, old: i64) -> rusqlite::Result<Neighbours> {
     let time = |time: Option<i64>| time.map(Timestamp::from_millis);
-    let ends = batch.db.prepare_cached(ENDS_AROUND)?.query_row(params![old, EARLIEST.as_millis()], |row| {
+    batch.db.prepare_cached(ENDS_AROUND)?.query_row(params![old, EARLIEST.as_millis()], |row| {
         Ok(Neighbours { now: batch.now.wall, last_old: time(row.get(0)?), first_young: time(row.get(1)?) })
-    })?;
-    Ok(ends.allow_removal(store_name(batch)))
+    })
 }
 
 fn store_name<'a>(batch: &Batch<'a>) -> &'a str {
