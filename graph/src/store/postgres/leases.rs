@@ -55,11 +55,11 @@ pub(super) async fn renew(client: &ClientWrapper, held: &[Held], lease: Duration
     };
     let Left { mut lost, busy: skipped } = sort(held, &found)?;
     let until = Instant::now() + (lease / BUSY_WAIT_PART).min(BUSY_WAIT_MAX);
-    let (mut busy, mut left) = (Vec::new(), skipped.len() as u32);
-    for one in skipped {
+    let (mut busy, mut skipped) = (Vec::new(), skipped.into_iter());
+    while let Some(time) = until.checked_duration_since(Instant::now()).filter(|_| skipped.len() > 0) {
         // Each has an equal part of the time that is left, so that a frozen client's row leaves enough for the others.
-        let patience = until.saturating_duration_since(Instant::now()) / left;
-        left -= 1;
+        let patience = time / skipped.len() as u32;
+        let Some(one) = skipped.next() else { break };
         match renew_one(client, &one, lease, patience).await {
             Ok(true) => {}
             Ok(false) => lost.push(one),
@@ -67,6 +67,8 @@ pub(super) async fn renew(client: &ClientWrapper, held: &[Held], lease: Duration
             Err(error) => return Err(error.into()),
         }
     }
+    // There is no time left for these.
+    busy.extend(skipped);
     Ok(Renewed { lost, busy, now })
 }
 

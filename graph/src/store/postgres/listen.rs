@@ -16,6 +16,9 @@ use tokio_postgres::{AsyncMessage, Client, Config, Socket};
 /// How long to wait before connecting again.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
+/// The server is asked no more often than this, however often the configuration has its connections probed.
+const ASK_EVERY_MIN: Duration = Duration::from_secs(1);
+
 /// Listens for as long as the store lives, which aborts it.
 pub(super) async fn listen<T>(config: Config, tls: T, nudge: Arc<Nudge>)
 where
@@ -37,7 +40,8 @@ async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: 
     // The time of the configuration is for the socket alone.
     let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
     let Ok(Ok((client, mut connection))) = tokio::time::timeout(patience, config.connect(tls)).await else { return };
-    let mut asking = pin!(ask_now_and_then(&client, patience, config.get_keepalives_idle().min(KEEPALIVE_IDLE), nudge));
+    let every = config.get_keepalives_idle().clamp(ASK_EVERY_MIN, KEEPALIVE_IDLE);
+    let mut asking = pin!(ask_now_and_then(&client, patience, every, nudge));
     std::future::poll_fn(|cx| {
         if asking.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
