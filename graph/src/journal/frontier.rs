@@ -140,12 +140,14 @@ impl Frontier {
 
     /// Leaves out tokens that are there only for notes of a line of control that is over: earlier versions listed them.
     pub(crate) fn without_strays(mut self) -> Self {
-        let is_stray = |token: &&LiveToken| {
-            let opened = token.path.split_last().filter(|_| token.is_implied() && undone_at(&token.path).is_none());
-            opened.is_some_and(|(last, above)| !self.has_opened(above, last.sequence))
-        };
-        let strays: Vec<Vec<Fork>> = self.tokens().filter(is_stray).map(|token| token.path.clone()).collect();
-        strays.iter().for_each(|path| self.remove(path));
+        let is_implied = |token: &&LiveToken| token.is_implied() && undone_at(&token.path).is_none();
+        let implied: Vec<Vec<Fork>> = self.tokens().filter(is_implied).map(|token| token.path.clone()).collect();
+        // In the order of the map, so that a stray is gone when those below it are judged.
+        for path in implied {
+            if path.split_last().is_some_and(|(last, above)| !self.has_opened(above, last.sequence)) {
+                self.remove(&path);
+            }
+        }
         self
     }
 
@@ -235,7 +237,9 @@ mod tests {
         assert_eq!(frontier, joined);
         // Records of earlier versions list such tokens.
         let mut listed = joined.list();
-        for path in [vec![fork(1, 0), fork(1, 0)], vec![fork(1, 1)]] {
+        // The last two: one below the other.
+        let paths = [vec![fork(1, 0), fork(1, 0)], vec![fork(1, 1)], vec![fork(1, 2)], vec![fork(1, 2), fork(1, 2)]];
+        for path in paths {
             let stray = LiveToken { notes: vec![5], ..joined.implied(&path, "item") };
             listed.push(stray);
         }
