@@ -107,9 +107,10 @@ fn c13_a_run_that_cannot_be_read_is_given_up_at_once_by_a_worker_that_closes() {
         sim.run(async {
             enqueue(&world, &graph, 1).await;
             let noted = ended.clone();
-            let listener = move |event: &WorkerEvent| match event {
-                WorkerEvent::Ended { run, .. } => noted.note(run),
-                _ => {}
+            let listener = move |event: &WorkerEvent| {
+                if let WorkerEvent::Ended { run, .. } = event {
+                    noted.note(run);
+                }
             };
             let worker = Worker::new(&way).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
             while ended.len() < 1 {
