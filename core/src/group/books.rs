@@ -176,8 +176,7 @@ impl<T> Books<T> {
                 || self.unanswered > 0)
     }
 
-    /// Takes a task that stands in no line, if there is a slot and nobody before it: the usual case, in a few steps. `None` if the case is
-    /// another one, for [`admit`](Self::admit).
+    /// Fast path: admits a task that is not queued, if a slot is free and the queue is empty.
     #[inline]
     pub(super) fn admit_at_once(&mut self, entry: &Entry<'_>) -> Option<u64> {
         let stands_in_line = matches!(entry, Entry::Waiting(Some(_), _));
@@ -188,7 +187,16 @@ impl<T> Books<T> {
     }
 
     /// Takes a task, or says why not.
+    #[inline]
     pub(super) fn admit(&mut self, entry: Entry<'_>, wakes: &mut Wakes) -> Admission {
+        match self.admit_at_once(&entry) {
+            Some(number) => Admission::In(number),
+            None => self.admit_in_line(entry, wakes),
+        }
+    }
+
+    /// Slow path: the group is closed or full, or the task is queued.
+    fn admit_in_line(&mut self, entry: Entry<'_>, wakes: &mut Wakes) -> Admission {
         if self.closed {
             if let Entry::Waiting(place, _) = entry {
                 self.entrants.leave(place, wakes);
@@ -203,7 +211,6 @@ impl<T> Books<T> {
                 self.entrants.join(place, waker);
                 Admission::Waiting
             }
-            _ if self.entrants.is_empty() && self.has_room() => Admission::In(self.enter()),
             Entry::Waiting(place, waker) => {
                 self.entrants.join(place, waker);
                 Admission::Waiting
@@ -311,7 +318,7 @@ impl<T> Books<T> {
         unwanted
     }
 
-    /// Gives a result to the first reader in line, else to whoever reads next.
+    /// Gives a result to the first waiting reader. Without one, the result is queued.
     fn serve_reader(&mut self, numbered: Numbered<T>, wakes: &mut Wakes) -> Unwanted<T> {
         match self.readers.serve(numbered) {
             Ok(waker) => {
@@ -322,7 +329,7 @@ impl<T> Books<T> {
         }
     }
 
-    /// Whether nobody waits for anything.
+    /// Whether there are no waiting readers, entrants or waiters.
     #[inline]
     pub(super) fn is_awaited_by_nobody(&self) -> bool {
         self.readers.is_empty() && self.entrants.is_empty() && self.waiters.is_empty()

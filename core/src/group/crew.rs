@@ -353,10 +353,7 @@ impl<T: Send + 'static> Engine for Arc<Crew<T>> {
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'static, T>) -> Admission {
         self.with(false, |state, wakes| {
-            let admission = match state.books.admit_at_once(&entry) {
-                Some(number) => Admission::In(number),
-                None => state.books.admit(entry, wakes),
-            };
+            let admission = state.books.admit(entry, wakes);
             if let Admission::In(number) = admission {
                 state.ready.push_back(Ready::Fresh(work(), number));
             }

@@ -261,7 +261,7 @@ impl<'env, T> Engine for InPlace<'env, T> {
     #[inline]
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Work<'env, T>) -> Admission {
         let mut offered = (entry, work);
-        // The usual case: it is busy already, and nobody waits who would have to be woken for a further task.
+        // Fast path: tasks are in flight already, and no waiter has to be woken for one more.
         if self.spot.told() == 0 {
             let (entry, work) = offered;
             let taken = self.state.with(|state| {

@@ -56,7 +56,7 @@ pub(super) trait Engine {
         self.join_line(cx, ask)
     }
 
-    /// As [`attempt`](Self::attempt), for whoever has found no answer yet. Out of line, so that an answer that is there costs nothing for it.
+    /// Slow path of [`attempt`](Self::attempt): the caller queues up. Not inlined, to keep the fast path small.
     #[cold]
     #[inline(never)]
     fn join_line<R>(&self, cx: &mut Context<'_>, mut ask: impl Ask<Self::Value, R>) -> Poll<R> {

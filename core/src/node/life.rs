@@ -218,3 +218,13 @@ impl Life {
         })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a14_life_of_an_idle_actor_takes_two_words() {
+        assert_eq!(size_of::<Life>(), 2 * size_of::<usize>());
+    }
+}

@@ -143,7 +143,7 @@ impl Desk {
         self.is_held() && self.keep_held(lane)
     }
 
-    /// Keeps the waker of a lane that was seen to be held. False if nodes may start by now: then nobody would wake the lane.
+    /// Keeps the waker of a lane that was seen to be held. False if nodes may start by now: such a lane would never be woken.
     fn keep_held(&self, lane: &Waker) -> bool {
         let mut state = self.lock();
         // `go_on` clears the flag before it takes the wakers under this lock.
