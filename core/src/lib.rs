@@ -12,124 +12,102 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod actor;
-mod actor_ref;
-mod annotated;
-mod ask;
-mod ask_cycle;
-#[cfg(feature = "std")]
-mod blocking;
-mod blocking_work;
-mod cancel;
-mod cancel_grace;
-#[cfg(feature = "std")]
-#[path = "catch/on.rs"]
-mod catch;
-#[cfg(not(feature = "std"))]
-#[path = "catch/off.rs"]
-mod catch;
-mod cause;
-mod cell;
-mod context;
-mod counted;
-mod counts;
-mod current;
+mod base;
+
+mod ids;
+
 mod dispatcher;
-mod escalate;
+
+mod supervise;
+
 mod events;
-mod failure;
-mod group;
-mod guardian;
-mod hub;
-mod lock;
+
+mod tree;
+
 mod mailbox;
+
+mod actor;
+
+mod scope;
+
+mod group;
+
+mod routing;
+
+mod system;
+
 #[cfg(all(test, loom))]
 mod models;
-mod mount;
-mod name;
-mod node;
-mod path;
-mod pool;
-mod produce;
-mod props;
-mod recipient;
-mod root_context;
-mod runtime;
-mod scope;
-mod sleep;
-mod snapshot;
-mod spawn;
-mod spawn_started;
-mod subscription;
-mod supervise;
-mod supervisor;
-mod sync;
-mod system;
-mod system_message;
-mod task;
-mod time;
-mod timers;
-mod topic;
-mod unhandled;
-mod wait_all;
-mod wakers;
-mod world;
 
 pub use actor::Actor;
-pub use actor_ref::{ActorRef, AnyRef, Exited};
-pub use annotated::AnnotatedError;
-pub use ask::{Ask, AskError, Reply};
+pub use actor::actor_ref::{ActorRef, AnyRef, Exited};
+pub use actor::ask::{Ask, AskError, Reply};
+pub use actor::cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
+pub use actor::context::{Context, StashFull};
+pub use actor::props::{BoxStream, FnActor, Props, StateFn};
+pub use actor::recipient::Recipient;
+pub use actor::recipient::ask::RecipientAsk;
+pub use actor::recipient::send::RecipientSend;
+pub use actor::send::{SendError, Sending};
+pub use actor::spawn::{Refusal, SpawnError};
+pub use actor::spawn_started::{NotStarted, Starting};
+pub use actor::system_message::{Signal, SystemMessage, Terminated};
+pub use actor::timers::TimerKey;
 #[cfg(feature = "std")]
-pub use blocking::block_on;
-pub use blocking_work::{Blocking, BlockingError};
-pub use cancel::{CancelToken, Cancelled};
-pub use catch::{catch as catch_panic, install as note_panic_places};
-pub use cause::{Cause, Exit};
-pub use cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
-pub use context::{Context, StashFull};
-pub use counts::Counts;
-pub use current::{identify_cores, runtime as current_runtime};
+pub use base::block_on::block_on;
+pub use base::catch::{catch as catch_panic, install as note_panic_places};
+pub use base::runtime::{BoxFuture, Random, Runtime};
+pub use base::time::Instant;
+pub use base::timeout::Timeout;
 #[cfg(feature = "std")]
-pub use dispatcher::StdClock;
+pub use dispatcher::threads::StdClock;
 pub use dispatcher::{Clock, Dispatcher, Stalled, Step};
-pub use escalate::{
+pub use events::annotated::AnnotatedError;
+pub use events::cause::{Cause, Exit};
+pub use events::counts::Counts;
+pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
+pub use events::failure::{BoxError, EndedUnasked, EscalationStage, FailureInfo, METADATA_MAX, Reason};
+pub use events::hub::{FailureEventHub, Listening};
+pub use events::subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
+pub use group::builder::{ERRORS_KEPT_DEFAULT, GroupBuilder, PanicPolicy};
+pub use group::calls::NextOr;
+pub use group::collect::{Drained, MapError, RaceError};
+pub use group::error::{Errors, GoError, GroupClosed, GroupError, NotTaken, TaskError};
+pub use group::handle::Group;
+pub use group::in_place::InPlace;
+pub use group::new_task::NewTask;
+pub use group::task::{Elapsed, TaskOutput};
+pub use ids::name::{NAME_LEN_MAX, Name, NameError, NameFault};
+pub use ids::path::{ActorId, ActorPath, PathError};
+pub use mailbox::stash::STASH_CAPACITY_DEFAULT;
+pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope};
+pub use routing::pool::Pool;
+pub use routing::pool::ask::PoolAsk;
+pub use routing::pool::builder::{POOL_SIZE_MAX, PoolBuilder, PoolError};
+pub use routing::pool::send::PoolSend;
+pub use routing::topic::{Published, SlowSubscriber, Subscription, Topic};
+pub use scope::blocking::{Blocking, BlockingError};
+pub use scope::producer::{Produced, Producer, Unreceived};
+pub use scope::supervisor::{ChildError, Guardian, Supervisor};
+pub use scope::{Launch, Scope};
+pub use supervise::backoff::ExponentialBackoff;
+pub use supervise::decide::{
+    INTENSITY_DEFAULT, INTENSITY_MAX, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective,
+};
+pub use system::mount::{MountError, Mounted};
+pub use system::root_context::{DispatchError, LookupError, RootContext};
+pub use system::{ShutdownError, System, SystemBuilder};
+pub use tree::GRACE_DEFAULT;
+pub use tree::current::{identify_cores, runtime as current_runtime};
+pub use tree::node::Running;
+pub use tree::supervision::escalate::{
     ATTEMPTS_MAX, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentGuardianSink, REFUSED_KEPT_MAX,
     RootEscalationSink,
 };
-pub use events::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
-pub use failure::{BoxError, EndedUnasked, EscalationStage, FailureInfo, METADATA_MAX, Reason};
-pub use group::{
-    Drained, ERRORS_KEPT_DEFAULT, Elapsed, Errors, GoError, Group, GroupBuilder, GroupClosed, GroupError, InPlace, MapError,
-    NewTask, NextOr, NotTaken, PanicPolicy, RaceError, TaskError, TaskOutput,
+pub use tree::supervision::strategy::{
+    All, AlwaysRestart, One, OneForAll, OneForOne, Reaching, Rest, RestForOne, RestartStrategy, SupervisorStrategy,
 };
-pub use hub::{FailureEventHub, Listening};
-pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope, STASH_CAPACITY_DEFAULT, SendError, Sending};
-pub use mount::{MountError, Mounted};
-pub use name::{NAME_LEN_MAX, Name, NameError, NameFault};
-pub use node::Running;
-pub use path::{ActorId, ActorPath, PathError};
-pub use pool::{POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError, PoolSend};
-pub use produce::{Produced, Producer, Unreceived};
-pub use props::{BoxStream, FnActor, Props, StateFn};
-pub use recipient::{Recipient, RecipientAsk, RecipientSend};
-pub use root_context::{DispatchError, LookupError, RootContext};
-pub use runtime::{BoxFuture, Random, Runtime};
-pub use scope::{Launch, Scope};
-pub use sleep::Timeout;
-pub use spawn::{Refusal, SpawnError};
-pub use spawn_started::{NotStarted, Starting};
-pub use subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
-pub use supervise::{
-    All, AlwaysRestart, ExponentialBackoff, INTENSITY_DEFAULT, INTENSITY_MAX, One, OneForAll, OneForOne, Reach, Reaching, Rest,
-    RestForOne, RestartBudget, RestartPolicy, RestartStrategy, Restarts, SupervisorDirective, SupervisorStrategy,
-};
-pub use supervisor::{ChildError, Guardian, Supervisor};
-pub use system::{ShutdownError, System, SystemBuilder};
-pub use system_message::{Signal, SystemMessage, Terminated};
-pub use task::{LaunchError, Outcome, Task};
-pub use time::Instant;
-pub use timers::TimerKey;
-pub use topic::{Published, SlowSubscriber, Subscription, Topic};
-pub use unhandled::{ESCALATIONS_KEPT_MAX, Escalations};
-pub use wait_all::{WaitAll, WaitError};
-pub use world::GRACE_DEFAULT;
+pub use tree::supervision::unhandled::{ESCALATIONS_KEPT_MAX, Escalations};
+pub use tree::task::{LaunchError, Outcome, Task};
+pub use tree::token::{CancelToken, Cancelled};
+pub use tree::wait_all::{WaitAll, WaitError};

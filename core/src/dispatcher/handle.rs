@@ -1,12 +1,13 @@
 //! A dispatcher as the runtime of a tree: how tasks and sleeps get into its queue.
 
-use super::job::{Job, Place};
-use super::queue::Timer;
-use super::{Inner, Ready};
-use crate::lock::Lock;
-use crate::sync::{AtomicBool, Ordering};
-use crate::wakers::{discard, wake_all};
-use crate::{BoxFuture, Instant, Runtime};
+use crate::base::lock::Lock;
+use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::sync::{AtomicBool, Ordering};
+use crate::base::time::Instant;
+use crate::base::wakers::{discard, wake_all};
+use crate::dispatcher::job::{Job, Place};
+use crate::dispatcher::queue::Timer;
+use crate::dispatcher::{Inner, Ready};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;

@@ -1,9 +1,9 @@
 //! `Job`: a task of a dispatcher, and how it is polled: its future is taken out, polled by one thread, and put back.
 
-use super::{Inner, Ready};
-use crate::BoxFuture;
-use crate::lock::Lock;
-use crate::sync::{AtomicBool, Ordering};
+use crate::base::lock::Lock;
+use crate::base::runtime::BoxFuture;
+use crate::base::sync::{AtomicBool, Ordering};
+use crate::dispatcher::{Inner, Ready};
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::task::{Context, Waker};

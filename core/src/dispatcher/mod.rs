@@ -13,28 +13,26 @@
 //! 4. A driver that waits is registered, and knows the earliest timer: whoever makes something ready, or sets an earlier timer, wakes
 //!    all that wait. A driver that is dropped leaves nothing behind.
 
-mod handle;
-mod job;
-mod queue;
+pub(crate) mod handle;
+pub(crate) mod job;
+pub(crate) mod queue;
 #[cfg(feature = "std")]
-mod threads;
+pub(crate) mod threads;
 
-#[cfg(feature = "std")]
-pub use threads::StdClock;
-
-use crate::lock::Lock;
-use crate::sync::{AtomicBool, Ordering};
-use crate::wakers::{Key, Spare, discard, wake_all, wake_each};
-use crate::{Instant, Runtime};
+use crate::base::lock::Lock;
+use crate::base::runtime::Runtime;
+use crate::base::sync::{AtomicBool, Ordering};
+use crate::base::time::Instant;
+use crate::base::wakers::{Key, Spare, discard, wake_all, wake_each};
+use crate::dispatcher::handle::Handle;
+use crate::dispatcher::job::{Job, Place};
+use crate::dispatcher::queue::Queue;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
-use handle::Handle;
-use job::{Job, Place};
-use queue::Queue;
 
 /// After this many polls [`Dispatcher::run_until`] and [`Dispatcher::run_forever`] let the executor around them run others.
 const POLLS_PER_TURN_MAX: usize = 64;

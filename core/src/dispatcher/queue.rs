@@ -1,9 +1,10 @@
 //! `Queue`: what is ready, what sleeps, and which comes next.
 
-use super::job::Job;
-use super::{Ready, Step};
-use crate::wakers::{Taken, Wakers};
-use crate::{Instant, Random};
+use crate::base::runtime::Random;
+use crate::base::time::Instant;
+use crate::base::wakers::{Taken, Wakers};
+use crate::dispatcher::job::Job;
+use crate::dispatcher::{Ready, Step};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

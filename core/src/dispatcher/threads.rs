@@ -1,8 +1,8 @@
 //! With `std`: a dispatcher driven by a thread that parks, on the machine's clock.
 
-use super::{Clock, Dispatcher, Driver};
-use crate::Instant;
-use crate::blocking::thread_waker;
+use crate::base::block_on::thread_waker;
+use crate::base::time::Instant;
+use crate::dispatcher::{Clock, Dispatcher, Driver};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
@@ -97,7 +97,7 @@ impl Alarms {
             set.has_thread = thread::Builder::new().name("pleach-clock".into()).spawn(move || alarms.run()).is_ok();
         }
         drop(set);
-        crate::wakers::discard(new);
+        crate::base::wakers::discard(new);
         self.changed.notify_all();
     }
 
@@ -110,7 +110,7 @@ impl Alarms {
             if !due.is_empty() {
                 drop(set);
                 // A waker is foreign code: one that panics harms no other.
-                due.into_iter().for_each(|(_, waker)| drop(crate::catch::catch(|| waker.wake())));
+                due.into_iter().for_each(|(_, waker)| drop(crate::base::catch::catch(|| waker.wake())));
                 set = self.lock();
                 continue;
             }

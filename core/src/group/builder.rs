@@ -1,15 +1,18 @@
 //! `GroupBuilder`: how a group is set up, and where it stands.
 
-use super::Group;
-use super::books::Settings;
-use super::crew::Crew;
-use super::error::GroupError;
-use super::full::Overflow;
-use super::in_place::InPlace;
-use super::spot::Spot;
-use crate::node::{self, Above, Member, Node};
-use crate::spawn;
-use crate::{CancelToken, Name};
+use crate::actor::spawn;
+use crate::group::error::GroupError;
+use crate::group::executor::Crew;
+use crate::group::handle::Group;
+use crate::group::in_place::InPlace;
+use crate::group::in_place_node::Spot;
+use crate::group::overflow::Overflow;
+use crate::group::state::Settings;
+use crate::ids::name::Name;
+use crate::tree::member::Member;
+use crate::tree::node;
+use crate::tree::node::{Above, Node};
+use crate::tree::token::CancelToken;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
@@ -23,7 +26,7 @@ pub const ERRORS_KEPT_DEFAULT: usize = 1_024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PanicPolicy {
-    /// It is a [`TaskError::Panicked`](super::TaskError::Panicked) like any other error.
+    /// It is a [`TaskError::Panicked`](crate::group::error::TaskError::Panicked) like any other error.
     #[default]
     Error,
     /// It goes on in whoever reads that result with `next`, and in whoever is told of it as the first error by `wait`. The first of
@@ -113,10 +116,10 @@ impl<T> GroupBuilder<T> {
     }
 
     /// Lets every task that has begun run on for `grace` after a cancel of the group, to tidy up; then it is dropped. Without it a cancel
-    /// drops the tasks at their next await. [`NewTask::cancel_grace`](super::NewTask::cancel_grace) gives one task its own.
+    /// drops the tasks at their next await. [`NewTask::cancel_grace`](crate::group::new_task::NewTask::cancel_grace) gives one task its own.
     ///
-    /// A task learns of the cancel by the token of the group. It ends with [`TaskError::TidiedUp`](super::TaskError::TidiedUp) if it
-    /// returned in time, and its value is dropped; with [`TaskError::Cancelled`](super::TaskError::Cancelled) if it was dropped. A task
+    /// A task learns of the cancel by the token of the group. It ends with [`TaskError::TidiedUp`](crate::group::error::TaskError::TidiedUp) if it
+    /// returned in time, and its value is dropped; with [`TaskError::Cancelled`](crate::group::error::TaskError::Cancelled) if it was dropped. A task
     /// that was cancelled before its first poll is dropped at once. Only for groups on the runtime: [`in_place`](Self::in_place) rejects it.
     ///
     /// ```

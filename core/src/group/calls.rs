@@ -3,15 +3,17 @@
 //! Each is a future that stands in a line of the books while it waits, and leaves it when it is dropped: a slot it was promised or a
 //! result it was served goes to the next in line.
 
-use super::books::{Admission, Entry};
-use super::engine::{Engine, discard, resume_if_asked};
-use super::error::{NotTaken, TaskError};
-use super::job::Task;
-use super::line::Place;
-use crate::ask_cycle::{Awaited, EndEdge};
-use crate::cancel::Cancelled;
-use crate::wakers::{Key, Spare};
-use crate::{ActorPath, CancelToken, Cause, current, wait_all};
+use crate::base::wakers::{Key, Spare};
+use crate::events::cause::Cause;
+use crate::group::error::{NotTaken, TaskError};
+use crate::group::executor_trait::{Engine, discard, resume_if_asked};
+use crate::group::state::{Admission, Entry};
+use crate::group::task::Task;
+use crate::group::wait_queue::Place;
+use crate::ids::path::ActorPath;
+use crate::tree::token::{CancelToken, Cancelled};
+use crate::tree::waits::edges::{Awaited, EndEdge};
+use crate::tree::{current, wait_all};
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;

@@ -1,8 +1,11 @@
 //! What can go wrong with a group: a task that ended badly, a task that was not taken, a group that was not made.
 
-use crate::lock::Lock;
-use crate::spawn::Refusal;
-use crate::{ActorPath, Cause, FailureInfo, NameError};
+use crate::actor::spawn::Refusal;
+use crate::base::lock::Lock;
+use crate::events::cause::Cause;
+use crate::events::failure::FailureInfo;
+use crate::ids::name::NameError;
+use crate::ids::path::ActorPath;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,14 +15,14 @@ use core::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It returned an error, or passed its deadline ([`Elapsed`](super::Elapsed)). The failure's path is that of the group and the
+    /// It returned an error, or passed its deadline ([`Elapsed`](crate::group::task::Elapsed)). The failure's path is that of the group and the
     /// task's name, or `$n` for the n-th task that the group took.
     Failed(FailureInfo),
     /// It panicked. The failure has the text and the place.
     Panicked(FailureInfo),
     /// It was cut off because the group was cancelled. This is never the first error of a group.
     Cancelled(Cause),
-    /// The group was cancelled, and the task came to its own end within its [cancel grace](super::GroupBuilder::cancel_grace). The value
+    /// The group was cancelled, and the task came to its own end within its [cancel grace](crate::group::builder::GroupBuilder::cancel_grace). The value
     /// that it gave was dropped. This is never the first error of a group.
     TidiedUp(Cause),
 }
@@ -77,7 +80,7 @@ impl core::error::Error for TaskError {
 /// The errors of a group so far, the first one first; from `errors()`. Tasks that were cancelled are not among them.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
-    /// As many as the group keeps: 1,024 unless [`errors_kept`](super::GroupBuilder::errors_kept) says otherwise.
+    /// As many as the group keeps: 1,024 unless [`errors_kept`](crate::group::builder::GroupBuilder::errors_kept) says otherwise.
     pub errors: Vec<TaskError>,
     /// How many more there were.
     pub dropped: u64,

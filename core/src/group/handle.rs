@@ -1,15 +1,19 @@
 //! `Group`: the handle and owner of a group whose tasks run on the runtime.
 
-use super::builder::GroupBuilder;
-use super::calls::{self, Go, NextOr, Reader, Reading, ReadingOr, Terms, Waiting};
-use super::crew::Crew;
-use super::engine::Engine;
-use super::error::{Errors, GoError, GroupClosed, NotTaken, TaskError, own_tasks};
-use super::job::{Task, TaskOutput};
-use super::new_task::NewTask;
-use crate::actor_ref::AnyRef;
-use crate::node::{self, Member};
-use crate::{ActorPath, CancelToken, Cause};
+use crate::actor::actor_ref::AnyRef;
+use crate::events::cause::Cause;
+use crate::group::builder::GroupBuilder;
+use crate::group::calls;
+use crate::group::calls::{Go, NextOr, Reader, Reading, ReadingOr, Terms, Waiting};
+use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError, own_tasks};
+use crate::group::executor::Crew;
+use crate::group::executor_trait::Engine;
+use crate::group::new_task::NewTask;
+use crate::group::task::{Task, TaskOutput};
+use crate::ids::path::ActorPath;
+use crate::tree::member::Member;
+use crate::tree::node;
+use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;

@@ -1,27 +1,31 @@
 //! `InPlace`: a group whose tasks are polled by whoever polls the group. Nothing is spawned, and tasks may borrow from the caller.
 
-use super::books::Settings;
-use super::calls::{self, Go, NextOr, Reading, ReadingOr, Terms, Waiting};
-use super::driving::State;
-use super::engine::Engine;
-use super::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
-use super::handle::closed;
-use super::job::{Task, TaskOutput};
-use super::new_task::NewTask;
-use super::spot::Spot;
-use crate::actor_ref::AnyRef;
-use crate::lock::Lock;
-use crate::node::{self, Member};
-use crate::{ActorPath, CancelToken, Cause};
+use crate::actor::actor_ref::AnyRef;
+use crate::base::lock::Lock;
+use crate::events::cause::Cause;
+use crate::group::calls;
+use crate::group::calls::{Go, NextOr, Reading, ReadingOr, Terms, Waiting};
+use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
+use crate::group::executor_trait::Engine;
+use crate::group::handle::closed;
+use crate::group::in_place_executor::State;
+use crate::group::in_place_node::Spot;
+use crate::group::new_task::NewTask;
+use crate::group::state::Settings;
+use crate::group::task::{Task, TaskOutput};
+use crate::ids::path::ActorPath;
+use crate::tree::member::Member;
+use crate::tree::node;
+use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use futures_core::Stream;
 
-/// A group whose tasks are polled where its results are awaited; from [`GroupBuilder::in_place`](super::GroupBuilder::in_place).
+/// A group whose tasks are polled where its results are awaited; from [`GroupBuilder::in_place`](crate::group::builder::GroupBuilder::in_place).
 ///
-/// It has the calls of a [`Group`](super::Group) and keeps its promises, in one task and without a spawn: tasks make progress while
+/// It has the calls of a [`Group`](crate::group::handle::Group) and keeps its promises, in one task and without a spawn: tasks make progress while
 /// somebody awaits `next`, `wait` or a `go` that waits for a slot. A cancel cuts them off there too, or when the group is dropped; in the
 /// tree the group has ended by then.
 ///
@@ -156,8 +160,8 @@ impl<'env, T> InPlace<'env, T> {
         self.with_books(|books, _| books.unread())
     }
 
-    /// How many results were dropped unread, by [`drop_newest`](super::GroupBuilder::drop_newest) or
-    /// [`drop_oldest`](super::GroupBuilder::drop_oldest).
+    /// How many results were dropped unread, by [`drop_newest`](crate::group::builder::GroupBuilder::drop_newest) or
+    /// [`drop_oldest`](crate::group::builder::GroupBuilder::drop_oldest).
     pub fn dropped(&self) -> u64 {
         self.with_books(|books, _| books.dropped())
     }

@@ -13,30 +13,21 @@
 //! There is no manager task and no command queue: each call takes the lock of its group for a few dozen instructions. What must hold is
 //! said in `books` (the counts) and `crew` (the tasks).
 
-mod bell;
-mod books;
-mod builder;
-mod calls;
-mod crew;
-mod driving;
-mod engine;
-mod error;
-mod full;
-mod handle;
-mod helpers;
-mod in_place;
-mod job;
-mod line;
-mod new_task;
-mod roster;
-mod runner;
-mod spot;
-
-pub use builder::{ERRORS_KEPT_DEFAULT, GroupBuilder, PanicPolicy};
-pub use calls::NextOr;
-pub use error::{Errors, GoError, GroupClosed, GroupError, NotTaken, TaskError};
-pub use handle::Group;
-pub use helpers::{Drained, MapError, RaceError};
-pub use in_place::InPlace;
-pub use job::{Elapsed, TaskOutput};
-pub use new_task::NewTask;
+pub(crate) mod builder;
+pub(crate) mod calls;
+pub(crate) mod collect;
+pub(crate) mod error;
+pub(crate) mod executor;
+pub(crate) mod executor_trait;
+pub(crate) mod handle;
+pub(crate) mod in_place;
+pub(crate) mod in_place_executor;
+pub(crate) mod in_place_node;
+pub(crate) mod new_task;
+pub(crate) mod overflow;
+pub(crate) mod runner;
+pub(crate) mod runner_count;
+pub(crate) mod state;
+pub(crate) mod task;
+pub(crate) mod task_waker;
+pub(crate) mod wait_queue;

@@ -1,15 +1,15 @@
 //! `NewTask`: a task that is given a name, a deadline or a cancel grace before it goes.
 
-use super::Group;
-use super::calls::{self, Go};
-use super::engine::Engine;
-use super::error::{GoError, NotTaken};
-use super::handle;
-use super::in_place::{self, InPlace};
-use super::job::{Deadline, Extra, Task, TaskOutput};
-use crate::Name;
-use crate::cancel_grace::CancelGrace;
-use crate::node::Member;
+use crate::group::calls::Go;
+use crate::group::error::{GoError, NotTaken};
+use crate::group::executor_trait::Engine;
+use crate::group::handle::Group;
+use crate::group::in_place::InPlace;
+use crate::group::task::{Deadline, Extra, Task, TaskOutput};
+use crate::group::{calls, handle, in_place};
+use crate::ids::name::Name;
+use crate::tree::cancel_grace::CancelGrace;
+use crate::tree::member::Member;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
@@ -35,7 +35,7 @@ impl<'a, G> NewTask<'a, G> {
         self
     }
 
-    /// Gives the task this long, from its first poll: after that it is dropped and fails with [`Elapsed`](super::Elapsed).
+    /// Gives the task this long, from its first poll: after that it is dropped and fails with [`Elapsed`](crate::group::task::Elapsed).
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
@@ -53,7 +53,7 @@ impl<'a, G> NewTask<'a, G> {
 
 impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
     /// Lets this task run on for `grace` after a cancel of the group, to tidy up; then it is dropped. It comes before the grace of the
-    /// group, and is described [there](super::GroupBuilder::cancel_grace). A [deadline](Self::within) that passes drops the task at once.
+    /// group, and is described [there](crate::group::builder::GroupBuilder::cancel_grace). A [deadline](Self::within) that passes drops the task at once.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = Some(grace);
         self

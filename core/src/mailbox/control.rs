@@ -1,11 +1,13 @@
 //! The control lane: a word of bits that the receiver loads before every message, and what the bits announce.
 
-use super::inbox::Inbox;
-use super::state::{Parked, Stopwatch};
-use crate::ask_cycle::{Edge, Unanswered};
-use crate::sync::Ordering;
-use crate::timers::Timers;
-use crate::{ActorId, Signal, counted};
+use crate::actor::system_message::Signal;
+use crate::actor::timers::Timers;
+use crate::base::sync::Ordering;
+use crate::base::visits;
+use crate::ids::path::ActorId;
+use crate::mailbox::queue::Inbox;
+use crate::mailbox::queue_state::{Parked, Stopwatch};
+use crate::tree::waits::{Edge, Unanswered};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -187,7 +189,7 @@ impl<M> Inbox<M> {
     pub(crate) fn edges(&self) -> Vec<Edge> {
         let mut edges = Vec::new();
         self.state.with(|state| edges.extend(state.cold.iter().flat_map(|cold| &cold.edges).cloned()));
-        counted::visit(edges.len());
+        visits::visit(edges.len());
         edges
     }
 
@@ -203,7 +205,7 @@ impl<M> Inbox<M> {
         let ended = self.state.with(|state| {
             let edges = &mut state.cold.as_mut()?.edges;
             let at = edges.iter().position(|known| known.is(edge))?;
-            counted::visit(at + 1);
+            visits::visit(at + 1);
             edges.remove(at)
         });
         drop(ended);

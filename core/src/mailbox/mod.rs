@@ -1,22 +1,12 @@
 //! `Mailbox`: which kind of queue an actor has in front of it.
 
 pub(crate) mod control;
-mod inbox;
-mod send;
-mod signals;
-mod slots;
-mod stash;
-mod state;
-mod waiting;
-
-pub(crate) use control::Posture;
-pub(crate) use inbox::{Inbox, Refill};
-pub use send::{SendError, Sending};
-pub(crate) use slots::{Held, Hold};
-pub use stash::STASH_CAPACITY_DEFAULT;
-pub(crate) use stash::StashedIn;
-pub(crate) use state::{Filling, Stopwatch};
-pub(crate) use waiting::Sent;
+pub(crate) mod queue;
+pub(crate) mod queue_state;
+pub(crate) mod reserve;
+pub(crate) mod signals;
+pub(crate) mod stash;
+pub(crate) mod waiting_sends;
 
 use core::fmt;
 

@@ -1,6 +1,7 @@
 //! `Signals`: the queue of the control lane. A newer signal of the same kind about the same actor takes the older one's place.
 
-use crate::{ActorId, Signal};
+use crate::actor::system_message::Signal;
+use crate::ids::path::ActorId;
 use alloc::collections::BTreeMap;
 
 /// Signals in the order they came, at most one of a kind about one actor: the lane is bounded by what there is to tell of.

@@ -5,9 +5,9 @@
 //! handler or hook that did (`control::STASH`), before anything else of the user's runs. A hook has no message in hand: what it puts
 //! aside is of its own making.
 
-use super::control;
-use super::inbox::Inbox;
-use crate::sync::Ordering;
+use crate::base::sync::Ordering;
+use crate::mailbox::control;
+use crate::mailbox::queue::Inbox;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 

@@ -3,8 +3,15 @@
 //! Proves for these orders: A2 (conservation at the exit), A7 (stop and cancel), A10 (an ask never hangs), A18 (a resume after a suspend is
 //! not lost), T7 (an actor started in a scope that is cancelled ends with it).
 
-use super::{ByHand, block_on, explore};
-use crate::{Actor, ActorRef, AskError, Cause, Context, Exit, Props, Reply, Scope, SystemMessage};
+use crate::actor::Actor;
+use crate::actor::actor_ref::ActorRef;
+use crate::actor::ask::{AskError, Reply};
+use crate::actor::context::Context;
+use crate::actor::props::Props;
+use crate::actor::system_message::SystemMessage;
+use crate::events::cause::{Cause, Exit};
+use crate::models::{ByHand, block_on, explore};
+use crate::scope::Scope;
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::future::pending;

@@ -7,8 +7,9 @@
 //! end of `Arc::new_cyclic`, where the weak reference does not upgrade yet. The second look at the cause in `CancelToken::below` is
 //! there for that moment, and its comment is the proof.
 
-use super::{ByHand, block_on, explore, poll_once};
-use crate::{CancelToken, Cause};
+use crate::events::cause::Cause;
+use crate::models::{ByHand, block_on, explore, poll_once};
+use crate::tree::token::CancelToken;
 use core::task::Poll;
 use loom::thread;
 

@@ -4,10 +4,17 @@
 //! (`exited()` answers after every `on_done` has run, early or late), S10 (a watcher hears one `Terminated`), S14 (a branch that several
 //! threads drop is dropped whole), A17 (children that are hurried are told to end once).
 
-use super::{ByHand, Mark, Times, block_on, explore};
-use crate::node::{self, Above, Member, Node, WindDown};
-use crate::world::World;
-use crate::{ActorId, AnyRef, Exit, Name, Scope, Signal, spawn};
+use crate::actor::actor_ref::AnyRef;
+use crate::actor::spawn;
+use crate::actor::system_message::Signal;
+use crate::events::cause::Exit;
+use crate::ids::name::Name;
+use crate::ids::path::ActorId;
+use crate::models::{ByHand, Mark, Times, block_on, explore};
+use crate::scope::Scope;
+use crate::tree::member::{Member, WindDown};
+use crate::tree::node::{Above, Node};
+use crate::tree::{World, node};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use loom::thread;
@@ -89,7 +96,7 @@ fn loom_a15_exited_against_a_dropped_waiter() {
         let (stays, mut goes) = (scope.exited(), scope.exited());
         let stays = thread::spawn(move || block_on(stays));
         let goes = thread::spawn(move || {
-            let told = super::poll_once(&mut goes);
+            let told = crate::models::poll_once(&mut goes);
             drop(goes);
             told.is_pending()
         });

@@ -3,8 +3,13 @@
 //! Proves for these orders: D2 (a driver that waits is woken for what becomes ready; a task that is woken while it is polled is polled
 //! again, whichever driver comes upon it; a driver that waits is woken for the first timer, whoever sets it, or has seen it).
 
-use super::{Times, block_on, explore};
-use crate::{BoxFuture, CancelToken, Clock, Dispatcher, Exit, Instant, Scope};
+use crate::base::runtime::BoxFuture;
+use crate::base::time::Instant;
+use crate::dispatcher::{Clock, Dispatcher};
+use crate::events::cause::Exit;
+use crate::models::{Times, block_on, explore};
+use crate::scope::Scope;
+use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{poll_fn, ready};

@@ -6,8 +6,11 @@
 //!
 //! A thread that calls `run_spawned` is a worker: it runs each runner of the group to its end, which comes with the end of the group.
 
-use super::{ByHand, Mark, block_on, explore};
-use crate::{Cause, Group, GroupBuilder, TaskError};
+use crate::events::cause::Cause;
+use crate::group::builder::GroupBuilder;
+use crate::group::error::TaskError;
+use crate::group::handle::Group;
+use crate::models::{ByHand, Mark, block_on, explore};
 use alloc::sync::Arc;
 use core::future::{Future, pending, poll_fn, ready};
 use core::task::{Poll, Waker};
@@ -160,7 +163,7 @@ fn loom_g3_a_dropped_next_against_completion() {
     explore(|| {
         let (runtime, group) = group();
         let mut dropped = group.next();
-        assert!(super::poll_once(&mut dropped).is_pending());
+        assert!(crate::models::poll_once(&mut dropped).is_pending());
         group.try_go(ready(1)).unwrap();
         group.close();
         let worker = thread::spawn(move || runtime.run_spawned());
@@ -239,7 +242,7 @@ fn loom_g9_a_slot_against_one_who_gives_up() {
         let group = Arc::new(GroupBuilder::<u32>::under(&runtime.token()).limit(1).build().unwrap());
         group.try_go(ready(1)).unwrap();
         let mut gives_up = group.go(ready(2));
-        assert!(super::poll_once(&mut gives_up).is_pending());
+        assert!(crate::models::poll_once(&mut gives_up).is_pending());
         let goes = Arc::clone(&group);
         let feeder = thread::spawn(move || {
             let gone = block_on(goes.go(ready(3))).is_ok();

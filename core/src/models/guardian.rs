@@ -6,11 +6,24 @@
 //! Proves for these orders: S2 (a group that goes down comes up again, whoever fails or leaves meanwhile), S13 (an order from above that
 //! comes in the midst of that neither stalls nor is lost), A7 (stop, close and cancel reach an actor that waits for its group).
 
-use super::{ByHand, Mark, block_on, explore};
-use crate::guardian::{self, Fallen, Obeyed, Verdict};
-use crate::node::{Above, Member, Node, WindDown};
-use crate::supervise::regroup::Report;
-use crate::{Actor, ActorRef, Context, Exit, Name, OneForAll, Props, Reason, RestartPolicy, Scope, Supervisor};
+use crate::actor::Actor;
+use crate::actor::actor_ref::ActorRef;
+use crate::actor::context::Context;
+use crate::actor::props::Props;
+use crate::events::cause::Exit;
+use crate::events::failure::Reason;
+use crate::ids::name::Name;
+use crate::models::{ByHand, Mark, block_on, explore};
+use crate::scope::Scope;
+use crate::scope::supervisor::Supervisor;
+use crate::supervise::decide::RestartPolicy;
+use crate::supervise::restart_plan::Report;
+use crate::tree::member::{Member, WindDown};
+use crate::tree::node::{Above, Node};
+use crate::tree::supervision;
+use crate::tree::supervision::restart_together::Obeyed;
+use crate::tree::supervision::strategy::OneForAll;
+use crate::tree::supervision::{Fallen, Verdict};
 use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
@@ -40,8 +53,8 @@ impl Actor for Fallible {
 /// Has a supervisor halt or start, as the plan of its parent would.
 fn order(supervisor: &Arc<dyn Member>, order: fn(&Node) -> Obeyed) {
     match order(supervisor.node()) {
-        Obeyed::ByPlan => guardian::advance(supervisor),
-        Obeyed::AtOnce(report) => drop(guardian::report(supervisor.node(), report)),
+        Obeyed::ByPlan => supervision::advance(supervisor),
+        Obeyed::AtOnce(report) => drop(supervision::report(supervisor.node(), report)),
         Obeyed::ByItself => {}
     }
 }
@@ -103,8 +116,8 @@ fn loom_s13_waiting_for_the_group_against_start() {
         let group = Group::new();
         let child = group.closed("a", [Told::Nothing]);
         let runs = group.run_next();
-        order(&group.member(), guardian::halt);
-        order(&group.member(), guardian::start);
+        order(&group.member(), supervision::halt);
+        order(&group.member(), supervision::start);
         runs.join().unwrap();
         assert_closed(&child, 1, 0);
     });
@@ -117,7 +130,7 @@ fn loom_a7_waiting_for_the_group_against_stop() {
         let group = Group::new();
         let child = group.child("a", RestartPolicy::Transient, []);
         let runs = group.run_next();
-        order(&group.member(), guardian::halt);
+        order(&group.member(), supervision::halt);
         child.stop();
         runs.join().unwrap();
         assert_eq!(child.exit(), Some(Exit::Stopped));
@@ -130,7 +143,7 @@ fn loom_a7_waiting_for_the_group_against_cancel() {
         let group = Group::new();
         let child = group.child("a", RestartPolicy::Permanent, []);
         let runs = group.run_next();
-        order(&group.member(), guardian::halt);
+        order(&group.member(), supervision::halt);
         child.cancel("now");
         runs.join().unwrap();
         assert_eq!(child.exit(), Some(Exit::Cancelled("now".into())));
@@ -144,7 +157,7 @@ fn loom_a7_waiting_for_the_group_against_the_end_of_all_input() {
         let group = Group::new();
         let child = group.child("a", RestartPolicy::Permanent, [Told::Nothing]);
         let runs = group.run_next();
-        order(&group.member(), guardian::halt);
+        order(&group.member(), supervision::halt);
         group.supervisor.any().close();
         runs.join().unwrap();
         assert_closed(&child, 1, 0);
@@ -191,11 +204,11 @@ impl Puppet {
     /// Fails, and halts as it is told to.
     fn fail(&self, troupe: &Troupe) {
         let failure = self.node.failure(0, Reason::Error("told to fail".into()));
-        let (verdict, _) = guardian::judge(&self.node, Fallen::Actor, failure);
+        let (verdict, _) = supervision::judge(&self.node, Fallen::Actor, failure);
         assert_eq!(verdict, Verdict::Wait(Duration::ZERO));
         self.orders.lock().unwrap().halt = false;
         troupe.troubles.add();
-        guardian::report(&self.node, Report::Halted);
+        supervision::report(&self.node, Report::Halted);
         troupe.end_if_settled();
     }
 
@@ -215,7 +228,7 @@ impl Puppet {
             };
             drop(orders);
             up = report == Report::Started;
-            guardian::report(&self.node, report);
+            supervision::report(&self.node, report);
             troupe.end_if_settled();
         }
     }
@@ -305,8 +318,8 @@ fn loom_s13_an_order_from_above_against_a_group_that_restarts() {
     explore(|| {
         let troupe = Troupe::new(2);
         let runs = [troupe.run(0, true), troupe.run(1, false)];
-        order(&troupe.group.member(), guardian::halt);
-        order(&troupe.group.member(), guardian::start);
+        order(&troupe.group.member(), supervision::halt);
+        order(&troupe.group.member(), supervision::start);
         troupe.troubles.add();
         troupe.end_if_settled();
         assert_eq!(runs.map(|runs| runs.join().unwrap()), [true, true]);

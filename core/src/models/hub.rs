@@ -3,9 +3,11 @@
 //! Proves for these orders: E4 (what is seen and what is missed add up, nobody sleeps beside an event, nothing stays behind).
 //! Not with lints: their hint is a static of the process, which loom does not see, and models run side by side.
 
-use super::{ByHand, block_on, explore};
-use crate::world::World;
-use crate::{Event, EventKinds, FailureEventHub, SubscriptionOptions};
+use crate::events::event::{Event, EventKinds};
+use crate::events::hub::FailureEventHub;
+use crate::events::subscription::SubscriptionOptions;
+use crate::models::{ByHand, block_on, explore};
+use crate::tree::World;
 use alloc::sync::Arc;
 use loom::thread;
 

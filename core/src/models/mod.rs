@@ -12,24 +12,28 @@
 //! one thread does and another looks at meanwhile ([`Mark`]) loom must see, or it takes orders for the same that are not. Asserts stand
 //! outside futures and callbacks that the tree runs, because it would catch their panics.
 
-mod actor;
-mod cancel;
-mod departure;
-mod dispatcher;
-mod group;
-mod guardian;
-mod hub;
-mod mailbox;
-mod reply;
-mod scope;
-mod sending;
-mod slots;
+pub(crate) mod actor;
+pub(crate) mod cancel;
+pub(crate) mod departure;
+pub(crate) mod dispatcher;
+pub(crate) mod group;
+pub(crate) mod guardian;
+pub(crate) mod hub;
+pub(crate) mod mailbox;
+pub(crate) mod reply;
+pub(crate) mod scope;
+pub(crate) mod sending;
+pub(crate) mod slots;
 
-use crate::cell::Cell;
-use crate::mailbox::{Inbox, Refill, control};
-use crate::node::{Above, Node};
-use crate::world::World;
-use crate::{BoxFuture, CancelToken, Instant, Mailbox, Name, Runtime};
+use crate::actor::cell::Cell;
+use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::time::Instant;
+use crate::ids::name::Name;
+use crate::mailbox::queue::{Inbox, Refill};
+use crate::mailbox::{Mailbox, control};
+use crate::tree::World;
+use crate::tree::node::{Above, Node};
+use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

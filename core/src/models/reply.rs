@@ -3,13 +3,13 @@
 //! Proves for these orders: A10 (an ask gets its answer, or is told why there is none, and never hangs; an answer nobody wants is dropped,
 //! once). The cell has no task: a thread of the model takes the question out of the inbox and settles it.
 
-use super::{ByHand, Receiver, Times, block_on, cell, cell_in, explore, poll_once};
-use crate::ask::Ask;
-use crate::cell::Cell;
-use crate::mailbox::control;
-use crate::node::Member;
-use crate::world::World;
-use crate::{AskError, Cause, Mailbox, Reply, current};
+use crate::actor::ask::{Ask, AskError, Reply};
+use crate::actor::cell::Cell;
+use crate::events::cause::Cause;
+use crate::mailbox::{Mailbox, control};
+use crate::models::{ByHand, Receiver, Times, block_on, cell, cell_in, explore, poll_once};
+use crate::tree::member::Member;
+use crate::tree::{World, current};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;

@@ -3,8 +3,9 @@
 //! Proves for these orders: T5 (`wait_all` returns neither early nor never), T6 (a launch is refused with the future handed back, or the
 //! child is the scope's), T7 (a cancel reaches every child), T8 (what never started is dropped), T10 (one `on_done` each).
 
-use super::{ByHand, Mark, block_on, explore};
-use crate::{Cause, Exit, Scope};
+use crate::events::cause::{Cause, Exit};
+use crate::models::{ByHand, Mark, block_on, explore};
+use crate::scope::Scope;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{pending, ready};

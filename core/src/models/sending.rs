@@ -4,11 +4,12 @@
 //! leaks a slot), A4 (a waiting send gets in once there is room), W2 (a circle of sends is found), A2 (the counts). The mailbox has room for one message, and one is in
 //! it.
 
-use super::{ByHand, Met, Receiver, block_on, cell, explore, poll_once};
-use crate::cell::Cell;
-use crate::mailbox::{Sending, control};
-use crate::node::Member;
-use crate::{Mailbox, Priority, SendError, current};
+use crate::actor::cell::Cell;
+use crate::actor::send::{SendError, Sending};
+use crate::mailbox::{Mailbox, Priority, control};
+use crate::models::{ByHand, Met, Receiver, block_on, cell, explore, poll_once};
+use crate::tree::current;
+use crate::tree::member::Member;
 use alloc::sync::Arc;
 use alloc::vec;
 use core::future::poll_fn;

@@ -4,10 +4,12 @@
 //! Proves for these orders: A2 (what was accepted has its end, and the receiver does not leave before it is there), A3 (what is refused
 //! comes back, a dropped send leaks no place), A4 (a waiting send gets in once there is room).
 
-use super::{Met, Receiver, block_on, cell, explore, poll_once};
-use crate::cell::Cell;
-use crate::mailbox::{Sending, control};
-use crate::{ActorRef, Mailbox, Recipient, SendError};
+use crate::actor::actor_ref::ActorRef;
+use crate::actor::cell::Cell;
+use crate::actor::recipient::Recipient;
+use crate::actor::send::{SendError, Sending};
+use crate::mailbox::{Mailbox, control};
+use crate::models::{Met, Receiver, block_on, cell, explore, poll_once};
 use alloc::sync::Arc;
 use loom::thread;
 

@@ -1,7 +1,9 @@
 //! `ExponentialBackoff`: how long a child waits before it starts again, the longer the more often it failed in a row.
 
-use super::{Restarts, SupervisorDirective, SupervisorStrategy};
-use crate::{FailureInfo, Instant};
+use crate::base::time::Instant;
+use crate::events::failure::FailureInfo;
+use crate::supervise::decide::{Restarts, SupervisorDirective};
+use crate::tree::supervision::strategy::SupervisorStrategy;
 use core::time::Duration;
 
 /// Waits before each restart: `min` the first time, twice as long each time in a row, at most `max`, minus a random part of it.
@@ -80,7 +82,7 @@ impl SupervisorStrategy for ExponentialBackoff {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
+    use crate::base::runtime::Random;
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 

@@ -1,0 +1,290 @@
+//! `ActorRef`: how everybody else reaches an actor. All sending goes through this file.
+
+use crate::actor::ask::{Ask, Reply};
+use crate::actor::cell::Cell;
+use crate::actor::recipient::Recipient;
+use crate::actor::send::{SendError, Sending};
+use crate::actor::system_message::{Signal, SystemMessage};
+use crate::base::wakers::Key;
+use crate::events::cause::{Cause, Exit};
+use crate::events::counts::Counts;
+use crate::ids::path::{ActorId, ActorPath};
+use crate::mailbox::{PriorityEnvelope, control};
+use crate::tree::member::{Member, WindDown};
+use crate::tree::waits::edges::{Awaited, EndEdge};
+use crate::tree::{node, wait_all};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::hash::{Hash, Hasher};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+/// The address of an actor that understands `M`. It stays valid across restarts; dropping it does nothing to the actor.
+pub struct ActorRef<M: Send + 'static> {
+    cell: Arc<Cell<M>>,
+}
+
+impl<M: Send + 'static> ActorRef<M> {
+    pub(crate) fn new(cell: Arc<Cell<M>>) -> Self {
+        Self { cell }
+    }
+
+    /// Puts a message into the mailbox without waiting. A full mailbox fails, or drops what its policy says.
+    #[inline]
+    pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
+        let filling = self.cell.inbox().push(message, |dropped, reason| self.cell.bury_for_sender(dropped, reason))?;
+        self.cell.mind(filling);
+        Ok(())
+    }
+
+    /// As [`tell`](Self::tell), for a mailbox with priorities.
+    pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
+        let PriorityEnvelope { message, priority } = envelope;
+        let bury = |dropped, reason| self.cell.bury_for_sender(dropped, reason);
+        self.cell.mind(self.cell.inbox().push_slowly(message, priority, true, bury)?);
+        Ok(())
+    }
+
+    /// Puts a message into the mailbox, waiting for room.
+    #[inline]
+    pub fn send(&self, message: M) -> Sending<'_, M> {
+        Sending::new(&self.cell, message)
+    }
+
+    /// Puts a message into the mailbox if there is room, whatever its overflow policy.
+    pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
+        self.cell.mind(self.cell.inbox().try_push(message)?);
+        Ok(())
+    }
+
+    /// Asks and waits for the answer: `budget.ask(Msg::Left).await?`. It waits for room like [`send`](Self::send), and never hangs
+    /// after the actor ended.
+    #[inline]
+    pub fn ask<T, Q>(&self, question: Q) -> Ask<'_, M, T, Q>
+    where
+        T: Send + 'static,
+        Q: FnOnce(Reply<T>) -> M,
+    {
+        Ask::new(&self.cell, question)
+    }
+
+    /// The same actor for code that speaks of `N`s: each is made into a message of this actor by `adapt`, after its mailbox has taken
+    /// it. See [`Recipient`].
+    pub fn map<N: Send + 'static>(&self, adapt: impl Fn(N) -> M + Send + Sync + 'static) -> Recipient<N> {
+        Recipient::from(self.clone()).map(adapt)
+    }
+
+    /// Puts something into the control lane, which is never full. `Err` gives it back once the actor has ended.
+    pub fn try_send_system(&self, message: SystemMessage) -> Result<(), SendError<SystemMessage>> {
+        match message {
+            SystemMessage::Watch(watcher) => node::watch(&self.any().member, &watcher.member),
+            SystemMessage::Unwatch(watcher) => node::unwatch(self.cell.node(), watcher.member.node()),
+            message if self.cell.node().exit().is_some() => return Err(SendError::Closed(message)),
+            SystemMessage::Stop => self.cell.raise(control::STOP),
+            SystemMessage::Restart => self.cell.raise(control::RESTART),
+            SystemMessage::Suspend => self.cell.suspend(),
+            SystemMessage::Resume => self.cell.resume(),
+            SystemMessage::Terminated(terminated) => self.cell.hear(Signal::Terminated(terminated)),
+            SystemMessage::Failure(failure) => self.cell.hear(Signal::Failure(failure)),
+            SystemMessage::Escalate(failure) => self.cell.hear(Signal::Escalate(failure)),
+        }
+        Ok(())
+    }
+
+    /// Ends the actor after the message in hand; what is queued becomes dead letters.
+    pub fn stop(&self) {
+        self.cell.raise(control::STOP);
+    }
+
+    /// Ends its input: what is queued is handled, then it ends.
+    pub fn close(&self) {
+        self.cell.close();
+    }
+
+    /// Cuts it off at its next await, with everything below it. The first cause wins; `()` stands for [`Cause::Cancelled`].
+    pub fn cancel(&self, cause: impl Into<Cause>) {
+        node::cancel(&self.member(), &cause.into());
+    }
+
+    /// Runs `f` with the exit, once: when the actor ends, or at once if it has.
+    pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
+        self.cell.node().on_done(Box::new(f));
+    }
+
+    /// Waits for the actor to end and gives its exit, after every `on_done` has run. Any number of callers, early or late.
+    pub fn exited(&self) -> Exited {
+        Exited { member: self.member(), key: None, edge: None }
+    }
+
+    /// The exit, `None` while the actor lives.
+    pub fn exit(&self) -> Option<Exit> {
+        self.cell.node().exit()
+    }
+
+    /// Who it is. Never reused.
+    pub fn id(&self) -> ActorId {
+        self.cell.node().id()
+    }
+
+    /// Where it stands in the tree.
+    pub fn path(&self) -> ActorPath {
+        self.cell.node().path()
+    }
+
+    /// What became of its messages.
+    pub fn counts(&self) -> Counts {
+        self.cell.inbox().counts()
+    }
+
+    /// How many messages wait in its mailbox.
+    pub fn queued(&self) -> usize {
+        self.cell.inbox().len()
+    }
+
+    /// The same actor without its message type.
+    pub fn any(&self) -> AnyRef {
+        AnyRef { member: self.member() }
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<Cell<M>> {
+        &self.cell
+    }
+
+    fn member(&self) -> Arc<dyn Member> {
+        Arc::clone(&self.cell) as Arc<dyn Member>
+    }
+}
+
+impl<M: Send + 'static> Clone for ActorRef<M> {
+    fn clone(&self) -> Self {
+        Self { cell: Arc::clone(&self.cell) }
+    }
+}
+
+impl<M: Send + 'static> fmt::Debug for ActorRef<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ActorRef({} {})", self.id(), self.path())
+    }
+}
+
+impl<M: Send + 'static> PartialEq for ActorRef<M> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.cell, &other.cell)
+    }
+}
+
+impl<M: Send + 'static> Eq for ActorRef<M> {}
+
+impl<M: Send + 'static> Hash for ActorRef<M> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
+/// Anything in the tree, without a message type: to watch, to wait for, to end.
+#[derive(Clone)]
+pub struct AnyRef {
+    pub(crate) member: Arc<dyn Member>,
+}
+
+impl AnyRef {
+    /// Who it is.
+    pub fn id(&self) -> ActorId {
+        self.member.node().id()
+    }
+
+    /// Where it stands in the tree.
+    pub fn path(&self) -> ActorPath {
+        self.member.node().path()
+    }
+
+    /// The exit, `None` while it lives.
+    pub fn exit(&self) -> Option<Exit> {
+        self.member.node().exit()
+    }
+
+    /// Waits for its end and gives the exit, after every `on_done` has run.
+    pub fn exited(&self) -> Exited {
+        Exited { member: Arc::clone(&self.member), key: None, edge: None }
+    }
+
+    /// Runs `f` with the exit, once: when it ends, or at once if it has.
+    pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
+        self.member.node().on_done(Box::new(f));
+    }
+
+    /// Ends it in an orderly way: an actor after the message in hand, a scope after its children.
+    pub fn stop(&self) {
+        Arc::clone(&self.member).asked_to_end(WindDown::Stop);
+    }
+
+    /// Ends its input: what it has is finished first.
+    pub fn close(&self) {
+        Arc::clone(&self.member).asked_to_end(WindDown::Close);
+    }
+
+    /// Cuts it off with everything below it.
+    pub fn cancel(&self, cause: impl Into<Cause>) {
+        node::cancel(&self.member, &cause.into());
+    }
+
+    /// The actor again, if its message type is `M`.
+    pub fn actor<M: Send + 'static>(&self) -> Option<ActorRef<M>> {
+        let any: Arc<dyn core::any::Any + Send + Sync> = self.member.clone();
+        any.downcast::<Cell<M>>().ok().map(ActorRef::new)
+    }
+}
+
+impl fmt::Debug for AnyRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyRef({} {})", self.id(), self.path())
+    }
+}
+
+impl PartialEq for AnyRef {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self.member.node(), other.member.node())
+    }
+}
+
+impl Eq for AnyRef {}
+
+/// Ready with the exit; from `exited()`.
+///
+/// # Panics
+/// When polled inside the very thing it waits for, or below it: that exit could never come.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Exited {
+    member: Arc<dyn Member>,
+    key: Key,
+    /// While it waits inside some member.
+    edge: Option<Box<EndEdge>>,
+}
+
+impl Future for Exited {
+    type Output = Exit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exit> {
+        let Self { member, key, edge } = &mut *self;
+        let polled = member.node().poll_exit(key, cx.waker());
+        if polled.is_ready() {
+            *edge = None;
+        } else if let Some(child) = wait_all::inside(member.node()) {
+            // A bug in the program that could only hang; as a panic it is a failure of whoever waits, with its place.
+            panic!("{child} waits for the exit of {}, which cannot come before its own", member.node().path());
+        } else if edge.is_none() {
+            *edge = EndEdge::begin(Arc::clone(member), Awaited::Exit);
+        }
+        polled
+    }
+}
+
+impl Drop for Exited {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.member.node().forget_exit_waiter(&mut self.key);
+        }
+    }
+}

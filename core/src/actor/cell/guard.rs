@@ -1,0 +1,105 @@
+//! `Guarded`: user code polled so that nothing it does gets out: a panic becomes a value, a cancel cuts it off at its await.
+
+use crate::actor::cell::Cell;
+use crate::actor::cell::task::End;
+use crate::base::catch;
+use crate::mailbox::control;
+use crate::mailbox::control::Posture;
+use crate::tree::current;
+use crate::tree::member::Member;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// Polls `inner` as the member of `cell`. The inner future is dropped before this one is ready, and a panic in that drop counts as
+    /// a panic of the code.
+    pub(super) struct Guarded<'a, M, F> {
+        #[pin]
+        inner: Option<F>,
+        cell: &'a Cell<M>,
+        member: &'a mut Option<Arc<dyn Member>>,
+    }
+
+    /// The runtime dropped the task in the middle: a reply in the code is held by its actor, which answers it with its end.
+    impl<M, F> PinnedDrop for Guarded<'_, M, F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.inner.is_some() {
+                let _inside = current::enter(this.member, Waker::noop());
+                this.inner.set(None);
+            }
+        }
+    }
+}
+
+impl<'a, M, F: Future> Guarded<'a, M, F> {
+    /// `member` is the cell once more, lent to whoever asks who is being polled.
+    pub(super) fn new(cell: &'a Cell<M>, member: &'a mut Option<Arc<dyn Member>>, inner: F) -> Self {
+        Self { inner: Some(inner), cell, member }
+    }
+}
+
+impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
+    type Output = End;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+        let mut this = self.project();
+        let _inside = current::enter(this.member, cx.waker());
+        let inbox = &this.cell.inbox;
+        inbox.set_posture(Posture::Polling);
+        let end = loop {
+            let is_cancelled = inbox.is_cut_off();
+            if is_cancelled && !this.cell.runs_on(cx) {
+                break drop_unfinished(this.inner, End::CutOff(None));
+            }
+            let polled = catch::catch(|| {
+                let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Pending };
+                let polled = inner.poll(cx);
+                if polled.is_ready() {
+                    this.inner.set(None);
+                }
+                polled
+            });
+            match polled {
+                Ok(Poll::Ready(output)) => break output.into(),
+                Err(reason) => break drop_unfinished(this.inner, End::Failed(Box::new(reason))),
+                // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
+                Ok(Poll::Pending)
+                    if is_cancelled || inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) =>
+                {
+                    this.cell.handler_waits(cx);
+                    inbox.set_posture(Posture::Outside);
+                    return Poll::Pending;
+                }
+                // A cancel came before the waker was there.
+                Ok(Poll::Pending) => {}
+            }
+        };
+        inbox.set_posture(Posture::Outside);
+        Poll::Ready(end)
+    }
+}
+
+impl<M> Cell<M> {
+    /// Whether code that was cancelled may run on, by `Props::cancel_grace`. Between two incarnations there is nothing to tidy up.
+    #[cold]
+    fn runs_on(&self, cx: &mut Context<'_>) -> bool {
+        let grace = self.extra.as_ref().and_then(|extra| extra.cancel_grace.as_ref());
+        grace.is_some_and(|grace| self.inbox.word() & control::DOWN == 0 && grace.lasts(self.node.runtime(), cx))
+    }
+}
+
+/// The code may be half-way through: what it holds is dropped here, as a part of it.
+#[cold]
+fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, end: End) -> End {
+    match (catch::catch(|| inner.set(None)), end) {
+        (Ok(()), end) => end,
+        (Err(reason), End::CutOff(_)) => End::CutOff(Some(Box::new(reason))),
+        (Err(reason), _) => End::Failed(Box::new(reason)),
+    }
+}

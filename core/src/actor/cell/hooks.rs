@@ -1,0 +1,85 @@
+//! The hooks at the end of an incarnation, `restarting` and `stopped`, each within the grace period of its system.
+
+use crate::actor::Actor;
+use crate::actor::cell::Cell;
+use crate::actor::cell::task::{Body, End, Leaving};
+use crate::base::runtime::BoxFuture;
+use crate::events::cause::Exit;
+use crate::events::failure::BoxError;
+use crate::tree::node::Node;
+use crate::tree::supervision;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use pin_project_lite::pin_project;
+
+impl<A: Actor> Body<A> {
+    /// The `restarting` hook, on the state that failed, within the grace period.
+    pub(super) fn restarting<'a>(
+        &'a mut self,
+        cell: &'a Cell<A::Msg>,
+    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
+        let actor = self.actor.as_mut().expect("only a state that was made is told of its restart");
+        let failure = self.rare.as_ref().and_then(|rare| rare.failure.as_ref()).expect("only a failure leads here");
+        WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
+    }
+
+    /// The `stopped` hook, within the grace period.
+    pub(super) fn stopped<'a>(
+        &'a mut self,
+        cell: &'a Cell<A::Msg>,
+    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
+        self.cx.begin_ending();
+        let exit = match (self.leaving, &self.rare) {
+            (Some(Leaving::Close), _) => &Exit::Closed,
+            (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
+                rare.exit.as_ref().unwrap_or(&Exit::Stopped)
+            }
+            _ => &Exit::Stopped,
+        };
+        let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
+        WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
+    }
+}
+
+pin_project! {
+    /// A hook that is cut off after the grace period. The timer is set only if the hook has to wait.
+    pub(super) struct WithinGrace<'a, F> {
+        #[pin]
+        hook: F,
+        node: &'a Node,
+        sleep: Option<BoxFuture<'static, ()>>,
+    }
+}
+
+impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrace<'_, F> {
+    type Output = End;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+        let this = self.project();
+        if let Poll::Ready(ended) = this.hook.poll(cx) {
+            return Poll::Ready(ended.map_or_else(End::failed, |()| End::Done));
+        }
+        let world = this.node.world();
+        let sleep = this.sleep.get_or_insert_with(|| world.runtime.sleep_until(world.runtime.now() + world.grace));
+        sleep.as_mut().poll(cx).map(|()| {
+            // Others of its branch may have such hooks as well, and their graces are to run at the same time.
+            supervision::hurry_above(this.node);
+            End::failed(GraceExceeded(world.grace))
+        })
+    }
+}
+
+/// A hook did not return within the grace period.
+#[derive(Debug)]
+struct GraceExceeded(Duration);
+
+impl fmt::Display for GraceExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a hook took longer than the grace period of {:?} and was cut off", self.0)
+    }
+}
+
+impl core::error::Error for GraceExceeded {}

@@ -1,0 +1,262 @@
+//! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
+
+use crate::actor::cell::Cell;
+use crate::actor::props::Extra;
+use crate::actor::system_message::Signal;
+use crate::base::catch;
+use crate::events::cause::Exit;
+use crate::events::counts::Counts;
+use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
+use crate::events::failure::FailureInfo;
+use crate::mailbox::control;
+use crate::mailbox::control::Posture;
+use crate::mailbox::queue::Inbox;
+use crate::mailbox::queue_state::Filling;
+use crate::mailbox::stash::STASH_CAPACITY_DEFAULT;
+use crate::tree::member::{Member, WindDown};
+use crate::tree::node::Node;
+use crate::tree::supervision::restart_together::Obeyed;
+use crate::tree::supervision::{Fallen, Risen, Verdict};
+use crate::tree::waits::{Edge, Unanswered};
+use crate::tree::{current, supervision, waits};
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::{Poll, Waker};
+
+impl<M> Cell<M> {
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox<M> {
+        &self.inbox
+    }
+
+    /// Tells of a mailbox that is filling up. Nearly no push has anything to say.
+    #[inline]
+    pub(crate) fn mind(&self, filling: Option<Filling>) {
+        if let Some(filling) = filling {
+            self.say_filling(filling);
+        }
+    }
+
+    #[cold]
+    fn say_filling(&self, Filling { queued, capacity }: Filling) {
+        let (queued, capacity) = (queued as usize, capacity as usize);
+        self.node
+            .events()
+            .emit(EventKinds::LINTS, || Event::Lint(Lint::MailboxFilling { path: self.node.path(), queued, capacity }));
+    }
+
+    /// Passes `polled` on, and says that a pending one left a waker or a wake-up.
+    #[inline]
+    pub(super) fn rest<T>(&self, polled: Poll<T>) -> Poll<T> {
+        if polled.is_pending() {
+            self.inbox.set_posture(Posture::Resting);
+        }
+        polled
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    #[inline]
+    pub(crate) fn new(node: Node, inbox: Inbox<M>, extra: Option<Arc<Extra<M>>>) -> Self {
+        Self { node, inbox, extra }
+    }
+
+    /// How this actor words a message in records: as `Props::describe` says, else by its type's name.
+    pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
+        match self.extra.as_ref().and_then(|extra| extra.describe.as_ref()) {
+            // A describer is user code: if it panics, the type's name stands in.
+            Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
+            None => type_name::<M>(),
+        }
+    }
+
+    /// Records a message that was accepted and will not be handled, and drops it. The inbox has counted it.
+    #[cold]
+    pub(crate) fn bury(&self, message: M, reason: DeadLetterReason) {
+        self.node.events().emit(EventKinds::DEAD_LETTERS, || {
+            let message = self.describe(&message);
+            Event::DeadLetter(DeadLetter { to: self.node.path(), message, reason })
+        });
+        self.discard(message);
+    }
+
+    /// As [`bury`](Self::bury), in the poll of whoever sent the message that took its place. A reply in it is none of the sender's:
+    /// it is answered at once, and not with what becomes of the sender.
+    #[cold]
+    pub(crate) fn bury_for_sender(&self, message: M, reason: DeadLetterReason) {
+        let mut nobody = None;
+        let _outside = current::enter(&mut nobody, Waker::noop());
+        self.bury(message, reason);
+    }
+
+    /// Drops a message. A panic in that is a failure on record, and changes nothing else.
+    pub(crate) fn discard(&self, message: M) {
+        if let Err(reason) = catch::catch(|| drop(message)) {
+            self.node.events().failure(&self.node.failure(0, reason));
+        }
+    }
+
+    pub(crate) fn stash_capacity(&self) -> usize {
+        self.extra.as_ref().map_or(STASH_CAPACITY_DEFAULT, |extra| extra.stash_capacity)
+    }
+
+    /// Sets control bits, and wakes the actor if it must look at them now.
+    pub(crate) fn raise(&self, bits: u32) {
+        if let Some(waker) = self.inbox.raise(bits) {
+            self.node.runtime().wake_for_control(waker);
+        }
+    }
+
+    /// Orders an end. True if the actor rested, and so awaits nothing in a handler.
+    fn order_end(&self, how: WindDown) -> bool {
+        let waker = match how {
+            WindDown::Stop => self.inbox.raise(control::STOP),
+            WindDown::Close => self.inbox.close(),
+        };
+        let rested = waker.is_some();
+        if let Some(waker) = waker {
+            self.node.runtime().wake_for_control(waker);
+        }
+        rested
+    }
+
+    /// Serves control only, from the next message on.
+    pub(crate) fn suspend(&self) {
+        self.inbox.lower(control::RESUME);
+        self.raise(control::SUSPEND);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.inbox.lower(control::SUSPEND);
+        self.raise(control::RESUME);
+    }
+
+    /// The end of input: what is queued is handled, then the actor ends. A suspended one is resumed for that.
+    pub(crate) fn close(&self) {
+        if let Some(waker) = self.inbox.close() {
+            self.node.runtime().wake_for_control(waker);
+        }
+    }
+}
+
+pub(crate) fn type_name<M>() -> Cow<'static, str> {
+    Cow::Borrowed(core::any::type_name::<M>())
+}
+
+impl<M: Send + 'static> Member for Cell<M> {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        self.inbox.mark(control::FOR_GOOD);
+        let rested = self.order_end(how);
+        // Those that are to end after it wait for it now, and for its children if it is ending them.
+        if self.inbox.word() & control::ENDING != 0 || (!rested && self.inbox.has_edges()) {
+            waits::open_circles_of(alloc::vec![self]);
+        }
+    }
+
+    fn asked_to_end(self: Arc<Self>, how: WindDown) {
+        self.order_end(how);
+    }
+
+    fn cut_off(self: Arc<Self>) {
+        self.raise(control::CANCEL);
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        // Its task waits for this as a waiter of the node.
+        None
+    }
+
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Risen {
+        // One that is ending this incarnation ends its children with it; one that has its verdict needs no second.
+        if !self.node.takes_children() || self.node.awaits_verdict() {
+            return Risen::default();
+        }
+        self.hear(Signal::Escalate(failure.clone()));
+        supervision::settle(self, Fallen::Actor, failure)
+    }
+
+    fn obey(self: Arc<Self>, verdict: Verdict, failure: FailureInfo) {
+        if verdict != Verdict::Resume {
+            self.node.keep_verdict(verdict, failure);
+            self.raise(control::CHILD_FAILED);
+        }
+    }
+
+    fn halt(self: Arc<Self>) -> Obeyed {
+        self.halt_for_group();
+        Obeyed::ByItself
+    }
+
+    fn start_again(self: Arc<Self>) -> Obeyed {
+        self.start_with_group();
+        Obeyed::ByItself
+    }
+
+    fn restart(self: Arc<Self>) -> bool {
+        self.raise(control::RESTART);
+        true
+    }
+
+    fn hears(&self) -> bool {
+        true
+    }
+
+    fn hear(&self, signal: Signal) {
+        if let Some(waker) = self.inbox.push_signal(signal) {
+            self.node.runtime().wake_for_control(waker);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.inbox.counts()
+    }
+
+    fn in_poll(&self) -> bool {
+        self.inbox.posture() != Posture::Outside
+    }
+
+    fn hold_unanswered(&self, reply: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
+        self.inbox.hold_unanswered(reply);
+        Ok(())
+    }
+
+    fn edges(&self) -> Vec<Edge> {
+        self.inbox.edges()
+    }
+
+    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
+        match self.inbox.word() {
+            _ if self.waits_for_children() => self.node.children(),
+            word if word & control::DOWN != 0 => supervision::waits_for(&self.node).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn waits_for_children(&self) -> bool {
+        self.inbox.word() & control::ENDING != 0
+    }
+
+    fn begin_wait(&self, edge: Edge) {
+        self.inbox.begin_wait(edge);
+    }
+
+    fn end_wait(&self, edge: &Edge) {
+        self.inbox.end_wait(edge);
+    }
+
+    fn has_waiting_send(&self, key: u64) -> bool {
+        self.inbox.has_waiting(key)
+    }
+
+    fn admit_send(&self, key: u64) -> bool {
+        self.inbox.admit_one(key)
+    }
+}

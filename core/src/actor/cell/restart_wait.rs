@@ -1,0 +1,231 @@
+//! The wait between two incarnations: for a backoff to pass, or for the guardian to bring the actor's group up again.
+
+use crate::actor::Actor;
+use crate::actor::cell::Cell;
+use crate::actor::cell::task::{Body, End, Leaving, Stage};
+use crate::base::runtime::BoxFuture;
+use crate::events::cause::Exit;
+use crate::mailbox::control;
+use crate::supervise::decide::RestartPolicy;
+use crate::supervise::restart_plan::Report;
+use crate::tree::member::Member;
+use crate::tree::{supervision, waits};
+use alloc::sync::Arc;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// Why an actor has not begun its next incarnation.
+#[derive(Default)]
+pub(super) struct Pause {
+    /// For so long; taken when the wait begins, which is when the incarnation before has ended.
+    pub(super) backoff: Duration,
+    sleep: Option<BoxFuture<'static, ()>>,
+    /// Until it is told to start.
+    pub(super) for_group: bool,
+    /// Its group waits to hear that it has halted.
+    pub(super) owes_report: bool,
+}
+
+impl<A: Actor> Body<A> {
+    /// The state is gone and another is to follow: at once, or after a wait.
+    pub(super) fn begin_again_or_wait(&mut self, cell: &Cell<A::Msg>) {
+        let paused = self.rare.as_ref().is_some_and(|rare| rare.pause.is_some());
+        if paused || cell.inbox.word() & control::HALT != 0 {
+            self.wait(cell);
+        } else {
+            self.begin_again(cell, false);
+        }
+    }
+
+    pub(super) fn wait(&mut self, cell: &Cell<A::Msg>) {
+        self.rare().pause.get_or_insert_default();
+        // A cancel reaches an actor that waits like one that runs.
+        cell.inbox.mark(control::DOWN);
+        cell.inbox.lower(control::ENDING);
+        self.stage = Stage::Waiting;
+    }
+
+    /// The wait is over, or was cut short.
+    pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: End) {
+        self.rare().pause = None;
+        cell.inbox.lower(control::DOWN);
+        match end {
+            End::Done => return self.begin_again(cell, true),
+            End::Cancelled | End::CutOff(_) | End::Failed(_) => return self.leave_cancelled(cell),
+            _ => {}
+        }
+        // Whoever failed and was not started again ends with that failure.
+        match self.rare().exit.take() {
+            Some(exit @ Exit::Failed(_)) => self.leave_with(cell, Leaving::Fail, exit),
+            _ => self.leave(cell, Leaving::Stop),
+        }
+    }
+
+    /// Ready when the next incarnation may begin (`Done`), or the actor is to end without one (`Stopped`, `Cancelled`).
+    pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let (word, closed) = (cell.inbox.word(), cell.inbox.is_closed());
+            // It may have come since the actor was last found not to be cut off, and nobody would wake it again for that.
+            if word & control::CANCEL != 0 {
+                return Poll::Ready(End::Cancelled);
+            }
+            let for_good = word & control::FOR_GOOD != 0;
+            if word & control::STOP != 0 && (for_good || cell.node.policy() != RestartPolicy::Permanent) {
+                return Poll::Ready(End::Stopped);
+            }
+            // The supervisor ends its children's input: what is queued is to be handled, and nobody is going to say start.
+            if word & control::GO != 0 || (for_good && closed) {
+                cell.inbox.lower(if for_good { control::GO | control::HALT } else { control::GO });
+                return Poll::Ready(End::Done);
+            }
+            let pause = self.rare().pause.get_or_insert_default();
+            if word & control::HALT != 0 {
+                cell.inbox.lower(control::HALT);
+                (pause.for_group, pause.owes_report) = (true, true);
+            }
+            if pause.poll_backoff(cell, cx).is_ready() {
+                if !pause.for_group {
+                    return Poll::Ready(End::Done);
+                }
+                if core::mem::take(&mut pause.owes_report) {
+                    if supervision::report(&cell.node, Report::Halted) {
+                        waits::open_circles_of(self.cx.cell().waits_for());
+                    }
+                    continue;
+                }
+            }
+            if cell.inbox.pause(cx.waker(), word, closed) {
+                return cell.rest(Poll::Pending);
+            }
+        }
+    }
+
+    /// The incarnation is up. Whoever waited for that hears of it, and the strategy if there was one before.
+    pub(super) fn say_up(&self, cell: &Cell<A::Msg>) {
+        self.say_started(cell);
+        if let Some(up) = cell.extra.as_deref().and_then(|extra| extra.up.as_deref()) {
+            up.say();
+        }
+        if self.cx.incarnation() > 0 {
+            let child = Arc::clone(self.cx.cell()) as Arc<dyn Member>;
+            supervision::call_hook(&child, |strategy, child| strategy.after_restart(child));
+        }
+        if cell.inbox.word() & control::AWAITED != 0 {
+            cell.inbox.lower(control::AWAITED);
+            supervision::report(&cell.node, Report::Started);
+        }
+    }
+}
+
+impl Pause {
+    pub(super) fn of(backoff: Duration, for_group: bool) -> Option<Self> {
+        (for_group || !backoff.is_zero()).then_some(Self { backoff, sleep: None, for_group, owes_report: for_group })
+    }
+
+    fn poll_backoff<M>(&mut self, cell: &Cell<M>, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.backoff.is_zero() {
+            let runtime = cell.node.runtime();
+            self.sleep = Some(runtime.sleep_until(runtime.now() + core::mem::take(&mut self.backoff)));
+        }
+        let Some(sleep) = &mut self.sleep else { return Poll::Ready(()) };
+        let polled = sleep.as_mut().poll(cx);
+        if polled.is_ready() {
+            self.sleep = None;
+        }
+        polled
+    }
+}
+
+/// What a supervisor does to an actor that is one of a group.
+impl<M: Send + 'static> Cell<M> {
+    /// Ends the incarnation, to start again when told; a temporary one ends for good.
+    pub(super) fn halt_for_group(self: Arc<Self>) {
+        if self.node.policy() == RestartPolicy::Temporary {
+            return self.wind_down(crate::tree::member::WindDown::Stop);
+        }
+        self.inbox.lower(control::GO);
+        self.raise(control::HALT);
+    }
+
+    pub(super) fn start_with_group(&self) {
+        self.inbox.lower(control::HALT);
+        self.raise(control::GO | control::AWAITED);
+    }
+}
+
+/// Orders that come at moments which only threads can find; the simulator would never.
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::actor::actor_ref::ActorRef;
+    use crate::actor::props::Props;
+    use crate::dispatcher::Dispatcher;
+    use crate::events::failure::{BoxError, Reason};
+    use crate::scope::Scope;
+    use crate::scope::supervisor::Supervisor;
+    use crate::supervise::restart_plan::Regroup;
+    use crate::tree::supervision::Verdict;
+    use crate::tree::supervision::strategy::OneForAll;
+
+    fn crew_of_one(sim: &Dispatcher) -> (Scope, Supervisor, ActorRef<()>) {
+        let scope = Scope::under(&crate::CancelToken::root(sim.runtime()));
+        let crew = scope.supervisor("crew", OneForAll::new()).unwrap();
+        let actor = crew.spawn("one", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
+        sim.drain_ready();
+        (scope, crew, actor)
+    }
+
+    /// A plan says start, its supervisor closes, the actor starts to hand in what it has, and only then looks at the plan's word.
+    #[test]
+    fn s13_a_late_word_to_start_does_not_keep_an_actor_busy() {
+        let sim = Dispatcher::seeded(1);
+        let (_scope, _crew, actor) = crew_of_one(&sim);
+        let cell = actor.cell();
+        cell.raise(control::GO | control::AWAITED);
+        sim.drain_ready();
+        assert_eq!(cell.inbox.word() & control::GO, 0);
+        actor.tell(()).unwrap();
+        sim.drain_ready();
+        assert_eq!(actor.counts().handled, 1);
+    }
+
+    /// A failure below becomes the actor's own, so that its group goes down, while the actor is about to restart for another reason.
+    #[test]
+    fn s13_a_group_hears_that_an_actor_has_halted_although_it_restarts_for_another_reason() {
+        let sim = Dispatcher::seeded(1);
+        let (_scope, crew, actor) = crew_of_one(&sim);
+        let (cell, parent) = (actor.cell(), crew.any().member);
+        let members = core::iter::once((cell.node.id(), Arc::clone(cell) as Arc<dyn Member>));
+        let plan = Regroup::new(members, None).after_failure_of(cell.node.id());
+        parent.node().with_guardian(|guardian| guardian.regroup = Some(alloc::boxed::Box::new(plan)));
+        let failure = cell.node.failure(0, Reason::Error("below".into()));
+        cell.node.keep_verdict(Verdict::Wait(Duration::ZERO), failure);
+        cell.raise(control::RESTART);
+        sim.drain_ready();
+        assert!(parent.node().with_guardian(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        actor.tell(()).unwrap();
+        sim.drain_ready();
+        assert_eq!((actor.counts().handled, actor.exit()), (1, None));
+    }
+
+    /// A child leaves after somebody listed the children for a plan, and before the plan is there to be told.
+    #[test]
+    fn s13_whoever_left_before_the_plan_was_there_is_not_waited_for() {
+        let sim = Dispatcher::seeded(1);
+        let (_scope, crew, actor) = crew_of_one(&sim);
+        let leaves = crew.spawn("leaves", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
+        sim.drain_ready();
+        let parent = crew.any().member;
+        let listed = parent.node().children();
+        leaves.stop();
+        sim.drain_ready();
+        let members = listed.into_iter().map(|member| (member.node().id(), member));
+        assert!(parent.node().replan(|before| Regroup::new(members, before)).is_ok_and(|replaced| replaced.is_none()));
+        supervision::advance(&parent);
+        sim.drain_ready();
+        assert!(parent.node().with_guardian(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        actor.tell(()).unwrap();
+        sim.drain_ready();
+        assert_eq!(actor.counts().handled, 1);
+    }
+}

@@ -1,0 +1,88 @@
+//! Steps aside: what the loop does now and then in place of a plain message, boxed, so that an idle actor keeps no room for it.
+//!
+//! A signal is heard, by `Actor::signal` or as a message that `Props::map_system` makes of it; a message goes to the behaviour that the
+//! actor has taken on (`Context::become_with`) and not to `Actor::handle`. The control word says so before every message, so whoever does
+//! neither pays for neither.
+
+use crate::actor::Actor;
+use crate::actor::cell::task::Body;
+use crate::actor::cell::{Cell, SIGNALS_IN_A_ROW_MAX};
+use crate::base::runtime::BoxFuture;
+use crate::mailbox::control;
+use crate::mailbox::stash::StashedIn;
+use alloc::boxed::Box;
+
+/// A step of the loop that few actors take.
+pub(super) enum Aside {
+    /// A signal, or what `Props::map_system` makes of it.
+    Signal,
+    /// A message, for another behaviour than the first.
+    Message,
+}
+
+/// What user code does with a message or a signal, where it is boxed.
+type Handling<'a, A> = BoxFuture<'a, Result<(), <A as Actor>::Error>>;
+
+impl<A: Actor> Body<A> {
+    /// The next step, if the word says that it is none of the usual and this poll has a share left for it.
+    #[cold]
+    pub(super) fn next_aside(&mut self, word: u32, signals: &mut u32) -> Option<Aside> {
+        if self.left == 0 {
+            None
+        } else if word & control::SIGNALS != 0 && *signals < SIGNALS_IN_A_ROW_MAX {
+            *signals += 1;
+            Some(Aside::Signal)
+        } else if word & control::BEHAVIOUR != 0 && !self.batch.is_empty() && !self.suspended {
+            *signals = 0;
+            Some(Aside::Message)
+        } else {
+            None
+        }
+    }
+
+    /// Begins it. Boxed, so that an idle actor keeps no room for what is rare.
+    pub(super) fn begin_aside<'a>(&'a mut self, cell: &'a Cell<A::Msg>, aside: Aside) -> Handling<'a, A> {
+        match aside {
+            Aside::Signal => self.hear(cell),
+            Aside::Message => {
+                let message = self.batch.pop().expect("looked at before");
+                self.behave(cell, message)
+            }
+        }
+    }
+
+    /// Hears the next signal, if it is still there: as a message of its own if `Props::map_system` makes it one.
+    fn hear<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
+        let Some(signal) = cell.inbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
+        let map_system = cell.extra.as_ref().and_then(|extra| extra.map_system.as_ref());
+        match map_system.and_then(|map| map(&signal)) {
+            Some(message) => {
+                cell.inbox.accept_from_feed();
+                self.behave(cell, message)
+            }
+            None => {
+                self.left -= 1;
+                let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
+                Box::pin(actor.signal(signal, &mut self.cx))
+            }
+        }
+    }
+
+    /// Begins a message with the behaviour that the actor has taken on, if it has.
+    fn behave<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
+        cell.inbox.begin();
+        match self.cx.behaviour() {
+            Some(behaviour) => self.take_up_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx)),
+            None => Box::pin(self.take_up(cell, message)),
+        }
+    }
+
+    /// That step is done; if it was a message, that was handled.
+    pub(super) fn settle_aside(&mut self, cell: &Cell<A::Msg>) {
+        if self.in_hand {
+            self.put_down(cell);
+        } else {
+            self.settle_stash(cell, StashedIn::Hook);
+        }
+    }
+}

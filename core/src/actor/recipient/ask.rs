@@ -1,0 +1,88 @@
+//! `RecipientAsk`: a question to an actor that is adapted on its way, and its one answer.
+
+use crate::actor::ask::{AskError, Posed, Reply};
+use crate::actor::recipient::Recipient;
+use crate::actor::recipient::send::RecipientSend;
+use crate::base::runtime::BoxFuture;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// An answer on its way; from [`Recipient::ask`]. The question goes out when this is first polled.
+#[must_use = "an ask does nothing unless awaited"]
+pub struct RecipientAsk<'a, M: Send + 'static, T, Q> {
+    to: &'a Recipient<M>,
+    question: Option<Q>,
+    sending: Option<RecipientSend<'a, M>>,
+    posed: Option<Posed<T>>,
+    timeout: Option<Duration>,
+    sleep: Option<BoxFuture<'static, ()>>,
+}
+
+impl<'a, M, T, Q> RecipientAsk<'a, M, T, Q>
+where
+    M: Send + 'static,
+    T: Send + 'static,
+    Q: FnOnce(Reply<T>) -> M,
+{
+    pub(super) fn new(to: &'a Recipient<M>, question: Q) -> Self {
+        Self { to, question: Some(question), sending: None, posed: None, timeout: None, sleep: None }
+    }
+
+    /// Waits at most this long.
+    pub fn timeout(mut self, wait: Duration) -> Self {
+        self.timeout = Some(wait);
+        self
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
+        if let Some(question) = self.question.take() {
+            let (message, mut posed) = Posed::new(question, self.timeout, cx.waker());
+            posed.goes_to(&self.to.actor.member, cx.waker())?;
+            self.sending = Some(self.to.send(message).for_ask());
+            self.posed = Some(posed);
+        }
+        if let Some(sending) = &mut self.sending {
+            match sending.poll_made(cx) {
+                // It may already be told that there will be no answer.
+                Poll::Pending => {}
+                Poll::Ready(Ok(Ok(()))) => self.sending = None,
+                Poll::Ready(Ok(Err(failure))) => return Poll::Ready(Err(AskError::Failed(failure))),
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(self.to.exit().map_or(AskError::Closed, AskError::from))),
+            }
+        }
+        self.posed.as_mut().map_or(Poll::Ready(Err(AskError::Dropped)), |posed| posed.poll(cx.waker()))
+    }
+
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<AskError> {
+        let Some(wait) = self.timeout else { return Poll::Pending };
+        let runtime = self.to.actor.member.node().runtime();
+        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
+        sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(wait))
+    }
+}
+
+// The question is moved and never pinned.
+impl<M: Send + 'static, T, Q> Unpin for RecipientAsk<'_, M, T, Q> {}
+
+impl<M, T, Q> Future for RecipientAsk<'_, M, T, Q>
+where
+    M: Send + 'static,
+    T: Send + 'static,
+    Q: FnOnce(Reply<T>) -> M,
+{
+    type Output = Result<T, AskError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let mut polled = this.poll_answer(cx);
+        if polled.is_pending() {
+            polled = this.poll_timeout(cx).map(Err);
+        }
+        if polled.is_ready() {
+            (this.sending, this.posed) = (None, None);
+        }
+        polled
+    }
+}

@@ -1,0 +1,131 @@
+//! `Starting`: an actor on its way up: it has been spawned, and its `started` hook has not returned.
+
+use crate::actor::actor_ref::{ActorRef, Exited};
+use crate::actor::props::Props;
+use crate::actor::spawn::SpawnError;
+use crate::actor::{Actor, spawn};
+use crate::base::lock::Lock;
+use crate::base::wakers;
+use crate::base::wakers::Spare;
+use crate::events::cause::Exit;
+use crate::ids::path::ActorPath;
+use crate::scope::Scope;
+use crate::tree::member::Member;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+/// Said once, by the actor's own task.
+pub(crate) struct Up(Lock<UpState>);
+
+#[derive(Default)]
+struct UpState {
+    is_up: bool,
+    waker: Option<Waker>,
+}
+
+impl Up {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Lock::new(UpState::default())))
+    }
+
+    pub(crate) fn say(&self) {
+        let waker = self.0.with(|state| {
+            state.is_up = true;
+            state.waker.take()
+        });
+        wakers::wake_each(waker);
+    }
+
+    fn poll(&self, waker: &Waker) -> bool {
+        let mut waker = Spare::of(waker);
+        self.0.with(|state| {
+            waker.put(&mut state.waker);
+            state.is_up
+        })
+    }
+}
+
+/// An actor whose start is awaited; from `spawn_started`. Ready when `started` has returned `Ok`, also if that takes restarts. Dropping it
+/// changes nothing for the actor.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Starting<A: Actor> {
+    spawned: Option<Result<Spawned<A::Msg>, SpawnError<A>>>,
+}
+
+struct Spawned<M: Send + 'static> {
+    actor: ActorRef<M>,
+    exited: Exited,
+    up: Arc<Up>,
+}
+
+/// Starts an actor below `parent`.
+pub(crate) fn actor<A: Actor>(parent: &Arc<dyn Member>, name: &str, props: Props<A>) -> Starting<A> {
+    let up = Up::new();
+    let spawned = spawn::actor(parent, Some(name), props.says_up(&up));
+    Starting { spawned: Some(spawned.map(|actor| Spawned { exited: actor.exited(), actor, up })) }
+}
+
+impl Scope {
+    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
+    /// the call itself, and lives on if the future is dropped.
+    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
+        actor(&self.any().member, name, props)
+    }
+}
+
+// What is in it is moved and never pinned.
+impl<A: Actor> Unpin for Starting<A> {}
+
+impl<A: Actor> Future for Starting<A> {
+    type Output = Result<ActorRef<A::Msg>, NotStarted<A>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.spawned.take().expect("polled after it was ready") {
+            Err(refused) => Poll::Ready(Err(NotStarted::Refused(refused))),
+            Ok(mut spawned) => {
+                if spawned.up.poll(cx.waker()) {
+                    return Poll::Ready(Ok(spawned.actor));
+                }
+                if let Poll::Ready(exit) = Pin::new(&mut spawned.exited).poll(cx) {
+                    return Poll::Ready(Err(NotStarted::Ended { path: spawned.actor.path(), exit }));
+                }
+                self.spawned = Some(Ok(spawned));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Why an actor did not come up.
+#[non_exhaustive]
+pub enum NotStarted<A: Actor> {
+    /// It was not spawned; its props are in the error.
+    Refused(SpawnError<A>),
+    /// It ended before `started` returned `Ok`: it failed and its supervisor gave up, or it was told to end.
+    Ended {
+        /// Where it stood.
+        path: ActorPath,
+        /// How it ended.
+        exit: Exit,
+    },
+}
+
+impl<A: Actor> fmt::Display for NotStarted<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => write!(f, "{error}"),
+            Self::Ended { path, exit } => write!(f, "{path} ended before it had started: {exit}"),
+        }
+    }
+}
+
+impl<A: Actor> fmt::Debug for NotStarted<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NotStarted({self})")
+    }
+}
+
+impl<A: Actor> core::error::Error for NotStarted<A> {}

@@ -1,0 +1,166 @@
+//! `Timers`: messages an actor will send itself. They belong to one incarnation and are gone with it.
+//!
+//! They lie in the cold part of the actor's inbox, so an actor without timers keeps no room for them. Only the actor's own task touches
+//! them: it takes them out, polls one sleep for the earliest of them, and puts them back. A timer that is due delivers its message as
+//! the next one to be handled, when the messages already taken have been.
+//!
+//! A closure that makes messages may panic, at any call. It then loses that one message: no timer, and no message already due, goes with it.
+
+use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::time::Instant;
+use crate::base::visits;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// A timer of an actor, to cancel it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimerKey(u64);
+
+/// All timers of one incarnation.
+pub(crate) struct Timers<M> {
+    waiting: BTreeMap<(Instant, TimerKey), Timer<M>>,
+    /// When each of them is due, to find it by its key.
+    due_at: BTreeMap<TimerKey, Instant>,
+    idle: Option<Idle<M>>,
+    last_key: u64,
+    sleep: Option<(Instant, BoxFuture<'static, ()>)>,
+    /// What is due and not delivered, the earliest first: here while the closures of further timers are called, which may panic.
+    due: Vec<M>,
+}
+
+type Make<M> = Box<dyn FnMut() -> M + Send>;
+
+enum Timer<M> {
+    Once(M),
+    Every(Duration, Make<M>),
+}
+
+/// The receive-timeout: a message for when none has come for a while.
+struct Idle<M> {
+    wait: Duration,
+    make: Make<M>,
+    /// When it is due, and how many messages had been taken when that was set.
+    due: Option<(Instant, usize)>,
+}
+
+impl<M> Default for Timers<M> {
+    fn default() -> Self {
+        Self { waiting: BTreeMap::new(), due_at: BTreeMap::new(), idle: None, last_key: 0, sleep: None, due: Vec::new() }
+    }
+}
+
+impl<M> Timers<M> {
+    pub(crate) fn after(&mut self, at: Instant, message: M) -> TimerKey {
+        self.add(at, Timer::Once(message))
+    }
+
+    pub(crate) fn every(&mut self, now: Instant, period: Duration, make: Make<M>) -> TimerKey {
+        // A period of zero would be due again at once, for ever.
+        let period = period.max(Duration::from_nanos(1));
+        self.add(now + period, Timer::Every(period, make))
+    }
+
+    fn add(&mut self, at: Instant, timer: Timer<M>) -> TimerKey {
+        self.last_key += 1;
+        let key = TimerKey(self.last_key);
+        self.wait(at, key, timer);
+        key
+    }
+
+    fn wait(&mut self, at: Instant, key: TimerKey, timer: Timer<M>) {
+        self.due_at.insert(key, at);
+        self.waiting.insert((at, key), timer);
+    }
+
+    /// Sets or clears the receive-timeout.
+    pub(crate) fn set_idle(&mut self, timeout: Option<(Duration, Make<M>)>) {
+        self.idle = timeout.map(|(wait, make)| Idle { wait, make, due: None });
+    }
+
+    /// Takes a timer back. False if it has fired for the last time.
+    pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
+        visits::visit(1);
+        let at = self.due_at.remove(&key);
+        at.is_some_and(|at| self.waiting.remove(&(at, key)).is_some())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.idle.is_none() && self.due.is_empty()
+    }
+
+    /// Puts what is due into `batch`, the earliest last, where it is taken first. `Pending` if nothing is; the waker is then set.
+    /// `taken` counts the messages taken so far, and `quiet` says that no further one waits.
+    pub(crate) fn poll(
+        &mut self,
+        runtime: &dyn Runtime,
+        taken: usize,
+        quiet: bool,
+        batch: &mut Vec<M>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let now = runtime.now();
+        self.collect_due(now);
+        if quiet && let Some(idle) = &mut self.idle {
+            self.due.extend(idle.look(now, taken));
+        }
+        if !self.due.is_empty() {
+            batch.extend(core::mem::take(&mut self.due).into_iter().rev());
+            return Poll::Ready(());
+        }
+        let Some(next) = self.next() else { return Poll::Pending };
+        let (at, sleep) = self.sleep.get_or_insert_with(|| (next, runtime.sleep_until(next)));
+        if *at != next {
+            (*at, *sleep) = (next, runtime.sleep_until(next));
+        }
+        if sleep.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.sleep = None;
+        self.poll(runtime, taken, quiet, batch, cx)
+    }
+
+    fn collect_due(&mut self, now: Instant) {
+        while let Some(entry) = self.waiting.first_entry().filter(|entry| entry.key().0 <= now) {
+            let ((_, key), timer) = entry.remove_entry();
+            self.due_at.remove(&key);
+            match timer {
+                Timer::Once(message) => self.due.push(message),
+                Timer::Every(period, make) => {
+                    // From now on and not from when it was due: an actor that was busy does not get all it missed at once. It is
+                    // back in its place before its closure is called.
+                    let at = now + period;
+                    self.due_at.insert(key, at);
+                    let timer = self.waiting.entry((at, key)).or_insert(Timer::Every(period, make));
+                    if let Timer::Every(_, make) = timer {
+                        self.due.push(make());
+                    }
+                }
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let idle = self.idle.as_ref().and_then(|idle| idle.due).map(|(at, _)| at);
+        self.waiting.keys().next().map(|(at, _)| *at).into_iter().chain(idle).min()
+    }
+}
+
+impl<M> Idle<M> {
+    /// The message, if none has come since the timeout was set and it is over; else it is set, anew if one has come.
+    fn look(&mut self, now: Instant, taken: usize) -> Option<M> {
+        match self.due {
+            Some((at, then)) if then == taken && at <= now => {
+                self.due = None;
+                Some((self.make)())
+            }
+            Some((_, then)) if then == taken => None,
+            _ => {
+                self.due = Some((now + self.wait, taken));
+                None
+            }
+        }
+    }
+}

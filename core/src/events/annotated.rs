@@ -1,0 +1,79 @@
+//! `AnnotatedError`: an error with metadata that the failing code adds where it happens.
+
+use crate::events::failure::BoxError;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use core::error::Error;
+use core::fmt;
+
+/// An error with metadata. Returned from a handler, a task or a hook, it becomes a failure whose
+/// [`metadata`](crate::FailureInfo::metadata) holds the pairs and whose reason is the error itself.
+///
+/// ```
+/// use pleach_core::{Actor, AnnotatedError, BoxError, Context};
+///
+/// struct Uplink;
+///
+/// impl Actor for Uplink {
+///     type Msg = String;
+///     type Error = BoxError;
+///
+///     async fn handle(&mut self, endpoint: String, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+///         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+///         Err(AnnotatedError::new(refused).with_metadata("endpoint", endpoint).into())
+///     }
+/// }
+/// # drop(Uplink);
+/// ```
+#[derive(Debug)]
+pub struct AnnotatedError {
+    error: BoxError,
+    metadata: BTreeMap<String, String>,
+}
+
+impl AnnotatedError {
+    /// Wraps `error`, without metadata yet.
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self { error: error.into(), metadata: BTreeMap::new() }
+    }
+
+    /// Adds one pair. A key that is there already gets the new value.
+    #[must_use]
+    pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// The metadata added so far.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.metadata
+    }
+
+    /// Takes `error` apart if it is annotated, however often: the innermost error, and all metadata. An outer pair wins.
+    pub(crate) fn split(mut error: BoxError) -> (BoxError, BTreeMap<String, String>) {
+        let mut metadata = BTreeMap::new();
+        loop {
+            match error.downcast::<Self>() {
+                Ok(annotated) => {
+                    for (key, value) in annotated.metadata {
+                        metadata.entry(key).or_insert(value);
+                    }
+                    error = annotated.error;
+                }
+                Err(plain) => return (plain, metadata),
+            }
+        }
+    }
+}
+
+impl fmt::Display for AnnotatedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl Error for AnnotatedError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}

@@ -1,0 +1,59 @@
+//! A group on the runtime as the tree sees it: how it ends, and what it waits for.
+
+use crate::events::cause::{Cause, Exit};
+use crate::group::executor::{Crew, Ready};
+use crate::group::executor_trait;
+use crate::group::executor_trait::Engine;
+use crate::group::state::Books;
+use crate::tree::member::{Member, WindDown};
+use crate::tree::node;
+use crate::tree::node::Node;
+use crate::tree::waits::edges::{Awaited, KeptEdges};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+
+impl<T: Send + 'static> Member for Crew<T> {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Closing waits for the tasks; as a task by itself they know no other orderly end, so stopping cancels them.
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        match how {
+            WindDown::Close => self.with_books(Books::close),
+            WindDown::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
+        }
+    }
+
+    fn cut_off(self: Arc<Self>) {
+        let cause = self.node.cause().unwrap_or(Cause::Cancelled);
+        let unstarted = self.with(false, |state, wakes| {
+            // After the first cancel only tasks that run on are ready.
+            let is_first = state.books.cause().is_none();
+            state.books.cancel(&cause, wakes);
+            if is_first { core::mem::take(&mut state.ready) } else { VecDeque::new() }
+        });
+        for ready in unstarted {
+            let Ready::Fresh(work, number) = ready else { continue };
+            let ended = executor_trait::cut(&self, work, number, cause.clone());
+            executor_trait::discard(self.with(false, |state, wakes| state.books.complete(ended, wakes)));
+        }
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        None
+    }
+
+    fn in_poll(&self) -> bool {
+        self.state.with(|state| state.in_hand > 0)
+    }
+
+    /// A group is held up by each of its tasks: what they wait for, it waits for.
+    fn kept_edges(&self) -> Option<&KeptEdges> {
+        Some(&self.edges)
+    }
+
+    fn holds_up(&self, awaited: Awaited) -> bool {
+        self.state.with(|state| state.books.holds_up(awaited))
+    }
+}

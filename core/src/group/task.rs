@@ -1,0 +1,127 @@
+//! A task as a group holds it: the user's future in a box, with the name, the deadline and the cancel grace that few have.
+
+use crate::base::runtime::{BoxFuture, Runtime};
+use crate::events::failure::BoxError;
+use crate::ids::name::Name;
+use crate::tree::cancel_grace::CancelGrace;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// What a task of a `Group<T>` may return: the value, or a `Result` with it whose error fails the task.
+pub trait TaskOutput<T> {
+    /// The value, or the error.
+    fn into_result(self) -> Result<T, BoxError>;
+}
+
+impl<T> TaskOutput<T> for T {
+    fn into_result(self) -> Result<T, BoxError> {
+        Ok(self)
+    }
+}
+
+impl<T, E: Into<BoxError>> TaskOutput<T> for Result<T, E> {
+    fn into_result(self) -> Result<T, BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// The error of a task that did not end within the time it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed(pub Duration);
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not done within {:?}", self.0)
+    }
+}
+
+impl core::error::Error for Elapsed {}
+
+/// A task whatever its future is.
+pub(super) trait Job<T>: Send {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, BoxError>>;
+
+    fn name(&self) -> Option<&Name>;
+
+    /// Its cancel grace: its own, else one as long as that of all tasks of its `group`.
+    fn grace(self: Pin<&mut Self>, group: Option<Duration>) -> Option<&CancelGrace>;
+}
+
+/// A task on its way through a group.
+pub(super) type Work<'env, T> = Pin<Box<dyn Job<T> + 'env>>;
+
+pin_project_lite::pin_project! {
+    /// A user's future as a task.
+    pub(super) struct Task<F> {
+        #[pin]
+        future: F,
+        extra: Option<Box<Extra>>,
+    }
+}
+
+/// What few tasks have.
+#[derive(Default)]
+pub(super) struct Extra {
+    pub(super) name: Option<Name>,
+    pub(super) deadline: Option<Deadline>,
+    pub(super) grace: Option<CancelGrace>,
+}
+
+/// How long a task may take, counted from its first poll.
+pub(super) struct Deadline {
+    pub(super) within: Duration,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) sleep: Option<BoxFuture<'static, ()>>,
+}
+
+impl Deadline {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Elapsed> {
+        let Self { within, runtime, sleep } = self;
+        let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + *within));
+        sleep.as_mut().poll(cx).map(|()| Elapsed(*within))
+    }
+}
+
+impl<F> Task<F> {
+    /// Boxed here, before anybody knows whether it will be taken, so that nothing is allocated under a lock.
+    pub(super) fn boxed(future: F, extra: Option<Box<Extra>>) -> Box<Self> {
+        Box::new(Self { future, extra })
+    }
+
+    pub(super) fn into_future(self) -> F {
+        self.future
+    }
+}
+
+impl<T, F> Job<T> for Task<F>
+where
+    F: Future<Output: TaskOutput<T>> + Send,
+{
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, BoxError>> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(output.into_result());
+        }
+        match this.extra.as_deref_mut().and_then(|extra| extra.deadline.as_mut()) {
+            Some(deadline) => deadline.poll(cx).map(|elapsed| Err(elapsed.into())),
+            None => Poll::Pending,
+        }
+    }
+
+    fn name(&self) -> Option<&Name> {
+        self.extra.as_ref()?.name.as_ref()
+    }
+
+    fn grace(self: Pin<&mut Self>, group: Option<Duration>) -> Option<&CancelGrace> {
+        let extra = self.project().extra;
+        if let Some(group) = group {
+            extra.get_or_insert_default().grace.get_or_insert_with(|| CancelGrace::new(group));
+        }
+        extra.as_ref()?.grace.as_ref()
+    }
+}

@@ -1,0 +1,4 @@
+//! ids
+
+pub(crate) mod name;
+pub(crate) mod path;

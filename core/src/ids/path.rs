@@ -1,0 +1,258 @@
+//! `ActorId` and `ActorPath`: who something in the tree is, and where. A path goes from the root, and its text parses back to the same path.
+
+use crate::ids::name::{Name, NameError, shorten};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::str::FromStr;
+
+/// The identity of one thing in the tree, unique in the whole process: ids of two systems are never equal.
+///
+/// Its number counts up within a tree and is never reused, not even after a restart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActorId {
+    // Compared first: within one tree ids sort by age, the same in every process.
+    number: u64,
+    tree: usize,
+}
+
+impl ActorId {
+    /// The `number`th id of a tree. Trees of one process have different numbers themselves.
+    #[inline]
+    pub(crate) fn new(tree: usize, number: u64) -> Self {
+        Self { number, tree }
+    }
+
+    /// The number within its tree, for logs and metrics. Two systems use the same numbers.
+    pub fn get(self) -> u64 {
+        self.number
+    }
+}
+
+impl fmt::Debug for ActorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.number)
+    }
+}
+
+impl fmt::Display for ActorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Where something stands in the tree, from the root down: `/user/crew/budget`.
+///
+/// A path may name the machine it is on (`//node-7/user/crew`); a path without one is local. Cloning is cheap.
+#[derive(Clone, Default)]
+pub struct ActorPath {
+    node: Option<Name>,
+    /// Those of a path below may follow: paths of one branch share them.
+    steps: Arc<[Name]>,
+    /// How many of them belong to this path.
+    depth: usize,
+}
+
+impl ActorPath {
+    /// The root, `/`.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn from_steps(steps: Arc<[Name]>) -> Self {
+        Self { node: None, depth: steps.len(), steps }
+    }
+
+    /// The path of a child called `name`.
+    #[must_use]
+    pub fn push_child(&self, name: Name) -> Self {
+        let steps: Arc<[Name]> = self.steps().iter().cloned().chain([name]).collect();
+        Self { node: self.node.clone(), depth: steps.len(), steps }
+    }
+
+    /// The path one step up, `None` at the root.
+    pub fn parent(&self) -> Option<Self> {
+        let depth = self.depth.checked_sub(1)?;
+        Some(Self { node: self.node.clone(), steps: Arc::clone(&self.steps), depth })
+    }
+
+    /// The last step, `None` at the root.
+    pub fn last(&self) -> Option<&Name> {
+        self.steps().last()
+    }
+
+    /// The steps from the root down.
+    pub fn steps(&self) -> &[Name] {
+        &self.steps[..self.depth]
+    }
+
+    /// The machine this path is on, `None` for a local one.
+    pub fn node(&self) -> Option<&Name> {
+        self.node.as_ref()
+    }
+
+    /// The same path on the machine called `node`.
+    #[must_use]
+    pub fn on_node(mut self, node: Name) -> Self {
+        self.node = Some(node);
+        self
+    }
+}
+
+impl PartialEq for ActorPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node && self.steps() == other.steps()
+    }
+}
+
+impl Eq for ActorPath {}
+
+impl PartialOrd for ActorPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ActorPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (&self.node, self.steps()).cmp(&(&other.node, other.steps()))
+    }
+}
+
+impl Hash for ActorPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.node, self.steps()).hash(state);
+    }
+}
+
+impl PartialEq<str> for ActorPath {
+    fn eq(&self, text: &str) -> bool {
+        text.parse::<Self>().is_ok_and(|path| path == *self)
+    }
+}
+
+impl PartialEq<&str> for ActorPath {
+    fn eq(&self, text: &&str) -> bool {
+        *self == **text
+    }
+}
+
+impl fmt::Display for ActorPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = &self.node {
+            write!(f, "//{node}")?;
+        }
+        if self.depth == 0 {
+            return f.write_str("/");
+        }
+        self.steps().iter().try_for_each(|step| write!(f, "/{step}"))
+    }
+}
+
+impl fmt::Debug for ActorPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is no path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathError {
+    /// It does not begin with `/`.
+    NotFromRoot(String),
+    /// One of its steps is no name.
+    Step(NameError),
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFromRoot(text) => write!(f, "the path {text:?} does not begin at the root: begin it with `/`"),
+            Self::Step(error) => write!(f, "a step of the path cannot stand: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for PathError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::NotFromRoot(_) => None,
+            Self::Step(error) => Some(error),
+        }
+    }
+}
+
+impl FromStr for ActorPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        let parse = |step: &str| Name::parse(step).map_err(PathError::Step);
+        let (node, local) = match text.strip_prefix("//") {
+            Some(rest) => {
+                let (node, local) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+                (Some(parse(node)?), local)
+            }
+            None => (None, text),
+        };
+        let steps = local.strip_prefix('/').ok_or_else(|| PathError::NotFromRoot(shorten(text)))?;
+        if steps.is_empty() {
+            return Ok(Self { node, ..Self::default() });
+        }
+        let steps = steps.split('/').map(parse).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { node, depth: steps.len(), steps: steps.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::name::{NAME_LEN_MAX, NameFault};
+    use alloc::format;
+    use alloc::string::ToString;
+
+    fn path(text: &str) -> ActorPath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a19_a_path_parses_back_from_its_text() {
+        for text in ["/", "/user", "/user/crew/budget", "/user/$42", "//node-7/user/a", "//node-7/", "/user/a name 多"] {
+            assert_eq!(path(text).to_string(), text);
+            assert_eq!(path(&path(text).to_string()), path(text));
+        }
+        for text in ["/$+5", "/$007", "/$00", "/$-1", "/$ 5", "/$", "/$99999999999999999999"] {
+            let refused = text.parse::<ActorPath>();
+            assert!(matches!(&refused, Err(PathError::Step(error)) if error.why == NameFault::Reserved), "{text}: {refused:?}");
+        }
+        for text in ["user", "/user//a", "/$x"] {
+            assert!(text.parse::<ActorPath>().is_err(), "{text}");
+        }
+        assert_eq!(path("/$0").to_string(), "/$0");
+        let long = "x".repeat(NAME_LEN_MAX);
+        assert_eq!(path(&format!("/{long}")).last().unwrap().to_string(), long);
+    }
+
+    #[test]
+    fn a19_push_child_parent_and_last_walk_the_path() {
+        let crew = ActorPath::root().push_child(Name::new("user").unwrap()).push_child(Name::new("crew").unwrap());
+        assert_eq!(crew, path("/user/crew"));
+        assert_eq!(*crew.last().unwrap(), "crew");
+        assert_eq!(crew, "/user/crew");
+        assert!(crew != "/user/crew/" && crew < path("/user/cruise"));
+        assert_eq!(crew.parent(), Some(path("/user")));
+        assert_eq!(path("/user").parent(), Some(ActorPath::root()));
+        assert_eq!(ActorPath::root().parent(), None);
+        // The path above shares its steps, and goes its own way from there.
+        let user = crew.parent().unwrap();
+        assert_eq!((user.steps().len(), user.last()), (1, path("/user").last()));
+        assert_eq!(user.push_child(Name::new("other").unwrap()), path("/user/other"));
+        assert!(user < crew && user.cmp(&path("/user")).is_eq() && user != crew);
+        let all = std::collections::HashSet::from([user, path("/user"), crew.parent().unwrap(), crew]);
+        assert_eq!(all.len(), 2);
+        assert_eq!(ActorPath::root().last(), None);
+    }
+}

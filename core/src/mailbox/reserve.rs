@@ -1,0 +1,247 @@
+//! Slots: a push in two steps, for a message that is made only once the mailbox has taken it.
+//!
+//! An adapter consumes what it is given, so it must not run before it is certain that nothing is given back. First a place is held, which
+//! is when the message counts as accepted; then the message is made, outside every lock; then the place is filled.
+//!
+//! ```text
+//!   hold ───────────────────────────────────room──► held ──fill──► queued
+//!   poll_hold ──no room──► waiting ──room──► granted ─┘  └──void──► failed (its making did)
+//!                             └─withdraw, close─┘
+//! ```
+//!
+//! Invariants:
+//! 1. A granted place takes room and is not accepted. Whoever withdraws gives it up, and the end of input makes it worthless, so no sender
+//!    that is not polled holds up the actor.
+//! 2. From `hold` to `fill` or `void` nothing is awaited. The receiver waits for that before it ends; a receiver that is gone for
+//!    another reason has settled the books.
+//! 3. Whoever frees a place without leaving a message there lets in those who wait, and wakes the receiver for them.
+
+use crate::actor::send::SendError;
+use crate::base::sync::Ordering;
+use crate::base::wakers;
+use crate::events::event::DeadLetterReason;
+use crate::mailbox::queue::Inbox;
+use crate::mailbox::queue_state::{Filling, MadeRoom, Parked, State, Waiting};
+use crate::mailbox::{Overflow, Priority, control};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::task::{Poll, Waker};
+
+/// A place in a mailbox whose message is being made. It must be filled or voided.
+#[must_use]
+pub(crate) struct Hold {
+    priority: Priority,
+    /// The mailbox is full: the message is a dead letter as soon as it is there.
+    turned_away: Option<DeadLetterReason>,
+}
+
+/// A message that will not be handled. With no reason the books know of it already.
+pub(crate) type Unwanted<M> = (M, Option<DeadLetterReason>);
+
+/// A place that is held, and whether the mailbox is filling up.
+pub(crate) type Held = (Hold, Option<Filling>);
+
+impl<M> Inbox<M> {
+    /// Holds a place without waiting. A mailbox that is full has one for whoever `may_drop`, if its policy is to drop something.
+    pub(crate) fn hold(&self, priority: Priority, may_drop: bool) -> Result<Held, SendError<()>> {
+        let (held, admitted) = self.state.with(|state| {
+            if let Err(error) = state.accepts(priority) {
+                return (Err(error), Vec::new());
+            }
+            let admitted = self.admit_locked(state);
+            let turned_away = match state.overflow {
+                _ if state.room(&self.taken) > 0 => None,
+                Overflow::DropNewest if may_drop => Some(DeadLetterReason::Newest),
+                // Which is the oldest is seen when the message is there.
+                Overflow::DropOldest | Overflow::Conflate if may_drop => None,
+                _ => return (Err(SendError::Full(())), admitted),
+            };
+            (Ok(self.hold_locked(state, Hold { priority, turned_away })), admitted)
+        });
+        wakers::wake_each(admitted);
+        held
+    }
+
+    /// Holds a place, waiting for room. `key` is the place in the waiting list meanwhile.
+    pub(crate) fn poll_hold(
+        &self,
+        key: &mut Option<u64>,
+        priority: Priority,
+        waker: &Waker,
+    ) -> Poll<Result<Held, SendError<()>>> {
+        // The waker first: room, or an end of input, that comes after the look below wakes this one.
+        if let Some(place) = *key {
+            self.renew_waker(place, waker);
+        }
+        let polled = self.poll_hold_with(key, priority, None);
+        if polled.is_pending() && key.is_none() { self.poll_hold_with(key, priority, Some(waker.clone())) } else { polled }
+    }
+
+    /// One look at [`poll_hold`](Self::poll_hold). Only with a waker it joins the waiting list.
+    fn poll_hold_with(
+        &self,
+        key: &mut Option<u64>,
+        priority: Priority,
+        mut waker: Option<Waker>,
+    ) -> Poll<Result<Held, SendError<()>>> {
+        let mut old = None;
+        let (polled, admitted) = self.state.with(|state| {
+            if let Err(error) = state.accepts(priority) {
+                // What closed may open again, so nothing is left behind.
+                if let Some(key) = key.take() {
+                    let cold = state.cold();
+                    cold.granted.remove(&key);
+                    old = cold.waiting.remove(&key).and_then(|waiting| waiting.waker);
+                }
+                return (Poll::Ready(Err(error)), Vec::new());
+            }
+            let admitted = self.admit_locked(state);
+            let comes_in = match *key {
+                Some(key) => state.cold().granted.remove(&key),
+                None => state.nobody_waits() && state.room(&self.taken) > 0,
+            };
+            if comes_in {
+                *key = None;
+                return (Poll::Ready(Ok(self.hold_locked(state, Hold { priority, turned_away: None }))), admitted);
+            }
+            if key.is_none() && waker.is_some() {
+                *key = Some(self.add_waiting(state, Waiting { message: None, priority, waker: waker.take() }));
+            }
+            (Poll::Pending, admitted)
+        });
+        wakers::discard(old.into_iter().chain(waker));
+        wakers::wake_each(admitted);
+        polled
+    }
+
+    fn hold_locked(&self, state: &mut State<M>, hold: Hold) -> Held {
+        state.accepted = state.accepted.wrapping_add(1);
+        state.cold().held += 1;
+        let filling = state.passed_mark(&self.taken);
+        state.measure(&self.taken);
+        (hold, filling)
+    }
+
+    /// Gives up a place in the waiting list, or one that was granted since.
+    pub(crate) fn withdraw_hold(&self, key: u64) {
+        let (waiting, to_wake) = self.state.with(|state| {
+            let cold = state.cold();
+            let waiting = cold.waiting.remove(&key);
+            cold.granted.remove(&key);
+            (waiting, self.give_way(state))
+        });
+        wakers::discard(waiting.and_then(|waiting| waiting.waker));
+        wakers::wake_each(to_wake);
+    }
+
+    /// The message is there. Gives back what is not wanted: what was dropped for it, or the message itself.
+    pub(crate) fn fill(&self, hold: Hold, message: M) -> Option<Unwanted<M>> {
+        let (unwanted, waker) = self.state.with(|state| {
+            let cold = state.cold();
+            cold.held -= 1;
+            if cold.forsaken {
+                return (Some((message, None)), None);
+            }
+            let evicts = matches!(state.overflow, Overflow::DropOldest | Overflow::Conflate);
+            let made = match hold.turned_away {
+                Some(reason) => MadeRoom::TurnAway(reason),
+                None if evicts && state.queued(&self.taken) > state.capacity as usize => state.make_room(hold.priority),
+                None => MadeRoom::Made(None),
+            };
+            let unwanted = match made {
+                MadeRoom::TurnAway(reason) => {
+                    state.count_removed();
+                    Some((message, Some(reason)))
+                }
+                MadeRoom::Made(dropped) => {
+                    state.put_accepted(message, hold.priority);
+                    dropped.map(|(dropped, reason)| (dropped, Some(reason)))
+                }
+                MadeRoom::No => unreachable!("a mailbox that evicts makes room"),
+            };
+            state.measure(&self.taken);
+            (unwanted, state.unpark_if_idle())
+        });
+        wakers::wake_each(waker);
+        unwanted
+    }
+
+    /// Making the message failed, and so counts the message.
+    pub(crate) fn void(&self, _hold: Hold) {
+        let to_wake = self.state.with(|state| {
+            let cold = state.cold();
+            cold.held -= 1;
+            if cold.forsaken {
+                return Vec::new();
+            }
+            cold.removed = cold.removed.wrapping_add(1);
+            cold.failed += 1;
+            self.give_way(state)
+        });
+        wakers::wake_each(to_wake);
+    }
+
+    /// Somebody has left without a message: others may come in, and the receiver may have waited for this or have something to do now.
+    fn give_way(&self, state: &mut State<M>) -> Vec<Waker> {
+        let mut to_wake = self.admit_locked(state);
+        if state.nobody_waits() {
+            self.word.fetch_and(!control::SENDERS, Ordering::Relaxed);
+        }
+        state.measure(&self.taken);
+        to_wake.extend(state.unpark_if_idle());
+        to_wake
+    }
+
+    /// Nobody will take what comes, and whoever says so settles the books.
+    pub(crate) fn forsake(&self) {
+        self.state.with(|state| {
+            if !state.none_held() {
+                state.cold().forsaken = true;
+            }
+        });
+    }
+
+    /// The next part of what is left over after the end, the oldest last.
+    pub(crate) fn take_left_over(&self) -> Option<Vec<M>> {
+        self.state.with(State::take_oldest).map(oldest_last)
+    }
+
+    /// What is left over after the end, part by part; `None` once that is all, for which the receiver parks if messages are being made.
+    pub(crate) fn poll_left_over(&self, waker: &Waker) -> Poll<Option<Vec<M>>> {
+        let mut replaced = None;
+        let polled = self.state.with(|state| match state.take_oldest() {
+            Some(left) => Poll::Ready(Some(left)),
+            None if state.none_held() => Poll::Ready(None),
+            None => {
+                state.parked = Parked::Idle;
+                replaced = state.remember(waker);
+                Poll::Pending
+            }
+        });
+        drop(replaced);
+        polled.map(|left| left.map(oldest_last))
+    }
+}
+
+/// A part of what was queued, turned round so that the oldest is popped first.
+fn oldest_last<M>((chunk, lane): (Vec<M>, VecDeque<M>)) -> Vec<M> {
+    let mut left = if lane.is_empty() { chunk } else { lane.into() };
+    left.reverse();
+    left
+}
+
+impl<M> State<M> {
+    /// Whether there is any use in asking for room.
+    fn accepts(&self, priority: Priority) -> Result<(), SendError<()>> {
+        match () {
+            () if self.closed => Err(SendError::Closed(())),
+            () if priority != Priority::NORMAL && !self.has_priorities() => Err(SendError::NoPriorities(())),
+            () => Ok(()),
+        }
+    }
+
+    /// Whether every place that was held has got its message.
+    pub(super) fn none_held(&self) -> bool {
+        self.cold.as_ref().is_none_or(|cold| cold.held == 0)
+    }
+}

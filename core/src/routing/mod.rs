@@ -1,0 +1,4 @@
+//! routing
+
+pub(crate) mod pool;
+pub(crate) mod topic;

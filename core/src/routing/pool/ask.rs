@@ -1,0 +1,95 @@
+//! `PoolAsk`: a question to whichever worker of a pool it is for, and its one answer.
+//!
+//! The question has to be a message before its worker can be chosen, since the choice may depend on its key. From there on it is as with
+//! an ask to one actor: it waits for room, it leaves the edge by which cycles are found, and it never hangs after the worker ended.
+
+use crate::actor::ask::{AskError, Posed, Reply};
+use crate::base::runtime::BoxFuture;
+use crate::routing::pool::Pool;
+use alloc::boxed::Box;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// An answer on its way; from [`Pool::ask`]. The question goes out when this is first polled.
+#[must_use = "an ask does nothing unless awaited"]
+pub struct PoolAsk<'a, M: Send + 'static, T, Q> {
+    pool: &'a Pool<M>,
+    question: Option<Q>,
+    asking: Option<BoxFuture<'a, Result<T, AskError>>>,
+    timeout: Option<Duration>,
+    sleep: Option<BoxFuture<'static, ()>>,
+}
+
+impl<'a, M: Send + 'static, T, Q> PoolAsk<'a, M, T, Q> {
+    pub(super) fn new(pool: &'a Pool<M>, question: Q) -> Self {
+        Self { pool, question: Some(question), asking: None, timeout: None, sleep: None }
+    }
+
+    /// Waits at most this long.
+    pub fn timeout(mut self, wait: Duration) -> Self {
+        self.timeout = Some(wait);
+        self
+    }
+}
+
+// The question is moved and never pinned.
+impl<M: Send + 'static, T, Q> Unpin for PoolAsk<'_, M, T, Q> {}
+
+impl<M, T, Q> Future for PoolAsk<'_, M, T, Q>
+where
+    M: Send + 'static,
+    T: Send + 'static,
+    Q: FnOnce(Reply<T>) -> M,
+{
+    type Output = Result<T, AskError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { pool, question, asking, timeout, sleep } = self.get_mut();
+        if let Some(question) = question.take() {
+            let (message, posed) = Posed::new(question, *timeout, cx.waker());
+            *asking = Some(Box::pin(pose(pool, message, posed)));
+        }
+        let Some(answer) = asking else { return Poll::Ready(Err(AskError::Dropped)) };
+        let mut polled = answer.as_mut().poll(cx);
+        if polled.is_pending()
+            && let Some(wait) = *timeout
+        {
+            let runtime = pool.node().runtime();
+            let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
+            polled = sleep.as_mut().poll(cx).map(|()| Err(AskError::TimedOut(wait)));
+        }
+        if polled.is_ready() {
+            *asking = None;
+        }
+        polled
+    }
+}
+
+/// Sends the question to the worker whose it is, and waits for the answer.
+async fn pose<M: Send + 'static, T: Send + 'static>(
+    pool: &Pool<M>,
+    mut message: M,
+    mut posed: Posed<T>,
+) -> Result<T, AskError> {
+    loop {
+        let Some(worker) = pool.choose(&message) else {
+            return Err(pool.any().exit().map_or(AskError::Closed, AskError::from));
+        };
+        poll_fn(|cx| Poll::Ready(posed.goes_to(&worker.any().member, cx.waker()))).await?;
+        let mut sending = worker.send(message).for_ask();
+        // An ask that waits for room may already be told that there will be no answer.
+        let sent = poll_fn(|cx| match Pin::new(&mut sending).poll(cx) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+            Poll::Pending => posed.poll(cx.waker()).map(Err),
+        });
+        match sent.await {
+            Ok(Ok(())) => break,
+            Ok(Err(error)) => message = error.into_message(),
+            Err(answer) => return answer,
+        }
+        pool.let_go(&worker);
+    }
+    poll_fn(|cx| posed.poll(cx.waker())).await
+}

@@ -1,0 +1,199 @@
+//! `Routing`: which worker of a pool gets a message.
+//!
+//! A routing looks at the workers there are and gives the place of one in their list. It takes no lock of its own and decides about
+//! nothing else: what becomes of a message at a worker that is full or has ended is for the pool.
+//!
+//! Hashing is *rendezvous* hashing: every worker's place is weighed together with the key, and the heaviest gets the message. Taking a
+//! worker away moves its own keys and no others, and one more worker takes about 1/n of the keys from all. It uses no random seed, so
+//! a key has the same worker in every run.
+
+use crate::actor::actor_ref::ActorRef;
+use crate::base::runtime::Random;
+use crate::base::sync::{AtomicUsize, Ordering};
+use crate::mailbox::control;
+use crate::supervise::decide::RestartPolicy;
+use alloc::boxed::Box;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+/// One worker: its place in the pool, which it shares with those it replaces, and its address.
+pub(super) struct Worker<M: Send + 'static> {
+    pub(super) place: usize,
+    pub(super) actor: ActorRef<M>,
+}
+
+impl<M: Send + 'static> Clone for Worker<M> {
+    fn clone(&self) -> Self {
+        Self { place: self.place, actor: self.actor.clone() }
+    }
+}
+
+impl<M: Send + 'static> Worker<M> {
+    /// Whether its supervisor restarts it after somebody else has closed or stopped it.
+    pub(super) fn comes_back(&self) -> bool {
+        let cell = self.actor.cell();
+        let is_permanent = cell.node().policy() == RestartPolicy::Permanent;
+        is_permanent && cell.inbox().word() & control::FOR_GOOD == 0 && self.actor.exit().is_none()
+    }
+}
+
+/// How a message finds its worker.
+pub(super) enum Routing<M> {
+    RoundRobin,
+    LeastLoaded,
+    ByKey(KeyHash<M>),
+}
+
+/// The hash of the key that a message has.
+pub(super) type KeyHash<M> = Box<dyn Fn(&M) -> u64 + Send + Sync>;
+
+impl<M: Send + 'static> Routing<M> {
+    pub(super) fn by_key<K: Hash>(key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
+        Self::ByKey(Box::new(move |message| {
+            let mut hasher = Fnv::new();
+            key(message).hash(&mut hasher);
+            hasher.finish()
+        }))
+    }
+
+    /// Chooses one of `workers` for `message`; `None` if there are none. `turns` counts the choices made so far.
+    pub(super) fn choose<'a>(&self, workers: &'a [Worker<M>], turns: &AtomicUsize, message: &M) -> Option<&'a Worker<M>> {
+        match self {
+            Self::RoundRobin => workers.get(turn(turns, workers.len())),
+            Self::LeastLoaded => {
+                // Whose turn it is decides among equals, so that idle workers share what comes now and then.
+                let (before, from) = workers.split_at(turn(turns, workers.len()));
+                least(from.iter().chain(before), |worker| worker.actor.counts().open())
+            }
+            Self::ByKey(hash) => {
+                let key = hash(message);
+                workers.iter().max_by_key(|worker| weight(key, worker.place))
+            }
+        }
+    }
+}
+
+/// The first of the items with the least load. An item with none ends the search.
+fn least<T>(items: impl Iterator<Item = T>, load: impl Fn(&T) -> u64) -> Option<T> {
+    let mut best: Option<(u64, T)> = None;
+    for item in items {
+        let load = load(&item);
+        if best.as_ref().is_none_or(|(least, _)| load < *least) {
+            best = Some((load, item));
+        }
+        if load == 0 {
+            break;
+        }
+    }
+    best.map(|(_, item)| item)
+}
+
+fn turn(turns: &AtomicUsize, workers: usize) -> usize {
+    turns.fetch_add(1, Ordering::Relaxed).checked_rem(workers).unwrap_or(0)
+}
+
+/// How strongly `key` draws to `place`: a number that is as good as random for each pair.
+fn weight(key: u64, place: usize) -> u64 {
+    Random::seeded(key ^ Random::seeded(place as u64).next_u64()).next_u64()
+}
+
+/// FNV-1a: a hash for any key with no seed and no table. [`weight`] does the mixing that it lacks.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl<M> fmt::Debug for Routing<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RoundRobin => "RoundRobin",
+            Self::LeastLoaded => "LeastLoaded",
+            Self::ByKey(_) => "ByKey",
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    const KEYS: usize = 10_000;
+
+    fn hash_of(key: impl Hash) -> u64 {
+        let mut hasher = Fnv::new();
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn owners(places: &[usize]) -> Vec<usize> {
+        let owner = |key: usize| *places.iter().max_by_key(|place| weight(hash_of(key), **place)).unwrap();
+        (0..KEYS).map(owner).collect()
+    }
+
+    #[test]
+    fn a13_keys_are_spread_evenly_over_the_places() {
+        for size in [2, 3, 8, 50] {
+            let mut shares = vec![0usize; size];
+            owners(&(0..size).collect::<Vec<_>>()).into_iter().for_each(|place| shares[place] += 1);
+            let fair = KEYS / size;
+            // Six standard deviations of a fair draw, about sqrt(fair) each.
+            let slack = 6 * fair.isqrt();
+            assert!(shares.iter().all(|share| share.abs_diff(fair) < slack), "{size}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn a13_keys_that_are_words_are_spread_too() {
+        let mut shares = [0; 4];
+        for user in 0..KEYS {
+            let key = hash_of(format!("user-{user}"));
+            shares[(0..4).max_by_key(|place| weight(key, *place)).unwrap()] += 1;
+        }
+        assert!(shares.iter().all(|share: &usize| share.abs_diff(KEYS / 4) < 300), "{shares:?}");
+    }
+
+    #[test]
+    fn a13_one_more_place_takes_its_share_from_all_and_moves_nothing_else() {
+        for size in [1, 2, 4, 9, 31] {
+            let (before, after) = (owners(&(0..size).collect::<Vec<_>>()), owners(&(0..=size).collect::<Vec<_>>()));
+            let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+            assert!(before.iter().zip(&after).all(|(before, after)| before == after || *after == size), "only to the new one");
+            let share = KEYS / (size + 1);
+            assert!(moved.abs_diff(share) < 6 * share.isqrt(), "{moved} of {KEYS} moved, a share is {share}");
+        }
+    }
+
+    #[test]
+    fn a13_a_place_that_goes_gives_away_its_own_keys_only() {
+        let (before, after) = (owners(&[0, 1, 2, 3]), owners(&[0, 2, 3]));
+        assert!(before.iter().zip(&after).all(|(before, after)| before == after || *before == 1));
+        assert!(after.iter().all(|place| *place != 1));
+    }
+
+    #[test]
+    fn a13_the_first_of_the_least_loaded_is_chosen() {
+        let chosen = |loads: &[u64]| least(0..loads.len(), |at| loads[*at]);
+        assert_eq!(chosen(&[]), None);
+        assert_eq!(chosen(&[3, 1, 2, 1]), Some(1));
+        assert_eq!(chosen(&[3, 0, 0]), Some(1));
+        assert_eq!(chosen(&[5]), Some(0));
+    }
+}

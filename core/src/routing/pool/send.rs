@@ -1,0 +1,120 @@
+//! `PoolSend`: a send to whichever worker of a pool it is for, waiting for room there.
+
+use crate::actor::actor_ref::ActorRef;
+use crate::actor::send::SendError;
+use crate::mailbox::Priority;
+use crate::mailbox::waiting_sends::Sent;
+use crate::routing::pool::Pool;
+use crate::tree::token::{CancelToken, Cancelled};
+use crate::tree::waits::RoomEdge;
+use alloc::boxed::Box;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+/// A send that waits for room; from [`Pool::send`]. Dropping it before it is done takes the message back out.
+#[must_use = "a send does nothing unless awaited"]
+pub struct PoolSend<'a, M: Send + 'static> {
+    pool: &'a Pool<M>,
+    place: Place<M>,
+    priority: Priority,
+    token: Option<Cancelled>,
+}
+
+enum Place<M: Send + 'static> {
+    Here(M),
+    /// In the waiting list of this worker.
+    With(ActorRef<M>, u64, Option<Box<RoomEdge>>),
+    Done,
+}
+
+impl<'a, M: Send + 'static> PoolSend<'a, M> {
+    pub(super) fn new(pool: &'a Pool<M>, message: M) -> Self {
+        Self { pool, place: Place::Here(message), priority: Priority::NORMAL, token: None }
+    }
+
+    /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
+    pub fn or_cancel(mut self, token: &CancelToken) -> Self {
+        self.token = Some(token.cancelled());
+        self
+    }
+
+    /// Send it with a priority, to workers whose mailboxes have them.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Takes the message back, wherever it is; `None` if it has been accepted.
+    fn take_back(&mut self) -> Option<M> {
+        match core::mem::replace(&mut self.place, Place::Done) {
+            Place::Here(message) => Some(message),
+            Place::With(worker, key, _edge) => worker.cell().inbox().withdraw(key),
+            Place::Done => None,
+        }
+    }
+
+    /// Chooses a worker for the message, and sends it there or gets into its line.
+    fn poll_choosing(&mut self, message: M, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
+        let mut message = message;
+        loop {
+            let Some(worker) = self.pool.choose(&message) else { return Poll::Ready(Err(SendError::Closed(message))) };
+            match worker.cell().inbox().push_now_or_wait(message, self.priority, waker) {
+                Ok(Sent { waiting, filling, behind }) => {
+                    worker.cell().mind(filling);
+                    match waiting {
+                        Some(key) => {
+                            let edge = RoomEdge::begin(worker.any().member, key);
+                            self.place = Place::With(worker, key, edge);
+                        }
+                        // It is done, and lets its worker run first.
+                        None if behind => waker.wake_by_ref(),
+                        None => return Poll::Ready(Ok(())),
+                    }
+                    return Poll::Pending;
+                }
+                Err(SendError::Closed(back)) => message = back,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            self.pool.let_go(&worker);
+        }
+    }
+}
+
+// The message is moved in and out and never pinned.
+impl<M: Send + 'static> Unpin for PoolSend<'_, M> {}
+
+impl<M: Send + 'static> Future for PoolSend<'_, M> {
+    type Output = Result<(), SendError<M>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Some(token) = &mut this.token
+            && let Poll::Ready(cause) = Pin::new(token).poll(cx)
+        {
+            return Poll::Ready(this.take_back().map_or(Ok(()), |message| Err(SendError::Cancelled(message, cause))));
+        }
+        match core::mem::replace(&mut this.place, Place::Done) {
+            Place::Here(message) => this.poll_choosing(message, cx.waker()),
+            Place::With(worker, key, edge) => match worker.cell().inbox().poll_waiting(key, cx.waker()) {
+                Poll::Pending => {
+                    this.place = Place::With(worker, key, edge);
+                    Poll::Pending
+                }
+                Poll::Ready(Err(SendError::Closed(back))) => {
+                    drop(edge);
+                    this.pool.let_go(&worker);
+                    this.poll_choosing(back, cx.waker())
+                }
+                ready => ready,
+            },
+            Place::Done => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl<M: Send + 'static> Drop for PoolSend<'_, M> {
+    fn drop(&mut self) {
+        drop(self.take_back());
+    }
+}

@@ -1,0 +1,269 @@
+//! Blocking work: a closure on a thread of its own, as a member of the tree.
+//!
+//! Nothing can cut such work off. A cancel reaches it as a token that it looks at, and the member stays in the tree until the closure has
+//! returned: whoever waits for its parent waits for it, and a shutdown names it.
+//!
+//! ```text
+//!           runtime calls run            the closure returns or panics
+//!  unstarted ───────────────► running ──────────────────────────────► gone
+//!      └── cancelled, or dropped by its runtime ────────────────────────┘
+//! ```
+
+use crate::actor::actor_ref::Exited;
+use crate::actor::spawn;
+use crate::actor::spawn::Refusal;
+use crate::base::catch;
+use crate::base::lock::Lock;
+use crate::base::sync::{AtomicBool, Ordering};
+use crate::events::cause::{Cause, Exit};
+use crate::events::failure::{BoxError, Reason};
+use crate::scope::Scope;
+use crate::tree::member::{Member, WindDown};
+use crate::tree::node::Node;
+use crate::tree::task::{Bond, LaunchError, Outcome, Task};
+use crate::tree::token::CancelToken;
+use crate::tree::{current, node, supervision};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+type Work = Box<dyn FnOnce(&CancelToken) -> Option<BoxError> + Send>;
+
+struct WorkMember {
+    node: Node,
+    bond: Bond,
+    running: AtomicBool,
+    state: Lock<State>,
+}
+
+enum State {
+    /// Adopted, and its work is on its way here.
+    New,
+    Unstarted(Work),
+    /// It runs, has run, or never will.
+    Taken,
+}
+
+impl Member for WorkMember {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn wind_down(self: Arc<Self>, how: WindDown) {
+        if how == WindDown::Stop {
+            node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
+        }
+    }
+
+    /// Its token is cancelled by now. Only work that has not begun ends at once.
+    fn cut_off(self: Arc<Self>) {
+        if let State::Unstarted(work) = self.take() {
+            let reason = catch::catch(|| drop(work)).err();
+            self.end(reason);
+        }
+    }
+
+    fn childless(&self) -> Option<Exit> {
+        None
+    }
+
+    fn in_poll(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
+    }
+}
+
+impl WorkMember {
+    fn take(&self) -> State {
+        self.state.with(|state| core::mem::replace(state, State::Taken))
+    }
+
+    /// Runs the work, on the thread that it was given.
+    fn run(self: Arc<Self>) {
+        let State::Unstarted(work) = self.take() else { return };
+        self.running.store(true, Ordering::Relaxed);
+        let member = Arc::clone(&self) as Arc<dyn Member>;
+        let token = node::token(&member);
+        let ended = {
+            let mut current = Some(member);
+            let _inside = current::enter(&mut current, Waker::noop());
+            catch::catch(|| work(&token))
+        };
+        self.running.store(false, Ordering::Relaxed);
+        self.end(match ended {
+            Ok(error) => error.map(Reason::Error),
+            Err(reason) => Some(reason),
+        });
+    }
+
+    /// Leaves the tree: failed for `reason`, cancelled if it was, else of its own accord.
+    fn end(self: Arc<Self>, reason: Option<Reason>) {
+        let exit = match (reason, self.node.cause()) {
+            (None, None) => Exit::Closed,
+            (None, Some(cause)) => Exit::Cancelled(cause),
+            (Some(reason), _) => {
+                let failure = self.node.failure(0, reason);
+                self.node.events().failure(&failure);
+                if let Some(parent) = self.node.parent().filter(|_| self.bond == Bond::Sibling) {
+                    supervision::tell_up(Arc::clone(parent), failure.clone());
+                }
+                Exit::Failed(failure)
+            }
+        };
+        node::leave(&(self as Arc<dyn Member>), &exit);
+    }
+}
+
+/// The work while its runtime has it. If that drops it unrun, the member leaves the tree all the same.
+struct Handed(Option<Arc<WorkMember>>);
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if let Some(member) = self.0.take() {
+            node::cancel(&(member as Arc<dyn Member>), &Cause::Dropped);
+        }
+    }
+}
+
+/// Runs `work` on a thread for blocking work, as a child of `parent`, or hands it back.
+pub(crate) fn launch<F, O>(parent: &Arc<dyn Member>, name: &str, bond: Bond, work: F) -> Result<Task, LaunchError<F>>
+where
+    F: FnOnce(&CancelToken) -> O + Send + 'static,
+    O: Outcome,
+{
+    let node = match spawn::new_node(parent.node().world(), parent, Some(name)) {
+        Ok(node) => node,
+        Err(why) => return Err(LaunchError::new(why, work)),
+    };
+    let member = Arc::new(WorkMember { node, bond, running: AtomicBool::new(false), state: Lock::new(State::New) });
+    if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+        return Err(LaunchError::new(why, work));
+    }
+    let boxed: Work = Box::new(move |token| work(token).into_error());
+    let too_late = member.state.with(|state| match state {
+        State::New => {
+            *state = State::Unstarted(boxed);
+            None
+        }
+        _ => Some(boxed),
+    });
+    let task = Task { member: Arc::clone(&member) as Arc<dyn Member> };
+    if let Some(boxed) = too_late {
+        // It was cancelled between the adoption and here, and ends unrun.
+        let reason = catch::catch(|| drop(boxed)).err();
+        member.end(reason);
+        return Ok(task);
+    }
+    let mut handed = Handed(Some(member));
+    parent.node().runtime().spawn_blocking(Box::new(move || {
+        if let Some(member) = handed.0.take() {
+            member.run();
+        }
+    }));
+    Ok(task)
+}
+
+impl Scope {
+    /// Runs `work`, which may block, on a thread for blocking work, as a child called `name`. It returns `()` or a `Result`; an `Err` or a
+    /// panic is a failure and cancels the scope.
+    ///
+    /// Nothing can cut it off: a cancel reaches it as the token that it is given, and it is in the scope until it returns.
+    ///
+    /// ```
+    /// use pleach_core::{CancelToken, Dispatcher, Scope};
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
+    /// let sum = scope.launch_blocking("sum", |token| {
+    ///     let mut sum = 0u64;
+    ///     for n in 0..1_000 {
+    ///         if token.is_cancelled() {
+    ///             return;
+    ///         }
+    ///         sum += n;
+    ///     }
+    /// }).unwrap();
+    /// assert!(sim.simulate(sum.exited()).unwrap().is_clean());
+    /// ```
+    pub fn launch_blocking<F, O>(&self, name: &str, work: F) -> Result<Task, LaunchError<F>>
+    where
+        F: FnOnce(&CancelToken) -> O + Send + 'static,
+        O: Outcome,
+    {
+        launch(&self.any().member, name, Bond::Sibling, work)
+    }
+}
+
+/// The output of blocking work that an actor awaits; from [`Context::blocking`](crate::Context::blocking). Dropping it cancels the work.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Blocking<T> {
+    work: Result<Awaited<T>, Refusal>,
+}
+
+struct Awaited<T> {
+    task: Task,
+    exited: Exited,
+    output: Arc<Lock<Option<T>>>,
+}
+
+impl<T: Send + 'static> Blocking<T> {
+    pub(crate) fn new(parent: &Arc<dyn Member>, name: &str, work: impl FnOnce(&CancelToken) -> T + Send + 'static) -> Self {
+        let output = Arc::new(Lock::new(None));
+        let put = Arc::clone(&output);
+        let keep = move |token: &CancelToken| {
+            let done = work(token);
+            put.with(|place| *place = Some(done));
+        };
+        let task = launch(parent, name, Bond::Isolated, keep);
+        let work = task.map(|task| Awaited { exited: task.exited(), task, output }).map_err(|refused| refused.why);
+        Self { work }
+    }
+}
+
+impl<T> Future for Blocking<T> {
+    type Output = Result<T, BlockingError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let awaited = match &mut self.work {
+            Ok(awaited) => awaited,
+            Err(why) => return Poll::Ready(Err(BlockingError::Refused(why.clone()))),
+        };
+        let exit = core::task::ready!(Pin::new(&mut awaited.exited).poll(cx));
+        Poll::Ready(awaited.output.with(Option::take).ok_or(BlockingError::Ended(exit)))
+    }
+}
+
+// The output is moved and never pinned.
+impl<T> Unpin for Blocking<T> {}
+
+impl<T> Drop for Blocking<T> {
+    fn drop(&mut self) {
+        if let Ok(awaited) = &self.work {
+            // Nothing happens to work that has ended.
+            node::cancel(&awaited.task.member, &Cause::Dropped);
+        }
+    }
+}
+
+/// Why blocking work gave nothing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BlockingError {
+    /// It was not started.
+    Refused(Refusal),
+    /// It panicked, or was cancelled before it began.
+    Ended(Exit),
+}
+
+impl fmt::Display for BlockingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => write!(f, "the blocking work was not started: {why}"),
+            Self::Ended(exit) => write!(f, "the blocking work gave nothing: {exit}"),
+        }
+    }
+}
+
+impl core::error::Error for BlockingError {}
