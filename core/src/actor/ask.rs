@@ -4,21 +4,19 @@
 //! poll of an actor is held by that actor until the outcome of its handler is known, so that the asker learns of the failure and not
 //! merely of the drop. An ask awaited in an actor's own task leaves an edge there; closing a circle of such edges is an error.
 
+use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
-use crate::actor::send::{SendError, Sending};
+use crate::actor::send::Sending;
+use crate::mailbox::send_error::SendError;
 use crate::base::lock::Lock;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::wakers;
-use crate::events::cause::{Cause, Exit};
 use crate::events::event::{Event, EventKinds, Lint};
-use crate::events::failure::FailureInfo;
-use crate::ids::path::ActorPath;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::waits::{Circle, Edge, Unanswered, Wait};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -36,66 +34,6 @@ enum Answer<T> {
     Open(Waker),
     Given(T),
     None(AskError),
-}
-
-/// Why an ask got no answer.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum AskError {
-    /// The actor has ended, or takes no more input.
-    Closed,
-    /// The handler finished and dropped the `Reply` unanswered.
-    Dropped,
-    /// The timeout given to the ask passed.
-    TimedOut(Duration),
-    /// The actor was cancelled.
-    Cancelled(Cause),
-    /// The actor failed while it had the question, or before it came to it.
-    Failed(FailureInfo),
-    /// The ask would wait for itself: each of these actors waits for the next, and the last for the first.
-    Cycle(Vec<ActorPath>),
-}
-
-impl fmt::Display for AskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("no answer: the actor has ended or takes no more input"),
-            Self::Dropped => f.write_str("no answer: the handler dropped the reply"),
-            Self::TimedOut(after) => write!(f, "no answer within {after:?}"),
-            Self::Cancelled(cause) => write!(f, "no answer: the actor was cancelled: {cause}"),
-            Self::Failed(failure) => write!(f, "no answer: {failure}"),
-            Self::Cycle(paths) => {
-                f.write_str("no answer: the ask waits for itself (")?;
-                for path in paths {
-                    write!(f, "{path} → ")?;
-                }
-                match paths.first() {
-                    Some(first) => write!(f, "{first}); answer from another task, or set a timeout"),
-                    None => f.write_str(")"),
-                }
-            }
-        }
-    }
-}
-
-impl core::error::Error for AskError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Failed(failure) => Some(failure),
-            Self::Cancelled(cause) => Some(cause),
-            _ => None,
-        }
-    }
-}
-
-impl From<Exit> for AskError {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Stopped | Exit::Closed => Self::Closed,
-            Exit::Cancelled(cause) | Exit::TidiedUp(cause) => Self::Cancelled(cause),
-            Exit::Failed(failure) => Self::Failed(failure),
-        }
-    }
 }
 
 impl<T: Send + 'static> Reply<T> {

@@ -1,26 +1,26 @@
 //! `Context`: what an actor knows of its surroundings while it handles a message.
 
-use crate::actor::actor_ref::{ActorRef, AnyRef};
+use crate::tree::child;
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::AnyRef;
 use crate::actor::cell::Cell;
 use crate::actor::props::Props;
-use crate::actor::spawn::{Refusal, SpawnError};
+use crate::actor::spawn::SpawnError;
+use crate::tree::adopt::Refusal;
 use crate::actor::spawn_started::Starting;
-use crate::actor::system_message::{Signal, SystemMessage};
+use crate::actor::system_message::SystemMessage;
+use crate::events::signal::Signal;
 use crate::actor::timers::{TimerKey, Timers};
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::base::runtime::BoxFuture;
 use crate::base::time::Instant;
 use crate::base::timeout::Timeout;
-use crate::events::failure::{BoxError, FailureInfo, Reason};
-use crate::group::builder::GroupBuilder;
+use crate::events::failure::FailureInfo;
+use crate::base::reason::{BoxError, Reason};
 use crate::ids::path::{ActorId, ActorPath};
 use crate::mailbox::control;
-use crate::routing::pool::builder::PoolBuilder;
-use crate::scope::blocking::Blocking;
-use crate::scope::supervisor::{ChildError, Supervisor};
-use crate::scope::{Scope, supervisor};
+use crate::tree::child::ChildError;
 use crate::tree::member::Member;
-use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::task::Task;
 use crate::tree::token::CancelToken;
 use crate::tree::{node, supervision, task};
@@ -101,36 +101,6 @@ impl<A: Actor> Context<A> {
         Timeout::new(self.cell.node().runtime(), wait, future)
     }
 
-    /// Runs `work`, which may block, on a thread for blocking work, and gives its output. It stands in the tree as a child called `name`.
-    ///
-    /// Nothing can cut it off: when the actor is cancelled, or this future is dropped, the token it is given is cancelled, and the actor
-    /// ends or restarts once it has returned. A panic in it is on record, and an error here.
-    ///
-    /// ```
-    /// use pleach_core::{Actor, BoxError, Context};
-    ///
-    /// struct Files;
-    ///
-    /// impl Actor for Files {
-    ///     type Msg = std::path::PathBuf;
-    ///     type Error = BoxError;
-    ///
-    ///     async fn handle(&mut self, path: Self::Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
-    ///         let bytes = cx.blocking("read", move |_token| std::fs::read(path)).await??;
-    ///         drop(bytes);
-    ///         Ok(())
-    ///     }
-    /// }
-    /// # drop(Files);
-    /// ```
-    pub fn blocking<T: Send + 'static>(
-        &self,
-        name: &str,
-        work: impl FnOnce(&CancelToken) -> T + Send + 'static,
-    ) -> Blocking<T> {
-        Blocking::new(&self.member(), name, work)
-    }
-
     /// The token of this actor: cancelled with it or when it has ended, and the other way round. Within `stopped`, a fresh one, the same for
     /// all of the hook, that lasts for the grace period.
     pub fn token(&self) -> CancelToken {
@@ -154,41 +124,14 @@ impl<A: Actor> Context<A> {
         spawn::actor(&self.member(), None, props)
     }
 
-    /// A pool of `size` actors among the children of this actor; `props` gives the recipe for each place.
-    /// [`build`](PoolBuilder::build) starts it.
-    pub fn pool<C: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<C> + Send + Sync + 'static,
-    ) -> PoolBuilder<C::Msg> {
-        PoolBuilder::new(self.member(), name, size, props)
-    }
-
-    /// A supervisor among the children of this actor.
-    pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
-        Supervisor::below(&self.member(), name, strategy)
-    }
-
     /// Stops a child for good, whatever its restart policy, and gives it, to wait for its exit elsewhere.
     pub fn stop_child(&self, name: &str) -> Result<AnyRef, ChildError> {
-        supervisor::stop_child(self.cell.node(), name)
+        child::stop_child(self.cell.node(), name)
     }
 
     /// Starts a child afresh: an actor after the message in hand, a supervisor with all its children. Counts as no failure.
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
-        supervisor::restart_child(self.cell.node(), name)
-    }
-
-    /// A group among the children of this actor; [`build`](GroupBuilder::build) makes it. It is an owner, and it is cancelled when this
-    /// incarnation ends.
-    pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
-        GroupBuilder::below(self.member(), name)
-    }
-
-    /// A scope among the children of this actor. It is an owner: dropping it cancels what it holds.
-    pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
-        Scope::below(&self.member(), Some(name))
+        child::restart_child(self.cell.node(), name)
     }
 
     /// The live children in start order.

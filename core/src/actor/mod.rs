@@ -13,9 +13,10 @@ pub(crate) mod system_message;
 pub(crate) mod timers;
 
 use crate::actor::context::Context;
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::events::cause::Exit;
-use crate::events::failure::{BoxError, FailureInfo};
+use crate::events::failure::FailureInfo;
+use crate::base::reason::BoxError;
 use core::future::Future;
 
 /// A state that handles one message at a time.

@@ -3,10 +3,10 @@
 use crate::actor::cell::factory::BoxRecipe;
 use crate::actor::context::Context;
 use crate::actor::spawn_started::Up;
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
-use crate::events::failure::BoxError;
+use crate::base::reason::BoxError;
 use crate::mailbox::Mailbox;
 use crate::mailbox::stash::STASH_CAPACITY_DEFAULT;
 use crate::supervise::decide::RestartPolicy;

@@ -1,6 +1,7 @@
 //! `Starting`: an actor on its way up: it has been spawned, and its `started` hook has not returned.
 
-use crate::actor::actor_ref::{ActorRef, Exited};
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::Exited;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
 use crate::actor::{Actor, spawn};
@@ -9,7 +10,6 @@ use crate::base::wakers;
 use crate::base::wakers::Spare;
 use crate::events::cause::Exit;
 use crate::ids::path::ActorPath;
-use crate::scope::Scope;
 use crate::tree::member::Member;
 use alloc::sync::Arc;
 use core::fmt;
@@ -66,14 +66,6 @@ pub(crate) fn actor<A: Actor>(parent: &Arc<dyn Member>, name: &str, props: Props
     let up = Up::new();
     let spawned = spawn::actor(parent, Some(name), props.says_up(&up));
     Starting { spawned: Some(spawned.map(|actor| Spawned { exited: actor.exited(), actor, up })) }
-}
-
-impl Scope {
-    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
-    /// the call itself, and lives on if the future is dropped.
-    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
-        actor(&self.any().member, name, props)
-    }
 }
 
 // What is in it is moved and never pinned.

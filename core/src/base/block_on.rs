@@ -1,8 +1,6 @@
 //! Waiting from a plain thread, with `std`: the thread parks, and its deadline is its own, so it is told even when no worker of the
 //! runtime is free.
 
-use crate::scope::Scope;
-use crate::tree::wait_all::WaitError;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::Future;
@@ -38,7 +36,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// As [`block_on`], for at most `wait`. `None` if that passed.
-fn block_on_for<T>(future: impl Future<Output = T>, wait: Duration) -> Option<T> {
+pub(crate) fn block_on_for<T>(future: impl Future<Output = T>, wait: Duration) -> Option<T> {
     let deadline = Instant::now().checked_add(wait);
     let mut future = pin!(future);
     let waker = thread_waker();
@@ -51,13 +49,5 @@ fn block_on_for<T>(future: impl Future<Output = T>, wait: Duration) -> Option<T>
             Some(left) => thread::park_timeout(left),
             None => thread::park(),
         }
-    }
-}
-
-impl Scope {
-    /// As [`wait_all_for`](Self::wait_all_for), from a plain thread: it answers in time even when every worker of the runtime is stuck
-    /// inside a poll.
-    pub fn blocking_wait_all_for(&self, wait: Duration) -> Result<(), WaitError> {
-        block_on_for(self.wait_all(), wait).unwrap_or_else(|| self.try_wait_all())
     }
 }

@@ -1,6 +1,7 @@
 //! base
 
 #[cfg(feature = "std")]
+pub(crate) mod reason;
 pub(crate) mod block_on;
 #[cfg(feature = "std")]
 #[path = "catch/on.rs"]

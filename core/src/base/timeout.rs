@@ -1,7 +1,7 @@
 //! `Timeout`: a future that is given so long, on the clock of a tree's runtime: virtual in the simulator.
 
+use core::fmt;
 use crate::base::runtime::{BoxFuture, Runtime};
-use crate::group::task::Elapsed;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -37,3 +37,15 @@ impl<F: Future> Future for Timeout<F> {
         this.sleep.as_mut().poll(cx).map(|()| Err(Elapsed(*this.wait)))
     }
 }
+
+/// The error of a task that did not end within the time it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed(pub Duration);
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not done within {:?}", self.0)
+    }
+}
+
+impl core::error::Error for Elapsed {}

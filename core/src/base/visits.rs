@@ -33,7 +33,8 @@ mod tests {
     use crate::base::time::Instant;
     use crate::dispatcher::Dispatcher;
     use crate::events::cause::{Cause, Exit};
-    use crate::events::failure::{BoxError, FailureInfo};
+    use crate::events::failure::FailureInfo;
+    use crate::base::reason::BoxError;
     use crate::mailbox::Mailbox;
     use crate::routing::topic::{SlowSubscriber, Topic};
     use crate::scope::Scope;

@@ -1,6 +1,6 @@
 //! `AnnotatedError`: an error with metadata that the failing code adds where it happens.
 
-use crate::events::failure::BoxError;
+use crate::base::reason::BoxError;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::error::Error;

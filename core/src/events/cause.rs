@@ -1,6 +1,7 @@
 //! `Cause` and `Exit`: why something was cancelled, and how it ended.
 
-use crate::events::failure::{BoxError, FailureInfo};
+use crate::events::failure::FailureInfo;
+use crate::base::reason::BoxError;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::error::Error;

@@ -4,12 +4,12 @@ use crate::base::time::Instant;
 use crate::events::annotated::AnnotatedError;
 use crate::events::cause::Exit;
 use crate::ids::path::{ActorId, ActorPath};
-use crate::tree::member::Member;
+use crate::base::reason::Reason;
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
+use core::any::Any;
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
@@ -17,14 +17,14 @@ use core::time::Duration;
 /// How many annotations an incarnation can hold; see [`Context::annotate`](crate::Context::annotate).
 pub const METADATA_MAX: usize = 32;
 
-/// Any error that can travel between threads.
-pub type BoxError = Box<dyn Error + Send + Sync>;
-
 /// One failure of something in the tree: who, where, in which incarnation, why, and while doing what.
 ///
 /// Cloning it is cheap. An escalated failure keeps its origin while its id and path become those of the parent.
 #[derive(Clone)]
 pub struct FailureInfo(Arc<Record>);
+
+/// The position of a failure in the tree, as a value whose type only the tree knows.
+pub(crate) type Lineage = Arc<dyn Any + Send + Sync>;
 
 #[derive(Clone)]
 struct Record {
@@ -39,27 +39,8 @@ struct Record {
     at: Instant,
     message: Option<Cow<'static, str>>,
     metadata: BTreeMap<String, String>,
-    /// The parent of whom it is a failure.
-    above: Option<Weak<dyn Member>>,
-    /// The supervisor that answers for it since it was handed up.
-    carrier: Option<Weak<dyn Member>>,
-    /// Nobody from there up has a sink; known while it is being handed up.
-    has_no_sink: bool,
-}
-
-/// Why it failed.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Reason {
-    /// User code returned this error.
-    Error(BoxError),
-    /// User code panicked.
-    Panic {
-        /// What the panic said: its text, or the text of an error, a number or the like that it carried. Of other types nothing can be said.
-        message: String,
-        /// Where it panicked, as `file:line:column`, if the panic hook is still ours.
-        location: Option<String>,
-    },
+    /// Where it is in the tree. The type is known to the tree alone.
+    lineage: Option<Lineage>,
 }
 
 /// How far a failure has come up the tree.
@@ -96,9 +77,7 @@ impl FailureInfo {
             at,
             message: None,
             metadata,
-            above: None,
-            carrier: None,
-            has_no_sink: false,
+            lineage: None,
         }))
     }
 
@@ -127,12 +106,6 @@ impl FailureInfo {
     #[must_use]
     pub fn with_incarnation(mut self, incarnation: u32) -> Self {
         self.record_mut().incarnation = incarnation;
-        self
-    }
-
-    /// Of a child of `parent`.
-    pub(crate) fn below(mut self, parent: Option<&Arc<dyn Member>>) -> Self {
-        self.record_mut().above = parent.map(Arc::downgrade);
         self
     }
 
@@ -206,64 +179,35 @@ impl FailureInfo {
         self
     }
 
-    /// The same failure as the parent sees it: id and path of the parent, one hop further, origin kept. `None` for a failure of the root, and once the
-    /// parent is gone.
-    ///
-    /// It is what a supervisor does with a failure before it hands it up; the failure itself stays as it is, and nobody is told.
-    #[must_use]
-    pub fn escalate_to_parent(&self) -> Option<Self> {
-        Some(self.handed_to(&self.0.above.as_ref()?.upgrade()?))
-    }
-
-    /// The same failure as `parent` sees it, who answers for it from now on.
-    #[must_use]
-    pub(crate) fn handed_to(&self, parent: &Arc<dyn Member>) -> Self {
-        let hops = match self.0.stage {
-            EscalationStage::Initial => 1,
-            EscalationStage::Escalated { hops } => hops + 1,
-        };
-        let path = self.path_one_up(parent).unwrap_or_else(|| parent.node().path());
-        let mut up = self.clone();
-        let record = up.record_mut();
-        record.actor = parent.node().id();
-        record.path = path;
-        record.above = parent.node().parent().map(Arc::downgrade);
-        record.carrier = Some(Arc::downgrade(parent));
-        record.stage = EscalationStage::Escalated { hops };
-        up
-    }
-
-    /// The path of `parent`, if that is the parent of whoever answers for it: to put it together anew at every level would make a deep
-    /// escalation cost the square of its depth.
-    fn path_one_up(&self, parent: &Arc<dyn Member>) -> Option<ActorPath> {
-        let carrier = self.carrier()?;
-        let is_parent = carrier.node().parent().is_some_and(|above| core::ptr::eq(above.node(), parent.node()));
-        // A root is no step of any path.
-        if is_parent && !carrier.node().name.is_root() { self.0.path.parent() } else { None }
-    }
-
-    /// Whether it is known that nobody from whoever answers for it up has a sink.
-    pub(crate) fn has_no_sink(&self) -> bool {
-        self.0.has_no_sink
-    }
-
-    /// Notes what is known of sinks further up. It holds for one way up: sinks can be set at run time.
-    pub(crate) fn set_has_no_sink(&mut self, has_no_sink: bool) {
-        if self.0.has_no_sink != has_no_sink {
-            self.record_mut().has_no_sink = has_no_sink;
-        }
-    }
-
-    /// The supervisor that answers for it, if it was handed up and that one is still there.
-    pub(crate) fn carrier(&self) -> Option<Arc<dyn Member>> {
-        self.0.carrier.as_ref()?.upgrade()
-    }
-
     /// The same failure while this message was handled.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.record_mut().message = Some(message.into());
         self
+    }
+
+    /// Where the tree has noted this failure to be.
+    pub(crate) fn lineage(&self) -> Option<&Lineage> {
+        self.0.lineage.as_ref()
+    }
+
+    pub(crate) fn set_lineage(&mut self, lineage: Lineage) {
+        self.record_mut().lineage = Some(lineage);
+    }
+
+    /// The same failure as seen by a parent with this id and path.
+    pub(crate) fn seen_by(&self, parent: ActorId, path: ActorPath, lineage: Lineage) -> Self {
+        let hops = match self.0.stage {
+            EscalationStage::Initial => 1,
+            EscalationStage::Escalated { hops } => hops + 1,
+        };
+        let mut up = self.clone();
+        let record = up.record_mut();
+        record.actor = parent;
+        record.path = path;
+        record.lineage = Some(lineage);
+        record.stage = EscalationStage::Escalated { hops };
+        up
     }
 
     /// Adds what the node was annotated with; metadata of the error itself wins.
@@ -311,16 +255,6 @@ impl fmt::Display for EndedUnasked {
 }
 
 impl Error for EndedUnasked {}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Error(error) => write!(f, "{error}"),
-            Self::Panic { message, location: Some(location) } => write!(f, "panicked at {location}: {message}"),
-            Self::Panic { message, location: None } => write!(f, "panicked: {message}"),
-        }
-    }
-}
 
 impl fmt::Display for FailureInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

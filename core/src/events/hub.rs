@@ -16,7 +16,6 @@ use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
 use crate::events::subscription::{EventSubscription, Queue, SubscriptionOptions};
-use crate::tree::World;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
@@ -56,12 +55,12 @@ pub(crate) fn somebody_follows() -> bool {
 /// ```
 #[derive(Clone)]
 pub struct FailureEventHub {
-    world: Arc<World>,
+    events: Arc<Events>,
 }
 
 impl FailureEventHub {
-    pub(crate) fn of(world: &Arc<World>) -> Self {
-        Self { world: Arc::clone(world) }
+    pub(crate) fn of(events: &Arc<Events>) -> Self {
+        Self { events: Arc::clone(events) }
     }
 
     /// Every event from now on, 1,024 of them waiting at most.
@@ -72,8 +71,8 @@ impl FailureEventHub {
     /// The events that `options` ask for, from now on.
     pub fn subscribe_with(&self, options: SubscriptionOptions) -> EventSubscription {
         let queue = Arc::new(Queue::new(options.capacity));
-        let id = self.world.events.add(options.kinds, Ear::Queue(Arc::clone(&queue)));
-        EventSubscription::new(queue, Place { world: Arc::downgrade(&self.world), id })
+        let id = self.events.add(options.kinds, Ear::Queue(Arc::clone(&queue)));
+        EventSubscription::new(queue, Place { events: Arc::downgrade(&self.events), id })
     }
 
     /// Calls `listener` for every event from now on, in the thread in which it happens: be quick, or subscribe. A listener that panics
@@ -84,13 +83,13 @@ impl FailureEventHub {
 
     /// As [`listen`](Self::listen), for these kinds only.
     pub fn listen_to(&self, kinds: EventKinds, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
-        let id = self.world.events.listen(kinds, Arc::new(listener));
-        Listening(Place { world: Arc::downgrade(&self.world), id })
+        let id = self.events.listen(kinds, Arc::new(listener));
+        Listening(Place { events: Arc::downgrade(&self.events), id })
     }
 
     /// How many listen and subscribe now.
     pub fn subscribers(&self) -> usize {
-        self.world.events.ears.with(|ears| ears.all.len())
+        self.events.ears.with(|ears| ears.all.len())
     }
 }
 
@@ -118,14 +117,14 @@ impl fmt::Debug for Listening {
 
 /// Where an ear is registered.
 pub(crate) struct Place {
-    world: Weak<World>,
+    events: Weak<Events>,
     id: usize,
 }
 
 impl Place {
     pub(crate) fn leave(&self) {
-        if let Some(world) = self.world.upgrade() {
-            world.events.remove(self.id);
+        if let Some(events) = self.events.upgrade() {
+            events.remove(self.id);
         }
     }
 }

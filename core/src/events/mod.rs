@@ -1,5 +1,6 @@
 //! events
 
+pub(crate) mod signal;
 pub(crate) mod annotated;
 pub(crate) mod cause;
 pub(crate) mod counts;

@@ -1,6 +1,9 @@
 //! `GroupBuilder`: how a group is set up, and where it stands.
 
-use crate::actor::spawn;
+use crate::scope::Scope;
+use crate::actor::Actor;
+use crate::actor::context::Context;
+use crate::tree::adopt;
 use crate::group::error::GroupError;
 use crate::group::executor::Crew;
 use crate::group::handle::Group;
@@ -192,8 +195,8 @@ impl Place {
         let dynamic = |member: &Arc<M>| Arc::clone(member) as Arc<dyn Member>;
         match self {
             Self::Below(parent, name) => {
-                let member = member(spawn::new_node(parent.node().world(), &parent, Some(&name))?);
-                spawn::adopt(&parent, dynamic(&member))?;
+                let member = member(adopt::new_node(parent.node().world(), &parent, Some(&name))?);
+                adopt::adopt(&parent, dynamic(&member))?;
                 Ok(member)
             }
             Self::Under(token) => {
@@ -218,5 +221,21 @@ impl<T> fmt::Debug for GroupBuilder<T> {
             Place::Under(token) => builder.field("token", token),
         };
         builder.field("limit", &self.settings.limit).field("buffer", &self.settings.buffer).finish_non_exhaustive()
+    }
+}
+
+impl Scope {
+    /// A group called `name` within this scope; [`build`](GroupBuilder::build) makes it. Its failures are its readers' and do not cancel the
+    /// scope.
+    pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
+        GroupBuilder::below(self.any().member, name)
+    }
+}
+
+impl<A: Actor> Context<A> {
+    /// A group among the children of this actor; [`build`](GroupBuilder::build) makes it. It is an owner, and it is cancelled when this
+    /// incarnation ends.
+    pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
+        GroupBuilder::below(self.member(), name)
     }
 }

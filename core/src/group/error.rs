@@ -1,6 +1,6 @@
 //! What can go wrong with a group: a task that ended badly, a task that was not taken, a group that was not made.
 
-use crate::actor::spawn::Refusal;
+use crate::tree::adopt::Refusal;
 use crate::base::lock::Lock;
 use crate::events::cause::Cause;
 use crate::events::failure::FailureInfo;
@@ -15,7 +15,7 @@ use core::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It returned an error, or passed its deadline ([`Elapsed`](crate::group::task::Elapsed)). The failure's path is that of the group and the
+    /// It returned an error, or passed its deadline ([`Elapsed`](crate::base::timeout::Elapsed)). The failure's path is that of the group and the
     /// task's name, or `$n` for the n-th task that the group took.
     Failed(FailureInfo),
     /// It panicked. The failure has the text and the place.

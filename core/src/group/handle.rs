@@ -1,6 +1,6 @@
 //! `Group`: the handle and owner of a group whose tasks run on the runtime.
 
-use crate::actor::actor_ref::AnyRef;
+use crate::tree::any_ref::AnyRef;
 use crate::events::cause::Cause;
 use crate::group::builder::GroupBuilder;
 use crate::group::calls;

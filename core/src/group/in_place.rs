@@ -1,6 +1,6 @@
 //! `InPlace`: a group whose tasks are polled by whoever polls the group. Nothing is spawned, and tasks may borrow from the caller.
 
-use crate::actor::actor_ref::AnyRef;
+use crate::tree::any_ref::AnyRef;
 use crate::base::lock::Lock;
 use crate::events::cause::Cause;
 use crate::group::calls;

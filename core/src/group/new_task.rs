@@ -35,7 +35,7 @@ impl<'a, G> NewTask<'a, G> {
         self
     }
 
-    /// Gives the task this long, from its first poll: after that it is dropped and fails with [`Elapsed`](crate::group::task::Elapsed).
+    /// Gives the task this long, from its first poll: after that it is dropped and fails with [`Elapsed`](crate::base::timeout::Elapsed).
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self

@@ -1,12 +1,12 @@
 //! A task as a group holds it: the user's future in a box, with the name, the deadline and the cancel grace that few have.
 
+use crate::base::timeout::Elapsed;
 use crate::base::runtime::{BoxFuture, Runtime};
-use crate::events::failure::BoxError;
+use crate::base::reason::BoxError;
 use crate::ids::name::Name;
 use crate::tree::cancel_grace::CancelGrace;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -29,18 +29,6 @@ impl<T, E: Into<BoxError>> TaskOutput<T> for Result<T, E> {
         self.map_err(Into::into)
     }
 }
-
-/// The error of a task that did not end within the time it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elapsed(pub Duration);
-
-impl fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not done within {:?}", self.0)
-    }
-}
-
-impl core::error::Error for Elapsed {}
 
 /// A task whatever its future is.
 pub(super) trait Job<T>: Send {

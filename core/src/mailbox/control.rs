@@ -1,6 +1,6 @@
 //! The control lane: a word of bits that the receiver loads before every message, and what the bits announce.
 
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::actor::timers::Timers;
 use crate::base::sync::Ordering;
 use crate::base::visits;

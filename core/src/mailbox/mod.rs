@@ -1,5 +1,6 @@
 //! `Mailbox`: which kind of queue an actor has in front of it.
 
+pub(crate) mod send_error;
 pub(crate) mod control;
 pub(crate) mod queue;
 pub(crate) mod queue_state;

@@ -31,7 +31,7 @@
 //!    before that message has come.
 //! 7. What only some mailboxes need lies in one box that is allocated when first needed.
 
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::base::wakers;

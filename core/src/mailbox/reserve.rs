@@ -16,7 +16,7 @@
 //!    another reason has settled the books.
 //! 3. Whoever frees a place without leaving a message there lets in those who wait, and wakes the receiver for them.
 
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;

@@ -1,6 +1,6 @@
 //! `Signals`: the queue of the control lane. A newer signal of the same kind about the same actor takes the older one's place.
 
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
 use alloc::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! Wakers of senders are a user's: they are cloned, woken and dropped outside the lock.
 
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::mailbox::queue::Inbox;

@@ -5,7 +5,8 @@
 
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
-use crate::actor::ask::{AskError, Reply};
+use crate::actor::ask::Reply;
+use crate::tree::waits::ask_error::AskError;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::actor::system_message::SystemMessage;

@@ -4,9 +4,9 @@
 //! (`exited()` answers after every `on_done` has run, early or late), S10 (a watcher hears one `Terminated`), S14 (a branch that several
 //! threads drop is dropped whole), A17 (children that are hurried are told to end once).
 
-use crate::actor::actor_ref::AnyRef;
+use crate::tree::any_ref::AnyRef;
 use crate::actor::spawn;
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::events::cause::Exit;
 use crate::ids::name::Name;
 use crate::ids::path::ActorId;
@@ -126,7 +126,7 @@ impl Ear {
     /// One that is a child of `parent`, and in its table.
     fn below(parent: &Arc<dyn Member>, id: ActorId) -> Arc<Self> {
         let ear = Self::at(Above::Parent(Arc::clone(parent)), id);
-        assert!(spawn::adopt(parent, Arc::clone(&ear) as Arc<dyn Member>).is_ok());
+        assert!(adopt::adopt(parent, Arc::clone(&ear) as Arc<dyn Member>).is_ok());
         ear
     }
 }

@@ -11,7 +11,7 @@ use crate::actor::actor_ref::ActorRef;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::events::cause::Exit;
-use crate::events::failure::Reason;
+use crate::base::reason::Reason;
 use crate::ids::name::Name;
 use crate::models::{ByHand, Mark, block_on, explore};
 use crate::scope::Scope;

@@ -3,7 +3,7 @@
 //! Proves for these orders: A1 (the order of one sender), A2 (what was accepted is handled or buried, once, and the counts say so), A7
 //! (stop, close and cancel), A9 (a receiver sleeps only while it has nothing to do). The receiver does what the cell's loop does.
 
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, control};
 use crate::models::{Met, Receiver, block_on, cell, explore};
 use alloc::sync::Arc;

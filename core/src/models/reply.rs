@@ -3,7 +3,8 @@
 //! Proves for these orders: A10 (an ask gets its answer, or is told why there is none, and never hangs; an answer nobody wants is dropped,
 //! once). The cell has no task: a thread of the model takes the question out of the inbox and settles it.
 
-use crate::actor::ask::{Ask, AskError, Reply};
+use crate::actor::ask::{Ask, Reply};
+use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
 use crate::events::cause::Cause;
 use crate::mailbox::{Mailbox, control};

@@ -5,7 +5,8 @@
 //! it.
 
 use crate::actor::cell::Cell;
-use crate::actor::send::{SendError, Sending};
+use crate::actor::send::Sending;
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority, control};
 use crate::models::{ByHand, Met, Receiver, block_on, cell, explore, poll_once};
 use crate::tree::current;

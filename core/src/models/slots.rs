@@ -7,7 +7,8 @@
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::cell::Cell;
 use crate::actor::recipient::Recipient;
-use crate::actor::send::{SendError, Sending};
+use crate::actor::send::Sending;
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, control};
 use crate::models::{Met, Receiver, block_on, cell, explore, poll_once};
 use alloc::sync::Arc;

@@ -9,14 +9,15 @@
 //!      └── cancelled, or dropped by its runtime ────────────────────────┘
 //! ```
 
-use crate::actor::actor_ref::Exited;
-use crate::actor::spawn;
-use crate::actor::spawn::Refusal;
+use crate::actor::Actor;
+use crate::tree::adopt;
+use crate::tree::any_ref::Exited;
+use crate::tree::adopt::Refusal;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, Ordering};
 use crate::events::cause::{Cause, Exit};
-use crate::events::failure::{BoxError, Reason};
+use crate::base::reason::{BoxError, Reason};
 use crate::scope::Scope;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::node::Node;
@@ -133,12 +134,12 @@ where
     F: FnOnce(&CancelToken) -> O + Send + 'static,
     O: Outcome,
 {
-    let node = match spawn::new_node(parent.node().world(), parent, Some(name)) {
+    let node = match adopt::new_node(parent.node().world(), parent, Some(name)) {
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, work)),
     };
     let member = Arc::new(WorkMember { node, bond, running: AtomicBool::new(false), state: Lock::new(State::New) });
-    if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+    if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, work));
     }
     let boxed: Work = Box::new(move |token| work(token).into_error());
@@ -163,6 +164,38 @@ where
         }
     }));
     Ok(task)
+}
+
+impl<A: Actor> crate::actor::context::Context<A> {
+    /// Runs `work`, which may block, on a thread for blocking work, and gives its output. It stands in the tree as a child called `name`.
+    ///
+    /// Nothing can cut it off: when the actor is cancelled, or this future is dropped, the token it is given is cancelled, and the actor
+    /// ends or restarts once it has returned. A panic in it is on record, and an error here.
+    ///
+    /// ```
+    /// use pleach_core::{Actor, BoxError, Context};
+    ///
+    /// struct Files;
+    ///
+    /// impl Actor for Files {
+    ///     type Msg = std::path::PathBuf;
+    ///     type Error = BoxError;
+    ///
+    ///     async fn handle(&mut self, path: Self::Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         let bytes = cx.blocking("read", move |_token| std::fs::read(path)).await??;
+    ///         drop(bytes);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # drop(Files);
+    /// ```
+    pub fn blocking<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&CancelToken) -> T + Send + 'static,
+    ) -> Blocking<T> {
+        Blocking::new(&self.member(), name, work)
+    }
 }
 
 impl Scope {

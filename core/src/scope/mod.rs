@@ -4,16 +4,18 @@ pub(crate) mod blocking;
 pub(crate) mod producer;
 pub(crate) mod supervisor;
 
-use crate::actor::actor_ref::{ActorRef, AnyRef, Exited};
+use crate::actor::spawn_started::Starting;
+use crate::tree::adopt;
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::{AnyRef, Exited};
 use crate::actor::props::Props;
-use crate::actor::spawn::{Refusal, SpawnError};
-use crate::actor::{Actor, spawn};
+use crate::actor::spawn::SpawnError;
+use crate::tree::adopt::Refusal;
+use crate::actor::{Actor, spawn, spawn_started};
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
-use crate::group::builder::GroupBuilder;
 use crate::ids::name::Name;
 use crate::ids::path::{ActorId, ActorPath};
-use crate::routing::pool::builder::PoolBuilder;
 use crate::scope::producer::{Produced, Producer};
 use crate::scope::supervisor::Supervisor;
 use crate::tree::member::{Member, WindDown};
@@ -80,8 +82,8 @@ impl ScopeMember {
     }
 
     pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>, role: Role) -> Result<Arc<Self>, Refusal> {
-        let member = Arc::new(Self { node: spawn::new_node(parent.node().world(), parent, name)?, role });
-        spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>)?;
+        let member = Arc::new(Self { node: adopt::new_node(parent.node().world(), parent, name)?, role });
+        adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>)?;
         Ok(member)
     }
 
@@ -306,21 +308,10 @@ impl Scope {
         spawn::actor(&self.member.as_member(), Some(name), props)
     }
 
-    /// A pool of `size` actors within this scope; `props` gives the recipe for each place.
-    /// [`build`](PoolBuilder::build) starts it.
-    pub fn pool<A: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
-    ) -> PoolBuilder<A::Msg> {
-        PoolBuilder::new(self.member.as_member(), name, size, props)
-    }
-
-    /// A group called `name` within this scope; [`build`](GroupBuilder::build) makes it. Its failures are its readers' and do not cancel the
-    /// scope.
-    pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
-        GroupBuilder::below(self.member.as_member(), name)
+    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
+    /// the call itself, and lives on if the future is dropped.
+    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
+        spawn_started::actor(&self.any().member, name, props)
     }
 
     /// The token of this scope: cancelled with it or when it has ended, and the other way round.
@@ -392,6 +383,22 @@ impl Scope {
     /// The scope as something in the tree.
     pub fn any(&self) -> AnyRef {
         AnyRef { member: self.member.as_member() }
+    }
+}
+
+impl<A: Actor> crate::actor::context::Context<A> {
+    /// A scope among the children of this actor. It is an owner: dropping it cancels what it holds.
+    pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
+        Scope::below(&self.member(), Some(name))
+    }
+}
+
+#[cfg(feature = "std")]
+impl Scope {
+    /// As [`wait_all_for`](Self::wait_all_for), from a plain thread: it answers in time even when every worker of the runtime is stuck
+    /// inside a poll.
+    pub fn blocking_wait_all_for(&self, wait: Duration) -> Result<(), WaitError> {
+        crate::base::block_on::block_on_for(self.wait_all(), wait).unwrap_or_else(|| self.try_wait_all())
     }
 }
 

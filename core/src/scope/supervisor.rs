@@ -1,19 +1,22 @@
 //! `Supervisor`: a scope that restarts its children, and what can be done with them at run time.
 
-use crate::actor::actor_ref::{ActorRef, AnyRef, Exited};
+use crate::actor::context::Context;
+use crate::tree::child::child;
+use crate::tree::child::ChildError;
+use crate::tree::child::stop_child;
+use crate::tree::child::restart_child;
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::{AnyRef, Exited};
 use crate::actor::props::Props;
-use crate::actor::spawn::{Refusal, SpawnError};
+use crate::actor::spawn::SpawnError;
+use crate::tree::adopt::Refusal;
 use crate::actor::spawn_started::Starting;
 use crate::actor::{Actor, spawn, spawn_started};
-use crate::ids::name::Name;
 use crate::ids::path::ActorPath;
-use crate::routing::pool::builder::PoolBuilder;
 use crate::scope::{Role, ScopeMember};
 use crate::tree::member::{Member, WindDown};
-use crate::tree::node::Node;
 use crate::tree::supervision::escalate::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -65,17 +68,6 @@ impl Supervisor {
     /// Starts a child that needs no name.
     pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.as_member(), None, props)
-    }
-
-    /// A pool of `size` actors below this supervisor; `props` gives the recipe for each place.
-    /// [`build`](PoolBuilder::build) starts it.
-    pub fn pool<A: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
-    ) -> PoolBuilder<A::Msg> {
-        PoolBuilder::new(self.as_member(), name, size, props)
     }
 
     /// A supervisor below this one.
@@ -146,53 +138,15 @@ impl Supervisor {
     }
 }
 
+impl<A: Actor> Context<A> {
+    /// A supervisor among the children of this actor.
+    pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
+        Supervisor::below(&self.member(), name, strategy)
+    }
+}
+
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Supervisor({})", self.path())
     }
 }
-
-fn child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
-    let found = Name::new(name).ok().and_then(|name| parent.child(&name));
-    found.map(|member| AnyRef { member }).ok_or_else(|| ChildError::NotFound { name: name.to_string(), parent: parent.path() })
-}
-
-pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
-    let child = child(parent, name)?;
-    Arc::clone(&child.member).wind_down(WindDown::Stop);
-    Ok(child)
-}
-
-pub(crate) fn restart_child(parent: &Node, name: &str) -> Result<(), ChildError> {
-    let child = child(parent, name)?;
-    let path = child.path();
-    if child.member.restart() { Ok(()) } else { Err(ChildError::CannotRestart(path)) }
-}
-
-/// Why nothing was done to a child.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ChildError {
-    /// There is no live child of this name.
-    NotFound {
-        /// The name.
-        name: String,
-        /// Under whom.
-        parent: ActorPath,
-    },
-    /// It has no recipe to start again from: a task, a scope.
-    CannotRestart(ActorPath),
-}
-
-impl fmt::Display for ChildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound { name, parent } => {
-                write!(f, "{parent} has no live child called {name:?}: `children()` lists those it has")
-            }
-            Self::CannotRestart(path) => write!(f, "{path} has no props to start again from: only actors and supervisors do"),
-        }
-    }
-}
-
-impl core::error::Error for ChildError {}

@@ -1,9 +1,6 @@
 //! `ExponentialBackoff`: how long a child waits before it starts again, the longer the more often it failed in a row.
 
 use crate::base::time::Instant;
-use crate::events::failure::FailureInfo;
-use crate::supervise::decide::{Restarts, SupervisorDirective};
-use crate::tree::supervision::strategy::SupervisorStrategy;
 use core::time::Duration;
 
 /// Waits before each restart: `min` the first time, twice as long each time in a row, at most `max`, minus a random part of it.
@@ -66,16 +63,6 @@ impl ExponentialBackoff {
         streak.failures = streak.failures.saturating_add(1);
         streak.last = Some(now);
         self.delay(streak.failures, random)
-    }
-}
-
-impl SupervisorStrategy for ExponentialBackoff {
-    fn decide(&self, _failure: &FailureInfo) -> SupervisorDirective {
-        SupervisorDirective::Restart
-    }
-
-    fn restarts(&self) -> Restarts {
-        Restarts { restarts_max: u32::MAX, window: Duration::ZERO, backoff: Some(*self), ..Restarts::default() }
     }
 }
 

@@ -7,7 +7,8 @@ pub(crate) mod root_context;
 
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::props::Props;
-use crate::actor::spawn::{Refusal, SpawnError};
+use crate::actor::spawn::SpawnError;
+use crate::tree::adopt::Refusal;
 use crate::actor::spawn_started::Starting;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::base::runtime::Runtime;
@@ -28,7 +29,7 @@ use crate::tree::member::{Member, WindDown};
 use crate::tree::node::Running;
 use crate::tree::supervision::escalate::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
-use crate::tree::supervision::unhandled::{Escalations, RootHandler};
+use crate::tree::supervision::unhandled::Escalations;
 use crate::tree::token::CancelToken;
 use crate::tree::wait_all::{WaitAll, WaitError, write_running};
 use crate::tree::{Choices, World, node, wait_all};
@@ -54,7 +55,7 @@ pub struct SystemBuilder {
     runtime: Arc<dyn Runtime>,
     choices: Choices,
     root_sink: Option<Arc<dyn EscalationSink>>,
-    on_root_failure: Option<RootHandler>,
+    on_root_failure: Option<Box<dyn FnOnce(&RootContext) + Send + Sync>>,
     listeners: Vec<Listener>,
 }
 
@@ -102,7 +103,7 @@ impl SystemBuilder {
     /// ([`RootContext::begin_shutdown`], [`RootContext::kill`]). What it was given is handled, and
     /// [`take_escalations`](System::take_escalations) does not have it, unless the handler panics: that is a failure on record.
     pub fn on_root_failure(mut self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> Self {
-        self.on_root_failure = Some(Arc::new(handler));
+        self.on_root_failure = Some(Box::new(move |root| root.set_on_root_failure(handler)));
         self
     }
 
@@ -122,8 +123,8 @@ impl SystemBuilder {
         if let Some(sink) = self.root_sink {
             world.unhandled.give_to(sink);
         }
-        if let Some(handler) = self.on_root_failure {
-            world.unhandled.handle_with(handler, &root, &user);
+        if let Some(set_handler) = self.on_root_failure {
+            set_handler(&RootContext::new(Arc::clone(&root), Arc::clone(&user)));
         }
         Ok(System { name: self.name, root, user, system })
     }

@@ -16,10 +16,11 @@
 //! Both keep their own ids, paths, counts and events.
 
 use crate::actor::Actor;
-use crate::actor::actor_ref::{ActorRef, AnyRef, Exited};
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::{AnyRef, Exited};
 use crate::actor::context::Context;
 use crate::actor::props::Props;
-use crate::actor::spawn::Refusal;
+use crate::tree::adopt::Refusal;
 use crate::base::lock::Lock;
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;

@@ -1,15 +1,19 @@
 //! `RootContext`: a tree as seen from outside: what can be done in it by whoever is no part of it and does not own it.
 
-use crate::actor::actor_ref::{ActorRef, AnyRef};
+use crate::tree::supervision::unhandled::RootHandler;
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::AnyRef;
 use crate::actor::props::Props;
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::actor::spawn::SpawnError;
-use crate::actor::system_message::Terminated;
+use crate::base::catch;
+use crate::events::signal::Terminated;
 use crate::actor::{Actor, spawn};
 use crate::events::cause::Cause;
 use crate::events::counts::Counts;
 use crate::events::event::Event;
-use crate::events::failure::{FailureInfo, Reason};
+use crate::events::failure::FailureInfo;
+use crate::base::reason::Reason;
 use crate::events::hub::{FailureEventHub, Listening};
 use crate::ids::path::ActorPath;
 use crate::scope::ScopeMember;
@@ -98,7 +102,7 @@ impl RootContext {
 
     /// Where this system tells what happens in it: subscribe there to hear of it in a task of your own.
     pub fn hub(&self) -> FailureEventHub {
-        FailureEventHub::of(self.root.node().world())
+        FailureEventHub::of(&self.root.node().world().events)
     }
 
     /// How many failures came up to the root unhandled.
@@ -116,7 +120,7 @@ impl RootContext {
     /// [`SystemBuilder::on_root_failure`](crate::SystemBuilder::on_root_failure). Failures that were kept before stay for
     /// [`take_escalations`](Self::take_escalations).
     pub fn set_on_root_failure(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) {
-        self.root.node().world().unhandled.handle_with(Arc::new(handler), &self.root, &self.user);
+        self.root.node().world().unhandled.handle_with(self.guarded(handler));
     }
 
     /// Sets the sink of supervisors that neither have nor inherit one, from now on; see
@@ -129,6 +133,20 @@ impl RootContext {
     /// Gives `sink` what neither the root's sink nor its handler takes, before it is kept.
     pub(crate) fn escalate_outside(&self, sink: impl EscalationSink) {
         self.root.node().world().unhandled.give_outside(Arc::new(sink));
+    }
+
+    /// Wraps a root handler so that it gets a `RootContext` made for the call, and a panic in it is recorded. It holds the tree weakly.
+    fn guarded(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> RootHandler {
+        let (root, user) = (Arc::downgrade(&self.root), Arc::downgrade(&self.user));
+        Arc::new(move |failure| {
+            // The failed member holds the root. The user guardian may have ended with the system's owner: the root, which is
+            // cancelled then, stands in for it and refuses everything as well.
+            let Some(root) = root.upgrade() else { return false };
+            let user = user.upgrade().unwrap_or_else(|| Arc::clone(&root));
+            let context = Self::new(root, user);
+            let outcome = catch::catch(|| handler(failure, &context));
+            outcome.map_err(|reason| context.root.node().events().failure(&context.failure(reason))).is_ok()
+        })
     }
 
     /// A failure of the root itself.

@@ -1,6 +1,6 @@
 //! `Member`: whatever stands in the tree, and what the tree asks of it.
 
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;

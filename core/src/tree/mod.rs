@@ -1,5 +1,9 @@
 //! `World`: what every member of one tree has in common: its runtime, its ids and its events.
 
+pub(crate) mod lineage;
+pub(crate) mod child;
+pub(crate) mod any_ref;
+pub(crate) mod adopt;
 pub(crate) mod cancel_grace;
 pub(crate) mod current;
 pub(crate) mod member;
@@ -30,7 +34,7 @@ pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 
 pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) events: Events,
+    pub(crate) events: Arc<Events>,
     pub(crate) unhandled: Unhandled,
     pub(crate) refused: Refused,
     pub(crate) grace: Duration,
@@ -77,7 +81,7 @@ impl World {
     pub(crate) fn with(runtime: Arc<dyn Runtime>, choices: Choices) -> Arc<Self> {
         catch::install();
         let Choices { grace, long_handler, strategy, sink } = choices;
-        let (events, unhandled, refused) = (Events::new(), Unhandled::new(), Refused::new());
+        let (events, unhandled, refused) = (Arc::new(Events::new()), Unhandled::new(), Refused::new());
         let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
         let dropping = Lock::new(Dropping::default());
         Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, number, last_id, dropping })

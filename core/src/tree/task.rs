@@ -3,15 +3,16 @@
 //! The future lies in the node until its first poll, so that a cancel before then drops it at once; afterwards its own task owns it,
 //! polls it, and drops it. A task with a cancel grace is polled on after a cancel, until it returns or the grace is over.
 
-use crate::actor::actor_ref::{AnyRef, Exited};
-use crate::actor::spawn;
-use crate::actor::spawn::Refusal;
+use crate::tree::adopt;
+use crate::tree::any_ref::{AnyRef, Exited};
+use crate::tree::adopt::Refusal;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::runtime::BoxFuture;
 use crate::base::sync::{AtomicBool, Ordering};
 use crate::events::cause::{Cause, Exit};
-use crate::events::failure::{BoxError, FailureInfo, Reason};
+use crate::events::failure::FailureInfo;
+use crate::base::reason::{BoxError, Reason};
 use crate::ids::path::ActorPath;
 use crate::tree::cancel_grace::CancelGrace;
 use crate::tree::member::{Member, WindDown};
@@ -229,14 +230,14 @@ pub(crate) fn launch_with_grace<F>(
 where
     F: Future<Output: Outcome> + Send + 'static,
 {
-    let node = match spawn::new_node(parent.node().world(), parent, name) {
+    let node = match adopt::new_node(parent.node().world(), parent, name) {
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, future)),
     };
     let state = State { unstarted: None, waker: None, cancelled: false };
     let (polling, grace) = (AtomicBool::new(false), grace.map(|grace| Box::new(CancelGrace::new(grace))));
     let member = Arc::new(TaskMember { node, bond, polling, grace, edges: KeptEdges::new(), state: Lock::new(state) });
-    if let Err(why) = spawn::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+    if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, future));
     }
     let boxed: BoxFuture<'static, Ended> = Box::pin(async move { future.await.into_error() });

@@ -2,7 +2,7 @@
 //! gone, and the asks that waited for an answer.
 
 use crate::actor::Actor;
-use crate::actor::ask::AskError;
+use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
 use crate::actor::cell::task::{Body, Leaving, Rare, Retry};
 use crate::actor::props::Extra;

@@ -98,7 +98,7 @@ mod tests {
     use crate::base::runtime::Runtime;
     use crate::base::time::Instant;
     use crate::events::cause::{Cause, Exit};
-    use crate::events::failure::BoxError;
+    use crate::base::reason::BoxError;
     use crate::scope::Scope;
     use crate::tree::token::CancelToken;
 

@@ -5,7 +5,7 @@ use crate::actor::cell::Cell;
 use crate::actor::cell::task::{Body, End, Leaving};
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
-use crate::events::failure::BoxError;
+use crate::base::reason::BoxError;
 use crate::tree::node::Node;
 use crate::tree::supervision;
 use core::fmt;

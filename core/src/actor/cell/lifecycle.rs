@@ -5,7 +5,7 @@
 //! the tree lets go. All of it is plain code between two stages; what must be awaited is a stage.
 
 use crate::actor::Actor;
-use crate::actor::ask::AskError;
+use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
 use crate::actor::cell::restart_wait::Pause;
@@ -13,7 +13,8 @@ use crate::actor::cell::task::{Body, Early, End, Leaving, Rare, Stage};
 use crate::base::catch;
 use crate::events::cause::{Cause, Exit};
 use crate::events::event::DeadLetterReason;
-use crate::events::failure::{EndedUnasked, FailureInfo, Reason};
+use crate::events::failure::{EndedUnasked, FailureInfo};
+use crate::base::reason::Reason;
 use crate::mailbox::control;
 use crate::mailbox::stash::StashedIn;
 use crate::supervise::decide::RestartPolicy;

@@ -2,7 +2,7 @@
 
 use crate::actor::cell::Cell;
 use crate::actor::props::Extra;
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::base::catch;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;

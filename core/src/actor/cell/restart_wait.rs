@@ -160,7 +160,7 @@ mod tests {
     use crate::actor::actor_ref::ActorRef;
     use crate::actor::props::Props;
     use crate::dispatcher::Dispatcher;
-    use crate::events::failure::{BoxError, Reason};
+    use crate::base::reason::{BoxError, Reason};
     use crate::scope::Scope;
     use crate::scope::supervisor::Supervisor;
     use crate::supervise::restart_plan::Regroup;

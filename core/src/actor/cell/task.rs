@@ -1,14 +1,15 @@
 //! `Body`: what an actor's task owns, and the single steps of its loop.
 
 use crate::actor::Actor;
-use crate::actor::ask::AskError;
+use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::restart_wait::Pause;
 use crate::actor::cell::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::actor::context::Context;
 use crate::actor::props::{BoxStream, Extra};
 use crate::events::cause::Exit;
 use crate::events::event::Event;
-use crate::events::failure::{BoxError, FailureInfo, Reason};
+use crate::events::failure::FailureInfo;
+use crate::base::reason::{BoxError, Reason};
 use crate::mailbox::control;
 use crate::mailbox::queue::Refill;
 use crate::mailbox::stash::StashedIn;

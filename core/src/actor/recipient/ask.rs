@@ -1,6 +1,7 @@
 //! `RecipientAsk`: a question to an actor that is adapted on its way, and its one answer.
 
-use crate::actor::ask::{AskError, Posed, Reply};
+use crate::actor::ask::{Posed, Reply};
+use crate::tree::waits::ask_error::AskError;
 use crate::actor::recipient::Recipient;
 use crate::actor::recipient::send::RecipientSend;
 use crate::base::runtime::BoxFuture;

@@ -16,11 +16,12 @@ pub(crate) mod send;
 pub use crate::actor::recipient::ask::RecipientAsk;
 pub use crate::actor::recipient::send::RecipientSend;
 
-use crate::actor::actor_ref::{ActorRef, AnyRef, Exited};
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::{AnyRef, Exited};
 use crate::actor::ask::Reply;
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::base::catch;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;

@@ -1,7 +1,7 @@
 //! `RecipientSend`: a send to a recipient that waits for room, and keeps its message until there is.
 
 use crate::actor::recipient::Recipient;
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::events::failure::FailureInfo;
 use crate::mailbox::Priority;
 use crate::tree::token::{CancelToken, Cancelled};

@@ -1,6 +1,6 @@
 //! With `std`: a panic in user code becomes a value.
 
-use crate::events::failure::{BoxError, Reason};
+use crate::base::reason::{BoxError, Reason};
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use core::error::Error;

@@ -1,9 +1,11 @@
 //! `PoolBuilder`: how a pool is set up, and why one was not made.
 
+use crate::scope::Scope;
+use crate::actor::context::Context;
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::props::Props;
-use crate::actor::spawn::Refusal;
+use crate::tree::adopt::Refusal;
 use crate::events::failure::FailureInfo;
 use crate::routing::pool::Pool;
 use crate::routing::pool::choice::Routing;
@@ -177,5 +179,44 @@ pub(super) fn check_size(size: usize) -> Result<(), PoolError> {
         0 => Err(PoolError::NoWorkers),
         1..=POOL_SIZE_MAX => Ok(()),
         _ => Err(PoolError::TooMany(size)),
+    }
+}
+
+impl Scope {
+    /// A pool of `size` actors within this scope; `props` gives the recipe for each place.
+    /// [`build`](PoolBuilder::build) starts it.
+    pub fn pool<A: Actor>(
+        &self,
+        name: &str,
+        size: usize,
+        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
+    ) -> PoolBuilder<A::Msg> {
+        PoolBuilder::new(self.any().member, name, size, props)
+    }
+}
+
+impl Supervisor {
+    /// A pool of `size` actors below this supervisor; `props` gives the recipe for each place.
+    /// [`build`](PoolBuilder::build) starts it.
+    pub fn pool<A: Actor>(
+        &self,
+        name: &str,
+        size: usize,
+        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
+    ) -> PoolBuilder<A::Msg> {
+        PoolBuilder::new(self.any().member, name, size, props)
+    }
+}
+
+impl<A: Actor> Context<A> {
+    /// A pool of `size` actors among the children of this actor; `props` gives the recipe for each place.
+    /// [`build`](PoolBuilder::build) starts it.
+    pub fn pool<C: Actor>(
+        &self,
+        name: &str,
+        size: usize,
+        props: impl Fn(usize) -> Props<C> + Send + Sync + 'static,
+    ) -> PoolBuilder<C::Msg> {
+        PoolBuilder::new(self.member(), name, size, props)
     }
 }

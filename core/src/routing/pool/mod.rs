@@ -31,9 +31,10 @@ pub use crate::routing::pool::ask::PoolAsk;
 pub use crate::routing::pool::builder::{PoolBuilder, PoolError};
 pub use crate::routing::pool::send::PoolSend;
 
-use crate::actor::actor_ref::{ActorRef, AnyRef};
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::AnyRef;
 use crate::actor::ask::Reply;
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::snapshot::Snapshot;

@@ -1,7 +1,7 @@
 //! `PoolSend`: a send to whichever worker of a pool it is for, waiting for room there.
 
 use crate::actor::actor_ref::ActorRef;
-use crate::actor::send::SendError;
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::Priority;
 use crate::mailbox::waiting_sends::Sent;
 use crate::routing::pool::Pool;

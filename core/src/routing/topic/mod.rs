@@ -13,8 +13,9 @@
 
 pub(crate) mod subscribers;
 
-use crate::actor::actor_ref::{ActorRef, AnyRef};
-use crate::actor::send::SendError;
+use crate::actor::actor_ref::ActorRef;
+use crate::tree::any_ref::AnyRef;
+use crate::mailbox::send_error::SendError;
 use crate::base::catch;
 use crate::base::runtime::BoxFuture;
 use crate::base::sync::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! How a member is cancelled, and how it leaves the tree.
 
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::base::wakers::wake_all;
 use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;

@@ -27,7 +27,7 @@ pub(crate) use crate::tree::member::Member;
 pub(crate) use crate::tree::node::exit::{cancel, last_token, leave, token};
 pub(crate) use crate::tree::node::watchers::{unwatch, watch};
 
-use crate::actor::system_message::Terminated;
+use crate::events::signal::Terminated;
 use crate::base::lock::Lock;
 use crate::base::runtime::Runtime;
 use crate::base::sync::AtomicU32;
@@ -36,7 +36,8 @@ use crate::base::wakers::{Key, Spare, discard};
 use crate::base::{catch, visits};
 use crate::events::cause::{Cause, Exit};
 use crate::events::event::{Event, EventKinds};
-use crate::events::failure::{FailureInfo, METADATA_MAX, Reason};
+use crate::events::failure::{FailureInfo, METADATA_MAX};
+use crate::base::reason::Reason;
 use crate::events::hub;
 use crate::events::hub::Events;
 use crate::ids::name::Name;

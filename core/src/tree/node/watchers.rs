@@ -1,7 +1,7 @@
 //! Who hears of a node's end, and whose end a node hears of. Each side keeps the other weakly; one that has ended leaves nothing behind for
 //! long. The two sides have a lock each, taken one after the other and never together.
 
-use crate::actor::system_message::Signal;
+use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
 use crate::tree::node::Node;

@@ -53,7 +53,7 @@ pub struct ParentGuardianSink;
 
 impl EscalationSink for ParentGuardianSink {
     fn handle(&self, failure: FailureInfo) -> Result<(), FailureInfo> {
-        let Some(supervisor) = failure.carrier() else { return Err(failure) };
+        let Some(supervisor) = failure.supervisor() else { return Err(failure) };
         supervision::tell_up(supervisor, failure);
         Ok(())
     }
@@ -69,7 +69,7 @@ pub struct RootEscalationSink;
 
 impl EscalationSink for RootEscalationSink {
     fn handle(&self, failure: FailureInfo) -> Result<(), FailureInfo> {
-        let Some(supervisor) = failure.carrier() else { return Err(failure) };
+        let Some(supervisor) = failure.supervisor() else { return Err(failure) };
         supervisor.node().world().unhandled(failure);
         Ok(())
     }
@@ -149,7 +149,7 @@ pub(crate) fn attempt(sink: &dyn EscalationSink, failure: FailureInfo) -> Result
     match catch::catch(|| sink.handle(failure)) {
         Ok(answer) => answer,
         Err(reason) => {
-            if let Some(supervisor) = kept.carrier() {
+            if let Some(supervisor) = kept.supervisor() {
                 supervisor.node().record(reason);
             }
             Err(kept)

@@ -19,8 +19,8 @@ pub(crate) use crate::tree::supervision::restart_together::{
     advance, halt, hurry_above, report, restart_supervisor, start, waits_for,
 };
 
-use crate::actor::actor_ref::AnyRef;
-use crate::actor::system_message::Signal;
+use crate::tree::any_ref::AnyRef;
+use crate::events::signal::Signal;
 use crate::base::catch;
 use crate::base::time::Instant;
 use crate::events::event::{Event, EventKinds, GaveUp};

@@ -1,6 +1,6 @@
 //! `SupervisorStrategy`: what a failure means, and the strategies that come along.
 
-use crate::actor::actor_ref::AnyRef;
+use crate::tree::any_ref::AnyRef;
 use crate::events::failure::FailureInfo;
 use crate::supervise::backoff::ExponentialBackoff;
 use crate::supervise::decide::{Reach, RestartBudget, Restarts, SupervisorDirective};
@@ -203,5 +203,15 @@ impl SupervisorStrategy for AlwaysRestart {
 
     fn restarts(&self) -> Restarts {
         Restarts { restarts_max: u32::MAX, window: Duration::ZERO, ..Restarts::default() }
+    }
+}
+
+impl SupervisorStrategy for ExponentialBackoff {
+    fn decide(&self, _failure: &FailureInfo) -> SupervisorDirective {
+        SupervisorDirective::Restart
+    }
+
+    fn restarts(&self) -> Restarts {
+        Restarts { restarts_max: u32::MAX, window: Duration::ZERO, backoff: Some(*self), ..Restarts::default() }
     }
 }

@@ -7,17 +7,14 @@
 //!    kept, dropped and handled add up to the count.
 //! 3. The handler is held by the world and holds no part of the tree: it is given a `RootContext` that is made for the call.
 
-use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
-use crate::scope::ScopeMember;
-use crate::system::root_context::RootContext;
 use crate::tree::World;
 use crate::tree::supervision::escalate;
 use crate::tree::supervision::escalate::EscalationSink;
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -34,7 +31,8 @@ pub struct Escalations {
     pub dropped: u64,
 }
 
-pub(crate) type RootHandler = Arc<dyn Fn(&FailureInfo, &RootContext) + Send + Sync>;
+/// The root handler. Returns whether it took the failure.
+pub(crate) type RootHandler = Arc<dyn Fn(&FailureInfo) -> bool + Send + Sync>;
 
 /// The end of the road for failures, one a tree.
 pub(crate) struct Unhandled {
@@ -46,17 +44,9 @@ pub(crate) struct Unhandled {
 struct State {
     kept: Escalations,
     sink: Option<Arc<dyn EscalationSink>>,
-    handler: Option<Handler>,
+    handler: Option<RootHandler>,
     /// Of the system that this one is mounted in.
     outside: Option<Arc<dyn EscalationSink>>,
-}
-
-/// The handler, and the way to what it is given.
-#[derive(Clone)]
-struct Handler {
-    call: RootHandler,
-    root: Weak<ScopeMember>,
-    user: Weak<ScopeMember>,
 }
 
 impl Unhandled {
@@ -64,9 +54,8 @@ impl Unhandled {
         Self { count: AtomicUsize::new(0), state: Lock::new(State::default()) }
     }
 
-    /// Sets the root handler, before anything runs.
-    pub(crate) fn handle_with(&self, call: RootHandler, root: &Arc<ScopeMember>, user: &Arc<ScopeMember>) {
-        let handler = Handler { call, root: Arc::downgrade(root), user: Arc::downgrade(user) };
+    /// Sets the root handler.
+    pub(crate) fn handle_with(&self, handler: RootHandler) {
         let replaced = self.state.with(|state| state.handler.replace(handler));
         drop(replaced);
     }
@@ -127,24 +116,9 @@ impl World {
         }
     }
 
-    /// Gives it to the root handler; whether there is one and it came to its end.
+    /// Passes it to the root handler. Returns whether there is one and it took the failure.
     fn handled(&self, failure: &FailureInfo) -> bool {
         let handler = self.unhandled.state.with(|state| state.handler.clone());
-        // Whoever failed holds the root. The guardian of users may be gone with the system's owner; the root is cancelled then, and
-        // stands in for it by refusing all the same.
-        let Some((call, root)) = handler.and_then(|handler| {
-            let root = handler.root.upgrade()?;
-            let user = handler.user.upgrade().unwrap_or_else(|| Arc::clone(&root));
-            Some((handler.call, RootContext::new(root, user)))
-        }) else {
-            return false;
-        };
-        match catch::catch(|| call(failure, &root)) {
-            Ok(()) => true,
-            Err(reason) => {
-                self.events.failure(&root.failure(reason));
-                false
-            }
-        }
+        handler.is_some_and(|handler| handler(failure))
     }
 }

@@ -8,12 +8,13 @@
 //! A circle is opened by a send: it is admitted beyond the capacity, and nothing is lost. Only where all wait for answers, or for ends that
 //! the tree awaits, an ask fails, with the circle. Code that awaits an end or a group may give that up, so no ask fails for it.
 
+pub(crate) mod ask_error;
 pub(crate) mod edges;
 pub(crate) mod search;
 
 pub(crate) use crate::tree::waits::edges::Awaited;
 
-use crate::actor::ask::AskError;
+use crate::tree::waits::ask_error::AskError;
 use crate::base::visits;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::ids::path::ActorPath;

@@ -1,0 +1,55 @@
+//! Finding, stopping and restarting a child by its name.
+
+use crate::ids::name::Name;
+use crate::ids::path::ActorPath;
+use crate::tree::any_ref::AnyRef;
+use crate::tree::member::WindDown;
+use crate::tree::node::Node;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::fmt;
+
+pub(crate) fn child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
+    let found = Name::new(name).ok().and_then(|name| parent.child(&name));
+    found.map(|member| AnyRef { member }).ok_or_else(|| ChildError::NotFound { name: name.to_string(), parent: parent.path() })
+}
+
+pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
+    let child = child(parent, name)?;
+    Arc::clone(&child.member).wind_down(WindDown::Stop);
+    Ok(child)
+}
+
+pub(crate) fn restart_child(parent: &Node, name: &str) -> Result<(), ChildError> {
+    let child = child(parent, name)?;
+    let path = child.path();
+    if child.member.restart() { Ok(()) } else { Err(ChildError::CannotRestart(path)) }
+}
+
+/// Why nothing was done to a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChildError {
+    /// There is no live child of this name.
+    NotFound {
+        /// The name.
+        name: String,
+        /// Under whom.
+        parent: ActorPath,
+    },
+    /// It has no recipe to start again from: a task, a scope.
+    CannotRestart(ActorPath),
+}
+
+impl fmt::Display for ChildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { name, parent } => {
+                write!(f, "{parent} has no live child called {name:?}: `children()` lists those it has")
+            }
+            Self::CannotRestart(path) => write!(f, "{path} has no props to start again from: only actors and supervisors do"),
+        }
+    }
+}
+
+impl core::error::Error for ChildError {}
