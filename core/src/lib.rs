@@ -4,7 +4,7 @@
 //! `pleach`, which is what applications add. It is `no_std` + `alloc`; the [`Runtime`] trait is its only way out, and
 //! [`Dispatcher`] a runtime that it brings along.
 //!
-//! Read in this order: `cell` (the loop that runs an actor), `ending` (what follows a failure), `mailbox::inbox`, `node` (the tree).
+//! Read in this order: `cell` (the loop that runs an actor), `ending` (what follows a failure), `mailbox::mailbox`, `node` (the tree).
 #![no_std]
 #![warn(missing_docs)]
 
@@ -41,9 +41,7 @@ mod models;
 
 pub use actor::Actor;
 pub use actor::actor_ref::ActorRef;
-pub use tree::any_ref::{AnyRef, Exited};
 pub use actor::ask::{Ask, Reply};
-pub use tree::waits::ask_error::AskError;
 pub use actor::cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
 pub use actor::context::{Context, StashFull};
 pub use actor::props::{BoxStream, FnActor, Props, StateFn};
@@ -51,18 +49,18 @@ pub use actor::recipient::Recipient;
 pub use actor::recipient::ask::RecipientAsk;
 pub use actor::recipient::send::RecipientSend;
 pub use actor::send::Sending;
-pub use mailbox::send_error::SendError;
 pub use actor::spawn::SpawnError;
-pub use tree::adopt::Refusal;
 pub use actor::spawn_started::{NotStarted, Starting};
+pub use actor::stash::STASH_CAPACITY_DEFAULT;
 pub use actor::system_message::SystemMessage;
-pub use events::signal::{Signal, Terminated};
 pub use actor::timers::TimerKey;
 #[cfg(feature = "std")]
 pub use base::block_on::block_on;
 pub use base::catch::{catch as catch_panic, install as note_panic_places};
+pub use base::reason::{BoxError, Reason};
 pub use base::runtime::{BoxFuture, Random, Runtime};
 pub use base::time::Instant;
+pub use base::timeout::Elapsed;
 pub use base::timeout::Timeout;
 #[cfg(feature = "std")]
 pub use dispatcher::threads::StdClock;
@@ -72,8 +70,8 @@ pub use events::cause::{Cause, Exit};
 pub use events::counts::Counts;
 pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
 pub use events::failure::{EndedUnasked, EscalationStage, FailureInfo, METADATA_MAX};
-pub use base::reason::{BoxError, Reason};
 pub use events::hub::{FailureEventHub, Listening};
+pub use events::signal::{Signal, Terminated};
 pub use events::subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
 pub use group::builder::{ERRORS_KEPT_DEFAULT, GroupBuilder, PanicPolicy};
 pub use group::calls::NextOr;
@@ -83,10 +81,9 @@ pub use group::handle::Group;
 pub use group::in_place::InPlace;
 pub use group::new_task::NewTask;
 pub use group::task::TaskOutput;
-pub use base::timeout::Elapsed;
 pub use ids::name::{NAME_LEN_MAX, Name, NameError, NameFault};
 pub use ids::path::{ActorId, ActorPath, PathError};
-pub use mailbox::stash::STASH_CAPACITY_DEFAULT;
+pub use mailbox::send_error::SendError;
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope};
 pub use routing::pool::Pool;
 pub use routing::pool::ask::PoolAsk;
@@ -96,7 +93,6 @@ pub use routing::topic::{Published, SlowSubscriber, Subscription, Topic};
 pub use scope::blocking::{Blocking, BlockingError};
 pub use scope::producer::{Produced, Producer, Unreceived};
 pub use scope::supervisor::{Guardian, Supervisor};
-pub use tree::child::ChildError;
 pub use scope::{Launch, Scope};
 pub use supervise::backoff::ExponentialBackoff;
 pub use supervise::decide::{
@@ -106,6 +102,9 @@ pub use system::mount::{MountError, Mounted};
 pub use system::root_context::{DispatchError, LookupError, RootContext};
 pub use system::{ShutdownError, System, SystemBuilder};
 pub use tree::GRACE_DEFAULT;
+pub use tree::adopt::Refusal;
+pub use tree::any_ref::{AnyRef, Exited};
+pub use tree::child::ChildError;
 pub use tree::current::{identify_cores, runtime as current_runtime};
 pub use tree::node::Running;
 pub use tree::supervision::escalate::{
@@ -119,3 +118,4 @@ pub use tree::supervision::unhandled::{ESCALATIONS_KEPT_MAX, Escalations};
 pub use tree::task::{LaunchError, Outcome, Task};
 pub use tree::token::{CancelToken, Cancelled};
 pub use tree::wait_all::{WaitAll, WaitError};
+pub use tree::waits::ask_error::AskError;

@@ -1,18 +1,18 @@
 //! `ActorRef`: how everybody else reaches an actor. All sending goes through this file.
 
-use crate::tree::any_ref::AnyRef;
-use crate::tree::any_ref::Exited;
 use crate::actor::ask::{Ask, Reply};
 use crate::actor::cell::Cell;
 use crate::actor::recipient::Recipient;
 use crate::actor::send::Sending;
-use crate::mailbox::send_error::SendError;
 use crate::actor::system_message::SystemMessage;
-use crate::events::signal::Signal;
 use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;
+use crate::events::signal::Signal;
 use crate::ids::path::{ActorId, ActorPath};
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{PriorityEnvelope, control};
+use crate::tree::any_ref::AnyRef;
+use crate::tree::any_ref::Exited;
 use crate::tree::member::Member;
 use crate::tree::node;
 use alloc::boxed::Box;
@@ -33,7 +33,7 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Puts a message into the mailbox without waiting. A full mailbox fails, or drops what its policy says.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        let filling = self.cell.inbox().push(message, |dropped, reason| self.cell.bury_for_sender(dropped, reason))?;
+        let filling = self.cell.mailbox().push(message, |dropped, reason| self.cell.bury_for_sender(dropped, reason))?;
         self.cell.mind(filling);
         Ok(())
     }
@@ -42,7 +42,7 @@ impl<M: Send + 'static> ActorRef<M> {
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
         let bury = |dropped, reason| self.cell.bury_for_sender(dropped, reason);
-        self.cell.mind(self.cell.inbox().push_slowly(message, priority, true, bury)?);
+        self.cell.mind(self.cell.mailbox().push_slowly(message, priority, true, bury)?);
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Puts a message into the mailbox if there is room, whatever its overflow policy.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
-        self.cell.mind(self.cell.inbox().try_push(message)?);
+        self.cell.mind(self.cell.mailbox().try_push(message)?);
         Ok(())
     }
 
@@ -134,12 +134,12 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// What became of its messages.
     pub fn counts(&self) -> Counts {
-        self.cell.inbox().counts()
+        self.cell.mailbox().counts()
     }
 
     /// How many messages wait in its mailbox.
     pub fn queued(&self) -> usize {
-        self.cell.inbox().len()
+        self.cell.mailbox().len()
     }
 
     /// The same actor without its message type.

@@ -4,16 +4,16 @@
 //! poll of an actor is held by that actor until the outcome of its handler is known, so that the asker learns of the failure and not
 //! merely of the drop. An ask awaited in an actor's own task leaves an edge there; closing a circle of such edges is an error.
 
-use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
-use crate::mailbox::send_error::SendError;
 use crate::base::lock::Lock;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::wakers;
 use crate::events::event::{Event, EventKinds, Lint};
+use crate::mailbox::send_error::SendError;
 use crate::tree::current;
 use crate::tree::member::Member;
+use crate::tree::waits::ask_error::AskError;
 use crate::tree::waits::{Circle, Edge, Unanswered, Wait};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -204,7 +204,7 @@ where
         leave_edge(&mut self.rare, self.to, &slot, cx.waker())?;
         let message = question(Reply::to(&slot));
         self.slot = Some(slot);
-        match self.to.inbox().try_push(message) {
+        match self.to.mailbox().try_push(message) {
             Ok(filling) => {
                 self.to.mind(filling);
                 Poll::Pending

@@ -1,24 +1,24 @@
 //! `Context`: what an actor knows of its surroundings while it handles a message.
 
-use crate::tree::child;
 use crate::actor::actor_ref::ActorRef;
-use crate::tree::any_ref::AnyRef;
 use crate::actor::cell::Cell;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
-use crate::tree::adopt::Refusal;
 use crate::actor::spawn_started::Starting;
 use crate::actor::system_message::SystemMessage;
-use crate::events::signal::Signal;
 use crate::actor::timers::{TimerKey, Timers};
 use crate::actor::{Actor, spawn, spawn_started};
+use crate::base::reason::{BoxError, Reason};
 use crate::base::runtime::BoxFuture;
 use crate::base::time::Instant;
 use crate::base::timeout::Timeout;
 use crate::events::failure::FailureInfo;
-use crate::base::reason::{BoxError, Reason};
+use crate::events::signal::Signal;
 use crate::ids::path::{ActorId, ActorPath};
 use crate::mailbox::control;
+use crate::tree::adopt::Refusal;
+use crate::tree::any_ref::AnyRef;
+use crate::tree::child;
 use crate::tree::child::ChildError;
 use crate::tree::member::Member;
 use crate::tree::task::Task;
@@ -168,25 +168,25 @@ impl<A: Actor> Context<A> {
     }
 
     fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<A::Msg>) -> R) -> R {
-        let answer = self.cell.inbox().with_timers(f);
-        self.cell.inbox().mark(control::TIMERS);
+        let answer = self.cell.with_timers(f);
+        self.cell.mailbox().mark(control::TIMERS);
         answer
     }
 
     /// Puts a message aside, to be handled later; usually the one in hand. It is not handled yet, and takes no room in the mailbox.
     /// After a restart it is back at the front by itself.
     pub fn stash(&self, message: A::Msg) -> Result<(), StashFull<A::Msg>> {
-        self.cell.inbox().stash(message, self.cell.stash_capacity()).map_err(StashFull)
+        self.cell.stash(message, self.cell.stash_capacity()).map_err(StashFull)
     }
 
     /// Brings back all that was put aside: it is handled next, in the order it came.
     pub fn unstash_all(&self) {
-        self.cell.inbox().unstash();
+        self.cell.unstash();
     }
 
     /// How many messages are put aside.
     pub fn stashed(&self) -> usize {
-        self.cell.inbox().stashed()
+        self.cell.stashed()
     }
 
     /// Lets `behaviour` handle the messages from the next one on, in place of [`Actor::handle`] or of what was given here before. It lasts
@@ -235,17 +235,17 @@ impl<A: Actor> Context<A> {
     where
         F: for<'a> Fn(&'a mut A, A::Msg, &'a mut Self) -> BoxFuture<'a, Result<(), A::Error>> + Send + Sync + 'static,
     {
-        drop(self.cell.inbox().set_behaviour(Some(Arc::new(Behaviour::<A>(Box::new(behaviour))))));
+        drop(self.cell.set_behaviour(Some(Arc::new(Behaviour::<A>(Box::new(behaviour))))));
     }
 
     /// Goes back to the first behaviour, [`Actor::handle`], from the next message on.
     pub fn unbecome(&self) {
-        drop(self.cell.inbox().set_behaviour(None));
+        drop(self.cell.set_behaviour(None));
     }
 
     /// What handles messages in place of [`Actor::handle`].
     pub(crate) fn behaviour(&self) -> Option<Arc<Behaviour<A>>> {
-        self.cell.inbox().behaviour().and_then(|behaviour| behaviour.downcast().ok())
+        self.cell.behaviour().and_then(|behaviour| behaviour.downcast().ok())
     }
 
     /// Runs `future` beside this actor, as a child task, and tells the actor what `message` makes of its output. Dropped when this
@@ -323,7 +323,7 @@ impl<A: Actor> Context<A> {
     /// Takes a [`watch`](Self::watch) back: not even news already on its way arrives.
     pub fn unwatch(&self, other: &AnyRef) {
         node::unwatch(other.member.node(), self.cell.node());
-        self.cell.inbox().forget_end_of(other.id());
+        self.cell.mailbox().forget_end_of(other.id());
     }
 
     /// Whose end this actor is to hear of: what it [watches](Self::watch) and what has not ended yet, by the age of their ids.

@@ -9,14 +9,15 @@ pub(crate) mod recipient;
 pub(crate) mod send;
 pub(crate) mod spawn;
 pub(crate) mod spawn_started;
+pub(crate) mod stash;
 pub(crate) mod system_message;
 pub(crate) mod timers;
 
 use crate::actor::context::Context;
-use crate::events::signal::Signal;
+use crate::base::reason::BoxError;
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;
-use crate::base::reason::BoxError;
+use crate::events::signal::Signal;
 use core::future::Future;
 
 /// A state that handles one message at a time.

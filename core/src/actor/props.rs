@@ -3,12 +3,12 @@
 use crate::actor::cell::factory::BoxRecipe;
 use crate::actor::context::Context;
 use crate::actor::spawn_started::Up;
-use crate::events::signal::Signal;
+use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
 use crate::base::reason::BoxError;
+use crate::events::signal::Signal;
 use crate::mailbox::Mailbox;
-use crate::mailbox::stash::STASH_CAPACITY_DEFAULT;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::cancel_grace::CancelGrace;
 use crate::tree::node::Node;

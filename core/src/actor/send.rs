@@ -1,8 +1,8 @@
 //! `Sending` and `SendError`: a send that waits for room, and why a send was not accepted.
 
-use crate::mailbox::send_error::SendError;
 use crate::actor::cell::Cell;
 use crate::mailbox::Priority;
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::waiting_sends::Sent;
 use crate::tree::member::Member;
 use crate::tree::token::{CancelToken, Cancelled};
@@ -68,7 +68,7 @@ impl<'a, M> Sending<'a, M> {
     fn take_back(&mut self) -> Option<M> {
         let message = match core::mem::replace(&mut self.place, Place::GivenBack) {
             Place::Here(message, _) => Some(message),
-            Place::Waiting(key, _edge) => self.to.inbox().withdraw(key),
+            Place::Waiting(key, _edge) => self.to.mailbox().withdraw(key),
             Place::Accepted => None,
             Place::GivenBack => given_back(),
         };
@@ -109,7 +109,7 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
             });
         }
         let polled = match core::mem::replace(&mut this.place, Place::GivenBack) {
-            Place::Here(message, priority) => match this.to.inbox().push_now_or_wait(message, priority, cx.waker()) {
+            Place::Here(message, priority) => match this.to.mailbox().push_now_or_wait(message, priority, cx.waker()) {
                 Ok(Sent { waiting, filling, behind }) => {
                     this.to.mind(filling);
                     match waiting {
@@ -128,7 +128,7 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
                 Err(error) => Poll::Ready(Err(error)),
             },
             Place::Waiting(key, edge) => {
-                let polled = this.to.inbox().poll_waiting(key, cx.waker());
+                let polled = this.to.mailbox().poll_waiting(key, cx.waker());
                 if polled.is_pending() {
                     this.place = Place::Waiting(key, edge);
                 }

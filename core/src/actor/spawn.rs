@@ -1,14 +1,14 @@
 //! Starting an actor: one road for systems, supervisors, scopes and actors.
 
-use crate::tree::adopt::Refusal;
-use crate::tree::adopt::new_node;
-use crate::tree::adopt::adopt;
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::cell::Cell;
 use crate::actor::props::Props;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
-use crate::mailbox::queue::Inbox;
+use crate::mailbox::queue::MessageQueue;
+use crate::tree::adopt::Refusal;
+use crate::tree::adopt::adopt;
+use crate::tree::adopt::new_node;
 use crate::tree::member::Member;
 use crate::tree::{World, supervision};
 use alloc::boxed::Box;
@@ -72,7 +72,7 @@ fn prepare<A: Actor>(
         return Err(Refusal::NoCapacity);
     }
     let node = new_node(world, parent, name)?.with_policy(props.policy());
-    let cell = Arc::new(Cell::new(node, Inbox::new(kind), props.shared_extra()));
+    let cell = Arc::new(Cell::new(node, MessageQueue::new(kind), props.shared_extra()));
     props.equip(cell.node());
     if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || world.strategy.is_some() {
         let child = Arc::clone(&cell) as Arc<dyn Member>;

@@ -1,7 +1,6 @@
 //! `Starting`: an actor on its way up: it has been spawned, and its `started` hook has not returned.
 
 use crate::actor::actor_ref::ActorRef;
-use crate::tree::any_ref::Exited;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
 use crate::actor::{Actor, spawn};
@@ -10,6 +9,7 @@ use crate::base::wakers;
 use crate::base::wakers::Spare;
 use crate::events::cause::Exit;
 use crate::ids::path::ActorPath;
+use crate::tree::any_ref::Exited;
 use crate::tree::member::Member;
 use alloc::sync::Arc;
 use core::fmt;

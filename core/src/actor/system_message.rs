@@ -1,8 +1,8 @@
 //! `SystemMessage` and `Signal`: the control lane, and what of it user code hears.
 
-use crate::tree::any_ref::AnyRef;
-use crate::events::signal::Terminated;
 use crate::events::failure::FailureInfo;
+use crate::events::signal::Terminated;
+use crate::tree::any_ref::AnyRef;
 
 /// Something for the control lane, which is served before user messages and never full.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! `Timers`: messages an actor will send itself. They belong to one incarnation and are gone with it.
 //!
-//! They lie in the cold part of the actor's inbox, so an actor without timers keeps no room for them. Only the actor's own task touches
+//! They lie in the cold part of the actor's mailbox, so an actor without timers keeps no room for them. Only the actor's own task touches
 //! them: it takes them out, polls one sleep for the earliest of them, and puts them back. A timer that is due delivers its message as
 //! the next one to be handled, when the messages already taken have been.
 //!

@@ -1,7 +1,6 @@
-//! base
+//! Foundations: locks, wakers, time, the runtime interface and panics as values. Nothing here knows of the tree.
 
 #[cfg(feature = "std")]
-pub(crate) mod reason;
 pub(crate) mod block_on;
 #[cfg(feature = "std")]
 #[path = "catch/on.rs"]
@@ -10,6 +9,7 @@ pub(crate) mod catch;
 #[path = "catch/off.rs"]
 pub(crate) mod catch;
 pub(crate) mod lock;
+pub(crate) mod reason;
 pub(crate) mod runtime;
 pub(crate) mod snapshot;
 pub(crate) mod sync;

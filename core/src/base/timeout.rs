@@ -1,7 +1,7 @@
 //! `Timeout`: a future that is given so long, on the clock of a tree's runtime: virtual in the simulator.
 
-use core::fmt;
 use crate::base::runtime::{BoxFuture, Runtime};
+use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};

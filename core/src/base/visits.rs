@@ -30,11 +30,11 @@ mod tests {
     use crate::actor::props::Props;
     use crate::actor::system_message::SystemMessage;
     use crate::actor::timers::Timers;
+    use crate::base::reason::BoxError;
     use crate::base::time::Instant;
     use crate::dispatcher::Dispatcher;
     use crate::events::cause::{Cause, Exit};
     use crate::events::failure::FailureInfo;
-    use crate::base::reason::BoxError;
     use crate::mailbox::Mailbox;
     use crate::routing::topic::{SlowSubscriber, Topic};
     use crate::scope::Scope;

@@ -1,7 +1,7 @@
 //! `Cause` and `Exit`: why something was cancelled, and how it ended.
 
-use crate::events::failure::FailureInfo;
 use crate::base::reason::BoxError;
+use crate::events::failure::FailureInfo;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::error::Error;

@@ -1,10 +1,10 @@
 //! `FailureInfo`: one failure, with all that is known of it. The `Result` road and the panic road meet here.
 
+use crate::base::reason::Reason;
 use crate::base::time::Instant;
 use crate::events::annotated::AnnotatedError;
 use crate::events::cause::Exit;
 use crate::ids::path::{ActorId, ActorPath};
-use crate::base::reason::Reason;
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;

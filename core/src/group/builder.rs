@@ -1,9 +1,7 @@
 //! `GroupBuilder`: how a group is set up, and where it stands.
 
-use crate::scope::Scope;
 use crate::actor::Actor;
 use crate::actor::context::Context;
-use crate::tree::adopt;
 use crate::group::error::GroupError;
 use crate::group::executor::Crew;
 use crate::group::handle::Group;
@@ -12,6 +10,8 @@ use crate::group::in_place_node::Spot;
 use crate::group::overflow::Overflow;
 use crate::group::state::Settings;
 use crate::ids::name::Name;
+use crate::scope::Scope;
+use crate::tree::adopt;
 use crate::tree::member::Member;
 use crate::tree::node;
 use crate::tree::node::{Above, Node};

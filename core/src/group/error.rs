@@ -1,11 +1,11 @@
 //! What can go wrong with a group: a task that ended badly, a task that was not taken, a group that was not made.
 
-use crate::tree::adopt::Refusal;
 use crate::base::lock::Lock;
 use crate::events::cause::Cause;
 use crate::events::failure::FailureInfo;
 use crate::ids::name::NameError;
 use crate::ids::path::ActorPath;
+use crate::tree::adopt::Refusal;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -4,10 +4,10 @@
 
 use crate::base::catch;
 use crate::base::catch::Payload;
+use crate::base::reason::{BoxError, Reason};
 use crate::base::wakers::{Key, Spare};
 use crate::events::cause::Cause;
 use crate::events::failure::FailureInfo;
-use crate::base::reason::{BoxError, Reason};
 use crate::group::error::TaskError;
 use crate::group::state::{Admission, Books, Ended, Entry, Settings, Unwanted};
 use crate::group::task::Work;

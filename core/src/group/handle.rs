@@ -1,6 +1,5 @@
 //! `Group`: the handle and owner of a group whose tasks run on the runtime.
 
-use crate::tree::any_ref::AnyRef;
 use crate::events::cause::Cause;
 use crate::group::builder::GroupBuilder;
 use crate::group::calls;
@@ -11,6 +10,7 @@ use crate::group::executor_trait::Engine;
 use crate::group::new_task::NewTask;
 use crate::group::task::{Task, TaskOutput};
 use crate::ids::path::ActorPath;
+use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
 use crate::tree::node;
 use crate::tree::token::CancelToken;

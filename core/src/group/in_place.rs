@@ -1,6 +1,5 @@
 //! `InPlace`: a group whose tasks are polled by whoever polls the group. Nothing is spawned, and tasks may borrow from the caller.
 
-use crate::tree::any_ref::AnyRef;
 use crate::base::lock::Lock;
 use crate::events::cause::Cause;
 use crate::group::calls;
@@ -14,6 +13,7 @@ use crate::group::new_task::NewTask;
 use crate::group::state::Settings;
 use crate::group::task::{Task, TaskOutput};
 use crate::ids::path::ActorPath;
+use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
 use crate::tree::node;
 use crate::tree::token::CancelToken;

@@ -1,8 +1,8 @@
 //! A task as a group holds it: the user's future in a box, with the name, the deadline and the cancel grace that few have.
 
-use crate::base::timeout::Elapsed;
-use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::reason::BoxError;
+use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::timeout::Elapsed;
 use crate::ids::name::Name;
 use crate::tree::cancel_grace::CancelGrace;
 use alloc::boxed::Box;

@@ -1,17 +1,10 @@
 //! The control lane: a word of bits that the receiver loads before every message, and what the bits announce.
 
-use crate::events::signal::Signal;
-use crate::actor::timers::Timers;
 use crate::base::sync::Ordering;
-use crate::base::visits;
+use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
-use crate::mailbox::queue::Inbox;
-use crate::mailbox::queue_state::{Parked, Stopwatch};
-use crate::tree::waits::{Edge, Unanswered};
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::any::Any;
+use crate::mailbox::queue::MessageQueue;
+use crate::mailbox::queue_state::Parked;
 use core::task::Waker;
 
 /// Cut off at the next await.
@@ -69,22 +62,7 @@ pub(crate) enum Posture {
     Resting,
 }
 
-/// The timers while they are worked on. They come back also if a closure among them panics.
-struct Lent<'a, M> {
-    inbox: &'a Inbox<M>,
-    timers: Option<Box<Timers<M>>>,
-}
-
-impl<M> Drop for Lent<'_, M> {
-    fn drop(&mut self) {
-        if let Some(timers) = self.timers.take().filter(|timers| !timers.is_empty()) {
-            self.inbox.keeps_more.store(true, Ordering::Relaxed);
-            self.inbox.state.with(|state| state.cold().timers = Some(timers));
-        }
-    }
-}
-
-impl<M> Inbox<M> {
+impl<M, X: Default> MessageQueue<M, X> {
     #[inline]
     pub(crate) fn word(&self) -> u32 {
         self.word.load(Ordering::Acquire)
@@ -152,81 +130,37 @@ impl<M> Inbox<M> {
         drop(forgotten);
     }
 
-    pub(crate) fn hold_unanswered(&self, reply: Arc<dyn Unanswered>) {
-        self.state.with(|state| state.cold().unanswered.push(reply));
-        self.mark(UNANSWERED);
+    /// Runs `f` on what the owner keeps with the queue, under the lock. `f` must not wake, drop or call user code.
+    pub(crate) fn with_attached<R>(&self, f: impl FnOnce(&mut X) -> R) -> R {
+        self.state.with(|state| f(&mut state.cold().attached))
     }
 
-    pub(crate) fn take_unanswered(&self) -> Vec<Arc<dyn Unanswered>> {
-        self.lower(UNANSWERED);
-        self.state.with(|state| state.cold.as_mut().map(|cold| core::mem::take(&mut cold.unanswered)).unwrap_or_default())
+    /// As [`with_attached`](Self::with_attached), if anything was ever attached.
+    pub(crate) fn known_attached<R>(&self, f: impl FnOnce(&mut X) -> R) -> Option<R> {
+        self.state.with(|state| state.cold.as_mut().map(|cold| f(&mut cold.attached)))
     }
 
-    /// Keeps when the handler at work began, and what wakes it when that is too long ago; gives what was there.
-    pub(crate) fn set_stopwatch(&self, stopwatch: Option<Box<Stopwatch>>) -> Option<Box<Stopwatch>> {
-        self.state.with(|state| match (&mut state.cold, stopwatch) {
-            (None, None) => None,
-            (Some(cold), stopwatch) => core::mem::replace(&mut cold.stopwatch, stopwatch),
-            (None, stopwatch) => core::mem::replace(&mut state.cold().stopwatch, stopwatch),
-        })
-    }
-
-    /// What handles the actor's messages in place of its first behaviour; only the actor's own task looks at it.
-    pub(crate) fn behaviour(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.state.with(|state| state.cold.as_ref().and_then(|cold| cold.behaviour.clone()))
-    }
-
-    /// Sets or clears that; gives what was there, for the caller to drop.
-    pub(crate) fn set_behaviour(&self, behaviour: Option<Arc<dyn Any + Send + Sync>>) -> Option<Arc<dyn Any + Send + Sync>> {
-        match behaviour {
-            Some(_) => self.mark(BEHAVIOUR),
-            None => drop(self.lower(BEHAVIOUR)),
-        }
-        self.state.with(|state| core::mem::replace(&mut state.cold().behaviour, behaviour))
-    }
-
-    /// The asks, and the sends without room, that the actor awaits in its own task; the oldest first.
-    pub(crate) fn edges(&self) -> Vec<Edge> {
-        let mut edges = Vec::new();
-        self.state.with(|state| edges.extend(state.cold.iter().flat_map(|cold| &cold.edges).cloned()));
-        visits::visit(edges.len());
-        edges
-    }
-
-    pub(crate) fn has_edges(&self) -> bool {
-        self.state.with(|state| state.cold.as_ref().is_some_and(|cold| !cold.edges.is_empty()))
-    }
-
-    pub(crate) fn begin_wait(&self, edge: Edge) {
-        self.state.with(|state| state.cold().edges.push_back(edge));
-    }
-
-    pub(crate) fn end_wait(&self, edge: &Edge) {
-        let ended = self.state.with(|state| {
-            let edges = &mut state.cold.as_mut()?.edges;
-            let at = edges.iter().position(|known| known.is(edge))?;
-            visits::visit(at + 1);
-            edges.remove(at)
-        });
-        drop(ended);
-    }
-
-    /// Works on the timers, which only the actor's own task does, outside the lock.
-    pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
-        let timers = self.state.with(|state| state.cold().timers.take()).unwrap_or_default();
-        let mut lent = Lent { inbox: self, timers: Some(timers) };
-        lent.timers.as_mut().map(|timers| f(timers)).expect("the timers are lent until the end of this call")
-    }
-
-    /// Whether the actor has ever set a timer or put a message aside.
+    /// The flag of the owner: only the receiver's own task sets and reads it.
     #[inline]
-    pub(crate) fn keeps_more(&self) -> bool {
-        self.keeps_more.load(Ordering::Relaxed)
+    pub(crate) fn owner_flag(&self) -> bool {
+        self.owner_flag.load(Ordering::Relaxed)
     }
 
-    /// Takes all timers out, for the caller to drop.
-    pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
-        self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.timers.take()))
+    pub(crate) fn set_owner_flag(&self) {
+        self.owner_flag.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts `made` messages that the receiver took without a send: it made them itself.
+    pub(crate) fn accept_taken(&self, made: usize) {
+        self.state.with(|state| {
+            state.accepted = state.accepted.wrapping_add(made);
+            self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(made), Ordering::Release);
+        });
+    }
+
+    /// Counts `count` messages as not taken: the receiver will take them again.
+    pub(crate) fn return_taken(&self, count: usize) {
+        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Release);
     }
 
     /// How many messages have been taken so far.

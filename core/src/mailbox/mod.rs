@@ -1,12 +1,11 @@
 //! `Mailbox`: which kind of queue an actor has in front of it.
 
-pub(crate) mod send_error;
 pub(crate) mod control;
 pub(crate) mod queue;
 pub(crate) mod queue_state;
 pub(crate) mod reserve;
+pub(crate) mod send_error;
 pub(crate) mod signals;
-pub(crate) mod stash;
 pub(crate) mod waiting_sends;
 
 use core::fmt;

@@ -1,4 +1,4 @@
-//! `Inbox`: the queue of one actor, with its control word. Many senders, one receiver.
+//! `MessageQueue`: the queue of one actor, with its control word. Many senders, one receiver.
 //!
 //! What is under its lock is in `state`, sends that wait for room are in `waiting`, pushes in two steps in `slots`, the
 //! control lane in `control`.
@@ -31,28 +31,27 @@
 //!    before that message has come.
 //! 7. What only some mailboxes need lies in one box that is allocated when first needed.
 
-use crate::mailbox::send_error::SendError;
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::base::wakers;
 use crate::events::counts::Counts;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control::Posture;
-use crate::mailbox::queue_state::{Filling, MadeRoom, Parked, State};
+use crate::mailbox::queue_state::{Filling, MadeRoom, Parked, QueueState};
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
-pub(crate) struct Inbox<M> {
+pub(crate) struct MessageQueue<M, X> {
     pub(super) word: AtomicU32,
     pub(super) posture: AtomicU8,
     /// The receiver has parked early and no message has come since; a hint, except that it is false once a handler has waited.
     undisturbed: AtomicBool,
-    /// The actor has set a timer or put a message aside. Only its own task does, and only its own task asks.
-    pub(super) keeps_more: AtomicBool,
+    pub(super) owner_flag: AtomicBool,
     pub(super) taken: AtomicUsize,
     handled: AtomicUsize,
-    pub(super) state: Lock<State<M>>,
+    pub(super) state: Lock<QueueState<M, X>>,
 }
 
 /// What the receiver found.
@@ -80,17 +79,17 @@ pub(crate) type Pushed<M> = Result<Option<Filling>, SendError<M>>;
 /// How a push went under the lock: who to wake, and what was dropped for it.
 type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
 
-impl<M> Inbox<M> {
+impl<M, X: Default> MessageQueue<M, X> {
     #[inline]
     pub(crate) fn new(kind: Mailbox) -> Self {
         Self {
             word: AtomicU32::new(0),
             posture: AtomicU8::new(Posture::Outside as u8),
             undisturbed: AtomicBool::new(false),
-            keeps_more: AtomicBool::new(false),
+            owner_flag: AtomicBool::new(false),
             taken: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),
-            state: Lock::new(State::new(kind)),
+            state: Lock::new(QueueState::new(kind)),
         }
     }
 
@@ -159,7 +158,7 @@ impl<M> Inbox<M> {
         Ok(filling)
     }
 
-    fn push_locked(&self, state: &mut State<M>, message: M, priority: Priority, may_drop: bool) -> PushResult<M> {
+    fn push_locked(&self, state: &mut QueueState<M, X>, message: M, priority: Priority, may_drop: bool) -> PushResult<M> {
         if state.closed {
             return Err(SendError::Closed(message));
         }
@@ -363,7 +362,7 @@ impl<M> Inbox<M> {
     }
 
     /// Takes back one [`finish`](Self::finish): the message was put aside and not handled.
-    pub(super) fn unfinish(&self) {
+    pub(crate) fn unfinish(&self) {
         self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
     }
 

@@ -1,19 +1,12 @@
 //! `State`: what of an inbox lies under its lock: the chunk being filled, the lanes, the waiting sends, the books.
 
-use crate::actor::timers::Timers;
-use crate::base::runtime::BoxFuture;
 use crate::base::sync::{AtomicUsize, Ordering};
-use crate::base::time::Instant;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::signals::Signals;
-use crate::mailbox::stash::Stash;
 use crate::mailbox::{Mailbox, Overflow, Priority};
-use crate::tree::waits::{Edge, Unanswered};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::task::Waker;
 
 /// Most messages in one chunk, and most bytes: what a push may have to allocate or copy at once.
@@ -40,7 +33,7 @@ const fn chunk<M>() -> usize {
     }
 }
 
-pub(super) struct State<M> {
+pub(super) struct QueueState<M, X> {
     pub(super) chunk: Vec<M>,
     pub(super) waker: Option<Waker>,
     pub(super) accepted: usize,
@@ -54,7 +47,7 @@ pub(super) struct State<M> {
     pub(super) lanes: u8,
     /// The mark at 80 % is passed, and has been told of.
     pub(super) marked: bool,
-    pub(super) cold: Option<Box<Cold<M>>>,
+    pub(super) cold: Option<Box<Cold<M, X>>>,
 }
 
 /// A bounded mailbox has come to hold more than 80 % of what it takes.
@@ -72,7 +65,7 @@ pub(super) enum Parked {
     Suspended,
 }
 
-pub(super) struct Cold<M> {
+pub(super) struct Cold<M, X> {
     pub(super) backlog: VecDeque<Vec<M>>,
     pub(super) lanes: Vec<VecDeque<M>>,
     pub(super) waiting: BTreeMap<u64, Waiting<M>>,
@@ -87,21 +80,8 @@ pub(super) struct Cold<M> {
     pub(super) failed: u64,
     pub(super) dead_lettered: u64,
     pub(super) signals: Signals,
-    pub(super) unanswered: Vec<Arc<dyn Unanswered>>,
-    /// What the actor awaits in its own task, the oldest first.
-    pub(super) edges: VecDeque<Edge>,
-    pub(super) timers: Option<Box<Timers<M>>>,
-    pub(super) stash: Option<Box<Stash<M>>>,
-    pub(super) stopwatch: Option<Box<Stopwatch>>,
-    /// A `Behaviour` of the actor, whose type is not known here.
-    pub(super) behaviour: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-/// How long the handler at work has been at it, while somebody listens.
-pub(crate) struct Stopwatch {
-    pub(crate) begun: Instant,
-    /// Wakes a handler that waits when it has run for long.
-    pub(crate) alarm: Option<BoxFuture<'static, ()>>,
+    /// What the owner of the mailbox keeps here, under the same lock and in the same box.
+    pub(super) attached: X,
 }
 
 /// A full mailbox has done what its policy says.
@@ -122,7 +102,7 @@ pub(super) struct Waiting<M> {
     pub(super) waker: Option<Waker>,
 }
 
-impl<M> Cold<M> {
+impl<M, X: Default> Cold<M, X> {
     #[cold]
     fn with_lanes(lanes: u8) -> Box<Self> {
         Box::new(Self {
@@ -137,12 +117,7 @@ impl<M> Cold<M> {
             failed: 0,
             dead_lettered: 0,
             signals: Signals::default(),
-            unanswered: Vec::new(),
-            edges: VecDeque::new(),
-            timers: None,
-            stash: None,
-            stopwatch: None,
-            behaviour: None,
+            attached: X::default(),
         })
     }
 
@@ -151,7 +126,7 @@ impl<M> Cold<M> {
     }
 }
 
-impl<M> State<M> {
+impl<M, X: Default> QueueState<M, X> {
     #[inline]
     pub(super) fn new(kind: Mailbox) -> Self {
         let lanes = match kind.overflow {
@@ -160,7 +135,7 @@ impl<M> State<M> {
             Overflow::Fail | Overflow::DropNewest => 0,
         };
         let capacity = u32::try_from(kind.capacity).unwrap_or(u32::MAX);
-        State {
+        Self {
             chunk: Vec::new(),
             waker: None,
             accepted: 0,
@@ -177,7 +152,7 @@ impl<M> State<M> {
         }
     }
 
-    pub(super) fn cold(&mut self) -> &mut Cold<M> {
+    pub(super) fn cold(&mut self) -> &mut Cold<M, X> {
         self.cold.get_or_insert_with(|| Cold::with_lanes(self.lanes))
     }
 
@@ -407,9 +382,9 @@ impl<M> State<M> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::mailbox::queue::Inbox;
+    use crate::mailbox::queue::MessageQueue;
 
-    fn goes_idle<M>(inbox: &Inbox<M>, batch: &mut Vec<M>) {
+    fn goes_idle<M>(inbox: &MessageQueue<M, ()>, batch: &mut Vec<M>) {
         while inbox.refill(batch, true, Waker::noop()).is_ready() {
             batch.clear();
         }
@@ -419,7 +394,7 @@ mod tests {
     #[test]
     fn a14_an_idle_actor_keeps_the_place_of_one_message() {
         fn kept<M: Copy>(message: M) -> usize {
-            let (inbox, mut batch) = (Inbox::new(Mailbox::unbounded()), Vec::new());
+            let (inbox, mut batch) = (MessageQueue::new(Mailbox::unbounded()), Vec::new());
             for burst in [1, 200, 1] {
                 (0..burst).for_each(|_| assert!(inbox.try_push(message).is_ok()));
                 goes_idle(&inbox, &mut batch);

@@ -16,12 +16,12 @@
 //!    another reason has settled the books.
 //! 3. Whoever frees a place without leaving a message there lets in those who wait, and wakes the receiver for them.
 
-use crate::mailbox::send_error::SendError;
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
-use crate::mailbox::queue::Inbox;
-use crate::mailbox::queue_state::{Filling, MadeRoom, Parked, State, Waiting};
+use crate::mailbox::queue::MessageQueue;
+use crate::mailbox::queue_state::{Filling, MadeRoom, Parked, QueueState, Waiting};
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Overflow, Priority, control};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ pub(crate) type Unwanted<M> = (M, Option<DeadLetterReason>);
 /// A place that is held, and whether the mailbox is filling up.
 pub(crate) type Held = (Hold, Option<Filling>);
 
-impl<M> Inbox<M> {
+impl<M, X: Default> MessageQueue<M, X> {
     /// Holds a place without waiting. A mailbox that is full has one for whoever `may_drop`, if its policy is to drop something.
     pub(crate) fn hold(&self, priority: Priority, may_drop: bool) -> Result<Held, SendError<()>> {
         let (held, admitted) = self.state.with(|state| {
@@ -114,7 +114,7 @@ impl<M> Inbox<M> {
         polled
     }
 
-    fn hold_locked(&self, state: &mut State<M>, hold: Hold) -> Held {
+    fn hold_locked(&self, state: &mut QueueState<M, X>, hold: Hold) -> Held {
         state.accepted = state.accepted.wrapping_add(1);
         state.cold().held += 1;
         let filling = state.passed_mark(&self.taken);
@@ -182,7 +182,7 @@ impl<M> Inbox<M> {
     }
 
     /// Somebody has left without a message: others may come in, and the receiver may have waited for this or have something to do now.
-    fn give_way(&self, state: &mut State<M>) -> Vec<Waker> {
+    fn give_way(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
         let mut to_wake = self.admit_locked(state);
         if state.nobody_waits() {
             self.word.fetch_and(!control::SENDERS, Ordering::Relaxed);
@@ -203,7 +203,7 @@ impl<M> Inbox<M> {
 
     /// The next part of what is left over after the end, the oldest last.
     pub(crate) fn take_left_over(&self) -> Option<Vec<M>> {
-        self.state.with(State::take_oldest).map(oldest_last)
+        self.state.with(QueueState::take_oldest).map(oldest_last)
     }
 
     /// What is left over after the end, part by part; `None` once that is all, for which the receiver parks if messages are being made.
@@ -230,7 +230,7 @@ fn oldest_last<M>((chunk, lane): (Vec<M>, VecDeque<M>)) -> Vec<M> {
     left
 }
 
-impl<M> State<M> {
+impl<M, X: Default> QueueState<M, X> {
     /// Whether there is any use in asking for room.
     fn accepts(&self, priority: Priority) -> Result<(), SendError<()>> {
         match () {

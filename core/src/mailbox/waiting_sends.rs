@@ -2,11 +2,11 @@
 //!
 //! Wakers of senders are a user's: they are cloned, woken and dropped outside the lock.
 
-use crate::mailbox::send_error::SendError;
 use crate::base::sync::Ordering;
 use crate::base::wakers;
-use crate::mailbox::queue::Inbox;
-use crate::mailbox::queue_state::{Filling, State, Waiting};
+use crate::mailbox::queue::MessageQueue;
+use crate::mailbox::queue_state::{Filling, QueueState, Waiting};
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
@@ -21,7 +21,7 @@ pub(crate) struct Sent {
     pub(crate) behind: bool,
 }
 
-impl<M> Inbox<M> {
+impl<M, X: Default> MessageQueue<M, X> {
     /// Puts a message into the queue, or into the waiting list if there is no room.
     #[inline]
     pub(crate) fn push_now_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Sent, SendError<M>> {
@@ -69,7 +69,7 @@ impl<M> Inbox<M> {
     }
 
     /// Puts a send at the end of the waiting list. Nobody gets in before it without looking closer.
-    pub(super) fn add_waiting(&self, state: &mut State<M>, waiting: Waiting<M>) -> u64 {
+    pub(super) fn add_waiting(&self, state: &mut QueueState<M, X>, waiting: Waiting<M>) -> u64 {
         state.quick = 0;
         let cold = state.cold();
         cold.next_key += 1;
@@ -158,7 +158,7 @@ impl<M> Inbox<M> {
         beyond
     }
 
-    pub(super) fn admit_locked(&self, state: &mut State<M>) -> Vec<Waker> {
+    pub(super) fn admit_locked(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
         let mut admitted = Vec::new();
         // After the end of input the senders take theirs back: what got in now might find nobody left to handle or bury it.
         if state.closed || state.nobody_waits() {
@@ -176,7 +176,7 @@ impl<M> Inbox<M> {
     }
 
     /// After sends have left the waiting list.
-    fn measure_waiting(&self, state: &mut State<M>) {
+    fn measure_waiting(&self, state: &mut QueueState<M, X>) {
         state.measure(&self.taken);
         if state.nobody_waits() {
             self.word.fetch_and(!control::SENDERS, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl<M> Inbox<M> {
     }
 }
 
-impl<M> State<M> {
+impl<M, X: Default> QueueState<M, X> {
     /// Puts a send that waited into the queue, or grants its place. Gives the waker of its sender.
     fn let_in(&mut self, key: u64, waiting: Waiting<M>) -> Option<Waker> {
         match waiting.message {

@@ -6,13 +6,13 @@
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::ask::Reply;
-use crate::tree::waits::ask_error::AskError;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::actor::system_message::SystemMessage;
 use crate::events::cause::{Cause, Exit};
 use crate::models::{ByHand, block_on, explore};
 use crate::scope::Scope;
+use crate::tree::waits::ask_error::AskError;
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::future::pending;

@@ -4,14 +4,14 @@
 //! (`exited()` answers after every `on_done` has run, early or late), S10 (a watcher hears one `Terminated`), S14 (a branch that several
 //! threads drop is dropped whole), A17 (children that are hurried are told to end once).
 
-use crate::tree::any_ref::AnyRef;
-use crate::actor::spawn;
-use crate::events::signal::Signal;
 use crate::events::cause::Exit;
+use crate::events::signal::Signal;
 use crate::ids::name::Name;
 use crate::ids::path::ActorId;
 use crate::models::{ByHand, Mark, Times, block_on, explore};
 use crate::scope::Scope;
+use crate::tree::adopt;
+use crate::tree::any_ref::AnyRef;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::node::{Above, Node};
 use crate::tree::{World, node};

@@ -20,7 +20,7 @@ fn loom_e4_events_and_the_end_against_a_sleeping_subscriber() {
     explore(|| {
         let world = World::new(ByHand::new());
         let options = SubscriptionOptions::new().capacity(1).kinds(EventKinds::DEAD_LETTERS);
-        let mut subscription = FailureEventHub::of(&world).subscribe_with(options);
+        let mut subscription = FailureEventHub::of(&world.events).subscribe_with(options);
         let teller = Arc::clone(&world);
         let telling = thread::spawn(move || {
             (0..2).for_each(|_| teller.events.emit(EventKinds::DEAD_LETTERS, event));
@@ -43,7 +43,7 @@ fn loom_e4_events_and_the_end_against_a_sleeping_subscriber() {
 fn loom_e4_a_subscriber_leaves_while_events_are_told() {
     explore(|| {
         let world = World::new(ByHand::new());
-        let hub = FailureEventHub::of(&world);
+        let hub = FailureEventHub::of(&world.events);
         let options = SubscriptionOptions::new().kinds(EventKinds::DEAD_LETTERS);
         let (leaves, mut stays) = (hub.subscribe_with(options), hub.subscribe_with(options));
         let teller = Arc::clone(&world);

@@ -1,4 +1,4 @@
-//! The inbox: senders, the control word and the end of input, each against a receiver that is about to park.
+//! The mailbox: senders, the control word and the end of input, each against a receiver that is about to park.
 //!
 //! Proves for these orders: A1 (the order of one sender), A2 (what was accepted is handled or buried, once, and the counts say so), A7
 //! (stop, close and cancel), A9 (a receiver sleeps only while it has nothing to do). The receiver does what the cell's loop does.
@@ -19,7 +19,7 @@ fn loom_a1_a2_two_senders_against_a_parking_receiver() {
         let cell = cell(Mailbox::bounded(8));
         let senders = [[1, 2], [3, 4]].map(|messages| {
             let to = Arc::clone(&cell);
-            thread::spawn(move || messages.into_iter().for_each(|message| assert!(to.inbox().try_push(message).is_ok())))
+            thread::spawn(move || messages.into_iter().for_each(|message| assert!(to.mailbox().try_push(message).is_ok())))
         });
         let mut receiver = Receiver::of(&cell);
         (0..4).for_each(|_| assert_eq!(receiver.next(), Met::Message));
@@ -27,9 +27,9 @@ fn loom_a1_a2_two_senders_against_a_parking_receiver() {
 
         let place = |message| receiver.handled.iter().position(|handled| *handled == message).unwrap();
         assert!(place(1) < place(2) && place(3) < place(4), "{:?}", receiver.handled);
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.handled == 4, "{counts}");
-        assert_eq!(cell.inbox().len(), 0);
+        assert_eq!(cell.mailbox().len(), 0);
     });
 }
 
@@ -38,7 +38,7 @@ fn loom_a7_stop_against_push_and_parking() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
         let stopper = thread::spawn(move || to.raise(control::STOP));
         let mut receiver = Receiver::of(&cell);
@@ -50,7 +50,7 @@ fn loom_a7_stop_against_push_and_parking() {
         let seen = receiver.handled.len() + receiver.buried.len();
         assert_eq!(seen, usize::from(sent.is_ok()), "accepted once, so it comes to one end");
         assert!(sent.is_ok() || sent == Err(SendError::Closed(1)));
-        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
     });
 }
 
@@ -59,7 +59,7 @@ fn loom_a7_close_against_push_and_parking() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
         let closer = thread::spawn(move || to.close());
         let mut receiver = Receiver::of(&cell);
@@ -68,9 +68,9 @@ fn loom_a7_close_against_push_and_parking() {
         closer.join().unwrap();
 
         assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()), "what was accepted before the end of input is handled");
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.dead_lettered == 0, "{counts}");
-        assert!(cell.inbox().is_empty());
+        assert!(cell.mailbox().is_empty());
     });
 }
 
@@ -79,32 +79,32 @@ fn loom_a7_close_against_push_and_parking() {
 fn loom_a7_cancel_against_a_pending_handler() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
-        assert!(cell.inbox().try_push(1).is_ok());
+        assert!(cell.mailbox().try_push(1).is_ok());
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.inbox().try_push(2));
+        let sender = thread::spawn(move || to.mailbox().try_push(2));
         let to = Arc::clone(&cell);
         let canceller = thread::spawn(move || to.raise(control::CANCEL));
         let mut receiver = Receiver::of(&cell);
-        let inbox = cell.inbox();
-        drop(block_on(poll_fn(|cx| inbox.refill(&mut receiver.batch, true, cx.waker()))));
+        let mailbox = cell.mailbox();
+        drop(block_on(poll_fn(|cx| mailbox.refill(&mut receiver.batch, true, cx.waker()))));
         assert_eq!(receiver.batch.pop(), Some(1));
-        inbox.begin();
+        mailbox.begin();
         block_on(poll_fn(|cx| {
             // As `Guarded` does with a handler that is pending.
-            while !inbox.is_cut_off() {
-                if inbox.park_in_handler(cx.waker()) {
+            while !mailbox.is_cut_off() {
+                if mailbox.park_in_handler(cx.waker()) {
                     return Poll::Pending;
                 }
             }
             Poll::Ready(())
         }));
-        inbox.count_failed();
+        mailbox.count_failed();
         receiver.leave();
         let sent = sender.join().unwrap();
         canceller.join().unwrap();
 
         assert_eq!(receiver.buried, if sent.is_ok() { vec![2] } else { vec![] });
-        let counts = inbox.counts();
+        let counts = mailbox.counts();
         assert!(counts.is_settled() && counts.failed == 1, "{counts}");
     });
 }
@@ -118,7 +118,7 @@ fn loom_a4_drop_oldest_against_the_receiver() {
             let to = Arc::clone(&cell);
             thread::spawn(move || {
                 let mut buried = vec![];
-                assert!(to.inbox().push(message, |dropped, _| buried.push(dropped)).is_ok());
+                assert!(to.mailbox().push(message, |dropped, _| buried.push(dropped)).is_ok());
                 buried
             })
         });
@@ -131,7 +131,7 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         seen.append(&mut receiver.handled);
         seen.sort_unstable();
         assert_eq!(seen, [1, 2]);
-        assert!(cell.inbox().counts().is_settled());
+        assert!(cell.mailbox().counts().is_settled());
     });
 }
 
@@ -142,14 +142,14 @@ fn loom_a9_two_senders_against_a_receiver_that_parks_early() {
         let cell = cell(Mailbox::bounded(8));
         let senders = [1, 2].map(|message| {
             let to = Arc::clone(&cell);
-            thread::spawn(move || assert!(to.inbox().try_push(message).is_ok()))
+            thread::spawn(move || assert!(to.mailbox().try_push(message).is_ok()))
         });
         let mut receiver = Receiver::early(&cell);
         assert_eq!(receiver.run(2), Met::Message);
         senders.into_iter().for_each(|sender| sender.join().unwrap());
 
         assert_eq!(receiver.handled.iter().sum::<u32>(), 3);
-        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
     });
 }
 
@@ -158,7 +158,7 @@ fn loom_a7_stop_against_a_receiver_that_parks_early() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
         let stopper = thread::spawn(move || to.raise(control::STOP));
         let mut receiver = Receiver::early(&cell);
@@ -168,7 +168,7 @@ fn loom_a7_stop_against_a_receiver_that_parks_early() {
         stopper.join().unwrap();
 
         assert_eq!(receiver.handled.len() + receiver.buried.len(), usize::from(sent.is_ok()));
-        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
     });
 }
 
@@ -177,7 +177,7 @@ fn loom_a7_close_against_a_receiver_that_parks_early() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.inbox().try_push(1));
+        let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
         let closer = thread::spawn(move || to.close());
         let mut receiver = Receiver::early(&cell);
@@ -186,7 +186,7 @@ fn loom_a7_close_against_a_receiver_that_parks_early() {
         closer.join().unwrap();
 
         assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()));
-        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
     });
 }
 
@@ -196,9 +196,9 @@ fn loom_a7_close_against_a_receiver_that_parks_early() {
 fn loom_a9_a_handler_that_waits_after_parking_early() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
-        assert!(cell.inbox().try_push(1).is_ok());
+        assert!(cell.mailbox().try_push(1).is_ok());
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || assert!(to.inbox().try_push(2).is_ok()));
+        let sender = thread::spawn(move || assert!(to.mailbox().try_push(2).is_ok()));
         let mut receiver = Receiver::early(&cell);
         let mut waited = false;
         block_on(poll_fn(|cx| {
@@ -207,7 +207,7 @@ fn loom_a9_a_handler_that_waits_after_parking_early() {
                     return Poll::Pending;
                 }
                 if !core::mem::replace(&mut waited, true) {
-                    assert!(cell.inbox().park_in_handler(cx.waker()));
+                    assert!(cell.mailbox().park_in_handler(cx.waker()));
                     // What the handler waits for has come.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;

@@ -29,7 +29,7 @@ use crate::actor::cell::Cell;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
 use crate::ids::name::Name;
-use crate::mailbox::queue::{Inbox, Refill};
+use crate::mailbox::queue::{MessageQueue, Refill};
 use crate::mailbox::{Mailbox, control};
 use crate::tree::World;
 use crate::tree::node::{Above, Node};
@@ -141,7 +141,7 @@ fn cell<M: Send + 'static>(mailbox: Mailbox) -> Arc<Cell<M>> {
 
 fn cell_in<M: Send + 'static>(world: &Arc<World>, mailbox: Mailbox) -> Arc<Cell<M>> {
     let id = world.next_id();
-    Arc::new(Cell::new(Node::new(Above::Nothing(Arc::clone(world)), id, Name::made(id)), Inbox::new(mailbox), None))
+    Arc::new(Cell::new(Node::new(Above::Nothing(Arc::clone(world)), id, Name::made(id)), MessageQueue::new(mailbox), None))
 }
 
 /// The receiver of a cell, in place of the actor's task: control first, then a message, else it parks.
@@ -175,31 +175,31 @@ impl<M: Send + 'static> Receiver<M> {
     }
 
     fn poll_next(&mut self, waker: &Waker) -> Poll<Met> {
-        let inbox = self.cell.inbox();
+        let mailbox = self.cell.mailbox();
         loop {
             let parked = core::mem::take(&mut self.parked);
-            if inbox.word() & control::STOP != 0 {
+            if mailbox.word() & control::STOP != 0 {
                 return Poll::Ready(Met::Stop);
             }
-            if parked && inbox.is_undisturbed() {
+            if parked && mailbox.is_undisturbed() {
                 return Poll::Pending;
             }
             if self.early
                 && self.batch.is_empty()
-                && let Some(message) = inbox.take_alone(waker)
+                && let Some(message) = mailbox.take_alone(waker)
             {
                 self.parked = true;
                 self.handled.push(message);
-                inbox.finish();
+                mailbox.finish();
                 return Poll::Ready(Met::Message);
             }
             if let Some(message) = self.batch.pop() {
-                inbox.begin();
+                mailbox.begin();
                 self.handled.push(message);
-                inbox.finish();
+                mailbox.finish();
                 return Poll::Ready(Met::Message);
             }
-            match inbox.refill(&mut self.batch, true, waker) {
+            match mailbox.refill(&mut self.batch, true, waker) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Refill::Ended) => return Poll::Ready(Met::End),
                 Poll::Ready(_) => {}
@@ -231,14 +231,14 @@ impl<M: Send + 'static> Receiver<M> {
 
     /// The end of an actor: takes no more, and makes dead letters of what is left.
     fn leave(&mut self) {
-        let inbox = self.cell.inbox();
-        drop(inbox.close());
+        let mailbox = self.cell.mailbox();
+        drop(mailbox.close());
         loop {
             while let Some(message) = self.batch.pop() {
-                inbox.count_removed();
+                mailbox.count_removed();
                 self.buried.push(message);
             }
-            match block_on(poll_fn(|cx| inbox.poll_left_over(cx.waker()))) {
+            match block_on(poll_fn(|cx| mailbox.poll_left_over(cx.waker()))) {
                 Some(left) => self.batch = left,
                 None => return,
             }

@@ -1,15 +1,15 @@
 //! `Reply` and `Ask`: the answer against the asker, and against either of them going away.
 //!
 //! Proves for these orders: A10 (an ask gets its answer, or is told why there is none, and never hangs; an answer nobody wants is dropped,
-//! once). The cell has no task: a thread of the model takes the question out of the inbox and settles it.
+//! once). The cell has no task: a thread of the model takes the question out of the mailbox and settles it.
 
 use crate::actor::ask::{Ask, Reply};
-use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
 use crate::events::cause::Cause;
 use crate::mailbox::{Mailbox, control};
 use crate::models::{ByHand, Receiver, Times, block_on, cell, cell_in, explore, poll_once};
 use crate::tree::member::Member;
+use crate::tree::waits::ask_error::AskError;
 use crate::tree::{World, current};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ fn asked<T: Send + 'static>() -> Asked<T> {
 /// Waits for the question, as the actor would.
 fn question<T: Send + 'static>(cell: &Asked<T>) -> Reply<T> {
     let mut batch = Vec::new();
-    drop(block_on(poll_fn(|cx| cell.inbox().refill(&mut batch, true, cx.waker()))));
+    drop(block_on(poll_fn(|cx| cell.mailbox().refill(&mut batch, true, cx.waker()))));
     batch.pop().unwrap()
 }
 
@@ -98,8 +98,8 @@ fn loom_a10_reply_held_for_the_outcome() {
             let inside = current::enter(&mut member, Waker::noop());
             drop(reply);
             drop(inside);
-            assert!(actor.inbox().word() & control::UNANSWERED != 0);
-            let held = actor.inbox().take_unanswered();
+            assert!(actor.mailbox().word() & control::UNANSWERED != 0);
+            let held = actor.take_unanswered();
             assert_eq!(held.len(), 1);
             held.into_iter().for_each(|reply| reply.answer(AskError::Cancelled(Cause::Dropped)));
         });
@@ -122,8 +122,8 @@ fn loom_a10_ask_against_the_end_of_the_actor() {
         });
         let answer = block_on(Ask::new(&cell, |reply| reply));
         assert!(matches!(answer, Err(AskError::Closed | AskError::Dropped)), "{answer:?}");
-        assert_eq!(cell.inbox().counts().dead_lettered as usize, ends.join().unwrap());
-        assert!(cell.inbox().counts().is_settled());
+        assert_eq!(cell.mailbox().counts().dead_lettered as usize, ends.join().unwrap());
+        assert!(cell.mailbox().counts().is_settled());
     });
 }
 

@@ -20,7 +20,7 @@ use loom::thread;
 /// A cell whose mailbox is full with message 1.
 fn full() -> Arc<Cell<u32>> {
     let cell = cell(Mailbox::bounded(1));
-    assert!(cell.inbox().try_push(1).is_ok());
+    assert!(cell.mailbox().try_push(1).is_ok());
     cell
 }
 
@@ -35,7 +35,7 @@ fn loom_a4_waiting_send_against_the_receiver_making_room() {
         assert_eq!(sender.join().unwrap(), Ok(()));
 
         assert_eq!(receiver.handled, [1, 2]);
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.handled == 2, "{counts}");
     });
 }
@@ -51,7 +51,7 @@ fn loom_a4_waiting_send_against_a_receiver_that_parks_early() {
         assert_eq!(receiver.run(2), Met::Message);
         assert_eq!(sender.join().unwrap(), Ok(()));
         assert_eq!(receiver.handled, [1, 2]);
-        assert!(cell.inbox().counts().is_settled());
+        assert!(cell.mailbox().counts().is_settled());
     });
 }
 
@@ -70,7 +70,7 @@ fn loom_a4_two_waiting_sends_share_one_place() {
 
         assert_eq!(receiver.handled[0], 1);
         assert_eq!(receiver.handled.iter().sum::<u32>(), 6);
-        assert!(cell.inbox().counts().is_settled());
+        assert!(cell.mailbox().counts().is_settled());
     });
 }
 
@@ -82,14 +82,14 @@ fn loom_a4_waiting_send_against_a_handler_that_waits() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let mut receiver = Receiver::of(&cell);
-        let inbox = cell.inbox();
+        let mailbox = cell.mailbox();
         let waker = Waker::noop();
-        assert!(inbox.refill(&mut receiver.batch, true, waker).is_ready());
+        assert!(mailbox.refill(&mut receiver.batch, true, waker).is_ready());
         assert_eq!(receiver.batch.pop(), Some(1));
-        inbox.begin();
-        assert!(inbox.park_in_handler(waker));
+        mailbox.begin();
+        assert!(mailbox.park_in_handler(waker));
         assert_eq!(sender.join().unwrap(), Ok(()), "the handler need not end for it");
-        assert_eq!(inbox.len(), 1);
+        assert_eq!(mailbox.len(), 1);
     });
 }
 
@@ -102,9 +102,9 @@ fn loom_a4_waiting_send_against_a_suspended_receiver() {
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.next(), Met::Message);
-        assert!(cell.inbox().poll_control(Waker::noop()).is_pending());
+        assert!(cell.mailbox().poll_control(Waker::noop()).is_pending());
         assert_eq!(sender.join().unwrap(), Ok(()), "there is room, so it does not wait for the resume");
-        assert_eq!(cell.inbox().len(), 1);
+        assert_eq!(cell.mailbox().len(), 1);
     });
 }
 
@@ -118,7 +118,7 @@ fn loom_a3_dropped_send_against_the_receiver() {
             let mut sending = Sending::new(&to, 2);
             let sent = poll_once(&mut sending);
             drop(sending);
-            let accepted = to.inbox().counts().accepted;
+            let accepted = to.mailbox().counts().accepted;
             assert_eq!(block_on(Sending::new(&to, 9)), Ok(()));
             (sent, accepted)
         });
@@ -131,7 +131,7 @@ fn loom_a3_dropped_send_against_the_receiver() {
         let got_in = accepted == 2;
         assert_eq!(receiver.handled, if got_in { vec![1, 2, 9] } else { vec![1, 9] });
         assert!(got_in || sent.is_pending(), "what was accepted is not taken back");
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.handled as usize == receiver.handled.len(), "{counts}");
     });
 }
@@ -149,7 +149,7 @@ fn loom_w8_send_with_another_waker_against_close() {
                 Poll::Ready(sent) => sent,
             }
         });
-        drop(cell.inbox().close());
+        drop(cell.mailbox().close());
         assert!(matches!(sender.join().unwrap(), Err(SendError::Closed(2))));
     });
 }
@@ -162,13 +162,13 @@ fn loom_w8_place_with_another_waker_against_close() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || {
             let mut key = None;
-            let mut poll = |waker: &Waker| to.inbox().poll_hold(&mut key, Priority::NORMAL, waker).map(|held| held.is_err());
+            let mut poll = |waker: &Waker| to.mailbox().poll_hold(&mut key, Priority::NORMAL, waker).map(|held| held.is_err());
             match poll(Waker::noop()) {
                 Poll::Pending => block_on(poll_fn(|cx| poll(cx.waker()))),
                 Poll::Ready(refused) => refused,
             }
         });
-        drop(cell.inbox().close());
+        drop(cell.mailbox().close());
         assert!(sender.join().unwrap(), "there never was room");
     });
 }
@@ -192,8 +192,8 @@ fn loom_a3_waiting_send_against_close() {
                 assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..]));
             }
         }
-        let counts = cell.inbox().counts();
-        assert!(counts.is_settled() && cell.inbox().is_empty(), "{counts}");
+        let counts = cell.mailbox().counts();
+        assert!(counts.is_settled() && cell.mailbox().is_empty(), "{counts}");
     });
 }
 
@@ -207,7 +207,7 @@ fn loom_a2_waiting_send_against_the_end_and_a_late_tell() {
         let to = Arc::clone(&cell);
         let late = thread::spawn(move || {
             to.raise(control::STOP);
-            to.inbox().try_push(3)
+            to.mailbox().try_push(3)
         });
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.drain(), Met::Stop);
@@ -215,7 +215,7 @@ fn loom_a2_waiting_send_against_the_end_and_a_late_tell() {
         let accepted = 1 + usize::from(waiting.join().unwrap().is_ok()) + usize::from(late.join().unwrap().is_ok());
 
         assert_eq!(receiver.handled.len() + receiver.buried.len(), accepted);
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
     });
 }
@@ -240,7 +240,7 @@ fn loom_a3_cancelled_send_against_the_receiver() {
 
         assert_eq!(receiver.handled.len(), 1 + usize::from(sent.is_ok()));
         assert!(sent.is_ok() || sent.is_err_and(|error| error.into_message() == 2));
-        assert!(cell.inbox().counts().is_settled());
+        assert!(cell.mailbox().counts().is_settled());
     });
 }
 
@@ -252,14 +252,14 @@ fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
-        let admits = thread::spawn(move || to.inbox().admit_one(1));
+        let admits = thread::spawn(move || to.mailbox().admit_one(1));
         let mut receiver = Receiver::of(&cell);
         (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
         assert_eq!(sender.join().unwrap(), Ok(()));
         admits.join().unwrap();
 
         assert_eq!(receiver.handled, [1, 2]);
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.handled == 2, "{counts}");
     });
 }
@@ -284,6 +284,6 @@ fn loom_w2_two_sends_that_close_a_circle_at_once() {
         let actor = thread::spawn(move || send_then_receive(&own, &to));
         send_then_receive(&other, &one);
         actor.join().unwrap();
-        assert!([one, other].iter().all(|cell| cell.inbox().counts().is_settled()));
+        assert!([one, other].iter().all(|cell| cell.mailbox().counts().is_settled()));
     });
 }

@@ -22,7 +22,7 @@ fn bytes(cell: &Arc<Cell<u32>>) -> Recipient<u8> {
 /// A cell whose mailbox is full with message 1.
 fn full() -> Arc<Cell<u32>> {
     let cell = cell(Mailbox::bounded(1));
-    assert!(cell.inbox().try_push(1).is_ok());
+    assert!(cell.mailbox().try_push(1).is_ok());
     cell
 }
 
@@ -44,7 +44,7 @@ fn loom_a2_mapped_tell_against_close() {
             Ok(()) => assert_eq!(receiver.handled, [7]),
             error => assert_eq!((error, receiver.handled.len()), (Err(SendError::Closed(7)), 0)),
         }
-        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
     });
 }
 
@@ -64,7 +64,7 @@ fn loom_a2_mapped_tell_against_the_end() {
         stopper.join().unwrap();
 
         assert_eq!(receiver.handled.len() + receiver.buried.len(), accepted);
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
     });
 }
@@ -85,7 +85,7 @@ fn loom_a4_mapped_and_plain_sends_share_one_place() {
 
         assert_eq!(receiver.handled[0], 1);
         assert_eq!(receiver.handled.iter().sum::<u32>(), 6);
-        assert!(cell.inbox().counts().is_settled());
+        assert!(cell.mailbox().counts().is_settled());
     });
 }
 
@@ -107,7 +107,7 @@ fn loom_a3_dropped_mapped_send_against_one_that_waits_behind_it() {
         drop(dropped);
         assert_eq!(sender.join().unwrap(), Ok(()));
         assert_eq!(receiving.join().unwrap(), [1, 3]);
-        let counts = cell.inbox().counts();
+        let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.accepted == 2, "{counts}");
     });
 }
@@ -130,6 +130,6 @@ fn loom_a3_waiting_mapped_send_against_close() {
             Ok(()) => assert_eq!(receiver.handled, [1, 2]),
             error => assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..])),
         }
-        assert!(cell.inbox().counts().is_settled() && cell.inbox().is_empty());
+        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
     });
 }

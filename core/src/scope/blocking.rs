@@ -10,15 +10,15 @@
 //! ```
 
 use crate::actor::Actor;
-use crate::tree::adopt;
-use crate::tree::any_ref::Exited;
-use crate::tree::adopt::Refusal;
 use crate::base::catch;
 use crate::base::lock::Lock;
+use crate::base::reason::{BoxError, Reason};
 use crate::base::sync::{AtomicBool, Ordering};
 use crate::events::cause::{Cause, Exit};
-use crate::base::reason::{BoxError, Reason};
 use crate::scope::Scope;
+use crate::tree::adopt;
+use crate::tree::adopt::Refusal;
+use crate::tree::any_ref::Exited;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::node::Node;
 use crate::tree::task::{Bond, LaunchError, Outcome, Task};

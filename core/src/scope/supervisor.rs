@@ -1,19 +1,19 @@
 //! `Supervisor`: a scope that restarts its children, and what can be done with them at run time.
 
-use crate::actor::context::Context;
-use crate::tree::child::child;
-use crate::tree::child::ChildError;
-use crate::tree::child::stop_child;
-use crate::tree::child::restart_child;
 use crate::actor::actor_ref::ActorRef;
-use crate::tree::any_ref::{AnyRef, Exited};
+use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
-use crate::tree::adopt::Refusal;
 use crate::actor::spawn_started::Starting;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::ids::path::ActorPath;
 use crate::scope::{Role, ScopeMember};
+use crate::tree::adopt::Refusal;
+use crate::tree::any_ref::{AnyRef, Exited};
+use crate::tree::child::ChildError;
+use crate::tree::child::child;
+use crate::tree::child::restart_child;
+use crate::tree::child::stop_child;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::supervision::escalate::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;

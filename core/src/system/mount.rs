@@ -17,10 +17,8 @@
 
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
-use crate::tree::any_ref::{AnyRef, Exited};
 use crate::actor::context::Context;
 use crate::actor::props::Props;
-use crate::tree::adopt::Refusal;
 use crate::base::lock::Lock;
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;
@@ -28,6 +26,8 @@ use crate::scope::Scope;
 use crate::supervise::decide::RestartPolicy;
 use crate::system::System;
 use crate::system::root_context::RootContext;
+use crate::tree::adopt::Refusal;
+use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::node;
 use crate::tree::supervision::escalate::CustomEscalationSink;
 use alloc::string::String;

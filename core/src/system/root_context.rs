@@ -1,27 +1,27 @@
 //! `RootContext`: a tree as seen from outside: what can be done in it by whoever is no part of it and does not own it.
 
-use crate::tree::supervision::unhandled::RootHandler;
 use crate::actor::actor_ref::ActorRef;
-use crate::tree::any_ref::AnyRef;
 use crate::actor::props::Props;
-use crate::mailbox::send_error::SendError;
 use crate::actor::spawn::SpawnError;
-use crate::base::catch;
-use crate::events::signal::Terminated;
 use crate::actor::{Actor, spawn};
+use crate::base::catch;
+use crate::base::reason::Reason;
 use crate::events::cause::Cause;
 use crate::events::counts::Counts;
 use crate::events::event::Event;
 use crate::events::failure::FailureInfo;
-use crate::base::reason::Reason;
 use crate::events::hub::{FailureEventHub, Listening};
+use crate::events::signal::Terminated;
 use crate::ids::path::ActorPath;
+use crate::mailbox::send_error::SendError;
 use crate::scope::ScopeMember;
+use crate::tree::any_ref::AnyRef;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::node;
 use crate::tree::node::Running;
 use crate::tree::supervision::escalate::EscalationSink;
 use crate::tree::supervision::unhandled::Escalations;
+use crate::tree::supervision::unhandled::RootHandler;
 use crate::tree::token::CancelToken;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

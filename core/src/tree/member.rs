@@ -1,9 +1,9 @@
 //! `Member`: whatever stands in the tree, and what the tree asks of it.
 
-use crate::events::signal::Signal;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
+use crate::events::signal::Signal;
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together::Obeyed;
 use crate::tree::supervision::{Risen, Verdict};

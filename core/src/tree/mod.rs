@@ -1,11 +1,11 @@
 //! `World`: what every member of one tree has in common: its runtime, its ids and its events.
 
-pub(crate) mod lineage;
-pub(crate) mod child;
-pub(crate) mod any_ref;
 pub(crate) mod adopt;
+pub(crate) mod any_ref;
 pub(crate) mod cancel_grace;
+pub(crate) mod child;
 pub(crate) mod current;
+pub(crate) mod lineage;
 pub(crate) mod member;
 pub(crate) mod node;
 pub(crate) mod supervision;

@@ -3,17 +3,17 @@
 //! The future lies in the node until its first poll, so that a cancel before then drops it at once; afterwards its own task owns it,
 //! polls it, and drops it. A task with a cancel grace is polled on after a cancel, until it returns or the grace is over.
 
-use crate::tree::adopt;
-use crate::tree::any_ref::{AnyRef, Exited};
-use crate::tree::adopt::Refusal;
 use crate::base::catch;
 use crate::base::lock::Lock;
+use crate::base::reason::{BoxError, Reason};
 use crate::base::runtime::BoxFuture;
 use crate::base::sync::{AtomicBool, Ordering};
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
-use crate::base::reason::{BoxError, Reason};
 use crate::ids::path::ActorPath;
+use crate::tree::adopt;
+use crate::tree::adopt::Refusal;
+use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::cancel_grace::CancelGrace;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::node::Node;

@@ -2,13 +2,13 @@
 //! gone, and the asks that waited for an answer.
 
 use crate::actor::Actor;
-use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
 use crate::actor::cell::task::{Body, Leaving, Rare, Retry};
 use crate::actor::props::Extra;
+use crate::actor::stash::StashedIn;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control;
-use crate::mailbox::stash::StashedIn;
+use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
 use core::task::{Poll, Waker};
 
@@ -26,18 +26,18 @@ impl<A: Actor> Body<A> {
         let kept = self.rare.as_mut().and_then(|rare| rare.kept.take());
         match kept {
             Some(message) if may_retry && self.rare().attempts < retries_max => {
-                cell.inbox.begin_again();
+                cell.mailbox.begin_again();
                 let below = self.batch.len();
                 self.batch.push(message);
                 let rare = self.rare();
                 rare.retries.push(Retry { below, attempts: rare.attempts + 1 });
             }
             Some(message) if bury => {
-                cell.inbox.count_dead_lettered();
+                cell.mailbox.count_dead_lettered();
                 cell.bury(message, DeadLetterReason::HandlerFailed);
             }
             kept => {
-                cell.inbox.count_failed();
+                cell.mailbox.count_failed();
                 kept.into_iter().for_each(|message| cell.discard(message));
             }
         }
@@ -52,14 +52,14 @@ impl<A: Actor> Body<A> {
         };
         for _ in 0..BURIALS_PER_POLL_MAX {
             if self.batch.is_empty() {
-                match cell.inbox.poll_left_over(waker) {
+                match cell.mailbox.poll_left_over(waker) {
                     Poll::Ready(Some(left)) => self.batch = left,
                     Poll::Ready(None) => return Poll::Ready(()),
                     Poll::Pending => return cell.rest(Poll::Pending),
                 }
             }
             if let Some(message) = self.batch.pop() {
-                cell.inbox.count_removed();
+                cell.mailbox.count_removed();
                 cell.bury(message, reason);
             }
         }
@@ -72,14 +72,14 @@ impl<M: Send + 'static> Cell<M> {
     /// Answers the asks whose replies were dropped in what has just ended.
     #[inline]
     pub(super) fn answer_lost(&self, why: impl FnOnce() -> AskError) {
-        if self.inbox.word() & control::UNANSWERED != 0 {
+        if self.mailbox.word() & control::UNANSWERED != 0 {
             self.answer_all(&why());
         }
     }
 
     #[cold]
     fn answer_all(&self, why: &AskError) {
-        self.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
+        self.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
     }
 }
 

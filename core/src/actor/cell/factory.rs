@@ -95,10 +95,10 @@ where
 mod tests {
     use super::*;
     use crate::actor::props::Props;
+    use crate::base::reason::BoxError;
     use crate::base::runtime::Runtime;
     use crate::base::time::Instant;
     use crate::events::cause::{Cause, Exit};
-    use crate::base::reason::BoxError;
     use crate::scope::Scope;
     use crate::tree::token::CancelToken;
 

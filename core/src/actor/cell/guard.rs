@@ -50,10 +50,10 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let mut this = self.project();
         let _inside = current::enter(this.member, cx.waker());
-        let inbox = &this.cell.inbox;
-        inbox.set_posture(Posture::Polling);
+        let mailbox = &this.cell.mailbox;
+        mailbox.set_posture(Posture::Polling);
         let end = loop {
-            let is_cancelled = inbox.is_cut_off();
+            let is_cancelled = mailbox.is_cut_off();
             if is_cancelled && !this.cell.runs_on(cx) {
                 break drop_unfinished(this.inner, End::CutOff(None));
             }
@@ -70,17 +70,17 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
                 Err(reason) => break drop_unfinished(this.inner, End::Failed(Box::new(reason))),
                 // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
                 Ok(Poll::Pending)
-                    if is_cancelled || inbox.posture() == Posture::Resting || inbox.park_in_handler(cx.waker()) =>
+                    if is_cancelled || mailbox.posture() == Posture::Resting || mailbox.park_in_handler(cx.waker()) =>
                 {
                     this.cell.handler_waits(cx);
-                    inbox.set_posture(Posture::Outside);
+                    mailbox.set_posture(Posture::Outside);
                     return Poll::Pending;
                 }
                 // A cancel came before the waker was there.
                 Ok(Poll::Pending) => {}
             }
         };
-        inbox.set_posture(Posture::Outside);
+        mailbox.set_posture(Posture::Outside);
         Poll::Ready(end)
     }
 }
@@ -90,7 +90,7 @@ impl<M> Cell<M> {
     #[cold]
     fn runs_on(&self, cx: &mut Context<'_>) -> bool {
         let grace = self.extra.as_ref().and_then(|extra| extra.cancel_grace.as_ref());
-        grace.is_some_and(|grace| self.inbox.word() & control::DOWN == 0 && grace.lasts(self.node.runtime(), cx))
+        grace.is_some_and(|grace| self.mailbox.word() & control::DOWN == 0 && grace.lasts(self.node.runtime(), cx))
     }
 }
 

@@ -1,7 +1,7 @@
 //! How long a handler is at its message, measured only while somebody listens to lints.
 //!
 //! A bit of the control word says that handlers are to be timed. It is set with a batch of messages, so that the loop, which looks at the
-//! word before every message, comes here between two handlers. The stopwatch itself lies beside the inbox, in the box of what is rare.
+//! word before every message, comes here between two handlers. The stopwatch itself lies beside the mailbox, in the box of what is rare.
 //!
 //! Invariants:
 //! 1. With nobody listening no clock is read, no timer set and no lock taken: a batch costs one relaxed load, a message nothing, and a
@@ -10,11 +10,11 @@
 //! 3. A handler is told of at most once: at the threshold if it is waiting then, else when it is over.
 
 use crate::actor::cell::Cell;
+use crate::actor::cell::extras::Stopwatch;
 use crate::actor::cell::member::type_name;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::events::hub;
 use crate::mailbox::control;
-use crate::mailbox::queue_state::Stopwatch;
 use alloc::boxed::Box;
 use core::task::{Context, Waker};
 use core::time::Duration;
@@ -24,14 +24,14 @@ impl<M> Cell<M> {
     #[inline]
     pub(super) fn begin_batch(&self) {
         if hub::somebody_times() {
-            self.inbox.mark(control::TIMED);
+            self.mailbox.mark(control::TIMED);
         }
     }
 
-    /// As [`Inbox::take_alone`](crate::mailbox::queue::Inbox::take_alone), unless somebody may want to know how long its handler takes.
+    /// As [`MessageQueue::take_alone`](crate::mailbox::queue::MessageQueue::take_alone), unless somebody may want to know how long its handler takes.
     #[inline]
     pub(super) fn take_alone(&self, waker: &Waker) -> Option<M> {
-        if hub::somebody_times() { None } else { self.inbox.take_alone(waker) }
+        if hub::somebody_times() { None } else { self.mailbox.take_alone(waker) }
     }
 
     /// Between two messages: the handler before is over, and another one begins if `handles_next`.
@@ -41,15 +41,15 @@ impl<M> Cell<M> {
         let world = self.node.world();
         if handles_next && world.events.wants(EventKinds::LINTS) {
             let stopwatch = Box::new(Stopwatch { begun: world.runtime.now(), alarm: None });
-            drop(self.inbox.set_stopwatch(Some(stopwatch)));
-            self.inbox.mark(control::TIMED);
+            drop(self.set_stopwatch(Some(stopwatch)));
+            self.mailbox.mark(control::TIMED);
         }
     }
 
     /// The last handler of a batch is over, one way or another.
     #[inline]
     pub(super) fn handler_returned(&self) {
-        if self.inbox.word() & control::TIMED != 0 {
+        if self.mailbox.word() & control::TIMED != 0 {
             self.stop_the_watch();
         }
     }
@@ -57,15 +57,15 @@ impl<M> Cell<M> {
     /// The handler has to wait.
     #[inline]
     pub(super) fn handler_waits(&self, cx: &mut Context<'_>) {
-        if self.inbox.word() & control::TIMED != 0 {
+        if self.mailbox.word() & control::TIMED != 0 {
             self.look_at_the_watch(cx);
         }
     }
 
     #[cold]
     fn stop_the_watch(&self) {
-        self.inbox.lower(control::TIMED);
-        if let Some(stopwatch) = self.inbox.set_stopwatch(None)
+        self.mailbox.lower(control::TIMED);
+        if let Some(stopwatch) = self.set_stopwatch(None)
             && let Some(running_for) = self.too_long(&stopwatch)
         {
             self.say_long(running_for);
@@ -75,7 +75,7 @@ impl<M> Cell<M> {
     /// Tells if it is too long already, else has the task polled again when it will be.
     #[cold]
     fn look_at_the_watch(&self, cx: &mut Context<'_>) {
-        let Some(mut stopwatch) = self.inbox.set_stopwatch(None) else { return };
+        let Some(mut stopwatch) = self.set_stopwatch(None) else { return };
         if let Some(running_for) = self.too_long(&stopwatch) {
             return self.say_long(running_for);
         }
@@ -87,7 +87,7 @@ impl<M> Cell<M> {
             cx.waker().wake_by_ref();
             stopwatch.alarm = None;
         }
-        drop(self.inbox.set_stopwatch(Some(stopwatch)));
+        drop(self.set_stopwatch(Some(stopwatch)));
     }
 
     fn too_long(&self, stopwatch: &Stopwatch) -> Option<Duration> {

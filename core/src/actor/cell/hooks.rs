@@ -3,9 +3,9 @@
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
 use crate::actor::cell::task::{Body, End, Leaving};
+use crate::base::reason::BoxError;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
-use crate::base::reason::BoxError;
 use crate::tree::node::Node;
 use crate::tree::supervision;
 use core::fmt;

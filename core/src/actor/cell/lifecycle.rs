@@ -5,21 +5,21 @@
 //! the tree lets go. All of it is plain code between two stages; what must be awaited is a stage.
 
 use crate::actor::Actor;
-use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
 use crate::actor::cell::restart_wait::Pause;
 use crate::actor::cell::task::{Body, Early, End, Leaving, Rare, Stage};
+use crate::actor::stash::StashedIn;
 use crate::base::catch;
+use crate::base::reason::Reason;
 use crate::events::cause::{Cause, Exit};
 use crate::events::event::DeadLetterReason;
 use crate::events::failure::{EndedUnasked, FailureInfo};
-use crate::base::reason::Reason;
 use crate::mailbox::control;
-use crate::mailbox::stash::StashedIn;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::supervision::{Fallen, Guardian, Verdict};
+use crate::tree::waits::ask_error::AskError;
 use crate::tree::{current, node, supervision, waits};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -125,7 +125,7 @@ impl<A: Actor> Body<A> {
 
     /// Whether no other incarnation follows a stop or the end of input.
     fn ends_for_good(&self, cell: &Cell<A::Msg>) -> bool {
-        cell.node.policy() != RestartPolicy::Permanent || cell.inbox.word() & control::FOR_GOOD != 0
+        cell.node.policy() != RestartPolicy::Permanent || cell.mailbox.word() & control::FOR_GOOD != 0
     }
 
     /// A permanent child ended, and its supervisor had not ordered it: that is a failure, and the mailbox takes messages again.
@@ -133,13 +133,13 @@ impl<A: Actor> Body<A> {
     fn ended_unasked(&mut self, cell: &Cell<A::Msg>, exit: Exit) -> FailureInfo {
         let ended_input = exit == Exit::Closed;
         if ended_input {
-            cell.inbox.reopen();
+            cell.mailbox.reopen();
         } else {
-            cell.inbox.lower(control::STOP);
+            cell.mailbox.lower(control::STOP);
         }
-        if cell.inbox.word() & control::FOR_GOOD != 0 {
+        if cell.mailbox.word() & control::FOR_GOOD != 0 {
             // The supervisor's word has come meanwhile, and holds for the next incarnation.
-            if ended_input { drop(cell.inbox.close()) } else { cell.inbox.mark(control::STOP) }
+            if ended_input { drop(cell.mailbox.close()) } else { cell.mailbox.mark(control::STOP) }
         }
         self.record(cell, Reason::Error(Box::new(EndedUnasked { exit })))
     }
@@ -181,13 +181,13 @@ impl<A: Actor> Body<A> {
     #[inline]
     pub(super) fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving) {
         self.leaving = Some(leaving);
-        let emptied = if cell.inbox.close_for_good() { control::EMPTIED } else { 0 };
+        let emptied = if cell.mailbox.close_for_good() { control::EMPTIED } else { 0 };
         self.end_children(cell, if leaving == Leaving::Close { WindDown::Close } else { WindDown::Stop }, emptied);
     }
 
     #[inline]
     fn end_children(&mut self, cell: &Cell<A::Msg>, how: WindDown, noted: u32) {
-        cell.inbox.mark(control::ENDING | noted);
+        cell.mailbox.mark(control::ENDING | noted);
         if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
             self.stage = Stage::EndChildren;
@@ -204,7 +204,7 @@ impl<A: Actor> Body<A> {
 
     /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
     fn drop_state(&mut self, cell: &Cell<A::Msg>) {
-        if cell.inbox.keeps_more() {
+        if cell.has_timers_or_stash() {
             self.drop_timers_and_stash(cell);
         }
         self.drop_behaviour(cell);
@@ -213,8 +213,8 @@ impl<A: Actor> Body<A> {
             self.drop_actor(cell);
         }
         if self.leaving.is_some() {
-            let emptied = cell.inbox.word() & control::EMPTIED != 0;
-            let nothing_left = self.batch.is_empty() && (emptied || cell.inbox.is_empty());
+            let emptied = cell.mailbox.word() & control::EMPTIED != 0;
+            let nothing_left = self.batch.is_empty() && (emptied || cell.mailbox.is_empty());
             self.stage = if nothing_left { Stage::Gone } else { Stage::Bury };
         } else {
             self.begin_again_or_wait(cell);
@@ -226,10 +226,10 @@ impl<A: Actor> Body<A> {
     #[cold]
     fn drop_timers_and_stash(&mut self, cell: &Cell<A::Msg>) {
         // The last message has been settled: what is not settled yet was put aside by a hook.
-        cell.inbox.unstash();
+        cell.unstash();
         self.settle_stash(cell, StashedIn::Hook);
         self.has_timers = false;
-        if let Some(timers) = cell.inbox.take_timers()
+        if let Some(timers) = cell.take_timers()
             && let Err(reason) = catch::catch(|| drop(timers))
         {
             self.record(cell, reason);
@@ -265,7 +265,7 @@ impl<A: Actor> Body<A> {
             _ if cell.node.reopen() => {
                 let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
                 cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));
-                cell.inbox.lower(control::ENDING | control::CHILD_FAILED | control::RESTART);
+                cell.mailbox.lower(control::ENDING | control::CHILD_FAILED | control::RESTART);
                 cell.node.known_guardian(Guardian::forget_restarts);
                 self.cx.next_incarnation();
                 self.suspended = false;
@@ -277,8 +277,8 @@ impl<A: Actor> Body<A> {
 
     /// Each incarnation begins with the first behaviour.
     fn drop_behaviour(&self, cell: &Cell<A::Msg>) {
-        if cell.inbox.word() & control::BEHAVIOUR != 0
-            && let Err(reason) = catch::catch(|| drop(cell.inbox.set_behaviour(None)))
+        if cell.mailbox.word() & control::BEHAVIOUR != 0
+            && let Err(reason) = catch::catch(|| drop(cell.set_behaviour(None)))
         {
             self.record(cell, reason);
         }
@@ -342,22 +342,22 @@ impl<A: Actor> Drop for Body<A> {
         // Replies in what is dropped here are held, and answered with the end of the actor: no handler has dropped them.
         let mut current = Some(Arc::clone(cell) as Arc<dyn Member>);
         let inside = current::enter(&mut current, Waker::noop());
-        cell.inbox.close();
-        cell.inbox.forsake();
+        cell.mailbox.close();
+        cell.mailbox.forsake();
         self.settle_in_hand(cell, false);
         self.drop_behaviour(cell);
-        cell.inbox.unstash();
+        cell.unstash();
         self.settle_stash(cell, StashedIn::Hook);
-        let left_over = core::iter::from_fn(|| cell.inbox.take_left_over()).flat_map(|left| left.into_iter().rev());
+        let left_over = core::iter::from_fn(|| cell.mailbox.take_left_over()).flat_map(|left| left.into_iter().rev());
         for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
-            cell.inbox.count_removed();
+            cell.mailbox.count_removed();
             cell.bury(message, DeadLetterReason::Cancelled);
         }
         if self.actor.is_some() {
             self.drop_actor(cell);
         }
         drop(inside);
-        cell.inbox.settle_rest();
+        cell.mailbox.settle_rest();
         cell.answer_lost(|| AskError::Cancelled(Cause::Dropped));
         let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;
         node::cancel(&member, &Cause::Dropped);

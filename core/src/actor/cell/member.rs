@@ -1,18 +1,19 @@
 //! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
 
 use crate::actor::cell::Cell;
+use crate::actor::cell::extras::Extras;
 use crate::actor::props::Extra;
-use crate::events::signal::Signal;
+use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
 use crate::events::failure::FailureInfo;
+use crate::events::signal::Signal;
 use crate::mailbox::control;
 use crate::mailbox::control::Posture;
-use crate::mailbox::queue::Inbox;
+use crate::mailbox::queue::MessageQueue;
 use crate::mailbox::queue_state::Filling;
-use crate::mailbox::stash::STASH_CAPACITY_DEFAULT;
 use crate::tree::member::{Member, WindDown};
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together::Obeyed;
@@ -29,8 +30,8 @@ impl<M> Cell<M> {
         &self.node
     }
 
-    pub(crate) fn inbox(&self) -> &Inbox<M> {
-        &self.inbox
+    pub(crate) fn mailbox(&self) -> &MessageQueue<M, Extras<M>> {
+        &self.mailbox
     }
 
     /// Tells of a mailbox that is filling up. Nearly no push has anything to say.
@@ -53,7 +54,7 @@ impl<M> Cell<M> {
     #[inline]
     pub(super) fn rest<T>(&self, polled: Poll<T>) -> Poll<T> {
         if polled.is_pending() {
-            self.inbox.set_posture(Posture::Resting);
+            self.mailbox.set_posture(Posture::Resting);
         }
         polled
     }
@@ -61,8 +62,8 @@ impl<M> Cell<M> {
 
 impl<M: Send + 'static> Cell<M> {
     #[inline]
-    pub(crate) fn new(node: Node, inbox: Inbox<M>, extra: Option<Arc<Extra<M>>>) -> Self {
-        Self { node, inbox, extra }
+    pub(crate) fn new(node: Node, mailbox: MessageQueue<M, Extras<M>>, extra: Option<Arc<Extra<M>>>) -> Self {
+        Self { node, mailbox, extra }
     }
 
     /// How this actor words a message in records: as `Props::describe` says, else by its type's name.
@@ -74,7 +75,7 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
-    /// Records a message that was accepted and will not be handled, and drops it. The inbox has counted it.
+    /// Records a message that was accepted and will not be handled, and drops it. The mailbox has counted it.
     #[cold]
     pub(crate) fn bury(&self, message: M, reason: DeadLetterReason) {
         self.node.events().emit(EventKinds::DEAD_LETTERS, || {
@@ -106,7 +107,7 @@ impl<M: Send + 'static> Cell<M> {
 
     /// Sets control bits, and wakes the actor if it must look at them now.
     pub(crate) fn raise(&self, bits: u32) {
-        if let Some(waker) = self.inbox.raise(bits) {
+        if let Some(waker) = self.mailbox.raise(bits) {
             self.node.runtime().wake_for_control(waker);
         }
     }
@@ -114,8 +115,8 @@ impl<M: Send + 'static> Cell<M> {
     /// Orders an end. True if the actor rested, and so awaits nothing in a handler.
     fn order_end(&self, how: WindDown) -> bool {
         let waker = match how {
-            WindDown::Stop => self.inbox.raise(control::STOP),
-            WindDown::Close => self.inbox.close(),
+            WindDown::Stop => self.mailbox.raise(control::STOP),
+            WindDown::Close => self.mailbox.close(),
         };
         let rested = waker.is_some();
         if let Some(waker) = waker {
@@ -126,18 +127,18 @@ impl<M: Send + 'static> Cell<M> {
 
     /// Serves control only, from the next message on.
     pub(crate) fn suspend(&self) {
-        self.inbox.lower(control::RESUME);
+        self.mailbox.lower(control::RESUME);
         self.raise(control::SUSPEND);
     }
 
     pub(crate) fn resume(&self) {
-        self.inbox.lower(control::SUSPEND);
+        self.mailbox.lower(control::SUSPEND);
         self.raise(control::RESUME);
     }
 
     /// The end of input: what is queued is handled, then the actor ends. A suspended one is resumed for that.
     pub(crate) fn close(&self) {
-        if let Some(waker) = self.inbox.close() {
+        if let Some(waker) = self.mailbox.close() {
             self.node.runtime().wake_for_control(waker);
         }
     }
@@ -153,10 +154,10 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn wind_down(self: Arc<Self>, how: WindDown) {
-        self.inbox.mark(control::FOR_GOOD);
+        self.mailbox.mark(control::FOR_GOOD);
         let rested = self.order_end(how);
         // Those that are to end after it wait for it now, and for its children if it is ending them.
-        if self.inbox.word() & control::ENDING != 0 || (!rested && self.inbox.has_edges()) {
+        if self.mailbox.word() & control::ENDING != 0 || (!rested && self.has_edges()) {
             waits::open_circles_of(alloc::vec![self]);
         }
     }
@@ -210,30 +211,30 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn hear(&self, signal: Signal) {
-        if let Some(waker) = self.inbox.push_signal(signal) {
+        if let Some(waker) = self.mailbox.push_signal(signal) {
             self.node.runtime().wake_for_control(waker);
         }
     }
 
     fn counts(&self) -> Counts {
-        self.inbox.counts()
+        self.mailbox.counts()
     }
 
     fn in_poll(&self) -> bool {
-        self.inbox.posture() != Posture::Outside
+        self.mailbox.posture() != Posture::Outside
     }
 
     fn hold_unanswered(&self, reply: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
-        self.inbox.hold_unanswered(reply);
+        self.keep_unanswered(reply);
         Ok(())
     }
 
     fn edges(&self) -> Vec<Edge> {
-        self.inbox.edges()
+        self.wait_edges()
     }
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {
-        match self.inbox.word() {
+        match self.mailbox.word() {
             _ if self.waits_for_children() => self.node.children(),
             word if word & control::DOWN != 0 => supervision::waits_for(&self.node).into_iter().collect(),
             _ => Vec::new(),
@@ -241,22 +242,22 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn waits_for_children(&self) -> bool {
-        self.inbox.word() & control::ENDING != 0
+        self.mailbox.word() & control::ENDING != 0
     }
 
     fn begin_wait(&self, edge: Edge) {
-        self.inbox.begin_wait(edge);
+        self.add_edge(edge);
     }
 
     fn end_wait(&self, edge: &Edge) {
-        self.inbox.end_wait(edge);
+        self.remove_edge(edge);
     }
 
     fn has_waiting_send(&self, key: u64) -> bool {
-        self.inbox.has_waiting(key)
+        self.mailbox.has_waiting(key)
     }
 
     fn admit_send(&self, key: u64) -> bool {
-        self.inbox.admit_one(key)
+        self.mailbox.admit_one(key)
     }
 }

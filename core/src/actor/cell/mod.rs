@@ -1,7 +1,7 @@
 //! `Cell`: an actor in the tree, and THE loop that runs it.
 //!
 //! One task per actor, across all its restarts, in the box that was its `recipe`. The task owns the factory and the [`Body`]: state, the batch
-//! of messages it is working through. Everybody else holds the [`Cell`]: the node in the tree and the inbox (see `door`). [`drain`] is one incarnation: control
+//! of messages it is working through. Everybody else holds the [`Cell`]: the node in the tree and the mailbox (see `door`). [`drain`] is one incarnation: control
 //! first (one load of a word before every message), then a message, until something ends it; `ending` decides what stage comes next.
 //!
 //! ```text
@@ -15,12 +15,13 @@
 //! A stop or the end of input, for good and with no children, goes all the way to the end of `Stopped` within `Run`.
 //!
 //! Invariants:
-//! 1. A message is in exactly one place: inbox, batch, or in hand. `in_hand` is true from the moment it left the batch until its
+//! 1. A message is in exactly one place: mailbox, batch, or in hand. `in_hand` is true from the moment it left the batch until its
 //!    handler returned `Ok`, so whoever ends an incarnation knows whether there is a message to account for.
 //! 2. User code runs inside [`Guarded`] only, and its future is dropped before anything else happens to the state it borrows.
 //! 3. A parked actor has left its waker and looked at control once more since.
 
 pub(crate) mod current_message;
+pub(crate) mod extras;
 pub(crate) mod factory;
 pub(crate) mod guard;
 pub(crate) mod handler_time;
@@ -32,13 +33,14 @@ pub(crate) mod signals;
 pub(crate) mod task;
 
 use crate::actor::Actor;
+use crate::actor::cell::extras::Extras;
 pub(crate) use crate::actor::cell::factory::{recipe, task};
 use crate::actor::cell::guard::Guarded;
 use crate::actor::cell::task::{Body, Early, End, Stage};
 use crate::actor::props::Extra;
+use crate::actor::stash::StashedIn;
 use crate::mailbox::control;
-use crate::mailbox::queue::{Inbox, Refill};
-use crate::mailbox::stash::StashedIn;
+use crate::mailbox::queue::{MessageQueue, Refill};
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::node::children::Childless;
@@ -52,7 +54,7 @@ pub const SIGNALS_IN_A_ROW_MAX: u32 = 16;
 /// What everybody holds of an actor.
 pub(crate) struct Cell<M> {
     node: Node,
-    inbox: Inbox<M>,
+    pub(crate) mailbox: MessageQueue<M, Extras<M>>,
     extra: Option<Arc<Extra<M>>>,
 }
 
@@ -92,7 +94,7 @@ fn drain<A: Actor>(
             // A state that fails as soon as it is made must not hold a worker, nor outlive a stop.
             poll_fn(|cx| cell.rest(body.step_aside(cx))).await;
             body.left -= 1;
-            if body.cx.incarnation() > 0 && cell.inbox.word() & control::STOP != 0 {
+            if body.cx.incarnation() > 0 && cell.mailbox.word() & control::STOP != 0 {
                 return body.leave_at_once(cell, End::Stopped).unwrap_or(End::Left);
             }
             let actor = body.actor.insert(factory());
@@ -107,7 +109,7 @@ fn drain<A: Actor>(
         body.early = Early::Unlikely;
         let mut signals = 0;
         let end = loop {
-            let word = cell.inbox.word();
+            let word = cell.mailbox.word();
             if word != 0 {
                 if let Some(end) = body.obey(cell, word) {
                     break end;

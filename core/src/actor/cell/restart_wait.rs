@@ -30,7 +30,7 @@ impl<A: Actor> Body<A> {
     /// The state is gone and another is to follow: at once, or after a wait.
     pub(super) fn begin_again_or_wait(&mut self, cell: &Cell<A::Msg>) {
         let paused = self.rare.as_ref().is_some_and(|rare| rare.pause.is_some());
-        if paused || cell.inbox.word() & control::HALT != 0 {
+        if paused || cell.mailbox.word() & control::HALT != 0 {
             self.wait(cell);
         } else {
             self.begin_again(cell, false);
@@ -40,15 +40,15 @@ impl<A: Actor> Body<A> {
     pub(super) fn wait(&mut self, cell: &Cell<A::Msg>) {
         self.rare().pause.get_or_insert_default();
         // A cancel reaches an actor that waits like one that runs.
-        cell.inbox.mark(control::DOWN);
-        cell.inbox.lower(control::ENDING);
+        cell.mailbox.mark(control::DOWN);
+        cell.mailbox.lower(control::ENDING);
         self.stage = Stage::Waiting;
     }
 
     /// The wait is over, or was cut short.
     pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: End) {
         self.rare().pause = None;
-        cell.inbox.lower(control::DOWN);
+        cell.mailbox.lower(control::DOWN);
         match end {
             End::Done => return self.begin_again(cell, true),
             End::Cancelled | End::CutOff(_) | End::Failed(_) => return self.leave_cancelled(cell),
@@ -64,7 +64,7 @@ impl<A: Actor> Body<A> {
     /// Ready when the next incarnation may begin (`Done`), or the actor is to end without one (`Stopped`, `Cancelled`).
     pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<End> {
         loop {
-            let (word, closed) = (cell.inbox.word(), cell.inbox.is_closed());
+            let (word, closed) = (cell.mailbox.word(), cell.mailbox.is_closed());
             // It may have come since the actor was last found not to be cut off, and nobody would wake it again for that.
             if word & control::CANCEL != 0 {
                 return Poll::Ready(End::Cancelled);
@@ -75,12 +75,12 @@ impl<A: Actor> Body<A> {
             }
             // The supervisor ends its children's input: what is queued is to be handled, and nobody is going to say start.
             if word & control::GO != 0 || (for_good && closed) {
-                cell.inbox.lower(if for_good { control::GO | control::HALT } else { control::GO });
+                cell.mailbox.lower(if for_good { control::GO | control::HALT } else { control::GO });
                 return Poll::Ready(End::Done);
             }
             let pause = self.rare().pause.get_or_insert_default();
             if word & control::HALT != 0 {
-                cell.inbox.lower(control::HALT);
+                cell.mailbox.lower(control::HALT);
                 (pause.for_group, pause.owes_report) = (true, true);
             }
             if pause.poll_backoff(cell, cx).is_ready() {
@@ -94,7 +94,7 @@ impl<A: Actor> Body<A> {
                     continue;
                 }
             }
-            if cell.inbox.pause(cx.waker(), word, closed) {
+            if cell.mailbox.pause(cx.waker(), word, closed) {
                 return cell.rest(Poll::Pending);
             }
         }
@@ -110,8 +110,8 @@ impl<A: Actor> Body<A> {
             let child = Arc::clone(self.cx.cell()) as Arc<dyn Member>;
             supervision::call_hook(&child, |strategy, child| strategy.after_restart(child));
         }
-        if cell.inbox.word() & control::AWAITED != 0 {
-            cell.inbox.lower(control::AWAITED);
+        if cell.mailbox.word() & control::AWAITED != 0 {
+            cell.mailbox.lower(control::AWAITED);
             supervision::report(&cell.node, Report::Started);
         }
     }
@@ -143,12 +143,12 @@ impl<M: Send + 'static> Cell<M> {
         if self.node.policy() == RestartPolicy::Temporary {
             return self.wind_down(crate::tree::member::WindDown::Stop);
         }
-        self.inbox.lower(control::GO);
+        self.mailbox.lower(control::GO);
         self.raise(control::HALT);
     }
 
     pub(super) fn start_with_group(&self) {
-        self.inbox.lower(control::HALT);
+        self.mailbox.lower(control::HALT);
         self.raise(control::GO | control::AWAITED);
     }
 }
@@ -159,8 +159,8 @@ mod tests {
     use super::*;
     use crate::actor::actor_ref::ActorRef;
     use crate::actor::props::Props;
-    use crate::dispatcher::Dispatcher;
     use crate::base::reason::{BoxError, Reason};
+    use crate::dispatcher::Dispatcher;
     use crate::scope::Scope;
     use crate::scope::supervisor::Supervisor;
     use crate::supervise::restart_plan::Regroup;
@@ -183,7 +183,7 @@ mod tests {
         let cell = actor.cell();
         cell.raise(control::GO | control::AWAITED);
         sim.drain_ready();
-        assert_eq!(cell.inbox.word() & control::GO, 0);
+        assert_eq!(cell.mailbox.word() & control::GO, 0);
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!(actor.counts().handled, 1);

@@ -7,9 +7,9 @@
 use crate::actor::Actor;
 use crate::actor::cell::task::Body;
 use crate::actor::cell::{Cell, SIGNALS_IN_A_ROW_MAX};
+use crate::actor::stash::StashedIn;
 use crate::base::runtime::BoxFuture;
 use crate::mailbox::control;
-use crate::mailbox::stash::StashedIn;
 use alloc::boxed::Box;
 
 /// A step of the loop that few actors take.
@@ -53,11 +53,11 @@ impl<A: Actor> Body<A> {
 
     /// Hears the next signal, if it is still there: as a message of its own if `Props::map_system` makes it one.
     fn hear<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
-        let Some(signal) = cell.inbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
+        let Some(signal) = cell.mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
         let map_system = cell.extra.as_ref().and_then(|extra| extra.map_system.as_ref());
         match map_system.and_then(|map| map(&signal)) {
             Some(message) => {
-                cell.inbox.accept_from_feed();
+                cell.mailbox.accept_from_feed();
                 self.behave(cell, message)
             }
             None => {
@@ -70,7 +70,7 @@ impl<A: Actor> Body<A> {
 
     /// Begins a message with the behaviour that the actor has taken on, if it has.
     fn behave<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
-        cell.inbox.begin();
+        cell.mailbox.begin();
         match self.cx.behaviour() {
             Some(behaviour) => self.take_up_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx)),
             None => Box::pin(self.take_up(cell, message)),

@@ -1,18 +1,18 @@
 //! `Body`: what an actor's task owns, and the single steps of its loop.
 
 use crate::actor::Actor;
-use crate::tree::waits::ask_error::AskError;
 use crate::actor::cell::restart_wait::Pause;
 use crate::actor::cell::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::actor::context::Context;
 use crate::actor::props::{BoxStream, Extra};
+use crate::actor::stash::StashedIn;
+use crate::base::reason::{BoxError, Reason};
 use crate::events::cause::Exit;
 use crate::events::event::Event;
 use crate::events::failure::FailureInfo;
-use crate::base::reason::{BoxError, Reason};
 use crate::mailbox::control;
 use crate::mailbox::queue::Refill;
-use crate::mailbox::stash::StashedIn;
+use crate::tree::waits::ask_error::AskError;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -150,7 +150,7 @@ impl<A: Actor> Body<A> {
     #[inline]
     pub(super) fn take_next(&mut self, cell: &Cell<A::Msg>) -> impl Future<Output = Result<(), A::Error>> + Send {
         let message = self.batch.pop().expect("the caller has seen a message");
-        cell.inbox.begin();
+        cell.mailbox.begin();
         self.take_up(cell, message)
     }
 
@@ -184,13 +184,13 @@ impl<A: Actor> Body<A> {
     /// The message in hand has been handled.
     #[inline]
     pub(super) fn put_down(&mut self, cell: &Cell<A::Msg>) {
-        cell.inbox.finish();
+        cell.mailbox.finish();
         self.in_hand = false;
     }
 
     /// Settles what was put aside or brought back, if anything was.
     pub(super) fn settle_stash(&mut self, cell: &Cell<A::Msg>, at: StashedIn) {
-        if cell.inbox.word() & control::STASH != 0 && cell.inbox.settle_stash(&mut self.batch, at) {
+        if cell.mailbox.word() & control::STASH != 0 && cell.settle_stash(&mut self.batch, at) {
             self.in_hand = false;
         }
     }
@@ -230,39 +230,39 @@ impl<A: Actor> Body<A> {
             return Some(End::Cancelled);
         }
         if word & control::UNANSWERED != 0 {
-            cell.inbox.take_unanswered().into_iter().for_each(|reply| reply.answer(AskError::Dropped));
+            cell.take_unanswered().into_iter().for_each(|reply| reply.answer(AskError::Dropped));
         }
         if word & control::STOP != 0 {
             return Some(End::Stopped);
         }
         if word & control::CHILD_FAILED != 0 {
-            cell.inbox.lower(control::CHILD_FAILED);
+            cell.mailbox.lower(control::CHILD_FAILED);
             return Some(End::ChildFailed);
         }
         if word & control::HALT != 0 {
             return Some(End::Halt);
         }
         if word & control::RESTART != 0 {
-            cell.inbox.lower(control::RESTART);
+            cell.mailbox.lower(control::RESTART);
             return Some(End::Restart);
         }
         if word & (control::SUSPEND | control::RESUME) != 0 {
             // What counts is the word as it was when the bits were cleared: a resume may have come since it was read.
-            let word = cell.inbox.lower(control::SUSPEND | control::RESUME);
+            let word = cell.mailbox.lower(control::SUSPEND | control::RESUME);
             if word & (control::SUSPEND | control::RESUME) != 0 {
                 self.set_suspended(cell, word & control::RESUME == 0);
             }
         }
         if word & control::GO != 0 {
             // It was told to start by a plan that has been given up, after it had started to hand in what it has.
-            cell.inbox.lower(control::GO);
+            cell.mailbox.lower(control::GO);
         }
         if word & control::TIMERS != 0 {
-            cell.inbox.lower(control::TIMERS);
+            cell.mailbox.lower(control::TIMERS);
             self.has_timers = true;
         }
         if word & control::SENDERS != 0 && self.left.is_multiple_of(ADMIT_EVERY) {
-            cell.inbox.admit();
+            cell.mailbox.admit();
         }
         None
     }
@@ -280,7 +280,7 @@ impl<A: Actor> Body<A> {
     /// More messages, from wherever they come; else parks. An actor that parked early and was left alone has nothing to look for.
     #[inline]
     pub(super) fn find_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
-        if self.early == Early::Parked && cell.inbox.is_undisturbed() && self.waits_for_messages_only() {
+        if self.early == Early::Parked && cell.mailbox.is_undisturbed() && self.waits_for_messages_only() {
             self.early = Early::Likely;
             return Poll::Pending;
         }
@@ -308,18 +308,18 @@ impl<A: Actor> Body<A> {
         found
     }
 
-    /// More messages from the inbox, else from timers or the stream that feeds this actor; else parks.
+    /// More messages from the mailbox, else from timers or the stream that feeds this actor; else parks.
     #[inline(never)]
     fn look_everywhere(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
         if self.step_aside(cx).is_pending() {
             return Poll::Pending;
         }
         // The end of input resumes a suspended actor: what is queued is to be handled.
-        if self.suspended && cell.inbox.is_closed() {
+        if self.suspended && cell.mailbox.is_closed() {
             self.suspended = false;
         }
         if self.suspended {
-            return cell.inbox.poll_control(cx.waker()).map(|()| Refill::Control);
+            return cell.mailbox.poll_control(cx.waker()).map(|()| Refill::Control);
         }
         if !self.batch.is_empty() {
             return Poll::Ready(Refill::Messages);
@@ -330,7 +330,7 @@ impl<A: Actor> Body<A> {
         }
         // Whoever sent that much is probably still at it: look once more before parking, which spares it a wake-up.
         let may_park = MESSAGES_PER_POLL_MAX as u16 - self.left < BUSY;
-        let found = cell.inbox.refill(&mut self.batch, may_park, cx.waker());
+        let found = cell.mailbox.refill(&mut self.batch, may_park, cx.waker());
         if self.has_timers
             && let Poll::Ready(fired) = self.poll_timers(cell, found.is_pending(), cx)
         {
@@ -345,7 +345,7 @@ impl<A: Actor> Body<A> {
         let Some(rare) = self.rare.as_mut().filter(|rare| rare.feed.is_some()) else { return Poll::Pending };
         match rare.poll_feed(cell, &mut self.batch, cx) {
             // The feed is user code and may have dropped a reply, after the mailbox was looked at.
-            Poll::Pending if cell.inbox.word() & control::UNANSWERED != 0 => Poll::Ready(Refill::Control),
+            Poll::Pending if cell.mailbox.word() & control::UNANSWERED != 0 => Poll::Ready(Refill::Control),
             polled => polled,
         }
     }
@@ -355,12 +355,12 @@ impl<A: Actor> Body<A> {
     /// Delivers what timers have become due: each message is accepted here and taken next.
     fn poll_timers(&mut self, cell: &Cell<A::Msg>, quiet: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
         let queued = self.batch.len();
-        let (polled, none_left) = cell.inbox.with_timers(|timers| {
-            let polled = timers.poll(cell.node.runtime(), cell.inbox.taken(), quiet, &mut self.batch, cx);
+        let (polled, none_left) = cell.with_timers(|timers| {
+            let polled = timers.poll(cell.node.runtime(), cell.mailbox.taken(), quiet, &mut self.batch, cx);
             (polled, timers.is_empty())
         });
         self.has_timers = !none_left;
-        (queued..self.batch.len()).for_each(|_| cell.inbox.accept_from_feed());
+        (queued..self.batch.len()).for_each(|_| cell.mailbox.accept_from_feed());
         polled.map(|()| Refill::Messages)
     }
 }
@@ -398,14 +398,14 @@ impl<M: Send + 'static> Rare<M> {
         match feed.as_mut().poll_next(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(item)) => {
-                cell.inbox.accept_from_feed();
+                cell.mailbox.accept_from_feed();
                 batch.push(item);
                 Poll::Ready(Refill::Messages)
             }
             Poll::Ready(None) => {
                 self.feed = None;
                 cell.close();
-                cell.inbox.refill(batch, true, cx.waker())
+                cell.mailbox.refill(batch, true, cx.waker())
             }
         }
     }

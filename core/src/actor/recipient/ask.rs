@@ -1,10 +1,10 @@
 //! `RecipientAsk`: a question to an actor that is adapted on its way, and its one answer.
 
 use crate::actor::ask::{Posed, Reply};
-use crate::tree::waits::ask_error::AskError;
 use crate::actor::recipient::Recipient;
 use crate::actor::recipient::send::RecipientSend;
 use crate::base::runtime::BoxFuture;
+use crate::tree::waits::ask_error::AskError;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};

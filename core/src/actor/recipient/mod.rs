@@ -17,17 +17,17 @@ pub use crate::actor::recipient::ask::RecipientAsk;
 pub use crate::actor::recipient::send::RecipientSend;
 
 use crate::actor::actor_ref::ActorRef;
-use crate::tree::any_ref::{AnyRef, Exited};
 use crate::actor::ask::Reply;
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
-use crate::mailbox::send_error::SendError;
 use crate::base::catch;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
 use crate::ids::path::{ActorId, ActorPath};
 use crate::mailbox::reserve::{Held, Hold};
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, PriorityEnvelope};
+use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::current;
 use crate::tree::node::Node;
 use alloc::sync::Arc;
@@ -106,19 +106,19 @@ impl<M: Send + 'static> Slots for Cell<M> {
     }
 
     fn hold(&self, priority: Priority, may_drop: bool) -> Result<Hold, SendError<()>> {
-        self.inbox().hold(priority, may_drop).map(|held| self.mind_hold(held))
+        self.mailbox().hold(priority, may_drop).map(|held| self.mind_hold(held))
     }
 
     fn poll_hold(&self, key: &mut Option<u64>, priority: Priority, waker: &Waker) -> Poll<Result<Hold, SendError<()>>> {
-        self.inbox().poll_hold(key, priority, waker).map_ok(|held| self.mind_hold(held))
+        self.mailbox().poll_hold(key, priority, waker).map_ok(|held| self.mind_hold(held))
     }
 
     fn withdraw_hold(&self, key: u64) {
-        self.inbox().withdraw_hold(key);
+        self.mailbox().withdraw_hold(key);
     }
 
     fn is_behind(&self) -> bool {
-        self.inbox().is_behind()
+        self.mailbox().is_behind()
     }
 }
 
@@ -136,7 +136,7 @@ impl<M: Send + 'static> Door<M> for Cell<M> {
         };
         match made {
             Ok(message) => {
-                match self.inbox().fill(hold, message) {
+                match self.mailbox().fill(hold, message) {
                     None => {}
                     Some((message, Some(reason))) => self.bury_for_sender(message, reason),
                     Some((message, None)) => self.discard(message),
@@ -147,7 +147,7 @@ impl<M: Send + 'static> Door<M> for Cell<M> {
                 let failure = self.node().failure(0, reason).with_message(type_name::<M>());
                 // On record first: once the place is void the actor may end, and its system with it.
                 self.node().events().failure(&failure);
-                self.inbox().void(hold);
+                self.mailbox().void(hold);
                 Err(failure)
             }
         }

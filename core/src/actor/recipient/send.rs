@@ -1,9 +1,9 @@
 //! `RecipientSend`: a send to a recipient that waits for room, and keeps its message until there is.
 
 use crate::actor::recipient::Recipient;
-use crate::mailbox::send_error::SendError;
 use crate::events::failure::FailureInfo;
 use crate::mailbox::Priority;
+use crate::mailbox::send_error::SendError;
 use crate::tree::token::{CancelToken, Cancelled};
 use crate::tree::waits::RoomEdge;
 use alloc::boxed::Box;

@@ -4,9 +4,9 @@
 //! an ask to one actor: it waits for room, it leaves the edge by which cycles are found, and it never hangs after the worker ended.
 
 use crate::actor::ask::{Posed, Reply};
-use crate::tree::waits::ask_error::AskError;
 use crate::base::runtime::BoxFuture;
 use crate::routing::pool::Pool;
+use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;

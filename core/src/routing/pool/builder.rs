@@ -1,15 +1,15 @@
 //! `PoolBuilder`: how a pool is set up, and why one was not made.
 
-use crate::scope::Scope;
-use crate::actor::context::Context;
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
+use crate::actor::context::Context;
 use crate::actor::props::Props;
-use crate::tree::adopt::Refusal;
 use crate::events::failure::FailureInfo;
 use crate::routing::pool::Pool;
 use crate::routing::pool::choice::Routing;
+use crate::scope::Scope;
 use crate::scope::supervisor::Supervisor;
+use crate::tree::adopt::Refusal;
 use crate::tree::member::Member;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;

@@ -1,8 +1,8 @@
 //! `PoolSend`: a send to whichever worker of a pool it is for, waiting for room there.
 
 use crate::actor::actor_ref::ActorRef;
-use crate::mailbox::send_error::SendError;
 use crate::mailbox::Priority;
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::waiting_sends::Sent;
 use crate::routing::pool::Pool;
 use crate::tree::token::{CancelToken, Cancelled};
@@ -49,7 +49,7 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
     fn take_back(&mut self) -> Option<M> {
         match core::mem::replace(&mut self.place, Place::Done) {
             Place::Here(message) => Some(message),
-            Place::With(worker, key, _edge) => worker.cell().inbox().withdraw(key),
+            Place::With(worker, key, _edge) => worker.cell().mailbox().withdraw(key),
             Place::Done => None,
         }
     }
@@ -59,7 +59,7 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
         let mut message = message;
         loop {
             let Some(worker) = self.pool.choose(&message) else { return Poll::Ready(Err(SendError::Closed(message))) };
-            match worker.cell().inbox().push_now_or_wait(message, self.priority, waker) {
+            match worker.cell().mailbox().push_now_or_wait(message, self.priority, waker) {
                 Ok(Sent { waiting, filling, behind }) => {
                     worker.cell().mind(filling);
                     match waiting {
@@ -96,7 +96,7 @@ impl<M: Send + 'static> Future for PoolSend<'_, M> {
         }
         match core::mem::replace(&mut this.place, Place::Done) {
             Place::Here(message) => this.poll_choosing(message, cx.waker()),
-            Place::With(worker, key, edge) => match worker.cell().inbox().poll_waiting(key, cx.waker()) {
+            Place::With(worker, key, edge) => match worker.cell().mailbox().poll_waiting(key, cx.waker()) {
                 Poll::Pending => {
                     this.place = Place::With(worker, key, edge);
                     Poll::Pending

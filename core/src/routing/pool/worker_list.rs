@@ -69,7 +69,7 @@ impl<M: Send + 'static> Roster<M> {
     /// With those among the workers again that were away and take messages by now; without those that have ended meanwhile. `None` if
     /// there are neither.
     pub(super) fn rejoined(&self) -> Option<(Self, ())> {
-        let is_back = |worker: &&Worker<M>| !worker.comes_back() || !worker.actor.cell().inbox().is_closed();
+        let is_back = |worker: &&Worker<M>| !worker.comes_back() || !worker.actor.cell().mailbox().is_closed();
         let (back, away): (Vec<_>, Vec<_>) = self.away.iter().partition(is_back);
         if back.is_empty() {
             return None;

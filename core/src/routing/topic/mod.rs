@@ -14,12 +14,12 @@
 pub(crate) mod subscribers;
 
 use crate::actor::actor_ref::ActorRef;
-use crate::tree::any_ref::AnyRef;
-use crate::mailbox::send_error::SendError;
 use crate::base::catch;
 use crate::base::runtime::BoxFuture;
 use crate::base::sync::{AtomicUsize, Ordering};
+use crate::mailbox::send_error::SendError;
 use crate::routing::topic::subscribers::Subscribers;
+use crate::tree::any_ref::AnyRef;
 use crate::tree::current;
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,10 +1,10 @@
 //! How a member is cancelled, and how it leaves the tree.
 
-use crate::events::signal::Signal;
 use crate::base::wakers::wake_all;
 use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;
 use crate::events::event::Event;
+use crate::events::signal::Signal;
 use crate::tree::member::Member;
 use crate::tree::node::watchers::WatchRegistry;
 use crate::tree::node::{Cancel, Life, Node, OnDone, Phase, Rare};

@@ -19,17 +19,17 @@ pub(crate) use crate::tree::supervision::restart_together::{
     advance, halt, hurry_above, report, restart_supervisor, start, waits_for,
 };
 
-use crate::tree::any_ref::AnyRef;
-use crate::events::signal::Signal;
 use crate::base::catch;
 use crate::base::time::Instant;
 use crate::events::event::{Event, EventKinds, GaveUp};
 use crate::events::failure::{EscalationStage, FailureInfo};
+use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
 use crate::supervise::backoff::Streak;
 use crate::supervise::decide;
 use crate::supervise::decide::{Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective};
 use crate::supervise::restart_plan::{Regroup, Report};
+use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::supervision::escalate::EscalationSink;

@@ -1,9 +1,9 @@
 //! `SupervisorStrategy`: what a failure means, and the strategies that come along.
 
-use crate::tree::any_ref::AnyRef;
 use crate::events::failure::FailureInfo;
 use crate::supervise::backoff::ExponentialBackoff;
 use crate::supervise::decide::{Reach, RestartBudget, Restarts, SupervisorDirective};
+use crate::tree::any_ref::AnyRef;
 use crate::tree::supervision::escalate::EscalationSink;
 use alloc::sync::Arc;
 use core::fmt;

@@ -14,13 +14,13 @@ pub(crate) mod search;
 
 pub(crate) use crate::tree::waits::edges::Awaited;
 
-use crate::tree::waits::ask_error::AskError;
 use crate::base::visits;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::ids::path::ActorPath;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
+use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;

@@ -1,0 +1,134 @@
+//! [`Extras`]: what only some actors have. It lies in the cold box of the mailbox, under the mailbox's lock, so that an actor without
+//! any of it pays no memory. Nothing is woken, dropped or called under that lock.
+
+use crate::actor::cell::Cell;
+use crate::actor::stash::Stash;
+use crate::actor::timers::Timers;
+use crate::base::runtime::BoxFuture;
+use crate::base::time::Instant;
+use crate::base::visits;
+use crate::mailbox::control::{BEHAVIOUR, UNANSWERED};
+use crate::tree::waits::{Edge, Unanswered};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+
+pub(crate) struct Extras<M> {
+    /// Replies that were dropped without an answer, until the outcome of the handler is known.
+    unanswered: Vec<Arc<dyn Unanswered>>,
+    /// What the actor awaits in its own task, the oldest first.
+    edges: VecDeque<Edge>,
+    timers: Option<Box<Timers<M>>>,
+    pub(crate) stash: Option<Box<Stash<M>>>,
+    stopwatch: Option<Box<Stopwatch>>,
+    /// The `Behaviour` that replaces `Actor::handle`. Its type needs the actor's type, which a cell does not know.
+    behaviour: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl<M> Default for Extras<M> {
+    fn default() -> Self {
+        let (unanswered, edges) = (Vec::new(), VecDeque::new());
+        Self { unanswered, edges, timers: None, stash: None, stopwatch: None, behaviour: None }
+    }
+}
+
+/// Measures the running handler, while an event listener wants lints.
+pub(crate) struct Stopwatch {
+    pub(crate) begun: Instant,
+    /// Wakes a pending handler once it has run for long.
+    pub(crate) alarm: Option<BoxFuture<'static, ()>>,
+}
+
+/// The timers while they are being worked on. They are put back even if a closure among them panics.
+struct Lent<'a, M> {
+    cell: &'a Cell<M>,
+    timers: Option<Box<Timers<M>>>,
+}
+
+impl<M> Drop for Lent<'_, M> {
+    fn drop(&mut self) {
+        if let Some(timers) = self.timers.take().filter(|timers| !timers.is_empty()) {
+            self.cell.mailbox.set_owner_flag();
+            self.cell.mailbox.with_attached(|extras| extras.timers = Some(timers));
+        }
+    }
+}
+
+impl<M> Cell<M> {
+    /// Whether the actor has ever set a timer or stashed a message.
+    #[inline]
+    pub(crate) fn has_timers_or_stash(&self) -> bool {
+        self.mailbox.owner_flag()
+    }
+
+    pub(crate) fn keep_unanswered(&self, reply: Arc<dyn Unanswered>) {
+        self.mailbox.with_attached(|extras| extras.unanswered.push(reply));
+        self.mailbox.mark(UNANSWERED);
+    }
+
+    pub(crate) fn take_unanswered(&self) -> Vec<Arc<dyn Unanswered>> {
+        self.mailbox.lower(UNANSWERED);
+        self.mailbox.known_attached(|extras| core::mem::take(&mut extras.unanswered)).unwrap_or_default()
+    }
+
+    /// Replaces the stopwatch of the running handler and returns the one before.
+    pub(crate) fn set_stopwatch(&self, stopwatch: Option<Box<Stopwatch>>) -> Option<Box<Stopwatch>> {
+        match stopwatch {
+            None => self.mailbox.known_attached(|extras| extras.stopwatch.take()).flatten(),
+            stopwatch => self.mailbox.with_attached(|extras| core::mem::replace(&mut extras.stopwatch, stopwatch)),
+        }
+    }
+
+    /// The behaviour that replaces `Actor::handle`. Only the actor's own task reads it.
+    pub(crate) fn behaviour(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.mailbox.known_attached(|extras| extras.behaviour.clone()).flatten()
+    }
+
+    /// Sets or clears the behaviour and returns the one before, for the caller to drop.
+    pub(crate) fn set_behaviour(&self, behaviour: Option<Arc<dyn Any + Send + Sync>>) -> Option<Arc<dyn Any + Send + Sync>> {
+        match behaviour {
+            Some(_) => self.mailbox.mark(BEHAVIOUR),
+            None => drop(self.mailbox.lower(BEHAVIOUR)),
+        }
+        self.mailbox.with_attached(|extras| core::mem::replace(&mut extras.behaviour, behaviour))
+    }
+
+    /// The asks, and the sends without room, that the actor awaits in its own task; the oldest first.
+    pub(crate) fn wait_edges(&self) -> Vec<Edge> {
+        let mut edges = Vec::new();
+        self.mailbox.known_attached(|extras| edges.extend(extras.edges.iter().cloned()));
+        visits::visit(edges.len());
+        edges
+    }
+
+    pub(crate) fn has_edges(&self) -> bool {
+        self.mailbox.known_attached(|extras| !extras.edges.is_empty()).unwrap_or(false)
+    }
+
+    pub(crate) fn add_edge(&self, edge: Edge) {
+        self.mailbox.with_attached(|extras| extras.edges.push_back(edge));
+    }
+
+    pub(crate) fn remove_edge(&self, edge: &Edge) {
+        let removed = self.mailbox.known_attached(|extras| {
+            let at = extras.edges.iter().position(|known| known.is(edge))?;
+            visits::visit(at + 1);
+            extras.edges.remove(at)
+        });
+        drop(removed);
+    }
+
+    /// Works on the timers outside the lock. Only the actor's own task does.
+    pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
+        let timers = self.mailbox.with_attached(|extras| extras.timers.take()).unwrap_or_default();
+        let mut lent = Lent { cell: self, timers: Some(timers) };
+        lent.timers.as_mut().map(|timers| f(timers)).expect("the timers are lent until the end of this call")
+    }
+
+    /// Takes all timers out, for the caller to drop.
+    pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
+        self.mailbox.known_attached(|extras| extras.timers.take()).flatten()
+    }
+}

@@ -1,0 +1,92 @@
+//! The stash: messages that an actor has put aside, handled before all others once it asks for them.
+//!
+//! A stashed message is neither handled nor queued: it uses no mailbox capacity. `unstash` puts all of them at the front, in their
+//! original order. Only the actor's own task touches the stash, and it settles the counts after the handler or hook that did
+//! (`control::STASH`), before any other user code runs. A hook has no current message: what it stashes, it made itself.
+
+use crate::actor::cell::Cell;
+use crate::mailbox::control;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// The default limit of a stash, in messages; see [`Props::stash_capacity`](crate::Props::stash_capacity).
+pub const STASH_CAPACITY_DEFAULT: usize = 1024;
+
+/// The stashed messages, and those taken back that have not reached the actor's batch yet.
+pub(crate) struct Stash<M> {
+    stashed: VecDeque<M>,
+    taken_back: VecDeque<M>,
+    /// How many the running handler or hook has stashed.
+    stashed_now: usize,
+}
+
+impl<M> Default for Stash<M> {
+    fn default() -> Self {
+        Self { stashed: VecDeque::new(), taken_back: VecDeque::new(), stashed_now: 0 }
+    }
+}
+
+/// What the actor was doing when it stashed messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StashedIn {
+    /// A message handler that has finished; its message is counted as handled.
+    Finished,
+    /// A message handler that has not finished: it still has its message.
+    Unfinished,
+    /// A hook or a signal: there was no message.
+    Hook,
+}
+
+impl<M> Cell<M> {
+    /// Stashes a message, or returns it if the stash holds `capacity` messages.
+    pub(crate) fn stash(&self, message: M, capacity: usize) -> Result<(), M> {
+        self.mailbox.set_owner_flag();
+        self.mailbox.with_attached(|extras| {
+            let stash = extras.stash.get_or_insert_default();
+            if stash.stashed.len() >= capacity {
+                return Err(message);
+            }
+            stash.stashed.push_back(message);
+            stash.stashed_now += 1;
+            Ok(())
+        })?;
+        self.mailbox.mark(control::STASH);
+        Ok(())
+    }
+
+    /// Takes back all stashed messages.
+    pub(crate) fn unstash(&self) {
+        let any = self.with_stash(|stash| {
+            stash.taken_back.append(&mut stash.stashed);
+            !stash.taken_back.is_empty()
+        });
+        if any == Some(true) {
+            self.mailbox.mark(control::STASH);
+        }
+    }
+
+    pub(crate) fn stashed(&self) -> usize {
+        self.with_stash(|stash| stash.stashed.len()).unwrap_or(0)
+    }
+
+    /// Settles what the last handler or hook did to the stash. Messages taken back go to the end of `batch`, where they are taken
+    /// first. Returns true if the current message was stashed.
+    pub(crate) fn settle_stash(&self, batch: &mut Vec<M>, at: StashedIn) -> bool {
+        self.mailbox.lower(control::STASH);
+        let settled =
+            self.with_stash(|stash| (core::mem::take(&mut stash.stashed_now), core::mem::take(&mut stash.taken_back)));
+        let Some((stashed, back)) = settled else { return false };
+        // One of them is the message that was handled, if there was one. The actor made the others itself.
+        self.mailbox.accept_taken(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
+        if stashed > 0 && at == StashedIn::Finished {
+            self.mailbox.unfinish();
+        }
+        self.mailbox.return_taken(back.len());
+        batch.extend(back.into_iter().rev());
+        stashed > 0 && at == StashedIn::Unfinished
+    }
+
+    fn with_stash<R>(&self, f: impl FnOnce(&mut Stash<M>) -> R) -> Option<R> {
+        self.mailbox.known_attached(|extras| extras.stash.as_deref_mut().map(f)).flatten()
+    }
+}
