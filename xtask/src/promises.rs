@@ -1,71 +1,196 @@
-//! Every promise in SEMANTICS.md has a test: the tests of promise `T3` are those whose names begin with `t3_`.
+//! Checks that every promise in `docs/semantics/` has a test.
+//!
+//! A promise is a section such as `### A13.3 Stash`. Its number is `A13`; the part after the dot
+//! only divides a long promise into sections. The tests of promise `A13` are the test functions
+//! whose names begin with `a13_`. The last line of each section names test prefixes:
+//! ``Tests: `a13_*`, `w5_*` ``.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use xtask::step::Outcome;
 
-/// Where tests are: the crates a user gets.
+/// The folder of the promises, one file per area.
+const FOLDER: &str = "docs/semantics";
+
+/// The front page, which must link to every area.
+const FRONT_PAGE: &str = "SEMANTICS.md";
+
+/// The crates whose tests count: those that users depend on.
 const SOURCES: [&str; 3] = ["core", "graph", "pleach"];
 
-/// A promise of the table, and the tests that carry its number.
-struct Promise {
+/// One section of an area: a promise or a part of one.
+#[derive(Debug, PartialEq, Eq)]
+struct Section {
+    /// `A13.3`, or `A12` for a promise in one section.
     number: String,
-    tests: BTreeSet<String>,
+    /// The area file, such as `actors.md`.
+    file: String,
+    /// The prefixes of its `Tests:` line, such as `a13_`.
+    prefixes: Vec<String>,
 }
 
-/// Fails with the promises that no test carries.
+impl Section {
+    /// The number of the promise, without the number of the section.
+    fn promise(&self) -> &str {
+        self.number.split('.').next().unwrap_or(&self.number)
+    }
+}
+
+/// Fails if a promise has no test, is listed twice, or names tests that do not exist, or if the
+/// front page does not link to an area.
 pub fn check(root: &Path) -> Outcome {
-    let promises = promises(root)?;
-    if promises.is_empty() {
-        return Err("SEMANTICS.md lists no promise: its tables have rows such as `| T1 | … | … |`".into());
+    let front_page = read(&root.join(FRONT_PAGE))?;
+    let mut faults = faults(&sections(root)?, &tests(root)?);
+    for file in area_files(root)? {
+        let link = format!("{FOLDER}/{}", file_name(&file));
+        if !front_page.contains(&link) {
+            faults.push(format!("{FRONT_PAGE} has no link to {link}"));
+        }
     }
-    let unproven: Vec<&str> = promises.iter().filter(|one| one.tests.is_empty()).map(|one| one.number.as_str()).collect();
-    if unproven.is_empty() {
-        return Ok(());
-    }
-    let (first, all) = (unproven[0].to_lowercase(), unproven.join(", "));
-    Err(format!("promises of SEMANTICS.md without a test: {all}\nname a test `{first}_…`, or take the promise back"))
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
-/// A line for each promise with its tests.
+/// Returns a line for each promise with its tests.
 pub fn list(root: &Path) -> Result<String, String> {
+    let (sections, tests) = (sections(root)?, tests(root)?);
     let mut list = String::new();
-    for Promise { number, tests } in promises(root)? {
-        let tests: Vec<&str> = tests.iter().map(String::as_str).collect();
-        let _ = writeln!(list, "{number:4} {}", if tests.is_empty() { "no test".into() } else { tests.join("\n     ") });
+    for (promise, prefixes) in promises(&sections) {
+        let found: Vec<&str> = tests.iter().filter(|test| matches_any(test, &prefixes)).map(String::as_str).collect();
+        let _ = writeln!(list, "{promise:4} {}", if found.is_empty() { "no test".into() } else { found.join("\n     ") });
     }
     Ok(list)
 }
 
-fn promises(root: &Path) -> Result<Vec<Promise>, String> {
-    let semantics = read(&root.join("SEMANTICS.md"))?;
+/// Returns the promises in the order of the areas, each with the prefixes of its tests: its own, and
+/// those of its sections that are not another promise's own.
+fn promises(sections: &[Section]) -> Vec<(&str, BTreeSet<String>)> {
+    let own: BTreeSet<String> = sections.iter().map(|section| own_prefix(section.promise())).collect();
+    let mut promises: Vec<(&str, BTreeSet<String>)> = Vec::new();
+    for section in sections {
+        let promise = section.promise();
+        let at = promises.iter().position(|(number, _)| *number == promise).unwrap_or_else(|| {
+            promises.push((promise, BTreeSet::from([own_prefix(promise)])));
+            promises.len() - 1
+        });
+        promises[at].1.extend(section.prefixes.iter().filter(|prefix| !own.contains(*prefix)).cloned());
+    }
+    promises
+}
+
+/// Returns a sentence for each fault in the sections.
+fn faults(sections: &[Section], tests: &BTreeSet<String>) -> Vec<String> {
+    let mut faults = Vec::new();
+    if sections.is_empty() {
+        faults.push(format!("{FOLDER} has no promise: expected headings such as `### T1 Cancel tokens`"));
+    }
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut home: BTreeMap<&str, &str> = BTreeMap::new();
+    for section in sections {
+        let Section { number, file, prefixes } = section;
+        if let Some(first) = seen.insert(number, file) {
+            faults.push(format!("{number} is listed twice: in {first} and in {file}"));
+        }
+        let first = *home.entry(section.promise()).or_insert(file);
+        if first != file {
+            faults.push(format!("{} is listed in two areas: {first} and {file}", section.promise()));
+        }
+        if prefixes.is_empty() {
+            faults.push(format!("{number} in {file} has no line such as: Tests: `{}*`", own_prefix(section.promise())));
+        }
+        for prefix in prefixes.iter().filter(|prefix| !tests.iter().any(|test| test.starts_with(*prefix))) {
+            faults.push(format!("{number} in {file} names tests `{prefix}*`, and no test has that prefix"));
+        }
+    }
+    for promise in home.keys() {
+        let prefix = own_prefix(promise);
+        if !tests.iter().any(|test| test.starts_with(&prefix)) {
+            faults.push(format!("{promise} has no test: add one named `{prefix}…`, or remove the promise"));
+        }
+    }
+    faults
+}
+
+/// Returns `a13_` for `A13`.
+fn own_prefix(promise: &str) -> String {
+    promise.to_lowercase() + "_"
+}
+
+fn matches_any(test: &str, prefixes: &BTreeSet<String>) -> bool {
+    prefixes.iter().any(|prefix| test.starts_with(prefix))
+}
+
+fn sections(root: &Path) -> Result<Vec<Section>, String> {
+    let mut sections = Vec::new();
+    for file in area_files(root)? {
+        sections.extend(parse_sections(&file_name(&file), &read(&file)?));
+    }
+    Ok(sections)
+}
+
+/// Returns the sections of one area. A paragraph that contains `Tests:` ends with the prefixes.
+fn parse_sections(file: &str, text: &str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut in_promise = false;
+    let mut in_tests = false;
+    for line in text.lines() {
+        if line.starts_with('#') {
+            let number = line.strip_prefix("### ").and_then(section_number);
+            (in_promise, in_tests) = (number.is_some(), false);
+            sections.extend(number.map(|number| Section { number, file: file.into(), prefixes: Vec::new() }));
+        } else if line.trim().is_empty() {
+            in_tests = false;
+        } else if let Some(section) = sections.last_mut().filter(|_| in_promise) {
+            let prefixes = match line.split_once("Tests:") {
+                Some((_, rest)) => rest,
+                None if in_tests => line,
+                None => continue,
+            };
+            in_tests = true;
+            section.prefixes.extend(parse_prefixes(prefixes));
+        }
+    }
+    sections
+}
+
+/// Returns the number that a heading begins with: a letter and digits, with an optional part after
+/// a dot.
+fn section_number(heading: &str) -> Option<String> {
+    let number = heading.split_whitespace().next()?;
+    let digits = number.strip_prefix(|letter: char| letter.is_ascii_uppercase())?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (promise, section) = digits.split_once('.').unwrap_or((digits, "0"));
+    (is_number(promise) && is_number(section)).then(|| number.to_string())
+}
+
+/// Returns `a13_` and `w5_` from ``  `a13_*`, `w5_*` ``.
+fn parse_prefixes(text: &str) -> impl Iterator<Item = String> {
+    text.split('`').filter_map(|part| part.strip_suffix('*')).map(str::to_string)
+}
+
+fn area_files(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = entries(&root.join(FOLDER))?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    files.sort();
+    Ok(files)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns the names of all numbered tests.
+fn tests(root: &Path) -> Result<BTreeSet<String>, String> {
     let mut tests = BTreeSet::new();
     for folder in SOURCES {
         collect_tests(&root.join(folder), &mut tests)?;
     }
-    let proven_by = |number: String| {
-        let prefix = number.to_lowercase() + "_";
-        let tests = tests.iter().filter(|name| name.starts_with(&prefix)).cloned().collect();
-        Promise { number, tests }
-    };
-    Ok(numbers(&semantics).map(proven_by).collect())
+    Ok(tests)
 }
 
-/// The first cells of table rows that are a promise's number: a letter and digits.
-fn numbers(semantics: &str) -> impl Iterator<Item = String> {
-    semantics.lines().filter_map(|line| {
-        let first = line.strip_prefix('|')?.split('|').next()?.trim();
-        let digits = first.strip_prefix(|letter: char| letter.is_ascii_uppercase())?;
-        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| first.to_string())
-    })
-}
-
-/// Collects the names of all tests below `folder` that carry a number.
 fn collect_tests(folder: &Path, tests: &mut BTreeSet<String>) -> Outcome {
-    let entries = fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+    for path in entries(folder)? {
         if path.is_dir() {
             collect_tests(&path, tests)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -75,8 +200,8 @@ fn collect_tests(folder: &Path, tests: &mut BTreeSet<String>) -> Outcome {
     Ok(())
 }
 
-/// The numbered functions of `source` that a test runner calls: those below a test attribute, and those in the list of a
-/// `cases!` macro. A function that merely has such a name proves nothing.
+/// Returns the numbered tests of a source file: functions below a test attribute, and the names in
+/// the list of a `cases!` macro. Other functions do not count, whatever their names are.
 fn numbered_tests(source: &str) -> Vec<String> {
     let mut tests = Vec::new();
     let (mut is_test, mut in_cases) = (false, false);
@@ -88,26 +213,33 @@ fn numbered_tests(source: &str) -> Vec<String> {
         } else if line.starts_with(')') && in_cases {
             in_cases = false;
         } else if in_cases {
-            tests.extend(number_and_name(line));
+            tests.extend(numbered_name(line));
         } else if let Some(signature) = function(line) {
-            tests.extend(number_and_name(signature).filter(|_| is_test));
+            tests.extend(numbered_name(signature).filter(|_| is_test));
             is_test = false;
         }
     }
     tests
 }
 
-/// What follows `fn` in a line that begins a function.
+/// Returns the text after `fn` in a line that begins a function.
 fn function(line: &str) -> Option<&str> {
     line.trim_start_matches("pub ").trim_start_matches("async ").strip_prefix("fn ")
 }
 
-/// The name that `text` begins with, if it is a letter, digits and an underscore, then anything.
-fn number_and_name(text: &str) -> Option<String> {
+/// Returns the name that `text` begins with, if it has a number: a letter, digits, an optional
+/// letter and an underscore, as in `a13_` and `w9b_`.
+fn numbered_name(text: &str) -> Option<String> {
     let name = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()?;
     let (number, _) = name.split_once('_')?;
     let digits = number.strip_prefix(|letter: char| letter.is_ascii_lowercase())?;
+    let digits = digits.strip_suffix(|letter: char| letter.is_ascii_lowercase()).unwrap_or(digits);
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.to_string())
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -118,16 +250,70 @@ fn read(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn numbers_are_read_from_table_rows_only() {
-        let text = "# T9 title\n| promise | what |\n|---|---|\n| T1 | one |\n| A14 | two |\n| word | T3 |\nT4";
-        assert_eq!(numbers(text).collect::<Vec<_>>(), ["T1", "A14"]);
+    fn section(number: &str, file: &str, prefixes: &[&str]) -> Section {
+        Section {
+            number: number.into(),
+            file: file.into(),
+            prefixes: prefixes.iter().map(|prefix| prefix.to_string()).collect(),
+        }
+    }
+
+    fn tests_named(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| name.to_string()).collect()
     }
 
     #[test]
-    fn only_what_a_test_runner_calls_is_a_test() {
-        let source = "#[test]\nfn t1_goes_down() {}\n#[tokio::test(start_paused = true)]\n#[cfg(unix)]\nasync fn a2_counts() {}\n\
+    fn sections_are_numbered_headings_with_their_prefixes() {
+        let text = "# T: the tree\n\n### T1 Tokens\nText.\n\nTests: `t1_*`, `w9b_*`\n\n## Part\n\n### T2.10 Causes\n\n\
+                    Limit: 3. Tests:\n`t2_*`\n\nSee `x_*`.\n\n### Notes\nTests: `n_*`\n";
+        let expected = [section("T1", "tree.md", &["t1_", "w9b_"]), section("T2.10", "tree.md", &["t2_"])];
+        assert_eq!(parse_sections("tree.md", text), expected);
+    }
+
+    #[test]
+    fn sections_with_tests_have_no_fault() {
+        let sections = [section("A13.1", "a.md", &["a13_"]), section("A13.2", "a.md", &["a13_", "w5_"])];
+        assert_eq!(faults(&sections, &tests_named(&["a13_stash", "w5_hook"])), [""; 0]);
+    }
+
+    #[test]
+    fn promise_without_a_test_is_a_fault() {
+        let sections = [section("A1", "a.md", &["a10_"])];
+        let faults = faults(&sections, &tests_named(&["a10_ask"]));
+        assert_eq!(faults, ["A1 has no test: add one named `a1_…`, or remove the promise"]);
+    }
+
+    #[test]
+    fn promise_listed_twice_is_a_fault() {
+        let twice = [section("A1", "a.md", &["a1_"]), section("A1", "a.md", &["a1_"])];
+        let tests = tests_named(&["a1_order"]);
+        assert_eq!(faults(&twice, &tests), ["A1 is listed twice: in a.md and in a.md"]);
+        let apart = [section("A1.1", "a.md", &["a1_"]), section("A1.2", "b.md", &["a1_"])];
+        assert_eq!(faults(&apart, &tests), ["A1 is listed in two areas: a.md and b.md"]);
+    }
+
+    #[test]
+    fn missing_and_unknown_prefixes_are_faults() {
+        let sections = [section("A1", "a.md", &[]), section("A2", "a.md", &["a2_", "w3_"])];
+        let faults = faults(&sections, &tests_named(&["a1_order", "a2_counts"]));
+        assert_eq!(
+            faults,
+            ["A1 in a.md has no line such as: Tests: `a1_*`", "A2 in a.md names tests `w3_*`, and no test has that prefix"]
+        );
+    }
+
+    #[test]
+    fn promise_has_the_prefixes_of_its_sections_but_no_other_promise() {
+        let sections =
+            [section("A1.1", "a.md", &["a1_"]), section("A1.2", "a.md", &["w5_", "a2_"]), section("A2", "a.md", &["a2_"])];
+        let (first, second) = (tests_named(&["a1_", "w5_"]), tests_named(&["a2_"]));
+        assert_eq!(promises(&sections), [("A1", first), ("A2", second)]);
+    }
+
+    #[test]
+    fn only_functions_that_a_test_runner_calls_are_tests() {
+        let source = "#[test]\nfn t1_goes_down() {}\n#[tokio::test(start_paused = true)]\n#[cfg(unix)]\nasync fn w9b_counts() {}\n\
                       fn t3_is_no_test() {}\n#[test]\nfn helper() {}\nfn t4_neither() {}\ncases!(\n    c1_listed,\n);\nfn c2_unlisted() {}";
-        assert_eq!(numbered_tests(source), ["t1_goes_down", "a2_counts", "c1_listed"]);
+        assert_eq!(numbered_tests(source), ["t1_goes_down", "w9b_counts", "c1_listed"]);
     }
 }
