@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// A graph of steps over one state: nodes change the state, edges say what follows.
 ///
 /// ```
-/// use pleach_graph::{END, Graph};
+/// use pleach::{END, Graph};
 ///
 /// #[derive(Default)]
 /// struct Essay { text: String, score: u32 }
@@ -40,7 +40,7 @@ use std::sync::Arc;
 ///     .add_conditional_edge("judge", ["write", END], |essay: &Essay| if essay.score >= 80 { END } else { "write" })
 ///     .set_entry("write")
 ///     .compile()?;
-/// # Ok::<(), pleach_graph::CompileError>(())
+/// # Ok::<(), pleach::CompileError>(())
 /// ```
 #[must_use = "a graph is made by `compile`"]
 pub struct Graph<S> {

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// The checkpoints of one run; from [`CompiledGraph::history`].
 ///
 /// ```
-/// # use pleach_graph::store::MemoryStore;
-/// # use pleach_graph::{END, Graph};
+/// # use pleach::store::MemoryStore;
+/// # use pleach::{END, Graph};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = Graph::<u32>::new("adding")

@@ -4,7 +4,7 @@
 //! `pleach`, which has all of this under its roof.
 //!
 //! ```
-//! use pleach_graph::{END, Graph};
+//! use pleach::{END, Graph};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let graph = Graph::<u32>::new("halving")
@@ -13,7 +13,7 @@
 //!     .set_entry("halve")
 //!     .compile()?;
 //!
-//! assert_eq!(pleach_core::block_on(async { graph.run(40).await })?, 1);
+//! assert_eq!(pleach::block_on(async { graph.run(40).await })?, 1);
 //! # Ok(())
 //! # }
 //! ```

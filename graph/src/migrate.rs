@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Its history stays as it was written.
 ///
 /// ```
-/// # use pleach_graph::Migrations;
+/// # use pleach::Migrations;
 /// # use serde_json::json;
 /// let migrations = Migrations::new()
 ///     // The state of schema 1 had one name; that of schema 2 has a list of them.

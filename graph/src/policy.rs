@@ -27,7 +27,7 @@ pub struct FailedAttempt<'a> {
     pub node: &'a str,
     /// Which attempt, from 1 on.
     pub attempt: u32,
-    /// Why: an error of the node, [`Elapsed`](pleach_core::Elapsed) at its timeout, or a panic.
+    /// Why: an error of the node, [`Elapsed`](pleach::Elapsed) at its timeout, or a panic.
     pub reason: &'a Reason,
 }
 
@@ -37,7 +37,7 @@ impl<S> Policy<S> {
         Self { retry: None, timeout: None, cancel_grace: None, fallback: None, decide: None, keep: None }
     }
 
-    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach_core::Elapsed), which may be retried. With a timeout of zero
+    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach::Elapsed), which may be retried. With a timeout of zero
     /// every attempt fails so, and the node is not called.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -58,7 +58,7 @@ impl<S> Policy<S> {
     /// - A node that is a subgraph has the longest grace of the nodes inside, unless it is given one of its own.
     ///
     /// ```
-    /// use pleach_graph::{END, Graph, NodeContext, Policy};
+    /// use pleach::{END, Graph, NodeContext, Policy};
     /// use std::time::Duration;
     ///
     /// let graph = Graph::new("worker")
@@ -71,7 +71,7 @@ impl<S> Policy<S> {
     ///     .add_edge("work", END)
     ///     .set_entry("work")
     ///     .compile()?;
-    /// # Ok::<(), pleach_graph::CompileError>(())
+    /// # Ok::<(), pleach::CompileError>(())
     /// ```
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// run as it was. [`CompiledGraph::history`] shows what there is to go back to.
 ///
 /// ```
-/// # use pleach_graph::store::MemoryStore;
-/// # use pleach_graph::{END, Graph};
+/// # use pleach::store::MemoryStore;
+/// # use pleach::{END, Graph};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = Graph::<u32>::new("adding")

@@ -33,7 +33,7 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Puts a message into the mailbox without waiting. A full mailbox fails, or drops what its policy says.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        let filling = self.cell.mailbox().push(message, |dropped, reason| self.cell.bury_for_sender(dropped, reason))?;
+        let filling = self.cell.mailbox().push(message, |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason))?;
         self.cell.mind(filling);
         Ok(())
     }
@@ -41,8 +41,8 @@ impl<M: Send + 'static> ActorRef<M> {
     /// As [`tell`](Self::tell), for a mailbox with priorities.
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
-        let bury = |dropped, reason| self.cell.bury_for_sender(dropped, reason);
-        self.cell.mind(self.cell.mailbox().push_slowly(message, priority, true, bury)?);
+        let dead_letter = |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason);
+        self.cell.mind(self.cell.mailbox().push_slowly(message, priority, true, dead_letter)?);
         Ok(())
     }
 
@@ -85,9 +85,9 @@ impl<M: Send + 'static> ActorRef<M> {
             SystemMessage::Restart => self.cell.raise(control::RESTART),
             SystemMessage::Suspend => self.cell.suspend(),
             SystemMessage::Resume => self.cell.resume(),
-            SystemMessage::Terminated(terminated) => self.cell.hear(Signal::Terminated(terminated)),
-            SystemMessage::Failure(failure) => self.cell.hear(Signal::Failure(failure)),
-            SystemMessage::Escalate(failure) => self.cell.hear(Signal::Escalate(failure)),
+            SystemMessage::Terminated(terminated) => self.cell.notify(Signal::Terminated(terminated)),
+            SystemMessage::Failure(failure) => self.cell.notify(Signal::Failure(failure)),
+            SystemMessage::Escalate(failure) => self.cell.notify(Signal::Escalate(failure)),
         }
         Ok(())
     }

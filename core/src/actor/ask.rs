@@ -2,7 +2,7 @@
 //!
 //! The slot of an answer is one allocation, shared by the `Reply` in the message and the `Ask` that waits. A `Reply` dropped inside a
 //! poll of an actor is held by that actor until the outcome of its handler is known, so that the asker learns of the failure and not
-//! merely of the drop. An ask awaited in an actor's own task leaves an edge there; closing a circle of such edges is an error.
+//! merely of the drop. An ask awaited in an actor's own task leaves an edge there; closing a cycle of such edges is an error.
 
 use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
@@ -14,7 +14,7 @@ use crate::mailbox::send_error::SendError;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
-use crate::tree::waits::{Circle, Edge, Unanswered, Wait};
+use crate::tree::waits::{Edge, Unanswered, Wait, WaitCycle};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -241,7 +241,7 @@ where
     }
 }
 
-/// Before a question goes out: if an actor asks in its own task, leaves the edge and looks for a circle.
+/// Before a question goes out: if an actor asks in its own task, leaves the edge and looks for a cycle.
 #[inline]
 fn leave_edge<M: Send + 'static, T: Send + 'static>(
     rare: &mut Option<Box<Rare>>,
@@ -268,35 +268,35 @@ fn leave_edge_from(
     let edge = Edge { target, wait: Wait::Answer(slot) };
     asker.begin_wait(edge.clone());
     rare.edge = Some((Arc::clone(asker), edge.clone()));
-    if Circle::over(asker, &edge).is_some() { open_circles(asker, rare, &edge) } else { Ok(()) }
+    if WaitCycle::over(asker, &edge).is_some() { break_cycles(asker, rare, &edge) } else { Ok(()) }
 }
 
-/// Lets in the sends that wait in a circle with this ask. If it still can get no answer, it fails, or there is a lint.
+/// Lets in the sends that wait in a cycle with this ask. If it still can get no answer, it fails, or there is a lint.
 #[cold]
-fn open_circles(asker: &Arc<dyn Member>, rare: &Rare, edge: &Edge) -> Result<(), AskError> {
-    Circle::admit_all(asker, edge);
-    let Some(circle) = Circle::of_asks(asker, edge) else { return Ok(()) };
+fn break_cycles(asker: &Arc<dyn Member>, rare: &Rare, edge: &Edge) -> Result<(), AskError> {
+    WaitCycle::admit_all(asker, edge);
+    let Some(cycle) = WaitCycle::of_asks(asker, edge) else { return Ok(()) };
     if rare.timeout.is_none() {
-        return Err(AskError::Cycle(circle.paths()));
+        return Err(AskError::Cycle(cycle.paths()));
     }
-    edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(circle.paths())));
+    edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(cycle.paths())));
     Ok(())
 }
 
 /// A question that is a message before it is known who gets it: its answer, and the edge to whoever that is.
-pub(crate) struct Posed<T> {
+pub(crate) struct PendingAsk<T> {
     slot: Arc<Slot<T>>,
     rare: Option<Box<Rare>>,
 }
 
-impl<T: Send + 'static> Posed<T> {
+impl<T: Send + 'static> PendingAsk<T> {
     /// The message, and what waits for its answer. A `timeout` makes a cycle of asks a lint and no error; it is for the caller to keep.
     pub(crate) fn new<M>(question: impl FnOnce(Reply<T>) -> M, timeout: Option<Duration>, waker: &Waker) -> (M, Self) {
-        let mut posed = Self { slot: Slot::awaited_by(waker), rare: None };
+        let mut pending = Self { slot: Slot::awaited_by(waker), rare: None };
         if timeout.is_some() {
-            posed.rare.get_or_insert_default().timeout = timeout;
+            pending.rare.get_or_insert_default().timeout = timeout;
         }
-        (question(Reply::to(&posed.slot)), posed)
+        (question(Reply::to(&pending.slot)), pending)
     }
 
     /// It is about to be sent to `to`, and to nobody else.

@@ -72,7 +72,7 @@ impl<A: Actor> Context<A> {
     /// Waits for `wait`, on the runtime's clock: virtual in the simulator, where Tokio's own timers do not work.
     ///
     /// ```
-    /// use pleach_core::{Actor, BoxError, Context};
+    /// use pleach::{Actor, BoxError, Context};
     /// use core::time::Duration;
     ///
     /// struct Poller;
@@ -197,7 +197,7 @@ impl<A: Actor> Context<A> {
     /// by [`Props::from_fn`] does it that way.
     ///
     /// ```
-    /// use pleach_core::{Actor, BoxError, Context};
+    /// use pleach::{Actor, BoxError, Context};
     ///
     /// enum Msg { Opened, Line(String) }
     ///
@@ -264,7 +264,7 @@ impl<A: Actor> Context<A> {
             // If the actor takes no more input, nobody is there to hear.
             drop(me.send(message).await);
         };
-        task::launch(&self.member(), None, task::Bond::Pipe, pipe).map_err(|refused| refused.why)
+        task::launch(&self.member(), None, task::TaskKind::Pipe, pipe).map_err(|refused| refused.why)
     }
 
     /// Ends this actor after the message in hand.
@@ -283,8 +283,8 @@ impl<A: Actor> Context<A> {
     /// strategy decides about it, and nothing restarts.
     pub fn notify_failure(&self, error: impl Into<BoxError>) -> FailureInfo {
         let failure = self.recorded(error.into());
-        if let Some(parent) = self.cell.node().parent().filter(|parent| parent.hears()) {
-            parent.hear(Signal::Failure(failure.clone()));
+        if let Some(parent) = self.cell.node().parent().filter(|parent| parent.wants_signals()) {
+            parent.notify(Signal::Failure(failure.clone()));
         }
         failure
     }
@@ -297,7 +297,7 @@ impl<A: Actor> Context<A> {
         if let Some(parent) = self.cell.node().parent()
             && let Some((next, failure)) = supervision::escalate(parent, &failure, false)
         {
-            supervision::tell_up(next, failure);
+            supervision::propagate(next, failure);
         }
         failure
     }

@@ -26,7 +26,7 @@ use core::future::Future;
 /// its [`Props`](crate::Props), resumes it, stops it, or hands the failure up.
 ///
 /// ```
-/// use pleach_core::{Actor, Context, Reply};
+/// use pleach::{Actor, Context, Reply};
 ///
 /// struct Counter { total: u64 }
 /// enum Msg { Add(u64), Total(Reply<u64>) }

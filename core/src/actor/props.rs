@@ -72,7 +72,7 @@ impl<A: Actor> Props<A> {
     /// [`RestartPolicy::Temporary`], and a restart that somebody orders fails.
     ///
     /// ```
-    /// use pleach_core::{Actor, BoxError, Context, Props};
+    /// use pleach::{Actor, BoxError, Context, Props};
     ///
     /// struct Connection { socket: std::net::TcpStream }
     ///
@@ -191,7 +191,7 @@ impl<A: Actor> Props<A> {
     /// is a failure of the actor, as one in `signal` is.
     ///
     /// ```
-    /// use pleach_core::{Actor, Context, FailureInfo, Props, Signal};
+    /// use pleach::{Actor, Context, FailureInfo, Props, Signal};
     ///
     /// enum Msg { Work(u32), ChildFailed(FailureInfo) }
     ///
@@ -261,7 +261,7 @@ impl<A: Actor> Props<A> {
     #[cold]
     fn equip_guardian(&self, node: &Node) {
         let (strategy, sink) = (self.strategy.clone(), self.sink.clone());
-        node.with_guardian(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));
+        node.with_supervision(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));
     }
 
     pub(crate) fn mailbox_kind(&self) -> Mailbox {
@@ -283,7 +283,7 @@ where
     /// An actor that is a closure with a state. `state` makes the state of each incarnation.
     ///
     /// ```
-    /// use pleach_core::{Props, BoxError};
+    /// use pleach::{Props, BoxError};
     ///
     /// let props = Props::from_fn(|| 0u64, |total: &mut u64, n: u64| -> Result<(), BoxError> {
     ///     *total += n;
@@ -295,7 +295,7 @@ where
     /// Such an actor changes its behaviour with its state, and is at the first one again after a restart. The state may be the behaviour:
     ///
     /// ```
-    /// use pleach_core::{Props, BoxError};
+    /// use pleach::{Props, BoxError};
     ///
     /// struct Light(fn(&mut Light));
     ///
@@ -322,7 +322,7 @@ where
     /// As [`from_fn`](Props::from_fn), with the actor's context: for timers, children, or to stop itself.
     ///
     /// ```
-    /// use pleach_core::{Props, BoxError};
+    /// use pleach::{Props, BoxError};
     ///
     /// let props = Props::from_fn_with(|| 3u32, |left: &mut u32, (): (), cx| -> Result<(), BoxError> {
     ///     *left -= 1;

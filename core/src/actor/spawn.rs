@@ -10,7 +10,7 @@ use crate::tree::adopt::Refusal;
 use crate::tree::adopt::adopt;
 use crate::tree::adopt::new_node;
 use crate::tree::member::Member;
-use crate::tree::{World, supervision};
+use crate::tree::{Tree, supervision};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -50,10 +50,10 @@ pub(crate) fn actor<A: Actor>(
     name: Option<&str>,
     props: Props<A>,
 ) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-    let world = parent.node().world();
-    match prepare(world, parent, name, &props) {
+    let tree = parent.node().tree();
+    match prepare(tree, parent, name, &props) {
         Ok(cell) => {
-            world.runtime.spawn(cell::task(props.recipe, Arc::clone(&cell)));
+            tree.runtime.spawn(cell::task(props.recipe, Arc::clone(&cell)));
             Ok(ActorRef::new(cell))
         }
         Err(why) => Err(SpawnError { why, props: Box::new(Lock::new(props)) }),
@@ -62,7 +62,7 @@ pub(crate) fn actor<A: Actor>(
 
 #[inline]
 fn prepare<A: Actor>(
-    world: &World,
+    tree: &Tree,
     parent: &Arc<dyn Member>,
     name: Option<&str>,
     props: &Props<A>,
@@ -71,10 +71,10 @@ fn prepare<A: Actor>(
     if kind.capacity == 0 {
         return Err(Refusal::NoCapacity);
     }
-    let node = new_node(world, parent, name)?.with_policy(props.policy());
+    let node = new_node(tree, parent, name)?.with_policy(props.policy());
     let cell = Arc::new(Cell::new(node, MessageQueue::new(kind), props.shared_extra()));
     props.equip(cell.node());
-    if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || world.strategy.is_some() {
+    if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || tree.strategy.is_some() {
         let child = Arc::clone(&cell) as Arc<dyn Member>;
         supervision::call_hook(&child, |strategy, child| strategy.before_start(child));
     }

@@ -47,7 +47,7 @@ pub trait Runtime: Send + Sync + 'static {
 
 /// A small generator of random numbers (SplitMix64): the same seed gives the same numbers on every machine.
 ///
-/// It is for scheduling choices and jitter, not for secrets.
+/// It is for scheduling settings and jitter, not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -67,7 +67,7 @@ impl Random {
 
     /// A number in `0..end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        // The high half of a 128-bit product spreads evenly enough for choices, without a division.
+        // The high half of a 128-bit product spreads evenly enough for settings, without a division.
         ((u128::from(self.next_u64()) * end as u128) >> 64) as usize
     }
 }

@@ -125,16 +125,16 @@ mod tests {
     }
 
     /// Starts a child, which does the same, until so many are there.
-    struct Link(usize);
+    struct ParentLink(usize);
 
-    impl Actor for Link {
+    impl Actor for ParentLink {
         type Msg = ();
         type Error = BoxError;
 
         async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
             let left = self.0;
             if left > 0 {
-                cx.spawn("next", Props::new(move || Link(left - 1)))?;
+                cx.spawn("next", Props::new(move || ParentLink(left - 1)))?;
             }
             Ok(())
         }
@@ -156,7 +156,7 @@ mod tests {
             grows_linearly(&format!("a chain of actors, {how}"), |depth| {
                 let sim = Dispatcher::seeded(1);
                 let scope = scope(&sim);
-                let first = scope.actor("first", Props::new(move || Link(depth))).unwrap();
+                let first = scope.actor("first", Props::new(move || ParentLink(depth))).unwrap();
                 sim.drain_ready();
                 end(&scope, &first);
                 sim.drain_ready();
@@ -327,7 +327,7 @@ mod tests {
             sim.drain_ready();
             actors[0].tell(()).unwrap();
             sim.run_until_time(Instant::after_start(3 * crate::GRACE_DEFAULT));
-            assert!(group.any().member.node().with_guardian(|guardian| guardian.regroup.is_none()), "all are up again");
+            assert!(group.any().member.node().with_supervision(|guardian| guardian.regroup.is_none()), "all are up again");
         });
     }
 

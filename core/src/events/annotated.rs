@@ -10,7 +10,7 @@ use core::fmt;
 /// [`metadata`](crate::FailureInfo::metadata) holds the pairs and whose reason is the error itself.
 ///
 /// ```
-/// use pleach_core::{Actor, AnnotatedError, BoxError, Context};
+/// use pleach::{Actor, AnnotatedError, BoxError, Context};
 ///
 /// struct Uplink;
 ///

@@ -29,7 +29,7 @@ impl Cause {
     /// A cause that carries `error`.
     ///
     /// ```
-    /// use pleach_core::Cause;
+    /// use pleach::Cause;
     ///
     /// #[derive(Debug, PartialEq)]
     /// struct QuotaExceeded { tenant: u32 }

@@ -197,8 +197,8 @@ pub enum DeadLetterReason {
 pub enum Lint {
     /// An ask with a timeout closes a cycle of asks: it can only time out.
     AskCycle(Vec<ActorPath>),
-    /// A send that waited for room closed a circle of waits: each of these members waits for the next, and the last for the first. The
-    /// first send of the circle was admitted beyond the capacity of its mailbox, which opened the circle.
+    /// A send that waited for room closed a cycle of waits: each of these members waits for the next, and the last for the first. The
+    /// first send of the cycle was admitted beyond the capacity of its mailbox, which opened the cycle.
     SendCycle(Vec<ActorPath>),
     /// A bounded mailbox has come to hold more than 80 % of its capacity. Told once, and again only after it was seen below 50 %.
     MailboxFilling {

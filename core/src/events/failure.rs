@@ -85,7 +85,7 @@ impl FailureInfo {
     /// of a clock; the `with_…` methods change that.
     ///
     /// ```
-    /// use pleach_core::{FailureInfo, OneForOne, Reason, SupervisorDirective, SupervisorStrategy};
+    /// use pleach::{FailureInfo, OneForOne, Reason, SupervisorDirective, SupervisorStrategy};
     ///
     /// // A strategy that gives up on the third failure.
     /// let strategy = |failure: &FailureInfo| match failure.restarts() {
@@ -96,7 +96,7 @@ impl FailureInfo {
     /// assert_eq!(strategy.decide(&failure), SupervisorDirective::Restart);
     /// let third = failure.with_restarts(2, std::time::Duration::from_secs(5));
     /// assert_eq!(strategy.decide(&third), SupervisorDirective::Stop);
-    /// # Ok::<(), pleach_core::PathError>(())
+    /// # Ok::<(), pleach::PathError>(())
     /// ```
     pub fn of(path: ActorPath, reason: Reason) -> Self {
         Self::new(ActorId::new(0, 0), path, 0, reason, Instant::ZERO)

@@ -8,7 +8,7 @@
 //! 1. `wanted` is the union of the kinds of all ears, written under the lock that guards them. With no ear it is 0.
 //! 2. User code (callbacks, wakers, destructors of errors) runs under no lock, each in a `catch` of its own: it harms no other ear and
 //!    not the code in which the event happened.
-//! 3. An ear is registered until its `Place` leaves. A place holds the world weakly: whoever listens keeps no tree alive.
+//! 3. An ear is registered until its `Place` leaves. A place holds the tree weakly: whoever listens keeps no tree alive.
 
 use crate::base::catch;
 use crate::base::lock::Lock;
@@ -28,20 +28,20 @@ static FOLLOWED_TREES: AtomicUsizeOfCore = AtomicUsizeOfCore::new(0);
 
 /// Whether handlers may have to be timed, in this tree or another.
 #[inline]
-pub(crate) fn somebody_times() -> bool {
+pub(crate) fn any_tree_wants_lints() -> bool {
     LINTED_TREES.load(Ordering::Relaxed) != 0
 }
 
 /// Whether anybody may want to hear of starts and ends, in this tree or another.
 #[inline]
-pub(crate) fn somebody_follows() -> bool {
+pub(crate) fn any_tree_wants_lifecycle() -> bool {
     FOLLOWED_TREES.load(Ordering::Relaxed) != 0
 }
 
 /// Where a system tells what happens in it; from `System::hub`. A cheap handle that owns nothing that runs.
 ///
 /// ```
-/// use pleach_core::{Dispatcher, Event, EventKinds, Props, SubscriptionOptions, System};
+/// use pleach::{Dispatcher, Event, EventKinds, Props, SubscriptionOptions, System};
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();

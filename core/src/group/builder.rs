@@ -3,18 +3,18 @@
 use crate::actor::Actor;
 use crate::actor::context::Context;
 use crate::group::error::GroupError;
-use crate::group::executor::Crew;
 use crate::group::handle::Group;
 use crate::group::in_place::InPlace;
 use crate::group::in_place_node::Spot;
 use crate::group::overflow::Overflow;
+use crate::group::runners::Crew;
 use crate::group::state::Settings;
 use crate::ids::name::Name;
 use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::member::Member;
 use crate::tree::node;
-use crate::tree::node::{Above, Node};
+use crate::tree::node::{Node, NodeParent};
 use crate::tree::token::CancelToken;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -126,7 +126,7 @@ impl<T> GroupBuilder<T> {
     /// that was cancelled before its first poll is dropped at once. Only for groups on the runtime: [`in_place`](Self::in_place) rejects it.
     ///
     /// ```
-    /// use pleach_core::{CancelToken, Dispatcher, GroupBuilder, TaskError};
+    /// use pleach::{CancelToken, Dispatcher, GroupBuilder, TaskError};
     /// use std::time::Duration;
     ///
     /// let dispatcher = Dispatcher::seeded(1);
@@ -195,14 +195,14 @@ impl Place {
         let dynamic = |member: &Arc<M>| Arc::clone(member) as Arc<dyn Member>;
         match self {
             Self::Below(parent, name) => {
-                let member = member(adopt::new_node(parent.node().world(), &parent, Some(&name))?);
+                let member = member(adopt::new_node(parent.node().tree(), &parent, Some(&name))?);
                 adopt::adopt(&parent, dynamic(&member))?;
                 Ok(member)
             }
             Self::Under(token) => {
-                let world = token.world();
-                let id = world.next_id();
-                let member = member(Node::new(Above::Nothing(Arc::clone(world)), id, Name::made(id)));
+                let tree = token.tree();
+                let id = tree.next_id();
+                let member = member(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id)));
                 match token.attach(&dynamic(&member)) {
                     Ok(place) => member.node().hang_below(token.clone(), place),
                     Err(cause) => node::cancel(&dynamic(&member), &cause),

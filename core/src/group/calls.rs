@@ -6,7 +6,7 @@
 use crate::base::wakers::{Key, Spare};
 use crate::events::cause::Cause;
 use crate::group::error::{NotTaken, TaskError};
-use crate::group::executor_trait::{Engine, discard, resume_if_asked};
+use crate::group::executor::{Engine, discard, resume_if_asked};
 use crate::group::state::{Admission, Entry};
 use crate::group::task::Task;
 use crate::group::wait_queue::Place;

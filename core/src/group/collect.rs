@@ -57,7 +57,7 @@ impl<T: Send + 'static> GroupBuilder<T> {
     /// either way nothing runs any more when this returns.
     ///
     /// ```
-    /// # use pleach_core::{CancelToken, Dispatcher, GroupBuilder};
+    /// # use pleach::{CancelToken, Dispatcher, GroupBuilder};
     /// # let sim = Dispatcher::seeded(1);
     /// # let token = CancelToken::root(sim.runtime());
     /// # sim.simulate(async {

@@ -5,9 +5,9 @@ use crate::group::builder::GroupBuilder;
 use crate::group::calls;
 use crate::group::calls::{Go, NextOr, Reader, Reading, ReadingOr, Terms, Waiting};
 use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError, own_tasks};
-use crate::group::executor::Crew;
-use crate::group::executor_trait::Engine;
+use crate::group::executor::Engine;
 use crate::group::new_task::NewTask;
+use crate::group::runners::Crew;
 use crate::group::task::{Task, TaskOutput};
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::AnyRef;
@@ -27,7 +27,7 @@ use futures_core::Stream;
 /// It is an owner: dropping it cancels what it holds. Everything takes `&self`, so a group in an `Arc` can be fed and read by many.
 ///
 /// ```
-/// # use pleach_core::{Dispatcher, CancelToken, Group, GroupBuilder};
+/// # use pleach::{Dispatcher, CancelToken, Group, GroupBuilder};
 /// # let sim = Dispatcher::seeded(1);
 /// # let token = CancelToken::root(sim.runtime());
 /// # sim.simulate(async {

@@ -5,7 +5,7 @@ use crate::events::cause::Cause;
 use crate::group::calls;
 use crate::group::calls::{Go, NextOr, Reading, ReadingOr, Terms, Waiting};
 use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
-use crate::group::executor_trait::Engine;
+use crate::group::executor::Engine;
 use crate::group::handle::closed;
 use crate::group::in_place_executor::State;
 use crate::group::in_place_node::Spot;
@@ -30,7 +30,7 @@ use futures_core::Stream;
 /// tree the group has ended by then.
 ///
 /// ```
-/// # use pleach_core::{Dispatcher, CancelToken, GroupBuilder};
+/// # use pleach::{Dispatcher, CancelToken, GroupBuilder};
 /// # let sim = Dispatcher::seeded(1);
 /// # let token = CancelToken::root(sim.runtime());
 /// # sim.simulate(async {

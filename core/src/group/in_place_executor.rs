@@ -8,8 +8,8 @@
 use crate::base::catch;
 use crate::base::wakers::{Key, Spare};
 use crate::events::cause::Cause;
-use crate::group::executor_trait;
-use crate::group::executor_trait::{Ask, Engine, POLLS_IN_A_ROW_MAX};
+use crate::group::executor;
+use crate::group::executor::{Ask, Engine, POLLS_IN_A_ROW_MAX};
 use crate::group::in_place::InPlace;
 use crate::group::in_place_node::{CANCEL, Spot};
 use crate::group::state::{Admission, Books, Ended, Entry, Settings, Unwanted};
@@ -117,7 +117,7 @@ impl<'env, T> InPlace<'env, T> {
         let Seated { work, number, bound } = task;
         let bound = bound.unwrap_or_else(|| Bound::new(&self.spot));
         let outer = current::enter_task(self.address(), bound.waker());
-        let polled = executor_trait::poll_task(self, work, number, &mut Context::from_waker(bound.waker()));
+        let polled = executor::poll_task(self, work, number, &mut Context::from_waker(bound.waker()));
         current::leave_task(outer);
         match polled {
             Err(work) => Settled::Pending(Seated { work, number, bound: Some(bound) }),
@@ -148,7 +148,7 @@ impl<'env, T> InPlace<'env, T> {
                 Poll::Pending => state.take_in_turn(),
             }
         });
-        executor_trait::discard(unwanted);
+        executor::discard(unwanted);
         if let Some(slot) = woken {
             // Other drivers may have looked for it and gone to sleep, and this one may leave before it comes back to it.
             self.spot.ring(slot);
@@ -187,8 +187,8 @@ impl<'env, T> InPlace<'env, T> {
         let mut any = false;
         while let Some(task) = self.take_any() {
             let cause = self.spot.node().cause().unwrap_or(Cause::Cancelled);
-            let ended = executor_trait::cut(self, task.work, task.number, cause);
-            executor_trait::discard(self.with(|state, wakes| self.end(state, ended, task.bound, wakes)));
+            let ended = executor::cut(self, task.work, task.number, cause);
+            executor::discard(self.with(|state, wakes| self.end(state, ended, task.bound, wakes)));
             any = true;
         }
         any
@@ -361,7 +361,7 @@ impl<'env, T> Engine for InPlace<'env, T> {
                     state.books.complete_quietly()
                 });
                 if !is_done && let Some(ended) = ended.take() {
-                    executor_trait::discard(self.with(|state, wakes| self.end(state, ended, None, wakes)));
+                    executor::discard(self.with(|state, wakes| self.end(state, ended, None, wakes)));
                 }
                 ended
             }

@@ -14,7 +14,7 @@ use crate::base::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::base::wakers::{Key, Spare, Wakers, discard, wake_all};
 use crate::events::cause::{Cause, Exit};
 use crate::group::task_waker::Ringing;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Node;
 use alloc::collections::VecDeque;
@@ -125,8 +125,8 @@ impl Member for Spot {
     }
 
     /// Closing waits for the tasks, if there are any; stopping cancels them.
-    fn wind_down(self: Arc<Self>, how: WindDown) {
-        if how == WindDown::Stop {
+    fn stop_by(self: Arc<Self>, how: StopMode) {
+        if how == StopMode::Stop {
             return node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
         if !self.tell(CLOSE) {
@@ -134,13 +134,13 @@ impl Member for Spot {
         }
     }
 
-    fn cut_off(self: Arc<Self>) {
+    fn on_cancel(self: Arc<Self>) {
         self.tell(CANCEL);
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
         node::leave(&(self as Arc<dyn Member>), &Exit::Cancelled(cause));
     }
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::group::calls::Go;
 use crate::group::error::{GoError, NotTaken};
-use crate::group::executor_trait::Engine;
+use crate::group::executor::Engine;
 use crate::group::handle::Group;
 use crate::group::in_place::InPlace;
 use crate::group::task::{Deadline, Extra, Task, TaskOutput};
@@ -43,7 +43,7 @@ impl<'a, G> NewTask<'a, G> {
 
     fn extra(&self, member: &dyn Member) -> Result<Option<Box<Extra>>, NotTaken> {
         let name = self.name.map(Name::new).transpose().map_err(NotTaken::Name)?;
-        let runtime = || Arc::clone(&member.node().world().runtime);
+        let runtime = || Arc::clone(&member.node().tree().runtime);
         let deadline = self.within.map(|within| Deadline { within, runtime: runtime(), sleep: None });
         let grace = self.cancel_grace.map(CancelGrace::new);
         let plain = name.is_none() && deadline.is_none() && grace.is_none();

@@ -4,9 +4,9 @@
 //! there are workers for it, and none for each of its own.
 
 use crate::events::cause::Cause;
-use crate::group::executor::{Crew, InHand, Next, Settled};
-use crate::group::executor_trait;
-use crate::group::executor_trait::{Engine, POLLS_IN_A_ROW_MAX};
+use crate::group::executor;
+use crate::group::executor::{Engine, POLLS_IN_A_ROW_MAX};
+use crate::group::runners::{Crew, InHand, Next, Settled};
 use crate::group::task_waker::Bound;
 use crate::tree::current;
 use crate::tree::member::Member;
@@ -41,7 +41,7 @@ fn run<T: Send + 'static>(crew: &Arc<Crew<T>>, spare: &mut Option<Bound<Crew<T>>
     let is_first = bound.is_none();
     let bound = bound.or_else(|| spare.take()).unwrap_or_else(|| Bound::new(crew));
     let outer = current::enter_task(crew.address(), bound.waker());
-    let polled = executor_trait::poll_task(crew, work, number, &mut Context::from_waker(bound.waker()));
+    let polled = executor::poll_task(crew, work, number, &mut Context::from_waker(bound.waker()));
     current::leave_task(outer);
     match polled {
         Err(work) => Settled::Pending(InHand { work, number, bound: Some(bound), runs_on: false }),
@@ -60,11 +60,11 @@ fn run_on<T: Send + 'static>(crew: &Arc<Crew<T>>, (task, cause): (InHand<T>, Cau
     let has_grace = work.as_mut().grace(crew.settings().cancel_grace).is_some();
     let bound = match bound {
         Some(bound) if has_grace => bound,
-        bound => return Settled::Ended(executor_trait::cut(crew, work, number, cause), bound),
+        bound => return Settled::Ended(executor::cut(crew, work, number, cause), bound),
     };
     bound.clear();
     let outer = current::enter_task(crew.address(), bound.waker());
-    let polled = executor_trait::poll_cancelled(crew, work, number, cause, &mut Context::from_waker(bound.waker()));
+    let polled = executor::poll_cancelled(crew, work, number, cause, &mut Context::from_waker(bound.waker()));
     current::leave_task(outer);
     match polled {
         Err(work) => Settled::Pending(InHand { work, number, bound: Some(bound), runs_on: true }),
@@ -88,7 +88,7 @@ impl<T: Send + 'static> Future for Runner<T> {
                 Next::RunOn(cancelled) => run_on(group, *cancelled),
                 Next::Cut(cancelled) => {
                     let (InHand { work, number, bound, .. }, cause) = *cancelled;
-                    Settled::Ended(executor_trait::cut(group, work, number, cause), bound)
+                    Settled::Ended(executor::cut(group, work, number, cause), bound)
                 }
                 Next::Again => {
                     cx.waker().wake_by_ref();

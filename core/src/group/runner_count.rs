@@ -1,4 +1,4 @@
-//! `Roster`: which runners of a group are on their way, and how many more must be called.
+//! `RunnerCount`: which runners of a group are on their way, and how many more must be called.
 //!
 //! A runtime may put the task that was woken last into a place of the worker that nobody can steal it from, as Tokio does with its LIFO
 //! slot. If that worker is busy with a long poll, a runner there is no help. So whoever is about to poll a task while others are ready
@@ -8,7 +8,7 @@
 use core::task::Waker;
 
 #[derive(Default)]
-pub(super) struct Roster {
+pub(super) struct RunnerCount {
     /// Runners on their way that any worker can take. A reserve is not among them.
     open: usize,
     /// Runners on their way that may lie where no other worker can take them.
@@ -26,7 +26,7 @@ pub(super) struct Call {
     pub(super) reserve: bool,
 }
 
-impl Roster {
+impl RunnerCount {
     /// Whether [`call`](Self::call) would call anybody: `backlog` tasks are ready, and whoever asks is about to poll another if `busy`.
     #[inline]
     pub(super) fn is_short(&self, backlog: usize, busy: bool) -> bool {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn one_task_calls_one_runner_and_a_second_task_a_reserve() {
-        let mut roster = Roster::default();
+        let mut roster = RunnerCount::default();
         assert_eq!(called(&roster.call(1, false)), (false, true, false));
         assert_eq!(called(&roster.call(1, false)), (false, false, false));
         assert_eq!(called(&roster.call(2, false)), (false, false, true));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_runner_about_to_poll_leaves_one_behind_that_any_worker_can_take() {
-        let mut roster = Roster::default();
+        let mut roster = RunnerCount::default();
         assert_eq!(called(&roster.call(1, false)), (false, true, false));
         assert_eq!(called(&roster.call(1, true)), (false, true, true), "the first may be hidden");
         roster.begin(Waker::noop());

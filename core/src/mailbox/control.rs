@@ -56,7 +56,7 @@ pub(super) const QUIET: u32 = SENDERS | AWAITED | FOR_GOOD | BEHAVIOUR;
 /// Where the receiver's task is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Posture {
+pub(crate) enum PollState {
     Outside,
     Polling,
     Resting,
@@ -70,7 +70,7 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     /// Whether a cancel came that must cut off what runs.
     #[inline]
-    pub(crate) fn is_cut_off(&self) -> bool {
+    pub(crate) fn must_cancel(&self) -> bool {
         self.word() & (CANCEL | ENDING) == CANCEL
     }
 
@@ -80,17 +80,17 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 
     #[inline]
-    pub(crate) fn posture(&self) -> Posture {
-        match self.posture.load(Ordering::Relaxed) {
-            0 => Posture::Outside,
-            1 => Posture::Polling,
-            _ => Posture::Resting,
+    pub(crate) fn poll_state(&self) -> PollState {
+        match self.poll_state.load(Ordering::Relaxed) {
+            0 => PollState::Outside,
+            1 => PollState::Polling,
+            _ => PollState::Resting,
         }
     }
 
     #[inline]
-    pub(crate) fn set_posture(&self, posture: Posture) {
-        self.posture.store(posture as u8, Ordering::Relaxed);
+    pub(crate) fn set_poll_state(&self, poll_state: PollState) {
+        self.poll_state.store(poll_state as u8, Ordering::Relaxed);
     }
 
     /// Sets control bits and gives back the waker of a receiver that must look at them now.

@@ -17,7 +17,7 @@
 //!
 //! Invariants:
 //! 1. `accepted - removed - taken` messages are queued; no push takes that beyond the capacity, though an item from a feed or a message
-//!    tried again may, by one, and each send that is admitted to open a circle of waits. `quick` is how many more can be pushed without looking closer: within the capacity, within the chunk's
+//!    tried again may, by one, and each send that is admitted to open a cycle of waits. `quick` is how many more can be pushed without looking closer: within the capacity, within the chunk's
 //!    memory, up to the mark at 80 % of the capacity, and 0 where a push is anything but that. So the push that passes the mark is
 //!    always one that looks closer, and no other asks where the mark is.
 //! 2. The waker is present exactly while parked. Whoever needs the receiver takes it and wakes it outside the lock.
@@ -36,7 +36,7 @@ use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::base::wakers;
 use crate::events::counts::Counts;
 use crate::events::event::DeadLetterReason;
-use crate::mailbox::control::Posture;
+use crate::mailbox::control::PollState;
 use crate::mailbox::queue_state::{Filling, MadeRoom, Parked, QueueState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority, control};
@@ -45,7 +45,7 @@ use core::task::{Poll, Waker};
 
 pub(crate) struct MessageQueue<M, X> {
     pub(super) word: AtomicU32,
-    pub(super) posture: AtomicU8,
+    pub(super) poll_state: AtomicU8,
     /// The receiver has parked early and no message has come since; a hint, except that it is false once a handler has waited.
     undisturbed: AtomicBool,
     pub(super) owner_flag: AtomicBool,
@@ -84,7 +84,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     pub(crate) fn new(kind: Mailbox) -> Self {
         Self {
             word: AtomicU32::new(0),
-            posture: AtomicU8::new(Posture::Outside as u8),
+            poll_state: AtomicU8::new(PollState::Outside as u8),
             undisturbed: AtomicBool::new(false),
             owner_flag: AtomicBool::new(false),
             taken: AtomicUsize::new(0),
@@ -93,12 +93,12 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// Puts a message in, without waiting. A message dropped to make room is handed to `bury`, outside the lock.
+    /// Puts a message in, without waiting. A message dropped to make room is handed to `dead_letter`, outside the lock.
     #[inline]
-    pub(crate) fn push(&self, message: M, bury: impl FnOnce(M, DeadLetterReason)) -> Pushed<M> {
+    pub(crate) fn push(&self, message: M, dead_letter: impl FnOnce(M, DeadLetterReason)) -> Pushed<M> {
         match self.push_quickly(message) {
             Ok(()) => Ok(None),
-            Err(message) => self.push_slowly(message, Priority::NORMAL, true, bury),
+            Err(message) => self.push_slowly(message, Priority::NORMAL, true, dead_letter),
         }
     }
 
@@ -140,7 +140,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         message: M,
         priority: Priority,
         may_drop: bool,
-        bury: impl FnOnce(M, DeadLetterReason),
+        dead_letter: impl FnOnce(M, DeadLetterReason),
     ) -> Pushed<M> {
         let (pushed, admitted, filling) = self.state.with(|state| {
             // Whoever waits goes first.
@@ -153,7 +153,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         let (waker, dropped) = pushed?;
         wakers::wake_each(waker);
         if let Some((message, reason)) = dropped {
-            bury(message, reason);
+            dead_letter(message, reason);
         }
         Ok(filling)
     }
@@ -278,7 +278,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         });
         drop(old);
         wakers::wake_each(admitted);
-        !self.is_cut_off()
+        !self.must_cancel()
     }
 
     /// Parks a suspended receiver until control says something.

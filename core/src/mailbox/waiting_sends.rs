@@ -1,4 +1,4 @@
-//! Sends that wait for room: a list in the order they came. The receiver's room lets them in, or the end of a circle of waits does.
+//! Sends that wait for room: a list in the order they came. The receiver's room lets them in, or the end of a cycle of waits does.
 //!
 //! Wakers of senders are a user's: they are cloned, woken and dropped outside the lock.
 
@@ -160,7 +160,7 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     pub(super) fn admit_locked(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
         let mut admitted = Vec::new();
-        // After the end of input the senders take theirs back: what got in now might find nobody left to handle or bury it.
+        // After the end of input the senders take theirs back: what got in now might find nobody left to handle or dead_letter it.
         if state.closed || state.nobody_waits() {
             return admitted;
         }

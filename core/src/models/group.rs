@@ -123,8 +123,8 @@ fn loom_g13_a_wake_up_against_the_cancel_of_a_task_with_a_grace() {
         let canceller = thread::spawn(move || cancels.cancel("now"));
         door.open();
         let read = block_on(group.next()).unwrap();
-        let (cut_off, tidied_up) = (Err(TaskError::Cancelled("now".into())), Err(TaskError::TidiedUp("now".into())));
-        assert!(read == Ok(5) || read == cut_off || read == tidied_up, "{read:?}");
+        let (on_cancel, tidied_up) = (Err(TaskError::Cancelled("now".into())), Err(TaskError::TidiedUp("now".into())));
+        assert!(read == Ok(5) || read == on_cancel || read == tidied_up, "{read:?}");
         canceller.join().unwrap();
         assert_eq!(block_on(group.next()), None);
         worker.join().unwrap();

@@ -7,7 +7,7 @@ use crate::events::event::{Event, EventKinds};
 use crate::events::hub::FailureEventHub;
 use crate::events::subscription::SubscriptionOptions;
 use crate::models::{ByHand, block_on, explore};
-use crate::tree::World;
+use crate::tree::Tree;
 use alloc::sync::Arc;
 use loom::thread;
 
@@ -18,10 +18,10 @@ fn event() -> Event {
 #[test]
 fn loom_e4_events_and_the_end_against_a_sleeping_subscriber() {
     explore(|| {
-        let world = World::new(ByHand::new());
+        let tree = Tree::new(ByHand::new());
         let options = SubscriptionOptions::new().capacity(1).kinds(EventKinds::DEAD_LETTERS);
-        let mut subscription = FailureEventHub::of(&world.events).subscribe_with(options);
-        let teller = Arc::clone(&world);
+        let mut subscription = FailureEventHub::of(&tree.events).subscribe_with(options);
+        let teller = Arc::clone(&tree);
         let telling = thread::spawn(move || {
             (0..2).for_each(|_| teller.events.emit(EventKinds::DEAD_LETTERS, event));
             teller.events.end();
@@ -42,17 +42,17 @@ fn loom_e4_events_and_the_end_against_a_sleeping_subscriber() {
 #[test]
 fn loom_e4_a_subscriber_leaves_while_events_are_told() {
     explore(|| {
-        let world = World::new(ByHand::new());
-        let hub = FailureEventHub::of(&world.events);
+        let tree = Tree::new(ByHand::new());
+        let hub = FailureEventHub::of(&tree.events);
         let options = SubscriptionOptions::new().kinds(EventKinds::DEAD_LETTERS);
         let (leaves, mut stays) = (hub.subscribe_with(options), hub.subscribe_with(options));
-        let teller = Arc::clone(&world);
+        let teller = Arc::clone(&tree);
         let telling = thread::spawn(move || teller.events.emit(EventKinds::DEAD_LETTERS, event));
         drop(leaves);
         telling.join().unwrap();
         assert!(stays.try_next().is_some(), "whoever stays is told");
         assert_eq!(hub.subscribers(), 1);
         drop(stays);
-        assert!(!world.events.wants(EventKinds::ALL));
+        assert!(!tree.events.wants(EventKinds::ALL));
     });
 }

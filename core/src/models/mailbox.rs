@@ -91,7 +91,7 @@ fn loom_a7_cancel_against_a_pending_handler() {
         mailbox.begin();
         block_on(poll_fn(|cx| {
             // As `Guarded` does with a handler that is pending.
-            while !mailbox.is_cut_off() {
+            while !mailbox.must_cancel() {
                 if mailbox.park_in_handler(cx.waker()) {
                     return Poll::Pending;
                 }

@@ -14,16 +14,16 @@
 
 pub(crate) mod actor;
 pub(crate) mod cancel;
-pub(crate) mod departure;
 pub(crate) mod dispatcher;
+pub(crate) mod exit;
 pub(crate) mod group;
-pub(crate) mod guardian;
 pub(crate) mod hub;
 pub(crate) mod mailbox;
 pub(crate) mod reply;
+pub(crate) mod reserve;
 pub(crate) mod scope;
 pub(crate) mod sending;
-pub(crate) mod slots;
+pub(crate) mod supervision;
 
 use crate::actor::cell::Cell;
 use crate::base::runtime::{BoxFuture, Runtime};
@@ -31,8 +31,8 @@ use crate::base::time::Instant;
 use crate::ids::name::Name;
 use crate::mailbox::queue::{MessageQueue, Refill};
 use crate::mailbox::{Mailbox, control};
-use crate::tree::World;
-use crate::tree::node::{Above, Node};
+use crate::tree::Tree;
+use crate::tree::node::{Node, NodeParent};
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -136,12 +136,12 @@ impl Runtime for ByHand {
 
 /// An actor's cell with no task behind it: the model is its receiver.
 fn cell<M: Send + 'static>(mailbox: Mailbox) -> Arc<Cell<M>> {
-    cell_in(&World::new(ByHand::new()), mailbox)
+    cell_in(&Tree::new(ByHand::new()), mailbox)
 }
 
-fn cell_in<M: Send + 'static>(world: &Arc<World>, mailbox: Mailbox) -> Arc<Cell<M>> {
-    let id = world.next_id();
-    Arc::new(Cell::new(Node::new(Above::Nothing(Arc::clone(world)), id, Name::made(id)), MessageQueue::new(mailbox), None))
+fn cell_in<M: Send + 'static>(tree: &Arc<Tree>, mailbox: Mailbox) -> Arc<Cell<M>> {
+    let id = tree.next_id();
+    Arc::new(Cell::new(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id)), MessageQueue::new(mailbox), None))
 }
 
 /// The receiver of a cell, in place of the actor's task: control first, then a message, else it parks.

@@ -10,7 +10,7 @@ use crate::mailbox::{Mailbox, control};
 use crate::models::{ByHand, Receiver, Times, block_on, cell, cell_in, explore, poll_once};
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
-use crate::tree::{World, current};
+use crate::tree::{Tree, current};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
@@ -127,12 +127,12 @@ fn loom_a10_ask_against_the_end_of_the_actor() {
     });
 }
 
-/// Two actors ask each other in their own tasks at the same moment: at least one of them sees the circle.
+/// Two actors ask each other in their own tasks at the same moment: at least one of them sees the cycle.
 #[test]
 fn loom_a10_asks_that_close_a_circle() {
     explore(|| {
-        let world = World::new(ByHand::new());
-        let cells = [(); 2].map(|()| cell_in(&world, Mailbox::bounded(2)));
+        let tree = Tree::new(ByHand::new());
+        let cells = [(); 2].map(|()| cell_in(&tree, Mailbox::bounded(2)));
         let [one, other] = cells.clone();
         let asks = |from: Asked<u32>, to: Asked<u32>| {
             let mut member = Some(from as Arc<dyn Member>);

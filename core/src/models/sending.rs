@@ -1,7 +1,7 @@
 //! `Sending`: a send that waits for room, against the receiver that makes room, against being dropped, and against the end of input.
 //!
 //! Proves for these orders: A3 (a send that is not accepted gives its message back, a dropped one neither loses an accepted message nor
-//! leaks a slot), A4 (a waiting send gets in once there is room), W2 (a circle of sends is found), A2 (the counts). The mailbox has room for one message, and one is in
+//! leaks a slot), A4 (a waiting send gets in once there is room), W2 (a cycle of sends is found), A2 (the counts). The mailbox has room for one message, and one is in
 //! it.
 
 use crate::actor::cell::Cell;
@@ -244,7 +244,7 @@ fn loom_a3_cancelled_send_against_the_receiver() {
     });
 }
 
-/// A circle admits a waiting send while the receiver makes room for it: it gets in once.
+/// A cycle admits a waiting send while the receiver makes room for it: it gets in once.
 #[test]
 fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
     explore(|| {
@@ -275,7 +275,7 @@ fn send_then_receive(own: &Arc<Cell<u32>>, to: &Arc<Cell<u32>>) {
     assert_eq!(receiver.handled, [1, 2]);
 }
 
-/// Two actors with full mailboxes send to each other in the same moment: whoever comes last finds the circle.
+/// Two actors with full mailboxes send to each other in the same moment: whoever comes last finds the cycle.
 #[test]
 fn loom_w2_two_sends_that_close_a_circle_at_once() {
     explore(|| {

@@ -19,9 +19,9 @@ use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::Exited;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
-use crate::tree::task::{Bond, LaunchError, Outcome, Task};
+use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use crate::tree::token::CancelToken;
 use crate::tree::{current, node, supervision};
 use alloc::boxed::Box;
@@ -35,7 +35,7 @@ type Work = Box<dyn FnOnce(&CancelToken) -> Option<BoxError> + Send>;
 
 struct WorkMember {
     node: Node,
-    bond: Bond,
+    kind: TaskKind,
     running: AtomicBool,
     state: Lock<State>,
 }
@@ -53,21 +53,21 @@ impl Member for WorkMember {
         &self.node
     }
 
-    fn wind_down(self: Arc<Self>, how: WindDown) {
-        if how == WindDown::Stop {
+    fn stop_by(self: Arc<Self>, how: StopMode) {
+        if how == StopMode::Stop {
             node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
     }
 
     /// Its token is cancelled by now. Only work that has not begun ends at once.
-    fn cut_off(self: Arc<Self>) {
+    fn on_cancel(self: Arc<Self>) {
         if let State::Unstarted(work) = self.take() {
             let reason = catch::catch(|| drop(work)).err();
             self.end(reason);
         }
     }
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
 
@@ -107,8 +107,8 @@ impl WorkMember {
             (Some(reason), _) => {
                 let failure = self.node.failure(0, reason);
                 self.node.events().failure(&failure);
-                if let Some(parent) = self.node.parent().filter(|_| self.bond == Bond::Sibling) {
-                    supervision::tell_up(Arc::clone(parent), failure.clone());
+                if let Some(parent) = self.node.parent().filter(|_| self.kind == TaskKind::Sibling) {
+                    supervision::propagate(Arc::clone(parent), failure.clone());
                 }
                 Exit::Failed(failure)
             }
@@ -129,16 +129,16 @@ impl Drop for Handed {
 }
 
 /// Runs `work` on a thread for blocking work, as a child of `parent`, or hands it back.
-pub(crate) fn launch<F, O>(parent: &Arc<dyn Member>, name: &str, bond: Bond, work: F) -> Result<Task, LaunchError<F>>
+pub(crate) fn launch<F, O>(parent: &Arc<dyn Member>, name: &str, kind: TaskKind, work: F) -> Result<Task, LaunchError<F>>
 where
     F: FnOnce(&CancelToken) -> O + Send + 'static,
     O: Outcome,
 {
-    let node = match adopt::new_node(parent.node().world(), parent, Some(name)) {
+    let node = match adopt::new_node(parent.node().tree(), parent, Some(name)) {
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, work)),
     };
-    let member = Arc::new(WorkMember { node, bond, running: AtomicBool::new(false), state: Lock::new(State::New) });
+    let member = Arc::new(WorkMember { node, kind, running: AtomicBool::new(false), state: Lock::new(State::New) });
     if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, work));
     }
@@ -173,7 +173,7 @@ impl<A: Actor> crate::actor::context::Context<A> {
     /// ends or restarts once it has returned. A panic in it is on record, and an error here.
     ///
     /// ```
-    /// use pleach_core::{Actor, BoxError, Context};
+    /// use pleach::{Actor, BoxError, Context};
     ///
     /// struct Files;
     ///
@@ -205,7 +205,7 @@ impl Scope {
     /// Nothing can cut it off: a cancel reaches it as the token that it is given, and it is in the scope until it returns.
     ///
     /// ```
-    /// use pleach_core::{CancelToken, Dispatcher, Scope};
+    /// use pleach::{CancelToken, Dispatcher, Scope};
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
@@ -225,7 +225,7 @@ impl Scope {
         F: FnOnce(&CancelToken) -> O + Send + 'static,
         O: Outcome,
     {
-        launch(&self.any().member, name, Bond::Sibling, work)
+        launch(&self.any().member, name, TaskKind::Sibling, work)
     }
 }
 
@@ -249,7 +249,7 @@ impl<T: Send + 'static> Blocking<T> {
             let done = work(token);
             put.with(|place| *place = Some(done));
         };
-        let task = launch(parent, name, Bond::Isolated, keep);
+        let task = launch(parent, name, TaskKind::Isolated, keep);
         let work = task.map(|task| Awaited { exited: task.exited(), task, output }).map_err(|refused| refused.why);
         Self { work }
     }

@@ -18,15 +18,15 @@ use crate::scope::supervisor::Supervisor;
 use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::{AnyRef, Exited};
-use crate::tree::member::{Member, WindDown};
-use crate::tree::node::{Above, Node};
-use crate::tree::supervision::restart_together::Obeyed;
+use crate::tree::member::{Member, StopMode};
+use crate::tree::node::{Node, NodeParent};
+use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::strategy::SupervisorStrategy;
-use crate::tree::supervision::{Fallen, Risen, Verdict};
-use crate::tree::task::{Bond, LaunchError, Outcome, Task};
+use crate::tree::supervision::{ChildAction, FailedChild, FailureStep};
+use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use crate::tree::token::CancelToken;
 use crate::tree::wait_all::{WaitAll, WaitError, outcome};
-use crate::tree::{World, node, supervision, task, waits};
+use crate::tree::{Tree, node, supervision, task, waits};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -67,22 +67,22 @@ pub(crate) enum Role {
 impl ScopeMember {
     /// Takes no more children and plans the end of those there are. False if there are none, or if they end like this already: making the
     /// plan again for every call would cost as much as all children.
-    fn plan_wind_down(&self, how: WindDown) -> bool {
-        let begins = !self.node.winds_down(how) && self.node.note_wind_down(how);
+    fn plan_stop(&self, how: StopMode) -> bool {
+        let begins = !self.node.is_stopping_by(how) && self.node.note_stop(how);
         if begins {
-            self.node.tell_closing();
-            self.node.plan_wind_down(how);
+            self.node.announce_closing();
+            self.node.plan_stop(how);
         }
         begins
     }
 
-    pub(crate) fn top(world: &Arc<World>) -> Arc<Self> {
-        let node = Node::new(Above::Nothing(Arc::clone(world)), world.next_id(), Name::root());
+    pub(crate) fn top(tree: &Arc<Tree>) -> Arc<Self> {
+        let node = Node::new(NodeParent::Root(Arc::clone(tree)), tree.next_id(), Name::root());
         Arc::new(Self { node, role: Role::Top })
     }
 
     pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>, role: Role) -> Result<Arc<Self>, Refusal> {
-        let member = Arc::new(Self { node: adopt::new_node(parent.node().world(), parent, name)?, role });
+        let member = Arc::new(Self { node: adopt::new_node(parent.node().tree(), parent, name)?, role });
         adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>)?;
         Ok(member)
     }
@@ -92,9 +92,9 @@ impl ScopeMember {
     }
 
     /// Leaves the tree if nothing is left to wait for.
-    fn leave_if_childless(self: &Arc<Self>) {
+    fn exit_if_childless(self: &Arc<Self>) {
         if !self.node.has_children()
-            && let Some(exit) = self.childless()
+            && let Some(exit) = self.exit_when_childless()
         {
             node::leave(&self.as_member(), &exit);
         }
@@ -106,84 +106,84 @@ impl Member for ScopeMember {
         &self.node
     }
 
-    fn wind_down(self: Arc<Self>, how: WindDown) {
-        if self.plan_wind_down(how) {
-            self.node.wind_down_next();
+    fn stop_by(self: Arc<Self>, how: StopMode) {
+        if self.plan_stop(how) {
+            self.node.stop_next_child();
         }
-        self.end_wind_down();
+        self.finish_stop();
     }
 
-    fn begin_wind_down(self: Arc<Self>, how: WindDown) -> bool {
-        let begins = self.plan_wind_down(how);
+    fn begin_stop(self: Arc<Self>, how: StopMode) -> bool {
+        let begins = self.plan_stop(how);
         if !begins && self.node.has_children() {
             // Its children are ending already. Siblings that end after it wait for that from now on.
-            waits::open_circles_of(vec![self]);
+            waits::break_cycles_of(vec![self]);
         }
         begins
     }
 
-    fn end_wind_down(self: Arc<Self>) {
-        self.leave_if_childless();
+    fn finish_stop(self: Arc<Self>) {
+        self.exit_if_childless();
     }
 
-    fn cut_off(self: Arc<Self>) {
+    fn on_cancel(self: Arc<Self>) {
         self.node.refuse_children();
-        self.leave_if_childless();
+        self.exit_if_childless();
     }
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         if let Some(failure) = self.node.first_failure().filter(|_| self.role != Role::Top) {
             return Some(Exit::Failed(failure));
         }
         if let Some(cause) = self.node.cause() {
             return Some(Exit::Cancelled(cause));
         }
-        self.node.noted_wind_down().map(WindDown::exit)
+        self.node.noted_stop().map(StopMode::exit)
     }
 
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Risen {
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
         match self.role {
             Role::Top => {
                 self.node.record_failure(&failure);
-                self.node.world().unhandled(failure);
-                Risen::default()
+                self.node.tree().unhandled(failure);
+                FailureStep::default()
             }
             // One that has failed and is stopping needs no second verdict, however many of its children fail meanwhile.
-            Role::Supervisor if self.node.is_failing() => Risen::default(),
-            Role::Supervisor => supervision::settle(self, Fallen::Supervisor, failure),
+            Role::Supervisor if self.node.is_failing() => FailureStep::default(),
+            Role::Supervisor => supervision::settle(self, FailedChild::Supervisor, failure),
             Role::Scope | Role::IsolatedScope => {
-                Arc::clone(&self).obey(Verdict::Stop, failure.clone());
+                Arc::clone(&self).carry_out(ChildAction::Stop, failure.clone());
                 // What failed in a scope cannot be started again by whoever is above: it is theirs to fail.
                 let above = self.node.parent().filter(|_| self.role == Role::Scope);
                 let next = above.map(|above| (Arc::clone(above), failure.handed_to(above)));
-                Risen { next, handed_up: None }
+                FailureStep { next, handed_up: None }
             }
         }
     }
 
-    fn obey(self: Arc<Self>, verdict: Verdict, failure: FailureInfo) {
+    fn carry_out(self: Arc<Self>, verdict: ChildAction, failure: FailureInfo) {
         match verdict {
-            Verdict::Stop | Verdict::Escalate { .. } => {}
-            Verdict::Restart(wait) => return supervision::restart_supervisor(&self.as_member(), wait),
-            Verdict::Resume | Verdict::Wait(_) => return,
+            ChildAction::Stop | ChildAction::Escalate { .. } => {}
+            ChildAction::Restart(wait) => return supervision::restart_supervisor(&self.as_member(), wait),
+            ChildAction::Resume | ChildAction::Wait(_) => return,
         }
         self.node.record_failure(&failure);
         match self.role {
             Role::Top | Role::IsolatedScope => {}
             Role::Scope => node::cancel(&self.as_member(), &Cause::Failed(failure)),
-            Role::Supervisor => self.wind_down(WindDown::Stop),
+            Role::Supervisor => self.stop_by(StopMode::Stop),
         }
     }
 
-    fn halt(self: Arc<Self>) -> Obeyed {
+    fn halt(self: Arc<Self>) -> Progress {
         if self.role == Role::Supervisor {
             return supervision::halt(&self.node);
         }
-        self.wind_down(WindDown::Stop);
-        Obeyed::ByItself
+        self.stop_by(StopMode::Stop);
+        Progress::ByItself
     }
 
-    fn start_again(self: Arc<Self>) -> Obeyed {
+    fn start_again(self: Arc<Self>) -> Progress {
         supervision::start(&self.node)
     }
 
@@ -193,14 +193,14 @@ impl Member for ScopeMember {
 
     fn waits_for_children(&self) -> bool {
         // One that has brought its children down waits for whoever has it rest.
-        self.node.known_guardian(|guardian| guardian.rests()) != Some(true)
+        self.node.known_supervision(|guardian| guardian.rests()) != Some(true)
     }
 
-    fn revives(&self) -> bool {
+    fn restarts_children(&self) -> bool {
         self.role == Role::Supervisor
     }
 
-    fn outlives_failures(&self) -> bool {
+    fn survives_child_failures(&self) -> bool {
         matches!(self.role, Role::Top | Role::IsolatedScope)
     }
 
@@ -216,9 +216,9 @@ impl Member for ScopeMember {
 impl Scope {
     /// A scope below `token`: cancelled with it. It stands at the top of a tree of its own.
     pub fn under(token: &CancelToken) -> Self {
-        let world = token.world();
-        let id = world.next_id();
-        let node = Node::new(Above::Nothing(Arc::clone(world)), id, Name::made(id));
+        let tree = token.tree();
+        let id = tree.next_id();
+        let node = Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id));
         let member = Arc::new(ScopeMember { node, role: Role::Scope });
         let dynamic: Arc<dyn Member> = Arc::clone(&member) as Arc<dyn Member>;
         match token.attach(&dynamic) {
@@ -284,7 +284,7 @@ impl Scope {
     /// Starts an actor called `name` as a child.
     ///
     /// ```
-    /// use pleach_core::{BoxError, CancelToken, Dispatcher, Props, Scope};
+    /// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
@@ -326,12 +326,12 @@ impl Scope {
 
     /// Ends the children one after the other, the youngest first, each after what it has in hand.
     pub fn stop(&self) {
-        Arc::clone(&self.member).wind_down(WindDown::Stop);
+        Arc::clone(&self.member).stop_by(StopMode::Stop);
     }
 
     /// Takes nothing more, and ends when all children have ended of themselves: actors after what is in their mailboxes.
     pub fn close(&self) {
-        Arc::clone(&self.member).wind_down(WindDown::Close);
+        Arc::clone(&self.member).stop_by(StopMode::Close);
     }
 
     /// Waits until every child has ended and every `on_done` of theirs has run. Any number of callers.
@@ -445,7 +445,7 @@ impl<'a> Launch<'a> {
     /// system waits for its own [`grace`](crate::SystemBuilder::grace): a longer one here is reported there.
     ///
     /// ```
-    /// use pleach_core::{CancelToken, Dispatcher, Exit, Scope};
+    /// use pleach::{CancelToken, Dispatcher, Exit, Scope};
     /// use std::time::Duration;
     ///
     /// let dispatcher = Dispatcher::seeded(1);
@@ -471,7 +471,7 @@ impl<'a> Launch<'a> {
     where
         F: Future<Output: Outcome> + Send + 'static,
     {
-        let bond = if self.isolated { Bond::Isolated } else { Bond::Sibling };
-        task::launch_with_grace(&self.scope.member.as_member(), self.name, bond, self.cancel_grace, future)
+        let kind = if self.isolated { TaskKind::Isolated } else { TaskKind::Sibling };
+        task::launch_with_grace(&self.scope.member.as_member(), self.name, kind, self.cancel_grace, future)
     }
 }

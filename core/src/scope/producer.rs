@@ -8,7 +8,7 @@ use crate::base::wakers;
 use crate::base::wakers::Spare;
 use crate::tree::member::Member;
 use crate::tree::task;
-use crate::tree::task::{Bond, LaunchError, Outcome, Task};
+use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
@@ -77,7 +77,7 @@ where
     };
     let channel = Arc::new(Channel(Lock::new(state)));
     let future = producer(Producer { channel: Arc::clone(&channel) });
-    let task = task::launch(parent, None, Bond::Sibling, future)?;
+    let task = task::launch(parent, None, TaskKind::Sibling, future)?;
     let closes = Arc::clone(&channel);
     task.on_done(move |_| closes.close());
     Ok(Produced { channel, task })

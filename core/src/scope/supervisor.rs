@@ -14,7 +14,7 @@ use crate::tree::child::ChildError;
 use crate::tree::child::child;
 use crate::tree::child::restart_child;
 use crate::tree::child::stop_child;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::supervision::escalate::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::sync::Arc;
@@ -46,7 +46,7 @@ impl Supervisor {
         strategy: Option<Arc<dyn SupervisorStrategy>>,
     ) -> Result<Self, Refusal> {
         let member = ScopeMember::below(parent, Some(name), Role::Supervisor)?;
-        member.node().with_guardian(|guardian| guardian.strategy = strategy);
+        member.node().with_supervision(|guardian| guardian.strategy = strategy);
         Ok(Self { member })
     }
 
@@ -99,14 +99,14 @@ impl Supervisor {
     /// [`ParentGuardianSink`](crate::ParentGuardianSink) hands them to its parent.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
         let sink: Arc<dyn EscalationSink> = Arc::new(sink);
-        let replaced = self.member.node().with_guardian(|guardian| guardian.sink.replace(sink));
+        let replaced = self.member.node().with_supervision(|guardian| guardian.sink.replace(sink));
         drop(replaced);
     }
 
     /// Stops it for good: its children one after the other, the youngest first, each after the message in hand.
     ///
     /// ```
-    /// use pleach_core::{Dispatcher, Exit, OneForOne, System};
+    /// use pleach::{Dispatcher, Exit, OneForOne, System};
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let system = System::builder("shop", sim.runtime()).build().unwrap();
@@ -115,7 +115,7 @@ impl Supervisor {
     /// assert_eq!(sim.simulate(crew.exited()).unwrap(), Exit::Stopped);
     /// ```
     pub fn stop(&self) {
-        Arc::clone(&self.member).wind_down(WindDown::Stop);
+        Arc::clone(&self.member).stop_by(StopMode::Stop);
     }
 
     /// Waits for its end and gives the exit. A restart is no end.

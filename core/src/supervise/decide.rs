@@ -1,7 +1,7 @@
 //! Supervision decided: pure functions of (rules, window, directive, now), with no runtime, no lock and no clock of their own.
 //!
 //! A [`SupervisorStrategy`] says what a failure means; [`decide`] weighs that against the child's [`RestartPolicy`] and the restarts
-//! already counted; [`Regroup`](regroup::Regroup) keeps the order when more than one child is concerned. `guardian` acts on all of it.
+//! already counted; [`RestartPlan`](regroup::RestartPlan) keeps the order when more than one child is concerned. `guardian` acts on all of it.
 
 pub use crate::supervise::backoff::ExponentialBackoff;
 
@@ -73,7 +73,7 @@ pub enum RestartBudget {
 pub struct Restarts {
     /// Which children a restart concerns.
     pub reach: Reach,
-    /// This many restarts within any `window`; one more exceeds the intensity. Above [`INTENSITY_MAX`] there is no limit.
+    /// This many restarts within any `window`; one more exceeds the intensity. NodeParent [`INTENSITY_MAX`] there is no limit.
     pub restarts_max: u32,
     /// The sliding window in which restarts are counted. Two failures a full window apart count in it together.
     pub window: Duration,

@@ -25,14 +25,14 @@ use crate::scope::supervisor::{Guardian, Supervisor};
 use crate::scope::{Role, Scope, ScopeMember};
 use crate::system::root_context::RootContext;
 use crate::tree::adopt::Refusal;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Running;
 use crate::tree::supervision::escalate::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::supervision::unhandled::Escalations;
 use crate::tree::token::CancelToken;
 use crate::tree::wait_all::{WaitAll, WaitError, write_running};
-use crate::tree::{Choices, World, node, wait_all};
+use crate::tree::{Tree, TreeSettings, node, wait_all};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -53,7 +53,7 @@ pub struct System {
 pub struct SystemBuilder {
     name: String,
     runtime: Arc<dyn Runtime>,
-    choices: Choices,
+    settings: TreeSettings,
     root_sink: Option<Arc<dyn EscalationSink>>,
     on_root_failure: Option<Box<dyn FnOnce(&RootContext) + Send + Sync>>,
     listeners: Vec<Listener>,
@@ -62,27 +62,27 @@ pub struct SystemBuilder {
 impl SystemBuilder {
     /// How long a `stopped` hook may take. Five seconds unless given.
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.choices.grace = grace;
+        self.settings.grace = grace;
         self
     }
 
     /// How long a handler may be at one message before [`Lint::LongHandler`](crate::Lint::LongHandler) tells of it. A second unless
     /// given.
     pub fn long_handler(mut self, threshold: Duration) -> Self {
-        self.choices.long_handler = threshold;
+        self.settings.long_handler = threshold;
         self
     }
 
     /// Supervises the children of everything that has no strategy of its own, those at the top included. One-for-one, restart, three
     /// times in five seconds, unless given.
     pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
-        self.choices.strategy = Some(Arc::new(strategy));
+        self.settings.strategy = Some(Arc::new(strategy));
         self
     }
 
     /// Takes what supervisors hand up that neither have nor inherit a sink. Each one's own parent decides, unless given.
     pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
-        self.choices.sink = Some(Arc::new(sink));
+        self.settings.sink = Some(Arc::new(sink));
         self
     }
 
@@ -110,18 +110,18 @@ impl SystemBuilder {
     /// Makes the system.
     pub fn build(self) -> Result<System, NameError> {
         Name::new(&self.name)?;
-        let world = World::with(self.runtime, self.choices);
+        let tree = Tree::with(self.runtime, self.settings);
         for listener in self.listeners {
-            world.events.listen(EventKinds::ALL, listener);
+            tree.events.listen(EventKinds::ALL, listener);
         }
-        let root = ScopeMember::top(&world);
+        let root = ScopeMember::top(&tree);
         let top: Arc<dyn Member> = Arc::clone(&root) as Arc<dyn Member>;
         let below = |name| ScopeMember::below(&top, Some(name), Role::Top);
         // The system guardian is started first and so ends last. A fresh root takes both.
         let guardians = below("system").and_then(|system| Ok((system, below("user")?)));
         let (system, user) = guardians.expect("a fresh root takes two children of different names");
         if let Some(sink) = self.root_sink {
-            world.unhandled.give_to(sink);
+            tree.unhandled.give_to(sink);
         }
         if let Some(set_handler) = self.on_root_failure {
             set_handler(&RootContext::new(Arc::clone(&root), Arc::clone(&user)));
@@ -136,7 +136,7 @@ impl System {
         SystemBuilder {
             name: name.to_string(),
             runtime,
-            choices: Choices::default(),
+            settings: TreeSettings::default(),
             root_sink: None,
             on_root_failure: None,
             listeners: Vec::new(),
@@ -162,7 +162,7 @@ impl System {
     /// the call itself, and lives on if the future is dropped.
     ///
     /// ```
-    /// use pleach_core::{Actor, BoxError, Context, Dispatcher, Props, System};
+    /// use pleach::{Actor, BoxError, Context, Dispatcher, Props, System};
     ///
     /// struct Listener;
     ///
@@ -269,7 +269,7 @@ impl System {
     /// wait for itself.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
         let inside = wait_all::inside(self.root.node());
-        Arc::clone(&self.root).wind_down(WindDown::Close);
+        Arc::clone(&self.root).stop_by(StopMode::Close);
         let mut deadline = Deadline { root: self.root_member(), at: self.root.node().runtime().now() + grace, is_open: true };
         if let Some(child) = inside {
             // Dropping the deadline leaves it to a task.
@@ -289,7 +289,7 @@ impl System {
 
     /// After the cancel everything ends at its next await. What does not is inside one poll, and is named.
     async fn last_wait(&self, late: Vec<Running>) -> Result<(), ShutdownError> {
-        let wait = self.root.node().world().grace;
+        let wait = self.root.node().tree().grace;
         match WaitAll::of(self.root_member(), Some(wait)).await {
             Err(WaitError::StillRunning(stuck)) => Err(ShutdownError::Stuck(without_guardians(stuck))),
             _ => Err(ShutdownError::Late(late)),
@@ -300,7 +300,7 @@ impl System {
     /// dropped. For what must let go early, as a loop that accepts connections. Cancelling it ends nothing.
     ///
     /// ```
-    /// use pleach_core::{Dispatcher, Props, System};
+    /// use pleach::{Dispatcher, Props, System};
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let system = System::builder("server", sim.runtime()).build().unwrap();

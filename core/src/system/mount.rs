@@ -107,7 +107,7 @@ impl Actor for Mount {
     }
 
     async fn stopped(&mut self, exit: &Exit, cx: &mut Context<Self>) -> Result<(), Infallible> {
-        let all = cx.cell().node().world().grace;
+        let all = cx.cell().node().tree().grace;
         match exit {
             Exit::Cancelled(cause) | Exit::TidiedUp(cause) => {
                 node::cancel(&self.system.root_member(), cause);

@@ -16,7 +16,7 @@ use crate::ids::path::ActorPath;
 use crate::mailbox::send_error::SendError;
 use crate::scope::ScopeMember;
 use crate::tree::any_ref::AnyRef;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Running;
 use crate::tree::supervision::escalate::EscalationSink;
@@ -102,37 +102,37 @@ impl RootContext {
 
     /// Where this system tells what happens in it: subscribe there to hear of it in a task of your own.
     pub fn hub(&self) -> FailureEventHub {
-        FailureEventHub::of(&self.root.node().world().events)
+        FailureEventHub::of(&self.root.node().tree().events)
     }
 
     /// How many failures came up to the root unhandled.
     pub fn unhandled(&self) -> usize {
-        self.root.node().world().unhandled.count()
+        self.root.node().tree().unhandled.count()
     }
 
     /// Takes the failures that came up to the root and that no root handler took: the first 256 since the last time, and how many
     /// more there were.
     pub fn take_escalations(&self) -> Escalations {
-        self.root.node().world().unhandled.take()
+        self.root.node().tree().unhandled.take()
     }
 
     /// Sets the handler of failures that come up to the root, from now on, in place of the one there was; see
     /// [`SystemBuilder::on_root_failure`](crate::SystemBuilder::on_root_failure). Failures that were kept before stay for
     /// [`take_escalations`](Self::take_escalations).
     pub fn set_on_root_failure(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) {
-        self.root.node().world().unhandled.handle_with(self.guarded(handler));
+        self.root.node().tree().unhandled.handle_with(self.guarded(handler));
     }
 
     /// Sets the sink of supervisors that neither have nor inherit one, from now on; see
     /// [`SystemBuilder::escalate_to`](crate::SystemBuilder::escalate_to). [`ParentGuardianSink`](crate::ParentGuardianSink) is the
     /// default again.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
-        self.root.node().world().set_sink(Arc::new(sink));
+        self.root.node().tree().set_sink(Arc::new(sink));
     }
 
     /// Gives `sink` what neither the root's sink nor its handler takes, before it is kept.
     pub(crate) fn escalate_outside(&self, sink: impl EscalationSink) {
-        self.root.node().world().unhandled.give_outside(Arc::new(sink));
+        self.root.node().tree().unhandled.give_outside(Arc::new(sink));
     }
 
     /// Wraps a root handler so that it gets a `RootContext` made for the call, and a panic in it is recorded. It holds the tree weakly.
@@ -161,7 +161,7 @@ impl RootContext {
 
     /// Begins to shut down without waiting: starts nothing more, and ends everything youngest first, after what it has.
     pub fn begin_shutdown(&self) {
-        Arc::clone(&self.root).wind_down(WindDown::Close);
+        Arc::clone(&self.root).stop_by(StopMode::Close);
     }
 
     /// A token that is cancelled as soon as this system begins to end; see [`System::shutdown_token`](crate::System::shutdown_token).

@@ -2,10 +2,10 @@
 
 use crate::ids::name::{Name, NameError};
 use crate::ids::path::ActorPath;
-use crate::tree::World;
+use crate::tree::Tree;
 use crate::tree::member::Member;
 use crate::tree::node::children::Refused;
-use crate::tree::node::{Above, Node};
+use crate::tree::node::{Node, NodeParent};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
@@ -53,12 +53,12 @@ impl From<NameError> for Refusal {
     }
 }
 
-/// A node below `parent`, in its world and not yet in its table.
+/// A node below `parent`, in its tree and not yet in its table.
 #[inline(always)]
-pub(crate) fn new_node(world: &World, parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
+pub(crate) fn new_node(tree: &Tree, parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
     name.map_or(Ok(()), Name::check)?;
-    let id = world.next_id();
-    let above = Above::Parent(Arc::clone(parent));
+    let id = tree.next_id();
+    let above = NodeParent::Member(Arc::clone(parent));
     Ok(Node::new(above, id, name.map_or(Name::made(id), Name::unchecked)))
 }
 

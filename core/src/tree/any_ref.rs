@@ -3,7 +3,7 @@
 use crate::base::wakers::Key;
 use crate::events::cause::{Cause, Exit};
 use crate::ids::path::{ActorId, ActorPath};
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::waits::edges::{Awaited, EndEdge};
 use crate::tree::{node, wait_all};
 use alloc::boxed::Box;
@@ -47,12 +47,12 @@ impl AnyRef {
 
     /// Ends it in an orderly way: an actor after the message in hand, a scope after its children.
     pub fn stop(&self) {
-        Arc::clone(&self.member).asked_to_end(WindDown::Stop);
+        Arc::clone(&self.member).request_stop(StopMode::Stop);
     }
 
     /// Ends its input: what it has is finished first.
     pub fn close(&self) {
-        Arc::clone(&self.member).asked_to_end(WindDown::Close);
+        Arc::clone(&self.member).request_stop(StopMode::Close);
     }
 
     /// Cuts it off with everything below it.

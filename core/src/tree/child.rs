@@ -3,7 +3,7 @@
 use crate::ids::name::Name;
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::AnyRef;
-use crate::tree::member::WindDown;
+use crate::tree::member::StopMode;
 use crate::tree::node::Node;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) fn child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
 
 pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
     let child = child(parent, name)?;
-    Arc::clone(&child.member).wind_down(WindDown::Stop);
+    Arc::clone(&child.member).stop_by(StopMode::Stop);
     Ok(child)
 }
 

@@ -5,8 +5,8 @@ use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
 use crate::tree::node::Node;
-use crate::tree::supervision::restart_together::Obeyed;
-use crate::tree::supervision::{Risen, Verdict};
+use crate::tree::supervision::restart_together::Progress;
+use crate::tree::supervision::{ChildAction, FailureStep};
 use crate::tree::waits::edges::{Awaited, KeptEdges};
 use crate::tree::waits::{Edge, Unanswered};
 use alloc::sync::Arc;
@@ -18,55 +18,55 @@ pub(crate) trait Member: Any + Send + Sync {
     fn node(&self) -> &Node;
 
     /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
-    fn wind_down(self: Arc<Self>, how: WindDown);
+    fn stop_by(self: Arc<Self>, how: StopMode);
 
-    /// The first half of `wind_down` of a member with no task of its own: its children end next, then comes `end_wind_down`. False if the member
+    /// The first half of `stop_by` of a member with no task of its own: its children end next, then comes `finish_stop`. False if the member
     /// sees to all of it by itself.
-    fn begin_wind_down(self: Arc<Self>, how: WindDown) -> bool {
-        self.wind_down(how);
+    fn begin_stop(self: Arc<Self>, how: StopMode) -> bool {
+        self.stop_by(how);
         false
     }
 
     /// Its children have ended, or were told to.
-    fn end_wind_down(self: Arc<Self>) {}
+    fn finish_stop(self: Arc<Self>) {}
 
     /// A cause has been recorded on the node; end at the next await.
-    fn cut_off(self: Arc<Self>);
+    fn on_cancel(self: Arc<Self>);
 
     /// The last child is gone while the node refuses new ones. A member with no task of its own answers with its exit.
-    fn childless(&self) -> Option<Exit>;
+    fn exit_when_childless(&self) -> Option<Exit>;
 
     /// A failure that a child's supervision did not settle, as this member sees it.
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> Risen {
-        Risen::default()
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> FailureStep {
+        FailureStep::default()
     }
 
     /// What was decided about this member after a failure below became its own.
-    fn obey(self: Arc<Self>, _verdict: Verdict, _failure: FailureInfo) {}
+    fn carry_out(self: Arc<Self>, _verdict: ChildAction, _failure: FailureInfo) {}
 
     /// Somebody who is not its supervisor wants it to end. A permanent child starts again after that.
-    fn asked_to_end(self: Arc<Self>, how: WindDown) {
-        self.wind_down(how);
+    fn request_stop(self: Arc<Self>, how: StopMode) {
+        self.stop_by(how);
     }
 
     /// End the incarnation, say so to the guardian above, and wait for `start_again`. What cannot start again ends for good.
-    fn halt(self: Arc<Self>) -> Obeyed {
-        self.wind_down(WindDown::Stop);
-        Obeyed::ByItself
+    fn halt(self: Arc<Self>) -> Progress {
+        self.stop_by(StopMode::Stop);
+        Progress::ByItself
     }
 
     /// Begin the next incarnation, and say so to the guardian above.
-    fn start_again(self: Arc<Self>) -> Obeyed {
-        Obeyed::ByItself
+    fn start_again(self: Arc<Self>) -> Progress {
+        Progress::ByItself
     }
 
     /// Whether its children start again when it does.
-    fn revives(&self) -> bool {
+    fn restarts_children(&self) -> bool {
         false
     }
 
     /// Whether nobody but the child ends when a child has failed for good.
-    fn outlives_failures(&self) -> bool {
+    fn survives_child_failures(&self) -> bool {
         false
     }
 
@@ -76,12 +76,12 @@ pub(crate) trait Member: Any + Send + Sync {
     }
 
     /// Whether this member listens to signals.
-    fn hears(&self) -> bool {
+    fn wants_signals(&self) -> bool {
         false
     }
 
     /// Something happened around this member: a child failed, something it watches ended. Only actors listen.
-    fn hear(&self, _signal: Signal) {}
+    fn notify(&self, _signal: Signal) {}
 
     /// What became of the messages of this member; zero for what has none.
     fn counts(&self) -> Counts {
@@ -149,12 +149,12 @@ pub(crate) trait Member: Any + Send + Sync {
 
 /// The two orderly ways to end; the third way, cancel, is [`cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WindDown {
+pub(crate) enum StopMode {
     Stop,
     Close,
 }
 
-impl WindDown {
+impl StopMode {
     pub(crate) fn exit(self) -> Exit {
         match self {
             Self::Stop => Exit::Stopped,

@@ -1,4 +1,4 @@
-//! `World`: what every member of one tree has in common: its runtime, its ids and its events.
+//! `Tree`: what every member of one tree has in common: its runtime, its ids and its events.
 
 pub(crate) mod adopt;
 pub(crate) mod any_ref;
@@ -32,7 +32,7 @@ use core::time::Duration;
 /// How long a `stopped` hook may take after a cancel, unless the system says otherwise.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 
-pub(crate) struct World {
+pub(crate) struct Tree {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) events: Arc<Events>,
     pub(crate) unhandled: Unhandled,
@@ -60,27 +60,27 @@ struct Dropping {
 static TREES: AtomicUsize = AtomicUsize::new(0);
 
 /// What a tree has that can be chosen.
-pub(crate) struct Choices {
+pub(crate) struct TreeSettings {
     pub(crate) grace: Duration,
     pub(crate) long_handler: Duration,
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
     pub(crate) sink: Option<Arc<dyn EscalationSink>>,
 }
 
-impl Default for Choices {
+impl Default for TreeSettings {
     fn default() -> Self {
         Self { grace: GRACE_DEFAULT, long_handler: LONG_HANDLER_DEFAULT, strategy: None, sink: None }
     }
 }
 
-impl World {
+impl Tree {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Arc<Self> {
-        Self::with(runtime, Choices::default())
+        Self::with(runtime, TreeSettings::default())
     }
 
-    pub(crate) fn with(runtime: Arc<dyn Runtime>, choices: Choices) -> Arc<Self> {
+    pub(crate) fn with(runtime: Arc<dyn Runtime>, settings: TreeSettings) -> Arc<Self> {
         catch::install();
-        let Choices { grace, long_handler, strategy, sink } = choices;
+        let TreeSettings { grace, long_handler, strategy, sink } = settings;
         let (events, unhandled, refused) = (Arc::new(Events::new()), Unhandled::new(), Refused::new());
         let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
         let dropping = Lock::new(Dropping::default());
@@ -129,7 +129,7 @@ impl World {
 }
 
 /// The one thread that drops the members of the list. Dropped only by a panic: then the next thread takes the list over.
-struct Driver<'a>(&'a World);
+struct Driver<'a>(&'a Tree);
 
 impl Driver<'_> {
     fn next(&self) -> Option<Arc<dyn Member>> {

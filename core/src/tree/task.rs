@@ -15,7 +15,7 @@ use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::cancel_grace::CancelGrace;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
 use crate::tree::waits::edges::KeptEdges;
 use crate::tree::{current, node, supervision};
@@ -119,7 +119,7 @@ impl<F> core::error::Error for LaunchError<F> {}
 
 /// What a task has to do with what is beside and above it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bond {
+pub(crate) enum TaskKind {
     /// Its failure is that of its scope.
     Sibling,
     /// Its failure is its own.
@@ -132,7 +132,7 @@ type Ended = Option<BoxError>;
 
 pub(crate) struct TaskMember {
     node: Node,
-    bond: Bond,
+    kind: TaskKind,
     polling: AtomicBool,
     grace: Option<Box<CancelGrace>>,
     edges: KeptEdges,
@@ -151,13 +151,13 @@ impl Member for TaskMember {
     }
 
     /// A task knows no orderly end but its own: closing waits for it, stopping cancels it.
-    fn wind_down(self: Arc<Self>, how: WindDown) {
-        if how == WindDown::Stop || self.bond == Bond::Pipe {
+    fn stop_by(self: Arc<Self>, how: StopMode) {
+        if how == StopMode::Stop || self.kind == TaskKind::Pipe {
             node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
     }
 
-    fn cut_off(self: Arc<Self>) {
+    fn on_cancel(self: Arc<Self>) {
         let (unstarted, waker) = self.state.with(|state| {
             state.cancelled = true;
             (state.unstarted.take(), state.waker.take())
@@ -171,7 +171,7 @@ impl Member for TaskMember {
         }
     }
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
 
@@ -204,39 +204,39 @@ impl TaskMember {
     fn fail(&self, reason: Reason) -> FailureInfo {
         let failure = self.node.failure(0, reason);
         self.node.events().failure(&failure);
-        if let Some(parent) = self.node.parent().filter(|_| self.bond == Bond::Sibling) {
-            supervision::tell_up(Arc::clone(parent), failure.clone());
+        if let Some(parent) = self.node.parent().filter(|_| self.kind == TaskKind::Sibling) {
+            supervision::propagate(Arc::clone(parent), failure.clone());
         }
         failure
     }
 }
 
 /// Starts `future` as a child of `parent`, or hands it back.
-pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, bond: Bond, future: F) -> Result<Task, LaunchError<F>>
+pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, kind: TaskKind, future: F) -> Result<Task, LaunchError<F>>
 where
     F: Future<Output: Outcome> + Send + 'static,
 {
-    launch_with_grace(parent, name, bond, None, future)
+    launch_with_grace(parent, name, kind, None, future)
 }
 
 /// As [`launch`], with a time to run on in after a cancel.
 pub(crate) fn launch_with_grace<F>(
     parent: &Arc<dyn Member>,
     name: Option<&str>,
-    bond: Bond,
+    kind: TaskKind,
     grace: Option<Duration>,
     future: F,
 ) -> Result<Task, LaunchError<F>>
 where
     F: Future<Output: Outcome> + Send + 'static,
 {
-    let node = match adopt::new_node(parent.node().world(), parent, name) {
+    let node = match adopt::new_node(parent.node().tree(), parent, name) {
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, future)),
     };
     let state = State { unstarted: None, waker: None, cancelled: false };
     let (polling, grace) = (AtomicBool::new(false), grace.map(|grace| Box::new(CancelGrace::new(grace))));
-    let member = Arc::new(TaskMember { node, bond, polling, grace, edges: KeptEdges::new(), state: Lock::new(state) });
+    let member = Arc::new(TaskMember { node, kind, polling, grace, edges: KeptEdges::new(), state: Lock::new(state) });
     if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, future));
     }

@@ -14,7 +14,7 @@ use crate::base::time::Instant;
 use crate::base::wakers::{Key, Spare, Wakers, discard, wake_all, wake_each};
 use crate::events::cause::Cause;
 use crate::tree::member::Member;
-use crate::tree::{World, node};
+use crate::tree::{Tree, node};
 use alloc::sync::{Arc, Weak};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,7 +30,7 @@ use slab::Slab;
 pub struct CancelToken(Arc<Token>);
 
 struct Token {
-    world: Arc<World>,
+    tree: Arc<Tree>,
     parent: Option<(CancelToken, usize)>,
     deadline: Option<Instant>,
     state: Lock<State>,
@@ -53,16 +53,16 @@ enum Listener {
 impl CancelToken {
     /// A token with nothing above it, whose deadlines run on `runtime`.
     pub fn root(runtime: Arc<dyn Runtime>) -> Self {
-        Self::at_top(World::new(runtime))
+        Self::at_top(Tree::new(runtime))
     }
 
-    pub(crate) fn at_top(world: Arc<World>) -> Self {
-        Self::of_member(world, None)
+    pub(crate) fn at_top(tree: Arc<Tree>) -> Self {
+        Self::of_member(tree, None)
     }
 
     /// The token of a member of the tree, which is cancelled with it; `deadline` is the member's, and others keep it.
-    pub(crate) fn of_member(world: Arc<World>, deadline: Option<Instant>) -> Self {
-        Self(Arc::new(Token { world, parent: None, deadline, state: Lock::new(State::default()) }))
+    pub(crate) fn of_member(tree: Arc<Tree>, deadline: Option<Instant>) -> Self {
+        Self(Arc::new(Token { tree, parent: None, deadline, state: Lock::new(State::default()) }))
     }
 
     /// A token below this one: cancelled with it, never the other way round.
@@ -79,7 +79,7 @@ impl CancelToken {
         }
         let child = self.below(Some(at));
         if !child.is_cancelled() {
-            let runtime = &self.0.world.runtime;
+            let runtime = &self.0.tree.runtime;
             if at <= runtime.now() {
                 child.cancel(Cause::DeadlineExceeded);
             } else if at != Instant::NEVER {
@@ -93,7 +93,7 @@ impl CancelToken {
     /// A token below this one that is cancelled `wait` from now.
     #[must_use]
     pub fn child_for(&self, wait: Duration) -> Self {
-        self.child_until(self.0.world.runtime.now() + wait)
+        self.child_until(self.0.tree.runtime.now() + wait)
     }
 
     fn below(&self, deadline: Option<Instant>) -> Self {
@@ -108,7 +108,7 @@ impl CancelToken {
                 None => Some(state.listeners.insert(Listener::Token(weak.clone()))),
             });
             let parent = place.map(|place| (self.clone(), place));
-            Token { world: Arc::clone(&self.0.world), parent, deadline, state: Lock::new(State::default()) }
+            Token { tree: Arc::clone(&self.0.tree), parent, deadline, state: Lock::new(State::default()) }
         });
         let token = Self(token);
         // Between the entry in the parent and the end of `new_cyclic` the weak reference does not upgrade, so a cancel in that
@@ -187,11 +187,11 @@ impl CancelToken {
 
     /// The runtime its deadlines run on.
     pub fn runtime(&self) -> &Arc<dyn Runtime> {
-        &self.0.world.runtime
+        &self.0.tree.runtime
     }
 
-    pub(crate) fn world(&self) -> &Arc<World> {
-        &self.0.world
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        &self.0.tree
     }
 
     /// How many tasks wait for it, and how many tokens and members listen.

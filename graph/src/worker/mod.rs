@@ -1,8 +1,8 @@
 //! `Worker`: drives the ready runs of a store, of the graphs that it knows. Any number of them, in any number of processes, share one store.
 //!
 //! ```
-//! use pleach_graph::store::MemoryStore;
-//! use pleach_graph::{END, Graph, Worker};
+//! use pleach::store::MemoryStore;
+//! use pleach::{END, Graph, Worker};
 //! use std::time::Duration;
 //!
 //! # #[tokio::main(flavor = "current_thread")]

@@ -22,7 +22,7 @@ impl<A: Actor> Body<A> {
         if !core::mem::take(&mut self.in_hand) {
             return;
         }
-        let (retries_max, bury) = cell.extra.as_ref().map_or((0, false), |extra| (extra.retries_max, extra.bury_failed));
+        let (retries_max, dead_letter) = cell.extra.as_ref().map_or((0, false), |extra| (extra.retries_max, extra.bury_failed));
         let kept = self.rare.as_mut().and_then(|rare| rare.kept.take());
         match kept {
             Some(message) if may_retry && self.rare().attempts < retries_max => {
@@ -32,9 +32,9 @@ impl<A: Actor> Body<A> {
                 let rare = self.rare();
                 rare.retries.push(Retry { below, attempts: rare.attempts + 1 });
             }
-            Some(message) if bury => {
+            Some(message) if dead_letter => {
                 cell.mailbox.count_dead_lettered();
-                cell.bury(message, DeadLetterReason::HandlerFailed);
+                cell.dead_letter(message, DeadLetterReason::HandlerFailed);
             }
             kept => {
                 cell.mailbox.count_failed();
@@ -60,7 +60,7 @@ impl<A: Actor> Body<A> {
             }
             if let Some(message) = self.batch.pop() {
                 cell.mailbox.count_removed();
-                cell.bury(message, reason);
+                cell.dead_letter(message, reason);
             }
         }
         waker.wake_by_ref();

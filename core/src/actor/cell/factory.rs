@@ -44,7 +44,7 @@ pin_project! {
     #[project = Now]
     enum Task<A: Actor, F, S, L> {
         Recipe { parts: Option<(F, S)>, unborn: Unborn<A> },
-        Life { #[pin] life: L },
+        NodeState { #[pin] life: L },
     }
 }
 
@@ -82,10 +82,10 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if let Now::Recipe { parts, unborn } = self.as_mut().project() {
             let (Some((factory, live)), Some(cell)) = (parts.take(), unborn.0.take()) else { return Poll::Ready(()) };
-            self.set(Self::Life { life: live(cell, factory) });
+            self.set(Self::NodeState { life: live(cell, factory) });
         }
         match self.project() {
-            Now::Life { life } => life.poll(cx),
+            Now::NodeState { life } => life.poll(cx),
             Now::Recipe { .. } => Poll::Ready(()),
         }
     }

@@ -4,7 +4,7 @@ use crate::actor::cell::Cell;
 use crate::actor::cell::task::End;
 use crate::base::catch;
 use crate::mailbox::control;
-use crate::mailbox::control::Posture;
+use crate::mailbox::control::PollState;
 use crate::tree::current;
 use crate::tree::member::Member;
 use alloc::boxed::Box;
@@ -51,9 +51,9 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
         let mut this = self.project();
         let _inside = current::enter(this.member, cx.waker());
         let mailbox = &this.cell.mailbox;
-        mailbox.set_posture(Posture::Polling);
+        mailbox.set_poll_state(PollState::Polling);
         let end = loop {
-            let is_cancelled = mailbox.is_cut_off();
+            let is_cancelled = mailbox.must_cancel();
             if is_cancelled && !this.cell.runs_on(cx) {
                 break drop_unfinished(this.inner, End::CutOff(None));
             }
@@ -70,17 +70,17 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
                 Err(reason) => break drop_unfinished(this.inner, End::Failed(Box::new(reason))),
                 // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
                 Ok(Poll::Pending)
-                    if is_cancelled || mailbox.posture() == Posture::Resting || mailbox.park_in_handler(cx.waker()) =>
+                    if is_cancelled || mailbox.poll_state() == PollState::Resting || mailbox.park_in_handler(cx.waker()) =>
                 {
                     this.cell.handler_waits(cx);
-                    mailbox.set_posture(Posture::Outside);
+                    mailbox.set_poll_state(PollState::Outside);
                     return Poll::Pending;
                 }
                 // A cancel came before the waker was there.
                 Ok(Poll::Pending) => {}
             }
         };
-        mailbox.set_posture(Posture::Outside);
+        mailbox.set_poll_state(PollState::Outside);
         Poll::Ready(end)
     }
 }

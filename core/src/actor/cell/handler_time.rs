@@ -23,7 +23,7 @@ impl<M> Cell<M> {
     /// Has the handlers of the messages to come timed, if somebody may want to know.
     #[inline]
     pub(super) fn begin_batch(&self) {
-        if hub::somebody_times() {
+        if hub::any_tree_wants_lints() {
             self.mailbox.mark(control::TIMED);
         }
     }
@@ -31,16 +31,16 @@ impl<M> Cell<M> {
     /// As [`MessageQueue::take_alone`](crate::mailbox::queue::MessageQueue::take_alone), unless somebody may want to know how long its handler takes.
     #[inline]
     pub(super) fn take_alone(&self, waker: &Waker) -> Option<M> {
-        if hub::somebody_times() { None } else { self.mailbox.take_alone(waker) }
+        if hub::any_tree_wants_lints() { None } else { self.mailbox.take_alone(waker) }
     }
 
     /// Between two messages: the handler before is over, and another one begins if `handles_next`.
     #[cold]
     pub(super) fn time_next(&self, handles_next: bool) {
         self.stop_the_watch();
-        let world = self.node.world();
-        if handles_next && world.events.wants(EventKinds::LINTS) {
-            let stopwatch = Box::new(Stopwatch { begun: world.runtime.now(), alarm: None });
+        let tree = self.node.tree();
+        if handles_next && tree.events.wants(EventKinds::LINTS) {
+            let stopwatch = Box::new(Stopwatch { begun: tree.runtime.now(), alarm: None });
             drop(self.set_stopwatch(Some(stopwatch)));
             self.mailbox.mark(control::TIMED);
         }
@@ -79,9 +79,9 @@ impl<M> Cell<M> {
         if let Some(running_for) = self.too_long(&stopwatch) {
             return self.say_long(running_for);
         }
-        let world = self.node.world();
-        let at = stopwatch.begun + world.long_handler;
-        let alarm = stopwatch.alarm.get_or_insert_with(|| world.runtime.sleep_until(at));
+        let tree = self.node.tree();
+        let at = stopwatch.begun + tree.long_handler;
+        let alarm = stopwatch.alarm.get_or_insert_with(|| tree.runtime.sleep_until(at));
         if alarm.as_mut().poll(cx).is_ready() {
             // The clock has come there between two looks at it.
             cx.waker().wake_by_ref();
@@ -91,9 +91,9 @@ impl<M> Cell<M> {
     }
 
     fn too_long(&self, stopwatch: &Stopwatch) -> Option<Duration> {
-        let world = self.node.world();
-        let running_for = world.runtime.now().since(stopwatch.begun);
-        (running_for >= world.long_handler).then_some(running_for)
+        let tree = self.node.tree();
+        let running_for = tree.runtime.now().since(stopwatch.begun);
+        (running_for >= tree.long_handler).then_some(running_for)
     }
 
     fn say_long(&self, running_for: Duration) {

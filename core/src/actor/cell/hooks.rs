@@ -62,12 +62,12 @@ impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrac
         if let Poll::Ready(ended) = this.hook.poll(cx) {
             return Poll::Ready(ended.map_or_else(End::failed, |()| End::Done));
         }
-        let world = this.node.world();
-        let sleep = this.sleep.get_or_insert_with(|| world.runtime.sleep_until(world.runtime.now() + world.grace));
+        let tree = this.node.tree();
+        let sleep = this.sleep.get_or_insert_with(|| tree.runtime.sleep_until(tree.runtime.now() + tree.grace));
         sleep.as_mut().poll(cx).map(|()| {
             // Others of its branch may have such hooks as well, and their graces are to run at the same time.
             supervision::hurry_above(this.node);
-            End::failed(GraceExceeded(world.grace))
+            End::failed(GraceExceeded(tree.grace))
         })
     }
 }

@@ -17,8 +17,8 @@ use crate::events::event::DeadLetterReason;
 use crate::events::failure::{EndedUnasked, FailureInfo};
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
-use crate::tree::member::{Member, WindDown};
-use crate::tree::supervision::{Fallen, Guardian, Verdict};
+use crate::tree::member::{Member, StopMode};
+use crate::tree::supervision::{ChildAction, FailedChild, Supervision};
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{current, node, supervision, waits};
 use alloc::boxed::Box;
@@ -37,7 +37,7 @@ impl<A: Actor> Body<A> {
             }
             Stage::Restarting => {
                 self.record_hook(cell, end);
-                self.end_children(cell, WindDown::Stop, 0);
+                self.end_children(cell, StopMode::Stop, 0);
             }
             Stage::EndChildren => self.after_children(cell),
             Stage::Waiting => self.after_wait(cell, end),
@@ -56,11 +56,11 @@ impl<A: Actor> Body<A> {
             End::Closed => self.ended_unasked(cell, Exit::Closed),
             // No run ends like this: it has no end of its own, and one that has left has its next stage.
             End::Done | End::Left => return,
-            End::CutOff(dropped) => return self.cut_off(cell, dropped),
+            End::CutOff(dropped) => return self.on_cancel(cell, dropped),
             End::Cancelled => return self.leave_between_messages(cell),
             End::Restart | End::Halt => {
                 self.rare().exit = None;
-                return self.end_children(cell, WindDown::Stop, 0);
+                return self.end_children(cell, StopMode::Stop, 0);
             }
             End::ChildFailed => {
                 if let Some((verdict, failure)) = cell.node.take_verdict() {
@@ -75,34 +75,34 @@ impl<A: Actor> Body<A> {
 
     #[cold]
     fn after_failure(&mut self, cell: &Cell<A::Msg>, failure: FailureInfo) {
-        let fallen = if self.early == Early::NotUp { Fallen::Stateless } else { Fallen::Actor };
+        let fallen = if self.early == Early::NotUp { FailedChild::Stateless } else { FailedChild::Actor };
         let (mut verdict, failure) = supervision::judge(&cell.node, fallen, failure);
-        if let (Verdict::Escalate { exceeded }, Some(parent)) = (verdict, cell.node.parent()) {
+        if let (ChildAction::Escalate { exceeded }, Some(parent)) = (verdict, cell.node.parent()) {
             if let Some((member, failure)) = supervision::escalate(parent, &failure, exceeded) {
-                supervision::tell_up(member, failure);
+                supervision::propagate(member, failure);
             }
             // Whoever decided above may have this actor start again, with its supervisor.
             if supervision::is_to_restart(&cell.node) {
-                verdict = Verdict::Wait(Duration::ZERO);
+                verdict = ChildAction::Wait(Duration::ZERO);
             }
         }
         self.obey_verdict(cell, verdict, failure);
     }
 
     /// Does what was decided about a failure of this actor.
-    fn obey_verdict(&mut self, cell: &Cell<A::Msg>, verdict: Verdict, failure: FailureInfo) {
+    fn obey_verdict(&mut self, cell: &Cell<A::Msg>, verdict: ChildAction, failure: FailureInfo) {
         self.settle_in_hand(cell, true);
         cell.answer_lost(|| AskError::Failed(failure.clone()));
         match verdict {
-            Verdict::Resume => {}
-            Verdict::Restart(wait) | Verdict::Wait(wait) => {
+            ChildAction::Resume => {}
+            ChildAction::Restart(wait) | ChildAction::Wait(wait) => {
                 let rare = self.rare();
-                rare.pause = Pause::of(wait, matches!(verdict, Verdict::Wait(_)));
+                rare.pause = Pause::of(wait, matches!(verdict, ChildAction::Wait(_)));
                 rare.exit = Some(Exit::Failed(failure.clone()));
                 rare.failure = Some(failure);
-                if self.actor.is_some() { self.stage = Stage::Restarting } else { self.end_children(cell, WindDown::Stop, 0) }
+                if self.actor.is_some() { self.stage = Stage::Restarting } else { self.end_children(cell, StopMode::Stop, 0) }
             }
-            Verdict::Stop | Verdict::Escalate { .. } => self.leave_with(cell, Leaving::Fail, Exit::Failed(failure)),
+            ChildAction::Stop | ChildAction::Escalate { .. } => self.leave_with(cell, Leaving::Fail, Exit::Failed(failure)),
         }
     }
 
@@ -146,7 +146,7 @@ impl<A: Actor> Body<A> {
 
     /// The handler was cut off. A panic in what it left behind is on record, and not a matter for the supervisor: the actor ends.
     #[cold]
-    fn cut_off(&mut self, cell: &Cell<A::Msg>, dropped: Option<Box<Reason>>) {
+    fn on_cancel(&mut self, cell: &Cell<A::Msg>, dropped: Option<Box<Reason>>) {
         if let Some(reason) = dropped {
             self.record(cell, *reason);
         }
@@ -182,16 +182,16 @@ impl<A: Actor> Body<A> {
     pub(super) fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving) {
         self.leaving = Some(leaving);
         let emptied = if cell.mailbox.close_for_good() { control::EMPTIED } else { 0 };
-        self.end_children(cell, if leaving == Leaving::Close { WindDown::Close } else { WindDown::Stop }, emptied);
+        self.end_children(cell, if leaving == Leaving::Close { StopMode::Close } else { StopMode::Stop }, emptied);
     }
 
     #[inline]
-    fn end_children(&mut self, cell: &Cell<A::Msg>, how: WindDown, noted: u32) {
+    fn end_children(&mut self, cell: &Cell<A::Msg>, how: StopMode, noted: u32) {
         cell.mailbox.mark(control::ENDING | noted);
         if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
             self.stage = Stage::EndChildren;
-            waits::open_circles_of(self.cx.cell().waits_for());
+            waits::break_cycles_of(self.cx.cell().waits_for());
         } else {
             self.after_children(cell);
         }
@@ -253,11 +253,11 @@ impl<A: Actor> Body<A> {
     pub(super) fn begin_again(&mut self, cell: &Cell<A::Msg>, waited: bool) {
         match cell.node.take_verdict() {
             // A failure of a child of the last incarnation is not the next one's; what was decided about it stands.
-            Some((Verdict::Stop | Verdict::Escalate { .. }, failure)) => {
+            Some((ChildAction::Stop | ChildAction::Escalate { .. }, failure)) => {
                 self.leave_with(cell, Leaving::Fail, Exit::Failed(failure));
             }
             // Its group counts on it to halt by itself.
-            Some((Verdict::Wait(wait), failure)) if !waited => {
+            Some((ChildAction::Wait(wait), failure)) if !waited => {
                 let rare = self.rare();
                 (rare.pause, rare.exit) = (Pause::of(wait, true), Some(Exit::Failed(failure)));
                 self.wait(cell);
@@ -266,7 +266,7 @@ impl<A: Actor> Body<A> {
                 let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
                 cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));
                 cell.mailbox.lower(control::ENDING | control::CHILD_FAILED | control::RESTART);
-                cell.node.known_guardian(Guardian::forget_restarts);
+                cell.node.known_supervision(Supervision::forget_restarts);
                 self.cx.next_incarnation();
                 self.suspended = false;
                 self.stage = Stage::Run;
@@ -351,7 +351,7 @@ impl<A: Actor> Drop for Body<A> {
         let left_over = core::iter::from_fn(|| cell.mailbox.take_left_over()).flat_map(|left| left.into_iter().rev());
         for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
             cell.mailbox.count_removed();
-            cell.bury(message, DeadLetterReason::Cancelled);
+            cell.dead_letter(message, DeadLetterReason::Cancelled);
         }
         if self.actor.is_some() {
             self.drop_actor(cell);

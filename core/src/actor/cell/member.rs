@@ -11,13 +11,13 @@ use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
 use crate::mailbox::control;
-use crate::mailbox::control::Posture;
+use crate::mailbox::control::PollState;
 use crate::mailbox::queue::MessageQueue;
 use crate::mailbox::queue_state::Filling;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
-use crate::tree::supervision::restart_together::Obeyed;
-use crate::tree::supervision::{Fallen, Risen, Verdict};
+use crate::tree::supervision::restart_together::Progress;
+use crate::tree::supervision::{ChildAction, FailedChild, FailureStep};
 use crate::tree::waits::{Edge, Unanswered};
 use crate::tree::{current, supervision, waits};
 use alloc::borrow::Cow;
@@ -54,7 +54,7 @@ impl<M> Cell<M> {
     #[inline]
     pub(super) fn rest<T>(&self, polled: Poll<T>) -> Poll<T> {
         if polled.is_pending() {
-            self.mailbox.set_posture(Posture::Resting);
+            self.mailbox.set_poll_state(PollState::Resting);
         }
         polled
     }
@@ -77,7 +77,7 @@ impl<M: Send + 'static> Cell<M> {
 
     /// Records a message that was accepted and will not be handled, and drops it. The mailbox has counted it.
     #[cold]
-    pub(crate) fn bury(&self, message: M, reason: DeadLetterReason) {
+    pub(crate) fn dead_letter(&self, message: M, reason: DeadLetterReason) {
         self.node.events().emit(EventKinds::DEAD_LETTERS, || {
             let message = self.describe(&message);
             Event::DeadLetter(DeadLetter { to: self.node.path(), message, reason })
@@ -85,13 +85,13 @@ impl<M: Send + 'static> Cell<M> {
         self.discard(message);
     }
 
-    /// As [`bury`](Self::bury), in the poll of whoever sent the message that took its place. A reply in it is none of the sender's:
+    /// As [`dead_letter`](Self::dead_letter), in the poll of whoever sent the message that took its place. A reply in it is none of the sender's:
     /// it is answered at once, and not with what becomes of the sender.
     #[cold]
-    pub(crate) fn bury_for_sender(&self, message: M, reason: DeadLetterReason) {
+    pub(crate) fn dead_letter_for_sender(&self, message: M, reason: DeadLetterReason) {
         let mut nobody = None;
         let _outside = current::enter(&mut nobody, Waker::noop());
-        self.bury(message, reason);
+        self.dead_letter(message, reason);
     }
 
     /// Drops a message. A panic in that is a failure on record, and changes nothing else.
@@ -113,10 +113,10 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     /// Orders an end. True if the actor rested, and so awaits nothing in a handler.
-    fn order_end(&self, how: WindDown) -> bool {
+    fn order_end(&self, how: StopMode) -> bool {
         let waker = match how {
-            WindDown::Stop => self.mailbox.raise(control::STOP),
-            WindDown::Close => self.mailbox.close(),
+            StopMode::Stop => self.mailbox.raise(control::STOP),
+            StopMode::Close => self.mailbox.close(),
         };
         let rested = waker.is_some();
         if let Some(waker) = waker {
@@ -153,52 +153,52 @@ impl<M: Send + 'static> Member for Cell<M> {
         &self.node
     }
 
-    fn wind_down(self: Arc<Self>, how: WindDown) {
+    fn stop_by(self: Arc<Self>, how: StopMode) {
         self.mailbox.mark(control::FOR_GOOD);
         let rested = self.order_end(how);
         // Those that are to end after it wait for it now, and for its children if it is ending them.
         if self.mailbox.word() & control::ENDING != 0 || (!rested && self.has_edges()) {
-            waits::open_circles_of(alloc::vec![self]);
+            waits::break_cycles_of(alloc::vec![self]);
         }
     }
 
-    fn asked_to_end(self: Arc<Self>, how: WindDown) {
+    fn request_stop(self: Arc<Self>, how: StopMode) {
         self.order_end(how);
     }
 
-    fn cut_off(self: Arc<Self>) {
+    fn on_cancel(self: Arc<Self>) {
         self.raise(control::CANCEL);
     }
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         // Its task waits for this as a waiter of the node.
         None
     }
 
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> Risen {
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
         // One that is ending this incarnation ends its children with it; one that has its verdict needs no second.
         if !self.node.takes_children() || self.node.awaits_verdict() {
-            return Risen::default();
+            return FailureStep::default();
         }
-        self.hear(Signal::Escalate(failure.clone()));
-        supervision::settle(self, Fallen::Actor, failure)
+        self.notify(Signal::Escalate(failure.clone()));
+        supervision::settle(self, FailedChild::Actor, failure)
     }
 
-    fn obey(self: Arc<Self>, verdict: Verdict, failure: FailureInfo) {
-        if verdict != Verdict::Resume {
+    fn carry_out(self: Arc<Self>, verdict: ChildAction, failure: FailureInfo) {
+        if verdict != ChildAction::Resume {
             self.node.keep_verdict(verdict, failure);
             self.raise(control::CHILD_FAILED);
         }
     }
 
-    fn halt(self: Arc<Self>) -> Obeyed {
+    fn halt(self: Arc<Self>) -> Progress {
         self.halt_for_group();
-        Obeyed::ByItself
+        Progress::ByItself
     }
 
-    fn start_again(self: Arc<Self>) -> Obeyed {
+    fn start_again(self: Arc<Self>) -> Progress {
         self.start_with_group();
-        Obeyed::ByItself
+        Progress::ByItself
     }
 
     fn restart(self: Arc<Self>) -> bool {
@@ -206,11 +206,11 @@ impl<M: Send + 'static> Member for Cell<M> {
         true
     }
 
-    fn hears(&self) -> bool {
+    fn wants_signals(&self) -> bool {
         true
     }
 
-    fn hear(&self, signal: Signal) {
+    fn notify(&self, signal: Signal) {
         if let Some(waker) = self.mailbox.push_signal(signal) {
             self.node.runtime().wake_for_control(waker);
         }
@@ -221,7 +221,7 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn in_poll(&self) -> bool {
-        self.mailbox.posture() != Posture::Outside
+        self.mailbox.poll_state() != PollState::Outside
     }
 
     fn hold_unanswered(&self, reply: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {

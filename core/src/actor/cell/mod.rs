@@ -111,7 +111,7 @@ fn drain<A: Actor>(
         let end = loop {
             let word = cell.mailbox.word();
             if word != 0 {
-                if let Some(end) = body.obey(cell, word) {
+                if let Some(end) = body.carry_out(cell, word) {
                     break end;
                 }
                 if let Some(aside) = body.next_aside(word, &mut signals) {

@@ -89,7 +89,7 @@ impl<A: Actor> Body<A> {
                 }
                 if core::mem::take(&mut pause.owes_report) {
                     if supervision::report(&cell.node, Report::Halted) {
-                        waits::open_circles_of(self.cx.cell().waits_for());
+                        waits::break_cycles_of(self.cx.cell().waits_for());
                     }
                     continue;
                 }
@@ -141,7 +141,7 @@ impl<M: Send + 'static> Cell<M> {
     /// Ends the incarnation, to start again when told; a temporary one ends for good.
     pub(super) fn halt_for_group(self: Arc<Self>) {
         if self.node.policy() == RestartPolicy::Temporary {
-            return self.wind_down(crate::tree::member::WindDown::Stop);
+            return self.stop_by(crate::tree::member::StopMode::Stop);
         }
         self.mailbox.lower(control::GO);
         self.raise(control::HALT);
@@ -163,8 +163,8 @@ mod tests {
     use crate::dispatcher::Dispatcher;
     use crate::scope::Scope;
     use crate::scope::supervisor::Supervisor;
-    use crate::supervise::restart_plan::Regroup;
-    use crate::tree::supervision::Verdict;
+    use crate::supervise::restart_plan::RestartPlan;
+    use crate::tree::supervision::ChildAction;
     use crate::tree::supervision::strategy::OneForAll;
 
     fn crew_of_one(sim: &Dispatcher) -> (Scope, Supervisor, ActorRef<()>) {
@@ -196,13 +196,13 @@ mod tests {
         let (_scope, crew, actor) = crew_of_one(&sim);
         let (cell, parent) = (actor.cell(), crew.any().member);
         let members = core::iter::once((cell.node.id(), Arc::clone(cell) as Arc<dyn Member>));
-        let plan = Regroup::new(members, None).after_failure_of(cell.node.id());
-        parent.node().with_guardian(|guardian| guardian.regroup = Some(alloc::boxed::Box::new(plan)));
+        let plan = RestartPlan::new(members, None).after_failure_of(cell.node.id());
+        parent.node().with_supervision(|guardian| guardian.regroup = Some(alloc::boxed::Box::new(plan)));
         let failure = cell.node.failure(0, Reason::Error("below".into()));
-        cell.node.keep_verdict(Verdict::Wait(Duration::ZERO), failure);
+        cell.node.keep_verdict(ChildAction::Wait(Duration::ZERO), failure);
         cell.raise(control::RESTART);
         sim.drain_ready();
-        assert!(parent.node().with_guardian(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        assert!(parent.node().with_supervision(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!((actor.counts().handled, actor.exit()), (1, None));
@@ -220,10 +220,10 @@ mod tests {
         leaves.stop();
         sim.drain_ready();
         let members = listed.into_iter().map(|member| (member.node().id(), member));
-        assert!(parent.node().replan(|before| Regroup::new(members, before)).is_ok_and(|replaced| replaced.is_none()));
+        assert!(parent.node().replan(|before| RestartPlan::new(members, before)).is_ok_and(|replaced| replaced.is_none()));
         supervision::advance(&parent);
         sim.drain_ready();
-        assert!(parent.node().with_guardian(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        assert!(parent.node().with_supervision(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!(actor.counts().handled, 1);

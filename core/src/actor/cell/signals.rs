@@ -43,7 +43,7 @@ impl<A: Actor> Body<A> {
     /// Begins it. Boxed, so that an idle actor keeps no room for what is rare.
     pub(super) fn begin_aside<'a>(&'a mut self, cell: &'a Cell<A::Msg>, aside: Aside) -> Handling<'a, A> {
         match aside {
-            Aside::Signal => self.hear(cell),
+            Aside::Signal => self.next_signal(cell),
             Aside::Message => {
                 let message = self.batch.pop().expect("looked at before");
                 self.behave(cell, message)
@@ -52,7 +52,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// Hears the next signal, if it is still there: as a message of its own if `Props::map_system` makes it one.
-    fn hear<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
+    fn next_signal<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
         let Some(signal) = cell.mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
         let map_system = cell.extra.as_ref().and_then(|extra| extra.map_system.as_ref());
         match map_system.and_then(|map| map(&signal)) {

@@ -197,7 +197,7 @@ impl<A: Actor> Body<A> {
 
     pub(super) fn say_started(&self, cell: &Cell<A::Msg>) {
         let (node, incarnation) = (&cell.node, self.cx.incarnation());
-        node.tell_of_life(|| match incarnation {
+        node.report_lifecycle(|| match incarnation {
             0 => Event::Started { path: node.path() },
             _ => Event::Restarted { path: node.path(), incarnation },
         });
@@ -208,7 +208,7 @@ impl<A: Actor> Body<A> {
             return;
         }
         let node = &cell.node;
-        node.tell_of_life(|| match suspended {
+        node.report_lifecycle(|| match suspended {
             true => Event::Suspended { path: node.path() },
             false => Event::Resumed { path: node.path() },
         });
@@ -216,7 +216,7 @@ impl<A: Actor> Body<A> {
 
     /// Does what the control word says; the end it orders, if it does.
     #[cold]
-    pub(super) fn obey(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<End> {
+    pub(super) fn carry_out(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<End> {
         self.early = Early::Unlikely;
         // Hooks settle their own, so this is the last message's.
         if word & control::STASH != 0 {

@@ -1,6 +1,6 @@
 //! `RecipientAsk`: a question to an actor that is adapted on its way, and its one answer.
 
-use crate::actor::ask::{Posed, Reply};
+use crate::actor::ask::{PendingAsk, Reply};
 use crate::actor::recipient::Recipient;
 use crate::actor::recipient::send::RecipientSend;
 use crate::base::runtime::BoxFuture;
@@ -16,7 +16,7 @@ pub struct RecipientAsk<'a, M: Send + 'static, T, Q> {
     to: &'a Recipient<M>,
     question: Option<Q>,
     sending: Option<RecipientSend<'a, M>>,
-    posed: Option<Posed<T>>,
+    pending: Option<PendingAsk<T>>,
     timeout: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
 }
@@ -28,7 +28,7 @@ where
     Q: FnOnce(Reply<T>) -> M,
 {
     pub(super) fn new(to: &'a Recipient<M>, question: Q) -> Self {
-        Self { to, question: Some(question), sending: None, posed: None, timeout: None, sleep: None }
+        Self { to, question: Some(question), sending: None, pending: None, timeout: None, sleep: None }
     }
 
     /// Waits at most this long.
@@ -39,10 +39,10 @@ where
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         if let Some(question) = self.question.take() {
-            let (message, mut posed) = Posed::new(question, self.timeout, cx.waker());
-            posed.goes_to(&self.to.actor.member, cx.waker())?;
+            let (message, mut pending) = PendingAsk::new(question, self.timeout, cx.waker());
+            pending.goes_to(&self.to.actor.member, cx.waker())?;
             self.sending = Some(self.to.send(message).for_ask());
-            self.posed = Some(posed);
+            self.pending = Some(pending);
         }
         if let Some(sending) = &mut self.sending {
             match sending.poll_made(cx) {
@@ -53,7 +53,7 @@ where
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(self.to.exit().map_or(AskError::Closed, AskError::from))),
             }
         }
-        self.posed.as_mut().map_or(Poll::Ready(Err(AskError::Dropped)), |posed| posed.poll(cx.waker()))
+        self.pending.as_mut().map_or(Poll::Ready(Err(AskError::Dropped)), |pending| pending.poll(cx.waker()))
     }
 
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<AskError> {
@@ -82,7 +82,7 @@ where
             polled = this.poll_timeout(cx).map(Err);
         }
         if polled.is_ready() {
-            (this.sending, this.posed) = (None, None);
+            (this.sending, this.pending) = (None, None);
         }
         polled
     }

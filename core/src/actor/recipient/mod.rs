@@ -43,7 +43,7 @@ use core::task::{Poll, Waker};
 /// record as the actor's; the actor goes on, and the sender does not notice. It lasts across restarts.
 ///
 /// ```
-/// # use pleach_core::{BoxError, CancelToken, Dispatcher, Props, Recipient, Reply, Scope};
+/// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Recipient, Reply, Scope};
 /// # let sim = Dispatcher::seeded(1);
 /// # let scope = Scope::under(&CancelToken::root(sim.runtime()));
 /// enum Shop { Price(u32), Last(Reply<u32>) }
@@ -138,7 +138,7 @@ impl<M: Send + 'static> Door<M> for Cell<M> {
             Ok(message) => {
                 match self.mailbox().fill(hold, message) {
                     None => {}
-                    Some((message, Some(reason))) => self.bury_for_sender(message, reason),
+                    Some((message, Some(reason))) => self.dead_letter_for_sender(message, reason),
                     Some((message, None)) => self.discard(message),
                 }
                 Ok(())

@@ -3,7 +3,7 @@
 //! The question has to be a message before its worker can be chosen, since the choice may depend on its key. From there on it is as with
 //! an ask to one actor: it waits for room, it leaves the edge by which cycles are found, and it never hangs after the worker ended.
 
-use crate::actor::ask::{Posed, Reply};
+use crate::actor::ask::{PendingAsk, Reply};
 use crate::base::runtime::BoxFuture;
 use crate::routing::pool::Pool;
 use crate::tree::waits::ask_error::AskError;
@@ -49,8 +49,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { pool, question, asking, timeout, sleep } = self.get_mut();
         if let Some(question) = question.take() {
-            let (message, posed) = Posed::new(question, *timeout, cx.waker());
-            *asking = Some(Box::pin(pose(pool, message, posed)));
+            let (message, pending) = PendingAsk::new(question, *timeout, cx.waker());
+            *asking = Some(Box::pin(pose(pool, message, pending)));
         }
         let Some(answer) = asking else { return Poll::Ready(Err(AskError::Dropped)) };
         let mut polled = answer.as_mut().poll(cx);
@@ -72,18 +72,18 @@ where
 async fn pose<M: Send + 'static, T: Send + 'static>(
     pool: &Pool<M>,
     mut message: M,
-    mut posed: Posed<T>,
+    mut pending: PendingAsk<T>,
 ) -> Result<T, AskError> {
     loop {
         let Some(worker) = pool.choose(&message) else {
             return Err(pool.any().exit().map_or(AskError::Closed, AskError::from));
         };
-        poll_fn(|cx| Poll::Ready(posed.goes_to(&worker.any().member, cx.waker()))).await?;
+        poll_fn(|cx| Poll::Ready(pending.goes_to(&worker.any().member, cx.waker()))).await?;
         let mut sending = worker.send(message).for_ask();
         // An ask that waits for room may already be told that there will be no answer.
         let sent = poll_fn(|cx| match Pin::new(&mut sending).poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
-            Poll::Pending => posed.poll(cx.waker()).map(Err),
+            Poll::Pending => pending.poll(cx.waker()).map(Err),
         });
         match sent.await {
             Ok(Ok(())) => break,
@@ -92,5 +92,5 @@ async fn pose<M: Send + 'static, T: Send + 'static>(
         }
         pool.let_go(&worker);
     }
-    poll_fn(|cx| posed.poll(cx.waker())).await
+    poll_fn(|cx| pending.poll(cx.waker())).await
 }

@@ -25,7 +25,7 @@ pub const POOL_SIZE_MAX: usize = 65_536;
 /// A pool about to be made; from `pool(..)` of a system, a supervisor, a scope or an actor's context.
 ///
 /// ```
-/// # use pleach_core::{BoxError, CancelToken, Dispatcher, Props, Scope};
+/// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
 /// # let sim = Dispatcher::seeded(1);
 /// # let scope = Scope::under(&CancelToken::root(sim.runtime()));
 /// let pool = scope
@@ -33,7 +33,7 @@ pub const POOL_SIZE_MAX: usize = 65_536;
 ///     .least_loaded()
 ///     .build()?;
 /// pool.tell("sunset.png".to_string()).unwrap();
-/// # Ok::<(), pleach_core::PoolError>(())
+/// # Ok::<(), pleach::PoolError>(())
 /// ```
 #[must_use = "a pool is made by `build`"]
 pub struct PoolBuilder<M: Send + 'static> {

@@ -56,7 +56,7 @@ impl<M: Send + 'static> Routing<M> {
         }))
     }
 
-    /// Chooses one of `workers` for `message`; `None` if there are none. `turns` counts the choices made so far.
+    /// Chooses one of `workers` for `message`; `None` if there are none. `turns` counts the settings made so far.
     pub(super) fn choose<'a>(&self, workers: &'a [Worker<M>], turns: &AtomicUsize, message: &M) -> Option<&'a Worker<M>> {
         match self {
             Self::RoundRobin => workers.get(turn(turns, workers.len())),

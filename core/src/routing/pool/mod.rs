@@ -45,11 +45,11 @@ use crate::mailbox::PriorityEnvelope;
 use crate::mailbox::send_error::SendError;
 use crate::routing::pool::builder::{Candidate, Hire, check_size};
 use crate::routing::pool::choice::{Routing, Worker};
-use crate::routing::pool::worker_list::Roster;
+use crate::routing::pool::worker_list::WorkerList;
 use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::RestartBudget;
 use crate::tree::any_ref::AnyRef;
-use crate::tree::member::WindDown;
+use crate::tree::member::StopMode;
 use crate::tree::node::Node;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -80,7 +80,7 @@ struct Inner<M: Send + 'static> {
     hired: AtomicUsize,
     routing: Routing<M>,
     turns: AtomicUsize,
-    roster: Snapshot<Roster<M>>,
+    roster: Snapshot<WorkerList<M>>,
     replacing: Option<Replacing>,
 }
 
@@ -112,7 +112,7 @@ impl<M: Send + 'static> Pool<M> {
         let PoolBuilder { parent, name, size, hire, routing, strategy, replacing } = builder;
         check_size(size)?;
         let supervisor = Supervisor::with(&parent, &name, strategy)?;
-        supervisor.any().member.node().with_guardian(|guardian| guardian.default_budget = RestartBudget::PerChild);
+        supervisor.any().member.node().with_supervision(|guardian| guardian.default_budget = RestartBudget::PerChild);
         let inner = Inner {
             any: supervisor.any(),
             supervisor,
@@ -120,7 +120,7 @@ impl<M: Send + 'static> Pool<M> {
             hired: AtomicUsize::new(0),
             routing,
             turns: AtomicUsize::new(0),
-            roster: Snapshot::new(Roster::vacant(size)),
+            roster: Snapshot::new(WorkerList::vacant(size)),
             replacing: replacing.map(|(max, window)| Replacing {
                 replacements_max: max as usize,
                 window,
@@ -228,7 +228,7 @@ impl<M: Send + 'static> Pool<M> {
     fn choose(&self, message: &M) -> Option<ActorRef<M>> {
         let Inner { roster, routing, turns, .. } = &*self.inner;
         let mut now = roster.get();
-        if !now.away.is_empty() && roster.update(Roster::rejoined).is_some() {
+        if !now.away.is_empty() && roster.update(WorkerList::rejoined).is_some() {
             now = roster.get();
         }
         routing.choose(&now.workers, turns, message).map(|worker| worker.actor.clone())
@@ -255,12 +255,12 @@ impl<M: Send + 'static> Pool<M> {
             // A pool that is shutting down refuses, and a recipe that panicked is on record: the places stay vacant.
             drop(pool.fill());
         });
-        self.node().with_guardian(|guardian| guardian.refill = Some(refill));
-        // It holds the pool, which holds the supervisor: the end of the supervisor opens that circle.
+        self.node().with_supervision(|guardian| guardian.refill = Some(refill));
+        // It holds the pool, which holds the supervisor: the end of the supervisor opens that cycle.
         let supervisor = Arc::downgrade(&self.inner.any.member);
         let forget = move |_: &Exit| {
             let refill =
-                supervisor.upgrade().map(|supervisor| supervisor.node().with_guardian(|guardian| guardian.refill.take()));
+                supervisor.upgrade().map(|supervisor| supervisor.node().with_supervision(|guardian| guardian.refill.take()));
             drop(refill);
         };
         self.node().on_done(Box::new(forget));
@@ -301,7 +301,7 @@ impl<M: Send + 'static> Pool<M> {
 
 fn close<M: Send + 'static>(redundant: Option<Vec<Worker<M>>>) {
     // For good, as the supervisor's own word: a permanent worker would start again, with no place in the roster.
-    redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.wind_down(WindDown::Close));
+    redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.stop_by(StopMode::Close));
 }
 
 impl<M: Send + 'static> Clone for Pool<M> {

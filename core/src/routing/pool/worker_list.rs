@@ -1,4 +1,4 @@
-//! `Roster`: which workers a pool has, and for how many it has places. A value that is replaced whole; every change is a pure function.
+//! `WorkerList`: which workers a pool has, and for how many it has places. A value that is replaced whole; every change is a pure function.
 //!
 //! Invariants: workers are in the order of their places, each place is below `size`, and no two share one. A place with no worker is
 //! *vacant*: its worker has ended for good, or could not be started. A permanent worker that somebody closed is *away*: it takes no
@@ -9,14 +9,14 @@ use crate::base::visits;
 use crate::routing::pool::choice::Worker;
 use alloc::vec::Vec;
 
-pub(super) struct Roster<M: Send + 'static> {
+pub(super) struct WorkerList<M: Send + 'static> {
     pub(super) workers: Vec<Worker<M>>,
     /// In the order of their places too. Nearly always nobody.
     pub(super) away: Vec<Worker<M>>,
     pub(super) size: usize,
 }
 
-impl<M: Send + 'static> Roster<M> {
+impl<M: Send + 'static> WorkerList<M> {
     /// No worker yet, and places for `size`.
     pub(super) fn vacant(size: usize) -> Self {
         Self { workers: Vec::new(), away: Vec::new(), size }

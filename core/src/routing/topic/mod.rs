@@ -31,7 +31,7 @@ use core::task::Poll;
 /// Publishes each message to all who have subscribed. A handle: clones are the same topic.
 ///
 /// ```
-/// # use pleach_core::{BoxError, CancelToken, Dispatcher, Props, Scope, SlowSubscriber, Topic};
+/// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope, SlowSubscriber, Topic};
 /// # let sim = Dispatcher::seeded(1);
 /// # let scope = Scope::under(&CancelToken::root(sim.runtime()));
 /// # let props = || Props::from_fn(|| (), |_, _: Option<u32>| Ok::<(), BoxError>(()));

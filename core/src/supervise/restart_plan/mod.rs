@@ -1,4 +1,4 @@
-//! `Regroup`: children restarting together, as a pure state machine: told what happened, it says what to do next.
+//! `RestartPlan`: children restarting together, as a pure state machine: told what happened, it says what to do next.
 //!
 //! ```text
 //!              all halted                     start                       all up
@@ -12,7 +12,7 @@
 //! 1. Members stand in start order. At most one has been told to halt, or to start, and has not answered; a member that failed by itself
 //!    halts unasked, and is waited for when its turn comes. After `hurry` all are told to halt, and each is waited for in its turn.
 //! 2. A member is told to start only when every member has halted or is gone.
-//! 3. It is one member's turn to halt at a time. All that are down wait for that one, so only its waits need a look for a circle of asks.
+//! 3. It is one member's turn to halt at a time. All that are down wait for that one, so only its waits need a look for a cycle of asks.
 //! 4. Steps are carried out by one at a time (`driven`): a member that answers at once, from inside the step, does not lead to recursion.
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ use crate::ids::path::ActorId;
 use alloc::vec::Vec;
 
 /// Children on their way down and up again. `T` is what stands for a child: its member in the tree, or nothing in tests.
-pub(crate) struct Regroup<T> {
+pub(crate) struct RestartPlan<T> {
     members: Vec<Entry<T>>,
     phase: Phase,
     /// All from here on have halted or are gone.
@@ -93,7 +93,7 @@ pub(crate) enum Report {
     Gone,
 }
 
-impl<T: Clone> Regroup<T> {
+impl<T: Clone> RestartPlan<T> {
     /// Restarts `children`, given oldest first. What a plan before this one was to bring down, and has not brought up again, belongs to
     /// this one too, and a wait that it had begun.
     pub(crate) fn new(children: impl Iterator<Item = (ActorId, T)>, before: Option<&Self>) -> Self {

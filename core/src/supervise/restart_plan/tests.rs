@@ -7,7 +7,7 @@ fn children(ids: &[u64]) -> impl Iterator<Item = (ActorId, u64)> {
     ids.iter().map(|id| (ActorId::new(0, *id), *id))
 }
 
-fn say(plan: &mut Regroup<u64>, id: u64, report: Report) -> Step<u64> {
+fn say(plan: &mut RestartPlan<u64>, id: u64, report: Report) -> Step<u64> {
     plan.stepped();
     plan.note(ActorId::new(0, id), report);
     plan.step()
@@ -15,7 +15,7 @@ fn say(plan: &mut Regroup<u64>, id: u64, report: Report) -> Step<u64> {
 
 #[test]
 fn s2_down_youngest_first_and_up_oldest_first() {
-    let mut plan = Regroup::new(children(&[1, 2, 3]), None).after_failure_of(ActorId::new(0, 2));
+    let mut plan = RestartPlan::new(children(&[1, 2, 3]), None).after_failure_of(ActorId::new(0, 2));
     assert_eq!(plan.step(), Step::Halt(3));
     assert_eq!(plan.step(), Step::Wait, "one step at a time");
     assert_eq!(say(&mut plan, 3, Report::Halted), Step::Await(2), "the one that failed halts by itself");
@@ -30,7 +30,7 @@ fn s2_down_youngest_first_and_up_oldest_first() {
 
 #[test]
 fn s2_whoever_is_gone_is_not_started() {
-    let mut plan = Regroup::new(children(&[1, 2]), None).after_failure_of(ActorId::new(0, 1));
+    let mut plan = RestartPlan::new(children(&[1, 2]), None).after_failure_of(ActorId::new(0, 1));
     assert_eq!(plan.step(), Step::Halt(2));
     assert_eq!(say(&mut plan, 2, Report::Gone), Step::Await(1));
     assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
@@ -39,7 +39,7 @@ fn s2_whoever_is_gone_is_not_started() {
 
 #[test]
 fn s13_a_plan_from_above_rests_until_it_is_told_to_start() {
-    let mut plan = Regroup::new(children(&[1]), None).ordered_from_above();
+    let mut plan = RestartPlan::new(children(&[1]), None).ordered_from_above();
     assert_eq!((plan.step(), plan.rests()), (Step::Halt(1), Some(false)));
     assert_eq!(say(&mut plan, 1, Report::Halted), Step::Rested);
     assert_eq!((plan.step(), plan.rests()), (Step::Wait, Some(true)));
@@ -47,7 +47,7 @@ fn s13_a_plan_from_above_rests_until_it_is_told_to_start() {
     assert_eq!((plan.step(), plan.rests()), (Step::Start(1), None));
     assert_eq!(say(&mut plan, 1, Report::Started), Step::Done(true));
     // Told before all have halted, it does not rest at all.
-    let mut plan = Regroup::new(children(&[1]), None).ordered_from_above();
+    let mut plan = RestartPlan::new(children(&[1]), None).ordered_from_above();
     assert_eq!(plan.step(), Step::Halt(1));
     plan.start();
     assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
@@ -55,7 +55,7 @@ fn s13_a_plan_from_above_rests_until_it_is_told_to_start() {
 
 #[test]
 fn s2_a_failure_while_starting_takes_the_others_down_again() {
-    let mut plan = Regroup::new(children(&[1, 2, 3]), None).ordered_from_above();
+    let mut plan = RestartPlan::new(children(&[1, 2, 3]), None).ordered_from_above();
     for id in [3, 2, 1] {
         plan.step();
         say(&mut plan, id, Report::Halted);
@@ -65,13 +65,13 @@ fn s2_a_failure_while_starting_takes_the_others_down_again() {
     assert_eq!(say(&mut plan, 1, Report::Started), Step::Start(2));
     // The second fails as it starts; its group is itself and the third, which is still down.
     plan.stepped();
-    let mut next = Regroup::new(children(&[2, 3]), Some(&plan)).after_failure_of(ActorId::new(0, 2));
+    let mut next = RestartPlan::new(children(&[2, 3]), Some(&plan)).after_failure_of(ActorId::new(0, 2));
     assert!(next.awaits_halt_of(ActorId::new(0, 2)) && !next.awaits_halt_of(ActorId::new(0, 3)));
     assert_eq!(say(&mut next, 2, Report::Halted), Step::Start(2), "it was told to start, and does not rest again");
     assert_eq!(say(&mut next, 2, Report::Started), Step::Start(3));
     assert_eq!(say(&mut next, 3, Report::Started), Step::Done(true));
     // Had the first failed alone, the third, still down, would come up with it.
-    let mut next = Regroup::new(children(&[1]), Some(&plan)).after_failure_of(ActorId::new(0, 1));
+    let mut next = RestartPlan::new(children(&[1]), Some(&plan)).after_failure_of(ActorId::new(0, 1));
     next.note(ActorId::new(0, 2), Report::Gone);
     assert_eq!(say(&mut next, 1, Report::Halted), Step::Start(1));
     assert_eq!(say(&mut next, 1, Report::Started), Step::Start(3));
@@ -79,11 +79,11 @@ fn s2_a_failure_while_starting_takes_the_others_down_again() {
 
 #[test]
 fn s13_a_plan_that_rests_still_rests_when_another_takes_its_place() {
-    let mut plan = Regroup::new(children(&[1]), None).ordered_from_above();
+    let mut plan = RestartPlan::new(children(&[1]), None).ordered_from_above();
     plan.step();
     assert_eq!(say(&mut plan, 1, Report::Halted), Step::Rested);
     // A second child was started meanwhile, and fails.
-    let mut next = Regroup::new(children(&[1, 2]), Some(&plan)).after_failure_of(ActorId::new(0, 2));
+    let mut next = RestartPlan::new(children(&[1, 2]), Some(&plan)).after_failure_of(ActorId::new(0, 2));
     assert_eq!((next.step(), next.rests()), (Step::Await(2), Some(false)));
     assert_eq!(say(&mut next, 2, Report::Halted), Step::Rested);
     next.start();
@@ -93,7 +93,7 @@ fn s13_a_plan_that_rests_still_rests_when_another_takes_its_place() {
 /// Whoever fails as it is told to halt says that it has halted, and may say so once more when it comes upon the order.
 #[test]
 fn s2_a_child_that_says_twice_that_it_has_halted_is_started_once() {
-    let mut plan = Regroup::new(children(&[1]), None);
+    let mut plan = RestartPlan::new(children(&[1]), None);
     assert_eq!(plan.step(), Step::Halt(1));
     assert_eq!(say(&mut plan, 1, Report::Halted), Step::Start(1));
     assert_eq!(say(&mut plan, 1, Report::Halted), Step::Wait);
@@ -107,7 +107,7 @@ fn s2_whatever_happens_all_are_down_before_the_first_is_up() {
         let mut random = Random::seeded(seed);
         let ids: Vec<u64> = (1..=1 + random.below(6) as u64).collect();
         let failed = ids[random.below(ids.len())];
-        let mut plan = Regroup::new(children(&ids), None).after_failure_of(ActorId::new(0, failed));
+        let mut plan = RestartPlan::new(children(&ids), None).after_failure_of(ActorId::new(0, failed));
         let (mut busy, mut down, mut up) = (Vec::from([(failed, Report::Halted)]), Vec::new(), Vec::new());
         let mut gone: Vec<u64> = Vec::new();
         loop {

@@ -51,7 +51,7 @@ pub(crate) fn member() -> Option<Arc<dyn Member>> {
 
 /// The runtime of the member that is being polled here and now: an actor, or a task of a scope. `None` outside of any tree.
 pub fn runtime() -> Option<Arc<dyn Runtime>> {
-    member().map(|member| Arc::clone(&member.node().world().runtime))
+    member().map(|member| Arc::clone(&member.node().tree().runtime))
 }
 
 /// Says how to tell the cores of this machine apart, for a build without `std` on more than one core or with preemptive threads: `current`

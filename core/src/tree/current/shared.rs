@@ -90,7 +90,7 @@ pub(super) fn task() -> crate::tree::current::TaskOf {
 mod tests {
     use super::*;
     use crate::scope::ScopeMember;
-    use crate::tree::World;
+    use crate::tree::Tree;
     use std::sync::{Barrier, Mutex as StdMutex, PoisonError};
 
     std::thread_local! {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn some_member() -> Arc<dyn Member> {
-        ScopeMember::top(&World::new(crate::Dispatcher::seeded(1).runtime()))
+        ScopeMember::top(&Tree::new(crate::Dispatcher::seeded(1).runtime()))
     }
 
     fn is(member: &Option<Arc<dyn Member>>, other: &Arc<dyn Member>) -> bool {

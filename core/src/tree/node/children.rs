@@ -1,4 +1,4 @@
-//! `Family`: the children of a node: their table, their names, the order in which they end, and who waits for the last of them.
+//! `ChildTable`: the children of a node: their table, their names, the order in which they end, and who waits for the last of them.
 
 use crate::base::sync::Ordering;
 use crate::base::visits;
@@ -7,10 +7,10 @@ use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::ids::path::ActorId;
-use crate::tree::member::{Member, WindDown};
-use crate::tree::node::shutdown::Winding;
+use crate::tree::member::{Member, StopMode};
+use crate::tree::node::stop_children::StopPlan;
 use crate::tree::node::{Node, Phase, Running};
-use crate::tree::supervision::{Guardian, Plan, Verdict};
+use crate::tree::supervision::{ChildAction, Plan, Supervision};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -25,16 +25,16 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
 #[derive(Default)]
-pub(super) struct Family {
+pub(super) struct ChildTable {
     pub(super) children: Slab<Arc<dyn Member>>,
     names: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    pub(super) winding: Option<Winding>,
-    pub(super) wound_down: Option<WindDown>,
+    pub(super) stop_plan: Option<StopPlan>,
+    pub(super) stop_mode: Option<StopMode>,
     pub(super) first_failure: Option<FailureInfo>,
     /// What was decided about this node itself, after a failure below became its own.
-    verdict: Option<(Verdict, FailureInfo)>,
-    pub(super) guardian: Guardian,
+    verdict: Option<(ChildAction, FailureInfo)>,
+    pub(super) guardian: Supervision,
     /// Children that failed for good and have not left yet.
     given_up: BTreeSet<ActorId>,
     pub(super) ended: Counts,
@@ -50,10 +50,10 @@ pub(crate) enum Refused {
     NameTaken,
 }
 
-impl Family {
+impl ChildTable {
     /// Whether the node was told to end in an orderly way.
-    pub(super) fn is_winding_down(&self) -> bool {
-        self.wound_down.is_some()
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop_mode.is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -123,26 +123,26 @@ impl Node {
             if life.state().phase != Phase::Open || life.cancel().is_some() {
                 return Err((Refused::ShuttingDown, child));
             }
-            let family = life.family();
-            let slot = family.children.vacant_key();
+            let table = life.child_table();
+            let slot = table.children.vacant_key();
             if let Some(name) = child.node().name.given_bytes()
-                && let Err(refused) = family.claim_name(name, slot)
+                && let Err(refused) = table.claim_name(name, slot)
             {
                 return Err((refused, child));
             }
             child.node().slot.store(slot as u32, Ordering::Relaxed);
-            family.children.insert(child);
-            Ok(family.guardian.strategy.is_some())
+            table.children.insert(child);
+            Ok(table.guardian.strategy.is_some())
         })
     }
 
     /// A live child by name, or by the id in a made name.
     pub(crate) fn child(&self, name: &Name) -> Option<Arc<dyn Member>> {
         self.life.with(|life| {
-            let family = life.known_family()?;
+            let table = life.known_children()?;
             match name.given_bytes() {
-                Some(name) => family.find(name).map(|slot| Arc::clone(&family.children[slot])),
-                None => family.members().find(|child| child.node().name == *name).cloned(),
+                Some(name) => table.find(name).map(|slot| Arc::clone(&table.children[slot])),
+                None => table.members().find(|child| child.node().name == *name).cloned(),
             }
         })
     }
@@ -150,7 +150,7 @@ impl Node {
     /// The live children in start order.
     pub(crate) fn children(&self) -> Vec<Arc<dyn Member>> {
         let mut children = Vec::new();
-        self.life.with(|life| children.extend(life.known_family().into_iter().flat_map(Family::members).cloned()));
+        self.life.with(|life| children.extend(life.known_children().into_iter().flat_map(ChildTable::members).cloned()));
         visits::visit(children.len());
         children.sort_unstable_by_key(|child| child.node().number);
         children
@@ -163,7 +163,7 @@ impl Node {
             if life.state().phase != Phase::Open {
                 return Err(make);
             }
-            let Family { guardian, children, .. } = life.family();
+            let ChildTable { guardian, children, .. } = life.child_table();
             let plan = make(guardian.regroup.as_deref()).of_those(|child| is_there(children, child.node()));
             Ok(guardian.regroup.replace(Box::new(plan)))
         })
@@ -174,13 +174,13 @@ impl Node {
     }
 
     pub(crate) fn has_children(&self) -> bool {
-        self.life.with(|life| life.known_family().is_some_and(|family| !family.is_empty()))
+        self.life.with(|life| life.known_children().is_some_and(|table| !table.is_empty()))
     }
 
     /// Notes that `child` is not restarted any more, until it has left. Gives how many others there are of which that cannot be said.
     pub(crate) fn give_up_on(&self, child: ActorId) -> usize {
         self.life.with(|life| {
-            let Family { children, given_up, .. } = life.family();
+            let ChildTable { children, given_up, .. } = life.child_table();
             given_up.insert(child);
             children.len().saturating_sub(given_up.len())
         })
@@ -188,11 +188,11 @@ impl Node {
 
     /// Of all children it can be said that they are restarted: their supervisor was restarted itself.
     pub(crate) fn forget_given_up(&self) {
-        self.life.with(|life| life.known_family_mut().into_iter().for_each(|family| family.given_up.clear()));
+        self.life.with(|life| life.known_children_mut().into_iter().for_each(|table| table.given_up.clear()));
     }
 
     pub(crate) fn children_count(&self) -> usize {
-        self.life.with(|life| life.known_family().map_or(0, |family| family.children.len()))
+        self.life.with(|life| life.known_children().map_or(0, |table| table.children.len()))
     }
 
     /// Takes no more children from now on. True if there are some.
@@ -201,9 +201,9 @@ impl Node {
             if life.state().phase == Phase::Open {
                 life.state_mut().phase = Phase::Closing;
             }
-            let Some(family) = life.known_family_mut() else { return (false, None) };
+            let Some(table) = life.known_children_mut() else { return (false, None) };
             // Whoever ends starts none of its children again.
-            (!family.is_empty(), family.guardian.regroup.take())
+            (!table.is_empty(), table.guardian.regroup.take())
         });
         drop(plan);
         some
@@ -220,36 +220,36 @@ impl Node {
     }
 
     pub(crate) fn first_failure(&self) -> Option<FailureInfo> {
-        self.life.with(|life| life.known_family().and_then(|family| family.first_failure.clone()))
+        self.life.with(|life| life.known_children().and_then(|table| table.first_failure.clone()))
     }
 
     /// Keeps what was decided about this node until its task comes to it. The first verdict stands.
-    pub(crate) fn keep_verdict(&self, verdict: Verdict, failure: FailureInfo) {
+    pub(crate) fn keep_verdict(&self, verdict: ChildAction, failure: FailureInfo) {
         self.life.with(|life| {
-            life.family().verdict.get_or_insert((verdict, failure));
+            life.child_table().verdict.get_or_insert((verdict, failure));
         });
     }
 
     pub(crate) fn awaits_verdict(&self) -> bool {
-        self.life.with(|life| life.known_family().is_some_and(|family| family.verdict.is_some()))
+        self.life.with(|life| life.known_children().is_some_and(|table| table.verdict.is_some()))
     }
 
-    pub(crate) fn take_verdict(&self) -> Option<(Verdict, FailureInfo)> {
-        self.life.with(|life| life.known_family_mut().and_then(|family| family.verdict.take()))
+    pub(crate) fn take_verdict(&self) -> Option<(ChildAction, FailureInfo)> {
+        self.life.with(|life| life.known_children_mut().and_then(|table| table.verdict.take()))
     }
 
     pub(crate) fn record_failure(&self, failure: &FailureInfo) {
         self.life.with(|life| {
-            life.family().first_failure.get_or_insert_with(|| failure.clone());
+            life.child_table().first_failure.get_or_insert_with(|| failure.clone());
         });
     }
 
     /// Ready once there are no children.
     pub(crate) fn poll_childless(&self, key: &mut Key, waker: &Waker) -> Poll<()> {
         let mut waker = Spare::of(waker);
-        self.life.with(|life| match life.known_family_mut() {
-            Some(family) if !family.is_empty() => {
-                family.waiters.register(key, &mut waker);
+        self.life.with(|life| match life.known_children_mut() {
+            Some(table) if !table.is_empty() => {
+                table.waiters.register(key, &mut waker);
                 Poll::Pending
             }
             _ => Poll::Ready(()),
@@ -257,7 +257,7 @@ impl Node {
     }
 
     pub(crate) fn forget_child_waiter(&self, key: &mut Key) {
-        let waker = self.life.with(|life| life.known_family_mut().and_then(|family| family.waiters.remove(key)));
+        let waker = self.life.with(|life| life.known_children_mut().and_then(|table| table.waiters.remove(key)));
         discard(waker);
     }
 
@@ -295,20 +295,20 @@ impl Node {
     pub(super) fn add_ended(&self, counts: Counts) {
         self.upwards().find(|node| {
             node.life.with(|life| {
-                let family = life.family();
-                if !family.reported {
-                    family.ended += counts;
+                let table = life.child_table();
+                if !table.reported {
+                    table.ended += counts;
                 }
-                !family.reported
+                !table.reported
             })
         });
     }
 
     fn ended_and_children(&self, children: &mut Vec<Arc<dyn Member>>) -> Counts {
-        self.life.with(|life| match life.known_family() {
-            Some(family) => {
-                children.extend(family.members().cloned());
-                family.ended
+        self.life.with(|life| match life.known_children() {
+            Some(table) => {
+                children.extend(table.members().cloned());
+                table.ended
             }
             None => Counts::default(),
         })

@@ -7,7 +7,7 @@ use crate::events::event::Event;
 use crate::events::signal::Signal;
 use crate::tree::member::Member;
 use crate::tree::node::watchers::WatchRegistry;
-use crate::tree::node::{Cancel, Life, Node, OnDone, Phase, Rare};
+use crate::tree::node::{Cancel, Node, NodeState, OnDone, Phase, Rare};
 use crate::tree::supervision;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
@@ -22,7 +22,7 @@ pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
     if let Some(token) = known {
         return token;
     }
-    let made = CancelToken::of_member(Arc::clone(node.world()), node.deadline());
+    let made = CancelToken::of_member(Arc::clone(node.tree()), node.deadline());
     // The listener is weak, so the member and its token do not keep each other.
     drop(made.attach(member));
     let (token, cause) = node.life.with(|life| {
@@ -38,11 +38,11 @@ pub(crate) fn token(member: &Arc<dyn Member>) -> CancelToken {
 /// The token for the last hook of an incarnation: what ended the actor does not reach it, the end of the grace period does. Made when first asked for.
 pub(crate) fn last_token(node: &Node, incarnation: u32) -> CancelToken {
     let of_this = |last: &&(u32, CancelToken)| last.0 == incarnation;
-    let known = |life: &Life| life.known_rare()?.last_token.as_ref().filter(of_this).map(|(_, token)| token.clone());
+    let known = |life: &NodeState| life.known_rare()?.last_token.as_ref().filter(of_this).map(|(_, token)| token.clone());
     if let Some(token) = node.life.with(|life| known(life)) {
         return token;
     }
-    let made = CancelToken::at_top(Arc::clone(node.world())).child_for(node.world().grace);
+    let made = CancelToken::at_top(Arc::clone(node.tree())).child_for(node.tree().grace);
     // Two may come here at once; the first counts, and what is not used is dropped outside the lock.
     let (token, _unused) = node.life.with(|life| match known(life) {
         Some(token) => (token, Some(made)),
@@ -60,7 +60,7 @@ pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
         if member.node().record_cancel(&cancel, &mut members) {
             // The youngest is the next one.
             members[others..].sort_unstable_by_key(|child| child.node().number);
-            member.cut_off();
+            member.on_cancel();
         }
     }
 }
@@ -72,7 +72,7 @@ impl Node {
             if life.cancel().is_some() || matches!(life.state().phase, Phase::Exited | Phase::Gone) {
                 return (false, [None, None]);
             }
-            life.known_family().into_iter().for_each(|family| below.extend(family.members().cloned()));
+            life.known_children().into_iter().for_each(|table| below.extend(table.members().cloned()));
             life.set_cancel(cancel);
             (true, life.known_rare_mut().map_or([None, None], |rare| [rare.token.clone(), rare.closing.take()]))
         });
@@ -82,10 +82,10 @@ impl Node {
 
     /// The token that is cancelled when this node begins to end: wound down, cancelled or gone. Made when first asked for.
     pub(crate) fn closing_token(&self) -> CancelToken {
-        let made = CancelToken::at_top(Arc::clone(self.world()));
+        let made = CancelToken::at_top(Arc::clone(self.tree()));
         let (token, cause) = self.life.with(|life| {
             let cause = life.cancel().map(|cancel| cancel.cause.clone()).or_else(|| life.exit().map(|exit| exit.cause()));
-            let begun = life.known_family().is_some_and(|family| family.is_winding_down());
+            let begun = life.known_children().is_some_and(|table| table.is_stopping());
             match cause.or(begun.then_some(Cause::Cancelled)) {
                 Some(cause) => (made, Some(cause)),
                 None => (life.rare().closing.get_or_insert(made).clone(), None),
@@ -98,7 +98,7 @@ impl Node {
     }
 
     /// Says to whoever has the closing token that an orderly end has begun.
-    pub(crate) fn tell_closing(&self) {
+    pub(crate) fn announce_closing(&self) {
         let token = self.life.with(|life| life.known_rare_mut().and_then(|rare| rare.closing.take()));
         if let Some(token) = token {
             token.cancel(Cause::Cancelled);
@@ -115,9 +115,9 @@ impl Node {
             }
             life.state_mut().phase = Phase::Exited;
             life.set_exit(exit, || self.runtime().now());
-            let Some(around) = life.known_around_mut() else { return Some(None) };
-            if let Some(family) = &mut around.family {
-                *counts += family.report(self.parent().is_none());
+            let Some(around) = life.known_extras_mut() else { return Some(None) };
+            if let Some(table) = &mut around.table {
+                *counts += table.report(self.parent().is_none());
             }
             Some(around.rare.as_mut().and_then(|rare| rare.take_listeners()))
         })
@@ -175,7 +175,7 @@ pub(crate) fn leave(member: &Arc<dyn Member>, exit: &Exit) {
 fn leave_above(child: &Arc<dyn Member>) {
     let mut next = child.node().parent().cloned();
     while let Some(member) = next {
-        let ended = member.childless().is_some_and(|exit| leave_one(&member, &exit));
+        let ended = member.exit_when_childless().is_some_and(|exit| leave_one(&member, &exit));
         next = if ended { member.node().parent().cloned() } else { None };
     }
 }
@@ -188,8 +188,8 @@ fn leave_one(member: &Arc<dyn Member>, exit: &Exit) -> bool {
     let watchers = listeners.map(|listeners| listeners.tell(node, exit));
     let parent = node.parent();
     // A parent that is ending an incarnation ends its children itself; the next incarnation has nothing to do with them.
-    let listening = parent.filter(|parent| parent.hears() && parent.node().takes_children());
-    node.tell_of_life(|| Event::Ended { path: node.path(), exit: exit.clone() });
+    let listening = parent.filter(|parent| parent.wants_signals() && parent.node().takes_children());
+    node.report_lifecycle(|| Event::Ended { path: node.path(), exit: exit.clone() });
     let last = match parent {
         Some(parent) => let_go(parent, node, &counts),
         None => end_events(node),
@@ -200,7 +200,7 @@ fn leave_one(member: &Arc<dyn Member>, exit: &Exit) -> bool {
     }
     let waiters = node.life.with(|life| {
         life.state_mut().phase = Phase::Gone;
-        life.known_around_mut().and_then(|around| around.exit_waiters.take())
+        life.known_extras_mut().and_then(|around| around.exit_waiters.take())
     });
     wake_all(waiters);
     last
@@ -208,7 +208,7 @@ fn leave_one(member: &Arc<dyn Member>, exit: &Exit) -> bool {
 
 #[cold]
 fn tell_of_end<'a>(node: &Node, exit: &Exit, to: impl Iterator<Item = &'a Arc<dyn Member>>) {
-    to.for_each(|watcher| watcher.hear(Signal::Terminated(node.terminated(exit.clone()))));
+    to.for_each(|watcher| watcher.notify(Signal::Terminated(node.terminated(exit.clone()))));
 }
 
 /// With the root of a system its events end. A scope that hangs below a token of the system ends for itself alone.
@@ -224,16 +224,16 @@ fn end_events(top: &Node) -> bool {
 fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: &Counts) -> bool {
     let (released, in_turn, regrouping, waiters, childless, orphaned) = parent.node().life.with(|life| {
         let closing = life.state().phase == Phase::Closing || life.cancel().is_some();
-        let family = life.family();
-        let orphaned = family.reported;
+        let table = life.child_table();
+        let orphaned = table.reported;
         if !orphaned {
-            family.ended += *counts;
+            table.ended += *counts;
         }
-        let released = family.let_go(child);
-        let in_turn = family.was_awaited(child.number);
-        let regrouping = family.guardian.minds_ends() && family.guardian.note_gone(child.id());
-        let childless = family.is_empty();
-        let waiters = if childless { family.waiters.take() } else { None };
+        let released = table.let_go(child);
+        let in_turn = table.was_awaited(child.number);
+        let regrouping = table.guardian.minds_ends() && table.guardian.note_gone(child.id());
+        let childless = table.is_empty();
+        let waiters = if childless { table.waiters.take() } else { None };
         (released, in_turn, regrouping, waiters, childless && closing, orphaned)
     });
     drop(released);
@@ -242,7 +242,7 @@ fn let_go(parent: &Arc<dyn Member>, child: &Node, counts: &Counts) -> bool {
     }
     wake_all(waiters);
     if in_turn {
-        parent.node().wind_down_next();
+        parent.node().stop_next_child();
     }
     if regrouping {
         supervision::advance(parent);

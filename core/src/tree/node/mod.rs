@@ -1,6 +1,6 @@
 //! `Node` and `Member`: a place in the tree, and whatever stands on it: a task, an actor, a scope, a supervisor.
 //!
-//! Owned here, behind one lock a node: the children (`family`), the exit, and everybody who waits for either.
+//! Owned here, behind one lock a node: the children (`table`), the exit, and everybody who waits for either.
 //!
 //! ```text
 //!          adopt                       leave: exit set, on_done run       leave: out of the parent, waiters woken
@@ -19,8 +19,8 @@
 pub(crate) mod children;
 pub(crate) mod exit;
 pub(crate) mod parent;
-pub(crate) mod shutdown;
 pub(crate) mod state;
+pub(crate) mod stop_children;
 pub(crate) mod watchers;
 
 pub(crate) use crate::tree::member::Member;
@@ -43,10 +43,10 @@ use crate::events::signal::Terminated;
 use crate::ids::name::Name;
 use crate::ids::path::{ActorId, ActorPath};
 use crate::supervise::decide::RestartPolicy;
-use crate::tree::World;
-use crate::tree::node::parent::Link;
-use crate::tree::node::state::{Cancel, Life, Phase, Rare};
-use crate::tree::supervision::Guardian;
+use crate::tree::Tree;
+use crate::tree::node::parent::ParentLink;
+use crate::tree::node::state::{Cancel, NodeState, Phase, Rare};
+use crate::tree::supervision::Supervision;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -64,18 +64,18 @@ pub(crate) struct Node {
     /// Which member of its tree it is, in the order they were made; [`id`](Self::id) tells trees apart as well.
     pub(super) number: u64,
     pub(crate) name: Name,
-    link: Link,
-    /// How many steps lie between this node and the nearest one that holds the world.
+    link: ParentLink,
+    /// How many steps lie between this node and the nearest one that holds the tree.
     climb: u8,
     policy: RestartPolicy,
     slot: AtomicU32,
-    life: Lock<Life>,
+    life: Lock<NodeState>,
 }
 
 /// What a node is made below: nothing, as the root of a tree, or its parent.
-pub(crate) enum Above {
-    Nothing(Arc<World>),
-    Parent(Arc<dyn Member>),
+pub(crate) enum NodeParent {
+    Root(Arc<Tree>),
+    Member(Arc<dyn Member>),
 }
 
 pub(crate) type OnDone = Box<dyn FnOnce(&Exit) + Send>;
@@ -103,15 +103,15 @@ impl fmt::Display for Running {
     }
 }
 
-/// A branch may be deep, and this may be the last owner of all of it: then its world drops the members one after the other, from a
+/// A branch may be deep, and this may be the last owner of all of it: then its tree drops the members one after the other, from a
 /// list and not by recursion. That holds for members with weak references too, such as watchers.
 impl Drop for Node {
     #[inline]
     fn drop(&mut self) {
         if self.link.parent().is_some_and(|parent| Arc::strong_count(parent) == 1) {
-            let world = Arc::clone(self.world());
-            if let Some(parent) = self.link.take_parent(&world) {
-                world.drop_in_turn(parent);
+            let tree = Arc::clone(self.tree());
+            if let Some(parent) = self.link.take_parent(&tree) {
+                tree.drop_in_turn(parent);
             }
         }
     }
@@ -119,8 +119,8 @@ impl Drop for Node {
 
 impl Node {
     #[inline]
-    pub(crate) fn new(above: Above, id: ActorId, name: Name) -> Self {
-        let (number, (link, climb)) = (id.get(), Link::new(above));
+    pub(crate) fn new(above: NodeParent, id: ActorId, name: Name) -> Self {
+        let (number, (link, climb)) = (id.get(), ParentLink::new(above));
         Self {
             number,
             name,
@@ -128,42 +128,42 @@ impl Node {
             climb,
             policy: RestartPolicy::Transient,
             slot: AtomicU32::new(0),
-            life: Lock::new(Life::new()),
+            life: Lock::new(NodeState::new()),
         }
     }
 
     /// Who it is. The tree's part of an id lies at the root, which spares each node a word.
     pub(crate) fn id(&self) -> ActorId {
-        self.world().id(self.number)
+        self.tree().id(self.number)
     }
 
     pub(crate) fn parent(&self) -> Option<&Arc<dyn Member>> {
         self.link.parent()
     }
 
-    pub(crate) fn world(&self) -> &Arc<World> {
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
         let mut node = self;
         loop {
             visits::visit(1);
-            match node.link.world() {
-                Ok(world) => return world,
+            match node.link.tree() {
+                Ok(tree) => return tree,
                 Err(parent) => node = parent.node(),
             }
         }
     }
 
     pub(crate) fn runtime(&self) -> &dyn Runtime {
-        &*self.world().runtime
+        &*self.tree().runtime
     }
 
     pub(crate) fn events(&self) -> &Events {
-        &self.world().events
+        &self.tree().events
     }
 
     /// Tells of a start or an end, if somebody wants to hear of it.
     #[inline]
-    pub(crate) fn tell_of_life(&self, make: impl FnOnce() -> Event) {
-        if hub::somebody_follows() {
+    pub(crate) fn report_lifecycle(&self, make: impl FnOnce() -> Event) {
+        if hub::any_tree_wants_lifecycle() {
             self.events().emit(EventKinds::LIFECYCLE, make);
         }
     }
@@ -271,13 +271,13 @@ impl Node {
     }
 
     /// Runs `f` on the supervision state of this node, under the lock: `f` is ours and short.
-    pub(crate) fn with_guardian<R>(&self, f: impl FnOnce(&mut Guardian) -> R) -> R {
-        self.life.with(|life| f(&mut life.family().guardian))
+    pub(crate) fn with_supervision<R>(&self, f: impl FnOnce(&mut Supervision) -> R) -> R {
+        self.life.with(|life| f(&mut life.child_table().guardian))
     }
 
-    /// As [`with_guardian`](Self::with_guardian), if there is one.
-    pub(crate) fn known_guardian<R>(&self, f: impl FnOnce(&mut Guardian) -> R) -> Option<R> {
-        self.life.with(|life| life.known_family_mut().map(|family| f(&mut family.guardian)))
+    /// As [`with_supervision`](Self::with_supervision), if there is one.
+    pub(crate) fn known_supervision<R>(&self, f: impl FnOnce(&mut Supervision) -> R) -> Option<R> {
+        self.life.with(|life| life.known_children_mut().map(|table| f(&mut table.guardian)))
     }
 
     /// Runs `f` with the exit, once: when it comes, or here and now if it came.
@@ -308,7 +308,7 @@ impl Node {
     /// Ready with the exit once every `on_done` has run and the parent has let go.
     #[inline]
     pub(crate) fn poll_exit(&self, key: &mut Key, waker: &Waker) -> Poll<Exit> {
-        let gone = |life: &Life| if life.state().phase == Phase::Gone { Some(life.exit()) } else { None };
+        let gone = |life: &NodeState| if life.state().phase == Phase::Gone { Some(life.exit()) } else { None };
         // Most look when the exit is there, and need no waker for that.
         let found = self.life.with(|life| gone(life)).or_else(|| {
             let mut waker = Spare::of(waker);
@@ -327,7 +327,7 @@ impl Node {
     }
 
     pub(crate) fn forget_exit_waiter(&self, key: &mut Key) {
-        let waker = self.life.with(|life| life.known_around_mut().and_then(|around| around.exit_waiters.remove(key)));
+        let waker = self.life.with(|life| life.known_extras_mut().and_then(|around| around.exit_waiters.remove(key)));
         discard(waker);
     }
 }

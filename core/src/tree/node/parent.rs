@@ -1,37 +1,37 @@
-//! `Link`: how a node holds its parent and finds its world.
+//! `ParentLink`: how a node holds its parent and finds its tree.
 //!
-//! Only some nodes hold the world themselves; the others climb to the nearest one that does. A root always holds it, and below a root
-//! every node that would have to climb more than [`CLIMB_MAX`] steps. So finding the world takes a bounded number of steps at any
+//! Only some nodes hold the tree themselves; the others climb to the nearest one that does. A root always holds it, and below a root
+//! every node that would have to climb more than [`CLIMB_MAX`] steps. So finding the tree takes a bounded number of steps at any
 //! depth, and a node near its root costs no second counted reference.
 
-use crate::tree::World;
+use crate::tree::Tree;
 use crate::tree::member::Member;
-use crate::tree::node::Above;
+use crate::tree::node::NodeParent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// The most steps from a node to one that holds the world.
+/// The most steps from a node to one that holds the tree.
 const CLIMB_MAX: u8 = 16;
 
 /// Two words: the anchor is boxed because few nodes have one.
-pub(super) enum Link {
+pub(super) enum ParentLink {
     Parent(Arc<dyn Member>),
     Anchor(Box<Anchor>),
 }
 
-/// The world, and the parent unless this is a root.
+/// The tree, and the parent unless this is a root.
 pub(super) struct Anchor {
-    world: Arc<World>,
+    tree: Arc<Tree>,
     parent: Option<Arc<dyn Member>>,
 }
 
-impl Link {
-    /// The link, and how many steps lie between its node and the nearest one that holds the world.
+impl ParentLink {
+    /// The link, and how many steps lie between its node and the nearest one that holds the tree.
     #[inline]
-    pub(super) fn new(above: Above) -> (Self, u8) {
+    pub(super) fn new(above: NodeParent) -> (Self, u8) {
         match above {
-            Above::Nothing(world) => (Self::Anchor(Box::new(Anchor { world, parent: None })), 0),
-            Above::Parent(parent) => match parent.node().climb {
+            NodeParent::Root(tree) => (Self::Anchor(Box::new(Anchor { tree, parent: None })), 0),
+            NodeParent::Member(parent) => match parent.node().climb {
                 climb @ 0..CLIMB_MAX => (Self::Parent(parent), climb + 1),
                 _ => (Self::anchored(parent), 0),
             },
@@ -40,8 +40,8 @@ impl Link {
 
     #[cold]
     fn anchored(parent: Arc<dyn Member>) -> Self {
-        let world = Arc::clone(parent.node().world());
-        Self::Anchor(Box::new(Anchor { world, parent: Some(parent) }))
+        let tree = Arc::clone(parent.node().tree());
+        Self::Anchor(Box::new(Anchor { tree, parent: Some(parent) }))
     }
 
     #[inline]
@@ -52,19 +52,19 @@ impl Link {
         }
     }
 
-    /// The world, or the parent that is nearer to it.
+    /// The tree, or the parent that is nearer to it.
     #[inline]
-    pub(super) fn world(&self) -> Result<&Arc<World>, &Arc<dyn Member>> {
+    pub(super) fn tree(&self) -> Result<&Arc<Tree>, &Arc<dyn Member>> {
         match self {
             Self::Parent(parent) => Err(parent),
-            Self::Anchor(anchor) => Ok(&anchor.world),
+            Self::Anchor(anchor) => Ok(&anchor.tree),
         }
     }
 
-    /// Takes the parent out and leaves a root's link to `world`.
+    /// Takes the parent out and leaves a root's link to `tree`.
     #[cold]
-    pub(super) fn take_parent(&mut self, world: &Arc<World>) -> Option<Arc<dyn Member>> {
-        let root = Self::Anchor(Box::new(Anchor { world: Arc::clone(world), parent: None }));
+    pub(super) fn take_parent(&mut self, tree: &Arc<Tree>) -> Option<Arc<dyn Member>> {
+        let root = Self::Anchor(Box::new(Anchor { tree: Arc::clone(tree), parent: None }));
         match core::mem::replace(self, root) {
             Self::Parent(parent) => Some(parent),
             Self::Anchor(anchor) => anchor.parent,
@@ -81,10 +81,10 @@ mod tests {
     use crate::tree::token::CancelToken;
     use alloc::vec::Vec;
 
-    /// How many links lie between `node` and the nearest one that holds the world.
+    /// How many links lie between `node` and the nearest one that holds the tree.
     fn steps_to_world(mut node: &Node) -> u8 {
         let mut steps = 0;
-        while let Err(parent) = node.link.world() {
+        while let Err(parent) = node.link.tree() {
             node = parent.node();
             steps += 1;
         }
@@ -100,12 +100,12 @@ mod tests {
         }
         let steps = scopes.iter().map(|scope| steps_to_world(scope.any().member.node()));
         assert_eq!(steps.max(), Some(CLIMB_MAX));
-        let anchors = scopes.iter().filter(|scope| scope.any().member.node().link.world().is_ok()).count();
+        let anchors = scopes.iter().filter(|scope| scope.any().member.node().link.tree().is_ok()).count();
         assert!(anchors <= 2 + scopes.len() / usize::from(CLIMB_MAX), "{anchors} of {}", scopes.len());
     }
 
     #[test]
     fn h3_a_link_takes_two_words() {
-        assert_eq!(size_of::<Link>(), 2 * size_of::<usize>());
+        assert_eq!(size_of::<ParentLink>(), 2 * size_of::<usize>());
     }
 }

@@ -1,11 +1,11 @@
-//! `Life`: what lies behind the lock of a node. Small, since one is kept for every idle actor: what few nodes have lies in boxes.
+//! `NodeState`: what lies behind the lock of a node. Small, since one is kept for every idle actor: what few nodes have lies in boxes.
 
 use crate::base::time::Instant;
 use crate::base::wakers::Wakers;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
 use crate::tree::node::OnDone;
-use crate::tree::node::children::Family;
+use crate::tree::node::children::ChildTable;
 use crate::tree::node::watchers::WatchRegistry;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
@@ -15,13 +15,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// One of these is kept for every idle actor: two words. An exit takes a byte here, and its details lie where they were recorded.
-pub(super) enum Life {
+pub(super) enum NodeState {
     /// As most are, from their start to their end.
     Plain(State),
     /// A cancel reached it, and that is all there is to know. What is known of the cancel is shared by all members that it reached, so a cancel
     /// of many allocates nothing for each of them.
     Cancelled(State, Arc<Cancel>),
-    With(State, Box<Around>),
+    With(State, Box<NodeExtras>),
 }
 
 /// Where a node is in its life.
@@ -50,9 +50,9 @@ pub(super) enum ExitKind {
 
 /// What a node has that somebody waits for, or that has children. Small, since awaiting an exit is common.
 #[derive(Default)]
-pub(super) struct Around {
+pub(super) struct NodeExtras {
     pub(super) exit_waiters: Wakers,
-    pub(super) family: Option<Box<Family>>,
+    pub(super) table: Option<Box<ChildTable>>,
     pub(super) rare: Option<Box<Rare>>,
     pub(super) cancel: Option<Arc<Cancel>>,
 }
@@ -86,7 +86,7 @@ fn boxed<T: Default>() -> Box<T> {
     Box::default()
 }
 
-impl Life {
+impl NodeState {
     pub(super) fn new() -> Self {
         Self::Plain(State { phase: Phase::Open, exit: None })
     }
@@ -104,9 +104,9 @@ impl Life {
     }
 
     #[inline]
-    pub(super) fn around(&mut self) -> &mut Around {
+    pub(super) fn around(&mut self) -> &mut NodeExtras {
         if !matches!(self, Self::With(..)) {
-            self.make_around();
+            self.make_extras();
         }
         match self {
             Self::With(_, around) => around,
@@ -117,17 +117,17 @@ impl Life {
     /// Once in the life of a node at most, so it is kept out of the way.
     #[cold]
     #[inline(never)]
-    fn make_around(&mut self) {
+    fn make_extras(&mut self) {
         let state = *self.state();
         let cancel = match core::mem::replace(self, Self::Plain(state)) {
             Self::Cancelled(_, cancel) => Some(cancel),
             Self::Plain(_) | Self::With(..) => None,
         };
-        *self = Self::With(state, Box::new(Around { cancel, ..Around::default() }));
+        *self = Self::With(state, Box::new(NodeExtras { cancel, ..NodeExtras::default() }));
     }
 
     #[inline]
-    pub(super) fn known_around(&self) -> Option<&Around> {
+    pub(super) fn known_extras(&self) -> Option<&NodeExtras> {
         match self {
             Self::With(_, around) => Some(around),
             Self::Plain(_) | Self::Cancelled(..) => None,
@@ -135,7 +135,7 @@ impl Life {
     }
 
     #[inline]
-    pub(super) fn known_around_mut(&mut self) -> Option<&mut Around> {
+    pub(super) fn known_extras_mut(&mut self) -> Option<&mut NodeExtras> {
         match self {
             Self::With(_, around) => Some(around),
             Self::Plain(_) | Self::Cancelled(..) => None,
@@ -161,8 +161,8 @@ impl Life {
     }
 
     #[inline]
-    pub(super) fn family(&mut self) -> &mut Family {
-        self.around().family.get_or_insert_with(boxed)
+    pub(super) fn child_table(&mut self) -> &mut ChildTable {
+        self.around().table.get_or_insert_with(boxed)
     }
 
     pub(super) fn rare(&mut self) -> &mut Rare {
@@ -170,19 +170,19 @@ impl Life {
     }
 
     pub(super) fn known_rare(&self) -> Option<&Rare> {
-        self.known_around()?.rare.as_deref()
+        self.known_extras()?.rare.as_deref()
     }
 
     pub(super) fn known_rare_mut(&mut self) -> Option<&mut Rare> {
-        self.known_around_mut()?.rare.as_deref_mut()
+        self.known_extras_mut()?.rare.as_deref_mut()
     }
 
-    pub(super) fn known_family(&self) -> Option<&Family> {
-        self.known_around()?.family.as_deref()
+    pub(super) fn known_children(&self) -> Option<&ChildTable> {
+        self.known_extras()?.table.as_deref()
     }
 
-    pub(super) fn known_family_mut(&mut self) -> Option<&mut Family> {
-        self.known_around_mut()?.family.as_deref_mut()
+    pub(super) fn known_children_mut(&mut self) -> Option<&mut ChildTable> {
+        self.known_extras_mut()?.table.as_deref_mut()
     }
 
     #[inline]
@@ -228,6 +228,6 @@ mod tests {
 
     #[test]
     fn a14_life_of_an_idle_actor_takes_two_words() {
-        assert_eq!(size_of::<Life>(), 2 * size_of::<usize>());
+        assert_eq!(size_of::<NodeState>(), 2 * size_of::<usize>());
     }
 }

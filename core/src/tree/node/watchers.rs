@@ -50,7 +50,7 @@ pub(crate) fn watch(watched: &Arc<dyn Member>, watcher: &Arc<dyn Member>) {
         }
     });
     match ended {
-        Some(exit) => watcher.hear(Signal::Terminated(node.terminated(exit))),
+        Some(exit) => watcher.notify(Signal::Terminated(node.terminated(exit))),
         None => {
             let id = node.id();
             watcher.node().life.with(|life| life.rare().watching.get_or_insert_default().add(id, watched));

@@ -16,8 +16,8 @@ use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
-use crate::tree::task::Bond;
-use crate::tree::{World, supervision, task};
+use crate::tree::task::TaskKind;
+use crate::tree::{Tree, supervision, task};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -54,7 +54,7 @@ pub struct ParentGuardianSink;
 impl EscalationSink for ParentGuardianSink {
     fn handle(&self, failure: FailureInfo) -> Result<(), FailureInfo> {
         let Some(supervisor) = failure.supervisor() else { return Err(failure) };
-        supervision::tell_up(supervisor, failure);
+        supervision::propagate(supervisor, failure);
         Ok(())
     }
 
@@ -70,7 +70,7 @@ pub struct RootEscalationSink;
 impl EscalationSink for RootEscalationSink {
     fn handle(&self, failure: FailureInfo) -> Result<(), FailureInfo> {
         let Some(supervisor) = failure.supervisor() else { return Err(failure) };
-        supervisor.node().world().unhandled(failure);
+        supervisor.node().tree().unhandled(failure);
         Ok(())
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn attempt(sink: &dyn EscalationSink, failure: FailureInfo) -> Result
 pub(crate) fn sink_of(node: &Node) -> Option<Arc<dyn EscalationSink>> {
     for node in node.upwards() {
         let (own, strategy) =
-            node.known_guardian(|guardian| (guardian.sink.clone(), guardian.strategy.clone())).unwrap_or_default();
+            node.known_supervision(|guardian| (guardian.sink.clone(), guardian.strategy.clone())).unwrap_or_default();
         let target = || {
             let asked = strategy.map(|strategy| catch::catch(|| strategy.escalation_target()));
             asked.and_then(|target| {
@@ -175,7 +175,7 @@ pub(crate) fn sink_of(node: &Node) -> Option<Arc<dyn EscalationSink>> {
             return Some(sink);
         }
     }
-    node.world().sink()
+    node.tree().sink()
 }
 
 /// Failures that a sink refused, until they are tried again. One a tree.
@@ -205,8 +205,8 @@ impl Refused {
 
 /// Gives `failure` to `sink`, now or, if it refuses, later.
 pub(crate) fn deliver(supervisor: &Arc<dyn Member>, sink: Arc<dyn EscalationSink>, failure: FailureInfo) {
-    let world = supervisor.node().world();
-    let behind = world.refused.waiting.with(|waiting| waiting.queue.iter().any(|other| Arc::ptr_eq(&other.sink, &sink)));
+    let tree = supervisor.node().tree();
+    let behind = tree.refused.waiting.with(|waiting| waiting.queue.iter().any(|other| Arc::ptr_eq(&other.sink, &sink)));
     let (failure, attempts) = if behind {
         (failure, 0)
     } else {
@@ -216,13 +216,13 @@ pub(crate) fn deliver(supervisor: &Arc<dyn Member>, sink: Arc<dyn EscalationSink
         }
     };
     let mut undelivered = Some(Undelivered { sink, failure, attempts });
-    let begin = world.refused.waiting.with(|waiting| {
+    let begin = tree.refused.waiting.with(|waiting| {
         if waiting.queue.len() < REFUSED_KEPT_MAX {
             waiting.queue.extend(undelivered.take());
         }
         !core::mem::replace(&mut waiting.tended, true)
     });
-    undelivered.into_iter().for_each(|one| give_up(world, one));
+    undelivered.into_iter().for_each(|one| give_up(tree, one));
     if begin {
         tend(supervisor);
     }
@@ -233,15 +233,15 @@ fn tend(supervisor: &Arc<dyn Member>) {
     // The guardian of the system ends last; in a tree without one it is the top.
     let top = supervisor.node().upwards().filter_map(Node::parent).last().unwrap_or(supervisor);
     let guardian = Name::new("system").ok().and_then(|name| top.node().child(&name));
-    let tending = Tending { world: Arc::clone(top.node().world()), done: false };
-    if let Err(refused) = task::launch(guardian.as_ref().unwrap_or(top), None, Bond::Pipe, tending.run()) {
+    let tending = Tending { tree: Arc::clone(top.node().tree()), done: false };
+    if let Err(refused) = task::launch(guardian.as_ref().unwrap_or(top), None, TaskKind::Pipe, tending.run()) {
         // Its drop flushes: whoever takes no task any more is about to end.
         drop(refused);
     }
 }
 
 struct Tending {
-    world: Arc<World>,
+    tree: Arc<Tree>,
     done: bool,
 }
 
@@ -249,10 +249,10 @@ impl Tending {
     async fn run(mut self) {
         let mut pause = PAUSE_MIN;
         loop {
-            let runtime = &self.world.runtime;
+            let runtime = &self.tree.runtime;
             runtime.sleep_until(runtime.now() + pause).await;
             pause = pause.saturating_mul(2).min(PAUSE_MIN * 64);
-            if !try_again(&self.world) {
+            if !try_again(&self.tree) {
                 self.done = true;
                 return;
             }
@@ -264,15 +264,15 @@ impl Drop for Tending {
     fn drop(&mut self) {
         // One that came to its end has left nothing; what is there by now is another's.
         if !self.done {
-            flush(&self.world);
+            flush(&self.tree);
         }
     }
 }
 
 /// Tries each once, in order, but no sink that has refused in this round. False if nothing is left, and the task may end.
-fn try_again(world: &World) -> bool {
+fn try_again(tree: &Tree) -> bool {
     // They stay in the queue meanwhile, so that whatever comes for the same sink waits behind them.
-    let round = world.refused.waiting.with(|waiting| waiting.queue.clone());
+    let round = tree.refused.waiting.with(|waiting| waiting.queue.clone());
     let tried = round.len();
     let mut left: VecDeque<Undelivered> = VecDeque::new();
     for mut one in round {
@@ -285,11 +285,11 @@ fn try_again(world: &World) -> bool {
         }
         match attempt(&*one.sink, one.failure.clone()) {
             Ok(()) => {}
-            Err(_) if one.attempts >= ATTEMPTS_MAX => give_up(world, one),
+            Err(_) if one.attempts >= ATTEMPTS_MAX => give_up(tree, one),
             Err(failure) => left.push_back(Undelivered { failure, ..one }),
         }
     }
-    let (settled, goes_on) = world.refused.waiting.with(|waiting| {
+    let (settled, goes_on) = tree.refused.waiting.with(|waiting| {
         left.extend(waiting.queue.drain(tried..));
         let settled = core::mem::replace(&mut waiting.queue, left);
         waiting.tended = !waiting.queue.is_empty();
@@ -300,12 +300,12 @@ fn try_again(world: &World) -> bool {
 }
 
 /// Everything that waits goes to the root.
-fn flush(world: &World) {
-    let waiting = world.refused.waiting.with(core::mem::take);
-    waiting.queue.into_iter().for_each(|one| give_up(world, one));
+fn flush(tree: &Tree) {
+    let waiting = tree.refused.waiting.with(core::mem::take);
+    waiting.queue.into_iter().for_each(|one| give_up(tree, one));
 }
 
-fn give_up(world: &World, one: Undelivered) {
+fn give_up(tree: &Tree, one: Undelivered) {
     let why = alloc::format!("refused {} times by its sink", one.attempts);
-    world.unhandled(one.failure.with_metadata("undeliverable", why));
+    tree.unhandled(one.failure.with_metadata("undeliverable", why));
 }

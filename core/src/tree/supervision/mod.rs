@@ -1,4 +1,4 @@
-//! `Guardian`: the supervision state beside a parent. A child that fails gets its verdict here at once, in its own task, whatever the
+//! `Supervision`: the supervision state beside a parent. A child that fails gets its verdict here at once, in its own task, whatever the
 //! parent's own code is doing; the parent merely hears of it as a signal.
 //!
 //! The state is touched under the node's lock, briefly; a strategy, a sink and every command to a child run outside it. What to decide
@@ -28,7 +28,7 @@ use crate::ids::path::ActorId;
 use crate::supervise::backoff::Streak;
 use crate::supervise::decide;
 use crate::supervise::decide::{Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective};
-use crate::supervise::restart_plan::{Regroup, Report};
+use crate::supervise::restart_plan::{Report, RestartPlan};
 use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
@@ -42,7 +42,7 @@ use core::time::Duration;
 
 /// The strategy of one parent, the restarts it has counted, and the children that are restarting together.
 #[derive(Default)]
-pub(crate) struct Guardian {
+pub(crate) struct Supervision {
     /// The system's default where there is none.
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
     /// Inherited from above where there is none.
@@ -62,11 +62,11 @@ pub(crate) struct Guardian {
 }
 
 /// Children of one parent that restart together.
-pub(crate) type Plan = Regroup<Arc<dyn Member>>;
+pub(crate) type Plan = RestartPlan<Arc<dyn Member>>;
 
 /// What a failed child does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ChildAction {
     Resume,
     /// After this long.
     Restart(Duration),
@@ -81,7 +81,7 @@ pub(crate) enum Verdict {
 
 /// What there is of a child that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fallen {
+pub(crate) enum FailedChild {
     /// An actor with its state.
     Actor,
     /// An actor that has no state, or one that did not start: nothing to resume.
@@ -90,7 +90,7 @@ pub(crate) enum Fallen {
     Supervisor,
 }
 
-impl Guardian {
+impl Supervision {
     /// Begins anew, with the next incarnation of whoever it guards for.
     pub(crate) fn forget_restarts(&mut self) {
         self.recent.clear();
@@ -160,19 +160,19 @@ impl Guardian {
 }
 
 /// Judges a failure of `child` by its parent's strategy. The record comes back with the figures it was judged by.
-pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verdict, FailureInfo) {
-    let Some(parent) = child.parent() else { return (Verdict::Stop, failure) };
+pub(crate) fn judge(child: &Node, fallen: FailedChild, failure: FailureInfo) -> (ChildAction, FailureInfo) {
+    let Some(parent) = child.parent() else { return (ChildAction::Stop, failure) };
     let above = parent.node();
-    let (awaited, own) = above.with_guardian(|guardian| (guardian.awaits_halt_of(child.id()), guardian.strategy.clone()));
+    let (awaited, own) = above.with_supervision(|guardian| (guardian.awaits_halt_of(child.id()), guardian.strategy.clone()));
     if awaited {
         // It was about to be halted; that it failed on its way changes nothing.
-        parent.hear(Signal::Failure(failure.clone()));
+        parent.notify(Signal::Failure(failure.clone()));
         let for_good = child.policy() == RestartPolicy::Temporary;
-        return (if for_good { Verdict::Stop } else { Verdict::Wait(Duration::ZERO) }, failure);
+        return (if for_good { ChildAction::Stop } else { ChildAction::Wait(Duration::ZERO) }, failure);
     }
     // A failure that has just been recorded here has the time, and a clock is not free to read.
     let now = if failure.stage() == EscalationStage::Initial { failure.at() } else { child.runtime().now() };
-    let (rules, ordered, failure) = match own.or_else(|| above.world().strategy.clone()) {
+    let (rules, ordered, failure) = match own.or_else(|| above.tree().strategy.clone()) {
         Some(strategy) => consult(&*strategy, child, above, now, failure),
         // What was handed up to the top has been tried below: it stays stopped, unless the system has a strategy that says otherwise.
         None if failure.stage() != EscalationStage::Initial && above.is_guardian() => {
@@ -181,10 +181,10 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
         None => (default_rules(above), SupervisorDirective::Restart, failure),
     };
     let ordered = match (ordered, fallen) {
-        (SupervisorDirective::Resume, Fallen::Stateless) => SupervisorDirective::Restart,
+        (SupervisorDirective::Resume, FailedChild::Stateless) => SupervisorDirective::Restart,
         (ordered, _) => ordered,
     };
-    let (decision, gives_up) = above.with_guardian(|guardian| guardian.decide(ordered, child, &rules, now));
+    let (decision, gives_up) = above.with_supervision(|guardian| guardian.decide(ordered, child, &rules, now));
     let failure = failure.with_restarts(decision.restarts, rules.window);
     let mut directive = decision.directive;
     if decision.exceeded {
@@ -193,18 +193,18 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
             tell_that_it_gave_up(above, child, &failure, left);
         }
         // At the top the failure goes to the root in any case, and nobody but the child ends.
-        if rules.budget == RestartBudget::PerChild && left > 0 && !parent.outlives_failures() {
+        if rules.budget == RestartBudget::PerChild && left > 0 && !parent.survives_child_failures() {
             directive = SupervisorDirective::Stop;
         }
     }
     child.events().emit(EventKinds::DECISIONS, || Event::Decided { failure: failure.clone(), directive });
-    if parent.hears() {
-        parent.hear(Signal::Failure(failure.clone()));
+    if parent.wants_signals() {
+        parent.notify(Signal::Failure(failure.clone()));
     }
     let verdict = match directive {
-        SupervisorDirective::Resume => Verdict::Resume,
-        SupervisorDirective::Stop => Verdict::Stop,
-        SupervisorDirective::Escalate => Verdict::Escalate { exceeded: decision.exceeded },
+        SupervisorDirective::Resume => ChildAction::Resume,
+        SupervisorDirective::Stop => ChildAction::Stop,
+        SupervisorDirective::Escalate => ChildAction::Escalate { exceeded: decision.exceeded },
         SupervisorDirective::Restart => restart(parent, child, fallen, &rules, now),
     };
     (verdict, failure)
@@ -212,13 +212,13 @@ pub(crate) fn judge(child: &Node, fallen: Fallen, failure: FailureInfo) -> (Verd
 
 /// The rules of a parent that has no strategy. What stands at the top of a system has nothing to do with each other.
 fn default_rules(parent: &Node) -> Restarts {
-    let own = parent.known_guardian(|guardian| guardian.default_budget).unwrap_or_default();
+    let own = parent.known_supervision(|guardian| guardian.default_budget).unwrap_or_default();
     Restarts { budget: if parent.is_guardian() { RestartBudget::PerChild } else { own }, ..Restarts::default() }
 }
 
 /// How many siblings of `child` go on although it has exceeded its limit.
 fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &Restarts) -> usize {
-    let goes_on = rules.budget == RestartBudget::PerChild || parent.outlives_failures();
+    let goes_on = rules.budget == RestartBudget::PerChild || parent.survives_child_failures();
     if goes_on { parent.node().give_up_on(child.id()) } else { 0 }
 }
 
@@ -231,28 +231,28 @@ fn tell_that_it_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left
 }
 
 /// Prepares the restart of `child`, and of all that restart with it.
-fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: Fallen, rules: &Restarts, now: Instant) -> Verdict {
+fn restart(parent: &Arc<dyn Member>, child: &Node, fallen: FailedChild, rules: &Restarts, now: Instant) -> ChildAction {
     let wait = rules.backoff.map_or(Duration::ZERO, |backoff| {
         let random = child.runtime().random();
-        parent.node().with_guardian(|guardian| backoff.next(guardian.streaks.entry(child.id()).or_default(), now, random))
+        parent.node().with_supervision(|guardian| backoff.next(guardian.streaks.entry(child.id()).or_default(), now, random))
     });
     if rules.reach == Reach::One {
-        return Verdict::Restart(wait);
+        return ChildAction::Restart(wait);
     }
     let mut concerned = parent.node().children();
     concerned.retain(|other| rules.reach == Reach::All || other.node().id() >= child.id());
-    if fallen == Fallen::Supervisor {
+    if fallen == FailedChild::Supervisor {
         // It has no task that could wait itself.
         restart_together::regroup(parent, concerned, None, wait);
     } else {
         restart_together::regroup(parent, concerned, Some(child.id()), Duration::ZERO);
     }
-    Verdict::Wait(wait)
+    ChildAction::Wait(wait)
 }
 
 /// The strategy of a parent: its own, else the system's default.
 pub(crate) fn strategy_of(parent: &Node) -> Option<Arc<dyn SupervisorStrategy>> {
-    parent.known_guardian(|guardian| guardian.strategy.clone()).flatten().or_else(|| parent.world().strategy.clone())
+    parent.known_supervision(|guardian| guardian.strategy.clone()).flatten().or_else(|| parent.tree().strategy.clone())
 }
 
 /// Asks the strategy, which sees how many restarts have been counted. One that panics hands the failure up, and its own is on record.
@@ -266,7 +266,7 @@ fn consult(
     let answer = catch::catch(|| {
         let rules = strategy.restarts();
         let restarts =
-            above.with_guardian(|guardian| decide::count_recent(&rules, guardian.recent(child.id(), rules.budget), now));
+            above.with_supervision(|guardian| decide::count_recent(&rules, guardian.recent(child.id(), rules.budget), now));
         failure.set_restarts(restarts, rules.window);
         (rules, strategy.decide(&failure))
     });
@@ -306,7 +306,7 @@ pub(crate) fn escalate(
         })
     };
     if exceeded && !decides_above() {
-        Arc::clone(parent).obey(Verdict::Stop, up.clone());
+        Arc::clone(parent).carry_out(ChildAction::Stop, up.clone());
     }
     escalate::deliver(parent, sink, up);
     None
@@ -314,7 +314,7 @@ pub(crate) fn escalate(
 
 /// How far a failure has come with one member.
 #[derive(Default)]
-pub(crate) struct Risen {
+pub(crate) struct FailureStep {
     /// Whoever is to hear of it next.
     pub(crate) next: Option<(Arc<dyn Member>, FailureInfo)>,
     /// The member hands it up, as its own in these words: what becomes of it is decided above.
@@ -322,7 +322,7 @@ pub(crate) struct Risen {
 }
 
 /// Tells `member` that a failure below has become its own, and whoever that concerns further up: a loop, because a branch may be deep.
-pub(crate) fn tell_up(member: Arc<dyn Member>, mut failure: FailureInfo) {
+pub(crate) fn propagate(member: Arc<dyn Member>, mut failure: FailureInfo) {
     failure.set_has_no_sink(false);
     let mut undecided = Vec::new();
     let mut next = Some((member, failure));
@@ -339,20 +339,20 @@ pub(crate) fn tell_up(member: Arc<dyn Member>, mut failure: FailureInfo) {
         let is_reached = is_reached_by_plan(member.node(), of_parent);
         let starts_again = is_reached && member.node().policy() != RestartPolicy::Temporary;
         above = Some((Arc::clone(&member), is_reached));
-        member.obey(if starts_again { Verdict::Wait(Duration::ZERO) } else { Verdict::Stop }, failure);
+        member.carry_out(if starts_again { ChildAction::Wait(Duration::ZERO) } else { ChildAction::Stop }, failure);
     }
 }
 
 /// A failure below has become `member`'s own: its parent's strategy decides about it, at once.
-pub(crate) fn settle(member: Arc<dyn Member>, fallen: Fallen, failure: FailureInfo) -> Risen {
+pub(crate) fn settle(member: Arc<dyn Member>, fallen: FailedChild, failure: FailureInfo) -> FailureStep {
     let (verdict, failure) = judge(member.node(), fallen, failure);
     match (verdict, member.node().parent()) {
-        (Verdict::Escalate { exceeded }, Some(parent)) => {
-            Risen { next: escalate(parent, &failure, exceeded), handed_up: Some(failure) }
+        (ChildAction::Escalate { exceeded }, Some(parent)) => {
+            FailureStep { next: escalate(parent, &failure, exceeded), handed_up: Some(failure) }
         }
         _ => {
-            member.obey(verdict, failure);
-            Risen::default()
+            member.carry_out(verdict, failure);
+            FailureStep::default()
         }
     }
 }
@@ -375,10 +375,10 @@ fn plan_of_parent(child: &Node) -> Option<bool> {
     let Some(parent) = child.parent() else { return Some(false) };
     let (awaited, told) = parent
         .node()
-        .known_guardian(|guardian| (guardian.awaits_halt_of(child.id()), guardian.is_halted_from_above()))
+        .known_supervision(|guardian| (guardian.awaits_halt_of(child.id()), guardian.is_halted_from_above()))
         .unwrap_or_default();
     // A parent that has been told to halt has named all it takes along; one that starts nobody again takes nobody along.
-    (awaited || told || !parent.revives()).then_some(awaited)
+    (awaited || told || !parent.restarts_children()).then_some(awaited)
 }
 
 fn is_parent(above: &Arc<dyn Member>, child: &Node) -> bool {
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn s1_what_a_guardian_keeps_for_a_child_goes_with_the_child() {
-        let mut guardian = Guardian::default();
+        let mut guardian = Supervision::default();
         for id in [ActorId::new(0, 1), ActorId::new(0, 2)] {
             guardian.streaks.insert(id, Streak::default());
         }

@@ -1,14 +1,14 @@
 //! Acting on the plan of children that restart together: orders to them, their reports, and the next step.
 //!
-//! `Regroup` says what to do; this file does it. A plan may be part of one above (a supervisor is told to halt or to start) and may lead
+//! `RestartPlan` says what to do; this file does it. A plan may be part of one above (a supervisor is told to halt or to start) and may lead
 //! to others below, so whoever advances one walks down and up in a loop.
 
 use crate::base::time::Instant;
 use crate::ids::path::ActorId;
-use crate::supervise::restart_plan::{Regroup, Report, Step};
+use crate::supervise::restart_plan::{Report, RestartPlan, Step};
 use crate::tree::member::Member;
 use crate::tree::node::Node;
-use crate::tree::task::Bond;
+use crate::tree::task::TaskKind;
 use crate::tree::{task, waits};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -21,7 +21,7 @@ pub(super) fn regroup(parent: &Arc<dyn Member>, members: Vec<Arc<dyn Member>>, f
     let mut held = None;
     let members = members.into_iter().map(|member| (member.node().id(), member));
     let replaced = parent.node().replan(|before| {
-        let mut plan = Regroup::new(members, before);
+        let mut plan = RestartPlan::new(members, before);
         if let Some(failed) = failed {
             plan = plan.after_failure_of(failed);
         }
@@ -42,22 +42,22 @@ pub(super) fn regroup(parent: &Arc<dyn Member>, members: Vec<Arc<dyn Member>>, f
 
 /// Lets the plan of `parent` start its members at `until`. The task is a child like any other: a later plan may halt it, and has its own.
 fn release_at(parent: &Arc<dyn Member>, until: Instant) {
-    let (member, runtime) = (Arc::clone(parent), Arc::clone(&parent.node().world().runtime));
+    let (member, runtime) = (Arc::clone(parent), Arc::clone(&parent.node().tree().runtime));
     let release = async move {
         runtime.sleep_until(until).await;
         let now = runtime.now().max(until);
-        member.node().with_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.release(now)));
+        member.node().with_supervision(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.release(now)));
         advance(&member);
     };
     // A parent that takes no task is ending, and its plan with it.
-    drop(task::launch(parent, None, Bond::Pipe, release));
+    drop(task::launch(parent, None, TaskKind::Pipe, release));
 }
 
 /// Whom `child`, which is down, waits for: the member of its group whose turn it is, else its supervisor, which rests. If the parent ends,
 /// the sibling that ends now: the parent comes to this child afterwards.
 pub(crate) fn waits_for(child: &Node) -> Option<Arc<dyn Member>> {
     let parent = child.parent()?;
-    let waits = parent.node().known_guardian(|guardian| guardian.regroup.as_ref()?.waits_for(child.id()));
+    let waits = parent.node().known_supervision(|guardian| guardian.regroup.as_ref()?.waits_for(child.id()));
     match waits.flatten() {
         Some(None) => Some(Arc::clone(parent)),
         Some(turn) => turn,
@@ -80,7 +80,7 @@ pub(crate) fn report(child: &Node, report: Report) -> bool {
 
 /// Notes it, if there is a plan; and whether it came out of turn.
 fn note(parent: &Arc<dyn Member>, child: &Node, report: Report) -> Option<bool> {
-    let noted = parent.node().known_guardian(|guardian| {
+    let noted = parent.node().known_supervision(|guardian| {
         let plan = guardian.regroup.as_mut()?;
         let out_of_turn = report == Report::Halted && plan.is_out_of_turn(child.id());
         plan.note(child.id(), report);
@@ -91,7 +91,7 @@ fn note(parent: &Arc<dyn Member>, child: &Node, report: Report) -> Option<bool> 
 
 /// What a member does about an order of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obeyed {
+pub(crate) enum Progress {
     /// It acts by itself, and reports when it is done.
     ByItself,
     /// It is a supervisor, and the plan for its own children comes next.
@@ -101,21 +101,21 @@ pub(crate) enum Obeyed {
 }
 
 /// Has a supervisor bring its children down, youngest first, to rest until [`start`]: its parent restarts it.
-pub(crate) fn halt(supervisor: &Node) -> Obeyed {
-    match supervisor.with_guardian(|guardian| guardian.regroup.as_ref().and_then(|plan| plan.rests())) {
-        Some(true) => return Obeyed::AtOnce(Report::Halted),
-        Some(false) => return Obeyed::ByItself,
+pub(crate) fn halt(supervisor: &Node) -> Progress {
+    match supervisor.with_supervision(|guardian| guardian.regroup.as_ref().and_then(|plan| plan.rests())) {
+        Some(true) => return Progress::AtOnce(Report::Halted),
+        Some(false) => return Progress::ByItself,
         None => {}
     }
     let children = supervisor.children().into_iter().map(|member| (member.node().id(), member));
-    let planned = supervisor.replan(|before| Regroup::new(children, before).ordered_from_above()).map(drop);
+    let planned = supervisor.replan(|before| RestartPlan::new(children, before).ordered_from_above()).map(drop);
     // One that is ending leaves, and that is an answer as well.
-    if planned.is_ok() { Obeyed::ByPlan } else { Obeyed::ByItself }
+    if planned.is_ok() { Progress::ByPlan } else { Progress::ByItself }
 }
 
 /// Has a supervisor that rests start its children, oldest first, with nothing counted against it.
-pub(crate) fn start(supervisor: &Node) -> Obeyed {
-    let (planned, refill) = supervisor.with_guardian(|guardian| {
+pub(crate) fn start(supervisor: &Node) -> Progress {
+    let (planned, refill) = supervisor.with_supervision(|guardian| {
         guardian.forget_restarts();
         let planned = guardian.regroup.as_mut().map(|plan| plan.start()).is_some();
         // Else at the end of the plan.
@@ -123,7 +123,7 @@ pub(crate) fn start(supervisor: &Node) -> Obeyed {
     });
     refill.into_iter().for_each(|refill| refill());
     supervisor.forget_given_up();
-    if planned { Obeyed::ByPlan } else { Obeyed::AtOnce(Report::Started) }
+    if planned { Progress::ByPlan } else { Progress::AtOnce(Report::Started) }
 }
 
 /// A hook of `child` was cut off by the grace period. Members above that end or halt their children one after the other do so at the same
@@ -131,7 +131,7 @@ pub(crate) fn start(supervisor: &Node) -> Obeyed {
 pub(crate) fn hurry_above(child: &Node) {
     for parent in child.upwards().filter_map(Node::parent) {
         parent.node().hurry_wind_down();
-        let planned = parent.node().known_guardian(|guardian| guardian.regroup.as_mut().map(|plan| plan.hurry()));
+        let planned = parent.node().known_supervision(|guardian| guardian.regroup.as_mut().map(|plan| plan.hurry()));
         if planned.flatten().is_some() {
             advance(parent);
         }
@@ -142,7 +142,7 @@ pub(crate) fn hurry_above(child: &Node) {
 /// beside it are not held up.
 pub(crate) fn restart_supervisor(supervisor: &Arc<dyn Member>, wait: Duration) {
     let node = supervisor.node();
-    let rests = node.with_guardian(|guardian| {
+    let rests = node.with_supervision(|guardian| {
         guardian.forget_restarts();
         guardian.is_halted_from_above()
     });
@@ -196,7 +196,7 @@ enum Taken {
 
 fn take_step(parent: &Arc<dyn Member>) -> Taken {
     let node = parent.node();
-    let step = node.known_guardian(|guardian| {
+    let step = node.known_supervision(|guardian| {
         let step = guardian.regroup.as_mut()?.step();
         let is_done = matches!(step, Step::Done(_));
         let over = if is_done { guardian.regroup.take() } else { None };
@@ -210,14 +210,14 @@ fn take_step(parent: &Arc<dyn Member>) -> Taken {
         Step::Halt(child) => {
             let obeyed = Arc::clone(&child).halt();
             // The children of a supervisor have their turn one by one, and are looked at then.
-            if obeyed == Obeyed::ByItself {
-                waits::open_circles_of(vec![Arc::clone(&child)]);
+            if obeyed == Progress::ByItself {
+                waits::break_cycles_of(vec![Arc::clone(&child)]);
             }
             (child, obeyed)
         }
         Step::Await(child) => {
-            waits::open_circles_of(vec![Arc::clone(&child)]);
-            (child, Obeyed::ByItself)
+            waits::break_cycles_of(vec![Arc::clone(&child)]);
+            (child, Progress::ByItself)
         }
         Step::Start(child) => (Arc::clone(&child), child.start_again()),
         Step::Rested => return Taken::Report(Report::Halted),
@@ -225,14 +225,14 @@ fn take_step(parent: &Arc<dyn Member>) -> Taken {
         Step::Done(false) | Step::Wait => return Taken::Nothing,
     };
     match obeyed {
-        Obeyed::ByPlan => return Taken::Below(child),
-        Obeyed::AtOnce(report) => drop(note(parent, child.node(), report)),
-        Obeyed::ByItself => {}
+        Progress::ByPlan => return Taken::Below(child),
+        Progress::AtOnce(report) => drop(note(parent, child.node(), report)),
+        Progress::ByItself => {}
     }
     stepped(node);
     Taken::Done
 }
 
 fn stepped(node: &Node) {
-    node.known_guardian(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.stepped()));
+    node.known_supervision(|guardian| guardian.regroup.iter_mut().for_each(|plan| plan.stepped()));
 }

@@ -5,13 +5,13 @@
 //! 1. Every failure that comes up to a top of the tree passes here once, in the task in which it came up and under no lock.
 //! 2. With no root sink or handler, or if the sink refuses and the handler panics, the failure is kept, up to [`ESCALATIONS_KEPT_MAX`]; past that it is counted. So
 //!    kept, dropped and handled add up to the count.
-//! 3. The handler is held by the world and holds no part of the tree: it is given a `RootContext` that is made for the call.
+//! 3. The handler is held by the tree and holds no part of the tree: it is given a `RootContext` that is made for the call.
 
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
-use crate::tree::World;
+use crate::tree::Tree;
 use crate::tree::supervision::escalate;
 use crate::tree::supervision::escalate::EscalationSink;
 use alloc::sync::Arc;
@@ -94,7 +94,7 @@ impl Unhandled {
     }
 }
 
-impl World {
+impl Tree {
     /// Takes in a failure that came up to the top, where nobody supervises.
     pub(crate) fn unhandled(&self, failure: FailureInfo) {
         self.unhandled.count.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use crate::base::lock::Lock;
 use crate::ids::path::ActorId;
 use crate::tree::current;
 use crate::tree::member::Member;
-use crate::tree::waits::{Circle, Edge, Wait};
+use crate::tree::waits::{Edge, Wait, WaitCycle};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -33,16 +33,16 @@ pub(crate) struct EndEdge {
 }
 
 impl EndEdge {
-    /// Whoever is being polled awaits this of `target`. Sends with which that closes a circle are admitted.
+    /// Whoever is being polled awaits this of `target`. Sends with which that closes a cycle are admitted.
     #[cold]
     pub(crate) fn begin(target: Arc<dyn Member>, awaited: Awaited) -> Option<Box<Self>> {
         let waiter = current::member()?;
         let edge = Edge { target, wait: Wait::End(awaited) };
         waiter.begin_wait(edge.clone());
-        // Most wait for somebody who waits for nobody. Whoever begins to wait later looks for a circle itself.
+        // Most wait for somebody who waits for nobody. Whoever begins to wait later looks for a cycle itself.
         let target = &edge.target;
         if target.node().has_children() || !target.edges().is_empty() || !target.waits_for().is_empty() {
-            Circle::admit_all(&waiter, &edge);
+            WaitCycle::admit_all(&waiter, &edge);
         }
         Some(Box::new(Self { waiter, edge }))
     }

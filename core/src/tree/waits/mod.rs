@@ -1,12 +1,12 @@
-//! Circles of waits: who waits for whom, and what happens when nobody in a circle could ever go on.
+//! Circles of waits: who waits for whom, and what happens when nobody in a cycle could ever go on.
 //!
 //! A member waits for the next one in three ways: for an answer, for room in its mailbox, or for its end. The first two, and an end or a group
 //! that user code awaits, are edges that the waiting member keeps while it waits in its own task; an end that the tree awaits is what
-//! `Member::waits_for` says. Whoever adds an edge or begins to wait for others looks for a circle afterwards, so of several that close one
+//! `Member::waits_for` says. Whoever adds an edge or begins to wait for others looks for a cycle afterwards, so of several that close one
 //! at once at least the last finds it.
 //!
-//! A circle is opened by a send: it is admitted beyond the capacity, and nothing is lost. Only where all wait for answers, or for ends that
-//! the tree awaits, an ask fails, with the circle. Code that awaits an end or a group may give that up, so no ask fails for it.
+//! A cycle is opened by a send: it is admitted beyond the capacity, and nothing is lost. Only where all wait for answers, or for ends that
+//! the tree awaits, an ask fails, with the cycle. Code that awaits an end or a group may give that up, so no ask fails for it.
 
 pub(crate) mod ask_error;
 pub(crate) mod edges;
@@ -74,40 +74,40 @@ impl Edge {
 }
 
 /// Members of which each waits for the next, and the last for the first.
-pub(crate) struct Circle {
+pub(crate) struct WaitCycle {
     members: Vec<Arc<dyn Member>>,
     /// By what they wait, as far as it is not an end that the tree awaits.
     edges: Vec<Edge>,
 }
 
-impl Circle {
-    /// A circle from `first` over `edge` back to `first`; `None` if the edges lead elsewhere. A member may await several things at once.
+impl WaitCycle {
+    /// A cycle from `first` over `edge` back to `first`; `None` if the edges lead elsewhere. A member may await several things at once.
     pub(crate) fn over(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
         Self::over_if(first, edge, |_| true)
     }
 
     /// The same, if all in it wait for answers, or for ends that the tree awaits: nobody in it could ever go on.
     pub(crate) fn of_asks(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
-        Self::over_if(first, edge, |circle| circle.edges.iter().all(|edge| matches!(edge.wait, Wait::Answer(_))))
+        Self::over_if(first, edge, |cycle| cycle.edges.iter().all(|edge| matches!(edge.wait, Wait::Answer(_))))
     }
 
     fn over_if(first: &Arc<dyn Member>, edge: &Edge, is_sought: impl Fn(&Self) -> bool) -> Option<Self> {
         let mut found = None;
-        search::circles(first, edge, |circle, _| {
-            found = Some(circle).filter(&is_sought);
+        search::cycles(first, edge, |cycle, _| {
+            found = Some(cycle).filter(&is_sought);
             found.is_none()
         });
         found
     }
 
-    /// Opens all circles from `first` over `edge` in which somebody waits for room.
+    /// Opens all cycles from `first` over `edge` in which somebody waits for room.
     pub(crate) fn admit_all(first: &Arc<dyn Member>, edge: &Edge) {
-        // A search goes on after the send that closed its circle was admitted: the way to it is the same. After any other, what it has
+        // A search goes on after the send that closed its cycle was admitted: the way to it is the same. After any other, what it has
         // reached may no longer wait. Behind a send that was admitted there may be another one to the same target.
         let mut is_new = true;
         while core::mem::take(&mut is_new) && edge.is_open() {
-            search::circles(first, edge, |circle, closing| {
-                let admits = circle.admit_send();
+            search::cycles(first, edge, |cycle, closing| {
+                let admits = cycle.admit_send();
                 is_new |= admits;
                 !admits || closing.is_some_and(|edge| !edge.is_open())
             });
@@ -118,7 +118,7 @@ impl Circle {
         self.members.iter().map(|member| member.node().path()).collect()
     }
 
-    /// Admits the first send of the circle, with or without room, and so opens it. False if nobody in it waits for room.
+    /// Admits the first send of the cycle, with or without room, and so opens it. False if nobody in it waits for room.
     pub(crate) fn admit_send(&self) -> bool {
         let room = |edge: &Edge| match edge.wait {
             Wait::Room(key) => Some((Arc::clone(&edge.target), key)),
@@ -132,31 +132,31 @@ impl Circle {
     }
 }
 
-/// Each member of `next` has to go on before somebody else can: whoever among them, or among those they wait for, closes a circle
+/// Each member of `next` has to go on before somebody else can: whoever among them, or among those they wait for, closes a cycle
 /// gets its send admitted, or else is told that its ask is a cycle.
-pub(crate) fn open_circles_of(mut next: Vec<Arc<dyn Member>>) {
+pub(crate) fn break_cycles_of(mut next: Vec<Arc<dyn Member>>) {
     let mut known = BTreeSet::new();
     while let Some(one) = next.pop() {
         visits::visit(1);
         if !known.insert(place(&one)) {
             continue;
         }
-        open_circles_over(&one, &mut next);
+        break_cycles_over(&one, &mut next);
         next.extend(one.waits_for());
     }
 }
 
-/// Opens the circles over all edges of `one`. Those it waits for after that are next.
-fn open_circles_over(one: &Arc<dyn Member>, next: &mut Vec<Arc<dyn Member>>) {
+/// Opens the cycles over all edges of `one`. Those it waits for after that are next.
+fn break_cycles_over(one: &Arc<dyn Member>, next: &mut Vec<Arc<dyn Member>>) {
     let mut is_new = true;
     while core::mem::take(&mut is_new) {
         for edge in one.edges().into_iter().filter(Edge::is_open) {
-            Circle::admit_all(one, &edge);
+            WaitCycle::admit_all(one, &edge);
             if let Wait::Answer(slot) = &edge.wait
                 && edge.is_open()
-                && let Some(circle) = Circle::of_asks(one, &edge)
+                && let Some(cycle) = WaitCycle::of_asks(one, &edge)
             {
-                slot.answer(AskError::Cycle(circle.paths()));
+                slot.answer(AskError::Cycle(cycle.paths()));
             }
             if edge.is_open() {
                 next.push(Arc::clone(&edge.target));
@@ -175,21 +175,21 @@ pub(crate) struct RoomEdge {
 }
 
 impl RoomEdge {
-    /// A send waits in the mailbox of `target`, under `key`. If that closes a circle, it is admitted; its sender is woken for that.
+    /// A send waits in the mailbox of `target`, under `key`. If that closes a cycle, it is admitted; its sender is woken for that.
     #[cold]
     pub(crate) fn begin(target: Arc<dyn Member>, key: u64) -> Option<Box<Self>> {
         let sender = current::member()?;
         let edge = Edge { target, wait: Wait::Room(key) };
         sender.begin_wait(edge.clone());
         let begun = Box::new(Self { sender, edge });
-        begun.open_circles();
+        begun.break_cycles();
         begun.edge.is_open().then_some(begun)
     }
 
     /// Of several sends of one sender to one mailbox, the oldest is admitted first.
-    fn open_circles(&self) {
-        // Whether there is a circle depends on the target alone. Most sends close none, and need no look at the sender's other edges.
-        if Circle::over(&self.sender, &self.edge).is_none() {
+    fn break_cycles(&self) {
+        // Whether there is a cycle depends on the target alone. Most sends close none, and need no look at the sender's other edges.
+        if WaitCycle::over(&self.sender, &self.edge).is_none() {
             return;
         }
         let oldest = || {
@@ -199,8 +199,8 @@ impl RoomEdge {
             })
         };
         while let Some(edge) = oldest() {
-            match Circle::over(&self.sender, &edge) {
-                Some(circle) => drop(circle.admit_send()),
+            match WaitCycle::over(&self.sender, &edge) {
+                Some(cycle) => drop(cycle.admit_send()),
                 None => return,
             }
         }

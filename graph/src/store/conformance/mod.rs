@@ -3,10 +3,10 @@
 //! [`check_all`] runs all of them. Their names begin with the promise they belong to; a case that fails names itself.
 //!
 //! ```
-//! use pleach_graph::store::{MemoryStore, Store, conformance};
+//! use pleach::store::{MemoryStore, Store, conformance};
 //! use std::sync::Arc;
 //!
-//! pleach_core::block_on(conformance::check_all(async || Arc::new(MemoryStore::new()) as Arc<dyn Store>));
+//! pleach::block_on(conformance::check_all(async || Arc::new(MemoryStore::new()) as Arc<dyn Store>));
 //! ```
 //!
 //! Cases wait for leases and timers of a few milliseconds, by asking again. They cannot damage what is stored, cut its power or fill its disk: a

@@ -34,8 +34,8 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// Options for connecting to PostgreSQL; made by [`PostgresStore::builder`].
 ///
 /// ```no_run
-/// # async fn open() -> Result<(), pleach_graph::store::StoreError> {
-/// use pleach_graph::store::PostgresStore;
+/// # async fn open() -> Result<(), pleach::store::StoreError> {
+/// use pleach::store::PostgresStore;
 /// use std::time::Duration;
 ///
 /// let store = PostgresStore::builder("postgres://app:secret@db.internal/app")

@@ -15,7 +15,7 @@ pub(super) type Connector = MakeRustlsConnect;
 ///
 /// ```no_run
 /// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
-/// use pleach_graph::store::{PostgresStore, PostgresTls};
+/// use pleach::store::{PostgresStore, PostgresTls};
 ///
 /// let roots = std::fs::read("db-ca.pem")?;
 /// let store = PostgresStore::builder("postgres://app:secret@db.internal/app")

@@ -24,10 +24,10 @@ pub(crate) mod sweep;
 use crate::base::lock::Lock;
 use crate::base::{catch, wakers};
 use crate::events::cause::Cause;
-use crate::group::executor_trait;
-use crate::group::executor_trait::Engine;
+use crate::group::executor;
+use crate::group::executor::Engine;
 use crate::group::runner::Runner;
-use crate::group::runner_count::{Call, Roster};
+use crate::group::runner_count::{Call, RunnerCount};
 use crate::group::state::{Admission, Books, Ended, Entry, Settings, Unwanted};
 use crate::group::task::Work;
 use crate::group::task_waker::{Bound, Ringing};
@@ -61,7 +61,7 @@ struct State<T> {
     in_slots: usize,
     swept: usize,
     in_hand: usize,
-    roster: Roster,
+    roster: RunnerCount,
     /// The runtime goes away: nobody runs on.
     abandoned: bool,
 }
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Crew<T> {
             in_slots: 0,
             swept: 0,
             in_hand: 0,
-            roster: Roster::default(),
+            roster: RunnerCount::default(),
             abandoned: false,
         };
         Self { node, settings, edges: KeptEdges::new(), state: Lock::new(state) }
@@ -201,7 +201,7 @@ impl<T: Send + 'static> Crew<T> {
             }
             state.take(*left == 0, waker)
         });
-        executor_trait::discard(unwanted);
+        executor::discard(unwanted);
         next
     }
 
@@ -210,8 +210,8 @@ impl<T: Send + 'static> Crew<T> {
         node::cancel(&self.as_member(), &Cause::Dropped);
         self.state.with(State::sweep_all_again);
         while let Some((task, cause)) = self.state.with(State::take_swept) {
-            let ended = executor_trait::cut(self, task.work, task.number, cause);
-            executor_trait::discard(self.with(false, |state, wakes| state.end(ended, task.bound, wakes)));
+            let ended = executor::cut(self, task.work, task.number, cause);
+            executor::discard(self.with(false, |state, wakes| state.end(ended, task.bound, wakes)));
         }
     }
 

@@ -2,7 +2,7 @@
 //! with a grace is polled on until it returns or the grace is over.
 
 use crate::events::cause::Cause;
-use crate::group::executor::{InHand, Next, Slot, State};
+use crate::group::runners::{InHand, Next, Slot, State};
 use alloc::boxed::Box;
 
 impl<T> Slot<T> {

@@ -18,12 +18,12 @@ use crate::scope::Scope;
 use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::RestartPolicy;
 use crate::supervise::restart_plan::Report;
-use crate::tree::member::{Member, WindDown};
-use crate::tree::node::{Above, Node};
+use crate::tree::member::{Member, StopMode};
+use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision;
-use crate::tree::supervision::restart_together::Obeyed;
+use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::strategy::OneForAll;
-use crate::tree::supervision::{Fallen, Verdict};
+use crate::tree::supervision::{ChildAction, FailedChild};
 use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
@@ -51,11 +51,11 @@ impl Actor for Fallible {
 }
 
 /// Has a supervisor halt or start, as the plan of its parent would.
-fn order(supervisor: &Arc<dyn Member>, order: fn(&Node) -> Obeyed) {
+fn order(supervisor: &Arc<dyn Member>, order: fn(&Node) -> Progress) {
     match order(supervisor.node()) {
-        Obeyed::ByPlan => supervision::advance(supervisor),
-        Obeyed::AtOnce(report) => drop(supervision::report(supervisor.node(), report)),
-        Obeyed::ByItself => {}
+        Progress::ByPlan => supervision::advance(supervisor),
+        Progress::AtOnce(report) => drop(supervision::report(supervisor.node(), report)),
+        Progress::ByItself => {}
     }
 }
 
@@ -204,8 +204,8 @@ impl Puppet {
     /// Fails, and halts as it is told to.
     fn fail(&self, troupe: &Troupe) {
         let failure = self.node.failure(0, Reason::Error("told to fail".into()));
-        let (verdict, _) = supervision::judge(&self.node, Fallen::Actor, failure);
-        assert_eq!(verdict, Verdict::Wait(Duration::ZERO));
+        let (verdict, _) = supervision::judge(&self.node, FailedChild::Actor, failure);
+        assert_eq!(verdict, ChildAction::Wait(Duration::ZERO));
         self.orders.lock().unwrap().halt = false;
         troupe.troubles.add();
         supervision::report(&self.node, Report::Halted);
@@ -239,22 +239,22 @@ impl Member for Puppet {
         &self.node
     }
 
-    fn wind_down(self: Arc<Self>, _how: WindDown) {}
+    fn stop_by(self: Arc<Self>, _how: StopMode) {}
 
-    fn cut_off(self: Arc<Self>) {}
+    fn on_cancel(self: Arc<Self>) {}
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
 
-    fn halt(self: Arc<Self>) -> Obeyed {
+    fn halt(self: Arc<Self>) -> Progress {
         self.order(|orders| (orders.go, orders.halt) = (false, true));
-        Obeyed::ByItself
+        Progress::ByItself
     }
 
-    fn start_again(self: Arc<Self>) -> Obeyed {
+    fn start_again(self: Arc<Self>) -> Progress {
         self.order(|orders| (orders.go, orders.halt) = (true, false));
-        Obeyed::ByItself
+        Progress::ByItself
     }
 }
 
@@ -270,8 +270,8 @@ impl Troupe {
     fn new(troubles_in_all: usize) -> Arc<Self> {
         let group = Group::new();
         let puppets = [(); 2].map(|()| {
-            let id = group.member().node().world().next_id();
-            let node = Node::new(Above::Parent(group.member()), id, Name::made(id));
+            let id = group.member().node().tree().next_id();
+            let node = Node::new(NodeParent::Member(group.member()), id, Name::made(id));
             let puppet = Arc::new(Puppet { node, orders: Mutex::new(Orders::default()), changed: Condvar::new() });
             assert!(group.member().node().adopt(Arc::clone(&puppet) as Arc<dyn Member>).is_ok());
             puppet
@@ -282,7 +282,7 @@ impl Troupe {
     /// Once all the trouble has been and no plan is left, the model is over.
     fn end_if_settled(&self) {
         // In this order: with all the trouble behind, a plan that is gone is the last.
-        let settled = || self.group.member().node().with_guardian(|guardian| guardian.regroup.is_none());
+        let settled = || self.group.member().node().with_supervision(|guardian| guardian.regroup.is_none());
         if self.troubles.get() == self.troubles_in_all && settled() {
             self.puppets.iter().for_each(|puppet| puppet.order(|orders| orders.over = true));
         }

@@ -12,9 +12,9 @@ use crate::models::{ByHand, Mark, Times, block_on, explore};
 use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::any_ref::AnyRef;
-use crate::tree::member::{Member, WindDown};
-use crate::tree::node::{Above, Node};
-use crate::tree::{World, node};
+use crate::tree::member::{Member, StopMode};
+use crate::tree::node::{Node, NodeParent};
+use crate::tree::{Tree, node};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use loom::thread;
@@ -115,17 +115,17 @@ struct Ear {
 
 impl Ear {
     fn new(id: ActorId) -> Arc<Self> {
-        Self::at(Above::Nothing(World::new(ByHand::new())), id)
+        Self::at(NodeParent::Root(Tree::new(ByHand::new())), id)
     }
 
-    fn at(above: Above, id: ActorId) -> Arc<Self> {
+    fn at(above: NodeParent, id: ActorId) -> Arc<Self> {
         let node = Node::new(above, id, Name::made(id));
         Arc::new(Self { node, heard: Times::default(), told_to_end: Times::default() })
     }
 
     /// One that is a child of `parent`, and in its table.
     fn below(parent: &Arc<dyn Member>, id: ActorId) -> Arc<Self> {
-        let ear = Self::at(Above::Parent(Arc::clone(parent)), id);
+        let ear = Self::at(NodeParent::Member(Arc::clone(parent)), id);
         assert!(adopt::adopt(parent, Arc::clone(&ear) as Arc<dyn Member>).is_ok());
         ear
     }
@@ -136,21 +136,21 @@ impl Member for Ear {
         &self.node
     }
 
-    fn wind_down(self: Arc<Self>, _how: WindDown) {
+    fn stop_by(self: Arc<Self>, _how: StopMode) {
         self.told_to_end.add();
     }
 
-    fn cut_off(self: Arc<Self>) {}
+    fn on_cancel(self: Arc<Self>) {}
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
 
-    fn hears(&self) -> bool {
+    fn wants_signals(&self) -> bool {
         true
     }
 
-    fn hear(&self, signal: Signal) {
+    fn notify(&self, signal: Signal) {
         if matches!(signal, Signal::Terminated(_)) {
             self.heard.add();
         }
@@ -179,8 +179,8 @@ fn loom_s10_watch_against_exit() {
 fn loom_s14_a_branch_that_two_threads_drop_is_dropped_whole() {
     explore(|| {
         let top: Arc<dyn Member> = Ear::new(ActorId::new(0, 101));
-        let middle: Arc<dyn Member> = Ear::at(Above::Parent(Arc::clone(&top)), ActorId::new(0, 102));
-        let leaves = [103, 104].map(|id| Ear::at(Above::Parent(Arc::clone(&middle)), ActorId::new(0, id)));
+        let middle: Arc<dyn Member> = Ear::at(NodeParent::Member(Arc::clone(&top)), ActorId::new(0, 102));
+        let leaves = [103, 104].map(|id| Ear::at(NodeParent::Member(Arc::clone(&middle)), ActorId::new(0, id)));
         let weak = [Arc::downgrade(&top), Arc::downgrade(&middle)];
         drop((top, middle));
         let threads = leaves.map(|leaf| thread::spawn(move || drop(leaf)));

@@ -188,7 +188,7 @@ fn fail<T>(engine: &impl Engine<Value = T>, name: Option<Name>, number: u64, fau
         node::cancel(&member, &Cause::Failed(failure.clone()));
         // Somebody else may have cancelled it first, and not have come to the books yet.
         if member.node().cause().is_some() && engine.with_books(|books, _| books.cause().is_none()) {
-            member.cut_off();
+            member.on_cancel();
         }
     }
     error

@@ -1,11 +1,11 @@
 //! A group on the runtime as the tree sees it: how it ends, and what it waits for.
 
 use crate::events::cause::{Cause, Exit};
-use crate::group::executor::{Crew, Ready};
-use crate::group::executor_trait;
-use crate::group::executor_trait::Engine;
+use crate::group::executor;
+use crate::group::executor::Engine;
+use crate::group::runners::{Crew, Ready};
 use crate::group::state::Books;
-use crate::tree::member::{Member, WindDown};
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Node;
 use crate::tree::waits::edges::{Awaited, KeptEdges};
@@ -18,14 +18,14 @@ impl<T: Send + 'static> Member for Crew<T> {
     }
 
     /// Closing waits for the tasks; as a task by itself they know no other orderly end, so stopping cancels them.
-    fn wind_down(self: Arc<Self>, how: WindDown) {
+    fn stop_by(self: Arc<Self>, how: StopMode) {
         match how {
-            WindDown::Close => self.with_books(Books::close),
-            WindDown::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
+            StopMode::Close => self.with_books(Books::close),
+            StopMode::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
         }
     }
 
-    fn cut_off(self: Arc<Self>) {
+    fn on_cancel(self: Arc<Self>) {
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
         let unstarted = self.with(false, |state, wakes| {
             // After the first cancel only tasks that run on are ready.
@@ -35,12 +35,12 @@ impl<T: Send + 'static> Member for Crew<T> {
         });
         for ready in unstarted {
             let Ready::Fresh(work, number) = ready else { continue };
-            let ended = executor_trait::cut(&self, work, number, cause.clone());
-            executor_trait::discard(self.with(false, |state, wakes| state.books.complete(ended, wakes)));
+            let ended = executor::cut(&self, work, number, cause.clone());
+            executor::discard(self.with(false, |state, wakes| state.books.complete(ended, wakes)));
         }
     }
 
-    fn childless(&self) -> Option<Exit> {
+    fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
 
