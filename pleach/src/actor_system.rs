@@ -1,8 +1,8 @@
-//! `ActorSystem`: a tree of actors on the current Tokio runtime, or on any other.
+//! [`ActorSystem`]: a [`System`] on the current Tokio runtime, or on any other.
 
 use crate::Error;
 #[cfg(feature = "tokio")]
-use crate::TokioRuntime;
+use crate::runtime::TokioRuntime;
 use pleach_core::{
     EscalationSink, Event, EventKinds, FailureInfo, GaveUp, MountError, Mounted, RootContext, Runtime, Scope,
     SupervisorStrategy, System, SystemBuilder,
@@ -11,25 +11,29 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A tree of actors and scopes, and its owner: dropping it cancels everything in it, [`shutdown`](System::shutdown) is the kind way.
+/// Owns a tree of actors and scopes.
 ///
-/// All that a system can do is on [`System`]; this type adds how one is made.
+/// Dropping it cancels everything in it; [`shutdown`](System::shutdown) lets actors handle queued
+/// messages first. It derefs to [`System`], which has all other methods.
 #[derive(Debug)]
 pub struct ActorSystem(System);
 
 impl ActorSystem {
-    /// A system called `name` on the Tokio runtime this code runs in.
+    /// Starts a system called `name` on the current Tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::NoRuntime`] outside of a Tokio runtime, [`Error::Refused`] for an invalid name.
     #[cfg(feature = "tokio")]
     pub fn new(name: &str) -> Result<Self, Error> {
         Self::builder(name).build()
     }
 
-    /// A system to be set up further.
+    /// Returns a builder for a system called `name`.
     pub fn builder(name: &str) -> ActorSystemBuilder {
         ActorSystemBuilder { name: name.into(), runtime: None, settings: Vec::new() }
     }
 
-    /// Makes this system a child of a scope of another one. See [`System::mount`].
+    /// Makes this system a child of a scope of another system. See [`System::mount`].
     pub fn mount(self, scope: &Scope) -> Result<Mounted, MountError> {
         self.0.mount(scope)
     }
@@ -43,55 +47,56 @@ impl Deref for ActorSystem {
     }
 }
 
-/// How a system is set up; from [`ActorSystem::builder`].
-#[must_use = "a system is made by `build`"]
+/// Options of a system before it starts; from [`ActorSystem::builder`].
+#[must_use = "`build` starts the system"]
 pub struct ActorSystemBuilder {
     name: String,
     runtime: Option<Arc<dyn Runtime>>,
     settings: Vec<Setting>,
 }
 
-/// Something to be done to core's builder, which needs the runtime and so is made last.
+/// A change to the inner builder, which needs the runtime and so is made last.
 type Setting = Box<dyn FnOnce(SystemBuilder) -> SystemBuilder>;
 
 impl ActorSystemBuilder {
-    /// Runs on this runtime in place of the current Tokio runtime.
+    /// Sets the runtime. Default: the current Tokio runtime.
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = Some(runtime);
         self
     }
 
-    /// How long a `stopped` hook may take. Five seconds unless given.
+    /// Sets how long a `stopped` hook may take after a cancel. Default: 5 s.
     pub fn grace(self, grace: Duration) -> Self {
         self.set(move |builder| builder.grace(grace))
     }
 
-    /// How long a handler may be at one message before a lint tells of it. A second unless given.
+    /// Sets how long a handler may take for one message before a lint reports it. Default: 1 s.
     pub fn long_handler(self, threshold: Duration) -> Self {
         self.set(move |builder| builder.long_handler(threshold))
     }
 
-    /// Supervises the children of everything that has no strategy of its own. See [`SystemBuilder::strategy`].
+    /// Sets the strategy for parents without one of their own. See [`SystemBuilder::strategy`].
     pub fn strategy(self, strategy: impl SupervisorStrategy) -> Self {
         self.set(move |builder| builder.strategy(strategy))
     }
 
-    /// Takes what supervisors hand up that neither have nor inherit a sink. See [`SystemBuilder::escalate_to`].
+    /// Sets the sink for supervisors that neither have nor inherit one. See
+    /// [`SystemBuilder::escalate_to`].
     pub fn escalate_to(self, sink: impl EscalationSink) -> Self {
         self.set(move |builder| builder.escalate_to(sink))
     }
 
-    /// Takes every failure that came up to the root. See [`SystemBuilder::root_sink`].
+    /// Sets the sink for failures that reach the root. See [`SystemBuilder::root_sink`].
     pub fn root_sink(self, sink: impl EscalationSink) -> Self {
         self.set(move |builder| builder.root_sink(sink))
     }
 
-    /// Hears every event from the very first one on. Several may be given. See [`RootContext::on_event`].
+    /// Adds a listener for every event from the first on. See [`RootContext::on_event`].
     pub fn on_event(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.set(move |builder| builder.on_event(listener))
     }
 
-    /// Given every failure that came up to the root unhandled, with a handle by which it may ask for a shutdown. See
+    /// Sets the handler of failures that reach the root unhandled. It may begin a shutdown. See
     /// [`SystemBuilder::on_root_failure`].
     ///
     /// ```
@@ -103,9 +108,9 @@ impl ActorSystemBuilder {
     ///     .strategy(|_: &FailureInfo| SupervisorDirective::Escalate)
     ///     .on_root_failure(|_failure, root| root.begin_shutdown())
     ///     .build()?;
-    /// let till = system.spawn("till", Props::from_fn(|| (), |_, (): ()| Err("no change left")))?;
-    /// till.tell(())?;
-    /// system.ended().await?; // the failure of the till ended everything, in an orderly way
+    /// let counter = system.spawn("counter", Props::from_fn(|| (), |_, (): ()| Err("out of range")))?;
+    /// counter.tell(())?;
+    /// system.ended().await?; // the failure of the counter shut everything down
     /// # Ok(())
     /// # }
     /// ```
@@ -118,7 +123,11 @@ impl ActorSystemBuilder {
         self
     }
 
-    /// Makes the system. From here on a supervisor that gives up, and a failure that nobody handles, are errors in the log, by `tracing`.
+    /// Starts the system. It logs each supervisor that gives up and each unhandled failure as an error,
+    /// with `tracing`.
+    ///
+    /// # Errors
+    /// [`Error::NoRuntime`] without a runtime, [`Error::Refused`] for an invalid name.
     pub fn build(self) -> Result<ActorSystem, Error> {
         let runtime = match self.runtime {
             Some(runtime) => runtime,
@@ -126,13 +135,13 @@ impl ActorSystemBuilder {
         };
         let builder = System::builder(&self.name, runtime);
         let system = self.settings.into_iter().fold(builder, |builder, set| set(builder)).build()?;
-        system.hub().listen_to(EventKinds::UNHANDLED | EventKinds::GAVE_UP, log_end_for_good);
+        system.hub().listen_to(EventKinds::UNHANDLED | EventKinds::GAVE_UP, log_permanent_stop);
         Ok(ActorSystem(system))
     }
 }
 
-/// Whatever ends for good is an error in the log that says what no longer runs.
-fn log_end_for_good(event: &Event) {
+/// Logs what has stopped permanently, with the consequence.
+fn log_permanent_stop(event: &Event) {
     match event {
         Event::GaveUp(gave_up) => {
             let GaveUp { supervisor, child, restarts, stopped, left, .. } = gave_up;
@@ -143,7 +152,7 @@ fn log_end_for_good(event: &Event) {
             let reason = failure.reason();
             tracing::error!(
                 %origin, %path, incarnation, %reason,
-                "{origin} failed and nobody above handled it; nothing starts it again, and the rest of {path} goes on"
+                "{origin} failed and no supervisor handled it; it is not restarted, and the other children of {path} keep running"
             );
         }
         _ => {}

@@ -1,24 +1,23 @@
-//! The events of a system on a Tokio broadcast channel, for code that has one already: `tokio::spawn(forward(hub.subscribe(), sender))`.
+//! Events of a system on a Tokio broadcast channel: `tokio::spawn(forward(hub.subscribe(), sender))`.
 //!
-//! Between the hub and the channel stands an ordinary [`EventSubscription`], with its own bound and its own choice of kinds. What it missed is
-//! forwarded as [`Event::Missed`]; what a receiver of the channel misses later, Tokio tells it as `RecvError::Lagged`. So nobody
-//! downstream sees a gap without a number.
+//! An ordinary [`EventSubscription`] feeds the channel, with its own capacity and its own kinds. What it
+//! had to drop is forwarded as [`Event::Missed`]. What a receiver of the channel misses, Tokio reports
+//! as `RecvError::Lagged`. So every gap has a count.
 
-use crate::{Event, EventSubscription};
+use crate::events::{Event, EventSubscription};
 use tokio::sync::broadcast::Sender;
 
-/// Events forwarded before others may run: a subscription that is never empty must not hold a worker.
+/// Events forwarded before the task yields, so that a full subscription does not occupy a worker.
 const EVENTS_IN_A_ROW_MAX: u32 = 64;
 
-/// Forwards every event of `events` to `sender`, the counts of missed ones included, until the system has ended. Dropping this future
-/// ends it too, and unsubscribes.
+/// Forwards every event of `events` to `sender`, counts of missed events included, until the system
+/// has ended. Dropping this future unsubscribes.
 ///
-/// An event that comes while the channel has no receiver is gone, as is anything sent to such a channel: later receivers see what comes
-/// after them.
+/// Events sent while the channel has no receiver are lost, as with any broadcast channel.
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::{EventKinds, SubscriptionOptions};
+/// use pleach::events::SubscriptionOptions;
 /// use tokio::sync::broadcast;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -28,16 +27,16 @@ const EVENTS_IN_A_ROW_MAX: u32 = 64;
 /// let lifecycle = SubscriptionOptions::new().kinds(EventKinds::LIFECYCLE);
 /// tokio::spawn(pleach::broadcast::forward(system.hub().subscribe_with(lifecycle), sender));
 ///
-/// system.spawn("till", Props::from_fn(|| (), |_, _: u32| Ok::<(), pleach::BoxError>(())))?;
+/// system.spawn("counter", Props::from_fn(|| (), |_, _: u32| Ok::<(), pleach::BoxError>(())))?;
 /// let event = receiver.recv().await.expect("the system runs");
-/// assert!(matches!(event, Event::Started { path } if path.to_string() == "/user/till"));
+/// assert!(matches!(event, Event::Started { path } if path.to_string() == "/user/counter"));
 /// # Ok(())
 /// # }
 /// ```
 pub async fn forward(mut events: EventSubscription, sender: Sender<Event>) {
     let mut in_a_row = 0;
     while let Some(event) = events.next().await {
-        // An error means that there is no receiver at this moment; there may be one for the next.
+        // An error means that the channel has no receiver now. The next event may have one.
         drop(sender.send(event));
         in_a_row += 1;
         if in_a_row == EVENTS_IN_A_ROW_MAX {

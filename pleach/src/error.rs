@@ -1,4 +1,4 @@
-//! `Error`: one type for `main` and for `?`, made from every error here. Payloads (messages, props, futures) are dropped.
+//! [`Error`]: one error type for `main` and `?`. Every error of pleach converts into it.
 
 use pleach_core::{
     Actor, AskError, BlockingError, Cause, ChildError, DispatchError, Elapsed, EndedUnasked, Exit, FailureInfo, GoError,
@@ -12,67 +12,71 @@ use pleach_graph::{
 };
 use std::fmt;
 
-/// Anything that can go wrong here, without the payload that the precise error gives back.
+/// Any error of pleach, for `main` and `?`.
+///
+/// Every specific error converts into it. The conversion drops what the specific error returns to its
+/// caller: a message, props or a future. `Debug` prints the same text as `Display`, because that is
+/// what `main` shows.
 #[non_exhaustive]
 pub enum Error {
-    /// Something was not started.
+    /// An actor, task, scope or system was not started.
     Refused(Refusal),
-    /// A pool was not made, or not resized.
+    /// A pool was not built or not resized.
     Pool(PoolError),
-    /// A group was not made.
+    /// A group was not built.
     Group(GroupError),
-    /// A task was not taken by a group.
+    /// A group did not accept a task.
     Go(GoError<()>),
-    /// A task of a group gave no value.
+    /// A task of a group ended without a value.
     Task(TaskError),
-    /// Not all items were mapped.
+    /// `map_all` stopped before all items were mapped.
     Map(MapError),
-    /// Nobody won a race.
+    /// No task of a race succeeded.
     Race(RaceError),
-    /// A message was not accepted.
+    /// A mailbox did not accept a message.
     Send(SendError<()>),
-    /// An ask got no answer.
+    /// An ask ended without a reply.
     Ask(AskError),
-    /// A wait for a scope did not end well.
+    /// A wait for a scope failed or timed out.
     Wait(WaitError),
-    /// A shutdown was not clean.
+    /// A shutdown timed out or found a failure.
     Shutdown(ShutdownError),
-    /// Nothing was done to a child.
+    /// A child was not found, or cannot be restarted.
     Child(ChildError),
-    /// A lookup gave no actor.
+    /// A lookup by path found no matching actor.
     Lookup(LookupError),
-    /// A text is no path.
+    /// A text does not parse as an actor path.
     Path(PathError),
-    /// Something failed.
+    /// A member of the tree failed.
     Failed(FailureInfo),
-    /// Something was cancelled.
+    /// A member of the tree was cancelled.
     Cancelled(Cause),
-    /// A message was not put aside.
+    /// The stash of an actor is full.
     Stash(StashFull<()>),
-    /// An item that was produced was not received.
+    /// The receiver of a producer has gone.
     Unreceived(Unreceived<()>),
-    /// A task took too long.
+    /// A timeout passed before a future was ready.
     Elapsed(Elapsed),
-    /// A permanent child ended unasked.
+    /// A permanent child ended without an order of its supervisor.
     EndedUnasked(EndedUnasked),
-    /// A simulation could not go on.
+    /// A simulation stalled: nothing was ready and no timer was set.
     Stalled(Stalled),
-    /// A graph did not compile.
+    /// A graph has faults and did not compile.
     #[cfg(feature = "graph")]
     Compile(CompileError),
-    /// A run of a graph did not come to its end, or a worker was not started.
+    /// A run of a graph failed, or a worker was not started.
     #[cfg(feature = "graph")]
     Run(RunFault),
-    /// A run was not told something.
+    /// A signal, answer or command did not reach its run.
     #[cfg(feature = "graph")]
     Tell(TellError),
-    /// An effect or a wait of a node was refused.
+    /// An effect or a wait inside a node was rejected.
     #[cfg(feature = "graph")]
     Effect(EffectError),
-    /// A store did not do what it was asked.
+    /// A store rejected or failed an operation.
     #[cfg(feature = "graph")]
     Store(StoreError),
-    /// There is no runtime to run on: call this inside Tokio, or give the builder a runtime.
+    /// No runtime was found: call this inside Tokio, or pass a runtime to the builder.
     NoRuntime,
     /// The Tokio runtime has no timers: build it with `enable_time` or `enable_all`.
     #[cfg(feature = "tokio")]
@@ -80,7 +84,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error that it was made of.
+    /// The specific error inside.
     fn precise(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(match self {
             Self::Refused(error) => error,
@@ -115,7 +119,7 @@ impl Error {
             #[cfg(feature = "graph")]
             Self::Store(error) => error,
             #[cfg(feature = "tokio")]
-            Self::WithoutTime => &crate::NoRuntime::WithoutTime,
+            Self::WithoutTime => &crate::runtime::NoRuntime::WithoutTime,
             Self::NoRuntime => return None,
         })
     }
@@ -125,12 +129,14 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.precise() {
             Some(error) => write!(f, "{error}"),
-            None => f.write_str("there is no runtime to run on: call this inside Tokio, or give the builder one"),
+            None => {
+                f.write_str("no runtime found: call this inside a Tokio runtime, or pass one to the builder with `runtime`")
+            }
         }
     }
 }
 
-/// The same text as `Display`: it is what a `main` that returns this error shows.
+/// Prints the same text as `Display`, because `main` shows `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -245,7 +251,7 @@ impl From<BlockingError> for Error {
 }
 
 impl Error {
-    /// Something ended before it gave what was awaited: why.
+    /// The error for a member that ended before it produced what was awaited.
     fn of_exit(exit: Exit) -> Self {
         match exit {
             Exit::Failed(failure) => Self::Failed(failure),
@@ -293,11 +299,11 @@ impl<S> From<RunError<S>> for Error {
 }
 
 #[cfg(feature = "tokio")]
-impl From<crate::NoRuntime> for Error {
-    fn from(error: crate::NoRuntime) -> Self {
+impl From<crate::runtime::NoRuntime> for Error {
+    fn from(error: crate::runtime::NoRuntime) -> Self {
         match error {
-            crate::NoRuntime::NotHere => Self::NoRuntime,
-            crate::NoRuntime::WithoutTime => Self::WithoutTime,
+            crate::runtime::NoRuntime::NotHere => Self::NoRuntime,
+            crate::runtime::NoRuntime::WithoutTime => Self::WithoutTime,
         }
     }
 }

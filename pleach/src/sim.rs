@@ -1,7 +1,7 @@
-//! The simulator: a whole program in virtual time, under a schedule that a seed fixes.
+//! The simulator: runs a program in virtual time, under a schedule that a seed fixes.
 //!
-//! Time jumps to the next timer when nothing is ready, and what runs next is chosen by the seed, so a test takes no real time, thousands
-//! of schedules fit into a second, and a seed that fails fails again.
+//! Time jumps to the next timer when nothing is ready, and the seed chooses which ready task runs next.
+//! So a test takes no real time, thousands of schedules run in a second, and a failing seed fails again.
 //!
 //! ```
 //! use pleach::prelude::*;
@@ -22,7 +22,10 @@
 //! });
 //! ```
 
-use crate::{ActorSystem, CancelToken, Dispatcher, Event, EventKinds, Instant, Runtime, Scope};
+use crate::ActorSystem;
+use crate::events::{Event, EventKinds};
+use crate::runtime::{Dispatcher, Instant, Runtime};
+use crate::scope::{CancelToken, Scope};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::future::Future;
@@ -31,13 +34,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The variable that makes [`explore`] run one seed only.
+/// The environment variable that makes [`explore`] run one seed only.
 pub const SEED_VARIABLE: &str = "PLEACH_SEED";
 
-/// The variable that makes [`explore`] run so many seeds, in place of as many as the test says.
+/// The environment variable that sets how many seeds [`explore`] runs.
 pub const SEEDS_VARIABLE: &str = "PLEACH_SEEDS";
 
-/// One simulated world.
+/// One simulation: a dispatcher with virtual time and a schedule that a seed fixes.
 #[derive(Debug)]
 pub struct Sim {
     dispatcher: Dispatcher,
@@ -45,61 +48,63 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// A world whose schedule `seed` fixes. Its clock begins at zero.
+    /// Starts a simulation with this seed. Its clock starts at zero.
     pub fn new(seed: u64) -> Self {
         Self { dispatcher: Dispatcher::seeded(seed), seed }
     }
 
-    /// As [`new`](Self::new), keeping the whole [`trace`](Self::trace).
+    /// As [`new`](Self::new), and records the [`trace`](Self::trace).
     pub fn recording(seed: u64) -> Self {
         let sim = Self::new(seed);
         sim.dispatcher.record();
         sim
     }
 
-    /// The seed.
+    /// Returns the seed of this simulation.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The runtime, for anything that takes one.
+    /// Returns the runtime of this simulation, for anything that takes one.
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         self.dispatcher.runtime()
     }
 
-    /// A system in this world. Tokio's own timers and sockets do not work in it: what uses them fails, and a hint is logged.
+    /// Starts a system in this simulation.
+    ///
+    /// Tokio's own timers and sockets do not work here: code that uses them fails, and a hint is logged.
     ///
     /// # Panics
-    /// If `name` cannot stand in a path.
+    /// If `name` is not a valid path segment.
     pub fn system(&self, name: &str) -> ActorSystem {
         let system = ActorSystem::builder(name).runtime(self.runtime()).build();
-        let system = system.expect("a simulated system needs only a good name");
+        let system = system.expect("a simulated system has a runtime; its name must be a valid path segment");
         system.hub().listen_to(EventKinds::FAILURES, hint_at_tokio);
         system
     }
 
-    /// A token with nothing above it.
+    /// Returns a cancel token without a parent.
     pub fn token(&self) -> CancelToken {
         CancelToken::root(self.runtime())
     }
 
-    /// A scope that stands alone.
+    /// Returns a scope without a system.
     pub fn scope(&self) -> Scope {
         Scope::under(&self.token())
     }
 
-    /// The time now.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.runtime().now()
     }
 
-    /// Sleeps in virtual time.
+    /// Waits for `wait` in virtual time.
     pub async fn sleep(&self, wait: Duration) {
         let runtime = self.runtime();
         runtime.sleep_until(runtime.now() + wait).await;
     }
 
-    /// Lets whatever else is ready run before this goes on, as the seed decides.
+    /// Yields once, so that other ready tasks may run first, as the seed decides.
     pub async fn step_aside(&self) {
         let mut stepped = false;
         std::future::poll_fn(|cx| {
@@ -112,46 +117,47 @@ impl Sim {
         .await;
     }
 
-    /// Runs `future`, and everything else, until `future` is done.
+    /// Runs `future`, and everything else, until `future` is ready.
     ///
     /// # Panics
-    /// If nothing is ready, no timer is set and the future is not done: it could only hang.
+    /// If `future` is not ready, no task is ready and no timer is set: the program would hang.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let done = self.dispatcher.simulate(future);
         done.unwrap_or_else(|stalled| panic!("seed {}: {stalled}", self.seed))
     }
 
-    /// Runs everything that is ready, and what that makes ready, without letting time pass. How many polls that took.
+    /// Runs all ready tasks, and those they wake, without advancing time. Returns the number of polls.
     pub fn settle(&self) -> usize {
         self.dispatcher.drain_ready()
     }
 
-    /// Lets time pass, running whatever it brings.
+    /// Advances time by `wait` and runs what becomes ready meanwhile.
     pub fn advance(&self, wait: Duration) {
         self.dispatcher.run_until_time(self.now() + wait);
     }
 
-    /// How many polls there were so far.
+    /// Returns the number of polls so far.
     pub fn polls(&self) -> u64 {
         self.dispatcher.polls()
     }
 
-    /// How many tasks have not ended.
+    /// Returns the number of tasks that have not ended.
     pub fn tasks_alive(&self) -> usize {
         self.dispatcher.tasks_alive()
     }
 
-    /// Mixes something the program did into the trace hash.
+    /// Adds a value of the program to the trace hash.
     pub fn note(&self, what: u64) {
         self.dispatcher.note(what);
     }
 
-    /// A hash over what ran, in which order and at what time. One seed and one program give one hash, in every process.
+    /// Returns a hash over which task ran when and in which order. The same seed and program give the
+    /// same hash in every process.
     pub fn trace_hash(&self) -> u64 {
         self.dispatcher.trace_hash()
     }
 
-    /// What ran, a line a poll, if this world is [`recording`](Self::recording).
+    /// Returns one line per poll, if this simulation is [`recording`](Self::recording).
     pub fn trace(&self) -> String {
         let mut text = String::new();
         for step in self.dispatcher.steps() {
@@ -161,10 +167,10 @@ impl Sim {
     }
 }
 
-/// What Tokio's panics say where none of its runtimes is.
+/// Part of the text of Tokio's panics outside of a Tokio runtime.
 const OUTSIDE_TOKIO: &str = "Tokio 1.x runtime";
 
-/// Says what to use instead to whoever calls Tokio in the simulator.
+/// Logs what to use instead when code in the simulator calls Tokio.
 fn hint_at_tokio(event: &Event) {
     if let Event::Failed(failure) = event
         && failure.reason().to_string().contains(OUTSIDE_TOKIO)
@@ -174,12 +180,13 @@ fn hint_at_tokio(event: &Event) {
     }
 }
 
-/// Runs `test` in one world per seed, and names the first seed that fails and how to replay it.
+/// Runs `test` in one simulation per seed, and prints how to replay the first seed that fails.
 ///
-/// With `PLEACH_SEED=n` in the environment only that seed is run, with `PLEACH_SEEDS=n` the first n from the start of the range on.
+/// `PLEACH_SEED=n` in the environment runs only that seed. `PLEACH_SEEDS=n` runs n seeds from the start
+/// of the range.
 ///
 /// # Panics
-/// With the first failing seed, if one fails.
+/// With the panic of the first failing seed.
 pub fn explore(seeds: Range<u64>, test: impl Fn(&Sim)) {
     let run = |seed| {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| test(&Sim::new(seed)))) {
@@ -197,10 +204,11 @@ pub fn explore(seeds: Range<u64>, test: impl Fn(&Sim)) {
 
 fn whole_number(variable: &str, text: &OsStr) -> u64 {
     let number = text.to_str().and_then(|text| text.parse().ok());
-    number.unwrap_or_else(|| panic!("{variable}={text:?} is no seed: give a whole number"))
+    number.unwrap_or_else(|| panic!("{variable}={text:?} is not a seed: give a whole number"))
 }
 
-/// The first seed for which `test` panics, `None` if it never does. For tests that plant a fault and want it found.
+/// Returns the first seed for which `test` panics. For tests that plant a fault and expect it to be
+/// found.
 pub fn first_failing(seeds: Range<u64>, test: impl Fn(&Sim)) -> Option<u64> {
     seeds.into_iter().find(|seed| catch_unwind(AssertUnwindSafe(|| test(&Sim::new(*seed)))).is_err())
 }

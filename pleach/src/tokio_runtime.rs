@@ -1,4 +1,4 @@
-//! `TokioRuntime`: pleach on Tokio.
+//! [`TokioRuntime`]: the [`Runtime`] trait on Tokio.
 
 use pleach_core::{BoxFuture, Clock, Instant, Random, Runtime, StdClock, catch_panic};
 use std::future::Future;
@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// A Tokio runtime, as core sees it. Cheap to make; the clock begins when it is made.
+/// A Tokio runtime as a [`Runtime`]. Its clock starts when it is made.
 ///
-/// When the Tokio runtime is dropped, everything in it ends. Whoever still waits for a time from elsewhere is served by a clock with one
-/// thread of its own ([`StdClock`]).
+/// When the Tokio runtime is dropped, everything that runs on it ends. Code on other threads may still
+/// wait for a time of this runtime; those timers move to a [`StdClock`], which starts one thread.
 #[derive(Debug)]
 pub struct TokioRuntime {
     handle: Handle,
@@ -21,17 +21,17 @@ pub struct TokioRuntime {
     timers: Arc<Timers>,
 }
 
-/// Who counts the time: Tokio, until its runtime is gone.
+/// The source of timers: Tokio, until its runtime is dropped.
 #[derive(Debug, Default)]
 struct Timers {
     gone: AtomicBool,
     instead: OnceLock<StdClock>,
 }
 
-/// A sleep on Tokio's timers, which goes on without them if it must.
+/// A sleep on Tokio's timers that survives the end of the Tokio runtime.
 struct Sleep {
     at: tokio::time::Instant,
-    /// `None` once the runtime is gone.
+    /// `None` once the runtime was dropped.
     tokio: Option<Pin<Box<tokio::time::Sleep>>>,
     timers: Arc<Timers>,
 }
@@ -44,7 +44,7 @@ impl Future for Sleep {
         if !timers.gone.load(Ordering::Relaxed)
             && let Some(sleep) = tokio
         {
-            // Tokio tells by a panic that its timers are gone; there is no other way to ask.
+            // Tokio panics when its timers are gone. There is no other way to detect it.
             match catch_panic(|| sleep.as_mut().poll(cx)) {
                 Ok(polled) => return polled,
                 Err(_) => timers.gone.store(true, Ordering::Relaxed),
@@ -61,20 +61,20 @@ impl Future for Sleep {
     }
 }
 
-/// There is no Tokio runtime to run on.
+/// No usable Tokio runtime was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoRuntime {
-    /// There is none here.
+    /// The calling code does not run inside a Tokio runtime.
     NotHere,
-    /// There is one, and it has no timers.
+    /// The Tokio runtime was built without timers.
     WithoutTime,
 }
 
 impl std::fmt::Display for NoRuntime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::NotHere => "there is no Tokio runtime here: call this inside one, or pass its handle to `TokioRuntime::new`",
+            Self::NotHere => "no Tokio runtime found: call this inside one, or pass its handle to `TokioRuntime::new`",
             Self::WithoutTime => "the Tokio runtime has no timers: build it with `enable_time` or `enable_all`",
         })
     }
@@ -83,25 +83,31 @@ impl std::fmt::Display for NoRuntime {
 impl std::error::Error for NoRuntime {}
 
 impl TokioRuntime {
-    /// The runtime behind `handle`. One that was built without timers is refused; Tokio tells of that by a panic, which is caught.
+    /// Wraps the runtime behind `handle`.
+    ///
+    /// # Errors
+    /// [`NoRuntime::WithoutTime`] if the runtime was built without timers.
     pub fn new(handle: Handle) -> Result<Arc<Self>, NoRuntime> {
         let start = {
             let _guard = handle.enter();
-            // There is no other way to ask.
+            // Tokio panics if it has no timers. There is no other way to detect it.
             catch_panic(|| drop(tokio::time::sleep(Duration::ZERO))).map_err(|_| NoRuntime::WithoutTime)?;
             tokio::time::Instant::now()
         };
-        // A seed that differs from process to process and from runtime to runtime; it needs to be no secret.
+        // The seed differs for each process and each runtime. It need not be secret.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         Ok(Arc::new(Self { handle, start, random: Mutex::new(Random::seeded(seed)), timers: Arc::default() }))
     }
 
-    /// The runtime this code runs in.
+    /// Returns the Tokio runtime that the calling code runs in.
+    ///
+    /// # Errors
+    /// [`NoRuntime`] outside of a Tokio runtime, or in one without timers.
     pub fn current() -> Result<Arc<Self>, NoRuntime> {
         Self::new(Handle::try_current().map_err(|_| NoRuntime::NotHere)?)
     }
 
-    /// A moment of Tokio's clock on the clock of this runtime.
+    /// Converts an instant of Tokio's clock to an instant of this runtime.
     pub fn instant(&self, at: tokio::time::Instant) -> Instant {
         Instant::after_start(at.saturating_duration_since(self.start))
     }
