@@ -111,7 +111,7 @@ fn some_models_pass(command: &mut Command) -> Outcome {
 }
 
 fn examples(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let folder = root.join("examples");
+    let folder = root.join("pleach/examples");
     let entries = fs::read_dir(&folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     let mut examples: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     examples.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
