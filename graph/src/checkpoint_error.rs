@@ -87,7 +87,8 @@ const FAULT_BYTES_MAX: usize = 64 << 10;
 pub(crate) fn cut_fault(mut text: String) -> String {
     if text.len() > FAULT_BYTES_MAX {
         let size = text.len();
-        text.truncate(text.floor_char_boundary(FAULT_BYTES_MAX));
+        let end = (0..=FAULT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
         text.push_str(&format!("… ({size} bytes)"));
     }
     text

@@ -326,7 +326,9 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
         }
         for row in rows {
             // They come in order.
-            left.pop_front_if(|sequence| *sequence == row.sequence);
+            if left.front() == Some(&row.sequence) {
+                left.pop_front();
+            }
             records.insert(row.sequence, row.open(run)?);
         }
     }

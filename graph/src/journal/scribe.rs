@@ -388,8 +388,8 @@ impl Batch {
     /// As many rows as one commit may have, and the mail that is taken with them.
     fn some(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
         let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while let Some((row, taken)) =
-            self.rows.pop_front_if(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
+        while self.rows.front().is_some_and(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
+            && let Some((row, taken)) = self.rows.pop_front()
         {
             bytes += row.size();
             rows.push(row);
