@@ -5,8 +5,10 @@
 
 mod demo;
 mod dependencies;
+mod layers;
 mod promises;
 mod suite;
+mod tokens;
 
 use std::env;
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ use xtask::{postgres, root};
 const HELP: &str = "\
 cargo xtask test [STEP..]    everything a change must pass, or only the steps whose names begin so
 cargo xtask promises         each promise of SEMANTICS.md with the tests that prove it
+cargo xtask layers           imports of core and graph that break the order of their rooms
 cargo xtask loom             the loom models, deeper; LOOM_MAX_PREEMPTIONS=n sets how deep
 cargo xtask sim --seeds N    the tests in release, exploring N seeds where they explore (10000 unless told)
 cargo xtask bench [OPTION..] the benchmarks; bench/README.md lists the options
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["test", only @ ..] => suite::run(&root(), only),
         ["promises"] => promises::list(&root()).map(|list| print!("{list}")),
+        ["layers"] => layers::check(&root()),
         ["loom"] => run_in_sight(suite::loom(&root()).args(["--", "--nocapture"])),
         ["sim"] => sim(SEEDS_DEFAULT),
         ["sim", "--seeds", seeds] => match seeds.parse() {
