@@ -9,6 +9,7 @@ mod layers;
 mod promises;
 mod suite;
 mod tokens;
+mod words;
 
 use std::env;
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ cargo xtask bench [OPTION..] the benchmarks; bench/README.md lists the options
 cargo xtask crash [OPTION..] processes that drive durable runs are killed, and what is left is checked: --kills N (200 unless told),
                              --store sqlite|postgres|both, --seed N
 cargo xtask postgres COMMAND.. a command with a PostgreSQL of its own, e.g. one test: `cargo test --all-features -p ..`
+cargo xtask words [PATH..]   words, names, long lines and short docs that the glossary rejects; --all lists each place
 cargo xtask help             this text";
 
 /// The variable by which tests that explore seeds learn how many to try.
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         ["bench", options @ ..] => run_in_sight(cargo(&["run", "--release", "--package", "pleach-bench", "--"]).args(options)),
         ["crash", options @ ..] => run_in_sight(suite::crash().args(options)),
         ["postgres", command @ ..] => postgres::with_server(command),
+        ["words", arguments @ ..] => words::report(&root(), arguments).map(|text| print!("{text}")),
         ["help"] => {
             println!("{HELP}");
             Ok(())

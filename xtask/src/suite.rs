@@ -1,6 +1,6 @@
 //! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
 
-use crate::{demo, dependencies, promises};
+use crate::{demo, dependencies, promises, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,9 +33,11 @@ pub fn run(root: &Path, only: &[&str]) -> Outcome {
 
 fn steps(root: &Path) -> Result<Vec<Step>, String> {
     let (home, models) = (root.to_path_buf(), root.to_path_buf());
+    let language = root.to_path_buf();
     let mut steps = vec![
         Step::command("format", &mut cargo(&["fmt", "--all", "--check"])),
         Step::new("promises", move || promises::check(&home)),
+        Step::new("words", move || words::check(&language)),
         Step::new("dependencies", dependencies::check),
         Step::build("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
         Step::build("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
