@@ -6,6 +6,7 @@
 mod demo;
 mod dependencies;
 mod layers;
+mod msrv;
 mod promises;
 mod suite;
 mod tokens;
