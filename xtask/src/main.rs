@@ -3,6 +3,7 @@
 //! The modules in reading order: `suite` (the steps of `cargo xtask test`), `dependencies` and `promises` (the two checks that are not a
 //! command), `demo` (which is killed). The library beside it has `step` (how a step is run and told of) and `postgres` (a server for tests).
 
+mod api;
 mod demo;
 mod dependencies;
 mod layers;
@@ -21,6 +22,7 @@ use xtask::{postgres, root};
 const HELP: &str = "\
 cargo xtask test [STEP..]    everything a change must pass, or only the steps whose names begin so
 cargo xtask promises         each promise of SEMANTICS.md with the tests that prove it
+cargo xtask api              writes the public API of each library to its public-api.txt
 cargo xtask layers           imports of core and graph that break the order of their rooms
 cargo xtask loom             the loom models, deeper; LOOM_MAX_PREEMPTIONS=n sets how deep
 cargo xtask sim --seeds N    the tests in release, exploring N seeds where they explore (10000 unless told)
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["test", only @ ..] => suite::run(&root(), only),
         ["promises"] => promises::list(&root()).map(|list| print!("{list}")),
+        ["api"] => api::write(&root()),
         ["layers"] => layers::check(&root()),
         ["loom"] => run_in_sight(suite::loom(&root()).args(["--", "--nocapture"])),
         ["sim"] => sim(SEEDS_DEFAULT),

@@ -1,6 +1,6 @@
 //! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
 
-use crate::{demo, dependencies, msrv, promises, words};
+use crate::{api, demo, dependencies, msrv, promises, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub fn run(root: &Path, only: &[&str]) -> Outcome {
 
 fn steps(root: &Path) -> Result<Vec<Step>, String> {
     let (home, models) = (root.to_path_buf(), root.to_path_buf());
-    let (language, oldest) = (root.to_path_buf(), root.to_path_buf());
+    let (language, oldest, listed) = (root.to_path_buf(), root.to_path_buf(), root.to_path_buf());
     let mut steps = vec![
         Step::command("format", &mut cargo(&["fmt", "--all", "--check"])),
         Step::new("promises", move || promises::check(&home)),
@@ -52,6 +52,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
             &mut cargo(&["test", "--package", "pleach-core", "--no-default-features", "--test", "result_road"]),
         ),
         Step::new("msrv", move || msrv::check(&oldest)),
+        Step::new("api", move || api::check(&listed)),
         Step::build("build-tests", tests(&mut cargo(&["test"])).arg("--no-run")),
         Step::new("test", test),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
