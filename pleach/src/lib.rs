@@ -105,5 +105,5 @@ pub fn group<T: Send + 'static>() -> Result<Group<T>, runtime::NoRuntime> {
 
 /// The README's program is a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

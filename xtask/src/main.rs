@@ -5,9 +5,11 @@
 
 mod api;
 mod demo;
+mod deny;
 mod dependencies;
 mod layers;
 mod msrv;
+mod packages;
 mod promises;
 mod suite;
 mod tokens;

@@ -1,6 +1,6 @@
 //! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
 
-use crate::{api, demo, dependencies, msrv, promises, words};
+use crate::{api, demo, deny, dependencies, msrv, packages, promises, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,14 @@ pub fn run(root: &Path, only: &[&str]) -> Outcome {
 }
 
 fn steps(root: &Path) -> Result<Vec<Step>, String> {
-    let (home, models) = (root.to_path_buf(), root.to_path_buf());
-    let (language, oldest, listed) = (root.to_path_buf(), root.to_path_buf(), root.to_path_buf());
+    let models = root.to_path_buf();
     let mut steps = vec![
         Step::command("format", &mut cargo(&["fmt", "--all", "--check"])),
-        Step::new("promises", move || promises::check(&home)),
-        Step::new("words", move || words::check(&language)),
+        at_root("promises", root, promises::check),
+        at_root("words", root, words::check),
         Step::new("dependencies", dependencies::check),
+        at_root("deny", root, deny::check),
+        at_root("packages", root, packages::check),
         Step::build("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
         Step::build("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
         Step::build("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),
@@ -51,8 +52,8 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
             "test-no-std",
             &mut cargo(&["test", "--package", "pleach-core", "--no-default-features", "--test", "result_road"]),
         ),
-        Step::new("msrv", move || msrv::check(&oldest)),
-        Step::new("api", move || api::check(&listed)),
+        at_root("msrv", root, msrv::check),
+        at_root("api", root, api::check),
         Step::build("build-tests", tests(&mut cargo(&["test"])).arg("--no-run")),
         Step::new("test", test),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
@@ -78,6 +79,12 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     steps.push(Step::new("demo-killed", demo::survives_kills));
     steps.push(Step::build("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
     Ok(steps)
+}
+
+/// A check that reads files below the root of the workspace.
+fn at_root(name: &str, root: &Path, check: fn(&Path) -> Outcome) -> Step {
+    let root = root.to_path_buf();
+    Step::new(name, move || check(&root))
 }
 
 /// All tests, with a PostgreSQL of their own.
