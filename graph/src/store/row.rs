@@ -186,6 +186,8 @@ pub(super) fn sum_of(parts: &[&[u8]]) -> u32 {
 #[cfg(feature = "zstd")]
 mod compression {
     use super::StoreError;
+    use crate::store::BODY_BYTES_MAX;
+    use std::io::Read as _;
 
     /// Smaller bodies are stored as they are.
     const BYTES_MIN: usize = 4 << 10;
@@ -199,10 +201,15 @@ mod compression {
         Ok(if packed.len() < body.len() { (packed, Some(body.len())) } else { (body, None) })
     }
 
-    /// At most `size` bytes: the header that says so has been checked.
+    /// Returns at most `size` bytes. Memory grows with what is decompressed, since a damaged header can name any size.
     pub(super) fn unpack(body: &[u8], size: usize, run: &str, sequence: u64) -> Result<Vec<u8>, StoreError> {
-        let why = "it does not decompress";
-        zstd::bulk::decompress(body, size).map_err(|_| StoreError::Damaged { run: run.to_string(), sequence, why })
+        let mut unpacked = Vec::with_capacity(size.min(BODY_BYTES_MAX));
+        let limit = (size as u64).saturating_add(1);
+        let done = zstd::Decoder::with_buffer(body).and_then(|decoder| decoder.take(limit).read_to_end(&mut unpacked));
+        if done.is_ok() && unpacked.len() <= size {
+            return Ok(unpacked);
+        }
+        Err(StoreError::Damaged { run: run.to_string(), sequence, why: "it does not decompress" })
     }
 }
 
