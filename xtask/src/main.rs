@@ -25,6 +25,7 @@ const HELP: &str = "\
 cargo xtask test [STEP..]    everything a change must pass, or only the steps whose names begin so
 cargo xtask promises         each promise of SEMANTICS.md with the tests that prove it
 cargo xtask api              writes the public API of each library to its public-api.txt
+cargo xtask fuzz [SECONDS]   random and damaged input for every parser (Default: 60 s)
 cargo xtask layers           imports of core and graph that break the order of their rooms
 cargo xtask loom             the loom models, deeper; LOOM_MAX_PREEMPTIONS=n sets how deep
 cargo xtask sim --seeds N    the tests in release, exploring N seeds where they explore (10000 unless told)
@@ -46,6 +47,8 @@ fn main() -> ExitCode {
         ["test", only @ ..] => suite::run(&root(), only),
         ["promises"] => promises::list(&root()).map(|list| print!("{list}")),
         ["api"] => api::write(&root()),
+        ["fuzz"] => suite::fuzz_for("60"),
+        ["fuzz", seconds] => suite::fuzz_for(seconds),
         ["layers"] => layers::check(&root()),
         ["loom"] => run_in_sight(suite::loom(&root()).args(["--", "--nocapture"])),
         ["sim"] => sim(SEEDS_DEFAULT),

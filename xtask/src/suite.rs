@@ -5,14 +5,17 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use xtask::postgres::{Postgres, URL_VARIABLE};
-use xtask::step::{Outcome, Step, cargo, output_of, output_within, run_all};
+use xtask::step::{Outcome, Step, cargo, output_of, output_within, run_all, run_in_sight};
 
 /// An example is read in one go.
 const EXAMPLE_LINES_MAX: usize = 80;
 /// An example takes a second or two, and its build a minute.
 const EXAMPLE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Cases of each fuzz target: a few seconds.
+const FUZZ_CASES: &str = "1000";
 
 /// The bench pulls in every peer, so it is linted alone and never run here; the agent pulls in an HTTP client.
 const WITHOUT_BENCH: [&str; 5] = ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT];
@@ -70,6 +73,8 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     for example in examples(root)? {
         steps.push(example_step(&example));
     }
+    steps.push(Step::build("build-fuzz", &mut cargo(&["build", "--package", "pleach-fuzz"])));
+    steps.push(Step::command("fuzz", &mut cargo(&["run", "--package", "pleach-fuzz", "--", "--cases", FUZZ_CASES])));
     steps.push(Step::build("build-crash", &mut cargo(&["build", "--package", "pleach-crash"])));
     steps.push(Step::command("crash", crash().arg("--short")));
     steps.push(Step::build("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))));
@@ -96,6 +101,13 @@ fn test() -> Outcome {
 /// Which tests there are; they are built first, so that only running them counts against their limit.
 fn tests(command: &mut Command) -> &mut Command {
     command.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])
+}
+
+/// Fuzzes every parser for some time, with a seed that differs from call to call.
+pub fn fuzz_for(seconds: &str) -> Outcome {
+    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |time| time.as_secs()).to_string();
+    let options = ["--seconds", seconds, "--seed", &seed];
+    run_in_sight(cargo(&["run", "--release", "--package", "pleach-fuzz", "--"]).args(options))
 }
 
 /// The crash test, which starts and kills a PostgreSQL of its own.
