@@ -47,6 +47,8 @@
 
 pub mod actor;
 mod actor_system;
+#[cfg(doctest)]
+mod book;
 #[cfg(feature = "tokio")]
 pub mod broadcast;
 #[cfg(feature = "graph")]
@@ -102,8 +104,3 @@ pub fn scope() -> Result<Scope, runtime::NoRuntime> {
 pub fn group<T: Send + 'static>() -> Result<Group<T>, runtime::NoRuntime> {
     Ok(Group::under(&token()?))
 }
-
-/// The README's program is a test.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
