@@ -1,4 +1,4 @@
-//! An actor: a state, an enum of messages, and one handler. Three ways to reach it: `tell`, `send` and `ask`.
+//! An actor: a state, a message enum and a handler. Three ways to send: `tell`, `send` and `ask`.
 //!
 //! Run it with `cargo run --package pleach --example 01_actor`.
 
@@ -19,7 +19,7 @@ struct Overdrawn(u32);
 
 impl fmt::Display for Overdrawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cents are more than is left", self.0)
+        write!(f, "cannot spend {} cents: not enough left", self.0)
     }
 }
 
@@ -43,18 +43,18 @@ async fn main() -> Result<(), pleach::Error> {
     let system = ActorSystem::new("shop")?;
     let props = Props::new(|| Budget { cents: 500 }).mailbox(Mailbox::bounded(64));
     let budget = system.spawn("budget", props)?;
-    println!("{} is up", budget.path());
+    println!("started {}", budget.path());
 
-    // `tell` never waits: a full mailbox gives the message back. `send` waits for room. Neither waits for the handler.
+    // `tell` never waits; a full mailbox returns the message. `send` waits for room in the mailbox.
     budget.tell(Msg::Spend(120))?;
     budget.send(Msg::Spend(30)).await?;
 
-    // `ask` waits for the answer, or says why there will be none. Messages of one sender keep their order.
+    // `ask` waits for the reply, or returns the reason why none will come.
     let left = budget.ask(Msg::Left).await?;
     println!("left: {left}");
     assert_eq!(left, 350);
 
-    // `close` is the end of input: what is queued is handled, then the actor ends.
+    // `close` ends the input: the actor handles all queued messages and ends.
     budget.close();
     assert_eq!(budget.exited().await, Exit::Closed);
     assert!(matches!(budget.tell(Msg::Spend(1)), Err(SendError::Closed(Msg::Spend(1)))));

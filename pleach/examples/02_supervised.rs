@@ -1,4 +1,4 @@
-//! Supervision: a worker that fails starts afresh, its mailbox and address stay, and no message is lost without a record.
+//! Supervision: a failed actor restarts with a new state. Its mailbox and address stay.
 //!
 //! Run it with `cargo run --package pleach --example 02_supervised`.
 
@@ -6,7 +6,7 @@ use pleach::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Cannot stand an odd number the first time it sees one.
+/// Fails when it sees an odd number for the first time.
 struct Picky {
     seen: Arc<AtomicU32>,
 }
@@ -31,29 +31,29 @@ fn picky() -> Props<Picky> {
 
 #[tokio::main]
 async fn main() -> Result<(), pleach::Error> {
-    let system = ActorSystem::new("crew")?;
+    let system = ActorSystem::new("numbers")?;
     system.on_event(|event| {
         if let Event::Failed(failure) = event {
-            println!("on record: {failure}");
+            println!("failure: {failure}");
         }
     });
 
-    // One-for-one, five restarts a minute. The message that failed is skipped, and counted as failed.
-    let crew = system.supervisor("crew", OneForOne::new().intensity(5, Duration::from_secs(60)))?;
-    let skips = crew.spawn("skips", picky())?;
+    // At most five restarts a minute. The failed message is skipped and counted as failed.
+    let workers = system.supervisor("workers", OneForOne::new().intensity(5, Duration::from_secs(60)))?;
+    let skips = workers.spawn("skips", picky())?;
     (1..=4).try_for_each(|number| skips.tell(number))?;
     skips.close();
     assert_eq!(skips.exited().await, Exit::Closed);
     assert_eq!(skips.counts(), Counts { accepted: 4, handled: 2, failed: 2, dead_lettered: 0 });
 
-    // Where the message is `Clone`, it may be tried again, by the next incarnation and before anything else.
-    let retries = crew.spawn("retries", picky().retry(1))?;
+    // A message that is `Clone` can be retried. The next incarnation handles it first.
+    let retries = workers.spawn("retries", picky().retry(1))?;
     (1..=4).try_for_each(|number| retries.tell(number))?;
     retries.close();
     assert_eq!(retries.exited().await, Exit::Closed);
     assert_eq!(retries.counts(), Counts { accepted: 4, handled: 4, failed: 0, dead_lettered: 0 });
 
-    // More failures than the supervisor allows: it gives up, the rest are dead letters, and the exit says why.
+    // More failures than allowed: the supervisor gives up. Queued messages become dead letters.
     let strict = system.supervisor("strict", OneForOne::new().intensity(1, Duration::from_secs(60)))?;
     let doomed = strict.spawn("doomed", picky())?;
     (1..=6).try_for_each(|number| doomed.tell(number))?;

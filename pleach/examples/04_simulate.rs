@@ -1,11 +1,11 @@
-//! The simulator: a lost update that a real scheduler shows once in a blue moon, found by seed and replayed at will.
+//! The simulator: finds a rare lost update by trying seeds, and replays it.
 //!
 //! Run it with `cargo run --package pleach --example 04_simulate`.
 
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore, first_failing};
 
-/// An account: safe in itself, since it handles one message at a time.
+/// An account. It handles one message at a time, so its own state needs no lock.
 struct Account {
     cents: u32,
 }
@@ -30,7 +30,7 @@ impl Actor for Account {
     }
 }
 
-/// Two customers withdraw 10 cents each: by asking and then setting, which the other may come between, or in one message.
+/// Two customers withdraw 10 cents each, in two messages (ask, then set) or in one message.
 fn left_after(sim: &Sim, in_one_message: bool) -> u32 {
     let system = sim.system("bank");
     let account = system.spawn("account", Props::new(|| Account { cents: 100 })).unwrap();
@@ -53,23 +53,24 @@ fn left_after(sim: &Sim, in_one_message: bool) -> u32 {
 }
 
 fn main() {
-    // The planted race: under some seeds both customers ask before either has set. Its panics are expected, so they are not shown.
+    // A planted race: under some seeds both customers ask before either sets. The panics are
+    // expected, so they are not printed.
     std::panic::set_hook(Box::new(|_| {}));
     let seed = first_failing(0..1_000, |sim| assert_eq!(left_after(sim, false), 80));
     drop(std::panic::take_hook());
-    let seed = seed.expect("the race should show within 1,000 seeds");
+    let seed = seed.expect("the race shows within 1,000 seeds");
 
-    // The seed loses the update every time, by the very same steps.
+    // This seed loses the update every time, by the same steps.
     let replay = || {
         let sim = Sim::new(seed);
         (left_after(&sim, false), sim.trace_hash())
     };
     let (left, hash) = replay();
-    println!("seed {seed} loses an update: {left} cents are left, trace {hash:016x}");
+    println!("seed {seed} loses an update: {left} cents left, trace {hash:016x}");
     assert_eq!(left, 90);
     assert_eq!(replay(), (left, hash));
 
-    // The cure is one message in place of two. In a test, this line is all there is to write.
+    // The fix: one message instead of two. A test needs only this line.
     explore(0..1_000, |sim| assert_eq!(left_after(sim, true), 80));
-    println!("no seed of 1,000 breaks the cure");
+    println!("1,000 seeds pass with the fix");
 }

@@ -1,11 +1,11 @@
-//! A pool shares work among equal actors, and a topic tells everybody who has subscribed.
+//! A pool shares work among equal actors. A topic sends a message to all its subscribers.
 //!
 //! Run it with `cargo run --package pleach --example 05_pool`.
 
 use pleach::prelude::*;
 use std::collections::HashMap;
 
-/// Counts the orders of its customers. A customer has one clerk, so no count is shared and none is locked.
+/// Counts the orders of its customers. Each customer has one clerk, so no count is shared.
 #[derive(Default)]
 struct Clerk {
     orders: HashMap<String, u32>,
@@ -24,10 +24,10 @@ impl Actor for Clerk {
 
     async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), String> {
         match msg {
-            Msg::Order(customer) if customer.is_empty() => return Err("an order by nobody".into()),
+            Msg::Order(customer) if customer.is_empty() => return Err("an order without a customer".into()),
             Msg::Order(customer) => *self.orders.entry(customer).or_default() += 1,
             Msg::Orders(customer, reply) => reply.send(self.orders.get(&customer).copied().unwrap_or(0)),
-            Msg::Closing(why) => println!("{} heard: {why}", cx.path()),
+            Msg::Closing(why) => println!("{} received: {why}", cx.path()),
         }
         Ok(())
     }
@@ -46,24 +46,24 @@ async fn main() -> Result<(), pleach::Error> {
     let clerks = system.pool("clerks", 3, |_place| Props::new(Clerk::default)).by_key(customer).build()?;
     let news = Topic::new();
     for clerk in clerks.workers() {
-        // Whoever publishes waits for a clerk that has no room. Restarts do not end a subscription.
+        // `Wait`: the publisher waits for a clerk with a full mailbox. Restarts keep subscriptions.
         news.subscribe_with(&clerk, SlowSubscriber::Wait, Msg::Closing);
     }
 
     for n in 0..300 {
         clerks.send(Msg::Order(format!("customer {}", n % 10))).await?;
     }
-    // All messages of a customer went to one clerk, and so does the question.
+    // All messages of one customer go to one clerk, and so does this question.
     let orders = clerks.ask(|reply| Msg::Orders("customer 7".into(), reply)).await?;
     println!("customer 7 has ordered {orders} times");
     assert_eq!(orders, 30);
 
-    // A clerk that fails restarts from its props, under its old address; the pool goes on.
+    // A failed clerk restarts under its old address. The pool continues.
     clerks.send(Msg::Order(String::new())).await?;
     let report = news.publish("the shop closes at six").await;
     assert_eq!((report.delivered, report.dropped), (3, 0));
 
-    // One clerk is enough from here on. The others finish what they have.
+    // Shrink to one clerk. The others handle their queued messages first.
     clerks.resize(1)?;
     clerks.send(Msg::Order("customer 7".into())).await?;
 

@@ -1,10 +1,10 @@
-//! A failure that comes up the tree reaches the program's own enum: `map_system` makes messages of what happens below an actor.
+//! A failure travels up the tree. `map_system` turns it into a message of the actor's own type.
 //!
 //! Run it with `cargo run --package pleach --example 06_escalation`.
 
 use pleach::prelude::*;
 
-/// Carries parcels, and cannot bear an empty one.
+/// Delivers parcels. Fails on an empty one.
 struct Driver;
 
 impl Actor for Driver {
@@ -16,11 +16,11 @@ impl Actor for Driver {
     }
 }
 
-/// Has one driver. When that one has failed more often than three times in five seconds, it is the crew that has failed.
+/// Has one driver. If the driver fails more than three times in five seconds, the team fails.
 #[derive(Default)]
-struct Crew(Option<ActorRef<u32>>);
+struct Team(Option<ActorRef<u32>>);
 
-impl Actor for Crew {
+impl Actor for Team {
     type Msg = u32;
     type Error = pleach::BoxError;
 
@@ -34,14 +34,14 @@ impl Actor for Crew {
     }
 }
 
-/// Knows what went wrong below it, and tells whoever asks; what the tree says overtakes messages, so either may come first.
+/// Answers which failure happened below it. Signals overtake messages, so either can come first.
 #[derive(Default)]
 struct Depot(Option<FailureInfo>, Option<Reply<FailureInfo>>);
 
 enum Msg {
-    Hire(Reply<ActorRef<u32>>),
-    TellMe(Reply<FailureInfo>),
-    Trouble(FailureInfo), // from the tree: a crew has failed
+    Start(Reply<ActorRef<u32>>),
+    LastFailure(Reply<FailureInfo>),
+    Failed(FailureInfo), // from the tree: a team has failed
 }
 
 impl Actor for Depot {
@@ -50,9 +50,9 @@ impl Actor for Depot {
 
     async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), Self::Error> {
         match msg {
-            Msg::Hire(reply) => reply.send(cx.spawn("crew", Props::new(Crew::default))?),
-            Msg::TellMe(reply) => self.1 = Some(reply),
-            Msg::Trouble(failure) => self.0 = Some(failure),
+            Msg::Start(reply) => reply.send(cx.spawn("team", Props::new(Team::default))?),
+            Msg::LastFailure(reply) => self.1 = Some(reply),
+            Msg::Failed(failure) => self.0 = Some(failure),
         }
         let asked = self.1.take_if(|_| self.0.is_some());
         asked.zip(self.0.clone()).into_iter().for_each(|(reply, failure)| reply.send(failure));
@@ -64,16 +64,16 @@ impl Actor for Depot {
 async fn main() -> Result<(), pleach::Error> {
     let system = ActorSystem::new("post")?;
     let props = Props::new(Depot::default).map_system(|signal| match signal {
-        Signal::Failure(failure) | Signal::Escalate(failure) => Some(Msg::Trouble(failure.clone())),
+        Signal::Failure(failure) | Signal::Escalate(failure) => Some(Msg::Failed(failure.clone())),
         _ => None,
     });
     let depot = system.spawn("depot", props)?;
-    let crew = depot.ask(Msg::Hire).await?;
-    let parcels = async { [7, 0, 0, 0, 0].into_iter().try_for_each(|parcel| crew.tell(parcel)) };
-    let (failure, told) = tokio::join!(depot.ask(Msg::TellMe), parcels);
-    let failure = told.map(|()| failure)??;
-    println!("the depot heard: {failure}");
-    assert!(failure.path() == &crew.path() && system.failures() == 4);
+    let team = depot.ask(Msg::Start).await?;
+    let parcels = async { [7, 0, 0, 0, 0].into_iter().try_for_each(|parcel| team.tell(parcel)) };
+    let (failure, sent) = tokio::join!(depot.ask(Msg::LastFailure), parcels);
+    let failure = sent.map(|()| failure)??;
+    println!("the depot received: {failure}");
+    assert!(failure.path() == &team.path() && system.failures() == 4);
     system.shutdown(Duration::from_secs(5)).await?;
     Ok(())
 }

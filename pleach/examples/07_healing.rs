@@ -1,11 +1,11 @@
-//! A crew that heals: the younger ones depend on the older, so whoever fails takes those after it down and up again.
+//! Rest-for-one: later children depend on earlier ones, so a failure also restarts the later ones.
 //!
-//! Run it with `cargo run --package pleach --example 07_healing`. One of the faults is a panic, which says so on the terminal.
+//! Run it with `cargo run --package pleach --example 07_healing`. It prints one planned panic.
 
 use pleach::prelude::*;
 use pleach::{EventSubscription, ExponentialBackoff, RestForOne, RestartPolicy};
 
-/// A part of the crew. It stands for a store, the cache filled from it, and the front that asks both.
+/// One part of a service: a store, a cache filled from it, or a front end that uses both.
 struct Part;
 
 enum Msg {
@@ -28,7 +28,7 @@ impl Actor for Part {
     }
 }
 
-/// Tells what was decided, until the youngest, which is the last to start, is up again. Gives how many restarts were counted by then.
+/// Prints decisions until the last child has restarted. Returns the counted restarts.
 async fn heal(events: &mut EventSubscription) -> u32 {
     let mut counted = 0;
     while let Some(event) = events.next().await {
@@ -38,7 +38,7 @@ async fn heal(events: &mut EventSubscription) -> u32 {
                 println!("{}: {} => {directive:?}, {counted} in {:?}", failure.path(), failure.reason(), failure.window());
             }
             Event::Restarted { path, incarnation } => {
-                println!("  {path} is up as incarnation {incarnation}");
+                println!("  {path} restarted as incarnation {incarnation}");
                 if path.to_string().ends_with("front") {
                     break;
                 }
@@ -54,21 +54,21 @@ async fn main() -> Result<(), pleach::Error> {
     let system = ActorSystem::new("shop")?;
     let mut events = system.hub().subscribe();
 
-    // Each failure waits a little longer than the one before, and the fourth within a minute would be one too many.
+    // Each restart waits longer than the one before. A fourth failure within a minute is too many.
     let backoff = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_millis(50));
-    let crew = system.supervisor("crew", RestForOne::new().intensity(3, Duration::from_secs(60)).backoff(backoff))?;
-    let store = crew.spawn("store", Props::new(|| Part).restart(RestartPolicy::Permanent))?;
-    let cache = crew.spawn("cache", Props::new(|| Part))?;
-    let front = crew.spawn("front", Props::new(|| Part))?;
+    let parts = system.supervisor("parts", RestForOne::new().intensity(3, Duration::from_secs(60)).backoff(backoff))?;
+    let store = parts.spawn("store", Props::new(|| Part).restart(RestartPolicy::Permanent))?;
+    let cache = parts.spawn("cache", Props::new(|| Part))?;
+    let front = parts.spawn("front", Props::new(|| Part))?;
 
-    cache.tell(Msg::Fail)?; // takes the front with it, and leaves the store alone
+    cache.tell(Msg::Fail)?; // restarts the front too, but not the store
     assert_eq!(heal(&mut events).await, 1);
-    front.tell(Msg::Panic)?; // concerns nobody else
+    front.tell(Msg::Panic)?; // restarts only the front
     assert_eq!(heal(&mut events).await, 2);
-    store.stop(); // a permanent child that ends unasked has failed, and all depend on it
+    store.stop(); // a permanent child must not stop: it counts as a failure
     assert_eq!(heal(&mut events).await, 3);
 
-    // The addresses are the same as ever.
+    // The addresses have not changed.
     for (part, incarnation) in [(store, 1), (cache, 2), (front, 3)] {
         assert_eq!(part.ask(Msg::Incarnation).await?, incarnation);
     }

@@ -1,6 +1,6 @@
-//! A group fetches pages, four at a time, and gives each as it comes: a page that fails stops nobody, and a slow one is given up.
+//! A group fetches pages, four at a time, and yields them in completion order.
 //!
-//! Run it with `cargo run --package pleach --example 08_group`. It needs no network: the server is made up.
+//! Run it with `cargo run --package pleach --example 08_group`. It needs no network.
 
 use pleach::prelude::*;
 use pleach::{CancelToken, Elapsed};
@@ -21,18 +21,18 @@ impl std::fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// A server that is slow for some pages, has lost others, and never answers for one.
+/// A fake server: some pages are slow, some are missing, one never answers.
 async fn fetch(number: u64, url: String, token: CancelToken) -> Result<Page, NotFound> {
     let takes = if number == 9 { Duration::from_secs(3_600) } else { Duration::from_millis(number * 7 % 20) };
     tokio::time::sleep(takes).await;
-    assert!(!token.is_cancelled(), "with fail-fast off nobody is cancelled");
+    assert!(!token.is_cancelled(), "without fail-fast no task is cancelled");
     if number % 5 == 3 { Err(NotFound) } else { Ok(Page { bytes: url.len() * 100, url }) }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), pleach::Error> {
     let system = ActorSystem::new("crawler")?;
-    // At most four at once, at most eight pages that nobody has read, and a failure is a result like any other.
+    // At most four tasks and eight unread results. A failure does not cancel the others.
     let pages = system.group::<Page>("pages").limit(4).buffer(8).fail_fast(false).build()?;
 
     let all = 12;
@@ -40,10 +40,10 @@ async fn main() -> Result<(), pleach::Error> {
         for number in 0..all {
             let (url, token) = (format!("https://example.com/{number}"), pages.token());
             let name = format!("page-{number}");
-            // Waits for a slot. The deadline counts from the moment the task runs.
+            // Waits for a slot. The deadline starts with the task's first poll.
             pages.task().named(&name).within(Duration::from_millis(200)).go(fetch(number, url, token)).await?;
         }
-        pages.close(); // no more tasks; what runs goes on
+        pages.close(); // no more tasks; running tasks continue
         Ok::<(), pleach::Error>(())
     };
 
@@ -67,7 +67,7 @@ async fn main() -> Result<(), pleach::Error> {
     fed?;
     println!("{done} pages, {bytes} bytes, {} errors", pages.errors().errors.len());
     assert_eq!((done, pages.errors().errors.len()), (12, 3));
-    // The first error is the answer for all of them together; here it is news, not a failure of the program.
+    // `wait` returns the first error. Here that is expected.
     println!("the first error: {}", pages.wait().await.unwrap_err());
     system.shutdown(Duration::from_secs(1)).await?;
     Ok(())

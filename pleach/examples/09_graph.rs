@@ -1,4 +1,4 @@
-//! A state graph: steps in a line, a branch, and a loop with a limit, one of whose steps fails now and then and is tried again.
+//! A graph: a sequence, a branch, a loop with a limit, and a node with retries.
 //!
 //! Run it with `cargo run --package pleach --example 09_graph`.
 
@@ -12,16 +12,16 @@ struct Essay {
     drafts: u32,
 }
 
-/// A node takes the state and gives it back changed. An `Err` or a panic is a failure.
+/// A node takes the state and returns the new state. An `Err` or a panic is a failure.
 async fn outline(mut essay: Essay) -> Result<Essay, String> {
     if essay.topic.is_empty() {
-        return Err("an essay about nothing".into());
+        return Err("the essay has no topic".into());
     }
     essay.text = format!("On {}.", essay.topic);
     Ok(essay)
 }
 
-/// It may take a context as well: here it asks which attempt it is. The first one of every draft fails.
+/// A node can also take a context. The first attempt of every draft fails.
 async fn write(cx: NodeContext, mut essay: Essay) -> Result<Essay, String> {
     if cx.attempt() == 1 {
         return Err("no inspiration".into());
@@ -39,7 +39,7 @@ async fn judge(mut essay: Essay) -> Result<Essay, String> {
 
 #[tokio::main]
 async fn main() -> Result<(), pleach::Error> {
-    // Everything about the graph is checked here, and everything that is wrong with it is reported at once.
+    // `compile` checks the whole graph and reports all faults at once.
     let graph = Graph::<Essay>::new("essay")
         .add_node("outline", outline)
         .add_node("write", write)
@@ -59,13 +59,13 @@ async fn main() -> Result<(), pleach::Error> {
     println!("{essay:?}");
     assert_eq!((essay.drafts, essay.score), (3, 90));
 
-    // A limit keeps a loop from going on for ever, and gives the state back.
+    // A limit ends an endless loop. The error contains the state.
     let error = graph.run(first).max_iterations(4).await.expect_err("four nodes are too few");
     println!("{error}");
     assert!(matches!(error.fault(), RunFault::MaxIterations { limit: 4, .. }));
     assert_eq!(error.into_state().map(|essay| essay.drafts), Some(2));
 
-    // A node that fails past its retries fails the run. The error says which node, which attempt, and why.
+    // A node that fails after its retries fails the run. The error names node, attempt and reason.
     let error = graph.run(Essay::default()).await.expect_err("it has no topic");
     println!("{error}");
     assert!(matches!(error.fault(), RunFault::Node(NodeError { node, attempt: 1, .. }) if node == "outline"));

@@ -1,4 +1,4 @@
-//! Fan-out and fan-in: branches side by side, each with its own clone of the state, merged in the order in which they were declared.
+//! Fan-out and join: each branch works on a clone of the state; the merge sees them in order.
 //!
 //! Run it with `cargo run --package pleach --example 10_fan_out`.
 
@@ -10,7 +10,7 @@ struct Trip {
     notes: Vec<String>,
 }
 
-/// A branch that takes its time.
+/// Returns a node that waits and then adds a note.
 fn look_up(what: &'static str, millis: u64) -> impl Fn(Trip) -> pleach::BoxFuture<'static, Result<Trip, String>> + Send + Sync {
     move |mut trip| {
         Box::pin(async move {
@@ -21,7 +21,7 @@ fn look_up(what: &'static str, millis: u64) -> impl Fn(Trip) -> pleach::BoxFutur
     }
 }
 
-/// The state before the fan-out, and all that the branches noted.
+/// Adds the notes of all branches to the state before the fan-out.
 fn merge(mut before: Trip, branches: Vec<Trip>) -> Trip {
     before.notes.extend(branches.into_iter().flat_map(|branch| branch.notes));
     before
@@ -47,14 +47,14 @@ async fn main() -> Result<(), pleach::Error> {
         .set_entry("start")
         .compile()?;
 
-    // A hook hears of everything as it happens: the train is found first.
+    // A hook is called for each event. The train is found first.
     let hooks =
         Hooks::around_nodes(|_, _| {}, |visit, _: Result<&Trip, _>| println!("{} in branch {:?}", visit.node, visit.branch));
     let planned = trip.run(Trip { city: "Ghent".into(), ..Trip::default() }).hooks(hooks).await?;
     println!("{:?}", planned.notes);
     assert_eq!(planned.notes, ["a hotel in Ghent", "a train in Ghent", "a museum in Ghent"]);
 
-    // `map`: as many branches as there are items, at most two at a time. Whatever becomes of them, the merge hears of it.
+    // `map`: one branch per item, at most two at a time. `collect` passes errors to the merge too.
     let results = FanOut::collect(|before: Trip, branches: Vec<Result<Trip, RunError<Trip>>>| {
         let lines =
             branches.iter().map(|branch| branch.as_ref().map_or_else(|error| error.to_string(), |trip| trip.city.clone()));

@@ -1,4 +1,4 @@
-//! A graph within a graph, with a state of its own; and what was done is undone when a later step fails.
+//! A subgraph with its own state type, and undos that run when a later step fails.
 //!
 //! Run it with `cargo run --package pleach --example 11_subgraph`.
 
@@ -11,7 +11,7 @@ struct Booking {
     price: u32,
 }
 
-/// The state of the outer one.
+/// The state of the outer graph.
 #[derive(Clone, Debug)]
 struct Journey {
     wishes: Vec<String>,
@@ -19,9 +19,9 @@ struct Journey {
     budget: u32,
 }
 
-/// Reserves, and records what to undo. Prices come from outside, as an extension of the run; so would a client, or an actor's address.
+/// Reserves, and records what to undo. An extension passes prices, clients or addresses to nodes.
 async fn reserve(cx: NodeContext, booking: Booking) -> Result<Booking, String> {
-    let prices = cx.extension::<fn(&str) -> u32>().ok_or("there are no prices")?;
+    let prices = cx.extension::<fn(&str) -> u32>().ok_or("no prices")?;
     cx.record_undo(booking.what.clone());
     cx.emit(format!("reserved {} under {}", booking.what, cx.idempotency_key()));
     Ok(Booking { price: prices(&booking.what), ..booking })
@@ -36,12 +36,12 @@ fn or_pay(journey: &Journey) -> &'static str {
     if journey.booked.len() < journey.wishes.len() { "book" } else { "pay" }
 }
 
-/// What the inner graph is given.
+/// Builds the state of the inner graph.
 fn next_wish(journey: &Journey) -> Booking {
     Booking { what: journey.wishes[journey.booked.len()].clone(), price: 0 }
 }
 
-/// What becomes of its result.
+/// Merges the result of the inner graph into the outer state.
 fn booked(mut journey: Journey, Booking { what, price }: Booking) -> Journey {
     journey.booked.push(what);
     Journey { budget: journey.budget.saturating_sub(price), ..journey }
@@ -62,7 +62,7 @@ async fn main() -> Result<(), pleach::Error> {
     let prices: fn(&str) -> u32 = |what| what.len() as u32;
     let with = |budget| Journey { wishes: ["train", "hotel", "museum"].map(String::from).into(), booked: vec![], budget };
 
-    // As a stream: what happens, what nodes say, and the end.
+    // As a stream: events, emitted values and the outcome.
     let mut updates = journey.run(with(100)).id("journey-1").extension(prices).stream();
     while let Some(update) = updates.next().await {
         match update {
@@ -71,7 +71,7 @@ async fn main() -> Result<(), pleach::Error> {
             _ => {}
         }
     }
-    // A run that fails is undone, the last first.
+    // A failed run is undone, the last step first.
     let error = journey.run(with(10)).extension(prices).await.expect_err("it cannot pay");
     println!("{error}");
     assert!(matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone.len() == 3));

@@ -1,4 +1,4 @@
-//! A run that is on disk: cut off in the middle, it goes on where it stood, and what was paid is not paid again.
+//! A durable run: cancelled in the middle, it resumes at the next step and does not pay twice.
 //!
 //! Run it with `cargo run --package pleach --features sqlite --example 12_durable`.
 
@@ -12,7 +12,7 @@ struct Order {
     packed: bool,
 }
 
-/// The bank, outside of everything that is stored here.
+/// The bank: a system outside the store.
 #[derive(Clone, Default)]
 struct Bank(Arc<AtomicU32>);
 
@@ -26,7 +26,8 @@ impl Bank {
 
 async fn pay(cx: NodeContext, mut order: Order) -> Result<Order, pleach::BoxError> {
     let bank = cx.extension::<Bank>().ok_or("no bank")?.clone();
-    order.paid = cx.effect("charge", |key| bank.charge(key, 500)).await?; // on disk before the node goes on
+    // The result is on disk before the node continues.
+    order.paid = cx.effect("charge", |key| bank.charge(key, 500)).await?;
     Ok(order)
 }
 
@@ -36,7 +37,8 @@ async fn pack(mut order: Order) -> Result<Order, pleach::BoxError> {
 }
 
 async fn ship(cx: NodeContext, order: Order) -> Result<Order, pleach::BoxError> {
-    cx.sleep("until the van comes", Duration::from_millis(50)).await; // by the store's clock, whatever process it is by then
+    // The wake-up time is stored. Another process would wait for the same time.
+    cx.sleep("until the van comes", Duration::from_millis(50)).await;
     Ok(order)
 }
 
@@ -55,19 +57,19 @@ async fn main() -> Result<(), pleach::Error> {
     let store = SqliteStore::open(&file).await?;
     let bank = Bank::default();
 
-    // The first "process" is cut off as soon as the step of `pack` is durable.
+    // The first "process" is cancelled as soon as `pack` is durable.
     let token = pleach::token()?;
     let killer = token.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&Order>| match event {
-        RunEvent::NodeStarted { visit, .. } => println!("begins {}", visit.node),
+        RunEvent::NodeStarted { visit, .. } => println!("starting {}", visit.node),
         RunEvent::Checkpointed { sequence: 4 } => killer.cancel("a power cut"),
         _ => {}
     });
     let run = graph.run(Order::default()).id("order-7").checkpoint(&store).extension(bank.clone()).hooks(hooks).token(&token);
-    println!("{}", run.await.expect_err("it is cut off"));
+    println!("{}", run.await.expect_err("it is cancelled"));
 
-    // Another one goes on: `pay` and `pack` are done.
-    let hooks = Hooks::around_nodes(|visit, _| println!("begins {}", visit.node), |_, _| {});
+    // A second one resumes the run: `pay` and `pack` are done.
+    let hooks = Hooks::around_nodes(|visit, _| println!("starting {}", visit.node), |_, _| {});
     let order = graph.resume("order-7").checkpoint(&store).extension(bank.clone()).hooks(hooks).await?;
     println!("{order:?}");
     assert_eq!((order.paid, order.packed, bank.0.load(SeqCst)), (500, true, 1));

@@ -1,5 +1,5 @@
-//! A run that asks somebody: it pauses durably, and goes on with the answer, in this process or another. The answer may come with the
-//! resume, or from outside: `RunRemote` needs the store and the run's id, not the graph.
+//! A run that waits for a person. It pauses, and resumes with the answer in any process. The answer
+//! comes with the resume, or through `RunRemote`, which needs the store and the run id only.
 //!
 //! Run it with `cargo run --package pleach --example 13_approval`.
 
@@ -12,7 +12,7 @@ struct Post {
     published: bool,
 }
 
-/// What an editor says.
+/// The answer of an editor.
 #[derive(Serialize, Deserialize)]
 enum Verdict {
     Publish,
@@ -27,7 +27,7 @@ async fn write(mut post: Post) -> Result<Post, pleach::BoxError> {
 }
 
 async fn review(cx: NodeContext, mut post: Post) -> Result<Post, pleach::BoxError> {
-    // Nothing is held meanwhile: not a thread, not a task, not the process.
+    // A waiting run uses no thread and no task. The process can end.
     match cx.interrupt("verdict", &post.text).await {
         Verdict::Publish => post.published = true,
         Verdict::Rewrite(text) => post.text = text,
@@ -50,16 +50,16 @@ async fn main() -> Result<(), pleach::Error> {
     println!("{paused}");
     assert!(matches!(paused.fault(), RunFault::Paused { keys, .. } if *keys == ["verdict"]));
 
-    // What is no verdict is refused, and the run waits on.
-    let refused = graph.resume("post-1").resume_with("verdict", &42).checkpoint(&store).await.expect_err("that is no verdict");
+    // An answer that is not a `Verdict` is rejected, and the run keeps waiting.
+    let refused = graph.resume("post-1").resume_with("verdict", &42).checkpoint(&store).await.expect_err("42 is not a verdict");
     println!("{refused}");
 
-    // An editor elsewhere, as in a web handler: it sees what the run asks, and posts an answer that outlives both of them.
+    // An editor elsewhere, such as a web handler, reads the question and posts a stored answer.
     let editor = RunRemote::new(&store, "post-1");
     println!("{:?}", editor.look().await?.tokens);
     editor.resume_with("verdict", &Verdict::Rewrite("Actors are bounded".into())).await?;
 
-    // Whoever drives the run next takes the answer; a `Worker` would do so by itself.
+    // The next driver takes the answer. A `Worker` does this automatically.
     let paused = graph.resume("post-1").checkpoint(&store).await.expect_err("it asks again");
     assert!(matches!(paused.fault(), RunFault::Paused { .. }));
 

@@ -1,4 +1,4 @@
-//! Workers that share the runs of a store: one goes home early, the other goes on with what it left. Runs are told things while they go on.
+//! Workers that share the runs of a store. One closes early, and the other continues its runs.
 //!
 //! Run it with `cargo run --package pleach --example 14_worker`.
 
@@ -19,16 +19,16 @@ async fn brew(mut order: Order) -> Result<Order, pleach::BoxError> {
 }
 
 async fn deliver(cx: NodeContext, mut order: Order) -> Result<Order, pleach::BoxError> {
-    // No worker holds the run while it waits.
+    // No worker holds a waiting run.
     order.address = cx.signal("address").await;
     Ok(order)
 }
 
-fn hire(name: &'static str, store: &MemoryStore, graph: &CompiledGraph<Order>) -> Result<RunningWorker, RunFault> {
+fn start_worker(name: &'static str, store: &MemoryStore, graph: &CompiledGraph<Order>) -> Result<RunningWorker, RunFault> {
     let listen = move |event: &WorkerEvent| match event {
-        WorkerEvent::Claimed { run, head, .. } => println!("{name} takes {run} after record {head}"),
-        WorkerEvent::Ended { run, end: RunEnd::Waits { keys } } => println!("{name} leaves {run}, which waits for {keys:?}"),
-        WorkerEvent::Ended { run, end } => println!("{name} is done with {run}: {end:?}"),
+        WorkerEvent::Claimed { run, head, .. } => println!("{name} claims {run} after record {head}"),
+        WorkerEvent::Ended { run, end: RunEnd::Waits { keys } } => println!("{name} releases {run}, which waits for {keys:?}"),
+        WorkerEvent::Ended { run, end } => println!("{name} ends {run}: {end:?}"),
         _ => {}
     };
     Worker::new(store).graph(graph).name(name).limit(2).on_event(listen).start()
@@ -43,20 +43,20 @@ async fn main() -> Result<(), pleach::Error> {
         .add_edge("deliver", END)
         .set_entry("brew")
         .compile()?;
-    // A `PostgresStore` or a `SqliteStore` here, and the workers may be other processes.
+    // With a `PostgresStore` or a `SqliteStore` the workers can be other processes.
     let store = MemoryStore::new();
-    let (ann, bob) = (hire("ann", &store, &graph)?, hire("bob", &store, &graph)?);
+    let (ann, bob) = (start_worker("ann", &store, &graph)?, start_worker("bob", &store, &graph)?);
 
     for table in 1..=4 {
         graph.run(Order::default()).id(format!("table-{table}")).checkpoint(&store).enqueue().await?;
     }
-    // All are brewed, and nobody holds them: they wait for their addresses.
+    // All runs have passed `brew` and wait for their addresses. No worker holds them.
     for table in 1..=4 {
         while RunRemote::new(&store, format!("table-{table}")).look().await?.status != RunStatus::Waiting {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    // Ann finishes what she has in hand, for a second at most.
+    // Ann finishes its current runs, within at most one second.
     ann.close(Duration::from_secs(1)).await;
 
     for table in 1..=3 {

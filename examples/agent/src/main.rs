@@ -1,8 +1,8 @@
-//! An agent as a graph: plan → tools in parallel → judge → again, until the judge is content. The words of the model stream in
-//! as they come.
+//! An agent as a graph: plan → tools in parallel → judge, repeated until the judge accepts the
+//! answer. The words of the model are printed as they arrive.
 //!
-//! Run it with `cargo run --package pleach-example-agent`. It starts a small server that speaks like OpenAI's; with
-//! `OPENAI_BASE_URL` set (and `OPENAI_API_KEY`) it talks to that one.
+//! Run it with `cargo run --package pleach-example-agent`. It starts a small server with OpenAI's
+//! API. To use another server, set `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
 
 mod nodes;
 mod server;

@@ -1,4 +1,4 @@
-//! The steps of the agent: plain async fns over its state.
+//! The nodes of the agent: plain async functions over its state.
 
 use async_openai::types::chat::{ChatCompletionRequestUserMessageArgs, CreateChatCompletionRequestArgs};
 use async_openai::{Client, config::OpenAIConfig};
@@ -8,14 +8,14 @@ use pleach::{BoxError, NodeContext};
 #[derive(Clone, Debug, Default)]
 pub struct Agent {
     pub question: String,
-    /// What is to be looked up next.
+    /// The tool calls to make next.
     pub calls: Vec<String>,
-    /// What was looked up.
+    /// The results of earlier calls.
     pub findings: Vec<String>,
     pub answer: String,
 }
 
-/// Asks the model, emits its words as they come, and gives all of them.
+/// Calls the model, emits its words as they arrive, and returns the whole text.
 async fn ask(cx: &NodeContext, prompt: String) -> Result<String, BoxError> {
     let client = cx.extension::<Client<OpenAIConfig>>().ok_or("the run has no client")?;
     let message = ChatCompletionRequestUserMessageArgs::default().content(prompt).build()?;
@@ -37,7 +37,7 @@ pub async fn plan(cx: NodeContext, mut agent: Agent) -> Result<Agent, BoxError> 
     Ok(agent)
 }
 
-/// A branch for each call: its state has that call alone.
+/// Runs the one tool call of a branch.
 pub async fn tool(agent: Agent) -> Result<Agent, BoxError> {
     let result = match agent.calls[0].split_whitespace().collect::<Vec<_>>()[..] {
         ["add", a, b] => (a.parse::<i64>()? + b.parse::<i64>()?).to_string(),
@@ -47,7 +47,7 @@ pub async fn tool(agent: Agent) -> Result<Agent, BoxError> {
     Ok(Agent { findings: vec![format!("{} = {result}", agent.calls[0])], ..agent })
 }
 
-/// What all branches have found, in the order of the calls.
+/// Merges the results of all branches, in the order of the calls.
 pub fn found(mut before: Agent, branches: Vec<Agent>) -> Agent {
     before.findings.extend(branches.into_iter().flat_map(|branch| branch.findings));
     before
@@ -59,7 +59,7 @@ pub async fn judge(cx: NodeContext, mut agent: Agent) -> Result<Agent, BoxError>
     Ok(agent)
 }
 
-/// The states of the branches.
+/// Makes one branch per call. The state of a branch holds only its call.
 pub fn each_call(agent: &Agent) -> Vec<Agent> {
     agent.calls.iter().map(|call| Agent { calls: vec![call.clone()], ..Agent::default() }).collect()
 }

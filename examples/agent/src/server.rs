@@ -1,11 +1,11 @@
-//! A server that speaks like OpenAI's, as far as the agent needs it: it answers chat completions with a stream of words.
+//! A small server with the part of OpenAI's API that the agent needs: streamed chat completions.
 
 use serde_json::{Value, json};
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Starts it on a free port of this machine, and gives its address.
+/// Starts the server on a free local port and returns its address.
 pub async fn start() -> io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -32,7 +32,7 @@ async fn serve(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await
 }
 
-/// The body of a request: as many bytes after the blank line as its header says.
+/// Reads the body of a request: `content-length` bytes after the blank line.
 async fn body_of(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     loop {
@@ -49,7 +49,7 @@ async fn body_of(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a small model would say: it plans in two rounds, and is content once it knows the sum of all.
+/// The replies of a small model: it plans in two rounds and accepts once it knows the sum.
 fn answer(prompt: &str) -> &'static str {
     match (prompt.starts_with("Plan"), prompt.contains("= 42"), prompt.contains("= 48")) {
         (true, false, _) => "add 17 25\ncount pleach",
