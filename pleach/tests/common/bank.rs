@@ -1,58 +1,65 @@
-//! A bank outside of all runs: it knows each charge and refund by its idempotency key, and does each key once.
+//! A bank outside of all runs. It identifies each charge and refund by its idempotency key and
+//! applies each key once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-/// What a charge or refund is for: the run, and which of its effects.
+/// The subject of a charge or refund: the run and its effect.
 pub type What = (String, String);
 
-/// The books, shared by all who charge.
+/// The accounts, shared by all clients.
 #[derive(Clone, Default)]
-pub struct Bank(Arc<Mutex<Books>>);
+pub struct Bank(Arc<Mutex<Accounts>>);
 
 #[derive(Default)]
-struct Books {
-    /// By what they are for, the keys they were made with.
+struct Accounts {
+    /// The keys of each subject.
     charges: BTreeMap<What, BTreeSet<String>>,
     refunds: BTreeMap<What, BTreeSet<String>>,
-    /// What every key stands for: no key may stand for two things.
+    /// The subject of each key. A key must not have two subjects.
     keys: BTreeMap<String, What>,
     calls: u64,
 }
 
 impl Bank {
-    fn enter(&self, run: &str, what: &str, key: &str, book: impl FnOnce(&mut Books) -> &mut BTreeMap<What, BTreeSet<String>>) {
-        let mut books = self.0.lock().unwrap();
-        books.calls += 1;
+    fn enter(
+        &self,
+        run: &str,
+        what: &str,
+        key: &str,
+        entries: impl FnOnce(&mut Accounts) -> &mut BTreeMap<What, BTreeSet<String>>,
+    ) {
+        let mut accounts = self.0.lock().unwrap();
+        accounts.calls += 1;
         let what = (run.to_string(), what.to_string());
-        let known = books.keys.entry(key.to_string()).or_insert_with(|| what.clone()).clone();
-        assert_eq!(known, what, "the key {key} stands for two things");
-        book(&mut books).entry(what).or_default().insert(key.to_string());
+        let known = accounts.keys.entry(key.to_string()).or_insert_with(|| what.clone()).clone();
+        assert_eq!(known, what, "the key {key} has two subjects");
+        entries(&mut accounts).entry(what).or_default().insert(key.to_string());
     }
 
     pub fn charge(&self, run: &str, what: &str, key: &str) {
-        self.enter(run, what, key, |books| &mut books.charges);
+        self.enter(run, what, key, |accounts| &mut accounts.charges);
     }
 
     pub fn refund(&self, run: &str, what: &str, key: &str) {
-        self.enter(run, what, key, |books| &mut books.refunds);
+        self.enter(run, what, key, |accounts| &mut accounts.refunds);
     }
 
-    /// What a run was charged for. Each must have been charged with one key, and so once.
+    /// The effects that a run was charged for. Panics if one was charged with several keys.
     pub fn charges(&self, run: &str) -> BTreeSet<String> {
         Self::of(&self.0.lock().unwrap().charges, run)
     }
 
-    /// What a run was given back.
+    /// The effects that were refunded to a run.
     pub fn refunds(&self, run: &str) -> BTreeSet<String> {
         Self::of(&self.0.lock().unwrap().refunds, run)
     }
 
-    fn of(book: &BTreeMap<What, BTreeSet<String>>, run: &str) -> BTreeSet<String> {
-        let of_run = book.iter().filter(|((of, _), _)| of == run);
+    fn of(entries: &BTreeMap<What, BTreeSet<String>>, run: &str) -> BTreeSet<String> {
+        let of_run = entries.iter().filter(|((of, _), _)| of == run);
         of_run
             .map(|((_, what), keys)| {
-                assert_eq!(keys.len(), 1, "{run:?} {what:?} was done with several keys: {keys:?}");
+                assert_eq!(keys.len(), 1, "{run:?} {what:?} was applied with several keys: {keys:?}");
                 what.clone()
             })
             .collect()

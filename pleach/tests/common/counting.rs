@@ -1,11 +1,11 @@
-//! A graph that counts, with an effect and a wait at each step.
+//! A graph that counts, with an effect and a wait in each step.
 
 use super::Log;
 use pleach::Runtime;
 use pleach::prelude::*;
 use std::sync::Arc;
 
-/// Counts to `last`. Before each step it waits for as long as `wait` says, by this clock.
+/// Counts to `last`. Each step first waits for the duration that `wait` returns.
 pub fn counting(
     clock: Arc<dyn Runtime>,
     outside: &Log<String>,
@@ -18,11 +18,11 @@ pub fn counting(
         let waited = clock.sleep_until(until);
         async move {
             waited.await;
-            let happened = cx.effect("count", move |_| async move {
+            let effect = cx.effect("count", move |_| async move {
                 outside.note(n);
                 Ok::<_, String>(n + 1)
             });
-            happened.await
+            effect.await
         }
     };
     Graph::new("counting")

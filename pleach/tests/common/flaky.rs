@@ -1,4 +1,4 @@
-//! A store that fails when it is told to: what a crash, a full disk or a lost answer looks like to a driver.
+//! A store that fails on request, as a crash, a full disk or a lost answer looks to a driver.
 
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows,
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What becomes of a commit.
+/// How a failing write ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It does not land.
+    /// The write is not applied.
     Lost,
-    /// It lands, and the answer is an error all the same.
+    /// The write is applied, but the caller gets an error.
     Unanswered,
 }
 
 #[derive(Clone)]
 pub struct FlakyStore {
-    inside: MemoryStore,
+    inner: MemoryStore,
     plan: Arc<Plan>,
 }
 
@@ -30,34 +30,34 @@ struct Plan {
     /// Creates and commits so far.
     writes: AtomicU64,
     fail_at: AtomicU64,
-    /// From which write on none lands; none if it is 0.
+    /// The first write that finds the store unavailable. 0: the store is up.
     down_from: AtomicU64,
     lands: AtomicU64,
-    /// Whether renewals fail.
+    /// Renewals fail.
     no_renewals: AtomicBool,
-    /// Whether runs are never given up, as when a process dies.
+    /// Releases are ignored, as if the process had died.
     no_releases: AtomicBool,
-    /// The row that reads as damaged.
+    /// The sequence number of the damaged row.
     damaged: AtomicU64,
-    /// Whether reads are never answered.
+    /// Reads are never answered.
     stalls: AtomicBool,
-    /// Whether releases are never answered.
+    /// Releases are never answered.
     stalls_releases: AtomicBool,
-    /// By whose clock a prune takes its time.
+    /// The clock by which a prune takes time.
     slow_prunes: OnceLock<Arc<dyn Runtime>>,
     is_row_locked: AtomicBool,
-    /// By whose clock a create or a claim takes its time, and how long.
+    /// The clock and the duration of a create or a claim.
     slow_claims: OnceLock<(Arc<dyn Runtime>, Duration)>,
-    /// By whose clock a commit takes its time, and how long.
+    /// The clock and the duration of a commit.
     slow_commits: OnceLock<(Arc<dyn Runtime>, Duration)>,
 }
 
-/// An error that a driver does not wait out: to the run it is as if its process had died there.
-fn gone(why: &str) -> StoreError {
+/// An error that a driver does not retry: for the run it is as if its process had died.
+fn unusable(why: &str) -> StoreError {
     StoreError::Unusable { store: "flaky".to_string(), why: why.to_string() }
 }
 
-/// As long as it lives, nobody else changes the run's row.
+/// Locks the run's row until it is dropped.
 struct RowLock<'a>(&'a AtomicBool);
 
 impl Drop for RowLock<'_> {
@@ -67,17 +67,17 @@ impl Drop for RowLock<'_> {
 }
 
 impl FlakyStore {
-    pub fn new(inside: MemoryStore) -> Self {
-        Self { inside, plan: Arc::default() }
+    pub fn new(inner: MemoryStore) -> Self {
+        Self { inner, plan: Arc::default() }
     }
 
-    /// The write of this number, counted from 1, fails so.
+    /// Lets the write with this number fail, counted from 1.
     pub fn fail_at(&self, write: u64, fate: Fate) {
         self.plan.fail_at.store(write, SeqCst);
         self.plan.lands.store(u64::from(fate == Fate::Unanswered), SeqCst);
     }
 
-    /// The store is unavailable for this write and all that follow.
+    /// Makes the store unavailable for this write and all later ones.
     pub fn down_from(&self, write: u64) {
         self.plan.down_from.store(write, SeqCst);
     }
@@ -86,7 +86,7 @@ impl FlakyStore {
         self.plan.no_renewals.store(true, SeqCst);
     }
 
-    /// From now on whoever gives a run up is not heard, as if it had died.
+    /// Ignores releases from now on, as if the process had died.
     pub fn swallow_releases(&self, swallow: bool) {
         self.plan.no_releases.store(swallow, SeqCst);
     }
@@ -95,44 +95,45 @@ impl FlakyStore {
         self.plan.damaged.store(sequence, SeqCst);
     }
 
-    /// No row is read from now on: whoever asks waits for ever.
+    /// Answers no read from now on.
     pub fn stall_reads(&self) {
         self.plan.stalls.store(true, SeqCst);
     }
 
-    /// No release is answered from now on, and none lands.
+    /// Answers and applies no release from now on.
     pub fn stall_releases(&self) {
         self.plan.stalls_releases.store(true, SeqCst);
     }
 
-    /// A prune takes a millisecond of this clock, and locks the run's row meanwhile, as a transaction of several statements does.
+    /// Lets a prune take one millisecond and lock the run's row meanwhile, like a transaction of
+    /// several statements.
     pub fn prune_slowly(&self, clock: Arc<dyn Runtime>) {
         drop(self.plan.slow_prunes.set(clock));
     }
 
-    /// A commit lands after so much time of this clock, and is answered after as much again.
+    /// Applies a commit after this time, and answers it after the same time again.
     pub fn commit_slowly(&self, clock: Arc<dyn Runtime>, time: Duration) {
         drop(self.plan.slow_commits.set((clock, time)));
     }
 
-    /// So does a create or a claim.
+    /// Delays creates and claims in the same way.
     pub fn claim_slowly(&self, clock: Arc<dyn Runtime>, time: Duration) {
         drop(self.plan.slow_claims.set((clock, time)));
     }
 
-    async fn slowly<T>(slow: &OnceLock<(Arc<dyn Runtime>, Duration)>, landing: impl Future<Output = T>) -> T {
+    async fn slowly<T>(slow: &OnceLock<(Arc<dyn Runtime>, Duration)>, call: impl Future<Output = T>) -> T {
         let pass = async || {
             if let Some((clock, time)) = slow.get() {
                 clock.sleep_until(clock.now() + *time).await;
             }
         };
         pass().await;
-        let landed = landing.await;
+        let answer = call.await;
         pass().await;
-        landed
+        answer
     }
 
-    /// Waits until nobody has the row.
+    /// Waits until the row is unlocked.
     async fn row(&self) {
         while self.plan.is_row_locked.load(SeqCst) {
             self.moment().await;
@@ -163,12 +164,12 @@ impl FlakyStore {
         }
         match fate {
             None => write(),
-            Some(Fate::Lost) => Box::pin(async { Err(gone("the disk is full")) }),
+            Some(Fate::Lost) => Box::pin(async { Err(unusable("the disk is full")) }),
             Some(Fate::Unanswered) => {
-                let landed = write();
+                let call = write();
                 Box::pin(async {
-                    landed.await?;
-                    Err(gone("the answer was lost"))
+                    call.await?;
+                    Err(unusable("the answer was lost"))
                 })
             }
         }
@@ -177,20 +178,20 @@ impl FlakyStore {
 
 impl Store for FlakyStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
-        self.write(|| Box::pin(Self::slowly(&self.plan.slow_claims, self.inside.create(run, rows))))
+        self.write(|| Box::pin(Self::slowly(&self.plan.slow_claims, self.inner.create(run, rows))))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         self.write(|| {
             Box::pin(async {
                 self.row().await;
-                Self::slowly(&self.plan.slow_commits, self.inside.commit(commit)).await
+                Self::slowly(&self.plan.slow_commits, self.inner.commit(commit)).await
             })
         })
     }
 
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
-        Box::pin(Self::slowly(&self.plan.slow_claims, self.inside.claim(wanted, lease)))
+        Box::pin(Self::slowly(&self.plan.slow_claims, self.inner.claim(wanted, lease)))
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
@@ -202,7 +203,7 @@ impl Store for FlakyStore {
                 std::future::pending::<()>().await;
             }
             self.row().await;
-            self.inside.release(held, how).await
+            self.inner.release(held, how).await
         })
     }
 
@@ -212,12 +213,12 @@ impl Store for FlakyStore {
         }
         Box::pin(async move {
             self.row().await;
-            self.inside.renew(held, lease).await
+            self.inner.renew(held, lease).await
         })
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
-        self.inside.head(run)
+        self.inner.head(run)
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
@@ -227,7 +228,7 @@ impl Store for FlakyStore {
             if stalls {
                 return std::future::pending().await;
             }
-            let mut rows = self.inside.read(run, which, parts).await?;
+            let mut rows = self.inner.read(run, which, parts).await?;
             for row in rows.iter_mut().filter(|row| row.sequence == damaged) {
                 row.header[20] ^= 1;
             }
@@ -236,15 +237,15 @@ impl Store for FlakyStore {
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
-        self.inside.list(filters, after, count)
+        self.inner.list(filters, after, count)
     }
 
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
-        self.inside.post(run, post)
+        self.inner.post(run, post)
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
-        self.inside.inbox(run, after)
+        self.inner.inbox(run, after)
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
@@ -252,15 +253,15 @@ impl Store for FlakyStore {
             self.plan.is_row_locked.store(self.plan.slow_prunes.get().is_some(), SeqCst);
             let _lock = RowLock(&self.plan.is_row_locked);
             self.moment().await;
-            self.inside.prune(prune).await
+            self.inner.prune(prune).await
         })
     }
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
-        self.inside.delete(run)
+        self.inner.delete(run)
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {
-        self.inside.nudged()
+        self.inner.nudged()
     }
 }

@@ -1,4 +1,4 @@
-//! A simulated world with a store, and nodes that write down their names: what tests of stored runs need.
+//! For tests of stored runs: a simulator with a store, and nodes that add their names to the state.
 
 use super::Log;
 use futures::future::Either;
@@ -13,37 +13,37 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-/// The names of the nodes that were done.
+/// The names of the completed nodes.
 pub type Names = Vec<String>;
 
-/// What nodes do, and what they are told.
+/// Controls the nodes and records what they do.
 #[derive(Clone, Default)]
 pub struct Stage {
-    /// Every node that was started, with its key.
+    /// Every started node with its idempotency key.
     pub starts: Log<(String, String)>,
-    /// Effects, undos and whatever else happens outside.
+    /// Effects, undos and other side effects.
     pub outside: Log<String>,
     fails: Arc<Mutex<HashSet<String>>>,
     hangs: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Stage {
-    /// These nodes fail from now on, and no others.
+    /// From now on exactly these nodes fail.
     pub fn fail(&self, nodes: &[&str]) {
         *self.fails.lock().unwrap() = nodes.iter().map(|node| node.to_string()).collect();
     }
 
-    /// These nodes never end from now on, and no others.
+    /// From now on exactly these nodes never complete.
     pub fn hang(&self, nodes: &[&str]) {
         *self.hangs.lock().unwrap() = nodes.iter().map(|node| node.to_string()).collect();
     }
 
-    /// The nodes that were started since this was asked last.
+    /// Removes and returns the names of the nodes started since the last call.
     pub fn started(&self) -> Vec<String> {
         self.starts.take().into_iter().map(|(node, _)| node).collect()
     }
 
-    /// What becomes of a node, before it does anything.
+    /// Called first by each node: records the start, waits, then hangs or fails if requested.
     pub async fn enter(&self, cx: &NodeContext) -> Result<(), String> {
         let node = cx.node().to_string();
         self.starts.push((node.clone(), cx.idempotency_key()));
@@ -70,7 +70,7 @@ pub fn named(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Na
     }
 }
 
-/// What the branches added, in the order of the branches.
+/// Appends what each branch added, in the order of the branches.
 pub fn merge(mut before: Names, branches: Vec<Names>) -> Names {
     let from = before.len();
     branches.into_iter().for_each(|branch| before.extend(branch.into_iter().skip(from)));
@@ -90,7 +90,7 @@ impl World {
         Self { sim, store, stage: Stage::default() }
     }
 
-    /// The run `r` of a graph.
+    /// Starts run `r` of a graph.
     pub fn run<S: Serialize + DeserializeOwned + Send + 'static>(
         &self,
         graph: &CompiledGraph<S>,
@@ -99,7 +99,7 @@ impl World {
         self.here(graph.run(state).id("r").checkpoint(&self.store))
     }
 
-    /// The run `r` again, as `how` says.
+    /// Resumes run `r` with the options that `how` sets.
     pub fn resume<S: Serialize + DeserializeOwned + Send + 'static>(
         &self,
         graph: &CompiledGraph<S>,
@@ -112,23 +112,23 @@ impl World {
         run.on(self.sim.runtime()).extension(self.stage.clone()).extension(self.sim.runtime())
     }
 
-    /// How a run ends, which it must within a day.
+    /// Drives a run to its end. Panics if that takes more than a day of virtual time.
     pub fn end<S: Send + 'static>(&self, run: RunOptions<'static, S>) -> Result<S, RunError<S>> {
         let day = Box::pin(self.sim.sleep(Duration::from_secs(24 * 60 * 60)));
         match self.sim.run(futures::future::select(run.into_future(), day)) {
             Either::Left((outcome, _)) => outcome,
-            Either::Right(_) => panic!("the run does not end"),
+            Either::Right(_) => panic!("the run did not end"),
         }
     }
 
-    /// Cuts the driver of a run off after so long. The run can be gone on with.
+    /// Cancels the driver of a run after this time. The run can be resumed.
     pub fn cut_off_after<S: Send + 'static>(&self, run: RunOptions<'static, S>, time: Duration) -> RunOptions<'static, S> {
         run.token(&self.sim.token().child_for(time))
     }
 
-    /// Runs until all that is left hangs, and cuts it off.
+    /// Drives a run until its remaining nodes hang, then cancels the driver.
     pub fn leave<S: Send + 'static>(&self, run: RunOptions<'static, S>) {
-        let error = self.end(self.cut_off_after(run, Duration::from_secs(60))).err().expect("something hangs");
+        let error = self.end(self.cut_off_after(run, Duration::from_secs(60))).err().expect("a node hangs");
         assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
     }
 
@@ -136,7 +136,7 @@ impl World {
         self.sim.run(async { self.store.head(run).await }).unwrap()
     }
 
-    /// All rows that are there.
+    /// All rows of a run that the store still has.
     pub fn rows(&self, run: &str) -> Vec<Row> {
         let info = self.info(run);
         let range = Rows::Range(info.oldest..=info.head);
@@ -152,10 +152,10 @@ impl World {
         self.sim.run(async { history.page(1, 1_000).await }).unwrap().checkpoints
     }
 
-    /// The last record of this kind about this node.
+    /// The sequence number of the last record of this kind for this node.
     pub fn record(&self, run: &str, kind: Kind, node: &str) -> u64 {
         let rows = self.rows(run);
         let mut headers = rows.iter().rev().map(|row| (row.sequence, row.open_header(run).unwrap()));
-        headers.find(|(_, header)| header.kind == kind && header.node == node).expect("it is there").0
+        headers.find(|(_, header)| header.kind == kind && header.node == node).expect("no such record").0
     }
 }

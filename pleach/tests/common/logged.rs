@@ -1,22 +1,22 @@
-//! What is logged while a test runs.
+//! Captures the log output of the tests.
 
 use super::Log;
 use std::sync::LazyLock;
 
-/// All that the tests of this process log, as `LEVEL field=value ..`. Ask for it before the first thing is logged: `tracing` remembers for each
-/// place in the code whether anybody wanted to hear of it.
+/// All log events of this process, as `LEVEL field=value ..`. Call this before the first event:
+/// `tracing` caches for each call site whether a subscriber wants it.
 pub fn logged() -> &'static Log<String> {
     static LOGGED: LazyLock<Log<String>> = LazyLock::new(|| {
         let log = Log::new();
-        tracing::subscriber::set_global_default(Notes(log.clone())).unwrap();
+        tracing::subscriber::set_global_default(Capture(log.clone())).unwrap();
         log
     });
     &LOGGED
 }
 
-struct Notes(Log<String>);
+struct Capture(Log<String>);
 
-impl tracing::Subscriber for Notes {
+impl tracing::Subscriber for Capture {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.target().starts_with("pleach")
     }

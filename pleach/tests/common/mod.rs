@@ -1,9 +1,10 @@
-//! What these tests share: an actor that does what its messages say, logs, gates, and a panic hook that is quiet about injected panics.
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
+//! Shared by all tests: an actor that executes jobs, logs, gates, and a panic hook that hides
+//! injected panics.
+#![allow(dead_code, reason = "no test binary uses all of this")]
 
+pub mod adapters;
 #[cfg(feature = "graph")]
 pub mod bank;
-pub mod clerk;
 pub mod counter;
 #[cfg(feature = "graph")]
 pub mod counting;
@@ -15,6 +16,7 @@ pub mod logged;
 #[cfg(feature = "graph")]
 pub mod mortal;
 pub mod outside;
+pub mod pool_worker;
 #[cfg(feature = "graph")]
 pub mod process;
 #[cfg(feature = "graph")]
@@ -22,34 +24,34 @@ pub mod shift;
 #[cfg(feature = "graph")]
 pub mod slow;
 pub mod tasks;
-pub mod texts;
 
 use pleach::prelude::*;
+use pleach::sim::Sim;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, Once};
 use std::task::{Poll, Waker};
 
-/// The text every panic injected by a test begins with.
+/// Prefix of the message of every panic that a test injects.
 pub const INJECTED: &str = "injected";
 
-/// Keeps panics that a test injects off the screen. All others are printed as ever.
+/// Hides panics whose message starts with [`INJECTED`]. All other panics are printed.
 pub fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let loud = std::panic::take_hook();
+        let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let text = info.payload().downcast_ref::<&str>().copied();
             let text = text.or_else(|| info.payload().downcast_ref::<String>().map(String::as_str));
             if !text.is_some_and(|text| text.starts_with(INJECTED)) {
-                loud(info);
+                print(info);
             }
         }));
     });
 }
 
-/// Something that was seen, in the order it was.
+/// A shared list of entries, in the order in which they were added.
 pub struct Log<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> Clone for Log<T> {
@@ -73,12 +75,12 @@ impl<T> Log<T> {
         self.0.lock().unwrap().push(entry);
     }
 
-    /// All entries, which are gone from the log afterwards.
+    /// Removes and returns all entries.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
-    /// All entries, which stay in the log.
+    /// Returns a copy of all entries.
     pub fn seen(&self) -> Vec<T>
     where
         T: Clone,
@@ -92,12 +94,13 @@ impl<T> Log<T> {
 }
 
 impl Log<String> {
+    /// Appends the text of `entry`.
     pub fn note(&self, entry: impl ToString) {
         self.push(entry.to_string());
     }
 }
 
-/// Every failure that is told of from now on.
+/// Records every failure that the system reports from now on.
 pub fn failures(system: &System) -> Log<FailureInfo> {
     let log = Log::new();
     let seen = log.clone();
@@ -109,7 +112,7 @@ pub fn failures(system: &System) -> Log<FailureInfo> {
     log
 }
 
-/// Every dead letter from now on: whose, what, why.
+/// Records every dead letter from now on: message and reason.
 pub fn dead_letters(system: &System) -> Log<(String, DeadLetterReason)> {
     let log = Log::new();
     let seen = log.clone();
@@ -126,7 +129,7 @@ pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut std::task::Context::from_waker(Waker::noop()))
 }
 
-/// Something to wait for until the test opens it; each opening lets one through.
+/// A gate that the test opens. Each call of `open` lets one waiter pass.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<tokio::sync::Notify>);
 
@@ -145,35 +148,44 @@ impl Gate {
     }
 }
 
-type Action = Box<dyn FnOnce(&mut Context<Doer>) + Send>;
+/// Panics when it is dropped.
+pub struct PanicOnDrop;
+
+impl Drop for PanicOnDrop {
+    fn drop(&mut self) {
+        std::panic::panic_any(INJECTED);
+    }
+}
+
+type Action = Box<dyn FnOnce(&mut Context<TestActor>) + Send>;
 type Work = Box<dyn FnOnce(ActorRef<Job>) -> BoxFuture<'static, Result<(), BoxError>> + Send>;
 
-/// What a [`Doer`] is told to do.
+/// The messages of a [`TestActor`].
 pub enum Job {
-    /// Write this down.
+    /// Logs the number.
     Note(u32),
-    /// Wait at the gate, then write this down.
+    /// Waits at the gate, then logs the number.
     Pass(Gate, u32),
-    /// Return this as an error.
+    /// Returns the text as an error.
     Fail(&'static str),
-    /// Panic with this, which should begin with [`INJECTED`].
+    /// Panics with the text, which should start with [`INJECTED`].
     Panic(&'static str),
-    /// Answer.
+    /// Replies with the number.
     Answer(Reply<u32>, u32),
-    /// Finish well without an answer.
-    Lose(Reply<u32>),
-    /// Keep the reply in the state.
-    Keep(Reply<u32>),
-    /// Lose the reply, then fail.
-    LoseAndFail(Reply<u32>),
-    /// Do this.
+    /// Drops the reply and succeeds.
+    DropReply(Reply<u32>),
+    /// Keeps the reply in the actor's state.
+    KeepReply(Reply<u32>),
+    /// Drops the reply, then fails.
+    DropReplyAndFail(Reply<u32>),
+    /// Calls the closure with the actor's context.
     Do(Action),
-    /// Await this.
+    /// Awaits the future that the closure returns.
     Await(Work),
 }
 
 impl Job {
-    pub fn act(action: impl FnOnce(&mut Context<Doer>) + Send + 'static) -> Self {
+    pub fn act(action: impl FnOnce(&mut Context<TestActor>) + Send + 'static) -> Self {
         Self::Do(Box::new(action))
     }
 
@@ -185,17 +197,35 @@ impl Job {
     }
 }
 
-/// An actor that does what it is told and writes down what happens to it: `started 0`, `7`, `restarting 0`, `stopped 0 failed`.
-pub struct Doer {
+/// An actor that executes [`Job`]s and logs what happens to it: `started 0`, `7`, `restarting 0`,
+/// `stopped 0 failed`.
+pub struct TestActor {
     log: Log<String>,
     kept: Vec<Reply<u32>>,
 }
 
-impl Doer {
+impl TestActor {
+    /// Props of an actor with an unbounded mailbox that writes to `log`.
     pub fn props(log: &Log<String>) -> Props<Self> {
         let log = log.clone();
         Props::new(move || Self { log: log.clone(), kept: Vec::new() }).mailbox(Mailbox::unbounded()).describe(describe)
     }
+
+    /// Spawns one whose log the test does not read.
+    pub fn spawn(system: &System, name: &str) -> ActorRef<Job> {
+        system.spawn(name, Self::props(&Log::new())).unwrap()
+    }
+}
+
+/// Spawns an actor that waits at the gate in its first message, so that the following messages are
+/// queued. That first message logs 1000.
+pub fn busy_actor(sim: &Sim, system: &System, mailbox: Mailbox) -> (ActorRef<Job>, Log<String>, Gate) {
+    let (log, gate) = (Log::new(), Gate::new());
+    let actor = system.spawn_unnamed(TestActor::props(&log).mailbox(mailbox)).unwrap();
+    actor.tell(Job::Pass(gate.clone(), 1_000)).unwrap();
+    sim.settle();
+    assert_eq!(log.take(), ["started 0"]);
+    (actor, log, gate)
 }
 
 fn describe(job: &Job) -> String {
@@ -205,7 +235,7 @@ fn describe(job: &Job) -> String {
     }
 }
 
-impl Actor for Doer {
+impl Actor for TestActor {
     type Msg = Job;
     type Error = BoxError;
 
@@ -219,9 +249,9 @@ impl Actor for Doer {
             Job::Fail(why) => return Err(why.into()),
             Job::Panic(why) => std::panic::panic_any(why),
             Job::Answer(reply, answer) => reply.send(answer),
-            Job::Lose(reply) => drop(reply),
-            Job::Keep(reply) => self.kept.push(reply),
-            Job::LoseAndFail(reply) => {
+            Job::DropReply(reply) => drop(reply),
+            Job::KeepReply(reply) => self.kept.push(reply),
+            Job::DropReplyAndFail(reply) => {
                 drop(reply);
                 return Err("lost it".into());
             }

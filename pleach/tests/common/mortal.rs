@@ -1,4 +1,4 @@
-//! A way to a store that may break: cut off for a while, or dead with the process that used it.
+//! A connection to a store that can fail: interrupted for a while, or dead with its process.
 
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How the way is.
+/// States of the connection.
 const UP: u32 = 0;
 const DOWN: u32 = 1;
 const DEAD: u32 = 2;
@@ -21,15 +21,15 @@ const TOO_OLD: u32 = 6;
 /// A store as one process sees it.
 #[derive(Clone)]
 pub struct MortalStore {
-    inside: Arc<dyn Store>,
-    way: Arc<AtomicU32>,
-    /// How long a commit takes, and by which clock.
+    inner: Arc<dyn Store>,
+    connection: Arc<AtomicU32>,
+    /// The clock and the duration of a commit.
     slow: Option<(Arc<dyn Runtime>, Duration)>,
-    /// How long the answer to a claim takes, after it was done, and by which clock.
+    /// The clock and the delay of the answer to a claim, after the claim was applied.
     slow_claims: Option<(Arc<dyn Runtime>, Duration)>,
-    /// How long a release takes before it is done, and by which clock.
+    /// The clock and the delay before a release is applied.
     slow_releases: Option<(Arc<dyn Runtime>, Duration)>,
-    /// Whether lists are never answered.
+    /// Lists are never answered.
     silent_lists: bool,
     /// The run whose records cannot be read.
     unreadable: Arc<Mutex<Option<String>>>,
@@ -38,10 +38,10 @@ pub struct MortalStore {
 }
 
 impl MortalStore {
-    pub fn new(inside: impl Store) -> Self {
+    pub fn new(inner: impl Store) -> Self {
         Self {
-            inside: Arc::new(inside),
-            way: Arc::default(),
+            inner: Arc::new(inner),
+            connection: Arc::default(),
             slow: None,
             slow_claims: None,
             slow_releases: None,
@@ -52,19 +52,19 @@ impl MortalStore {
         }
     }
 
-    /// Lets every commit take this long.
+    /// Delays every commit.
     pub fn slow(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
         self.slow = Some((clock, time));
         self
     }
 
-    /// Lets the answer to every claim take this long. The runs are claimed at once.
+    /// Delays the answer to every claim. The runs are claimed immediately.
     pub fn slow_claims(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
         self.slow_claims = Some((clock, time));
         self
     }
 
-    /// Lets every release take this long before it is done.
+    /// Delays every release before it is applied.
     pub fn slow_releases(mut self, clock: Arc<dyn Runtime>, time: Duration) -> Self {
         self.slow_releases = Some((clock, time));
         self
@@ -76,51 +76,51 @@ impl MortalStore {
         self
     }
 
-    /// Every call fails from now on.
+    /// Fails every call from now on.
     pub fn cut(&self) {
-        self.way.store(DOWN, SeqCst);
+        self.connection.store(DOWN, SeqCst);
     }
 
-    /// No call reaches the store from now on.
+    /// Lets no call reach the store from now on.
     pub fn disconnect(&self) {
-        self.way.store(UNREACHABLE, SeqCst);
+        self.connection.store(UNREACHABLE, SeqCst);
     }
 
-    /// Every commit is refused from now on, before anything is done: another client keeps rows locked.
+    /// Rejects every commit before it is applied, as if another client had locked the rows.
     pub fn refuse_commits(&self) {
-        self.way.store(REFUSED, SeqCst);
+        self.connection.store(REFUSED, SeqCst);
     }
 
-    /// No lease is renewed from now on: another client keeps rows locked.
+    /// Renews no lease from now on, as if another client had locked the rows.
     pub fn keep_busy(&self) {
-        self.way.store(BUSY, SeqCst);
+        self.connection.store(BUSY, SeqCst);
     }
 
-    /// The process is too old for the records that it reads from now on.
+    /// From now on the records have a format that is too new for this process.
     pub fn outdate(&self) {
-        self.way.store(TOO_OLD, SeqCst);
+        self.connection.store(TOO_OLD, SeqCst);
     }
 
-    /// Reading the records of this run fails from now on, as if the store were down. All else works.
+    /// Fails reads of this run's records from now on, as if the store were down.
     pub fn fail_reads_of(&self, run: &str) {
         *self.unreadable.lock().unwrap() = Some(run.to_string());
     }
-
+    /// Restores the connection.
     pub fn mend(&self) {
-        self.way.store(UP, SeqCst);
+        self.connection.store(UP, SeqCst);
     }
 
-    /// Nothing is heard of the process any more: what it asks for is not done.
+    /// Ends the process: no later call is applied or answered.
     pub fn kill(&self) {
-        self.way.store(DEAD, SeqCst);
+        self.connection.store(DEAD, SeqCst);
     }
 
     fn through<'a, T: Send + 'a>(&'a self, call: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            match self.way.load(SeqCst) {
+            match self.connection.load(SeqCst) {
                 UP | REFUSED | BUSY | TOO_OLD => call().await,
-                DOWN => Err(StoreError::unavailable("no way to the store")),
-                UNREACHABLE => Err(StoreError::unreachable("no way to the store")),
+                DOWN => Err(StoreError::unavailable("no connection to the store")),
+                UNREACHABLE => Err(StoreError::unreachable("no connection to the store")),
                 _ => std::future::pending().await,
             }
         })
@@ -129,19 +129,19 @@ impl MortalStore {
 
 impl Store for MortalStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
-        self.through(|| self.inside.create(run, rows))
+        self.through(|| self.inner.create(run, rows))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         self.through(move || {
             Box::pin(async move {
-                if self.way.load(SeqCst) == REFUSED {
+                if self.connection.load(SeqCst) == REFUSED {
                     return Err(StoreError::unreachable("its row is locked"));
                 }
                 if let Some((clock, time)) = &self.slow {
                     clock.sleep_until(clock.now() + *time).await;
                 }
-                self.inside.commit(commit).await
+                self.inner.commit(commit).await
             })
         })
     }
@@ -150,7 +150,7 @@ impl Store for MortalStore {
         self.claims.fetch_add(1, SeqCst);
         self.through(move || {
             Box::pin(async move {
-                let claims = self.inside.claim(wanted, lease).await;
+                let claims = self.inner.claim(wanted, lease).await;
                 if let Some((clock, time)) = &self.slow_claims {
                     clock.sleep_until(clock.now() + *time).await;
                 }
@@ -165,58 +165,58 @@ impl Store for MortalStore {
                 if let Some((clock, time)) = &self.slow_releases {
                     clock.sleep_until(clock.now() + *time).await;
                 }
-                self.inside.release(held, how).await
+                self.inner.release(held, how).await
             })
         })
     }
 
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         self.renewals.fetch_add(1, SeqCst);
-        if self.way.load(SeqCst) == BUSY {
-            return Box::pin(async move { Ok(Renewed { busy: held, ..self.inside.renew(Vec::new(), lease).await? }) });
+        if self.connection.load(SeqCst) == BUSY {
+            return Box::pin(async move { Ok(Renewed { busy: held, ..self.inner.renew(Vec::new(), lease).await? }) });
         }
-        self.through(move || self.inside.renew(held, lease))
+        self.through(move || self.inner.renew(held, lease))
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
-        self.through(|| self.inside.head(run))
+        self.through(|| self.inner.head(run))
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
-        if self.way.load(SeqCst) == TOO_OLD {
+        if self.connection.load(SeqCst) == TOO_OLD {
             let what = format!("row 1 of run {run:?}");
             return Box::pin(async { Err(StoreError::Future { what, format: 9, known: 2 }) });
         }
         if self.unreadable.lock().unwrap().as_deref() == Some(run) {
             return Box::pin(async { Err(StoreError::unavailable("a block cannot be read")) });
         }
-        self.through(move || self.inside.read(run, which, parts))
+        self.through(move || self.inner.read(run, which, parts))
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
         if self.silent_lists {
             return Box::pin(std::future::pending());
         }
-        self.through(move || self.inside.list(filters, after, count))
+        self.through(move || self.inner.list(filters, after, count))
     }
 
     fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
-        self.through(|| self.inside.post(run, post))
+        self.through(|| self.inner.post(run, post))
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
-        self.through(move || self.inside.inbox(run, after))
+        self.through(move || self.inner.inbox(run, after))
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
-        self.through(|| self.inside.prune(prune))
+        self.through(|| self.inner.prune(prune))
     }
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
-        self.through(|| self.inside.delete(run))
+        self.through(|| self.inner.delete(run))
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {
-        self.inside.nudged()
+        self.inner.nudged()
     }
 }

@@ -1,4 +1,4 @@
-//! What nodes of a test do outside of their run, how long they take, and runs that are dropped on the way.
+//! Side effects of nodes outside of their run, delays of nodes, and runs that are dropped early.
 
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -6,7 +6,7 @@ use pleach::{RunOptions, Runtime};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-/// What happened outside.
+/// The recorded side effects.
 #[derive(Clone, Default)]
 pub struct World(Arc<Mutex<Vec<String>>>);
 
@@ -28,13 +28,13 @@ pub fn world(cx: &NodeContext) -> World {
     cx.extension::<World>().unwrap().clone()
 }
 
-/// Takes so much virtual time.
+/// Waits for this much virtual time.
 pub async fn rest(cx: &NodeContext, millis: u64) {
     let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
     clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
 }
 
-/// Takes a little time, so that seeds give many orders.
+/// Waits up to 3 ms, so that different seeds give different orders.
 pub async fn jitter(cx: &NodeContext) {
     let millis = cx.extension::<Arc<dyn Runtime>>().unwrap().random() % 4;
     rest(cx, millis).await;
@@ -44,7 +44,7 @@ pub fn with<'a>(sim: &Sim, outside: &World, run: RunOptions<'a, u32>) -> RunOpti
     run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
 }
 
-/// Polls a run for so long, and drops it if it has not ended by then.
+/// Polls a run for this long and drops it if it has not ended.
 pub fn dropped_after(sim: &Sim, run: RunOptions<'_, u32>, millis: u64) -> Option<Result<u32, RunError<u32>>> {
     let clock = sim.runtime();
     let mut run = Box::pin(run.into_future());

@@ -1,4 +1,5 @@
-//! A process of the simulation: its tasks can be stopped for a while, as by SIGSTOP or by a machine that is suspended, and its clocks can be set.
+//! A simulated process. Its tasks can be stopped, as by SIGSTOP or a suspended machine, and its
+//! clocks can be set.
 
 use pleach::{BoxFuture, Instant, Runtime};
 use std::future::Future;
@@ -19,9 +20,9 @@ struct Inner {
 #[derive(Default)]
 struct State {
     is_stopped: bool,
-    /// For how long the clock of the process stood still.
-    stood_still: Duration,
-    /// By how much the time of day was set forward.
+    /// The total time for which the process clock was stopped.
+    stopped_for: Duration,
+    /// The offset of the time of day.
     forward: Duration,
     waiting: Vec<Waker>,
 }
@@ -35,12 +36,12 @@ impl Process {
         Arc::new(self.clone())
     }
 
-    /// Polls none of its tasks from now on.
+    /// Stops polling the tasks of the process.
     pub fn stop(&self) {
         self.0.state.lock().unwrap().is_stopped = true;
     }
 
-    /// Polls its tasks again.
+    /// Resumes polling.
     pub fn go_on(&self) {
         let waiting = {
             let mut state = self.0.state.lock().unwrap();
@@ -50,21 +51,21 @@ impl Process {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Stops it for so long. While it is suspended, its clock stands still, and the time of day goes on.
+    /// Suspends the process for this long. Its clock stops; the time of day continues.
     pub async fn suspend(&self, time: Duration) {
         self.stop();
         let until = self.0.outside.now() + time;
-        self.0.state.lock().unwrap().stood_still += time;
+        self.0.state.lock().unwrap().stopped_for += time;
         self.0.outside.sleep_until(until).await;
         self.go_on();
     }
 
-    /// Sets the time of day forward.
+    /// Moves the time of day forward.
     pub fn set_forward(&self, time: Duration) {
         self.0.state.lock().unwrap().forward += time;
     }
 
-    /// A future as part of this process.
+    /// Wraps a future as a task of this process.
     pub fn task<F: Future>(&self, future: F) -> Task<F> {
         Task { process: self.clone(), future: Box::pin(future) }
     }
@@ -76,16 +77,16 @@ impl Runtime for Process {
     }
 
     fn now(&self) -> Instant {
-        let stood_still = self.0.state.lock().unwrap().stood_still;
-        Instant::after_start(self.0.outside.now().since_start().saturating_sub(stood_still))
+        let stopped_for = self.0.state.lock().unwrap().stopped_for;
+        Instant::after_start(self.0.outside.now().since_start().saturating_sub(stopped_for))
     }
 
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         let process = self.clone();
         Box::pin(async move {
             while process.now() < at {
-                let stood_still = process.0.state.lock().unwrap().stood_still;
-                process.0.outside.sleep_until(at + stood_still).await;
+                let stopped_for = process.0.state.lock().unwrap().stopped_for;
+                process.0.outside.sleep_until(at + stopped_for).await;
             }
         })
     }

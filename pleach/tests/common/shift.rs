@@ -1,4 +1,5 @@
-//! Runs of five steps for workers to share, and a world that sees whether each has one driver and begins with what was committed.
+//! Runs of five steps for several workers. `World` checks that each run has one driver and
+//! continues from the last commit.
 
 use super::Log;
 use super::mortal::MortalStore;
@@ -11,13 +12,13 @@ use std::sync::{Arc, Mutex};
 
 pub const LEASE: Duration = Duration::from_secs(8);
 
-/// What the nodes of all runs need, whoever drives them.
+/// Shared by the nodes of all runs.
 #[derive(Clone)]
 pub struct World {
     pub store: MemoryStore,
     pub clock: Arc<dyn Runtime>,
     pub starts: Log<(String, String)>,
-    /// How many nodes of each run are running now.
+    /// The number of running nodes of each run.
     pub running: Arc<Mutex<HashMap<String, u32>>>,
 }
 
@@ -27,7 +28,8 @@ impl World {
         Self { store, clock, starts: Log::new(), running: Arc::default() }
     }
 
-    /// Notes that a node runs, alone, from what was committed last.
+    /// Records the start of a node. Panics if another node of the run is running, or if the state
+    /// is not the committed one.
     pub async fn enter(&self, cx: &NodeContext, done: usize) -> Inside {
         let run = cx.run_id().to_string();
         self.starts.push((run.clone(), cx.node().to_string()));
@@ -41,7 +43,7 @@ impl World {
         let inside = Inside(self.clone(), run);
         let view = RunRemote::new(&self.store, inside.1.as_str()).look().await.unwrap();
         let committed: Vec<String> = serde_json::from_str(view.tokens[0].state.as_deref().unwrap()).unwrap();
-        assert_eq!(committed.len(), done, "what was committed runs again");
+        assert_eq!(committed.len(), done, "a committed step runs again");
         inside
     }
 
@@ -50,7 +52,7 @@ impl World {
     }
 }
 
-/// A node that runs.
+/// Marks a node as running until it is dropped.
 pub struct Inside(World, String);
 
 impl Drop for Inside {
@@ -92,7 +94,7 @@ pub async fn enqueue(world: &World, graph: &CompiledGraph<State>, runs: usize) {
     }
 }
 
-/// Waits for the end of all of them.
+/// Waits until this many runs have finished.
 pub async fn all_finish(world: &World, runs: usize) {
     let clock = &world.clock;
     for _ in 0..600 {
@@ -103,7 +105,7 @@ pub async fn all_finish(world: &World, runs: usize) {
         clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
     }
     let list = world.store.list(Vec::new(), None, 100).await.unwrap();
-    panic!("not all have finished: {:#?}", list.runs);
+    panic!("not all runs have finished: {:#?}", list.runs);
 }
 
 pub fn worker(sim: &Sim, store: &MortalStore, graph: &CompiledGraph<State>) -> RunningWorker {

@@ -1,4 +1,4 @@
-//! What the tests of groups share: where a group is made, tasks that wait, and how many of something there are.
+//! For tests of groups: a group builder, tasks that wait, and a counter of live values.
 
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-/// A group of numbers below a fresh token.
+/// Builds a group of numbers under a new token.
 pub fn numbers(sim: &Sim) -> GroupBuilder<u32> {
     GroupBuilder::under(&sim.token())
 }
 
-/// Gives `value` after stepping aside so many times.
+/// Yields `steps` times, then returns `value`.
 pub async fn after(steps: u32, value: u32) -> u32 {
-    let mut left = steps;
+    let mut remaining = steps;
     poll_fn(|cx| {
-        if left == 0 {
+        if remaining == 0 {
             return Poll::Ready(());
         }
-        left -= 1;
+        remaining -= 1;
         cx.waker().wake_by_ref();
         Poll::Pending
     })
@@ -27,43 +27,43 @@ pub async fn after(steps: u32, value: u32) -> u32 {
     value
 }
 
-/// Never ends, and holds `held` until it is dropped.
+/// Never completes. Holds `held` until it is dropped.
 pub async fn forever<H>(held: H) -> u32 {
     let _held = held;
     pending::<u32>().await
 }
 
-/// Counts how many of something live, and how many lived at once at most.
+/// Counts live [`Alive`] values: how many exist now, and the maximum so far.
 #[derive(Clone, Default)]
-pub struct Living(Arc<(AtomicUsize, AtomicUsize)>);
+pub struct AliveCount(Arc<(AtomicUsize, AtomicUsize)>);
 
-impl Living {
-    /// One more, until it is dropped.
-    pub fn one(&self) -> One {
+impl AliveCount {
+    /// Adds add until the returned value is dropped.
+    pub fn add(&self) -> Alive {
         let now = self.0.0.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.1.fetch_max(now, Ordering::SeqCst);
-        One(self.clone())
+        Alive(self.clone())
     }
 
     pub fn now(&self) -> usize {
         self.0.0.load(Ordering::SeqCst)
     }
 
-    pub fn most(&self) -> usize {
+    pub fn max(&self) -> usize {
         self.0.1.load(Ordering::SeqCst)
     }
 }
 
-/// One of those that [`Living`] counts.
-pub struct One(Living);
+/// A value that [`AliveCount`] counts.
+pub struct Alive(AliveCount);
 
-impl Drop for One {
+impl Drop for Alive {
     fn drop(&mut self) {
         self.0.0.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Runs the task on the simulated runtime, beside the test.
-pub fn beside(sim: &Sim, task: impl Future<Output = ()> + Send + 'static) {
+/// Spawns the task on the simulated runtime.
+pub fn spawn_on(sim: &Sim, task: impl Future<Output = ()> + Send + 'static) {
     sim.runtime().spawn(Box::pin(task));
 }

@@ -1,31 +1,32 @@
-//! The workers of the tests of pools: a `Clerk` writes down its place and what it is told.
+//! For tests of pools: a worker that logs its index and each number it receives.
 
 use crate::common::{Gate, INJECTED, Log};
 use pleach::BoxError;
 use pleach::prelude::*;
 
-/// Workers that write down their place and what they are told.
-pub fn clerks(log: &Log<(usize, u32)>) -> impl Fn(usize) -> Props<Clerk> + Send + Sync + 'static {
+/// Builds the props of the worker with a given index. All workers write to `log`.
+pub fn worker_props(log: &Log<(usize, u32)>) -> impl Fn(usize) -> Props<PoolWorker> + Send + Sync + 'static {
     let log = log.clone();
-    move |place| {
+    move |index| {
         let log = log.clone();
-        Props::new(move || Clerk { place, log: log.clone() })
+        Props::new(move || PoolWorker { index, log: log.clone() })
     }
 }
 
-pub struct Clerk {
-    place: usize,
+pub struct PoolWorker {
+    index: usize,
     log: Log<(usize, u32)>,
 }
 
 pub enum Msg {
     Note(u32),
-    Place(Reply<usize>),
+    Index(Reply<usize>),
     Fail(u32),
     Pass(Gate),
     Stop,
 }
 
+/// The routing key of a message.
 pub fn key_of(msg: &Msg) -> u32 {
     match msg {
         Msg::Note(n) | Msg::Fail(n) => *n,
@@ -33,14 +34,14 @@ pub fn key_of(msg: &Msg) -> u32 {
     }
 }
 
-impl Actor for Clerk {
+impl Actor for PoolWorker {
     type Msg = Msg;
     type Error = BoxError;
 
     async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
         match msg {
-            Msg::Note(n) => self.log.push((self.place, n)),
-            Msg::Place(reply) => reply.send(self.place),
+            Msg::Note(n) => self.log.push((self.index, n)),
+            Msg::Index(reply) => reply.send(self.index),
             Msg::Fail(n) => return Err(format!("{INJECTED} {n}").into()),
             Msg::Pass(gate) => gate.pass().await,
             Msg::Stop => cx.stop(),
@@ -53,7 +54,7 @@ pub fn many_restarts() -> OneForOne {
     OneForOne::new().intensity(1_000, Duration::from_secs(1))
 }
 
-/// How many entries each place has.
-pub fn shares(entries: &[(usize, u32)], places: usize) -> Vec<usize> {
-    (0..places).map(|place| entries.iter().filter(|entry| entry.0 == place).count()).collect()
+/// Counts the entries of each worker index.
+pub fn shares(entries: &[(usize, u32)], workers: usize) -> Vec<usize> {
+    (0..workers).map(|index| entries.iter().filter(|entry| entry.0 == index).count()).collect()
 }
