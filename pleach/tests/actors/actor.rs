@@ -1,6 +1,7 @@
-//! A1, A14 and A16, and what an actor's types must allow: one message at a time, closures as actors, streams as input.
+//! A1, A8, A11, A14, A16 and A19: one message at a time, closures as actors, streams as input,
+//! error types and ids.
 
-use crate::common::{Doer, Job, Log, dead_letters, quiet};
+use crate::common::{Job, Log, TestActor, dead_letters, quiet};
 use futures::{SinkExt, StreamExt};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -10,14 +11,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Notices two handlers at once, and writes down what it handled.
-struct Alone {
+/// Panics if two of its handlers run at once. Logs each message: sender and number.
+struct Exclusive {
     inside: Arc<AtomicBool>,
     seen: Log<(usize, u32)>,
     pauses: u32,
 }
 
-impl Actor for Alone {
+impl Actor for Exclusive {
     type Msg = (usize, u32);
     type Error = Infallible;
 
@@ -32,24 +33,24 @@ impl Actor for Alone {
     }
 }
 
-/// Every message once, and those of each sender in order.
+/// Checks that every message was handled once, and in the order of each sender.
 fn check_order(seen: &[(usize, u32)], senders: usize, each: u32) {
     assert_eq!(seen.len(), senders * each as usize);
     for sender in 0..senders {
         let numbers = seen.iter().filter(|(from, _)| *from == sender).map(|(_, n)| *n);
-        assert!(numbers.eq(0..each), "the messages of sender {sender} are not in order");
+        assert!(numbers.eq(0..each), "wrong order for sender {sender}");
     }
 }
 
 #[test]
-fn a1_one_message_at_a_time_once_each_and_in_order_of_each_sender() {
+fn a1_messages_are_handled_one_at_a_time_in_sender_order() {
     explore(0..200, |sim| {
         let mut random = Random::seeded(sim.seed());
         let system = sim.system("s");
         let seen = Log::new();
         let (log, inside) = (seen.clone(), Arc::new(AtomicBool::new(false)));
         let kind = [Mailbox::bounded(2), Mailbox::unbounded(), Mailbox::bounded(3).prioritised()][random.below(3)];
-        let props = Props::new(move || Alone { inside: Arc::clone(&inside), seen: log.clone(), pauses: 2 }).mailbox(kind);
+        let props = Props::new(move || Exclusive { inside: Arc::clone(&inside), seen: log.clone(), pauses: 2 }).mailbox(kind);
         let actor = system.spawn("alone", props).unwrap();
         let senders = system.scope("senders").unwrap();
         for sender in 0..3 {
@@ -68,12 +69,12 @@ fn a1_one_message_at_a_time_once_each_and_in_order_of_each_sender() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a1_the_same_on_threads() {
+async fn a1_messages_are_handled_one_at_a_time_on_threads() {
     const EACH: u32 = 20_000;
     let system = ActorSystem::new("s").unwrap();
     let seen = Log::new();
     let (log, inside) = (seen.clone(), Arc::new(AtomicBool::new(false)));
-    let props = Props::new(move || Alone { inside: Arc::clone(&inside), seen: log.clone(), pauses: 1 });
+    let props = Props::new(move || Exclusive { inside: Arc::clone(&inside), seen: log.clone(), pauses: 1 });
     let actor = system.spawn("alone", props.mailbox(Mailbox::bounded(64))).unwrap();
     let senders: Vec<_> = (0..4)
         .map(|sender| {
@@ -94,19 +95,19 @@ async fn a1_the_same_on_threads() {
 }
 
 #[test]
-fn a14_idle_actors_cost_no_poll_and_a_message_one() {
+fn a14_idle_actor_needs_no_poll_and_a_message_needs_one() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let actors: Vec<_> = (0..1_000).map(|_| system.spawn_unnamed(Doer::props(&Log::new())).unwrap()).collect();
-    assert_eq!(sim.settle(), 1_000, "one poll each to begin");
+    let actors: Vec<_> = (0..1_000).map(|_| system.spawn_unnamed(TestActor::props(&Log::new())).unwrap()).collect();
+    assert_eq!(sim.settle(), 1_000, "one poll each to start");
     sim.advance(Duration::from_secs(86_400));
     assert_eq!((sim.polls(), sim.tasks_alive()), (1_000, 1_000));
     actors[7].tell(Job::Note(1)).unwrap();
-    assert_eq!(sim.settle(), 1, "and nobody else is woken");
+    assert_eq!(sim.settle(), 1, "no other actor is woken");
 }
 
 #[test]
-fn a16_an_actor_can_be_a_closure_with_state_that_begins_afresh() {
+fn a16_closure_actor_gets_fresh_state_after_a_restart() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let totals = log.clone();
@@ -127,25 +128,25 @@ fn a16_an_actor_can_be_a_closure_with_state_that_begins_afresh() {
 }
 
 #[test]
-fn a16_each_item_of_a_stream_is_handled_once_and_its_end_is_a_close() {
+fn a16_each_stream_item_is_handled_once_and_the_end_closes() {
     quiet();
     explore(0..200, |sim| {
         let mut random = Random::seeded(sim.seed());
         let (system, log) = (sim.system("s"), Log::new());
-        let letters = dead_letters(&system);
+        let dead_letters = dead_letters(&system);
         let (mut items, receiver) = futures::channel::mpsc::channel(2);
         let seen = log.clone();
         let handle = move |(): &mut (), n: u32| -> Result<(), BoxError> {
             seen.push(n);
-            // Items and messages fail and panic on the way, so it restarts between two items.
+            // Some items and messages fail or panic, so the actor restarts between items.
             match n % 10 {
                 3 => Err("three".into()),
                 7 => panic!("injected"),
                 _ => Ok(()),
             }
         };
-        let crew = system.supervisor("crew", OneForOne::new().intensity(99, Duration::from_secs(1))).unwrap();
-        let actor = crew.spawn("fed", Props::from_fn(|| (), handle).fed_by(receiver)).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(99, Duration::from_secs(1))).unwrap();
+        let actor = supervisor.spawn("fed", Props::from_fn(|| (), handle).fed_by(receiver)).unwrap();
         let feeder = system.scope("feeder").unwrap();
         drop(feeder.launch(async move {
             for n in 0..20 {
@@ -157,7 +158,7 @@ fn a16_each_item_of_a_stream_is_handled_once_and_its_end_is_a_close() {
                 for _ in 0..random.below(6) {
                     sim.step_aside().await;
                 }
-                // Its mailbox works beside the stream, until that ends.
+                // The mailbox works beside the stream until the stream ends.
                 drop(actor.tell(n));
             }
         });
@@ -165,13 +166,13 @@ fn a16_each_item_of_a_stream_is_handled_once_and_its_end_is_a_close() {
         let seen = log.take();
         assert!(seen.iter().copied().filter(|n| *n < 100).eq(0..20), "each once and in order: {seen:?}");
         assert_eq!(actor.counts().accepted as usize, seen.len());
-        assert!(actor.counts().is_settled() && letters.len() == 0);
+        assert!(actor.counts().is_settled() && dead_letters.len() == 0);
         assert!(matches!(actor.tell(0), Err(SendError::Closed(0))));
     });
 }
 
 #[test]
-fn a16_a_stop_lets_go_of_the_stream() {
+fn a16_stop_drops_the_stream() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let (items, receiver) = futures::channel::mpsc::unbounded::<u32>();
@@ -186,14 +187,14 @@ fn a16_a_stop_lets_go_of_the_stream() {
 }
 
 #[test]
-fn a16_the_output_of_a_producer_can_feed_an_actor() {
+fn a16_producer_output_can_feed_an_actor() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let (scope, log) = (system.scope("scope").unwrap(), Log::new());
         let produced = scope
             .produce(1, |mut out| async move {
                 for n in 0..10u32 {
-                    out.send(n).await.map_err(|_| "nobody listens")?;
+                    out.send(n).await.map_err(|_| "receiver dropped")?;
                 }
                 Ok::<(), BoxError>(())
             })
@@ -211,13 +212,13 @@ fn a16_the_output_of_a_producer_can_feed_an_actor() {
 }
 
 #[test]
-fn a19_ids_are_never_reused_not_even_after_a_restart() {
+fn a19_ids_are_never_reused_even_after_a_restart() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let mut ids = BTreeSet::new();
     for round in 0..100 {
-        let actor = system.spawn("same name", Doer::props(&Log::new())).unwrap();
-        assert!(ids.insert(actor.id()), "{} was there before", actor.id());
+        let actor = TestActor::spawn(&system, "same-name");
+        assert!(ids.insert(actor.id()), "id {} was reused", actor.id());
         actor.tell(Job::Fail("no")).unwrap();
         sim.advance(Duration::from_secs(6));
         let (born, id) = (Log::new(), actor.id());
@@ -225,7 +226,7 @@ fn a19_ids_are_never_reused_not_even_after_a_restart() {
         actor
             .tell(Job::act(move |cx| {
                 assert_eq!((cx.id(), cx.incarnation()), (id, 1));
-                let child = cx.spawn_unnamed(Doer::props(&Log::new())).unwrap();
+                let child = cx.spawn_unnamed(TestActor::props(&Log::new())).unwrap();
                 children.push(child.id());
             }))
             .unwrap();
@@ -237,7 +238,7 @@ fn a19_ids_are_never_reused_not_even_after_a_restart() {
     assert_eq!(ids.len(), 200);
 }
 
-/// An error that is no `std::error::Error` itself, as `anyhow::Error` is none.
+/// An error type that does not implement `std::error::Error`, like `anyhow::Error`.
 struct Anyhow(BoxError);
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Anyhow {
@@ -252,9 +253,9 @@ impl From<Anyhow> for BoxError {
     }
 }
 
-struct Parses;
+struct Parser;
 
-impl Actor for Parses {
+impl Actor for Parser {
     type Msg = &'static str;
     type Error = Anyhow;
 
@@ -265,43 +266,43 @@ impl Actor for Parses {
 }
 
 #[test]
-fn a8_any_error_will_do_and_keeps_its_type() {
+fn a8_any_error_type_is_accepted_and_kept() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let records = crate::common::failures(&system);
-    let parses = system.spawn("parses", Props::new(|| Parses)).unwrap();
-    parses.tell("7").unwrap();
-    parses.tell("seven").unwrap();
-    let words = system.spawn("words", Props::from_fn(|| (), |(): &mut (), text: String| Err::<(), String>(text))).unwrap();
-    words.tell("just words".to_string()).unwrap();
+    let parser = system.spawn("parser", Props::new(|| Parser)).unwrap();
+    parser.tell("7").unwrap();
+    parser.tell("seven").unwrap();
+    let echo = system.spawn("echo", Props::from_fn(|| (), |(): &mut (), text: String| Err::<(), String>(text))).unwrap();
+    echo.tell("plain text".to_string()).unwrap();
     sim.settle();
     let records = records.take();
     assert!(records.iter().any(|record| record.error::<std::num::ParseIntError>().is_some()));
-    assert!(records.iter().any(|record| record.reason().to_string() == "just words"));
+    assert!(records.iter().any(|record| record.reason().to_string() == "plain text"));
 }
 
 #[test]
-fn a11_what_must_travel_between_threads_does() {
-    fn travels<T: Send + Sync + Clone + 'static>() {}
-    fn moves<T: Send + 'static>(_: &T) {}
-    // The message itself need not be `Sync`.
-    travels::<ActorRef<std::cell::Cell<u32>>>();
-    travels::<AnyRef>();
-    travels::<RootContext>();
-    travels::<FailureInfo>();
-    travels::<Exit>();
-    travels::<ActorPath>();
-    travels::<SystemMessage>();
+fn a11_public_types_are_send_and_sync() {
+    fn is_shared<T: Send + Sync + Clone + 'static>() {}
+    fn is_send<T: Send + 'static>(_: &T) {}
+    // The message type does not have to be `Sync`.
+    is_shared::<ActorRef<std::cell::Cell<u32>>>();
+    is_shared::<AnyRef>();
+    is_shared::<RootContext>();
+    is_shared::<FailureInfo>();
+    is_shared::<Exit>();
+    is_shared::<ActorPath>();
+    is_shared::<SystemMessage>();
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
+    let actor = TestActor::spawn(&system, "actor");
     let exited: Exited = actor.exited();
-    moves(&exited);
+    is_send(&exited);
     let to = actor.clone();
-    moves(&async move {
+    is_send(&async move {
         drop(to.send(Job::Note(1)).await);
         drop(to.ask(|reply| Job::Answer(reply, 1)).await);
     });
-    moves(&system);
-    assert_eq!(actor, actor.clone(), "two references to one actor are equal");
+    is_send(&system);
+    assert_eq!(actor, actor.clone(), "references to the same actor are equal");
 }

@@ -1,8 +1,9 @@
-//! A13: `ActorRef::map`. An actor for those who speak another type: what they send is counted, refused and dropped like any message, and
-//! comes back as they gave it. S8: a panic in an adapter is on record, and harms nobody.
+//! A13: `ActorRef::map`, an adapter for senders of another message type. Their messages are
+//! counted, refused and dropped like any message and are returned in the sender's type. S8: a panic
+//! in an adapter is recorded.
 
-use crate::common::texts::{busy, numbers, text};
-use crate::common::{Doer, INJECTED, Job, Log, dead_letters, failures, poll_once, quiet};
+use crate::common::adapters::{text, text_recipient};
+use crate::common::{INJECTED, Job, Log, PanicOnDrop, TestActor, busy_actor, dead_letters, failures, poll_once, quiet};
 use pleach::DeadLetterReason;
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -10,13 +11,13 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 #[test]
-fn a13_a_mapped_ref_has_the_verbs_of_the_actor() {
+fn a13_recipient_supports_every_send_operation() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let log = Log::new();
-    let actor = system.spawn("doer", Doer::props(&log).mailbox(Mailbox::bounded(9).prioritised())).unwrap();
-    let (texts, _) = numbers(&actor);
-    // Adapters add up, and a plain address is a recipient too.
+    let actor = system.spawn("actor", TestActor::props(&log).mailbox(Mailbox::bounded(9).prioritised())).unwrap();
+    let (texts, _) = text_recipient(&actor);
+    // Adapters can be chained, and a plain address is a recipient too.
     let lengths: Recipient<&str> = texts.map(|word: &str| word.len().to_string());
     let plain = Recipient::from(actor.clone());
 
@@ -32,9 +33,9 @@ fn a13_a_mapped_ref_has_the_verbs_of_the_actor() {
         texts.send(text(7)).priority(Priority::HIGHEST).await.unwrap();
         let asked = actor.map(|(reply, n)| Job::Answer(reply, n));
         assert_eq!(asked.ask(|reply| (reply, 70)).await.unwrap(), 70);
-        let mut heard = log.take();
-        assert_eq!(heard.remove(0), "started 0");
-        assert_eq!(heard, ["3", "7", "1", "2", "4", "5", "6"].map(text));
+        let mut handled = log.take();
+        assert_eq!(handled.remove(0), "started 0");
+        assert_eq!(handled, ["3", "7", "1", "2", "4", "5", "6"].map(text));
 
         assert_eq!((texts.id(), texts.path(), texts.any()), (actor.id(), actor.path(), actor.any()));
         assert_eq!(format!("{lengths:?}"), format!("Recipient({} {})", actor.id(), actor.path()));
@@ -46,9 +47,9 @@ fn a13_a_mapped_ref_has_the_verbs_of_the_actor() {
     assert_eq!(log.take().last(), Some(&Exit::Closed.to_string()));
     assert_eq!(actor.counts(), Counts { accepted: 8, handled: 8, failed: 0, dead_lettered: 0 });
 
-    let endings: [fn(&Recipient<u32>); 2] = [|one| one.stop(), |one| one.cancel("enough")];
-    let exits = endings.map(|end| {
-        let actor = system.spawn_unnamed(Doer::props(&log)).unwrap().map(Job::Note);
+    let ends: [fn(&Recipient<u32>); 2] = [|one| one.stop(), |one| one.cancel("enough")];
+    let exits = ends.map(|end| {
+        let actor = system.spawn_unnamed(TestActor::props(&log)).unwrap().map(Job::Note);
         end(&actor);
         sim.run(actor.exited())
     });
@@ -56,11 +57,11 @@ fn a13_a_mapped_ref_has_the_verbs_of_the_actor() {
 }
 
 #[test]
-fn a3_what_is_refused_comes_back_as_it_was_given_and_no_adapter_has_seen_it() {
+fn a3_refused_message_is_returned_without_calling_the_adapter() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(1));
-    let (texts, runs) = numbers(&actor);
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));
+    let (texts, calls) = text_recipient(&actor);
     let words = texts.map(|word: Vec<char>| word.into_iter().collect());
     texts.tell(text(1)).unwrap();
     assert_eq!(texts.tell(text(2)), Err(SendError::Full(text(2))));
@@ -82,15 +83,15 @@ fn a3_what_is_refused_comes_back_as_it_was_given_and_no_adapter_has_seen_it() {
     assert_eq!(sim.run(texts.send(text(10))), Err(SendError::Closed(text(10))));
     gate.open();
     sim.settle();
-    assert_eq!(runs.load(Ordering::SeqCst), 1, "for the one that was accepted");
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "only for the accepted message");
     assert_eq!(log.take()[..2], ["1000", "1"]);
     assert_eq!(actor.counts(), Counts { accepted: 2, handled: 2, failed: 0, dead_lettered: 0 });
 }
 
 #[test]
-fn a4_overflow_policies_are_those_of_the_mailbox() {
+fn a4_overflow_policy_applies_to_mapped_messages() {
     use DeadLetterReason::{Conflated, Newest, Oldest};
-    for (mailbox, buried, handled) in [
+    for (mailbox, dropped, handled) in [
         (Mailbox::bounded(2).drop_newest(), [(3, Newest), (4, Newest)], &[1, 2][..]),
         (Mailbox::bounded(2).drop_oldest(), [(1, Oldest), (2, Oldest)], &[3, 4]),
         (Mailbox::bounded(2).prioritised().drop_oldest(), [(1, Oldest), (2, Oldest)], &[3, 4]),
@@ -98,43 +99,43 @@ fn a4_overflow_policies_are_those_of_the_mailbox() {
     ] {
         let sim = Sim::new(0);
         let system = sim.system("s");
-        let letters = dead_letters(&system);
-        let (actor, log, gate) = busy(&sim, &system, mailbox);
-        let (texts, runs) = numbers(&actor);
-        // By turns, so that each meets what the other has left.
+        let dead_letters = dead_letters(&system);
+        let (actor, log, gate) = busy_actor(&sim, &system, mailbox);
+        let (texts, calls) = text_recipient(&actor);
+        // Alternates between plain and mapped messages.
         (1..=4).for_each(|n| if n % 2 == 0 { actor.tell(Job::Note(n)).unwrap() } else { texts.tell(text(n)).unwrap() });
-        assert_eq!(texts.try_send(text(5)), Err(SendError::Full(text(5))), "try_send fails when full, always");
-        assert_eq!(letters.take()[..2], buried.map(|(n, reason)| (text(n), reason)));
+        assert_eq!(texts.try_send(text(5)), Err(SendError::Full(text(5))), "try_send always fails when full");
+        assert_eq!(dead_letters.take()[..2], dropped.map(|(n, reason)| (text(n), reason)));
         gate.open();
         sim.settle();
         assert_eq!(log.take()[1..], handled.iter().map(text).collect::<Vec<_>>());
-        assert_eq!(runs.load(Ordering::SeqCst), 2);
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
         let counts = actor.counts();
         assert!(counts.is_settled() && counts.accepted == 5 && counts.handled as usize == 1 + handled.len(), "{counts}");
     }
 }
 
 #[test]
-fn a6_a_mapped_message_that_is_less_urgent_than_all_makes_nobody_go() {
+fn a6_least_urgent_mapped_message_drops_no_other() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let letters = dead_letters(&system);
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(1).prioritised().drop_oldest());
-    let (texts, _) = numbers(&actor);
+    let dead_letters = dead_letters(&system);
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1).prioritised().drop_oldest());
+    let (texts, _) = text_recipient(&actor);
     texts.tell(text(1)).unwrap();
     texts.tell_envelope(PriorityEnvelope::new(text(2), Priority::LOWEST)).unwrap();
-    assert_eq!(letters.take(), [(text(2), DeadLetterReason::Oldest)]);
+    assert_eq!(dead_letters.take(), [(text(2), DeadLetterReason::Oldest)]);
     gate.open();
     sim.settle();
     assert_eq!(log.take(), ["1000", "1"]);
 }
 
 #[test]
-fn a4_sends_of_both_kinds_wait_in_one_line() {
+fn a4_plain_and_mapped_sends_share_one_wait_queue() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(1));
-    let (texts, runs) = numbers(&actor);
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));
+    let (texts, calls) = text_recipient(&actor);
     actor.tell(Job::Note(1)).unwrap();
     let mut second = texts.send(text(2));
     let mut third = actor.send(Job::Note(3));
@@ -143,53 +144,54 @@ fn a4_sends_of_both_kinds_wait_in_one_line() {
     gate.open();
     sim.settle();
     assert_eq!(log.take(), ["1000", "1"]);
-    // The place is kept for the second, who has not come for it: nobody overtakes it, and it is not accepted yet.
+    // The free slot is reserved for the second send, which was not polled yet. No other send takes
+    // it.
     assert!(poll_once(&mut third).is_pending() && matches!(actor.tell(Job::Note(9)), Err(SendError::Full(_))));
-    assert_eq!((actor.counts().accepted, actor.queued(), runs.load(Ordering::SeqCst)), (2, 0, 0));
+    assert_eq!((actor.counts().accepted, actor.queued(), calls.load(Ordering::SeqCst)), (2, 0, 0));
     assert!(matches!(poll_once(&mut second), Poll::Ready(Ok(()))));
     sim.settle();
     assert_eq!(log.take(), ["2", "3"]);
     assert!(matches!(poll_once(&mut third), Poll::Ready(Ok(()))));
-    // A granted place that is given up goes to the next in line.
+    // When a send with a reserved slot is dropped, the next in the queue gets the slot.
     let mut fifth = actor.send(Job::Note(5));
     assert!(poll_once(&mut fifth).is_pending());
     drop(fourth);
     sim.settle();
-    assert_eq!((log.take(), runs.load(Ordering::SeqCst)), (vec![text(5)], 1));
+    assert_eq!((log.take(), calls.load(Ordering::SeqCst)), (vec![text(5)], 1));
     assert_eq!(actor.counts().handled, 5);
 }
 
 #[test]
-fn a7_a_granted_place_that_nobody_comes_for_holds_up_no_end() {
+fn a7_reserved_slot_does_not_delay_the_end() {
     for end in [ActorRef::stop, ActorRef::close, |actor: &ActorRef<Job>| actor.cancel(())] {
         let sim = Sim::new(0);
         let system = sim.system("s");
-        let (actor, _log, gate) = busy(&sim, &system, Mailbox::bounded(1));
-        let (texts, runs) = numbers(&actor);
+        let (actor, _log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));
+        let (texts, calls) = text_recipient(&actor);
         actor.tell(Job::Note(1)).unwrap();
-        let mut granted = texts.send(text(2));
-        assert!(poll_once(&mut granted).is_pending());
+        let mut reserved = texts.send(text(2));
+        assert!(poll_once(&mut reserved).is_pending());
         gate.open();
         sim.settle();
         end(&actor);
         sim.settle();
         assert!(actor.exit().is_some());
-        assert!(matches!(poll_once(&mut granted), Poll::Ready(Err(SendError::Closed(back))) if back == "2"));
-        assert_eq!((runs.load(Ordering::SeqCst), actor.counts().open()), (0, 0));
+        assert!(matches!(poll_once(&mut reserved), Poll::Ready(Err(SendError::Closed(back))) if back == "2"));
+        assert_eq!((calls.load(Ordering::SeqCst), actor.counts().open()), (0, 0));
     }
 }
 
 #[test]
-fn s8_a_panic_in_an_adapter_is_on_record_and_harms_neither_side() {
+fn s8_panic_in_an_adapter_is_recorded_and_harms_neither_side() {
     quiet();
     let sim = Sim::new(0);
     let system = sim.system("s");
     let recorded = failures(&system);
     let log = Log::new();
-    let actor = system.spawn("doer", Doer::props(&log).mailbox(Mailbox::bounded(2))).unwrap();
-    let (texts, _) = numbers(&actor);
+    let actor = system.spawn("actor", TestActor::props(&log).mailbox(Mailbox::bounded(2))).unwrap();
+    let (texts, _) = text_recipient(&actor);
     let nested = texts.map(|n: u32| text(n).repeat(usize::try_from(10 - n).expect(INJECTED)));
-    texts.tell(text("one")).expect("accepted, and none of the sender's business");
+    texts.tell(text("one")).expect("accepted; the sender does not see the panic");
     texts.try_send(text("two")).unwrap();
     nested.map(|n: u32| if n > 9 { panic!("{INJECTED}: far too large") } else { n }).tell(10).unwrap();
     sim.run(async {
@@ -197,46 +199,40 @@ fn s8_a_panic_in_an_adapter_is_on_record_and_harms_neither_side() {
         texts.send(text("three")).await.unwrap();
         let asks = actor.map(|reply: Reply<u32>| {
             drop(reply);
-            panic!("{INJECTED}: no questions")
+            panic!("{INJECTED}: no asks")
         });
         match asks.ask(|reply| reply).await {
-            Err(AskError::Failed(failure)) => assert!(failure.to_string().contains("no questions")),
+            Err(AskError::Failed(failure)) => assert!(failure.to_string().contains("no asks")),
             answer => panic!("{answer:?}"),
         }
-        // The reply in a message that is not asked is answered as well.
+        // An adapter that drops the reply ends the ask.
         let kept = actor.map(|_: Reply<u32>| Job::Note(8));
         assert!(matches!(kept.ask(|reply| reply).await, Err(AskError::Dropped)));
     });
     sim.settle();
     let recorded = recorded.take();
-    assert_eq!((recorded.len(), system.failures()), (5, 5), "one for each: {recorded:?}");
+    assert_eq!((recorded.len(), system.failures()), (5, 5), "one record for each panic: {recorded:?}");
     for failure in &recorded {
         assert_eq!((failure.path(), failure.actor()), (&actor.path(), actor.id()));
         assert!(failure.message().is_some_and(|message| message.contains("Job")));
         assert!(matches!(failure.reason(), pleach::Reason::Panic { message, .. } if message.starts_with(INJECTED)));
     }
-    assert_eq!(log.take(), ["started 0", "9", "8"], "no restart, and nobody is stuck");
+    assert_eq!(log.take(), ["started 0", "9", "8"], "no restart, and no message is stuck");
     assert_eq!(actor.counts(), Counts { accepted: 7, handled: 2, failed: 5, dead_lettered: 0 });
-    (0..2).for_each(|n| texts.tell(text(n)).expect("no place was lost"));
+    (0..2).for_each(|n| texts.tell(text(n)).expect("no capacity was lost"));
     assert!(texts.tell(text(2)).is_err());
 }
 
 #[test]
-fn s8_an_adapter_that_panics_when_it_is_dropped_is_on_record() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("{INJECTED} in an adapter's drop");
-        }
-    }
+fn s8_panic_in_the_drop_of_an_adapter_is_recorded() {
     quiet();
     let sim = Sim::new(0);
     let system = sim.system("s");
     let recorded = failures(&system);
-    let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
-    let bomb = Bomb;
+    let actor = TestActor::spawn(&system, "actor");
+    let panics = PanicOnDrop;
     let mapped = actor.map(move |n| {
-        let _bomb = &bomb;
+        let _panics = &panics;
         Job::Note(n)
     });
     drop(mapped.clone());
@@ -246,12 +242,12 @@ fn s8_an_adapter_that_panics_when_it_is_dropped_is_on_record() {
 }
 
 #[test]
-fn a13_adapters_stay_across_restarts() {
+fn a13_adapter_works_across_restarts() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let log = Log::new();
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
-    let (texts, _) = numbers(&actor);
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
+    let (texts, _) = text_recipient(&actor);
     texts.tell(text(1)).unwrap();
     actor.tell(Job::Fail("once")).unwrap();
     texts.tell(text(2)).unwrap();
@@ -263,24 +259,24 @@ fn a13_adapters_stay_across_restarts() {
 }
 
 #[test]
-fn a10_a_mapped_ask_that_closes_a_cycle_is_an_error() {
+fn a10_mapped_ask_that_closes_a_cycle_is_an_error() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let log = Log::new();
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
     let seen = log.clone();
-    let ask_myself = move |me: ActorRef<Job>| async move {
+    let ask_itself = move |me: ActorRef<Job>| async move {
         let me = me.map(|reply| Job::Answer(reply, 1));
         match me.ask(|reply| reply).await {
             Err(AskError::Cycle(paths)) => seen.note(format!("{paths:?}")),
             answer => seen.note(format!("{answer:?}")),
         }
-        // With a timeout it may try, and cannot succeed.
+        // With a timeout the ask is sent, and times out.
         let late = me.ask(|reply| reply).timeout(Duration::from_secs(1)).await;
         seen.note(matches!(late, Err(AskError::TimedOut(_))));
         Ok(())
     };
-    actor.tell(Job::work(ask_myself)).unwrap();
+    actor.tell(Job::work(ask_itself)).unwrap();
     sim.run(sim.sleep(Duration::from_secs(2)));
     assert_eq!(log.take()[1..3], [format!("[{:?}]", actor.path()), text(true)]);
 }

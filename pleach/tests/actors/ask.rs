@@ -1,6 +1,6 @@
-//! A10: an ask gives the reply, or says why there will be none, and never hangs.
+//! A10: an ask returns the reply or an error that says why there is none. It never hangs.
 
-use crate::common::{Doer, Gate, Job, Log, poll_once, quiet};
+use crate::common::{Gate, Job, Log, TestActor, poll_once, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, Lint};
@@ -11,12 +11,8 @@ fn answer(n: u32) -> impl FnOnce(Reply<u32>) -> Job {
     move |reply| Job::Answer(reply, n)
 }
 
-fn spawn(system: &ActorSystem, name: &str) -> ActorRef<Job> {
-    system.spawn(name, Doer::props(&Log::new())).unwrap()
-}
-
-/// The actor has begun a message that waits until the gate opens.
-fn busy(sim: &Sim, actor: &ActorRef<Job>) -> Gate {
+/// Lets the actor wait in a handler until the gate opens.
+fn block(sim: &Sim, actor: &ActorRef<Job>) -> Gate {
     let gate = Gate::new();
     actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
     sim.settle();
@@ -24,14 +20,14 @@ fn busy(sim: &Sim, actor: &ActorRef<Job>) -> Gate {
 }
 
 #[test]
-fn a10_an_ask_returns_the_reply() {
+fn a10_ask_returns_the_reply() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = spawn(&system, "doer");
+        let actor = TestActor::spawn(&system, "actor");
         for n in 0..5 {
             assert_eq!(sim.run(actor.ask(answer(n))).unwrap(), n);
         }
-        // A reply can be given from anywhere, and after the handler has returned.
+        // Another task can send the reply after the handler has returned.
         let gate = Gate::new();
         let helpers = Arc::new(system.scope("helpers").unwrap());
         let (scope, late) = (Arc::clone(&helpers), gate.clone());
@@ -49,36 +45,36 @@ fn a10_an_ask_returns_the_reply() {
 }
 
 #[test]
-fn a10_closed_when_the_actor_takes_no_more_or_ends_before_its_turn() {
+fn a10_ask_of_an_ended_actor_is_closed() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = spawn(&system, "doer");
-        let gate = busy(sim, &actor);
+        let actor = TestActor::spawn(&system, "actor");
+        let gate = block(sim, &actor);
         let mut queued = actor.ask(answer(1));
         assert!(poll_once(&mut queued).is_pending());
         actor.stop();
         gate.open();
         assert!(matches!(sim.run(queued), Err(AskError::Closed)));
-        assert!(matches!(sim.run(actor.ask(answer(2))), Err(AskError::Closed)), "nor after the end");
+        assert!(matches!(sim.run(actor.ask(answer(2))), Err(AskError::Closed)), "asked after the end");
 
-        let closing = spawn(&system, "closing");
-        let gate = busy(sim, &closing);
+        let closing = TestActor::spawn(&system, "closing");
+        let gate = block(sim, &closing);
         let mut queued = closing.ask(answer(3));
         assert!(poll_once(&mut queued).is_pending());
         closing.close();
-        assert!(matches!(sim.run(closing.ask(answer(4))), Err(AskError::Closed)), "closed, though it has not ended");
+        assert!(matches!(sim.run(closing.ask(answer(4))), Err(AskError::Closed)), "closed, but not ended yet");
         gate.open();
-        assert_eq!(sim.run(queued).unwrap(), 3, "what was queued is answered");
+        assert_eq!(sim.run(queued).unwrap(), 3, "a queued ask is answered");
     });
 }
 
 #[test]
-fn a10_dropped_when_the_handler_finishes_without_an_answer() {
+fn a10_ask_is_dropped_if_the_handler_sends_no_reply() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = spawn(&system, "doer");
-        assert!(matches!(sim.run(actor.ask(Job::Lose)), Err(AskError::Dropped)));
-        // Also when the reply is dropped by another task.
+        let actor = TestActor::spawn(&system, "actor");
+        assert!(matches!(sim.run(actor.ask(Job::DropReply)), Err(AskError::Dropped)));
+        // Also if another task drops the reply.
         let helpers = Arc::new(system.scope("helpers").unwrap());
         let scope = Arc::clone(&helpers);
         let ask = actor.ask(move |reply: Reply<u32>| Job::act(move |_| drop(scope.launch(async move { drop(reply) }))));
@@ -87,39 +83,39 @@ fn a10_dropped_when_the_handler_finishes_without_an_answer() {
 }
 
 #[test]
-fn a10_timed_out_at_the_deadline_and_not_before() {
+fn a10_ask_times_out_at_the_deadline() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = spawn(&system, "doer");
-        let gate = busy(sim, &actor);
+        let actor = TestActor::spawn(&system, "actor");
+        let gate = block(sim, &actor);
         let wait = Duration::from_secs(7);
-        let begun = sim.now();
+        let start = sim.now();
         assert!(matches!(sim.run(actor.ask(answer(1)).timeout(wait)), Err(AskError::TimedOut(after)) if after == wait));
-        assert_eq!(sim.now() - begun, wait);
+        assert_eq!(sim.now() - start, wait);
         gate.open();
         assert_eq!(sim.run(actor.ask(answer(2)).timeout(wait)).unwrap(), 2);
-        assert!(actor.counts().is_settled(), "the question nobody waits for is handled like any message");
+        assert!(actor.counts().is_settled(), "the message of a timed-out ask is handled");
     });
 }
 
 #[test]
-fn a10_cancelled_with_the_cause_in_hand_and_queued() {
+fn a10_current_and_queued_asks_are_cancelled_with_the_cause() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = spawn(&system, "doer");
-        let mut in_hand = actor.ask(|reply: Reply<u32>| {
+        let actor = TestActor::spawn(&system, "actor");
+        let mut current = actor.ask(|reply: Reply<u32>| {
             Job::work(|_| async move {
                 let _reply = reply;
                 std::future::pending::<()>().await;
                 Ok(())
             })
         });
-        assert!(poll_once(&mut in_hand).is_pending());
+        assert!(poll_once(&mut current).is_pending());
         let mut queued = actor.ask(answer(1));
         assert!(poll_once(&mut queued).is_pending());
         sim.settle();
         actor.cancel("enough");
-        for answer in [sim.run(in_hand), sim.run(queued)] {
+        for answer in [sim.run(current), sim.run(queued)] {
             assert!(matches!(answer, Err(AskError::Cancelled(cause)) if cause == Cause::from("enough")));
         }
         let late = sim.run(actor.ask(answer(2)));
@@ -128,18 +124,18 @@ fn a10_cancelled_with_the_cause_in_hand_and_queued() {
 }
 
 #[test]
-fn a10_a_reply_lost_in_a_failing_handler_is_answered_after_the_outcome_and_with_it() {
+fn a10_ask_gets_the_failure_of_a_handler_that_drops_its_reply() {
     quiet();
     explore(0..100, |sim| {
         let system = sim.system("s");
-        let actor = spawn(&system, "doer");
+        let actor = TestActor::spawn(&system, "actor");
         let records = crate::common::failures(&system);
-        let failure = match sim.run(actor.ask(Job::LoseAndFail)) {
+        let failure = match sim.run(actor.ask(Job::DropReplyAndFail)) {
             Err(AskError::Failed(failure)) => failure,
             other => panic!("{other:?}"),
         };
-        assert_eq!((failure.reason().to_string().as_str(), failure.restarts()), ("lost it", 1), "its supervisor has decided");
-        assert_eq!(Exit::Failed(records.take().remove(0)), Exit::Failed(failure), "the very failure on record");
+        assert_eq!((failure.reason().to_string().as_str(), failure.restarts()), ("lost it", 1), "the supervisor has decided");
+        assert_eq!(Exit::Failed(records.take().remove(0)), Exit::Failed(failure), "the recorded failure");
         let ask = actor.ask(|reply: Reply<u32>| {
             Job::act(move |_| {
                 let _reply = reply;
@@ -147,7 +143,7 @@ fn a10_a_reply_lost_in_a_failing_handler_is_answered_after_the_outcome_and_with_
             })
         });
         assert!(matches!(sim.run(ask), Err(AskError::Failed(failure)) if failure.reason().to_string().contains("injected")));
-        // The reply is dropped at once, the handler goes on for a while and then fails.
+        // The handler drops the reply first, waits, then fails.
         let gate = Gate::new();
         let later = gate.clone();
         let mut ask = actor.ask(|reply: Reply<u32>| {
@@ -166,32 +162,32 @@ fn a10_a_reply_lost_in_a_failing_handler_is_answered_after_the_outcome_and_with_
 }
 
 #[test]
-fn a10_failed_when_the_actor_failed_before_it_came_to_the_question() {
+fn a10_ask_fails_if_the_actor_failed_before_handling_it() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let crew = system.supervisor("crew", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
-        let actor = crew.spawn("doer", Doer::props(&Log::new())).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
+        let actor = supervisor.spawn("actor", TestActor::props(&Log::new())).unwrap();
         actor.tell(Job::Fail("no")).unwrap();
         let ask = sim.run(actor.ask(answer(1)));
         assert!(matches!(ask, Err(AskError::Failed(failure)) if failure.reason().to_string() == "no"));
         let late = sim.run(actor.ask(answer(1)));
         assert!(matches!(late, Err(AskError::Failed(failure)) if failure.reason().to_string() == "no"));
-        // A restart is no end: the question is answered by the next incarnation.
-        let kept = spawn(&system, "kept");
+        // After a restart the next incarnation answers.
+        let kept = TestActor::spawn(&system, "kept");
         kept.tell(Job::Fail("no")).unwrap();
         assert_eq!(sim.run(kept.ask(answer(2))).unwrap(), 2);
     });
 }
 
 #[test]
-fn a10_a_reply_kept_in_the_state_is_answered_with_what_ended_the_state() {
+fn a10_kept_reply_gets_the_reason_that_ended_the_state() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let kept = |name: &str| {
-            let actor = spawn(&system, name);
+            let actor = TestActor::spawn(&system, name);
             let (asked, to) = (Log::new(), actor.clone());
             let (answer, task) = (asked.clone(), system.scope(&format!("asker of {name}")).unwrap());
-            drop(task.launch(async move { answer.push(to.ask(Job::Keep).await) }));
+            drop(task.launch(async move { answer.push(to.ask(Job::KeepReply).await) }));
             sim.settle();
             std::mem::forget(task);
             (actor, asked)
@@ -215,7 +211,7 @@ fn a10_a_reply_kept_in_the_state_is_answered_with_what_ended_the_state() {
     });
 }
 
-/// Asks `to`, in the handler of whoever gets this job, something that makes it do `then`, and notes what goes wrong.
+/// A job that asks `to` to execute `then`, and logs the error of that ask.
 fn ask_in_handler(to: &ActorRef<Job>, timeout: Option<Duration>, then: Job, log: &Log<AskError>) -> Job {
     let (to, log) = (to.clone(), log.clone());
     Job::work(move |_| async move {
@@ -231,7 +227,7 @@ fn ask_in_handler(to: &ActorRef<Job>, timeout: Option<Duration>, then: Job, log:
     })
 }
 
-/// The job, holding a reply until it is done.
+/// Wraps a job so that it sends the reply when it is done.
 fn wrap(job: Job, reply: Reply<u32>) -> Job {
     match job {
         Job::Await(work) => Job::work(move |me| async move {
@@ -246,15 +242,15 @@ fn wrap(job: Job, reply: Reply<u32>) -> Job {
 fn paths(error: &AskError) -> Vec<String> {
     match error {
         AskError::Cycle(paths) => paths.iter().map(ToString::to_string).collect(),
-        other => panic!("no cycle: {other:?}"),
+        other => panic!("not a cycle: {other:?}"),
     }
 }
 
 #[test]
-fn a10_a_cycle_of_asks_is_an_error_that_lists_its_paths() {
+fn a10_cycle_of_asks_is_an_error_that_lists_the_paths() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let [a, b, c] = ["a", "b", "c"].map(|name| spawn(&system, name));
+        let [a, b, c] = ["a", "b", "c"].map(|name| TestActor::spawn(&system, name));
         let errors = Log::new();
         let to_itself = ask_in_handler(&a, None, Job::Note(0), &errors);
         a.tell(to_itself).unwrap();
@@ -266,7 +262,7 @@ fn a10_a_cycle_of_asks_is_an_error_that_lists_its_paths() {
         a.tell(ask_in_handler(&b, None, middle, &errors)).unwrap();
         sim.settle();
         assert_eq!(errors.take().iter().map(paths).collect::<Vec<_>>(), [["/user/c", "/user/a", "/user/b"]]);
-        // All of them go on, and a chain that does not come back to its beginning is no cycle.
+        // All actors continue, and a chain without a way back is not a cycle.
         let last = ask_in_handler(&b, None, Job::Note(0), &errors);
         a.tell(ask_in_handler(&c, None, last, &errors)).unwrap();
         sim.settle();
@@ -276,16 +272,16 @@ fn a10_a_cycle_of_asks_is_an_error_that_lists_its_paths() {
 }
 
 #[test]
-fn a10_an_id_that_two_systems_both_gave_makes_no_cycle() {
+fn a10_equal_id_numbers_of_two_systems_make_no_cycle() {
     let sim = Sim::new(0);
     let (here, there) = (sim.system("here"), sim.system("there"));
-    let (asker, asked) = (spawn(&here, "doer"), spawn(&there, "doer"));
+    let (asker, asked) = (TestActor::spawn(&here, "actor"), TestActor::spawn(&there, "actor"));
     assert_eq!(asker.id().get(), asked.id().get(), "the same number in two trees");
     assert_ne!(asker.id(), asked.id());
     let answers = Log::new();
-    let given = answers.clone();
+    let log = answers.clone();
     let ask = Job::work(move |_| async move {
-        given.push(asked.ask(answer(7)).await?);
+        log.push(asked.ask(answer(7)).await?);
         Ok(())
     });
     asker.tell(ask).unwrap();
@@ -294,7 +290,7 @@ fn a10_an_id_that_two_systems_both_gave_makes_no_cycle() {
 }
 
 #[test]
-fn a10_with_a_timeout_a_cycle_is_a_lint() {
+fn a10_cycle_with_a_timeout_is_a_lint() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let (lints, errors) = (Log::new(), Log::new());
@@ -304,7 +300,7 @@ fn a10_with_a_timeout_a_cycle_is_a_lint() {
                 seen.push(paths.iter().map(ToString::to_string).collect::<Vec<_>>());
             }
         });
-        let [a, b] = ["a", "b"].map(|name| spawn(&system, name));
+        let [a, b] = ["a", "b"].map(|name| TestActor::spawn(&system, name));
         let wait = Some(Duration::from_secs(1));
         a.tell(ask_in_handler(&a, wait, Job::Note(0), &errors)).unwrap();
         sim.advance(Duration::from_secs(2));
@@ -319,7 +315,7 @@ fn a10_with_a_timeout_a_cycle_is_a_lint() {
 }
 
 #[test]
-fn a10_asks_of_helper_tasks_and_under_other_wakers_are_not_traced() {
+fn a10_asks_of_other_tasks_and_wakers_are_not_traced() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let lints = Log::new();
@@ -329,7 +325,7 @@ fn a10_asks_of_helper_tasks_and_under_other_wakers_are_not_traced() {
                 seen.push(());
             }
         });
-        let (a, errors) = (spawn(&system, "a"), Log::new());
+        let (a, errors) = (TestActor::spawn(&system, "a"), Log::new());
         let helpers = system.scope("helpers").unwrap();
         let wait = Duration::from_secs(1);
         let noted = errors.clone();
@@ -358,14 +354,14 @@ fn a10_asks_of_helper_tasks_and_under_other_wakers_are_not_traced() {
 }
 
 #[test]
-fn a10_an_ask_that_was_given_up_leaves_no_edge() {
+fn a10_dropped_ask_leaves_no_edge() {
     explore(0..20, |sim| {
         let system = sim.system("s");
-        let [a, b] = ["a", "b"].map(|name| spawn(&system, name));
-        let gate = busy(sim, &b);
+        let [a, b] = ["a", "b"].map(|name| TestActor::spawn(&system, name));
+        let gate = block(sim, &b);
         let (to, holding) = (b.clone(), Gate::new());
         let held = holding.clone();
-        // a asks b, gives up, and goes on with something else; then b asks a.
+        // a asks b, drops the ask and continues; then b asks a.
         a.tell(Job::work(move |_| async move {
             drop(poll_with_own_waker(&mut to.ask(answer(1))).await);
             held.pass().await;
@@ -384,21 +380,21 @@ fn a10_an_ask_that_was_given_up_leaves_no_edge() {
     });
 }
 
-/// Polls once with the waker of the task this is awaited in.
+/// Polls once with the waker of the current task.
 async fn poll_with_own_waker<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx))).await
 }
 
 #[test]
-fn a10_an_ask_waits_for_room_and_dropping_it_leaks_none() {
+fn a10_ask_waits_for_room_and_frees_it_when_dropped() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = system.spawn("doer", Doer::props(&Log::new()).mailbox(Mailbox::bounded(1).drop_newest())).unwrap();
-        let gate = busy(sim, &actor);
+        let actor = system.spawn("actor", TestActor::props(&Log::new()).mailbox(Mailbox::bounded(1).drop_newest())).unwrap();
+        let gate = block(sim, &actor);
         actor.tell(Job::Note(1)).unwrap();
         let mut asks: Vec<_> = (0..3).map(|n| actor.ask(answer(n))).collect();
         assert!(asks.iter_mut().all(|ask| poll_once(ask).is_pending()));
-        assert_eq!(actor.counts().accepted, 2, "they wait, and are neither refused nor dropped");
+        assert_eq!(actor.counts().accepted, 2, "the asks wait; none is refused or dropped");
         drop(asks.remove(1));
         gate.open();
         let (last, first) = (asks.pop().unwrap(), asks.pop().unwrap());
@@ -408,11 +404,11 @@ fn a10_an_ask_waits_for_room_and_dropping_it_leaks_none() {
 }
 
 #[test]
-fn a10_an_ask_is_answered_when_its_runtime_is_dropped() {
-    for in_hand in [false, true] {
+fn a10_ask_ends_if_its_runtime_is_dropped() {
+    for current in [false, true] {
         let sim = Sim::new(0);
         let system = sim.system("s");
-        let actor = spawn(&system, "doer");
+        let actor = TestActor::spawn(&system, "actor");
         let mut ask = actor.ask(|reply: Reply<u32>| {
             Job::work(|_| async move {
                 std::future::pending::<()>().await;
@@ -421,7 +417,7 @@ fn a10_an_ask_is_answered_when_its_runtime_is_dropped() {
             })
         });
         assert!(poll_once(&mut ask).is_pending());
-        if in_hand {
+        if current {
             sim.settle();
         }
         drop(sim);
@@ -431,12 +427,12 @@ fn a10_an_ask_is_answered_when_its_runtime_is_dropped() {
 }
 
 #[test]
-fn a10_an_ask_from_another_thread_ends_with_the_tokio_runtime() {
+fn a10_ask_from_another_thread_ends_with_the_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let system = runtime.block_on(async { ActorSystem::new("s").unwrap() });
-    let actor = spawn(&system, "doer");
-    let begun = Gate::new();
-    let (entered, to) = (begun.clone(), actor.clone());
+    let actor = TestActor::spawn(&system, "actor");
+    let start = Gate::new();
+    let (entered, to) = (start.clone(), actor.clone());
     let asker = std::thread::spawn(move || {
         pleach::block_on(to.ask(|reply: Reply<u32>| {
             Job::work(|_| async move {
@@ -445,7 +441,7 @@ fn a10_an_ask_from_another_thread_ends_with_the_tokio_runtime() {
             })
         }))
     });
-    runtime.block_on(begun.pass());
+    runtime.block_on(start.pass());
     drop(runtime);
     assert!(asker.join().unwrap().is_err());
 }

@@ -1,22 +1,19 @@
-//! A10: which asks of an actor's own task make a cycle, when several are awaited at once and when one is answered already.
+//! A10: cycle detection with answered asks and with several asks at once; asks whose message is
+//! dropped.
 
-use crate::common::{Doer, Gate, Job, Log, poll_once};
+use crate::common::{Gate, Job, Log, TestActor, poll_once};
 use pleach::prelude::*;
 use pleach::sim::explore;
 use std::task::Poll;
 
-fn spawn(system: &ActorSystem, name: &str) -> ActorRef<Job> {
-    system.spawn(name, Doer::props(&Log::new())).unwrap()
-}
-
 #[test]
-fn a10_an_ask_that_is_answered_closes_no_cycle() {
+fn a10_answered_ask_closes_no_cycle() {
     explore(0..100, |sim| {
         let system = sim.system("s");
-        let [a, b] = ["a", "b"].map(|name| spawn(&system, name));
+        let [a, b] = ["a", "b"].map(|name| TestActor::spawn(&system, name));
         let (answers, asked) = (Log::new(), a.clone());
         let seen = answers.clone();
-        // b answers a, and then asks it something, before a has had time to look at the answer.
+        // b answers a, then asks a before a has read the answer.
         let back = move |reply: Reply<u32>| {
             Job::work(move |_| async move {
                 reply.send(1);
@@ -36,12 +33,12 @@ fn a10_an_ask_that_is_answered_closes_no_cycle() {
 }
 
 #[test]
-fn a10_a_cycle_through_one_of_several_asks_is_an_error() {
+fn a10_cycle_through_one_of_several_asks_is_an_error() {
     explore(0..100, |sim| {
         let system = sim.system("s");
-        let [a, b, c] = ["a", "b", "c"].map(|name| spawn(&system, name));
+        let [a, b, c] = ["a", "b", "c"].map(|name| TestActor::spawn(&system, name));
         let (errors, asked, gate) = (Log::new(), a.clone(), Gate::new());
-        let (seen, held) = (errors.clone(), gate.clone());
+        let (seen, waiting) = (errors.clone(), gate.clone());
         let back = move |reply: Reply<u32>| {
             Job::work(move |_| async move {
                 seen.push(asked.ask(|reply| Job::Answer(reply, 2)).await);
@@ -51,7 +48,7 @@ fn a10_a_cycle_through_one_of_several_asks_is_an_error() {
         };
         let late = move |reply: Reply<u32>| {
             Job::work(move |_| async move {
-                held.pass().await;
+                waiting.pass().await;
                 reply.send(3);
                 Ok(())
             })
@@ -71,22 +68,22 @@ fn a10_a_cycle_through_one_of_several_asks_is_an_error() {
 }
 
 #[test]
-fn a10_an_ask_whose_message_is_dropped_for_another_is_told_at_once() {
+fn a10_ask_ends_at_once_if_its_message_is_dropped() {
     let sim = pleach::sim::Sim::new(1);
     let system = sim.system("s");
-    let full = system.spawn("full", Doer::props(&Log::new()).mailbox(Mailbox::bounded(1).drop_oldest())).unwrap();
+    let full = system.spawn("full", TestActor::props(&Log::new()).mailbox(Mailbox::bounded(1).drop_oldest())).unwrap();
     full.try_send_system(SystemMessage::Suspend).unwrap();
     sim.settle();
     let mut ask = full.ask(|reply| Job::Answer(reply, 1));
     assert!(poll_once(&mut ask).is_pending());
-    // The handler that drops it waits, and then fails: neither is the asker's business.
+    // The handler that causes the drop waits, then fails. The asker sees neither.
     let gate = Gate::new();
-    let held = gate.clone();
-    let (sender, to) = (spawn(&system, "sender"), full.clone());
+    let waiting = gate.clone();
+    let (sender, to) = (TestActor::spawn(&system, "sender"), full.clone());
     sender
         .tell(Job::work(move |_| async move {
             to.tell(Job::Note(1)).unwrap();
-            held.pass().await;
+            waiting.pass().await;
             Err("unrelated".into())
         }))
         .unwrap();

@@ -1,5 +1,5 @@
-//! A2: every accepted message ends in exactly one of handled, failed, or dead-lettered. Each message has an id, and a ledger kept by
-//! the handlers, the events and the senders says what became of it.
+//! A2: every accepted message ends as handled, failed or dead-lettered, exactly once. Each
+//! message has an id. Handlers, events and senders record its outcome in a ledger.
 
 use crate::common::quiet;
 use pleach::prelude::*;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-/// What is known of one id.
+/// The recorded outcome of one message.
 #[derive(Clone, Copy, Default, Debug)]
 struct Entry {
     actor: usize,
@@ -21,22 +21,22 @@ struct Entry {
     dead: u32,
 }
 
-/// What the sender was told.
+/// The result that the sender got.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 enum Sent {
     #[default]
     Refused,
-    /// Dropped while it waited: it may have been accepted just before.
+    /// Dropped while it waited. It may have been accepted just before.
     Dropped,
     Accepted,
 }
 
-/// Every id, and how many copies of messages exist.
+/// The entries of all messages, and the number of live copies.
 #[derive(Default)]
 struct Ledger {
     entries: Mutex<Vec<Entry>>,
     failed_attempts: Mutex<usize>,
-    failures_told: Mutex<usize>,
+    reported_failures: Mutex<usize>,
     alive: AtomicI64,
 }
 
@@ -45,38 +45,38 @@ impl Ledger {
         f(&mut self.entries.lock().unwrap()[id])
     }
 
-    fn message(self: &Arc<Self>, actor: usize, what: What) -> Parcel {
+    fn message(self: &Arc<Self>, actor: usize, action: Action) -> TrackedMessage {
         let mut entries = self.entries.lock().unwrap();
         entries.push(Entry { actor, ..Entry::default() });
         self.alive.fetch_add(1, Ordering::Relaxed);
-        Parcel { id: entries.len() - 1, what, reply: None, ledger: Arc::clone(self) }
+        TrackedMessage { id: entries.len() - 1, action, reply: None, ledger: Arc::clone(self) }
     }
 
-    fn told(&self, id: usize, sent: Sent) {
+    fn record(&self, id: usize, sent: Sent) {
         self.with(id, |entry| entry.sent = sent);
     }
 
-    fn came_back(&self, id: usize, error: SendError<Parcel>) {
-        assert_eq!(error.into_message().id, id, "a refused message comes back");
-        self.told(id, Sent::Refused);
+    fn record_returned(&self, id: usize, error: SendError<TrackedMessage>) {
+        assert_eq!(error.into_message().id, id, "a refused message is returned");
+        self.record(id, Sent::Refused);
     }
 
-    /// What the counts of each actor must be, after looking at every id.
+    /// Checks every entry and returns the expected counts of each actor.
     fn expected(&self, policies: &[Policy]) -> Vec<Counts> {
         let mut counts = vec![Counts::default(); policies.len()];
         for (id, entry) in self.entries.lock().unwrap().iter().enumerate() {
             let Entry { actor, sent, handled, unfinished, dead } = *entry;
             let failed = u32::from(unfinished > 0 && handled == 0 && dead == 0);
-            let ends = handled + failed + dead;
+            let outcomes = handled + failed + dead;
             assert!(unfinished <= policies[actor].retries + 1, "message {id} was tried too often: {entry:?}");
-            assert!(failed == 0 || !policies[actor].bury, "message {id} should be a dead letter: {entry:?}");
+            assert!(failed == 0 || !policies[actor].dead_letter, "message {id} should be a dead letter: {entry:?}");
             match sent {
-                Sent::Accepted => assert_eq!(ends, 1, "message {id} has not exactly one end: {entry:?}"),
-                Sent::Dropped => assert!(ends <= 1, "message {id} has more than one end: {entry:?}"),
-                Sent::Refused => assert_eq!(ends, 0, "message {id} was refused and yet: {entry:?}"),
+                Sent::Accepted => assert_eq!(outcomes, 1, "message {id} does not have exactly one outcome: {entry:?}"),
+                Sent::Dropped => assert!(outcomes <= 1, "message {id} has more than one outcome: {entry:?}"),
+                Sent::Refused => assert_eq!(outcomes, 0, "message {id} was refused but has an outcome: {entry:?}"),
             }
             counts[actor] += Counts {
-                accepted: u64::from(ends),
+                accepted: u64::from(outcomes),
                 handled: u64::from(handled),
                 failed: u64::from(failed),
                 dead_lettered: u64::from(dead),
@@ -86,91 +86,91 @@ impl Ledger {
     }
 }
 
-/// What a handler does with a message.
+/// The action of the handler.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Action {
     Finish,
     Fail,
     Panic,
     Wait,
     WaitAndFail,
     Stop,
-    PassOn(usize),
+    Forward(usize),
 }
 
-struct Parcel {
+struct TrackedMessage {
     id: usize,
-    what: What,
+    action: Action,
     reply: Option<Arc<Mutex<Option<Reply<usize>>>>>,
     ledger: Arc<Ledger>,
 }
 
-impl Clone for Parcel {
+impl Clone for TrackedMessage {
     fn clone(&self) -> Self {
         self.ledger.alive.fetch_add(1, Ordering::Relaxed);
-        let Self { id, what, reply, ledger } = self;
-        Self { id: *id, what: *what, reply: reply.clone(), ledger: Arc::clone(ledger) }
+        let Self { id, action, reply, ledger } = self;
+        Self { id: *id, action: *action, reply: reply.clone(), ledger: Arc::clone(ledger) }
     }
 }
 
-impl Drop for Parcel {
+impl Drop for TrackedMessage {
     fn drop(&mut self) {
         self.ledger.alive.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Writes down an attempt that does not come to its end.
-struct Attempt<'a>(&'a Parcel, bool);
+/// Records an attempt: handled if it was marked as finished, otherwise unfinished.
+struct Attempt<'a>(&'a TrackedMessage, bool);
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        let Self(parcel, finished) = *self;
-        parcel.ledger.with(parcel.id, |entry| if finished { entry.handled += 1 } else { entry.unfinished += 1 });
+        let Self(message, finished) = *self;
+        message.ledger.with(message.id, |entry| if finished { entry.handled += 1 } else { entry.unfinished += 1 });
     }
 }
 
-struct Clerk {
+struct TrackingActor {
     number: usize,
     runtime: Arc<dyn Runtime>,
-    others: Arc<Mutex<Vec<ActorRef<Parcel>>>>,
+    others: Arc<Mutex<Vec<ActorRef<TrackedMessage>>>>,
 }
 
-impl Actor for Clerk {
-    type Msg = Parcel;
+impl Actor for TrackingActor {
+    type Msg = TrackedMessage;
     type Error = BoxError;
 
-    async fn handle(&mut self, parcel: Parcel, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        assert_eq!(parcel.ledger.with(parcel.id, |entry| entry.actor), self.number);
-        let mut attempt = Attempt(&parcel, false);
-        let fail = || *parcel.ledger.failed_attempts.lock().unwrap() += 1;
-        match parcel.what {
-            What::Finish => {}
-            What::Fail => {
+    async fn handle(&mut self, message: TrackedMessage, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        assert_eq!(message.ledger.with(message.id, |entry| entry.actor), self.number);
+        let mut attempt = Attempt(&message, false);
+        let fail = || *message.ledger.failed_attempts.lock().unwrap() += 1;
+        match message.action {
+            Action::Finish => {}
+            Action::Fail => {
                 fail();
                 return Err("no".into());
             }
-            What::Panic => {
+            Action::Panic => {
                 fail();
                 panic!("injected");
             }
-            What::Wait => self.runtime.sleep_until(cx.now() + Duration::from_millis(3)).await,
-            What::WaitAndFail => {
+            Action::Wait => self.runtime.sleep_until(cx.now() + Duration::from_millis(3)).await,
+            Action::WaitAndFail => {
                 self.runtime.sleep_until(cx.now() + Duration::from_millis(2)).await;
                 fail();
                 return Err("late".into());
             }
-            What::Stop => cx.stop(),
-            What::PassOn(to) => {
+            Action::Stop => cx.stop(),
+            Action::Forward(to) => {
                 let other = self.others.lock().unwrap()[to].clone();
-                let next = parcel.ledger.message(to, What::Finish);
+                let next = message.ledger.message(to, Action::Finish);
                 let id = next.id;
                 if other.tell(next).is_ok() {
-                    parcel.ledger.told(id, Sent::Accepted);
+                    message.ledger.record(id, Sent::Accepted);
                 }
             }
         }
-        if let Some(reply) = parcel.reply.as_ref().and_then(|reply| reply.lock().unwrap().take()) {
-            reply.send(parcel.id);
+        if let Some(reply) = message.reply.as_ref().and_then(|reply| reply.lock().unwrap().take()) {
+            reply.send(message.id);
         }
         attempt.1 = true;
         Ok(())
@@ -178,62 +178,63 @@ impl Actor for Clerk {
 }
 
 fn mailbox(random: &mut Random) -> Mailbox {
-    let few = 1 + random.below(4);
+    let capacity = 1 + random.below(4);
     match random.below(8) {
-        0 => Mailbox::bounded(few),
-        1 => Mailbox::bounded(few).drop_newest(),
-        2 => Mailbox::bounded(few).drop_oldest(),
+        0 => Mailbox::bounded(capacity),
+        1 => Mailbox::bounded(capacity).drop_newest(),
+        2 => Mailbox::bounded(capacity).drop_oldest(),
         3 => Mailbox::unbounded(),
         4 => Mailbox::conflated(),
-        5 => Mailbox::bounded(few).prioritised(),
-        6 => Mailbox::bounded(few).prioritised().drop_oldest(),
+        5 => Mailbox::bounded(capacity).prioritised(),
+        6 => Mailbox::bounded(capacity).prioritised().drop_oldest(),
         _ => Mailbox::default(),
     }
 }
 
-/// What becomes of a message that failed: its retries, and whether it is a dead letter in the end.
+/// The policy for failed messages: the number of retries, and whether the message becomes a dead
+/// letter.
 #[derive(Clone, Copy)]
 struct Policy {
     retries: u32,
-    bury: bool,
+    dead_letter: bool,
 }
 
 impl Policy {
     fn any(random: &mut Random) -> Self {
-        Self { retries: random.below(3) as u32, bury: random.below(3) == 0 }
+        Self { retries: random.below(3) as u32, dead_letter: random.below(3) == 0 }
     }
 
-    fn give_to(self, props: Props<Clerk>) -> Props<Clerk> {
-        let props = if self.bury { props.dead_letter_failed() } else { props };
+    fn apply_to(self, props: Props<TrackingActor>) -> Props<TrackingActor> {
+        let props = if self.dead_letter { props.dead_letter_failed() } else { props };
         if self.retries > 0 { props.retry(self.retries) } else { props }
     }
 }
 
-fn what(random: &mut Random, actors: usize) -> What {
+fn action(random: &mut Random, actors: usize) -> Action {
     match random.below(20) {
-        0..2 => What::Fail,
-        2 => What::Panic,
-        3..6 => What::Wait,
-        6 => What::WaitAndFail,
-        7 => What::Stop,
-        8..11 => What::PassOn(random.below(actors)),
-        _ => What::Finish,
+        0..2 => Action::Fail,
+        2 => Action::Panic,
+        3..6 => Action::Wait,
+        6 => Action::WaitAndFail,
+        7 => Action::Stop,
+        8..11 => Action::Forward(random.below(actors)),
+        _ => Action::Finish,
     }
 }
 
-/// One world of a few actors with everything that can happen to them.
-struct Office {
+/// A system with three actors and random senders.
+struct TestSystem {
     system: ActorSystem,
-    crew: Supervisor,
+    supervisor: Supervisor,
     senders: Scope,
-    actors: Vec<ActorRef<Parcel>>,
+    actors: Vec<ActorRef<TrackedMessage>>,
     policies: Vec<Policy>,
     ledger: Arc<Ledger>,
 }
 
-impl Office {
-    fn open(sim: &Sim, random: &mut Random) -> Self {
-        let system = sim.system("office");
+impl TestSystem {
+    fn new(sim: &Sim, random: &mut Random) -> Self {
+        let system = sim.system("s");
         let ledger = Arc::new(Ledger::default());
         listen(&system, &ledger);
         let strategy = match random.below(5) {
@@ -243,58 +244,58 @@ impl Office {
             3 => OneForOne::new().intensity(1, Duration::from_millis(4)),
             _ => OneForOne::new(),
         };
-        let crew = system.supervisor("crew", strategy).unwrap();
+        let supervisor = system.supervisor("supervisor", strategy).unwrap();
         let senders = system.scope("senders").unwrap();
         let others = Arc::new(Mutex::new(Vec::new()));
         let mut policies = Vec::new();
         for number in 0..3 {
             let (runtime, known) = (sim.runtime(), Arc::clone(&others));
-            let props = Props::new(move || Clerk { number, runtime: Arc::clone(&runtime), others: Arc::clone(&known) });
-            let props = props.mailbox(mailbox(random)).describe(|parcel| parcel.id.to_string());
+            let props = Props::new(move || TrackingActor { number, runtime: Arc::clone(&runtime), others: Arc::clone(&known) });
+            let props = props.mailbox(mailbox(random)).describe(|message| message.id.to_string());
             let policy = Policy::any(random);
             policies.push(policy);
-            let props = policy.give_to(props);
+            let props = policy.apply_to(props);
             let props = if random.below(6) == 0 { props.fed_by(feed(&ledger, number)) } else { props };
-            let name = format!("clerk-{number}");
-            let spawned = if random.below(2) == 0 { crew.spawn(&name, props) } else { system.spawn(&name, props) };
+            let name = format!("actor-{number}");
+            let spawned = if random.below(2) == 0 { supervisor.spawn(&name, props) } else { system.spawn(&name, props) };
             others.lock().unwrap().push(spawned.unwrap());
         }
         let actors = others.lock().unwrap().clone();
-        Self { system, crew, senders, actors, policies, ledger }
+        Self { system, supervisor, senders, actors, policies, ledger }
     }
 
-    /// One send of one kind, told to the ledger.
+    /// Sends one message in a random way and records the result.
     fn send(&self, sim: &Sim, random: &mut Random) {
         let to = random.below(self.actors.len());
         let (actor, ledger) = (self.actors[to].clone(), Arc::clone(&self.ledger));
-        let parcel = ledger.message(to, what(random, self.actors.len()));
-        let id = parcel.id;
+        let message = ledger.message(to, action(random, self.actors.len()));
+        let id = message.id;
         let patience = random.below(6);
-        // Until a launched send says more: its task may be cancelled at any time.
-        ledger.told(id, Sent::Dropped);
+        // Valid until a launched send reports its result: its task may be cancelled at any time.
+        ledger.record(id, Sent::Dropped);
         let sent = match random.below(8) {
-            0..3 => actor.tell(parcel),
-            3 => actor.try_send(parcel),
+            0..3 => actor.tell(message),
+            3 => actor.try_send(message),
             4 => {
                 let priority = Priority::new(random.below(8) as u8).unwrap();
-                actor.tell_envelope(PriorityEnvelope::new(parcel, priority))
+                actor.tell_envelope(PriorityEnvelope::new(message, priority))
             }
             5 => {
                 let token = sim.token();
                 drop(self.senders.launch(async move {
-                    let sending = actor.send(parcel).or_cancel(&token);
-                    match within(patience, sending, || token.cancel(())).await {
-                        Ok(()) => ledger.told(id, Sent::Accepted),
-                        Err(error) => ledger.came_back(id, error),
+                    let sending = actor.send(message).or_cancel(&token);
+                    match poll_then_call(patience, sending, || token.cancel(())).await {
+                        Ok(()) => ledger.record(id, Sent::Accepted),
+                        Err(error) => ledger.record_returned(id, error),
                     }
                 }));
                 return;
             }
             6 => {
                 drop(self.senders.launch(async move {
-                    match unless(patience, actor.send(parcel)).await {
-                        Some(Ok(())) => ledger.told(id, Sent::Accepted),
-                        Some(Err(error)) => ledger.came_back(id, error),
+                    match poll_at_most(patience, actor.send(message)).await {
+                        Some(Ok(())) => ledger.record(id, Sent::Accepted),
+                        Some(Err(error)) => ledger.record_returned(id, error),
                         None => {}
                     }
                 }));
@@ -303,41 +304,41 @@ impl Office {
             _ => {
                 drop(self.senders.launch(async move {
                     let ask = actor.ask(|reply| {
-                        let mut parcel = parcel;
-                        parcel.reply = Some(Arc::new(Mutex::new(Some(reply))));
-                        parcel
+                        let mut message = message;
+                        message.reply = Some(Arc::new(Mutex::new(Some(reply))));
+                        message
                     });
                     if let Ok(answer) = ask.await {
                         assert_eq!(answer, id);
-                        ledger.told(id, Sent::Accepted);
+                        ledger.record(id, Sent::Accepted);
                     }
                 }));
                 return;
             }
         };
         match sent {
-            Ok(()) => self.ledger.told(id, Sent::Accepted),
-            Err(error) => self.ledger.came_back(id, error),
+            Ok(()) => self.ledger.record(id, Sent::Accepted),
+            Err(error) => self.ledger.record_returned(id, error),
         }
     }
 
-    /// Something that is no message happens to an actor.
-    fn meddle(&self, random: &mut Random) {
+    /// Stops, closes, cancels, restarts, suspends or watches a random actor.
+    fn disturb(&self, random: &mut Random) {
         let actor = &self.actors[random.below(self.actors.len())];
         match random.below(12) {
             0 => actor.stop(),
             1 => actor.close(),
-            2 => actor.cancel("meddling"),
+            2 => actor.cancel("disturbed"),
             3..6 => drop(actor.try_send_system(SystemMessage::Restart)),
             6..9 => drop(actor.try_send_system(SystemMessage::Suspend)),
             9 => drop(actor.try_send_system(SystemMessage::Resume)),
             10 => drop(actor.try_send_system(SystemMessage::Watch(self.actors[0].any()))),
-            _ if random.below(4) == 0 => self.crew.any().stop(),
+            _ if random.below(4) == 0 => self.supervisor.any().stop(),
             _ => {}
         }
     }
 
-    /// Nothing is left to do anywhere: the ledger and all counts agree.
+    /// Checks that the ledger and all counts agree. Call it when no task is ready.
     fn check(&self) {
         let expected = self.ledger.expected(&self.policies);
         let mut total = Counts::default();
@@ -350,8 +351,8 @@ impl Office {
         assert_eq!(self.system.counts(), total);
         assert!(self.system.counts().is_settled());
         let failed = *self.ledger.failed_attempts.lock().unwrap();
-        assert_eq!(self.system.failures(), failed, "one record for every failure");
-        assert_eq!(*self.ledger.failures_told.lock().unwrap(), failed);
+        assert_eq!(self.system.failures(), failed, "one record per failure");
+        assert_eq!(*self.ledger.reported_failures.lock().unwrap(), failed);
     }
 }
 
@@ -359,29 +360,29 @@ fn listen(system: &ActorSystem, ledger: &Arc<Ledger>) {
     let ledger = Arc::clone(ledger);
     system.on_event(move |event| match event {
         Event::DeadLetter(letter) => ledger.with(letter.message.parse().unwrap(), |entry| entry.dead += 1),
-        Event::Failed(_) => *ledger.failures_told.lock().unwrap() += 1,
+        Event::Failed(_) => *ledger.reported_failures.lock().unwrap() += 1,
         _ => {}
     });
-    // Whatever subscribers do.
+    // A subscriber that panics changes nothing.
     system.on_event(|event| assert!(!matches!(event, Event::DeadLetter(_)), "injected into a subscriber"));
 }
 
-/// A stream of three parcels with pauses. What the actor took out of it is accepted.
-fn feed(ledger: &Arc<Ledger>, actor: usize) -> impl futures::Stream<Item = Parcel> + Send + 'static {
+/// A stream of three messages with pauses. Each item that the actor takes is accepted.
+fn feed(ledger: &Arc<Ledger>, actor: usize) -> impl futures::Stream<Item = TrackedMessage> + Send + 'static {
     let ledger = Arc::clone(ledger);
     futures::stream::unfold(0, move |at| {
         let ledger = Arc::clone(&ledger);
         async move {
-            unless(1, std::future::pending::<()>()).await;
-            let parcel = (at < 3).then(|| ledger.message(actor, if at == 1 { What::Fail } else { What::Finish }))?;
-            ledger.told(parcel.id, Sent::Accepted);
-            Some((parcel, at + 1))
+            poll_at_most(1, std::future::pending::<()>()).await;
+            let message = (at < 3).then(|| ledger.message(actor, if at == 1 { Action::Fail } else { Action::Finish }))?;
+            ledger.record(message.id, Sent::Accepted);
+            Some((message, at + 1))
         }
     })
 }
 
-/// Polls `future`, and gives up after `polls` polls of which each is due at once.
-async fn unless<F: Future + Unpin>(polls: usize, mut future: F) -> Option<F::Output> {
+/// Polls `future` and gives up after `polls` polls. Each poll wakes itself.
+async fn poll_at_most<F: Future + Unpin>(polls: usize, mut future: F) -> Option<F::Output> {
     let mut left = polls;
     poll_fn(|cx| {
         if let Poll::Ready(output) = Pin::new(&mut future).poll(cx) {
@@ -397,71 +398,71 @@ async fn unless<F: Future + Unpin>(polls: usize, mut future: F) -> Option<F::Out
     .await
 }
 
-/// Polls `future` to its end, and calls `late` after `polls` polls.
-async fn within<F: Future + Unpin>(polls: usize, mut future: F, late: impl Fn()) -> F::Output {
-    if let Some(output) = unless(polls, &mut future).await {
+/// Awaits `future`, and calls `late` after `polls` polls.
+async fn poll_then_call<F: Future + Unpin>(polls: usize, mut future: F, late: impl Fn()) -> F::Output {
+    if let Some(output) = poll_at_most(polls, &mut future).await {
         return output;
     }
     late();
     future.await
 }
 
-fn one_world(sim: &Sim) {
+fn run_schedule(sim: &Sim) {
     let mut random = Random::seeded(sim.seed() ^ 0xA2);
-    let office = Office::open(sim, &mut random);
+    let test = TestSystem::new(sim, &mut random);
     sim.run(async {
         for _ in 0..40 {
             match random.below(8) {
-                0 => office.meddle(&mut random),
+                0 => test.disturb(&mut random),
                 1 => sim.sleep(Duration::from_millis(1)).await,
                 2 => sim.step_aside().await,
-                _ => office.send(sim, &mut random),
+                _ => test.send(sim, &mut random),
             }
         }
     });
     if random.below(3) > 0 {
-        for actor in &office.actors {
+        for actor in &test.actors {
             drop(actor.try_send_system(SystemMessage::Resume));
         }
         sim.advance(Duration::from_secs(3_600));
-        office.check();
+        test.check();
     }
     match random.below(3) {
-        0 => office.system.kill(),
-        1 => drop(sim.run(office.system.shutdown(Duration::from_secs(1)))),
-        _ => office.actors.iter().for_each(ActorRef::stop),
+        0 => test.system.kill(),
+        1 => drop(sim.run(test.system.shutdown(Duration::from_secs(1)))),
+        _ => test.actors.iter().for_each(ActorRef::stop),
     }
     sim.advance(Duration::from_secs(3_600));
-    office.check();
-    let ledger = Arc::clone(&office.ledger);
-    drop(office);
+    test.check();
+    let ledger = Arc::clone(&test.ledger);
+    drop(test);
     sim.advance(Duration::from_secs(1));
-    assert_eq!(ledger.alive.load(Ordering::Relaxed), 0, "a message outlived everything");
+    assert_eq!(ledger.alive.load(Ordering::Relaxed), 0, "a message outlived the system");
 }
 
 #[test]
-fn a2_every_accepted_message_has_exactly_one_end_under_ten_thousand_schedules() {
+fn a2_every_accepted_message_has_exactly_one_outcome() {
     quiet();
-    explore(0..10_000, one_world);
+    explore(0..10_000, run_schedule);
 }
 
 #[test]
-fn a2_a_runtime_that_is_dropped_leaves_no_message_without_an_end() {
+fn a2_dropped_runtime_leaves_no_message_without_an_outcome() {
     quiet();
     for seed in 0..500 {
         let sim = Sim::new(seed);
         let mut random = Random::seeded(seed);
-        let office = Office::open(&sim, &mut random);
+        let test = TestSystem::new(&sim, &mut random);
         sim.run(async {
             for _ in 0..30 {
                 match random.below(8) {
                     0 => sim.sleep(Duration::from_millis(1)).await,
                     1 => sim.step_aside().await,
-                    _ => office.send(&sim, &mut random),
+                    _ => test.send(&sim, &mut random),
                 }
             }
         });
         drop(sim);
-        office.check();
+        test.check();
     }
 }

@@ -1,5 +1,5 @@
-//! A2 and A4 on threads: millions of messages by every kind of send to every kind of mailbox have exactly one end each, and no
-//! send waits for ever.
+//! A2 and A4 on threads: millions of messages, every kind of send and every kind of mailbox. Each
+//! message has exactly one outcome, and no send waits forever.
 
 use crate::common::quiet;
 use pleach::BoxError;
@@ -7,15 +7,15 @@ use pleach::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// An id, and how often what has become of it.
+/// For each message id, how often it had each outcome.
 #[derive(Default)]
-struct Fates {
+struct Outcomes {
     handled: Vec<AtomicU8>,
     failed: Vec<AtomicU8>,
     dead: Vec<AtomicU8>,
 }
 
-impl Fates {
+impl Outcomes {
     fn of(messages: usize) -> Arc<Self> {
         let zeros = || (0..messages).map(|_| AtomicU8::new(0)).collect();
         Arc::new(Self { handled: zeros(), failed: zeros(), dead: zeros() })
@@ -26,17 +26,17 @@ impl Fates {
     }
 }
 
-fn stamping(fates: &Arc<Fates>) -> Props<impl Actor<Msg = usize>> {
-    let fates = Arc::clone(fates);
+fn recording_props(outcomes: &Arc<Outcomes>) -> Props<impl Actor<Msg = usize>> {
+    let outcomes = Arc::clone(outcomes);
     Props::from_fn(
         || (),
         move |(): &mut (), id: usize| -> Result<(), BoxError> {
             if id.is_multiple_of(997) {
-                fates.failed[id].fetch_add(1, Ordering::Relaxed);
+                outcomes.failed[id].fetch_add(1, Ordering::Relaxed);
                 assert!(!id.is_multiple_of(9_970), "injected");
                 return Err("no".into());
             }
-            fates.handled[id].fetch_add(1, Ordering::Relaxed);
+            outcomes.handled[id].fetch_add(1, Ordering::Relaxed);
             Ok(())
         },
     )
@@ -46,7 +46,7 @@ fn stamping(fates: &Arc<Fates>) -> Props<impl Actor<Msg = usize>> {
 const SENDERS: usize = 4;
 const EACH: usize = 150_000;
 
-/// Sends its share to each actor, by every kind of send; which were accepted.
+/// Sends one sender's messages to each actor, with every kind of send. Returns the accepted ids.
 async fn send_share(actors: Vec<ActorRef<usize>>, sender: usize) -> Vec<usize> {
     let mut accepted = Vec::with_capacity(EACH * actors.len());
     for at in 0..EACH {
@@ -67,7 +67,7 @@ async fn send_share(actors: Vec<ActorRef<usize>>, sender: usize) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a2_millions_of_messages_on_threads_have_exactly_one_end_each() {
+async fn a2_millions_of_messages_on_threads_have_exactly_one_outcome() {
     quiet();
     let kinds = [
         Mailbox::default(),
@@ -78,24 +78,25 @@ async fn a2_millions_of_messages_on_threads_have_exactly_one_end_each() {
         Mailbox::bounded(64).prioritised(),
     ];
     let messages = SENDERS * EACH * kinds.len();
-    let fates = Fates::of(messages);
+    let outcomes = Outcomes::of(messages);
     let system = ActorSystem::new("stress").unwrap();
-    let dead = Arc::clone(&fates);
+    let dead = Arc::clone(&outcomes);
     system.on_event(move |event| {
         if let Event::DeadLetter(letter) = event {
             let id: usize = letter.message.parse().unwrap();
             dead.dead[id].fetch_add(1, Ordering::Relaxed);
         }
     });
-    let crew = system.supervisor("crew", OneForOne::new().intensity(u32::MAX, Duration::ZERO)).unwrap();
-    let actors: Vec<_> = kinds.iter().map(|kind| crew.spawn_unnamed(stamping(&fates).mailbox(*kind)).unwrap()).collect();
-    // One of the senders is outside the runtime, on a thread of its own.
+    let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(u32::MAX, Duration::ZERO)).unwrap();
+    let actors: Vec<_> =
+        kinds.iter().map(|kind| supervisor.spawn_unnamed(recording_props(&outcomes).mailbox(*kind)).unwrap()).collect();
+    // One sender runs on a thread outside of the runtime.
     let outside = std::thread::spawn({
         let actors = actors.clone();
         move || pleach::block_on(send_share(actors, 0))
     });
     let inside: Vec<_> = (1..SENDERS).map(|sender| tokio::spawn(send_share(actors.clone(), sender))).collect();
-    let meddler = tokio::spawn({
+    let disturber = tokio::spawn({
         let actors = actors.clone();
         async move {
             for round in 0..2_000 {
@@ -111,28 +112,28 @@ async fn a2_millions_of_messages_on_threads_have_exactly_one_end_each() {
     for sender in inside {
         accepted.extend(sender.await.unwrap());
     }
-    // Half of them end while the last sender may still be at it.
+    // Half of the actors end while the last sender may still be sending.
     actors[0].stop();
     actors[1].cancel(());
     actors[2].close();
-    meddler.await.unwrap();
+    disturber.await.unwrap();
     accepted.extend(outside.join().unwrap());
     system.shutdown(Duration::from_secs(60)).await.unwrap();
 
     for id in &accepted {
-        let fate = |of: &[AtomicU8]| of[*id].load(Ordering::Relaxed);
-        let ends = fate(&fates.handled) + fate(&fates.failed) + fate(&fates.dead);
-        assert_eq!(ends, 1, "message {id} has not exactly one end");
+        let outcome = |of: &[AtomicU8]| of[*id].load(Ordering::Relaxed);
+        let total = outcome(&outcomes.handled) + outcome(&outcomes.failed) + outcome(&outcomes.dead);
+        assert_eq!(total, 1, "message {id} does not have exactly one outcome");
     }
     let counts = system.counts();
-    let [handled, failed, dead_lettered] = [&fates.handled, &fates.failed, &fates.dead].map(|of| Fates::total(of));
+    let [handled, failed, dead_lettered] = [&outcomes.handled, &outcomes.failed, &outcomes.dead].map(|of| Outcomes::total(of));
     assert_eq!(counts, Counts { accepted: accepted.len() as u64, handled, failed, dead_lettered });
     assert!(counts.is_settled() && counts.accepted > 1_000_000, "{counts}");
     assert_eq!(system.failures() as u64, failed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a4_a_send_never_waits_while_there_is_room() {
+async fn a4_send_never_waits_while_there_is_room() {
     for kind in
         [Mailbox::bounded(1), Mailbox::conflated(), Mailbox::bounded(2).drop_oldest(), Mailbox::bounded(2).prioritised()]
     {
@@ -156,7 +157,7 @@ async fn a4_a_send_never_waits_while_there_is_room() {
             .collect();
         for sender in senders {
             let ended = tokio::time::timeout(Duration::from_secs(30), sender).await;
-            assert!(matches!(ended, Ok(Ok(()))), "a sender waits for ever: {} {kind:?}", actor.counts());
+            assert!(matches!(ended, Ok(Ok(()))), "a sender waits forever: {} {kind:?}", actor.counts());
         }
         system.shutdown(Duration::from_secs(30)).await.unwrap();
         assert_eq!(system.counts(), Counts { accepted: 60_000, handled: 60_000, failed: 0, dead_lettered: 0 });

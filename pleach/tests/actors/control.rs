@@ -1,36 +1,36 @@
-//! A5, A7, A9 and A18: the control lane, the three ends, and a loop that neither hogs nor spins.
+//! A5, A7, A9 and A18: the control lane, the ways to end an actor, and a fair actor loop.
 
-use crate::common::{Doer, Gate, Job, Log, dead_letters};
+use crate::common::{Gate, Job, Log, TestActor, dead_letters};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, DeadLetterReason, MAILBOX_CAPACITY_DEFAULT, MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
 use std::sync::{Arc, OnceLock};
 
-/// The news that an unnamed actor at `/user` has ended, of as many different actors as are asked for.
-fn obituaries(sim: &Sim, system: &ActorSystem, count: usize) -> Vec<SystemMessage> {
-    let lives: Vec<_> = (0..count).map(|_| system.spawn_unnamed(Doer::props(&Log::new())).unwrap()).collect();
-    lives.iter().for_each(ActorRef::stop);
+/// Termination messages of `count` different actors.
+fn terminations(sim: &Sim, system: &ActorSystem, count: usize) -> Vec<SystemMessage> {
+    let ended: Vec<_> = (0..count).map(|_| system.spawn_unnamed(TestActor::props(&Log::new())).unwrap()).collect();
+    ended.iter().for_each(ActorRef::stop);
     sim.settle();
-    lives.iter().map(|life| SystemMessage::Terminated(terminated(life))).collect()
+    ended.iter().map(|actor| SystemMessage::Terminated(terminated(actor))).collect()
 }
 
-fn terminated(life: &ActorRef<Job>) -> Terminated {
-    Terminated { id: life.id(), path: life.path(), exit: life.exit().unwrap() }
+fn terminated(actor: &ActorRef<Job>) -> Terminated {
+    Terminated { id: actor.id(), path: actor.path(), exit: actor.exit().unwrap() }
 }
 
 #[test]
-fn a5_control_goes_before_user_messages_and_is_taken_however_full_they_are() {
+fn a5_control_messages_go_first_even_if_the_mailbox_is_full() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let actor = system.spawn("doer", Doer::props(&log).mailbox(Mailbox::default())).unwrap();
-        let news = obituaries(sim, &system, 3);
+        let actor = system.spawn("actor", TestActor::props(&log).mailbox(Mailbox::default())).unwrap();
+        let terminations = terminations(sim, &system, 3);
         assert_eq!(log.take(), ["started 0"]);
         for n in 0..MAILBOX_CAPACITY_DEFAULT as u32 {
             actor.tell(Job::Note(n)).unwrap();
         }
         assert!(matches!(actor.tell(Job::Note(0)), Err(SendError::Full(_))));
-        for one in news {
-            actor.try_send_system(one).expect("the control lane is never full");
+        for termination in terminations {
+            actor.try_send_system(termination).expect("the control lane is never full");
         }
         sim.settle();
         let seen = log.take();
@@ -40,28 +40,28 @@ fn a5_control_goes_before_user_messages_and_is_taken_however_full_they_are() {
 }
 
 #[test]
-fn a5_a_stop_is_served_before_a_full_mailbox() {
+fn a5_stop_is_handled_before_queued_messages() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let letters = dead_letters(&system);
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+    let dead_letters = dead_letters(&system);
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
     sim.settle();
     (0..5_000).for_each(|n| actor.tell(Job::Note(n)).unwrap());
     actor.stop();
     sim.settle();
     assert_eq!(log.take(), ["started 0", "stopped 0 stopped"]);
-    assert_eq!(letters.len(), 5_000);
+    assert_eq!(dead_letters.len(), 5_000);
 }
 
 #[test]
-fn a5_repeated_control_of_one_kind_coalesces() {
+fn a5_repeated_control_messages_coalesce() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
-    let news = obituaries(&sim, &system, 1).remove(0);
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
+    let terminations = terminations(&sim, &system, 1).remove(0);
     log.take();
     for _ in 0..1_000 {
-        actor.try_send_system(news.clone()).unwrap();
+        actor.try_send_system(terminations.clone()).unwrap();
         actor.try_send_system(SystemMessage::Restart).unwrap();
         actor.try_send_system(SystemMessage::Suspend).unwrap();
         actor.try_send_system(SystemMessage::Resume).unwrap();
@@ -72,19 +72,19 @@ fn a5_repeated_control_of_one_kind_coalesces() {
     assert_eq!(seen.iter().filter(|entry| entry.starts_with("started")).count(), 1, "one restart: {seen:?}");
     actor.tell(Job::Note(1)).unwrap();
     sim.settle();
-    assert_eq!(log.take(), ["1"], "the last word was resume");
+    assert_eq!(log.take(), ["1"], "resume was last");
 }
 
 #[test]
-fn a5_after_a_row_of_signals_one_user_message_is_served() {
+fn a5_one_user_message_is_handled_after_a_row_of_signals() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
         let row = SIGNALS_IN_A_ROW_MAX as usize;
-        let news = obituaries(sim, &system, 2 * row + 3);
+        let terminations = terminations(sim, &system, 2 * row + 3);
         log.take();
         (0..4).for_each(|n| actor.tell(Job::Note(n)).unwrap());
-        news.into_iter().for_each(|one| actor.try_send_system(one).unwrap());
+        terminations.into_iter().for_each(|termination| actor.try_send_system(termination).unwrap());
         sim.settle();
         let signals: Vec<bool> = log.take().iter().map(|entry| entry.starts_with("terminated")).collect();
         let mut expected = vec![true; row];
@@ -97,53 +97,53 @@ fn a5_after_a_row_of_signals_one_user_message_is_served() {
 }
 
 #[test]
-fn a5_more_signals_than_a_row_are_all_heard_by_an_idle_and_by_a_suspended_actor() {
+fn a5_many_signals_reach_idle_and_suspended_actors() {
     for suspended in [false, true] {
         let sim = Sim::new(0);
         let (system, log) = (sim.system("s"), Log::new());
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
-        let news = obituaries(&sim, &system, 1_000);
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
+        let terminations = terminations(&sim, &system, 1_000);
         if suspended {
             actor.try_send_system(SystemMessage::Suspend).unwrap();
             sim.settle();
         }
         log.take();
         let before = sim.polls();
-        news.into_iter().for_each(|one| actor.try_send_system(one).unwrap());
+        terminations.into_iter().for_each(|termination| actor.try_send_system(termination).unwrap());
         sim.settle();
         assert_eq!(log.take().len(), 1_000);
-        assert!(sim.polls() - before >= 1_000 / u64::from(MESSAGES_PER_POLL_MAX), "signals do not hold the worker either");
+        assert!(sim.polls() - before >= 1_000 / u64::from(MESSAGES_PER_POLL_MAX), "signals let other tasks run too");
     }
 }
 
 #[test]
-fn a7_stop_finishes_the_message_in_hand_and_buries_the_rest() {
+fn a7_stop_finishes_the_current_message_and_drops_the_rest() {
     explore(0..100, |sim| {
         let (system, log, gate) = (sim.system("s"), Log::new(), Gate::new());
-        let letters = dead_letters(&system);
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+        let dead_letters = dead_letters(&system);
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
         actor.tell(Job::Pass(gate.clone(), 1)).unwrap();
         actor.tell(Job::Note(2)).unwrap();
         sim.settle();
         actor.stop();
         actor.tell(Job::Note(3)).unwrap();
         sim.settle();
-        assert_eq!(log.take(), ["started 0"], "the message in hand is not cut off");
+        assert_eq!(log.take(), ["started 0"], "the current message is not cancelled");
         gate.open();
         assert_eq!(sim.run(actor.exited()), Exit::Stopped);
         assert_eq!(log.take(), ["1", "stopped 0 stopped"]);
         let expected = [2, 3].map(|n| (n.to_string(), DeadLetterReason::Stopped));
-        assert_eq!(letters.take(), expected);
+        assert_eq!(dead_letters.take(), expected);
         assert!(matches!(actor.tell(Job::Note(4)), Err(SendError::Closed(Job::Note(4)))));
         assert_eq!(actor.counts(), Counts { accepted: 3, handled: 1, failed: 0, dead_lettered: 2 });
     });
 }
 
 #[test]
-fn a7_close_handles_what_is_queued_and_takes_no_more() {
+fn a7_close_handles_queued_messages_and_accepts_no_more() {
     explore(0..100, |sim| {
         let (system, log, gate) = (sim.system("s"), Log::new(), Gate::new());
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
         actor.tell(Job::Pass(gate.clone(), 1)).unwrap();
         actor.tell(Job::Note(2)).unwrap();
         sim.settle();
@@ -157,11 +157,11 @@ fn a7_close_handles_what_is_queued_and_takes_no_more() {
 }
 
 #[test]
-fn a7_cancel_drops_the_handler_at_its_await_with_the_first_cause() {
+fn a7_cancel_drops_the_handler_with_the_first_cause() {
     explore(0..100, |sim| {
         let (system, log, gate) = (sim.system("s"), Log::new(), Gate::new());
-        let letters = dead_letters(&system);
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+        let dead_letters = dead_letters(&system);
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
         let dropped = Arc::new(());
         let held = Arc::clone(&dropped);
         let waiting = gate.clone();
@@ -179,30 +179,31 @@ fn a7_cancel_drops_the_handler_at_its_await_with_the_first_cause() {
         actor.cancel("too late");
         gate.open();
         assert_eq!(sim.run(actor.exited()), Exit::Cancelled(Cause::from("enough")));
-        assert_eq!(Arc::strong_count(&dropped), 1, "the handler's future is gone");
+        assert_eq!(Arc::strong_count(&dropped), 1, "the handler's future is dropped");
         assert_eq!(log.take(), ["started 0", "stopped 0 cancelled"]);
-        assert_eq!(letters.take(), [("2".to_string(), DeadLetterReason::Cancelled)]);
+        assert_eq!(dead_letters.take(), [("2".to_string(), DeadLetterReason::Cancelled)]);
         assert_eq!(actor.counts(), Counts { accepted: 2, handled: 0, failed: 1, dead_lettered: 1 });
     });
 }
 
 #[test]
-fn a7_a_failure_that_is_not_restarted_is_the_fourth_exit() {
+fn a7_failure_without_restart_exits_as_failed() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let letters = dead_letters(&system);
-        let crew = system.supervisor("crew", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
-        let actor = crew.spawn("doer", Doer::props(&log)).unwrap();
+        let dead_letters = dead_letters(&system);
+        let supervisor = system.supervisor("supervisor", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
+        let actor = supervisor.spawn("actor", TestActor::props(&log)).unwrap();
         actor.tell(Job::Fail("no")).unwrap();
         actor.tell(Job::Note(2)).unwrap();
         let exit = sim.run(actor.exited());
         assert_eq!(exit.failure().unwrap().reason().to_string(), "no");
         assert_eq!(log.take(), ["started 0", "stopped 0 failed"]);
-        assert_eq!(letters.take(), [("2".to_string(), DeadLetterReason::Failed)]);
+        assert_eq!(dead_letters.take(), [("2".to_string(), DeadLetterReason::Failed)]);
     });
 }
 
-/// How many polls an actor takes that always has one more message to handle, told by itself or from a stream.
+/// Counts the polls of an actor that always has one more message, sent by itself or read
+/// from a stream.
 fn polls_of_a_busy_actor(mailbox: Mailbox, fed: bool, messages: u32) -> usize {
     let sim = Sim::new(3);
     let system = sim.system("s");
@@ -227,7 +228,7 @@ fn polls_of_a_busy_actor(mailbox: Mailbox, fed: bool, messages: u32) -> usize {
 }
 
 #[test]
-fn a9_a_busy_actor_yields_whatever_its_mailbox() {
+fn a9_busy_actor_yields_with_every_mailbox() {
     let messages = 20 * MESSAGES_PER_POLL_MAX;
     let kinds =
         [Mailbox::unbounded(), Mailbox::conflated(), Mailbox::bounded(8).drop_oldest(), Mailbox::bounded(8).prioritised()];
@@ -240,10 +241,10 @@ fn a9_a_busy_actor_yields_whatever_its_mailbox() {
 }
 
 #[test]
-fn a9_one_poll_handles_no_more_than_the_documented_number() {
+fn a9_one_poll_handles_at_most_the_documented_number() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
     sim.settle();
     let messages = 10 * MESSAGES_PER_POLL_MAX;
     (0..messages).for_each(|n| actor.tell(Job::Note(n)).unwrap());
@@ -253,12 +254,12 @@ fn a9_one_poll_handles_no_more_than_the_documented_number() {
 }
 
 #[test]
-fn a9_an_idle_system_makes_no_poll() {
+fn a9_idle_system_makes_no_poll() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let kinds = [Mailbox::default(), Mailbox::conflated(), Mailbox::bounded(2).prioritised()];
-        let actors: Vec<_> = kinds.map(|kind| system.spawn_unnamed(Doer::props(&log).mailbox(kind)).unwrap()).into();
-        let fed = Doer::props(&log).fed_by(futures::stream::pending());
+        let actors: Vec<_> = kinds.map(|kind| system.spawn_unnamed(TestActor::props(&log).mailbox(kind)).unwrap()).into();
+        let fed = TestActor::props(&log).fed_by(futures::stream::pending());
         let fed = system.spawn("fed", fed).unwrap();
         for actor in actors.iter().chain([&fed]) {
             actor.tell(Job::Note(1)).unwrap();
@@ -270,7 +271,7 @@ fn a9_an_idle_system_makes_no_poll() {
         for _ in 0..10 {
             sim.advance(Duration::from_secs(3_600));
         }
-        // A suspended actor is not woken by messages either.
+        // Messages do not wake a suspended actor.
         (0..100).for_each(|n| actors[0].tell(Job::Note(n)).unwrap());
         sim.settle();
         assert_eq!(sim.polls(), before);
@@ -278,7 +279,7 @@ fn a9_an_idle_system_makes_no_poll() {
 }
 
 #[test]
-fn a9_a_million_dead_letters_are_not_buried_in_one_poll() {
+fn a9_a_million_dead_letters_take_many_polls() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let props = Props::from_fn(|| (), |(): &mut (), _: u32| Ok::<(), BoxError>(())).mailbox(Mailbox::unbounded());
@@ -286,38 +287,38 @@ fn a9_a_million_dead_letters_are_not_buried_in_one_poll() {
     (0..1_000_000).for_each(|n| actor.tell(n).unwrap());
     actor.stop();
     let mut polls = 0;
-    let mut at_most = 0;
-    let mut buried = 0;
+    let mut max_per_poll = 0;
+    let mut dropped = 0;
     sim.run(async {
         while actor.exit().is_none() {
             sim.step_aside().await;
             let now = actor.counts().dead_lettered;
-            at_most = at_most.max(now - buried);
-            buried = now;
+            max_per_poll = max_per_poll.max(now - dropped);
+            dropped = now;
             polls += 1;
         }
     });
     assert_eq!(actor.counts(), Counts { accepted: 1_000_000, handled: 0, failed: 0, dead_lettered: 1_000_000 });
-    assert!(polls > 1_000 && at_most < 20_000, "{polls} polls, {at_most} at most");
+    assert!(polls > 1_000 && max_per_poll < 20_000, "{polls} polls, {max_per_poll} per poll");
 }
 
 #[test]
-fn a18_each_system_message_does_what_it_says() {
+fn a18_each_system_message_has_its_effect() {
     explore(0..50, |sim| {
-        let (system, log, heard) = (sim.system("s"), Log::new(), Log::new());
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
-        let watcher = system.spawn("watcher", Doer::props(&heard)).unwrap();
-        let other = system.spawn("other", Doer::props(&heard)).unwrap();
+        let (system, log, signals) = (sim.system("s"), Log::new(), Log::new());
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
+        let watcher = system.spawn("watcher", TestActor::props(&signals)).unwrap();
+        let other = system.spawn("other", TestActor::props(&signals)).unwrap();
         let tell = |message| {
             actor.try_send_system(message).unwrap();
             sim.settle();
         };
         sim.settle();
-        heard.take();
+        signals.take();
         tell(SystemMessage::Suspend);
         actor.tell(Job::Note(1)).unwrap();
         sim.settle();
-        assert_eq!(log.take(), ["started 0"], "a suspended actor takes no message");
+        assert_eq!(log.take(), ["started 0"], "a suspended actor handles no message");
         tell(SystemMessage::Resume);
         assert_eq!(log.take(), ["1"]);
         tell(SystemMessage::Restart);
@@ -331,59 +332,59 @@ fn a18_each_system_message_does_what_it_says() {
         tell(SystemMessage::Unwatch(other.any()));
         tell(SystemMessage::Stop);
         assert_eq!(log.take(), ["stopped 1 stopped"]);
-        assert_eq!(heard.take(), ["terminated /user/doer stopped"], "the watcher alone, once");
+        assert_eq!(signals.take(), ["terminated /user/actor stopped"], "only the watcher, once");
         watcher.try_send_system(SystemMessage::Terminated(terminated(&actor))).unwrap();
         sim.settle();
-        assert_eq!(heard.take(), ["terminated /user/doer stopped"]);
+        assert_eq!(signals.take(), ["terminated /user/actor stopped"]);
     });
 }
 
-/// A failure of something in another system.
+/// A failure of an actor in another system.
 fn failure_of(sim: &Sim) -> FailureInfo {
     let system = sim.system("elsewhere");
-    let crew = system.supervisor("crew", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
-    let actor = crew.spawn("doer", Doer::props(&Log::new())).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
+    let actor = supervisor.spawn("actor", TestActor::props(&Log::new())).unwrap();
     actor.tell(Job::Fail("there")).unwrap();
     sim.settle();
     actor.exit().unwrap().failure().unwrap().clone()
 }
 
 #[test]
-fn a18_after_the_end_a_system_message_comes_back() {
+fn a18_system_message_is_returned_after_the_end() {
     let sim = Sim::new(0);
-    let (system, heard) = (sim.system("s"), Log::new());
-    let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
-    let watcher = system.spawn("watcher", Doer::props(&heard)).unwrap();
+    let (system, signals) = (sim.system("s"), Log::new());
+    let actor = TestActor::spawn(&system, "actor");
+    let watcher = system.spawn("watcher", TestActor::props(&signals)).unwrap();
     actor.stop();
     sim.settle();
     for message in [SystemMessage::Stop, SystemMessage::Restart, SystemMessage::Suspend, SystemMessage::Resume] {
         let kind = std::mem::discriminant(&message);
         match actor.try_send_system(message) {
             Err(SendError::Closed(back)) => assert_eq!(std::mem::discriminant(&back), kind),
-            sent => panic!("not given back: {sent:?}"),
+            sent => panic!("not returned: {sent:?}"),
         }
     }
-    actor.try_send_system(SystemMessage::Watch(watcher.any())).expect("a watch of the dead is answered");
+    actor.try_send_system(SystemMessage::Watch(watcher.any())).expect("watching an ended actor is answered");
     sim.settle();
-    assert_eq!(heard.take(), ["started 0", "terminated /user/doer stopped"]);
+    assert_eq!(signals.take(), ["started 0", "terminated /user/actor stopped"]);
 }
 
 #[test]
-fn a18_an_actor_sends_itself_control_from_inside_a_handler() {
+fn a18_actor_sends_control_messages_from_its_handler() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let letters = dead_letters(&system);
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
-        let other = system.spawn("other", Doer::props(&Log::new())).unwrap();
-        let order = |message| actor.tell(Job::act(move |cx| cx.try_send_system(message))).unwrap();
-        order(SystemMessage::Restart);
+        let dead_letters = dead_letters(&system);
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
+        let other = TestActor::spawn(&system, "other");
+        let send_itself = |message| actor.tell(Job::act(move |cx| cx.try_send_system(message))).unwrap();
+        send_itself(SystemMessage::Restart);
         actor.tell(Job::Note(1)).unwrap();
-        order(SystemMessage::Suspend);
+        send_itself(SystemMessage::Suspend);
         actor.tell(Job::Note(2)).unwrap();
         sim.settle();
         assert_eq!(log.take(), ["started 0", "stopped 0 stopped", "started 1", "1"]);
         actor.try_send_system(SystemMessage::Resume).unwrap();
-        // To another actor, from inside: it watches this one, and this one tells it to stop.
+        // From a handler: registers this actor as a watcher of another and stops the other.
         let (watched, me) = (other.clone(), actor.any());
         actor
             .tell(Job::act(move |_| {
@@ -393,10 +394,10 @@ fn a18_an_actor_sends_itself_control_from_inside_a_handler() {
             .unwrap();
         sim.settle();
         assert_eq!(log.take(), ["2", "terminated /user/other stopped"]);
-        order(SystemMessage::Stop);
+        send_itself(SystemMessage::Stop);
         actor.tell(Job::Note(3)).unwrap();
         assert_eq!(sim.run(actor.exited()), Exit::Stopped);
         assert_eq!(log.take(), ["stopped 1 stopped"]);
-        assert_eq!(letters.take(), [("3".to_string(), DeadLetterReason::Stopped)]);
+        assert_eq!(dead_letters.take(), [("3".to_string(), DeadLetterReason::Stopped)]);
     });
 }

@@ -1,6 +1,6 @@
-//! A15 and A17: hooks, exits, and that every failure in any of them is on record.
+//! A15, A17 and S8: hooks and exits, and a record for every failure in them.
 
-use crate::common::{Doer, Gate, INJECTED, Job, Log, failures, quiet};
+use crate::common::{Gate, INJECTED, Job, Log, TestActor, failures, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, Reason};
@@ -12,7 +12,7 @@ fn a17_hooks_run_in_order_across_a_restart() {
     quiet();
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
         actor.tell(Job::Note(1)).unwrap();
         actor.tell(Job::Fail("no")).unwrap();
         actor.tell(Job::Note(2)).unwrap();
@@ -24,7 +24,7 @@ fn a17_hooks_run_in_order_across_a_restart() {
 }
 
 #[test]
-fn a17_stopped_runs_once_per_incarnation_whatever_ended_it() {
+fn a17_stopped_runs_once_per_incarnation() {
     quiet();
     type End = (&'static str, fn(&ActorRef<Job>));
     let ends: [End; 4] = [
@@ -36,8 +36,8 @@ fn a17_stopped_runs_once_per_incarnation_whatever_ended_it() {
     explore(0..50, |sim| {
         for (kind, end) in ends {
             let (system, log) = (sim.system("s"), Log::new());
-            let crew = system.supervisor("crew", OneForOne::new().intensity(1, Duration::from_secs(1))).unwrap();
-            let actor = crew.spawn("doer", Doer::props(&log)).unwrap();
+            let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1, Duration::from_secs(1))).unwrap();
+            let actor = supervisor.spawn("actor", TestActor::props(&log)).unwrap();
             actor.tell(Job::Fail("no")).unwrap();
             sim.settle();
             end(&actor);
@@ -52,17 +52,17 @@ fn a17_stopped_runs_once_per_incarnation_whatever_ended_it() {
 }
 
 #[test]
-fn a17_what_was_never_started_has_no_hooks() {
+fn a17_actor_that_never_started_runs_no_hooks() {
     quiet();
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
     actor.cancel(());
     assert_eq!(sim.run(actor.exited()), Exit::Cancelled(Cause::Cancelled));
     assert_eq!(log.len(), 0);
 }
 
-/// An actor whose hooks do what the test says.
+/// An actor whose hooks wait.
 #[derive(Clone, Default)]
 struct Hooked {
     log: Log<String>,
@@ -89,10 +89,10 @@ impl Actor for Hooked {
 
     async fn stopped(&mut self, exit: &Exit, cx: &mut Context<Self>) -> Result<(), BoxError> {
         let token = cx.token();
-        assert!(!token.is_cancelled(), "the token is fresh");
+        assert!(!token.is_cancelled(), "the token is new");
         self.log.note(format!("stopping, {exit}"));
         if let Some(wait) = self.stopped_waits {
-            // Waits, unless the fresh token ends first.
+            // Waits, unless the new token is cancelled first.
             token.child_for(wait).cancelled().await;
             if token.is_cancelled() {
                 std::future::pending::<()>().await;
@@ -104,7 +104,7 @@ impl Actor for Hooked {
 }
 
 #[test]
-fn a17_no_message_is_handled_before_started_is_done() {
+fn a17_no_message_is_handled_before_started_returns() {
     quiet();
     explore(0..20, |sim| {
         let (system, gate, log) = (sim.system("s"), Gate::new(), Log::new());
@@ -121,7 +121,7 @@ fn a17_no_message_is_handled_before_started_is_done() {
 }
 
 #[test]
-fn a17_after_a_cancel_stopped_has_a_fresh_token_and_the_grace_to_itself() {
+fn a17_stopped_has_a_new_token_and_the_grace_after_a_cancel() {
     quiet();
     explore(0..20, |sim| {
         for wait in [3, 9] {
@@ -134,7 +134,7 @@ fn a17_after_a_cancel_stopped_has_a_fresh_token_and_the_grace_to_itself() {
             sim.settle();
             let begun = sim.now();
             actor.cancel("enough");
-            // A second cancel, of the whole system, does not cut the hook off either.
+            // A second cancel, of the whole system, does not cancel the hook.
             system.kill();
             assert_eq!(sim.run(actor.exited()), Exit::Cancelled(Cause::from("enough")));
             let expected = ["started", "message", "stopping, cancelled: enough", "done waiting"];
@@ -148,15 +148,15 @@ fn a17_after_a_cancel_stopped_has_a_fresh_token_and_the_grace_to_itself() {
     });
 }
 
-/// Cancels one token of its last hook and looks at another, in each incarnation.
-struct Twofold(Log<bool>);
+/// Its `stopped` hook takes the token several times and logs whether each is cancelled.
+struct TokenProbe(Log<bool>);
 
-impl Actor for Twofold {
+impl Actor for TokenProbe {
     type Msg = ();
     type Error = BoxError;
 
     async fn handle(&mut self, (): (), _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        Err("as told".into())
+        Err("requested".into())
     }
 
     async fn stopped(&mut self, _exit: &Exit, cx: &mut Context<Self>) -> Result<(), BoxError> {
@@ -168,12 +168,12 @@ impl Actor for Twofold {
 }
 
 #[test]
-fn a17_all_of_stopped_has_one_token_and_each_incarnation_a_fresh_one() {
+fn a17_stopped_has_one_token_per_incarnation() {
     quiet();
     explore(0..20, |sim| {
         let (system, seen) = (sim.system("s"), Log::new());
         let log = seen.clone();
-        let actor = system.spawn("twofold", Props::new(move || Twofold(log.clone()))).unwrap();
+        let actor = system.spawn("token-probe", Props::new(move || TokenProbe(log.clone()))).unwrap();
         actor.tell(()).unwrap();
         actor.tell(()).unwrap();
         actor.close();
@@ -181,16 +181,16 @@ fn a17_all_of_stopped_has_one_token_and_each_incarnation_a_fresh_one() {
         assert_eq!(seen.take(), [false, true, false, true, false, true]);
         drop(system);
         sim.settle();
-        assert_eq!(sim.tasks_alive(), 0, "nothing waits for the end of a grace period that nobody needs");
+        assert_eq!(sim.tasks_alive(), 0, "no task waits for an unused grace period");
     });
 }
 
 #[test]
-fn a15_exited_gives_the_exit_to_everybody_after_every_on_done() {
+fn a15_exited_is_ready_for_all_waiters_after_every_on_done() {
     quiet();
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
+        let actor = TestActor::spawn(&system, "actor");
         let ran = Arc::new(AtomicU32::new(0));
         for n in 0..5 {
             let ran = Arc::clone(&ran);
@@ -214,17 +214,17 @@ fn a15_exited_gives_the_exit_to_everybody_after_every_on_done() {
         assert_eq!(sim.run(actor.exited()), Exit::Stopped);
         sim.settle();
         assert_eq!(log.take(), ["stopped 5"; 4]);
-        assert_eq!((sim.run(actor.exited()), actor.exit()), (Exit::Stopped, Some(Exit::Stopped)), "late as well as early");
+        assert_eq!((sim.run(actor.exited()), actor.exit()), (Exit::Stopped, Some(Exit::Stopped)), "asked after the exit");
         let late = Arc::clone(&ran);
         actor.on_done(move |_| assert_eq!(late.fetch_add(1, Ordering::Relaxed), 5));
-        assert_eq!(ran.load(Ordering::Relaxed), 6, "registered late, it runs at once");
-        assert_eq!(waiters.failures(), 1, "the panic in one of them is on record, and stopped none of the others");
+        assert_eq!(ran.load(Ordering::Relaxed), 6, "registered after the exit, it runs at once");
+        assert_eq!(waiters.failures(), 1, "one panic is recorded, and the other callbacks run");
     });
 }
 
 /// Where a failure is injected.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Spot {
+enum Point {
     Factory,
     Started,
     Handle,
@@ -237,161 +237,162 @@ enum Spot {
     Feed,
 }
 
-const SPOTS: [Spot; 10] = [
-    Spot::Factory,
-    Spot::Started,
-    Spot::Handle,
-    Spot::Signal,
-    Spot::Restarting,
-    Spot::Stopped,
-    Spot::DropOfState,
-    Spot::DropOfMessage,
-    Spot::OnDone,
-    Spot::Feed,
+const POINTS: [Point; 10] = [
+    Point::Factory,
+    Point::Started,
+    Point::Handle,
+    Point::Signal,
+    Point::Restarting,
+    Point::Stopped,
+    Point::DropOfState,
+    Point::DropOfMessage,
+    Point::OnDone,
+    Point::Feed,
 ];
 
-/// The spots that go off, each once, and how many have.
+/// The points where a failure is still to be injected, each once, and the number of injected
+/// failures.
 #[derive(Clone)]
-struct Mines {
-    laid: Arc<std::sync::Mutex<Vec<(Spot, bool)>>>,
-    went_off: Arc<AtomicU32>,
+struct Injector {
+    planned: Arc<std::sync::Mutex<Vec<(Point, bool)>>>,
+    injected: Arc<AtomicU32>,
     text: &'static str,
 }
 
-impl Mines {
-    /// Panics or fails here, if this spot is still to go off.
-    fn step_on(&self, spot: Spot) -> Result<(), BoxError> {
+impl Injector {
+    /// Panics or fails if a failure is planned at this point.
+    fn inject(&self, point: Point) -> Result<(), BoxError> {
         let panics = {
-            let mut laid = self.laid.lock().unwrap();
-            match laid.iter().position(|(laid, _)| *laid == spot) {
-                Some(at) => laid.swap_remove(at).1,
+            let mut planned = self.planned.lock().unwrap();
+            match planned.iter().position(|(planned, _)| *planned == point) {
+                Some(at) => planned.swap_remove(at).1,
                 None => return Ok(()),
             }
         };
-        self.went_off.fetch_add(1, Ordering::Relaxed);
+        self.injected.fetch_add(1, Ordering::Relaxed);
         if panics {
-            panic!("{} into {spot:?}", self.text);
+            panic!("{} into {point:?}", self.text);
         }
-        Err(format!("{} into {spot:?}", self.text).into())
+        Err(format!("{} into {point:?}", self.text).into())
     }
 }
 
-struct Minefield(Mines);
+struct FailingActor(Injector);
 
-/// A message that may blow up when it is dropped unhandled.
-struct Shell(Option<Mines>);
+/// A message that may panic when it is dropped unhandled.
+struct FailingMessage(Option<Injector>);
 
-impl Drop for Shell {
+impl Drop for FailingMessage {
     fn drop(&mut self) {
-        if let Some(mines) = &self.0 {
-            mines.step_on(Spot::DropOfMessage).ok();
+        if let Some(injector) = &self.0 {
+            injector.inject(Point::DropOfMessage).ok();
         }
     }
 }
 
-impl Drop for Minefield {
+impl Drop for FailingActor {
     fn drop(&mut self) {
-        self.0.step_on(Spot::DropOfState).ok();
+        self.0.inject(Point::DropOfState).ok();
     }
 }
 
-impl Actor for Minefield {
-    type Msg = Shell;
+impl Actor for FailingActor {
+    type Msg = FailingMessage;
     type Error = BoxError;
 
-    async fn handle(&mut self, mut msg: Shell, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+    async fn handle(&mut self, mut msg: FailingMessage, _cx: &mut Context<Self>) -> Result<(), BoxError> {
         msg.0 = None;
-        self.0.step_on(Spot::Handle)
+        self.0.inject(Point::Handle)
     }
 
     async fn started(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.0.step_on(Spot::Started)
+        self.0.inject(Point::Started)
     }
 
     async fn restarting(&mut self, _failure: &FailureInfo, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.0.step_on(Spot::Restarting)
+        self.0.inject(Point::Restarting)
     }
 
     async fn stopped(&mut self, _exit: &Exit, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.0.step_on(Spot::Stopped)
+        self.0.inject(Point::Stopped)
     }
 
     async fn signal(&mut self, _signal: Signal, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.0.step_on(Spot::Signal)
+        self.0.inject(Point::Signal)
     }
 }
 
 #[test]
-fn s8_n_failures_injected_anywhere_give_n_records() {
+fn s8_every_injected_failure_gives_one_record() {
     quiet();
     explore(0..1_024, |sim| {
-        // Every set of spots, panicking or returning an error by turns.
+        // Every set of points. Each point panics or returns an error.
         let only_panics =
-            |spot| matches!(spot, Spot::Factory | Spot::DropOfState | Spot::DropOfMessage | Spot::OnDone | Spot::Feed);
-        let chosen: Vec<_> = (0..SPOTS.len())
+            |point| matches!(point, Point::Factory | Point::DropOfState | Point::DropOfMessage | Point::OnDone | Point::Feed);
+        let chosen: Vec<_> = (0..POINTS.len())
             .filter(|at| sim.seed() & (1 << at) != 0)
-            .map(|at| (SPOTS[at], only_panics(SPOTS[at]) || (sim.seed() as usize + at).is_multiple_of(2)))
+            .map(|at| (POINTS[at], only_panics(POINTS[at]) || (sim.seed() as usize + at).is_multiple_of(2)))
             .collect();
         let (system, expected) = (sim.system("s"), chosen.len());
         let records = failures(&system);
-        // Panics that are kept off the screen may also be kept from the hook that notes their places.
-        let is_loud = chosen.len() == 1;
-        let text = if is_loud { "thrown" } else { INJECTED };
-        let mines = Mines { laid: Arc::new(std::sync::Mutex::new(chosen.clone())), went_off: Arc::default(), text };
-        let crew = system.supervisor("crew", OneForOne::new().intensity(100, Duration::from_secs(1))).unwrap();
-        let (made, fed, done) = (mines.clone(), mines.clone(), mines.clone());
+        // The location of a hidden panic may not be recorded.
+        let is_printed = chosen.len() == 1;
+        let text = if is_printed { "thrown" } else { INJECTED };
+        let injector = Injector { planned: Arc::new(std::sync::Mutex::new(chosen.clone())), injected: Arc::default(), text };
+        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(100, Duration::from_secs(1))).unwrap();
+        let (made, fed, done) = (injector.clone(), injector.clone(), injector.clone());
         let props = Props::new(move || {
-            made.step_on(Spot::Factory).ok();
-            Minefield(made.clone())
+            made.inject(Point::Factory).ok();
+            FailingActor(made.clone())
         });
         let feed = futures::stream::poll_fn(move |_| {
-            fed.step_on(Spot::Feed).ok();
+            fed.inject(Point::Feed).ok();
             std::task::Poll::Pending
         });
-        let actor = crew.spawn("field", props.fed_by(feed)).unwrap();
-        actor.on_done(move |_| drop(done.step_on(Spot::OnDone)));
-        actor.tell(Shell(None)).unwrap();
-        let dead = system.spawn("dead", Doer::props(&Log::new())).unwrap();
+        let actor = supervisor.spawn("failing", props.fed_by(feed)).unwrap();
+        actor.on_done(move |_| drop(done.inject(Point::OnDone)));
+        actor.tell(FailingMessage(None)).unwrap();
+        let dead = TestActor::spawn(&system, "dead");
         dead.stop();
         sim.settle();
-        // It hears of an end, which it may fail at too.
+        // The actor gets a signal, at which it may fail too.
         dead.try_send_system(SystemMessage::Watch(actor.any())).unwrap();
         sim.settle();
-        // A failure that makes it restart, if none of the above did; then a message that nobody handles.
-        if mines.laid.lock().unwrap().iter().any(|(spot, _)| *spot == Spot::Restarting) {
-            mines.laid.lock().unwrap().push((Spot::Handle, false));
-            actor.tell(Shell(None)).unwrap();
+        // Fails once more if no failure caused a restart; then leaves a message unhandled.
+        if injector.planned.lock().unwrap().iter().any(|(point, _)| *point == Point::Restarting) {
+            injector.planned.lock().unwrap().push((Point::Handle, false));
+            actor.tell(FailingMessage(None)).unwrap();
             sim.settle();
         }
         actor.try_send_system(SystemMessage::Suspend).unwrap();
         sim.settle();
-        actor.tell(Shell(Some(mines.clone()))).unwrap();
+        actor.tell(FailingMessage(Some(injector.clone()))).unwrap();
         actor.stop();
         let exit = sim.run(actor.exited());
         assert_eq!(exit, Exit::Stopped);
-        let went_off = mines.went_off.load(Ordering::Relaxed) as usize;
-        assert!(went_off >= expected, "{:?} never went off", mines.laid.lock().unwrap());
-        assert_eq!((system.failures(), records.len()), (went_off, went_off), "{chosen:?}");
+        let injected = injector.injected.load(Ordering::Relaxed) as usize;
+        assert!(injected >= expected, "{:?} never failed", injector.planned.lock().unwrap());
+        assert_eq!((system.failures(), records.len()), (injected, injected), "{chosen:?}");
         for record in records.take() {
-            let says = match record.reason() {
+            let reason = match record.reason() {
                 Reason::Panic { message, location } => {
                     let place = location.as_deref().unwrap_or_default();
-                    assert!(!is_loud || place.contains("hooks.rs"), "{location:?}");
+                    assert!(!is_printed || place.contains("hooks.rs"), "{location:?}");
                     message.clone()
                 }
                 reason => reason.to_string(),
             };
-            assert!(says.starts_with(&format!("{text} into")), "{says}");
-            assert_eq!(record.path().to_string(), "/user/crew/field");
+            assert!(reason.starts_with(&format!("{text} into")), "{reason}");
+            assert_eq!(record.path().to_string(), "/user/supervisor/failing");
         }
         assert!(system.counts().is_settled());
     });
 }
 
-/// Its second incarnation does not start.
-struct StartsTwice(Arc<AtomicU32>);
+/// Fails in `started` of its second incarnation.
+struct FailsSecondStart(Arc<AtomicU32>);
 
-impl Actor for StartsTwice {
+impl Actor for FailsSecondStart {
     type Msg = Reply<u32>;
     type Error = BoxError;
 
@@ -406,22 +407,22 @@ impl Actor for StartsTwice {
 }
 
 #[test]
-fn a17_s1_an_actor_that_did_not_start_is_restarted_where_others_would_be_resumed() {
+fn a17_s1_actor_that_did_not_start_is_restarted_not_resumed() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let resume = |failure: &FailureInfo| match failure.to_string().contains("not yet") {
             true => SupervisorDirective::Resume,
             false => SupervisorDirective::Restart,
         };
-        let crew = system.supervisor("crew", OneForAll::new().deciding(resume)).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForAll::new().deciding(resume)).unwrap();
         let starts = Arc::new(AtomicU32::new(0));
-        let begun = Arc::clone(&starts);
-        let actor = crew.spawn("twice", Props::new(move || StartsTwice(Arc::clone(&begun)))).unwrap();
-        let sibling = crew.spawn("sibling", Doer::props(&Log::new())).unwrap();
+        let counted = Arc::clone(&starts);
+        let actor = supervisor.spawn("twice", Props::new(move || FailsSecondStart(Arc::clone(&counted)))).unwrap();
+        let sibling = supervisor.spawn("sibling", TestActor::props(&Log::new())).unwrap();
         sim.settle();
         sibling.tell(Job::Fail("no")).unwrap();
         sim.settle();
         assert_eq!((sim.run(actor.ask(|reply| reply)).unwrap(), starts.load(Ordering::Relaxed)), (2, 3));
-        assert_eq!(sim.run(sibling.ask(|reply| Job::Answer(reply, 7))).unwrap(), 7, "its group has come up");
+        assert_eq!(sim.run(sibling.ask(|reply| Job::Answer(reply, 7))).unwrap(), 7, "the restart of all children is complete");
     });
 }

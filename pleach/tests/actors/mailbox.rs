@@ -1,21 +1,11 @@
-//! A3, A4 and A6: what a mailbox takes, what it gives back, and in which order it hands out.
+//! A3, A4 and A6: what a mailbox accepts, what it returns to the sender, and the order of delivery.
 
-use crate::common::{Doer, Gate, Job, Log, dead_letters, poll_once};
+use crate::common::{Job, busy_actor, dead_letters, poll_once};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, DeadLetterReason, MAILBOX_CAPACITY_DEFAULT, Random, Refusal};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
-
-/// An actor with this mailbox that has just begun a message it waits in, so that whatever comes next is queued.
-fn busy(sim: &Sim, system: &ActorSystem, mailbox: Mailbox) -> (ActorRef<Job>, Log<String>, Gate) {
-    let (log, gate) = (Log::new(), Gate::new());
-    let actor = system.spawn("doer", Doer::props(&log).mailbox(mailbox)).unwrap();
-    actor.tell(Job::Pass(gate.clone(), 1_000)).unwrap();
-    sim.settle();
-    log.take();
-    (actor, log, gate)
-}
 
 fn note(n: u32) -> Job {
     Job::Note(n)
@@ -26,7 +16,7 @@ fn texts<const N: usize>(numbers: [u32; N]) -> Vec<String> {
 }
 
 #[test]
-fn a4_a_mailbox_nobody_configured_takes_exactly_1024() {
+fn a4_default_mailbox_holds_1024_messages() {
     assert_eq!(MAILBOX_CAPACITY_DEFAULT, 1024);
     let sim = Sim::new(0);
     let system = sim.system("s");
@@ -44,14 +34,14 @@ fn a4_a_mailbox_nobody_configured_takes_exactly_1024() {
 }
 
 #[test]
-fn a4_accepted_and_not_begun_never_exceeds_the_capacity() {
+fn a4_queued_messages_never_exceed_the_capacity() {
     explore(0..300, |sim| {
         let mut random = Random::seeded(sim.seed());
         let system = sim.system("s");
         let capacity = 1 + random.below(5);
         let plain = Mailbox::bounded(capacity);
         let kind = [plain, plain.drop_newest(), plain.drop_oldest(), plain.prioritised()][random.below(4)];
-        let (actor, log, gate) = busy(sim, &system, kind);
+        let (actor, log, gate) = busy_actor(sim, &system, kind);
         let mut begun = 1;
         sim.run(async {
             for n in 0..60 {
@@ -68,7 +58,7 @@ fn a4_accepted_and_not_begun_never_exceeds_the_capacity() {
                 assert!(actor.queued() <= capacity);
                 let counts = actor.counts();
                 begun = begun.max(counts.handled);
-                assert!(counts.open() <= capacity as u64 + 1, "{counts} with one in hand and {capacity} waiting");
+                assert!(counts.open() <= capacity as u64 + 1, "{counts} with one current message and capacity {capacity}");
             }
         });
         assert!(log.len() as u64 >= begun);
@@ -76,11 +66,11 @@ fn a4_accepted_and_not_begun_never_exceeds_the_capacity() {
 }
 
 #[test]
-fn a4_a_full_mailbox_fails_by_default_and_gives_the_message_back() {
+fn a4_full_mailbox_returns_the_message_by_default() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let letters = dead_letters(&system);
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2));
+    let dead_letters = dead_letters(&system);
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(2));
     actor.tell(note(1)).unwrap();
     actor.try_send(note(2)).unwrap();
     assert!(matches!(actor.tell(note(3)), Err(SendError::Full(Job::Note(3)))));
@@ -88,34 +78,38 @@ fn a4_a_full_mailbox_fails_by_default_and_gives_the_message_back() {
     gate.open();
     sim.settle();
     assert_eq!(log.take(), texts([1_000, 1, 2]));
-    assert_eq!((letters.len(), system.counts().accepted), (0, 3), "what was refused was never accepted");
+    assert_eq!((dead_letters.len(), system.counts().accepted), (0, 3), "a refused message is not accepted");
 }
 
 #[test]
-fn a4_drop_newest_buries_what_comes_when_full() {
+fn a4_drop_newest_drops_a_message_sent_when_full() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let letters = dead_letters(&system);
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).drop_newest());
+    let dead_letters = dead_letters(&system);
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(2).drop_newest());
     (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
-    assert!(matches!(actor.try_send(note(5)), Err(SendError::Full(Job::Note(5)))), "try_send fails when full, always");
+    assert!(matches!(actor.try_send(note(5)), Err(SendError::Full(Job::Note(5)))), "try_send always fails when full");
     assert_eq!(actor.queued(), 2);
     gate.open();
     sim.settle();
     assert_eq!(log.take(), texts([1_000, 1, 2]));
-    assert_eq!(letters.take(), [3, 4].map(|n| (n.to_string(), DeadLetterReason::Newest)));
+    assert_eq!(dead_letters.take(), [3, 4].map(|n| (n.to_string(), DeadLetterReason::Newest)));
     assert_eq!(actor.counts(), Counts { accepted: 5, handled: 3, failed: 0, dead_lettered: 2 });
 }
 
 #[test]
-fn a4_drop_oldest_buries_the_oldest_not_yet_taken() {
+fn a4_drop_oldest_drops_the_oldest_queued_message() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let letters = dead_letters(&system);
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).drop_oldest());
+    let dead_letters = dead_letters(&system);
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(2).drop_oldest());
     (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
     assert!(matches!(actor.try_send(note(5)), Err(SendError::Full(Job::Note(5)))));
-    assert_eq!(letters.take(), [1, 2].map(|n| (n.to_string(), DeadLetterReason::Oldest)), "at once, and not the one in hand");
+    assert_eq!(
+        dead_letters.take(),
+        [1, 2].map(|n| (n.to_string(), DeadLetterReason::Oldest)),
+        "at once, and not the current message"
+    );
     gate.open();
     sim.settle();
     assert_eq!(log.take(), texts([1_000, 3, 4]));
@@ -123,26 +117,26 @@ fn a4_drop_oldest_buries_the_oldest_not_yet_taken() {
 }
 
 #[test]
-fn a4_a_conflated_mailbox_keeps_the_latest() {
-    // An overflow policy besides changes nothing: it does not overflow.
+fn a4_conflated_mailbox_keeps_the_latest_message() {
+    // An overflow policy changes nothing: a conflated mailbox never overflows.
     for mailbox in [Mailbox::conflated(), Mailbox::conflated().drop_newest(), Mailbox::conflated().drop_oldest()] {
         let sim = Sim::new(0);
         let system = sim.system("s");
-        let letters = dead_letters(&system);
-        let (actor, log, gate) = busy(&sim, &system, mailbox);
+        let dead_letters = dead_letters(&system);
+        let (actor, log, gate) = busy_actor(&sim, &system, mailbox);
         (1..=4).for_each(|n| actor.tell(note(n)).unwrap());
         gate.open();
         sim.settle();
         assert_eq!(log.take(), texts([1_000, 4]));
-        assert_eq!(letters.take(), [1, 2, 3].map(|n| (n.to_string(), DeadLetterReason::Conflated)));
+        assert_eq!(dead_letters.take(), [1, 2, 3].map(|n| (n.to_string(), DeadLetterReason::Conflated)));
     }
 }
 
 #[test]
-fn a4_an_unbounded_mailbox_takes_all_in_order() {
+fn a4_unbounded_mailbox_accepts_all_in_order() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::unbounded());
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::unbounded());
     (0..100_000).for_each(|n| actor.tell(note(n)).unwrap());
     gate.open();
     sim.settle();
@@ -151,13 +145,13 @@ fn a4_an_unbounded_mailbox_takes_all_in_order() {
 }
 
 #[test]
-fn a4_no_capacity_is_refused_and_nothing_has_to_have_a_size() {
+fn a4_zero_capacity_is_refused_and_zero_sized_messages_work() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let props = || Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(()));
     let refused = system.spawn("none", props().mailbox(Mailbox::bounded(0))).unwrap_err();
     assert_eq!(refused.why, Refusal::NoCapacity);
-    let actor = system.spawn("none", refused.into_props().mailbox(Mailbox::bounded(3))).expect("the props came back");
+    let actor = system.spawn("none", refused.into_props().mailbox(Mailbox::bounded(3))).expect("the props were returned");
     (0..3).for_each(|_| actor.tell(()).unwrap());
     assert_eq!(actor.tell(()), Err(SendError::Full(())));
     sim.settle();
@@ -165,10 +159,10 @@ fn a4_no_capacity_is_refused_and_nothing_has_to_have_a_size() {
 }
 
 #[test]
-fn a4_send_waits_for_room_in_order_and_nobody_overtakes_it() {
+fn a4_waiting_sends_get_room_in_order() {
     explore(0..100, |sim| {
         let system = sim.system("s");
-        let (actor, log, gate) = busy(sim, &system, Mailbox::bounded(1));
+        let (actor, log, gate) = busy_actor(sim, &system, Mailbox::bounded(1));
         let senders = system.scope("senders").unwrap();
         actor.tell(note(0)).unwrap();
         for n in 1..5 {
@@ -180,7 +174,7 @@ fn a4_send_waits_for_room_in_order_and_nobody_overtakes_it() {
         assert_eq!((actor.queued(), actor.counts().accepted), (1, 2));
         gate.open();
         sim.run(async {
-            // While senders wait, nobody else gets in.
+            // While senders wait, no other message is accepted.
             while actor.counts().accepted < 6 {
                 assert!(matches!(actor.tell(note(9)), Err(SendError::Full(_))));
                 sim.step_aside().await;
@@ -192,43 +186,43 @@ fn a4_send_waits_for_room_in_order_and_nobody_overtakes_it() {
 }
 
 #[test]
-fn a4_send_waits_for_room_under_every_policy() {
+fn a4_send_waits_for_room_with_every_overflow_policy() {
     for kind in [Mailbox::bounded(1).drop_newest(), Mailbox::bounded(1).drop_oldest(), Mailbox::conflated()] {
         let sim = Sim::new(0);
         let system = sim.system("s");
-        let (actor, log, gate) = busy(&sim, &system, kind);
-        drop(actor.send(note(1))); // Unpolled, it does nothing.
+        let (actor, log, gate) = busy_actor(&sim, &system, kind);
+        drop(actor.send(note(1))); // A send that is not polled does nothing.
         actor.try_send(note(2)).unwrap();
         let mut waiting = actor.send(note(3));
         assert!(poll_once(&mut waiting).is_pending());
         gate.open();
         sim.run(waiting).unwrap();
         sim.settle();
-        assert_eq!(log.take(), texts([1_000, 2, 3]), "nothing was dropped for it");
+        assert_eq!(log.take(), texts([1_000, 2, 3]), "no message was dropped for it");
     }
 }
 
 #[test]
-fn a4_a_send_to_a_suspended_actor_is_accepted_while_there_is_room() {
+fn a4_send_to_a_suspended_actor_is_accepted_if_there_is_room() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(1));
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));
     let me = actor.clone();
     actor.tell(Job::act(move |_| drop(me.try_send_system(SystemMessage::Suspend)))).unwrap();
     let mut waiting = actor.send(note(1));
     assert!(poll_once(&mut waiting).is_pending());
     gate.open();
     sim.settle();
-    assert!(matches!(poll_once(&mut waiting), Poll::Ready(Ok(()))), "both were taken, so there is room");
+    assert!(matches!(poll_once(&mut waiting), Poll::Ready(Ok(()))), "both messages were handled, so there is room");
     assert_eq!(log.take(), texts([1_000]));
     assert_eq!(actor.queued(), 1);
 }
 
 #[test]
-fn a3_a_send_that_is_not_accepted_gives_its_message_back() {
+fn a3_send_that_is_not_accepted_returns_its_message() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let (actor, _log, gate) = busy(sim, &system, Mailbox::bounded(1));
+        let (actor, _log, gate) = busy_actor(sim, &system, Mailbox::bounded(1));
         actor.tell(note(1)).unwrap();
         let token = sim.token();
         let mut cancelled = actor.send(note(2)).or_cancel(&token);
@@ -237,7 +231,7 @@ fn a3_a_send_that_is_not_accepted_gives_its_message_back() {
         token.cancel("impatience");
         match sim.run(cancelled) {
             Err(SendError::Cancelled(Job::Note(2), cause)) => assert_eq!(cause, Cause::from("impatience")),
-            sent => panic!("not given back: {sent:?}"),
+            sent => panic!("not returned: {sent:?}"),
         }
         let late = sim.run(actor.send(note(4)).or_cancel(&token));
         assert!(matches!(late, Err(SendError::Cancelled(Job::Note(4), _))));
@@ -253,10 +247,10 @@ fn a3_a_send_that_is_not_accepted_gives_its_message_back() {
 }
 
 #[test]
-fn a3_a_send_that_is_polled_again_says_nothing_new() {
+fn a3_completed_send_that_is_polled_again_does_not_lie() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let (actor, _log, gate) = busy(&sim, &system, Mailbox::bounded(1));
+    let (actor, _log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));
     let token = sim.token();
     let mut accepted = actor.send(note(1)).or_cancel(&token);
     assert!(matches!(poll_once(&mut accepted), Poll::Ready(Ok(()))));
@@ -265,10 +259,10 @@ fn a3_a_send_that_is_polled_again_says_nothing_new() {
     assert!(poll_once(&mut cancelled).is_pending() && poll_once(&mut closed).is_pending());
     token.cancel(());
     actor.close();
-    assert!(matches!(poll_once(&mut accepted), Poll::Ready(Ok(()))), "accepted is accepted");
+    assert!(matches!(poll_once(&mut accepted), Poll::Ready(Ok(()))), "an accepted send stays accepted");
     assert!(matches!(poll_once(&mut cancelled), Poll::Ready(Err(SendError::Cancelled(..)))));
     assert!(matches!(poll_once(&mut closed), Poll::Ready(Err(SendError::Closed(_)))));
-    // Its message is back with whoever sent it: this one must not say that the actor has it.
+    // The sender has the message back, so a second poll must not report success.
     for sending in [&mut cancelled, &mut closed] {
         let again = catch_unwind(AssertUnwindSafe(|| drop(poll_once(sending))));
         assert!(again.unwrap_err().downcast_ref::<&str>().unwrap().contains("given its message back"));
@@ -279,11 +273,11 @@ fn a3_a_send_that_is_polled_again_says_nothing_new() {
 }
 
 #[test]
-fn a3_a_waiting_send_is_given_back_when_the_actor_ends_whoever_else_sends() {
+fn a3_waiting_send_returns_its_message_when_the_actor_ends() {
     for end in [ActorRef::stop, ActorRef::close, |actor: &ActorRef<Job>| actor.cancel(())] {
         let sim = Sim::new(0);
         let system = sim.system("s");
-        let (actor, _log, gate) = busy(&sim, &system, Mailbox::bounded(1));
+        let (actor, _log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));
         actor.tell(note(1)).unwrap();
         let mut waiting = actor.send(note(2));
         assert!(poll_once(&mut waiting).is_pending());
@@ -298,13 +292,13 @@ fn a3_a_waiting_send_is_given_back_when_the_actor_ends_whoever_else_sends() {
 }
 
 #[test]
-fn a3_dropping_a_send_at_any_point_loses_nothing_and_leaks_no_slot() {
+fn a3_dropped_send_loses_no_message_and_no_capacity() {
     explore(0..500, |sim| {
         let mut random = Random::seeded(sim.seed());
         let capacity = 1 + random.below(3);
         let system = sim.system("s");
         let kind = Mailbox::bounded(capacity);
-        let (actor, log, gate) = busy(sim, &system, if random.below(2) == 0 { kind } else { kind.prioritised() });
+        let (actor, log, gate) = busy_actor(sim, &system, if random.below(2) == 0 { kind } else { kind.prioritised() });
         let senders = system.scope("senders").unwrap();
         let tasks: Vec<_> = (0..6)
             .map(|n| {
@@ -329,12 +323,12 @@ fn a3_dropping_a_send_at_any_point_loses_nothing_and_leaks_no_slot() {
         });
         gate.open();
         sim.settle();
-        let ended: Vec<_> = tasks.iter().map(|task| task.any().exit().expect("nobody waits for ever")).collect();
+        let ended: Vec<_> = tasks.iter().map(|task| task.any().exit().expect("no send waits forever")).collect();
         let sent = ended.iter().filter(|exit| **exit == Exit::Closed).count();
         let seen = log.take().len() - 1;
-        assert!(seen >= sent, "every send that returned was handled");
+        assert!(seen >= sent, "every accepted message was handled");
         assert_eq!(actor.counts().handled as usize, seen + 1);
-        // Exactly the capacity is there again.
+        // The full capacity is available again.
         actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
         sim.run(async {
             while actor.queued() > 0 {
@@ -347,11 +341,11 @@ fn a3_dropping_a_send_at_any_point_loses_nothing_and_leaks_no_slot() {
 }
 
 #[test]
-fn a6_higher_priorities_first_and_in_order_within_one() {
+fn a6_higher_priority_is_handled_first_and_in_send_order() {
     explore(0..200, |sim| {
         let mut random = Random::seeded(sim.seed());
         let system = sim.system("s");
-        let (actor, log, gate) = busy(sim, &system, Mailbox::unbounded().prioritised());
+        let (actor, log, gate) = busy_actor(sim, &system, Mailbox::unbounded().prioritised());
         let mut sent = Vec::new();
         for n in 0..40 {
             let number = random.below(8) as u8;
@@ -359,7 +353,7 @@ fn a6_higher_priorities_first_and_in_order_within_one() {
             match random.below(3) {
                 0 => actor.tell_envelope(PriorityEnvelope::new(note(n), priority)).unwrap(),
                 1 => sim.run(actor.send(note(n)).priority(priority)).unwrap(),
-                // A plain one is in the middle.
+                // A plain message has the middle priority.
                 _ => {
                     actor.tell(note(n)).unwrap();
                     sent.push((4, n));
@@ -377,42 +371,42 @@ fn a6_higher_priorities_first_and_in_order_within_one() {
 }
 
 #[test]
-fn a6_priorities_go_from_0_to_7_and_need_a_mailbox_that_has_them() {
+fn a6_priorities_range_from_0_to_7_and_need_a_prioritised_mailbox() {
     assert_eq!((Priority::LOWEST.get(), Priority::NORMAL.get(), Priority::HIGHEST.get()), (0, 4, 7));
     assert_eq!((Priority::default(), Priority::new(8)), (Priority::NORMAL, None));
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(4));
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(4));
     let urgent = |n| PriorityEnvelope::new(note(n), Priority::HIGHEST);
     assert!(matches!(actor.tell_envelope(urgent(1)), Err(SendError::NoPriorities(Job::Note(1)))));
     let sending = actor.send(note(2)).priority(Priority::LOWEST);
     assert!(matches!(sim.run(sending), Err(SendError::NoPriorities(Job::Note(2)))));
-    actor.tell_envelope(PriorityEnvelope::from(note(3))).expect("the middle one is what every mailbox has");
+    actor.tell_envelope(PriorityEnvelope::from(note(3))).expect("every mailbox accepts the normal priority");
     gate.open();
     sim.settle();
     assert_eq!(log.take(), texts([1_000, 3]));
 }
 
 #[test]
-fn a6_drop_oldest_never_drops_a_message_for_a_less_urgent_one() {
+fn a6_drop_oldest_keeps_more_urgent_messages() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let letters = dead_letters(&system);
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).prioritised().drop_oldest());
+    let dead_letters = dead_letters(&system);
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(2).prioritised().drop_oldest());
     let tell = |n, priority| actor.tell_envelope(PriorityEnvelope::new(note(n), Priority::new(priority).unwrap())).unwrap();
-    let buried =
-        || letters.take().into_iter().map(|(text, reason)| (text, reason == DeadLetterReason::Oldest)).collect::<Vec<_>>();
+    let dropped =
+        || dead_letters.take().into_iter().map(|(text, reason)| (text, reason == DeadLetterReason::Oldest)).collect::<Vec<_>>();
     let oldest = |n: u32| vec![(n.to_string(), true)];
     tell(1, 7);
     tell(2, 5);
     tell(3, 4);
-    assert_eq!(buried(), oldest(3), "it is the lowest itself");
+    assert_eq!(dropped(), oldest(3), "the new message has the lowest priority");
     tell(4, 5);
-    assert_eq!(buried(), oldest(2), "the older of two equals");
+    assert_eq!(dropped(), oldest(2), "the older of two equal priorities");
     tell(5, 6);
-    assert_eq!(buried(), oldest(4), "the lowest, though it is the newest");
+    assert_eq!(dropped(), oldest(4), "the lowest priority, although it is the newest");
     actor.tell(note(6)).unwrap();
-    assert_eq!(buried(), oldest(6), "a plain one stands in the middle");
+    assert_eq!(dropped(), oldest(6), "a plain message has the middle priority");
     gate.open();
     sim.settle();
     assert_eq!(log.take(), texts([1_000, 1, 5]));
@@ -420,10 +414,10 @@ fn a6_drop_oldest_never_drops_a_message_for_a_less_urgent_one() {
 }
 
 #[test]
-fn a6_a_waiting_send_keeps_its_priority() {
+fn a6_waiting_send_keeps_its_priority() {
     let sim = Sim::new(0);
     let system = sim.system("s");
-    let (actor, log, gate) = busy(&sim, &system, Mailbox::bounded(2).prioritised());
+    let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(2).prioritised());
     (1..=2).for_each(|n| actor.tell(note(n)).unwrap());
     let mut urgent = actor.send(note(3)).priority(Priority::HIGHEST);
     assert!(poll_once(&mut urgent).is_pending());

@@ -1,4 +1,4 @@
-//! Actors: their messages, mailboxes, hooks, timers and asks, and what routes messages to them.
+//! Tests of actors: messages, mailboxes, hooks, timers, asks, pools, topics and watches.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -8,13 +8,13 @@ mod adapter;
 mod adapter_conservation;
 mod ask;
 mod ask_edges;
-mod becoming;
+mod behaviour;
+mod cleanup;
 mod closures;
 mod conservation;
 mod conservation_threads;
 mod control;
 mod hooks;
-mod left_behind;
 mod mailbox;
 mod map_system;
 mod pool;

@@ -1,32 +1,32 @@
-//! A13's pools: which worker gets a message, how a pool is made and what it is part of.
+//! A13: pools. Which worker gets a message, how a pool is built, and what it belongs to.
 
-use crate::common::clerk::{Msg, clerks, key_of, shares};
-use crate::common::{Doer, Gate, INJECTED, Job, Log, dead_letters, failures, poll_once, quiet};
+use crate::common::pool_worker::{Msg, key_of, shares, worker_props};
+use crate::common::{Gate, INJECTED, Job, Log, TestActor, dead_letters, failures, poll_once, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{DeadLetterReason, Lint, POOL_SIZE_MAX, PoolError, Refusal};
 
 #[test]
-fn a13_round_robin_gives_each_worker_its_turn_by_every_verb() {
+fn a13_round_robin_serves_each_worker_in_turn() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let pool = system.pool("pool", 3, clerks(&log)).build().unwrap();
+        let pool = system.pool("pool", 3, worker_props(&log)).build().unwrap();
         sim.run(async {
             for round in 0..4 {
                 pool.tell(Msg::Note(round)).unwrap();
                 pool.try_send(Msg::Note(round)).unwrap();
                 pool.send(Msg::Note(round)).await.unwrap();
             }
-            let mut places = Vec::new();
+            let mut indices = Vec::new();
             for _ in 0..3 {
-                places.push(pool.ask(Msg::Place).await.unwrap());
+                indices.push(pool.ask(Msg::Index).await.unwrap());
             }
-            assert_eq!(places, [0, 1, 2]);
+            assert_eq!(indices, [0, 1, 2]);
         });
-        for place in 0..3 {
+        for index in 0..3 {
             let mut entries = log.take();
-            let rest = entries.extract_if(.., |entry| entry.0 != place).collect::<Vec<_>>();
-            assert_eq!(entries, (0..4).map(|n| (place, n)).collect::<Vec<_>>(), "each in order");
+            let rest = entries.extract_if(.., |entry| entry.0 != index).collect::<Vec<_>>();
+            assert_eq!(entries, (0..4).map(|n| (index, n)).collect::<Vec<_>>(), "each worker in order");
             rest.into_iter().for_each(|entry| log.push(entry));
         }
         assert_eq!((pool.size(), pool.workers().len(), pool.path().to_string().as_str()), (3, 3, "/user/pool"));
@@ -37,11 +37,11 @@ fn a13_round_robin_gives_each_worker_its_turn_by_every_verb() {
 }
 
 #[test]
-fn a13_least_loaded_counts_what_is_queued_and_in_hand() {
+fn a13_least_loaded_counts_queued_and_current_messages() {
     explore(0..50, |sim| {
         let (system, log, gate) = (sim.system("s"), Log::new(), Gate::new());
-        let pool = system.pool("pool", 3, clerks(&log)).least_loaded().build().unwrap();
-        // One in hand, nothing queued: that is a load of one.
+        let pool = system.pool("pool", 3, worker_props(&log)).least_loaded().build().unwrap();
+        // A current message counts as a load of one.
         let busy = pool.workers()[1].clone();
         busy.tell(Msg::Pass(gate.clone())).unwrap();
         sim.settle();
@@ -51,9 +51,9 @@ fn a13_least_loaded_counts_what_is_queued_and_in_hand() {
             sim.settle();
         }
         let seen = log.take();
-        assert_eq!(shares(&seen, 3)[1], 0, "the busy one gets nothing while others are idle");
-        assert!(shares(&seen, 3).iter().all(|share| *share <= 14), "the idle share: {seen:?}");
-        // With nobody getting a turn, the load of all grows alike.
+        assert_eq!(shares(&seen, 3)[1], 0, "a busy worker gets no message while others are idle");
+        assert!(shares(&seen, 3).iter().all(|share| *share <= 14), "idle workers share the messages: {seen:?}");
+        // While no worker runs, the loads grow equally.
         (0..8).for_each(|n| pool.tell(Msg::Note(n)).unwrap());
         let loads: Vec<u64> = pool.workers().iter().map(|worker| worker.counts().open()).collect();
         assert_eq!(loads, [3, 3, 3]);
@@ -64,10 +64,10 @@ fn a13_least_loaded_counts_what_is_queued_and_in_hand() {
 }
 
 #[test]
-fn a13_a_key_has_one_worker_and_its_messages_keep_their_order() {
+fn a13_each_key_has_one_worker_and_keeps_its_order() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let pool = system.pool("pool", 4, clerks(&log)).by_key(|msg| key_of(msg) % 10).build().unwrap();
+        let pool = system.pool("pool", 4, worker_props(&log)).by_key(|msg| key_of(msg) % 10).build().unwrap();
         let senders = sim.scope();
         for from in [0, 1_000] {
             let pool = pool.clone();
@@ -87,21 +87,21 @@ fn a13_a_key_has_one_worker_and_its_messages_keep_their_order() {
             assert!(of_key.len() == 40 && of_key.iter().all(|entry| entry.0 == of_key[0].0), "one worker for key {key}");
             assert!(of_key.iter().filter(|entry| entry.1 < 1_000).is_sorted());
         }
-        assert!(shares(&seen, 4).iter().filter(|share| **share > 0).count() >= 3, "and not one for all");
+        assert!(shares(&seen, 4).iter().filter(|share| **share > 0).count() >= 3, "keys are spread over the workers");
     });
 }
 
 #[test]
-fn a13_about_one_key_in_n_moves_at_a_resize() {
+fn a13_resize_moves_about_one_key_in_n() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let pool = system.pool("pool", 4, clerks(&log)).by_key(key_of).build().unwrap();
+    let pool = system.pool("pool", 4, worker_props(&log)).by_key(key_of).build().unwrap();
     let owners = || {
         for n in 0..1_000 {
             pool.tell(Msg::Note(n)).unwrap();
             sim.settle();
         }
-        log.take().into_iter().map(|(place, _)| place).collect::<Vec<_>>()
+        log.take().into_iter().map(|(index, _)| index).collect::<Vec<_>>()
     };
     let moved = |one: &[usize], other: &[usize]| one.iter().zip(other).filter(|(one, other)| one != other).count();
     let four = owners();
@@ -109,51 +109,51 @@ fn a13_about_one_key_in_n_moves_at_a_resize() {
     let five = owners();
     assert!((150..250).contains(&moved(&four, &five)), "{} of 1000 moved", moved(&four, &five));
     pool.resize(4).unwrap();
-    assert_eq!(moved(&four, &owners()), 0, "and they are back where they were");
-    // A worker that ends gives its keys away, and nobody else's.
+    assert_eq!(moved(&four, &owners()), 0, "all keys are back");
+    // The keys of an ended worker move; all other keys stay.
     pool.workers()[2].stop();
     sim.settle();
     let three = owners();
     assert!(four.iter().zip(&three).all(|(before, after)| if *before == 2 { *after != 2 } else { before == after }));
     pool.resize(4).unwrap();
-    assert_eq!(moved(&four, &owners()), 0, "whoever is put in its place has its keys");
+    assert_eq!(moved(&four, &owners()), 0, "its replacement gets its keys");
 }
 
 #[test]
-fn a13_a_pool_that_cannot_be_made_says_why_and_leaves_nothing_behind() {
+fn a13_pool_that_cannot_be_built_leaves_nothing_behind() {
     quiet();
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let pool = |name: &str, size| system.pool(name, size, clerks(&log)).build();
+    let pool = |name: &str, size| system.pool(name, size, worker_props(&log)).build();
     assert!(matches!(pool("none", 0), Err(PoolError::NoWorkers)));
     assert!(matches!(pool("huge", POOL_SIZE_MAX + 1), Err(PoolError::TooMany(size)) if size == POOL_SIZE_MAX + 1));
     assert!(matches!(pool("", 1), Err(PoolError::Refused(Refusal::Name(_)))));
-    let no_room = |place| clerks(&Log::new())(place).mailbox(Mailbox::bounded(2 - place));
-    assert!(matches!(system.pool("roomless", 3, no_room).build(), Err(PoolError::Refused(Refusal::NoCapacity))));
+    let no_room = |index| worker_props(&Log::new())(index).mailbox(Mailbox::bounded(2 - index));
+    assert!(matches!(system.pool("no-capacity", 3, no_room).build(), Err(PoolError::Refused(Refusal::NoCapacity))));
     let records = failures(&system);
-    let panics = |place| if place < 2 { clerks(&Log::new())(place) } else { panic!("{INJECTED} into the props") };
+    let panics = |index| if index < 2 { worker_props(&Log::new())(index) } else { panic!("{INJECTED} into the props") };
     assert!(matches!(system.pool("panics", 3, panics).build(), Err(PoolError::Failed(_))));
     assert_eq!(records.take()[0].path().to_string(), "/user/panics");
     sim.settle();
     assert_eq!(system.root().running().len(), 2, "only the two guardians run");
-    let made = pool("twin", 1).unwrap();
+    let built = pool("twin", 1).unwrap();
     assert!(matches!(pool("twin", 1), Err(PoolError::Refused(Refusal::NameTaken { .. }))));
-    assert!(matches!(made.resize(0), Err(PoolError::NoWorkers)));
-    assert!(matches!(made.resize(usize::MAX), Err(PoolError::TooMany(usize::MAX))));
-    assert_eq!(made.size(), 1);
-    made.any().stop();
+    assert!(matches!(built.resize(0), Err(PoolError::NoWorkers)));
+    assert!(matches!(built.resize(usize::MAX), Err(PoolError::TooMany(usize::MAX))));
+    assert_eq!(built.size(), 1);
+    built.any().stop();
     sim.settle();
-    assert!(matches!(made.resize(2), Err(PoolError::Refused(Refusal::ShuttingDown { .. }))));
+    assert!(matches!(built.resize(2), Err(PoolError::Refused(Refusal::ShuttingDown { .. }))));
     let error = pleach::Error::from(PoolError::NoWorkers);
     assert!(error.to_string().contains("at least 1"), "{error}");
 }
 
 #[test]
-fn a13_dropping_a_send_that_waits_takes_the_message_back() {
+fn a13_dropped_send_to_a_pool_withdraws_its_message() {
     let sim = Sim::new(0);
     let (system, log, gate) = (sim.system("s"), Log::new(), Gate::new());
-    let props = clerks(&log);
-    let pool = system.pool("pool", 1, move |place| props(place).mailbox(Mailbox::bounded(1))).build().unwrap();
+    let props = worker_props(&log);
+    let pool = system.pool("pool", 1, move |index| props(index).mailbox(Mailbox::bounded(1))).build().unwrap();
     pool.tell(Msg::Pass(gate.clone())).unwrap();
     sim.settle();
     pool.tell(Msg::Note(1)).unwrap();
@@ -166,16 +166,16 @@ fn a13_dropping_a_send_that_waits_takes_the_message_back() {
 }
 
 #[test]
-fn a13_an_ask_of_a_pool_says_why_there_is_no_answer() {
+fn a13_ask_of_a_pool_reports_why_there_is_no_answer() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let doers = log.clone();
-    let pool = system.pool("pool", 2, move |_| Doer::props(&doers)).build().unwrap();
+    let actor_log = log.clone();
+    let pool = system.pool("pool", 2, move |_| TestActor::props(&actor_log)).build().unwrap();
     assert_eq!(sim.run(pool.ask(|reply| Job::Answer(reply, 5))).unwrap(), 5);
-    assert!(matches!(sim.run(pool.ask(Job::Lose)), Err(AskError::Dropped)));
-    assert!(matches!(sim.run(pool.ask(Job::LoseAndFail)), Err(AskError::Failed(_))));
+    assert!(matches!(sim.run(pool.ask(Job::DropReply)), Err(AskError::Dropped)));
+    assert!(matches!(sim.run(pool.ask(Job::DropReplyAndFail)), Err(AskError::Failed(_))));
     let wait = Duration::from_secs(3);
-    assert!(matches!(sim.run(pool.ask(Job::Keep).timeout(wait)), Err(AskError::TimedOut(after)) if after == wait));
+    assert!(matches!(sim.run(pool.ask(Job::KeepReply).timeout(wait)), Err(AskError::TimedOut(after)) if after == wait));
     assert_eq!(sim.now().since_start(), wait);
     let gate = Gate::new();
     pool.workers().iter().for_each(|worker| worker.tell(Job::Pass(gate.clone(), 1)).unwrap());
@@ -187,17 +187,17 @@ fn a13_an_ask_of_a_pool_says_why_there_is_no_answer() {
 }
 
 #[test]
-fn a13_an_ask_of_a_pool_that_closes_a_cycle_is_an_error() {
+fn a13_ask_of_a_pool_that_closes_a_cycle_is_an_error() {
     let sim = Sim::new(0);
     let (system, log, lints) = (sim.system("s"), Log::new(), Log::new());
-    let heard = lints.clone();
+    let lint_log = lints.clone();
     system.on_event(move |event| {
         if let Event::Lint(lint @ Lint::AskCycle(_)) = event {
-            heard.note(format!("{lint:?}"));
+            lint_log.note(format!("{lint:?}"));
         }
     });
-    let doers = log.clone();
-    let pool = system.pool("pool", 1, move |_| Doer::props(&doers)).build().unwrap();
+    let actor_log = log.clone();
+    let pool = system.pool("pool", 1, move |_| TestActor::props(&actor_log)).build().unwrap();
     let (own, errors) = (pool.clone(), Log::new());
     let seen = errors.clone();
     let job = Job::work(move |_| async move {
@@ -210,62 +210,62 @@ fn a13_an_ask_of_a_pool_that_closes_a_cycle_is_an_error() {
     let errors = errors.take();
     assert!(matches!(&errors[0], Err(AskError::Cycle(paths)) if paths[0] == "/user/pool/0"), "{errors:?}");
     assert!(matches!(errors[1], Err(AskError::TimedOut(_))));
-    assert_eq!((lints.len(), pool.counts().accepted), (1, 2), "the first question never went out");
-    assert_eq!(sim.run(pool.ask(|reply| Job::Answer(reply, 2))).unwrap(), 2, "no edge is left behind");
+    assert_eq!((lints.len(), pool.counts().accepted), (1, 2), "the first ask was not sent");
+    assert_eq!(sim.run(pool.ask(|reply| Job::Answer(reply, 2))).unwrap(), 2, "no edge remains");
 }
 
 #[test]
-fn a13_a_pool_stands_under_whatever_made_it() {
+fn a13_pool_is_a_child_of_its_builder() {
     let sim = Sim::new(0);
-    let (system, log, made) = (sim.system("s"), Log::new(), Log::new());
-    let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+    let (system, log, built) = (sim.system("s"), Log::new(), Log::new());
+    let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
     let scope = system.scope("scope").unwrap();
-    let crewed = crew.pool("pool", 2, clerks(&log)).build().unwrap();
-    let scoped = scope.pool("pool", 2, clerks(&log)).build().unwrap();
-    let doer = system.spawn("doer", Doer::props(&Log::new())).unwrap();
-    let (pools, entries) = (made.clone(), log.clone());
-    let make = move |cx: &mut Context<Doer>| pools.push(cx.pool("pool", 2, clerks(&entries)).build().unwrap());
-    doer.tell(Job::act(make)).unwrap();
+    let supervised = supervisor.pool("pool", 2, worker_props(&log)).build().unwrap();
+    let scoped = scope.pool("pool", 2, worker_props(&log)).build().unwrap();
+    let actor = TestActor::spawn(&system, "actor");
+    let (pools, entries) = (built.clone(), log.clone());
+    let make = move |cx: &mut Context<TestActor>| pools.push(cx.pool("pool", 2, worker_props(&entries)).build().unwrap());
+    actor.tell(Job::act(make)).unwrap();
     sim.settle();
-    let owned = made.take().remove(0);
-    let paths = [&crewed, &scoped, &owned].map(|pool| pool.path().to_string());
-    assert_eq!(paths, ["/user/crew/pool", "/user/scope/pool", "/user/doer/pool"]);
-    for pool in [&crewed, &scoped, &owned] {
+    let owned = built.take().remove(0);
+    let paths = [&supervised, &scoped, &owned].map(|pool| pool.path().to_string());
+    assert_eq!(paths, ["/user/supervisor/pool", "/user/scope/pool", "/user/actor/pool"]);
+    for pool in [&supervised, &scoped, &owned] {
         pool.tell(Msg::Note(1)).unwrap();
     }
     sim.settle();
     assert_eq!(log.take().len(), 3);
-    // It ends with what it is part of: a stopped supervisor, a dropped scope, an actor that restarts.
-    crew.any().stop();
+    // A pool ends with its parent: a stopped supervisor, a dropped scope, a restarting actor.
+    supervisor.any().stop();
     drop(scope);
-    doer.tell(Job::Fail("no")).unwrap();
+    actor.tell(Job::Fail("no")).unwrap();
     sim.settle();
-    for pool in [&crewed, &scoped, &owned] {
+    for pool in [&supervised, &scoped, &owned] {
         assert!(pool.any().exit().is_some() && matches!(pool.tell(Msg::Note(1)), Err(SendError::Closed(_))));
     }
-    assert_eq!(sim.tasks_alive(), 1, "only the doer lives");
+    assert_eq!(sim.tasks_alive(), 1, "only the actor is alive");
 }
 
 #[test]
-fn a13_a_stopped_pool_buries_what_is_queued() {
+fn a13_stopped_pool_dead_letters_its_queued_messages() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let letters = dead_letters(&system);
-    let pool = system.pool("pool", 2, clerks(&log)).build().unwrap();
+    let dead_letters = dead_letters(&system);
+    let pool = system.pool("pool", 2, worker_props(&log)).build().unwrap();
     (0..10).for_each(|n| pool.tell(Msg::Note(n)).unwrap());
     pool.any().stop();
     sim.settle();
-    let buried = letters.take();
-    assert!(buried.iter().all(|(_, reason)| *reason == DeadLetterReason::Stopped));
-    assert_eq!((log.len() + buried.len(), pool.counts().is_settled()), (10, true));
+    let dropped = dead_letters.take();
+    assert!(dropped.iter().all(|(_, reason)| *reason == DeadLetterReason::Stopped));
+    assert_eq!((log.len() + dropped.len(), pool.counts().is_settled()), (10, true));
 }
 
 #[test]
-fn a3_a_send_to_a_pool_that_waits_can_be_cancelled_and_has_a_priority() {
+fn a3_waiting_send_to_a_pool_can_be_cancelled() {
     let (sim, log, gate) = (Sim::new(0), Log::new(), Gate::new());
     let system = sim.system("s");
-    let props = clerks(&log);
-    let pool = system.pool("pool", 1, move |place| props(place).mailbox(Mailbox::bounded(1).prioritised())).build().unwrap();
+    let props = worker_props(&log);
+    let pool = system.pool("pool", 1, move |index| props(index).mailbox(Mailbox::bounded(1).prioritised())).build().unwrap();
     pool.tell(Msg::Pass(gate.clone())).unwrap();
     sim.settle();
     pool.tell(Msg::Note(1)).unwrap();
@@ -273,11 +273,11 @@ fn a3_a_send_to_a_pool_that_waits_can_be_cancelled_and_has_a_priority() {
     let mut cancelled = pool.send(Msg::Note(2)).or_cancel(&token);
     let mut plain = pool.send(Msg::Note(3));
     assert!(poll_once(&mut cancelled).is_pending() && poll_once(&mut plain).is_pending());
-    assert!(poll_once(&mut pool.send(Msg::Note(4))).is_pending(), "and dropped, which takes it back");
+    assert!(poll_once(&mut pool.send(Msg::Note(4))).is_pending(), "dropped, which withdraws the message");
     token.cancel("impatience");
     match sim.run(cancelled) {
         Err(SendError::Cancelled(Msg::Note(2), cause)) => assert_eq!(cause, Cause::from("impatience")),
-        sent => panic!("not given back: {sent:?}"),
+        sent => panic!("not returned: {sent:?}"),
     }
     gate.open();
     sim.settle();
@@ -291,8 +291,8 @@ fn a3_a_send_to_a_pool_that_waits_can_be_cancelled_and_has_a_priority() {
 fn a6_priorities_reach_the_mailboxes_of_a_pool() {
     let (sim, log, gate) = (Sim::new(0), Log::new(), Gate::new());
     let system = sim.system("s");
-    let props = clerks(&log);
-    let pool = system.pool("pool", 1, move |place| props(place).mailbox(Mailbox::bounded(9).prioritised())).build().unwrap();
+    let props = worker_props(&log);
+    let pool = system.pool("pool", 1, move |index| props(index).mailbox(Mailbox::bounded(9).prioritised())).build().unwrap();
     pool.tell(Msg::Pass(gate.clone())).unwrap();
     sim.settle();
     pool.tell(Msg::Note(1)).unwrap();
@@ -302,7 +302,7 @@ fn a6_priorities_reach_the_mailboxes_of_a_pool() {
     sim.settle();
     assert_eq!(log.take().into_iter().map(|(_, n)| n).collect::<Vec<_>>(), [2, 1, 3]);
 
-    let plain = system.pool("plain", 1, clerks(&log)).build().unwrap();
+    let plain = system.pool("plain", 1, worker_props(&log)).build().unwrap();
     let refused = sim.run(plain.send(Msg::Note(4)).priority(Priority::HIGHEST));
     assert!(matches!(refused, Err(SendError::NoPriorities(Msg::Note(4)))));
     let refused = plain.tell_envelope(PriorityEnvelope::new(Msg::Note(5), Priority::HIGHEST));

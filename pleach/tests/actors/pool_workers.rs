@@ -1,17 +1,18 @@
-//! A13's pools while their workers fail, end, come and go: nobody is forgotten, and no message is lost.
+//! A13: pools while workers fail, end and are replaced. No worker is forgotten, and no message is
+//! lost.
 
-use crate::common::clerk::{Msg, clerks, key_of, many_restarts, shares};
-use crate::common::{Doer, Gate, Job, Log, dead_letters, poll_once, quiet};
+use crate::common::pool_worker::{Msg, key_of, many_restarts, shares, worker_props};
+use crate::common::{Gate, Job, Log, TestActor, dead_letters, poll_once, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
-fn a13_a_worker_that_fails_restarts_with_its_address_and_mailbox() {
+fn a13_failed_worker_restarts_with_its_address_and_mailbox() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let pool = system.pool("pool", 3, clerks(&log)).strategy(many_restarts()).build().unwrap();
+        let pool = system.pool("pool", 3, worker_props(&log)).strategy(many_restarts()).build().unwrap();
         let before = pool.workers();
         for n in 0..90 {
             pool.tell(if n % 10 == 0 { Msg::Fail(n) } else { Msg::Note(n) }).unwrap();
@@ -25,24 +26,24 @@ fn a13_a_worker_that_fails_restarts_with_its_address_and_mailbox() {
 }
 
 #[test]
-fn a13_too_many_failures_stop_a_pool_with_one_budget_and_go_up() {
+fn a13_pool_with_one_restart_limit_fails_as_a_whole() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let pool = system.pool("pool", 2, clerks(&log)).strategy(OneForOne::new()).build().unwrap();
+        let pool = system.pool("pool", 2, worker_props(&log)).strategy(OneForOne::new()).build().unwrap();
         (0..4).for_each(|n| pool.tell(Msg::Fail(n)).unwrap());
         assert!(matches!(sim.run(pool.any().exited()), Exit::Failed(_)));
         assert!(matches!(pool.tell(Msg::Note(7)), Err(SendError::Closed(Msg::Note(7)))));
-        assert!(matches!(sim.run(pool.ask(Msg::Place)), Err(AskError::Failed(_))));
+        assert!(matches!(sim.run(pool.ask(Msg::Index)), Err(AskError::Failed(_))));
         assert!(pool.workers().is_empty() && system.counts().is_settled());
     });
 }
 
 #[test]
-fn a13_a_worker_that_has_ended_is_skipped_until_none_is_left() {
+fn a13_ended_worker_is_skipped_until_none_is_left() {
     explore(0..50, |sim| {
         for routing in 0..3 {
             let (system, log) = (sim.system("s"), Log::new());
-            let builder = system.pool("pool", 3, clerks(&log));
+            let builder = system.pool("pool", 3, worker_props(&log));
             let pool = match routing {
                 0 => builder.round_robin(),
                 1 => builder.least_loaded(),
@@ -54,43 +55,43 @@ fn a13_a_worker_that_has_ended_is_skipped_until_none_is_left() {
                 (0..20).for_each(|n| pool.tell(Msg::Note(n)).unwrap());
                 sim.settle();
                 assert_eq!((log.take().len(), pool.workers().len()), (20, left));
-                assert!(sim.run(pool.ask(Msg::Place)).unwrap() >= 3 - left, "those before are gone");
+                assert!(sim.run(pool.ask(Msg::Index)).unwrap() >= 3 - left, "earlier workers have ended");
             }
             pool.workers()[0].close();
             assert!(matches!(sim.run(pool.send(Msg::Note(1))), Err(SendError::Closed(Msg::Note(1)))));
             assert!(matches!(pool.tell(Msg::Note(2)), Err(SendError::Closed(Msg::Note(2)))));
             assert!(matches!(pool.try_send(Msg::Note(3)), Err(SendError::Closed(Msg::Note(3)))));
-            assert!(matches!(sim.run(pool.ask(Msg::Place)), Err(AskError::Closed)));
+            assert!(matches!(sim.run(pool.ask(Msg::Index)), Err(AskError::Closed)));
             sim.settle();
             assert!(system.counts().is_settled() && log.take().is_empty());
             pool.resize(2).unwrap();
-            assert_eq!(sim.run(pool.ask(Msg::Place)).map(|place| place < 2).ok(), Some(true), "resizing brings it back");
+            assert_eq!(sim.run(pool.ask(Msg::Index)).map(|index| index < 2).ok(), Some(true), "resizing restores it");
         }
     });
 }
 
 #[test]
-fn a13_the_ended_are_replaced_if_asked_for_and_only_so_often() {
+fn a13_ended_workers_are_replaced_up_to_a_limit() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let pool = system.pool("pool", 1, clerks(&log)).replace_ended(2, Duration::from_secs(5)).build().unwrap();
+        let pool = system.pool("pool", 1, worker_props(&log)).replace_ended(2, Duration::from_secs(5)).build().unwrap();
         for n in 0..2 {
             let worker = pool.workers()[0].clone();
             worker.stop();
             sim.run(worker.exited());
-            pool.tell(Msg::Note(n)).expect("there is another at once");
+            pool.tell(Msg::Note(n)).expect("a replacement exists at once");
             sim.settle();
-            assert_eq!((log.take(), pool.workers().len()), (vec![(0, n)], 1), "in the same place");
+            assert_eq!((log.take(), pool.workers().len()), (vec![(0, n)], 1), "at the same index");
             assert_ne!(pool.workers()[0], worker);
         }
         pool.workers()[0].stop();
         sim.settle();
-        assert!(matches!(pool.tell(Msg::Note(2)), Err(SendError::Closed(_))), "the third within five seconds is too many");
+        assert!(matches!(pool.tell(Msg::Note(2)), Err(SendError::Closed(_))), "the third in five seconds exceeds the limit");
         pool.resize(1).unwrap();
         sim.advance(Duration::from_secs(6));
         pool.workers()[0].stop();
         sim.settle();
-        pool.tell(Msg::Note(3)).expect("later it is allowed again");
+        pool.tell(Msg::Note(3)).expect("allowed again later");
         sim.settle();
         assert_eq!(log.take(), [(0, 3)]);
         assert!(system.counts().is_settled());
@@ -98,10 +99,10 @@ fn a13_the_ended_are_replaced_if_asked_for_and_only_so_often() {
 }
 
 #[test]
-fn a13_a_pool_that_shuts_down_replaces_nobody() {
+fn a13_pool_that_shuts_down_replaces_no_worker() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let pool = system.pool("pool", 2, clerks(&log)).replace_ended(9, Duration::from_secs(5)).build().unwrap();
+    let pool = system.pool("pool", 2, worker_props(&log)).replace_ended(9, Duration::from_secs(5)).build().unwrap();
     (0..10).for_each(|n| pool.tell(Msg::Note(n)).unwrap());
     pool.any().close();
     assert_eq!(sim.run(pool.any().exited()), Exit::Closed);
@@ -110,11 +111,11 @@ fn a13_a_pool_that_shuts_down_replaces_nobody() {
 }
 
 #[test]
-fn a13_shrinking_closes_the_youngest_and_what_they_have_is_handled() {
+fn a13_shrinking_closes_the_youngest_workers() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let letters = dead_letters(&system);
-        let pool = system.pool("pool", 4, clerks(&log)).build().unwrap();
+        let dead_letters = dead_letters(&system);
+        let pool = system.pool("pool", 4, worker_props(&log)).build().unwrap();
         let all = pool.workers();
         (0..40).for_each(|n| pool.tell(Msg::Note(n)).unwrap());
         pool.resize(2).unwrap();
@@ -126,33 +127,33 @@ fn a13_shrinking_closes_the_youngest_and_what_they_have_is_handled() {
         pool.resize(3).unwrap();
         (0..30).for_each(|n| pool.tell(Msg::Note(n)).unwrap());
         sim.settle();
-        assert_eq!((shares(&log.take(), 4), letters.len()), (vec![10, 10, 10, 0], 0));
+        assert_eq!((shares(&log.take(), 4), dead_letters.len()), (vec![10, 10, 10, 0], 0));
         assert!(system.counts().is_settled());
     });
 }
 
 #[test]
-fn a13_resizing_to_the_same_size_fills_the_places_of_the_ended() {
+fn a13_resize_to_the_same_size_replaces_ended_workers() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let pool = system.pool("pool", 3, clerks(&log)).build().unwrap();
+    let pool = system.pool("pool", 3, worker_props(&log)).build().unwrap();
     pool.workers()[1].stop();
     sim.settle();
     assert_eq!((pool.workers().len(), pool.size()), (2, 3));
     pool.resize(3).unwrap();
     let paths: Vec<String> = pool.workers().iter().map(|worker| worker.path().to_string()).collect();
-    assert_eq!(paths, ["/user/pool/0", "/user/pool/3", "/user/pool/2"], "in the old place, under a new name");
+    assert_eq!(paths, ["/user/pool/0", "/user/pool/3", "/user/pool/2"], "the old index, a new name");
     (0..9).for_each(|n| pool.tell(Msg::Note(n)).unwrap());
     sim.settle();
     assert_eq!(shares(&log.take(), 3), [3, 3, 3]);
 }
 
 #[test]
-fn a13_a_worker_can_resize_its_own_pool() {
+fn a13_worker_can_resize_its_own_pool() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let doers = log.clone();
-    let pool = system.pool("pool", 3, move |_| Doer::props(&doers)).build().unwrap();
+    let actor_log = log.clone();
+    let pool = system.pool("pool", 3, move |_| TestActor::props(&actor_log)).build().unwrap();
     for size in [1, 5] {
         let own = pool.clone();
         pool.tell(Job::act(move |_| own.resize(size).unwrap())).unwrap();
@@ -162,11 +163,11 @@ fn a13_a_worker_can_resize_its_own_pool() {
 }
 
 #[test]
-fn a13_a_send_that_waits_at_a_worker_that_ends_goes_to_another() {
+fn a13_send_waiting_at_an_ending_worker_goes_to_another() {
     explore(0..100, |sim| {
         let (system, log, gate) = (sim.system("s"), Log::new(), Gate::new());
-        let props = clerks(&log);
-        let small = move |place| props(place).mailbox(Mailbox::bounded(1));
+        let props = worker_props(&log);
+        let small = move |index| props(index).mailbox(Mailbox::bounded(1));
         let pool = system.pool("pool", 2, small).build().unwrap();
         for worker in pool.workers() {
             worker.tell(Msg::Pass(gate.clone())).unwrap();
@@ -176,7 +177,7 @@ fn a13_a_send_that_waits_at_a_worker_that_ends_goes_to_another() {
         assert!(matches!(pool.tell(Msg::Note(2)), Err(SendError::Full(Msg::Note(2)))));
         assert!(matches!(pool.try_send(Msg::Note(2)), Err(SendError::Full(Msg::Note(2)))));
         let mut send = Box::pin(pool.send(Msg::Note(3)));
-        let mut ask = pool.ask(Msg::Place);
+        let mut ask = pool.ask(Msg::Index);
         assert!(poll_once(&mut send).is_pending() && poll_once(&mut ask).is_pending());
         pool.resize(1).unwrap();
         gate.open();
@@ -194,15 +195,15 @@ fn a13_a_send_that_waits_at_a_worker_that_ends_goes_to_another() {
     });
 }
 
-/// Senders by every verb, while workers fail, stop and are replaced and the pool grows and shrinks: what was accepted is accounted for,
-/// and what was not came back.
+/// Sends in every way while workers fail, stop and are replaced and the pool is resized. All
+/// accepted messages are counted.
 #[test]
-fn a13_nothing_is_lost_while_a_pool_is_resized_under_load() {
+fn a13_no_message_is_lost_while_a_pool_is_resized() {
     quiet();
     explore(0..300, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let props = clerks(&log);
-        let small = move |place| props(place).mailbox(Mailbox::bounded(3));
+        let props = worker_props(&log);
+        let small = move |index| props(index).mailbox(Mailbox::bounded(3));
         let builder = system.pool("pool", 2, small).strategy(many_restarts()).replace_ended(50, Duration::from_secs(1));
         let pool = match sim.seed() % 3 {
             0 => builder.round_robin(),
@@ -225,8 +226,8 @@ fn a13_nothing_is_lost_while_a_pool_is_resized_under_load() {
                         0 => pool.tell(message).is_ok(),
                         1 => pool.try_send(message).is_ok(),
                         2 => pool.send(message).await.is_ok(),
-                        _ => match pool.ask(Msg::Place).await {
-                            // Either nobody was there, or whoever had the question was stopped.
+                        _ => match pool.ask(Msg::Index).await {
+                            // The pool was empty, or the worker with the ask was stopped.
                             Err(AskError::Closed) => {
                                 unclear.fetch_add(1, Ordering::Relaxed);
                                 false
@@ -254,17 +255,17 @@ fn a13_nothing_is_lost_while_a_pool_is_resized_under_load() {
         let known = accepted.load(Ordering::Relaxed) as u64;
         assert!((known..=known + unclear.load(Ordering::Relaxed) as u64).contains(&counts.accepted), "{counts}, {known} known");
         assert!(pool.workers().len() <= pool.size());
-        assert_eq!(pool.workers().len(), sim.tasks_alive(), "nobody was started and forgotten");
+        assert_eq!(pool.workers().len(), sim.tasks_alive(), "the pool knows every running worker");
     });
 }
 
 #[test]
-fn a13_on_threads_a_pool_is_resized_under_load() {
+fn a13_no_message_is_lost_while_a_pool_is_resized_on_threads() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
         let (system, log) = (ActorSystem::new("s").unwrap(), Log::new());
-        let props = clerks(&log);
-        let pool = system.pool("pool", 2, move |place| props(place).mailbox(Mailbox::bounded(8))).build().unwrap();
+        let props = worker_props(&log);
+        let pool = system.pool("pool", 2, move |index| props(index).mailbox(Mailbox::bounded(8))).build().unwrap();
         let senders: Vec<_> = (0..4u32)
             .map(|sender| {
                 let pool = pool.clone();
@@ -293,7 +294,7 @@ fn a13_on_threads_a_pool_is_resized_under_load() {
         }
         pool.resize(3).unwrap();
         assert_eq!((pool.workers().len(), pool.size()), (3, 3));
-        // Those that were closed end, and nobody is left whom the pool does not know of.
+        // Closed workers end. Only the three workers of the pool remain.
         let alive = || system.root().running().iter().filter(|one| one.path.parent() == Some(pool.path())).count();
         tokio::time::timeout(Duration::from_secs(10), async {
             while alive() != 3 {
@@ -301,7 +302,7 @@ fn a13_on_threads_a_pool_is_resized_under_load() {
             }
         })
         .await
-        .expect("only the three workers live on");
+        .expect("only three workers remain");
         system.shutdown(Duration::from_secs(10)).await.unwrap();
         let mut seen: Vec<u32> = log.take().into_iter().map(|(_, n)| n).collect();
         seen.sort_unstable();
@@ -311,12 +312,12 @@ fn a13_on_threads_a_pool_is_resized_under_load() {
 }
 
 #[test]
-fn a13_a_permanent_worker_that_was_closed_is_back_after_its_restart() {
+fn a13_closed_permanent_worker_returns_after_its_restart() {
     explore(0..50, |sim| {
         for routing in 0..3 {
             let (system, log) = (sim.system("s"), Log::new());
-            let clerk = clerks(&log);
-            let builder = system.pool("pool", 1, move |place| clerk(place).restart(RestartPolicy::Permanent));
+            let make = worker_props(&log);
+            let builder = system.pool("pool", 1, move |index| make(index).restart(RestartPolicy::Permanent));
             let pool = match routing {
                 0 => builder.round_robin(),
                 1 => builder.least_loaded(),
@@ -326,23 +327,23 @@ fn a13_a_permanent_worker_that_was_closed_is_back_after_its_restart() {
             sim.settle();
             let before = pool.workers();
             before[0].close();
-            assert!(matches!(pool.tell(Msg::Note(1)), Err(SendError::Closed(Msg::Note(1)))), "it is down");
+            assert!(matches!(pool.tell(Msg::Note(1)), Err(SendError::Closed(Msg::Note(1)))), "the worker is closed");
             sim.settle();
             assert_eq!(pool.workers(), before, "the supervisor has restarted it");
             pool.tell(Msg::Note(2)).unwrap();
             sim.run(pool.send(Msg::Note(3))).unwrap();
-            assert_eq!(sim.run(pool.ask(Msg::Place)).ok(), Some(0));
+            assert_eq!(sim.run(pool.ask(Msg::Index)).ok(), Some(0));
             assert_eq!(log.take().len(), 2);
         }
     });
 }
 
 #[test]
-fn a13_a_permanent_worker_that_is_one_too_many_ends_for_good() {
+fn a13_surplus_permanent_worker_ends_permanently() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let clerk = clerks(&log);
-        let pool = system.pool("pool", 3, move |place| clerk(place).restart(RestartPolicy::Permanent)).build().unwrap();
+        let make = worker_props(&log);
+        let pool = system.pool("pool", 3, move |index| make(index).restart(RestartPolicy::Permanent)).build().unwrap();
         sim.settle();
         let last = pool.workers()[2].clone();
         pool.resize(2).unwrap();
@@ -352,23 +353,23 @@ fn a13_a_permanent_worker_that_is_one_too_many_ends_for_good() {
 }
 
 #[test]
-fn a13_no_worker_starts_if_the_props_of_one_cannot_be_made() {
+fn a13_no_worker_starts_if_the_props_of_one_fail() {
     quiet();
     for refuses in [false, true] {
         let (sim, started) = (Sim::new(1), Arc::new(AtomicUsize::new(0)));
         let system = sim.system("s");
         let counter = Arc::clone(&started);
         let built = system
-            .pool("pool", 4, move |place| {
+            .pool("pool", 4, move |index| {
                 let counter = Arc::clone(&counter);
-                assert!(place < 3 || refuses, "no props for place {place}");
+                assert!(index < 3 || refuses, "no props for index {index}");
                 let props = Props::from_fn(move || counter.fetch_add(1, Ordering::Relaxed), |_, (): ()| Ok::<(), String>(()));
-                if place == 3 { props.mailbox(Mailbox::bounded(0)) } else { props }
+                if index == 3 { props.mailbox(Mailbox::bounded(0)) } else { props }
             })
             .build();
         assert!(built.is_err());
         sim.settle();
-        assert_eq!(started.load(Ordering::Relaxed), 0, "none has started");
+        assert_eq!(started.load(Ordering::Relaxed), 0, "no worker has started");
         assert!(system.root().lookup_any(&"/user/pool".parse().unwrap()).is_none());
     }
 }

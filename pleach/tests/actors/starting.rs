@@ -1,17 +1,18 @@
-//! A21: ways to start an actor: once, with a context, from every parent, and awaited until it is up.
+//! W11: ways to start an actor: once, with a context, under each kind of parent, and awaited until
+//! it has started.
 
-use crate::common::{Doer, Gate, Job, Log};
+use crate::common::{Gate, Job, Log, TestActor};
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::{BoxError, NotStarted, Starting};
 
-struct Door {
+struct SlowStart {
     gate: Gate,
     log: Log<String>,
     fails: u32,
 }
 
-impl Actor for Door {
+impl Actor for SlowStart {
     type Msg = ();
     type Error = BoxError;
 
@@ -26,29 +27,29 @@ impl Actor for Door {
     }
 }
 
-fn door(gate: &Gate, log: &Log<String>, fails: u32) -> Props<Door> {
+fn slow_start(gate: &Gate, log: &Log<String>, fails: u32) -> Props<SlowStart> {
     let (gate, log) = (gate.clone(), log.clone());
-    Props::new(move || Door { gate: gate.clone(), log: log.clone(), fails })
+    Props::new(move || SlowStart { gate: gate.clone(), log: log.clone(), fails })
 }
 
 #[test]
-fn w11_spawn_started_resolves_when_started_has_run() {
+fn w11_spawn_started_is_ready_after_the_started_hook() {
     explore(0..20, |sim| {
         let (system, gate, log) = (sim.system("s"), Gate::new(), Log::new());
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
         let scope = system.scope("scope").unwrap();
-        type Spawn<'a> = &'a dyn Fn(Props<Door>) -> Starting<Door>;
+        type Spawn<'a> = &'a dyn Fn(Props<SlowStart>) -> Starting<SlowStart>;
         let parents: [Spawn<'_>; 3] =
-            [&|props| system.spawn_started("a", props), &|props| crew.spawn_started("a", props), &|props| {
+            [&|props| system.spawn_started("a", props), &|props| supervisor.spawn_started("a", props), &|props| {
                 scope.spawn_started("a", props)
             }];
         for spawn in parents {
-            let mut starting = spawn(door(&gate, &log, 1));
+            let mut starting = spawn(slow_start(&gate, &log, 1));
             sim.settle();
             assert!(sim.run(async { futures::poll!(&mut starting) }).is_pending());
             gate.open();
             sim.settle();
-            assert!(sim.run(async { futures::poll!(&mut starting) }).is_pending(), "the first incarnation did not come up");
+            assert!(sim.run(async { futures::poll!(&mut starting) }).is_pending(), "the first incarnation failed to start");
             gate.open();
             let actor = sim.run(starting).unwrap();
             assert_eq!((log.take().len(), actor.exit()), (2, None));
@@ -57,20 +58,20 @@ fn w11_spawn_started_resolves_when_started_has_run() {
 }
 
 #[test]
-fn w11_spawn_started_tells_of_an_actor_that_never_came_up() {
+fn w11_spawn_started_reports_an_actor_that_never_started() {
     explore(0..20, |sim| {
         let (system, gate, log) = (sim.system("s"), Gate::new(), Log::new());
-        let starting = system.spawn_started("a", door(&gate, &log, 0).restart(RestartPolicy::Temporary));
+        let starting = system.spawn_started("a", slow_start(&gate, &log, 0).restart(RestartPolicy::Temporary));
         sim.settle();
-        let twin = sim.run(system.spawn_started("a", door(&gate, &log, 0)));
-        assert!(matches!(twin, Err(NotStarted::Refused(_))));
+        let second = sim.run(system.spawn_started("a", slow_start(&gate, &log, 0)));
+        assert!(matches!(second, Err(NotStarted::Refused(_))));
         system.root().lookup_any(&"/user/a".parse().unwrap()).unwrap().cancel("no");
         let error = sim.run(starting).err().unwrap();
         assert_eq!(error.to_string(), "/user/a ended before it had started: cancelled: no");
     });
 }
 
-/// Cannot be cloned or made again.
+/// An actor that is created once and is not `Clone`.
 struct Once(Log<String>);
 
 impl Actor for Once {
@@ -84,23 +85,23 @@ impl Actor for Once {
 }
 
 #[test]
-fn w11_an_actor_made_once_is_not_restarted() {
+fn w11_once_actor_is_not_restarted() {
     crate::common::quiet();
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-        let one = crew.spawn("one", Props::once(Once(log.clone()))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+        let one = supervisor.spawn("one", Props::once(Once(log.clone()))).unwrap();
         one.tell(Some(1)).unwrap();
         one.tell(None).unwrap();
         one.tell(Some(2)).unwrap();
         assert!(matches!(sim.run(one.exited()), Exit::Failed(_)));
-        assert_eq!((log.take(), system.failures()), (vec!["1".to_string()], 1), "it fails once, and ends");
+        assert_eq!((log.take(), system.failures()), (vec!["1".to_string()], 1), "it fails once, then ends");
         assert!(system.counts().is_settled(), "{}", system.counts());
     });
 }
 
 #[test]
-fn w11_from_fn_with_is_given_its_context() {
+fn w11_from_fn_with_gets_the_context() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::<String>::new());
         let seen = log.clone();
@@ -124,19 +125,20 @@ fn w11_from_fn_with_is_given_its_context() {
 }
 
 #[test]
-fn w11_every_parent_spawns_by_the_same_verb() {
+fn w11_every_parent_spawns_with_the_same_method() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
         let scope = system.scope("scope").unwrap();
-        let parent = system.spawn("parent", Doer::props(&log)).unwrap();
-        let below = log.clone();
-        parent.tell(Job::act(move |cx| drop(cx.spawn("a", Doer::props(&below)).unwrap()))).unwrap();
-        for actor in [crew.spawn("a", Doer::props(&log)).unwrap(), scope.spawn("a", Doer::props(&log)).unwrap()] {
+        let parent = system.spawn("parent", TestActor::props(&log)).unwrap();
+        let child_log = log.clone();
+        parent.tell(Job::act(move |cx| drop(cx.spawn("a", TestActor::props(&child_log)).unwrap()))).unwrap();
+        for actor in [supervisor.spawn("a", TestActor::props(&log)).unwrap(), scope.spawn("a", TestActor::props(&log)).unwrap()]
+        {
             assert_eq!(sim.run(actor.ask(|reply| Job::Answer(reply, 1))).unwrap(), 1);
         }
-        scope.spawn_unnamed(Doer::props(&log)).unwrap().stop();
-        crew.stop();
-        assert_eq!(sim.run(crew.exited()), Exit::Stopped);
+        scope.spawn_unnamed(TestActor::props(&log)).unwrap().stop();
+        supervisor.stop();
+        assert_eq!(sim.run(supervisor.exited()), Exit::Stopped);
     });
 }

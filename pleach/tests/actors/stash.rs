@@ -1,4 +1,4 @@
-//! A13: the stash and pipes, and what a restart does to them.
+//! A13: the stash and `pipe_to_self`, also across restarts.
 
 use crate::common::quiet;
 use pleach::prelude::*;
@@ -8,35 +8,35 @@ use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<u32>>>;
 
-/// Puts numbers aside while it is shut, and takes them up in order when it opens.
-struct Gate {
+/// Stashes numbers while it is shut, and unstashes them when it opens.
+struct Buffer {
     log: Log,
     open: bool,
 }
 
 enum Msg {
     Number(u32),
-    Question(u32, Reply<u32>),
+    Ask(u32, Reply<u32>),
     Open,
     Shut,
     StashThenFail(u32),
     StashTwo(u32, u32),
     Stashed(Reply<usize>),
     Pipe(u32, Duration),
-    PipeForEver(Arc<()>),
+    PipeForever(Arc<()>),
     PipePanics,
     Fail,
 }
 
-impl Actor for Gate {
+impl Actor for Buffer {
     type Msg = Msg;
     type Error = &'static str;
 
     async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), &'static str> {
         match msg {
             Msg::Number(n) if self.open => self.log.lock().unwrap().push(n),
-            Msg::Question(n, reply) if self.open => reply.send(n),
-            msg @ (Msg::Number(_) | Msg::Question(..)) => cx.stash(msg).map_err(|StashFull(_)| "full")?,
+            Msg::Ask(n, reply) if self.open => reply.send(n),
+            msg @ (Msg::Number(_) | Msg::Ask(..)) => cx.stash(msg).map_err(|StashFull(_)| "full")?,
             Msg::Open => {
                 self.open = true;
                 cx.unstash_all();
@@ -52,7 +52,7 @@ impl Actor for Gate {
             }
             Msg::Stashed(reply) => reply.send(cx.stashed()),
             Msg::Pipe(n, wait) => drop(cx.pipe_to_self(cx.token().child_for(wait).cancelled(), move |_| Msg::Number(n))),
-            Msg::PipeForEver(held) => drop(cx.pipe_to_self(std::future::pending::<()>(), move |()| {
+            Msg::PipeForever(held) => drop(cx.pipe_to_self(std::future::pending::<()>(), move |()| {
                 drop(held);
                 Msg::Open
             })),
@@ -63,9 +63,9 @@ impl Actor for Gate {
     }
 }
 
-fn gate(log: &Log, open: bool) -> Props<Gate> {
+fn gate(log: &Log, open: bool) -> Props<Buffer> {
     let log = Arc::clone(log);
-    Props::new(move || Gate { log: Arc::clone(&log), open })
+    Props::new(move || Buffer { log: Arc::clone(&log), open })
 }
 
 fn seen(log: &Log) -> Vec<u32> {
@@ -73,13 +73,13 @@ fn seen(log: &Log) -> Vec<u32> {
 }
 
 #[test]
-fn a13_what_is_stashed_comes_back_first_and_in_order() {
+fn a13_unstashed_messages_come_first_and_in_order() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
         let gate = system.spawn("gate", gate(&log, false)).unwrap();
         (1..=5).for_each(|n| gate.tell(Msg::Number(n)).unwrap());
         assert_eq!(sim.run(gate.ask(Msg::Stashed)).unwrap(), 5);
-        assert_eq!((gate.counts().handled, gate.counts().open()), (1, 5), "what is put aside is not handled");
+        assert_eq!((gate.counts().handled, gate.counts().open()), (1, 5), "a stashed message is not handled yet");
         gate.tell(Msg::Open).unwrap();
         gate.tell(Msg::Number(6)).unwrap();
         sim.settle();
@@ -89,7 +89,7 @@ fn a13_what_is_stashed_comes_back_first_and_in_order() {
 }
 
 #[test]
-fn a13_the_stash_takes_no_room_in_the_mailbox_and_is_bounded() {
+fn a13_stash_uses_no_mailbox_capacity_and_is_bounded() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
         let props = gate(&log, false).mailbox(Mailbox::bounded(2)).stash_capacity(3);
@@ -100,17 +100,17 @@ fn a13_the_stash_takes_no_room_in_the_mailbox_and_is_bounded() {
         }
         gate.tell(Msg::Number(4)).unwrap();
         sim.settle();
-        assert_eq!(gate.counts().failed, 1, "the fourth does not fit: the handler learns of it and here it fails");
+        assert_eq!(gate.counts().failed, 1, "the fourth does not fit, and the handler fails");
         gate.tell(Msg::Open).unwrap();
         sim.settle();
-        // The failure restarted the gate, which put the three aside once more and brought them back.
+        // The failure restarted the actor, which stashed the three again and then unstashed them.
         assert_eq!(seen(&log), [1, 2, 3]);
         assert!(gate.counts().is_settled(), "{}", gate.counts());
     });
 }
 
 #[test]
-fn a13_after_a_restart_the_stash_is_back_at_the_front_in_order() {
+fn a13_stash_comes_back_in_order_after_a_restart() {
     quiet();
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
@@ -127,7 +127,7 @@ fn a13_after_a_restart_the_stash_is_back_at_the_front_in_order() {
 }
 
 #[test]
-fn a2_a_message_that_was_stashed_is_not_the_one_that_failed() {
+fn a2_stashed_message_is_not_counted_as_failed() {
     quiet();
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
@@ -145,7 +145,7 @@ fn a2_a_message_that_was_stashed_is_not_the_one_that_failed() {
 }
 
 #[test]
-fn a2_the_stash_is_buried_at_every_end_and_its_asks_are_answered() {
+fn a2_stash_becomes_dead_letters_at_the_end_and_its_asks_end() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
         let ends: [fn(&ActorRef<Msg>); 3] = [|gate| gate.stop(), |gate| gate.close(), |gate| gate.cancel("enough")];
@@ -153,7 +153,7 @@ fn a2_the_stash_is_buried_at_every_end_and_its_asks_are_answered() {
             let gate = system.spawn(&format!("gate-{at}"), gate(&log, false)).unwrap();
             gate.tell(Msg::Number(1)).unwrap();
             let answer = sim.run(async {
-                let ask = gate.ask(|reply| Msg::Question(2, reply));
+                let ask = gate.ask(|reply| Msg::Ask(2, reply));
                 let end = async {
                     sim.sleep(Duration::from_millis(1)).await;
                     end(&gate);
@@ -169,7 +169,7 @@ fn a2_the_stash_is_buried_at_every_end_and_its_asks_are_answered() {
 }
 
 #[test]
-fn a13_a_pipe_tells_the_actor_what_became_of_a_future() {
+fn a13_pipe_sends_the_result_of_a_future_to_the_actor() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
         let gate = system.spawn("gate", gate(&log, true)).unwrap();
@@ -192,7 +192,7 @@ fn a13_pipes_are_dropped_at_a_restart_and_at_every_end() {
         for (at, end) in ends.into_iter().enumerate() {
             let held = Arc::new(());
             let gate = system.spawn(&format!("gate-{at}"), gate(&log, false)).unwrap();
-            gate.tell(Msg::PipeForEver(Arc::clone(&held))).unwrap();
+            gate.tell(Msg::PipeForever(Arc::clone(&held))).unwrap();
             sim.settle();
             assert_eq!(Arc::strong_count(&held), 2);
             end(&gate);
@@ -204,7 +204,7 @@ fn a13_pipes_are_dropped_at_a_restart_and_at_every_end() {
 }
 
 #[test]
-fn s8_a_pipe_that_panics_is_on_record_and_fails_nobody() {
+fn s8_panic_in_a_pipe_is_recorded_and_fails_no_actor() {
     quiet();
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
@@ -217,9 +217,9 @@ fn s8_a_pipe_that_panics_is_on_record_and_fails_nobody() {
 }
 
 #[test]
-fn a13_an_actor_at_its_end_starts_no_pipe() {
-    struct Late(Arc<Mutex<Option<Refusal>>>);
-    impl Actor for Late {
+fn a13_ending_actor_starts_no_pipe() {
+    struct PipesAtEnd(Arc<Mutex<Option<Refusal>>>);
+    impl Actor for PipesAtEnd {
         type Msg = ();
         type Error = &'static str;
 
@@ -234,10 +234,10 @@ fn a13_an_actor_at_its_end_starts_no_pipe() {
     }
     explore(0..20, |sim| {
         let (system, refusal) = (sim.system("s"), Arc::default());
-        let told = Arc::clone(&refusal);
-        let late = system.spawn("late", Props::new(move || Late(Arc::clone(&told)))).unwrap();
-        late.stop();
-        sim.run(late.exited());
+        let seen_refusal = Arc::clone(&refusal);
+        let actor = system.spawn("actor", Props::new(move || PipesAtEnd(Arc::clone(&seen_refusal)))).unwrap();
+        actor.stop();
+        sim.run(actor.exited());
         assert!(matches!(*refusal.lock().unwrap(), Some(Refusal::ShuttingDown { .. })));
     });
 }

@@ -1,4 +1,5 @@
-//! A13: messages put aside outside a message handler. They are the actor's own, and counted as such after every step.
+//! W5: messages that hooks stash. They count as accepted, and the counts are right after every
+//! step.
 
 use crate::common::quiet;
 use pleach::prelude::*;
@@ -8,16 +9,16 @@ use pleach::{BoxError, StashFull, System};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Msg {
     Plain,
-    /// Puts this message aside, once.
-    Aside,
-    Made,
+    /// Is stashed once, then handled.
+    StashOnce,
+    FromHook,
     Unstash,
     Fail,
 }
 
-/// Where the actor puts a message of its own aside.
+/// The hook in which the actor stashes messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Hook {
     Started,
     StartedThenFails,
     Signal,
@@ -26,38 +27,38 @@ enum Place {
     Stopped,
 }
 
-struct Hoarder {
-    place: Place,
-    set_aside: bool,
+struct StashingActor {
+    hook: Hook,
+    has_stashed: bool,
 }
 
-impl Hoarder {
-    fn hoard(&self, place: Place, cx: &Context<Self>) -> Result<(), BoxError> {
-        let fails = match (place, self.place) {
-            (Place::Started, Place::StartedThenFails) => cx.incarnation() == 0,
-            (Place::Signal, Place::SignalThenFails) => true,
+impl StashingActor {
+    fn stash_in(&self, hook: Hook, cx: &Context<Self>) -> Result<(), BoxError> {
+        let fails = match (hook, self.hook) {
+            (Hook::Started, Hook::StartedThenFails) => cx.incarnation() == 0,
+            (Hook::Signal, Hook::SignalThenFails) => true,
             (here, there) if here == there => false,
             _ => return Ok(()),
         };
-        cx.stash(Msg::Made).map_err(|StashFull(_)| "full")?;
-        cx.stash(Msg::Made).map_err(|StashFull(_)| "full")?;
+        cx.stash(Msg::FromHook).map_err(|StashFull(_)| "full")?;
+        cx.stash(Msg::FromHook).map_err(|StashFull(_)| "full")?;
         if fails { Err("no".into()) } else { Ok(()) }
     }
 }
 
-impl Actor for Hoarder {
+impl Actor for StashingActor {
     type Msg = Msg;
     type Error = BoxError;
 
     async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.hoard(Place::Started, cx)
+        self.stash_in(Hook::Started, cx)
     }
 
     async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
         match msg {
-            Msg::Plain | Msg::Made => {}
-            Msg::Aside if std::mem::replace(&mut self.set_aside, true) => {}
-            Msg::Aside => cx.stash(msg).map_err(|StashFull(_)| "full")?,
+            Msg::Plain | Msg::FromHook => {}
+            Msg::StashOnce if std::mem::replace(&mut self.has_stashed, true) => {}
+            Msg::StashOnce => cx.stash(msg).map_err(|StashFull(_)| "full")?,
             Msg::Unstash => cx.unstash_all(),
             Msg::Fail => return Err("no".into()),
         }
@@ -65,19 +66,19 @@ impl Actor for Hoarder {
     }
 
     async fn signal(&mut self, _signal: Signal, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.hoard(Place::Signal, cx)
+        self.stash_in(Hook::Signal, cx)
     }
 
     async fn restarting(&mut self, _failure: &FailureInfo, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.hoard(Place::Restarting, cx)
+        self.stash_in(Hook::Restarting, cx)
     }
 
     async fn stopped(&mut self, _exit: &Exit, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.hoard(Place::Stopped, cx)
+        self.stash_in(Hook::Stopped, cx)
     }
 }
 
-/// Runs everything poll by poll; no count may ever pass another that it is a part of.
+/// Runs until idle and checks that no count exceeds the accepted messages.
 fn settle_checked(sim: &Sim, system: &System) -> Counts {
     sim.settle();
     let counts = system.counts();
@@ -88,60 +89,59 @@ fn settle_checked(sim: &Sim, system: &System) -> Counts {
 }
 
 #[test]
-fn w5_what_a_hook_puts_aside_is_accepted_and_counted_once() {
+fn w5_message_stashed_by_a_hook_is_counted_once() {
     quiet();
-    let places =
-        [Place::Started, Place::StartedThenFails, Place::Signal, Place::SignalThenFails, Place::Restarting, Place::Stopped];
-    for place in places {
+    let hooks = [Hook::Started, Hook::StartedThenFails, Hook::Signal, Hook::SignalThenFails, Hook::Restarting, Hook::Stopped];
+    for hook in hooks {
         explore(0..20, |sim| {
             let system = sim.system("s");
             let other = system.spawn("other", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
-            let hoarder = system.spawn("h", Props::new(move || Hoarder { place, set_aside: false })).unwrap();
+            let actor = system.spawn("h", Props::new(move || StashingActor { hook, has_stashed: false })).unwrap();
             settle_checked(sim, &system);
-            for msg in [Msg::Plain, Msg::Aside, Msg::Fail, Msg::Aside, Msg::Plain] {
-                hoarder.tell(msg).unwrap();
+            for msg in [Msg::Plain, Msg::StashOnce, Msg::Fail, Msg::StashOnce, Msg::Plain] {
+                actor.tell(msg).unwrap();
                 settle_checked(sim, &system);
             }
             other.stop();
-            hoarder.try_send_system(SystemMessage::Watch(other.any())).unwrap();
+            actor.try_send_system(SystemMessage::Watch(other.any())).unwrap();
             let ended = Terminated { id: other.id(), path: other.path(), exit: Exit::Stopped };
-            hoarder.try_send_system(SystemMessage::Terminated(ended)).unwrap();
+            actor.try_send_system(SystemMessage::Terminated(ended)).unwrap();
             settle_checked(sim, &system);
-            hoarder.tell(Msg::Unstash).unwrap();
+            actor.tell(Msg::Unstash).unwrap();
             let counts = settle_checked(sim, &system);
-            assert!(counts.is_settled() || place == Place::Stopped, "{place:?}: {counts}");
-            hoarder.stop();
+            assert!(counts.is_settled() || hook == Hook::Stopped, "{hook:?}: {counts}");
+            actor.stop();
             let counts = settle_checked(sim, &system);
-            assert!(counts.is_settled(), "{place:?}: {counts}");
-            assert_eq!(counts, expected(place), "{place:?}");
+            assert!(counts.is_settled(), "{hook:?}: {counts}");
+            assert_eq!(counts, expected(hook), "{hook:?}");
         });
     }
 }
 
-/// Six messages come in, and one of them fails. Two more are the actor's own for each call of the hook.
-fn expected(place: Place) -> Counts {
+/// Six messages are sent, and one of them fails. Each call of the hook adds two.
+fn expected(hook: Hook) -> Counts {
     let plain = Counts { accepted: 6, handled: 5, failed: 1, dead_lettered: 0 };
-    match place {
-        // Two incarnations, and three if the first fails at once. What is put aside comes back to the next.
-        Place::Started => Counts { accepted: 10, handled: 9, ..plain },
-        Place::StartedThenFails => Counts { accepted: 12, handled: 11, ..plain },
-        Place::Signal | Place::SignalThenFails | Place::Restarting => Counts { accepted: 8, handled: 7, ..plain },
-        // Once at the restart, handled after it; once at the end, with nobody left to handle them.
-        Place::Stopped => Counts { accepted: 10, handled: 7, dead_lettered: 2, ..plain },
+    match hook {
+        // Two incarnations; three if the first fails at once. The next incarnation gets the stash.
+        Hook::Started => Counts { accepted: 10, handled: 9, ..plain },
+        Hook::StartedThenFails => Counts { accepted: 12, handled: 11, ..plain },
+        Hook::Signal | Hook::SignalThenFails | Hook::Restarting => Counts { accepted: 8, handled: 7, ..plain },
+        // Once at the restart, handled after it; once at the end, when no incarnation is left.
+        Hook::Stopped => Counts { accepted: 10, handled: 7, dead_lettered: 2, ..plain },
     }
 }
 
 #[test]
-fn w5_a_signal_takes_no_other_message_back() {
+fn w5_signal_handler_takes_back_no_other_message() {
     explore(0..20, |sim| {
         let system = sim.system("s");
-        let hoarder = system.spawn("h", Props::new(|| Hoarder { place: Place::Signal, set_aside: true })).unwrap();
-        hoarder.tell(Msg::Plain).unwrap();
+        let actor = system.spawn("h", Props::new(|| StashingActor { hook: Hook::Signal, has_stashed: true })).unwrap();
+        actor.tell(Msg::Plain).unwrap();
         sim.settle();
         let child = system.spawn("child", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
         let ended = Terminated { id: child.id(), path: child.path(), exit: Exit::Stopped };
-        hoarder.try_send_system(SystemMessage::Terminated(ended)).unwrap();
+        actor.try_send_system(SystemMessage::Terminated(ended)).unwrap();
         sim.settle();
-        assert_eq!(hoarder.counts(), Counts { accepted: 3, handled: 1, failed: 0, dead_lettered: 0 }, "two wait in the stash");
+        assert_eq!(actor.counts(), Counts { accepted: 3, handled: 1, failed: 0, dead_lettered: 0 }, "two messages are stashed");
     });
 }

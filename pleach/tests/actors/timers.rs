@@ -1,4 +1,4 @@
-//! A12: timers of an actor. All of it in virtual time.
+//! A12: timers of an actor, in virtual time.
 
 use crate::common::quiet;
 use pleach::prelude::*;
@@ -11,7 +11,7 @@ const MS: Duration = Duration::from_millis(1);
 
 type Log = Arc<Mutex<Vec<(Duration, &'static str)>>>;
 
-struct Clockwork {
+struct TimerActor {
     log: Log,
     on_start: fn(&Context<Self>),
     key: Option<TimerKey>,
@@ -27,7 +27,7 @@ enum Msg {
     Fail,
 }
 
-impl Actor for Clockwork {
+impl Actor for TimerActor {
     type Msg = Msg;
     type Error = &'static str;
 
@@ -51,9 +51,9 @@ impl Actor for Clockwork {
     }
 }
 
-fn clockwork(log: &Log, on_start: fn(&Context<Clockwork>)) -> Props<Clockwork> {
+fn timer_props(log: &Log, on_start: fn(&Context<TimerActor>)) -> Props<TimerActor> {
     let log = Arc::clone(log);
-    Props::new(move || Clockwork { log: Arc::clone(&log), on_start, key: None })
+    Props::new(move || TimerActor { log: Arc::clone(&log), on_start, key: None })
 }
 
 fn seen(log: &Log) -> Vec<(u64, &'static str)> {
@@ -61,10 +61,10 @@ fn seen(log: &Log) -> Vec<(u64, &'static str)> {
 }
 
 #[test]
-fn a12_send_after_fires_once_in_the_order_of_time() {
+fn a12_send_after_fires_once_and_in_time_order() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let actor = system.spawn("clock", clockwork(&log, |_| {})).unwrap();
+        let actor = system.spawn("clock", timer_props(&log, |_| {})).unwrap();
         for (ms, what) in [(30, "third"), (10, "first"), (20, "second")] {
             actor.tell(Msg::After(ms * MS, what)).unwrap();
         }
@@ -75,25 +75,25 @@ fn a12_send_after_fires_once_in_the_order_of_time() {
 }
 
 #[test]
-fn a12_send_every_goes_on_until_it_is_cancelled() {
+fn a12_send_every_repeats_until_it_is_cancelled() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let actor = system.spawn("clock", clockwork(&log, |_| {})).unwrap();
+        let actor = system.spawn("clock", timer_props(&log, |_| {})).unwrap();
         actor.tell(Msg::Every(10 * MS, "tick")).unwrap();
         sim.advance(35 * MS);
         assert_eq!(seen(&log), [(10, "tick"), (20, "tick"), (30, "tick")]);
         assert!(sim.run(actor.ask(Msg::CancelLast)).unwrap());
-        assert!(!sim.run(actor.ask(Msg::CancelLast)).unwrap(), "it is gone already");
+        assert!(!sim.run(actor.ask(Msg::CancelLast)).unwrap(), "already cancelled");
         sim.advance(100 * MS);
         assert_eq!(seen(&log).len(), 3);
     });
 }
 
 #[test]
-fn a12_an_actor_that_was_busy_does_not_get_all_it_missed() {
+fn a12_busy_actor_gets_one_tick_for_all_it_missed() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let actor = system.spawn("clock", clockwork(&log, |_| {})).unwrap();
+        let actor = system.spawn("clock", timer_props(&log, |_| {})).unwrap();
         actor.tell(Msg::Every(10 * MS, "tick")).unwrap();
         actor.tell(Msg::Busy(55 * MS)).unwrap();
         sim.advance(60 * MS);
@@ -104,19 +104,19 @@ fn a12_an_actor_that_was_busy_does_not_get_all_it_missed() {
 }
 
 #[test]
-fn a12_the_receive_timeout_counts_from_the_last_message() {
+fn a12_receive_timeout_restarts_with_each_message() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let actor = system.spawn("clock", clockwork(&log, |_| {})).unwrap();
+        let actor = system.spawn("clock", timer_props(&log, |_| {})).unwrap();
         actor.tell(Msg::Idle(Some(10 * MS))).unwrap();
         sim.advance(7 * MS);
         actor.tell(Msg::Note("message")).unwrap();
         sim.advance(9 * MS);
-        assert_eq!(seen(&log), [(7, "message")], "9 ms after a message is too early");
+        assert_eq!(seen(&log), [(7, "message")], "not yet 9 ms after a message");
         sim.advance(2 * MS);
         assert_eq!(seen(&log), [(7, "message"), (17, "idle")]);
         sim.advance(10 * MS);
-        assert_eq!(seen(&log).last(), Some(&(27, "idle")), "its own message counts as one");
+        assert_eq!(seen(&log).last(), Some(&(27, "idle")), "the timeout message counts as a message");
         actor.tell(Msg::Idle(None)).unwrap();
         sim.advance(100 * MS);
         assert_eq!(seen(&log).len(), 3);
@@ -124,11 +124,11 @@ fn a12_the_receive_timeout_counts_from_the_last_message() {
 }
 
 #[test]
-fn a12_timers_die_with_their_incarnation() {
+fn a12_timers_end_with_their_incarnation() {
     quiet();
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let first = |cx: &Context<Clockwork>| {
+        let first = |cx: &Context<TimerActor>| {
             if cx.incarnation() == 0 {
                 cx.send_after(20 * MS, Msg::Note("from the first"));
                 cx.send_every(7 * MS, || Msg::Note("every"));
@@ -137,7 +137,7 @@ fn a12_timers_die_with_their_incarnation() {
                 cx.send_after(20 * MS, Msg::Note("from the second"));
             }
         };
-        let actor = system.spawn("clock", clockwork(&log, first)).unwrap();
+        let actor = system.spawn("clock", timer_props(&log, first)).unwrap();
         actor.tell(Msg::Fail).unwrap();
         sim.advance(100 * MS);
         assert_eq!(seen(&log), [(20, "from the second")]);
@@ -146,12 +146,12 @@ fn a12_timers_die_with_their_incarnation() {
 }
 
 #[test]
-fn a12_none_fires_after_the_exit() {
+fn a12_no_timer_fires_after_the_exit() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
         let ends: [fn(&ActorRef<Msg>); 3] = [|actor| actor.stop(), |actor| actor.close(), |actor| actor.cancel(())];
         for (at, end) in ends.into_iter().enumerate() {
-            let actor = system.spawn(&format!("clock-{at}"), clockwork(&log, |_| {})).unwrap();
+            let actor = system.spawn(&format!("clock-{at}"), timer_props(&log, |_| {})).unwrap();
             actor.tell(Msg::After(10 * MS, "too late")).unwrap();
             actor.tell(Msg::Every(10 * MS, "too late")).unwrap();
             sim.advance(5 * MS);
@@ -166,10 +166,10 @@ fn a12_none_fires_after_the_exit() {
 }
 
 #[test]
-fn a12_a_timer_of_zero_and_one_that_never_comes() {
+fn a12_zero_timer_fires_at_once_and_an_infinite_one_never() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let actor = system.spawn("clock", clockwork(&log, |_| {})).unwrap();
+        let actor = system.spawn("clock", timer_props(&log, |_| {})).unwrap();
         actor.tell(Msg::After(Duration::ZERO, "at once")).unwrap();
         actor.tell(Msg::After(Duration::MAX, "never")).unwrap();
         sim.settle();
@@ -180,10 +180,10 @@ fn a12_a_timer_of_zero_and_one_that_never_comes() {
 }
 
 #[test]
-fn s8_a_timer_that_panics_is_a_failure_on_record() {
+fn s8_panic_in_a_timer_is_a_recorded_failure() {
     quiet();
-    struct Fragile;
-    impl Actor for Fragile {
+    struct PanickingTimer;
+    impl Actor for PanickingTimer {
         type Msg = ();
         type Error = Infallible;
 
@@ -200,7 +200,7 @@ fn s8_a_timer_that_panics_is_a_failure_on_record() {
     }
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = system.spawn("fragile", Props::new(|| Fragile)).unwrap();
+        let actor = system.spawn("panicking-timer", Props::new(|| PanickingTimer)).unwrap();
         sim.advance(10 * MS);
         actor.tell(()).unwrap();
         sim.settle();

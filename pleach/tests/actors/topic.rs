@@ -1,6 +1,6 @@
-//! A13's topics: who gets what is published, what a slow subscriber costs whom, and what becomes of a subscription at a restart.
+//! A13: topics. Delivery, slow subscribers, and subscriptions across restarts.
 
-use crate::common::{Doer, Gate, Job, Log, failures, poll_once, quiet};
+use crate::common::{Job, Log, TestActor, busy_actor, failures, poll_once, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, Published, SlowSubscriber, Topic};
@@ -8,20 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const DELIVERED: Published = Published { delivered: 1, dropped: 0, unsubscribed: 0, ended: 0, failed: 0 };
-const NOBODY: Published = Published { delivered: 0, ..DELIVERED };
+const NONE: Published = Published { delivered: 0, ..DELIVERED };
 
-/// A doer with room for `capacity` messages, stuck at the gate with one in hand.
-fn stuck(sim: &Sim, system: &ActorSystem, capacity: usize) -> (ActorRef<Job>, Log<String>, Gate) {
-    let (log, gate) = (Log::new(), Gate::new());
-    let actor = system.spawn_unnamed(Doer::props(&log).mailbox(Mailbox::bounded(capacity))).unwrap();
-    actor.tell(Job::Pass(gate.clone(), 999)).unwrap();
-    sim.settle();
-    assert_eq!(log.take(), ["started 0"]);
-    (actor, log, gate)
-}
-
-/// An actor that writes down what it is told.
-fn listener(log: &Log<u32>) -> Props<impl Actor<Msg = u32>> {
+/// An actor that logs its messages.
+fn logging_props(log: &Log<u32>) -> Props<impl Actor<Msg = u32>> {
     let log = log.clone();
     let handle = move |(): &mut (), n: u32| -> Result<(), BoxError> {
         log.push(n);
@@ -31,19 +21,19 @@ fn listener(log: &Log<u32>) -> Props<impl Actor<Msg = u32>> {
 }
 
 #[test]
-fn a13_what_is_published_reaches_every_subscriber_in_order() {
+fn a13_published_message_reaches_every_subscriber_in_order() {
     explore(0..50, |sim| {
         let (system, topic) = (sim.system("s"), Topic::new());
         let logs: Vec<Log<u32>> = (0..5).map(|_| Log::new()).collect();
         let policies = [SlowSubscriber::Drop, SlowSubscriber::Unsubscribe, SlowSubscriber::Wait];
         for (at, log) in logs.iter().enumerate() {
-            let actor = system.spawn_unnamed(listener(log)).unwrap();
+            let actor = system.spawn_unnamed(logging_props(log)).unwrap();
             topic.subscribe(&actor, policies[at % 3]);
         }
-        let (doer, words) = (system.spawn("doer", Doer::props(&Log::new())).unwrap(), Log::new());
-        let noted = words.clone();
-        topic.subscribe_with(&doer, SlowSubscriber::Drop, move |n| {
-            noted.push(n);
+        let (actor, adapter_log) = (TestActor::spawn(&system, "actor"), Log::new());
+        let adapted = adapter_log.clone();
+        topic.subscribe_with(&actor, SlowSubscriber::Drop, move |n| {
+            adapted.push(n);
             Job::Note(n)
         });
         assert_eq!(topic.subscribers(), 6);
@@ -52,19 +42,19 @@ fn a13_what_is_published_reaches_every_subscriber_in_order() {
             let topic = topic.clone();
             let publish = async move {
                 for n in 0..20 {
-                    assert_eq!(topic.publish(publisher * 100 + n).await, Published { delivered: 6, ..NOBODY });
+                    assert_eq!(topic.publish(publisher * 100 + n).await, Published { delivered: 6, ..NONE });
                 }
             };
             publishers.launch(publish).unwrap();
         }
         sim.run(publishers.wait_all()).unwrap();
         sim.settle();
-        for log in logs.iter().chain([&words]) {
+        for log in logs.iter().chain([&adapter_log]) {
             let seen = log.take();
             assert_eq!(seen.len(), 60);
             for publisher in 0..3 {
-                let of_one: Vec<u32> = seen.iter().copied().filter(|n| n / 100 == publisher).collect();
-                assert_eq!(of_one, (0..20).map(|n| publisher * 100 + n).collect::<Vec<_>>(), "the order of each publisher");
+                let own: Vec<u32> = seen.iter().copied().filter(|n| n / 100 == publisher).collect();
+                assert_eq!(own, (0..20).map(|n| publisher * 100 + n).collect::<Vec<_>>(), "in the order of the publisher");
             }
         }
         assert!(system.counts().is_settled());
@@ -73,51 +63,51 @@ fn a13_what_is_published_reaches_every_subscriber_in_order() {
 }
 
 #[test]
-fn a13_a_topic_with_no_subscriber_takes_what_is_published_to_nobody() {
+fn a13_publish_without_subscribers_reaches_none() {
     let sim = Sim::new(0);
     let topic = Topic::default();
-    assert_eq!(sim.run(topic.publish(1)), NOBODY);
+    assert_eq!(sim.run(topic.publish(1)), NONE);
     assert_eq!((topic.subscribers(), format!("{topic:?}").as_str()), (0, "[]"));
 }
 
 #[test]
-fn a13_a_slow_subscriber_that_drops_harms_nobody_and_is_told_how_many() {
+fn a13_slow_subscriber_with_drop_delays_no_other() {
     explore(0..50, |sim| {
         let (system, topic) = (sim.system("s"), Topic::new());
-        let (slow, slow_log, gate) = stuck(sim, &system, 2);
-        let (quick_log, log) = (Log::new(), Log::new());
-        let quick = system.spawn("quick", listener(&quick_log)).unwrap();
+        let (slow, slow_log, gate) = busy_actor(sim, &system, Mailbox::bounded(2));
+        let (fast_log, log) = (Log::new(), Log::new());
+        let fast = system.spawn("fast", logging_props(&fast_log)).unwrap();
         let subscription = topic.subscribe_with(&slow, SlowSubscriber::Drop, Job::Note);
-        topic.subscribe(&quick, SlowSubscriber::Drop);
+        topic.subscribe(&fast, SlowSubscriber::Drop);
         sim.run(async {
             for n in 0..10 {
                 log.push(topic.publish(n).await);
             }
         });
-        let (both, one) = (Published { delivered: 2, ..NOBODY }, Published { delivered: 1, dropped: 1, ..NOBODY });
+        let (both, one) = (Published { delivered: 2, ..NONE }, Published { delivered: 1, dropped: 1, ..NONE });
         assert_eq!(log.take(), [&[both; 2][..], &[one; 8]].concat());
         assert_eq!(subscription.dropped(), 8);
         gate.open();
         sim.settle();
-        assert_eq!(slow_log.take(), ["999", "0", "1"]);
-        assert_eq!(quick_log.take(), (0..10).collect::<Vec<_>>());
-        assert_eq!(sim.run(topic.publish(10)), both, "it is still subscribed");
+        assert_eq!(slow_log.take(), ["1000", "0", "1"]);
+        assert_eq!(fast_log.take(), (0..10).collect::<Vec<_>>());
+        assert_eq!(sim.run(topic.publish(10)), both, "still subscribed");
         sim.settle();
         assert_eq!(slow_log.take(), ["10"]);
         assert!(subscription.is_active() && system.counts().is_settled());
-        assert_eq!(system.counts().dead_lettered, 0, "what no mailbox took is no dead letter");
+        assert_eq!(system.counts().dead_lettered, 0, "a message that was not accepted is not a dead letter");
     });
 }
 
 #[test]
-fn a13_a_mailbox_with_an_overflow_policy_of_its_own_is_never_slow() {
+fn a13_mailbox_with_an_overflow_policy_is_never_slow() {
     let sim = Sim::new(0);
     let (system, topic, log) = (sim.system("s"), Topic::new(), Log::new());
-    let actor = system.spawn("latest", listener(&log).mailbox(Mailbox::conflated())).unwrap();
+    let actor = system.spawn("latest", logging_props(&log).mailbox(Mailbox::conflated())).unwrap();
     topic.subscribe(&actor, SlowSubscriber::Unsubscribe);
     sim.run(async {
         for n in 0..5 {
-            // No step aside: the actor gets no turn in between.
+            // No yield: the actor does not run in between.
             assert_eq!(topic.publish(n).await, DELIVERED);
         }
     });
@@ -127,47 +117,47 @@ fn a13_a_mailbox_with_an_overflow_policy_of_its_own_is_never_slow() {
 }
 
 #[test]
-fn a13_a_slow_subscriber_that_is_unsubscribed_gets_no_more() {
+fn a13_unsubscribed_slow_subscriber_gets_no_more() {
     explore(0..50, |sim| {
         let (system, topic) = (sim.system("s"), Topic::new());
-        let (slow, log, gate) = stuck(sim, &system, 1);
+        let (slow, log, gate) = busy_actor(sim, &system, Mailbox::bounded(1));
         let subscription = topic.subscribe_with(&slow, SlowSubscriber::Unsubscribe, Job::Note);
         let seen: Vec<Published> = (0..3).map(|n| sim.run(topic.publish(n))).collect();
-        assert_eq!(seen, [DELIVERED, Published { unsubscribed: 1, ..NOBODY }, NOBODY]);
+        assert_eq!(seen, [DELIVERED, Published { unsubscribed: 1, ..NONE }, NONE]);
         assert!(!subscription.is_active() && topic.subscribers() == 0);
         gate.open();
         sim.settle();
-        assert_eq!(sim.run(topic.publish(3)), NOBODY, "it has room again, and is not subscribed any more");
+        assert_eq!(sim.run(topic.publish(3)), NONE, "it has room again, but is not subscribed");
         sim.settle();
-        assert_eq!(log.take(), ["999", "0"]);
+        assert_eq!(log.take(), ["1000", "0"]);
     });
 }
 
 #[test]
-fn a13_publishing_waits_for_room_where_asked_after_all_others_have_theirs() {
+fn a13_publish_waits_for_slow_subscribers_after_all_others() {
     explore(0..100, |sim| {
         let (system, topic) = (sim.system("s"), Topic::new());
-        let stuck: Vec<_> = (0..3).map(|_| stuck(sim, &system, 1)).collect();
-        for (slow, _, _) in &stuck {
+        let busy: Vec<_> = (0..3).map(|_| busy_actor(sim, &system, Mailbox::bounded(1))).collect();
+        for (slow, _, _) in &busy {
             topic.subscribe_with(slow, SlowSubscriber::Wait, Job::Note);
         }
-        let quick_log = Log::new();
-        topic.subscribe(&system.spawn("quick", listener(&quick_log)).unwrap(), SlowSubscriber::Drop);
-        assert_eq!(sim.run(topic.publish(0)).delivered, 4, "there is room for one");
+        let fast_log = Log::new();
+        topic.subscribe(&system.spawn("fast", logging_props(&fast_log)).unwrap(), SlowSubscriber::Drop);
+        assert_eq!(sim.run(topic.publish(0)).delivered, 4, "each mailbox has room for one");
         let done = Arc::new(AtomicBool::new(false));
         let (publisher, scope) = ((topic.clone(), Arc::clone(&done)), sim.scope());
         let publish = async move {
-            assert_eq!(publisher.0.publish(1).await, Published { delivered: 4, ..NOBODY });
+            assert_eq!(publisher.0.publish(1).await, Published { delivered: 4, ..NONE });
             publisher.1.store(true, Ordering::Relaxed);
         };
         scope.launch(publish).unwrap();
         sim.settle();
-        assert_eq!(quick_log.take(), [0, 1], "the quick one does not wait for the slow");
-        for (at, (_, log, gate)) in stuck.iter().enumerate() {
+        assert_eq!(fast_log.take(), [0, 1], "the fast subscriber does not wait for the slow ones");
+        for (at, (_, log, gate)) in busy.iter().enumerate() {
             assert!(!done.load(Ordering::Relaxed));
             gate.open();
             sim.settle();
-            assert_eq!(log.take(), ["999", "0", "1"], "slow one number {at} does not wait for the other slow ones");
+            assert_eq!(log.take(), ["1000", "0", "1"], "slow subscriber {at} does not wait for the others");
         }
         sim.run(scope.wait_all()).unwrap();
         assert!(done.load(Ordering::Relaxed) && system.counts().is_settled());
@@ -175,55 +165,55 @@ fn a13_publishing_waits_for_room_where_asked_after_all_others_have_theirs() {
 }
 
 #[test]
-fn a13_dropping_a_publish_withdraws_what_waits_and_no_more() {
+fn a13_dropped_publish_withdraws_only_waiting_sends() {
     let sim = Sim::new(0);
     let (system, topic) = (sim.system("s"), Topic::new());
-    let (slow, log, gate) = stuck(&sim, &system, 1);
+    let (slow, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));
     topic.subscribe_with(&slow, SlowSubscriber::Wait, Job::Note);
-    let quick_log = Log::new();
-    topic.subscribe(&system.spawn("quick", listener(&quick_log)).unwrap(), SlowSubscriber::Wait);
+    let fast_log = Log::new();
+    topic.subscribe(&system.spawn("fast", logging_props(&fast_log)).unwrap(), SlowSubscriber::Wait);
     sim.run(topic.publish(0));
     let mut publish = Box::pin(topic.publish(1));
     assert!(poll_once(&mut publish).is_pending());
     drop(publish);
     gate.open();
     sim.settle();
-    assert_eq!((log.take(), quick_log.take()), (vec!["999".to_string(), "0".into()], vec![0, 1]));
+    assert_eq!((log.take(), fast_log.take()), (vec!["1000".to_string(), "0".into()], vec![0, 1]));
     assert_eq!(slow.queued(), 0);
     assert!(system.counts().is_settled());
 }
 
 #[test]
-fn a13_a_subscriber_that_ends_is_removed_also_while_the_publisher_waits_for_it() {
+fn a13_ended_subscriber_is_removed_even_while_waited_for() {
     explore(0..100, |sim| {
         let (system, topic) = (sim.system("s"), Topic::new());
-        let (ended, _, gate) = stuck(sim, &system, 1);
+        let (ended, _, gate) = busy_actor(sim, &system, Mailbox::bounded(1));
         topic.subscribe_with(&ended, SlowSubscriber::Wait, Job::Note);
         let log = Log::new();
-        let alive = system.spawn("alive", listener(&log)).unwrap();
+        let alive = system.spawn("alive", logging_props(&log)).unwrap();
         topic.subscribe(&alive, SlowSubscriber::Wait);
         sim.run(topic.publish(0));
         let mut publish = Box::pin(topic.publish(1));
         assert!(poll_once(&mut publish).is_pending());
         ended.cancel(());
         gate.open();
-        assert_eq!(sim.run(publish), Published { delivered: 1, ended: 1, ..NOBODY });
-        assert_eq!(sim.run(topic.publish(2)), DELIVERED, "it is counted as ended once");
+        assert_eq!(sim.run(publish), Published { delivered: 1, ended: 1, ..NONE });
+        assert_eq!(sim.run(topic.publish(2)), DELIVERED, "counted as ended only once");
         alive.stop();
         assert!(matches!(sim.run(alive.exited()), Exit::Stopped));
-        assert_eq!((sim.run(topic.publish(3)), topic.subscribers()), (Published { ended: 1, ..NOBODY }, 0));
-        assert_eq!(sim.run(topic.publish(4)), NOBODY);
+        assert_eq!((sim.run(topic.publish(3)), topic.subscribers()), (Published { ended: 1, ..NONE }, 0));
+        assert_eq!(sim.run(topic.publish(4)), NONE);
         sim.settle();
         assert!(system.counts().is_settled());
     });
 }
 
 #[test]
-fn a13_the_ended_do_not_pile_up_where_nothing_is_published() {
+fn a13_ended_subscribers_do_not_accumulate_without_a_publish() {
     let sim = Sim::new(0);
     let (system, topic, log) = (sim.system("s"), Topic::new(), Log::new());
     for _ in 0..100 {
-        let actor = system.spawn_unnamed(listener(&log)).unwrap();
+        let actor = system.spawn_unnamed(logging_props(&log)).unwrap();
         let subscription = topic.subscribe(&actor, SlowSubscriber::Drop);
         assert!(subscription.is_active());
         actor.stop();
@@ -231,16 +221,16 @@ fn a13_the_ended_do_not_pile_up_where_nothing_is_published() {
         assert!(!subscription.is_active());
     }
     let listed = format!("{topic:?}").matches("user").count();
-    assert!(listed <= 17, "{listed} of 100 are still listed: the ended are taken out when there are more than 16");
+    assert!(listed <= 17, "{listed} of 100 are still listed; more than 16 ended ones must be removed");
     assert_eq!(topic.subscribers(), 0);
 }
 
 #[test]
-fn a13_a_subscription_survives_a_restart_of_the_subscriber() {
+fn a13_subscription_survives_a_restart_of_the_subscriber() {
     explore(0..100, |sim| {
         let (system, topic, log) = (sim.system("s"), Topic::new(), Log::new());
-        let actor = system.spawn("doer", Doer::props(&log)).unwrap();
-        // The handle is dropped: the subscription stays.
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
+        // Dropping the handle keeps the subscription.
         drop(topic.subscribe_with(&actor, SlowSubscriber::Unsubscribe, Job::Note));
         actor.tell(Job::Fail("no")).unwrap();
         sim.run(async {
@@ -253,43 +243,43 @@ fn a13_a_subscription_survives_a_restart_of_the_subscriber() {
         sim.settle();
         let seen = log.take();
         assert_eq!(seen[..4], ["started 0", "restarting 0", "stopped 0 failed", "started 1"]);
-        assert_eq!(seen[4..], (0..10).map(|n| n.to_string()).collect::<Vec<_>>(), "each of them, once, in order");
+        assert_eq!(seen[4..], (0..10).map(|n| n.to_string()).collect::<Vec<_>>(), "each message once and in order");
     });
 }
 
 #[test]
-fn a13_subscribing_again_takes_the_place_of_the_former_subscription() {
+fn a13_second_subscription_replaces_the_first() {
     let sim = Sim::new(0);
     let (system, topic, log) = (sim.system("s"), Topic::new(), Log::new());
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
     let first = topic.subscribe_with(&actor, SlowSubscriber::Drop, Job::Note);
     let second = topic.subscribe_with(&actor, SlowSubscriber::Drop, |n| Job::Note(n + 100));
     assert!(!first.is_active() && second.is_active());
     assert_eq!(sim.run(topic.publish(1)), DELIVERED);
     first.unsubscribe();
-    assert_eq!(sim.run(topic.publish(2)), DELIVERED, "the handle of the former ends nothing");
+    assert_eq!(sim.run(topic.publish(2)), DELIVERED, "the handle of the first subscription has no effect");
     second.unsubscribe();
-    assert_eq!(sim.run(topic.publish(3)), NOBODY);
+    assert_eq!(sim.run(topic.publish(3)), NONE);
     sim.settle();
     assert_eq!(log.take()[1..], ["101", "102"]);
-    // The same number in another system is another actor.
-    let twin = sim.system("other").spawn("doer", Doer::props(&log)).unwrap();
+    // An equal id number in another system is another actor.
+    let twin = sim.system("other").spawn("actor", TestActor::props(&log)).unwrap();
     assert_eq!(twin.id().get(), actor.id().get());
     topic.subscribe_with(&actor, SlowSubscriber::Drop, Job::Note);
     topic.subscribe_with(&twin, SlowSubscriber::Drop, Job::Note);
-    assert_eq!(format!("{topic:?}").matches("doer").count(), 2);
+    assert_eq!(format!("{topic:?}").matches("actor").count(), 2);
 }
 
 #[test]
-fn a13_an_actor_that_publishes_to_itself_does_not_wait_for_its_own_mailbox() {
+fn a13_actor_that_publishes_to_itself_does_not_wait() {
     let sim = Sim::new(0);
     let (system, topic, log) = (sim.system("s"), Topic::new(), Log::new());
-    let actor = system.spawn("doer", Doer::props(&log).mailbox(Mailbox::bounded(1))).unwrap();
+    let actor = system.spawn("actor", TestActor::props(&log).mailbox(Mailbox::bounded(1))).unwrap();
     let subscription = topic.subscribe_with(&actor, SlowSubscriber::Wait, Job::Note);
     let publish = topic.clone();
     let job = Job::work(move |_| async move {
         assert_eq!(publish.publish(1).await, DELIVERED);
-        assert_eq!(publish.publish(2).await, Published { dropped: 1, ..NOBODY });
+        assert_eq!(publish.publish(2).await, Published { dropped: 1, ..NONE });
         Ok(())
     });
     actor.tell(job).unwrap();
@@ -297,40 +287,41 @@ fn a13_an_actor_that_publishes_to_itself_does_not_wait_for_its_own_mailbox() {
     assert_eq!((log.take(), subscription.dropped()), (vec!["started 0".to_string(), "1".into()], 1));
 }
 
-/// A message that panics when it is copied, if it says so.
-struct Fragile(bool);
+/// A message whose `clone` panics if the flag is set.
+struct PanicOnClone(bool);
 
-impl Clone for Fragile {
+impl Clone for PanicOnClone {
     fn clone(&self) -> Self {
-        assert!(!self.0, "injected into a copy");
+        assert!(!self.0, "injected into a clone");
         Self(self.0)
     }
 }
 
 #[test]
-fn a13_a_panic_in_an_adapter_or_a_copy_is_on_record_and_harms_no_other_subscriber() {
+fn a13_panic_in_an_adapter_or_clone_harms_no_other_subscriber() {
     quiet();
     let sim = Sim::new(0);
     let (system, topic, log) = (sim.system("s"), Topic::new(), Log::new());
     let records = failures(&system);
-    let bad = system.spawn("bad", listener(&log)).unwrap();
-    let good = system.spawn("good", listener(&log)).unwrap();
+    let bad = system.spawn("bad", logging_props(&log)).unwrap();
+    let good = system.spawn("good", logging_props(&log)).unwrap();
     topic.subscribe_with(&bad, SlowSubscriber::Wait, |_| panic!("injected into an adapter"));
     topic.subscribe_with(&good, SlowSubscriber::Wait, |_| 7);
-    assert_eq!(sim.run(topic.publish(Fragile(false))), Published { delivered: 1, failed: 1, ..NOBODY });
+    assert_eq!(sim.run(topic.publish(PanicOnClone(false))), Published { delivered: 1, failed: 1, ..NONE });
     sim.settle();
     assert_eq!(log.take(), [7]);
     assert_eq!(records.take().iter().map(|one| one.path().to_string()).collect::<Vec<_>>(), ["/user/bad"]);
-    assert_eq!(sim.run(topic.publish(Fragile(true))), Published { failed: 2, ..NOBODY });
+    assert_eq!(sim.run(topic.publish(PanicOnClone(true))), Published { failed: 2, ..NONE });
     assert_eq!((records.len(), topic.subscribers()), (2, 2));
 }
 
-/// Subscribers of every kind come, go, fail and end while several publish; each message goes where the reports say.
+/// Subscribers of every kind join, leave, fail and end while three tasks publish. The reports match
+/// the counts.
 #[test]
-fn a13_every_message_is_where_its_report_says() {
+fn a13_publish_reports_match_the_counts() {
     explore(0..200, |sim| {
         let (system, topic, seen) = (sim.system("s"), Topic::new(), Log::new());
-        let crew = system.supervisor("crew", OneForOne::new().intensity(1_000, Duration::from_secs(1))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1_000, Duration::from_secs(1))).unwrap();
         let publishers = sim.scope();
         let reports = Log::new();
         for publisher in 0..3u32 {
@@ -351,7 +342,8 @@ fn a13_every_message_is_where_its_report_says() {
                     if n.is_multiple_of(7) { Err("seven".into()) } else { Ok(()) }
                 };
                 let capacity = 1 + runtime.random() as usize % 4;
-                let actor = crew.spawn_unnamed(Props::from_fn(|| (), handle).mailbox(Mailbox::bounded(capacity))).unwrap();
+                let actor =
+                    supervisor.spawn_unnamed(Props::from_fn(|| (), handle).mailbox(Mailbox::bounded(capacity))).unwrap();
                 let policies = [SlowSubscriber::Drop, SlowSubscriber::Unsubscribe, SlowSubscriber::Wait];
                 let subscription = topic.subscribe(&actor, policies[runtime.random() as usize % 3]);
                 for _ in 0..runtime.random() % 4 {
@@ -376,13 +368,13 @@ fn a13_every_message_is_where_its_report_says() {
 }
 
 #[test]
-fn a13_on_threads_no_publish_is_lost_while_subscribers_come_and_go() {
+fn a13_no_publish_is_lost_while_subscribers_change_on_threads() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
         let (system, topic) = (ActorSystem::new("s").unwrap(), Topic::new());
         let log = Log::new();
-        let steady = system.spawn("steady", listener(&log).mailbox(Mailbox::bounded(4))).unwrap();
-        topic.subscribe(&steady, SlowSubscriber::Wait);
+        let permanent = system.spawn("permanent", logging_props(&log).mailbox(Mailbox::bounded(4))).unwrap();
+        topic.subscribe(&permanent, SlowSubscriber::Wait);
         let publishers: Vec<_> = (0..2u32)
             .map(|publisher| {
                 let topic = topic.clone();
@@ -394,11 +386,11 @@ fn a13_on_threads_no_publish_is_lost_while_subscribers_come_and_go() {
             })
             .collect();
         for _ in 0..200 {
-            let guest = system.spawn_unnamed(listener(&Log::new())).unwrap();
-            let subscription = topic.subscribe(&guest, SlowSubscriber::Wait);
+            let temporary = system.spawn_unnamed(logging_props(&Log::new())).unwrap();
+            let subscription = topic.subscribe(&temporary, SlowSubscriber::Wait);
             tokio::task::yield_now().await;
             subscription.unsubscribe();
-            guest.close();
+            temporary.close();
         }
         for publisher in publishers {
             publisher.await.unwrap();

@@ -1,39 +1,40 @@
-//! S10, A8: two systems in one process. Their actors watch, ask and publish across, though both count their ids from one.
+//! W4: two systems in one process. Their actors watch, ask and publish to each other, although both
+//! systems use the same id numbers.
 
-use crate::common::{Doer, Gate, Job, Log};
+use crate::common::{Gate, Job, Log, TestActor};
 use pleach::SlowSubscriber;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 
-/// Two systems set up alike, so that the actors called `name` have the same id number in each.
+/// Two equal systems: the actors called `name` have the same id number.
 fn twins(sim: &Sim, name: &str) -> [(ActorSystem, ActorRef<Job>, Log<String>); 2] {
     ["left", "right"].map(|system| {
         let (system, log) = (sim.system(system), Log::new());
-        let actor = system.spawn(name, Doer::props(&log)).unwrap();
+        let actor = system.spawn(name, TestActor::props(&log)).unwrap();
         (system, actor, log)
     })
 }
 
-fn ends_heard(log: &Log<String>) -> usize {
+fn exits_seen(log: &Log<String>) -> usize {
     log.seen().iter().filter(|line| line.starts_with("terminated")).count()
 }
 
 #[test]
-fn w4_ids_of_two_systems_differ_and_names_do_not() {
+fn w4_ids_of_two_systems_differ_and_paths_are_equal() {
     let sim = Sim::new(1);
     let [(left, a, _), (right, b, _)] = twins(&sim, "a");
-    assert_eq!(a.id().get(), b.id().get(), "each tree counts from one");
+    assert_eq!(a.id().get(), b.id().get(), "each tree counts from 1");
     assert_ne!(a.id(), b.id());
-    let [c, d] = [&left, &right].map(|system| system.spawn_unnamed(Doer::props(&Log::new())).unwrap());
+    let [c, d] = [&left, &right].map(|system| system.spawn_unnamed(TestActor::props(&Log::new())).unwrap());
     assert_eq!(c.path(), d.path(), "a path is the same in every run of a program");
     assert_ne!(c.id(), d.id());
 }
 
 #[test]
-fn w4_watchers_of_two_systems_both_hear() {
+fn w4_watchers_in_two_systems_both_get_the_signal() {
     explore(0..50, |sim| {
         let [(left, first, first_log), (_right, second, second_log)] = twins(sim, "watcher");
-        let watched = left.spawn("watched", Doer::props(&Log::new())).unwrap();
+        let watched = left.spawn("watched", TestActor::props(&Log::new())).unwrap();
         for watcher in [&first, &second] {
             let other = watched.any();
             watcher.tell(Job::act(move |cx| cx.watch(&other))).unwrap();
@@ -41,20 +42,20 @@ fn w4_watchers_of_two_systems_both_hear() {
         sim.settle();
         watched.stop();
         sim.settle();
-        assert_eq!((ends_heard(&first_log), ends_heard(&second_log)), (1, 1));
+        assert_eq!((exits_seen(&first_log), exits_seen(&second_log)), (1, 1));
     });
 }
 
 #[test]
-fn w4_ends_in_two_systems_are_two_signals() {
+fn w4_exits_in_two_systems_give_two_signals() {
     explore(0..50, |sim| {
         let [(left, first, _), (_right, second, _)] = twins(sim, "watched");
         let log = Log::new();
-        let watcher = left.spawn("watcher", Doer::props(&log)).unwrap();
+        let watcher = left.spawn("watcher", TestActor::props(&log)).unwrap();
         let others = [first.any(), second.any()];
         watcher.tell(Job::act(move |cx| others.iter().for_each(|other| cx.watch(other)))).unwrap();
         sim.settle();
-        // Both ends wait in the control lane at once.
+        // Both signals wait in the control lane.
         let gate = Gate::new();
         watcher.tell(Job::Pass(gate.clone(), 1)).unwrap();
         sim.settle();
@@ -64,18 +65,18 @@ fn w4_ends_in_two_systems_are_two_signals() {
         sim.settle();
         gate.open();
         sim.settle();
-        assert_eq!(ends_heard(&log), 2);
+        assert_eq!(exits_seen(&log), 2);
     });
 }
 
 #[test]
-fn w4_unwatch_leaves_the_twin_of_the_watched_alone() {
+fn w4_unwatch_affects_only_the_actor_of_one_system() {
     explore(0..50, |sim| {
         let [(left, first, _), (_right, second, _)] = twins(sim, "watched");
         let log = Log::new();
-        let watcher = left.spawn("watcher", Doer::props(&log)).unwrap();
+        let watcher = left.spawn("watcher", TestActor::props(&log)).unwrap();
         let others = [first.any(), second.any()];
-        // Both have ended, both ends are in the lane, and one of them is taken back.
+        // Both signals are queued, and one watch is removed.
         for watched in [&first, &second] {
             watched.stop();
         }
@@ -87,12 +88,12 @@ fn w4_unwatch_leaves_the_twin_of_the_watched_alone() {
             }))
             .unwrap();
         sim.settle();
-        assert_eq!(ends_heard(&log), 1, "{:?}", log.seen());
+        assert_eq!(exits_seen(&log), 1, "{:?}", log.seen());
     });
 }
 
 #[test]
-fn w4_asks_and_topics_reach_across_systems_and_counts_settle() {
+fn w4_asks_and_topics_work_across_systems() {
     explore(0..50, |sim| {
         let [(left, first, first_log), (right, second, second_log)] = twins(sim, "actor");
         let topic = Topic::<u32>::new();
@@ -118,6 +119,6 @@ fn w4_asks_and_topics_reach_across_systems_and_counts_settle() {
         sim.settle();
         let ended = sim.run(second.ask(|reply| Job::Answer(reply, 1)));
         assert!(matches!(ended, Err(AskError::Cancelled(_))), "{ended:?}");
-        assert!(first.exit().is_none(), "a system that ends takes no other with it");
+        assert!(first.exit().is_none(), "the end of a system does not end another");
     });
 }

@@ -1,6 +1,6 @@
-//! A13: `Context::become_with` and `unbecome`. Another behaviour handles the messages; after a restart it is the first one again.
+//! A13: `Context::become_with` and `unbecome`. A restart brings the first behaviour back.
 
-use crate::common::{INJECTED, Log, failures, quiet};
+use crate::common::{INJECTED, Log, PanicOnDrop, failures, quiet};
 use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -16,12 +16,12 @@ enum Msg {
     Signalled,
 }
 
-/// A door that keeps notes until it is open.
-struct Door {
+/// An actor with two behaviours: shut, in which it stashes notes from 100 on, and open.
+struct Valve {
     log: Log<String>,
 }
 
-impl Door {
+impl Valve {
     fn props(log: &Log<String>) -> Props<Self> {
         let log = log.clone();
         Props::new(move || Self { log: log.clone() })
@@ -47,7 +47,7 @@ impl Door {
                     })
                 });
             }
-            Msg::Fail => return Err("told to".into()),
+            Msg::Fail => return Err("requested".into()),
             Msg::Panic => panic!("{INJECTED}"),
             Msg::Signalled => self.log.note("open, signalled"),
         }
@@ -55,19 +55,19 @@ impl Door {
     }
 }
 
-impl Actor for Door {
+impl Actor for Valve {
     type Msg = Msg;
     type Error = BoxError;
 
     async fn handle(&mut self, msg: Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
         match msg {
             Msg::Open => {
-                cx.become_with(|door, msg, cx| Box::pin(door.open(msg, cx)));
+                cx.become_with(|valve, msg, cx| Box::pin(valve.open(msg, cx)));
                 cx.unstash_all();
             }
             Msg::Note(n) if n >= 100 => cx.stash(Msg::Note(n))?,
             Msg::Note(n) => self.log.note(format!("shut {n}")),
-            Msg::Fail => return Err("told to".into()),
+            Msg::Fail => return Err("requested".into()),
             Msg::Signalled => self.log.note("shut, signalled"),
             Msg::Close | Msg::Panic => cx.unbecome(),
         }
@@ -75,109 +75,103 @@ impl Actor for Door {
     }
 }
 
-fn tell<const N: usize>(door: &ActorRef<Msg>, messages: [Msg; N]) {
-    messages.into_iter().for_each(|msg| door.tell(msg).unwrap());
+fn tell<const N: usize>(valve: &ActorRef<Msg>, messages: [Msg; N]) {
+    messages.into_iter().for_each(|msg| valve.tell(msg).unwrap());
 }
 
 #[test]
-fn a13_another_behaviour_handles_what_follows() {
+fn a13_new_behaviour_handles_the_following_messages() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let log = Log::new();
-        let door = system.spawn("door", Door::props(&log)).unwrap();
+        let valve = system.spawn("valve", Valve::props(&log)).unwrap();
         use Msg::{Close, Note, Open};
-        tell(&door, [Note(1), Note(100), Open, Note(2), Open, Note(3), Close, Note(4), Close, Open, Note(5)]);
+        tell(&valve, [Note(1), Note(100), Open, Note(2), Open, Note(3), Close, Note(4), Close, Open, Note(5)]);
         sim.settle();
-        // What was stashed comes first; the behaviour put in place of another leaves nothing of it behind.
+        // Stashed messages come first. A replaced behaviour is dropped.
         assert_eq!(log.take(), ["shut 1", "open 100", "open 2", "wide 2", "shut 4", "open 5"]);
-        assert_eq!(door.counts(), Counts { accepted: 11, handled: 11, failed: 0, dead_lettered: 0 });
-        door.close();
-        assert_eq!(sim.run(door.exited()), Exit::Closed, "it goes idle and ends like any other");
+        assert_eq!(valve.counts(), Counts { accepted: 11, handled: 11, failed: 0, dead_lettered: 0 });
+        valve.close();
+        assert_eq!(sim.run(valve.exited()), Exit::Closed, "it ends like any other actor");
     });
 }
 
 #[test]
-fn a13_after_a_restart_the_behaviour_is_the_first_one() {
+fn a13_restart_brings_the_first_behaviour_back() {
     quiet();
     let sim = Sim::new(0);
     let system = sim.system("s");
     let recorded = failures(&system);
     let log = Log::new();
-    let door = system.spawn("door", Door::props(&log)).unwrap();
+    let valve = system.spawn("valve", Valve::props(&log)).unwrap();
     use Msg::{Fail, Note, Open, Panic};
-    tell(&door, [Open, Note(1), Fail, Note(2), Open, Note(3), Panic, Note(4)]);
+    tell(&valve, [Open, Note(1), Fail, Note(2), Open, Note(3), Panic, Note(4)]);
     sim.settle();
     assert_eq!(log.take(), ["open 1", "shut 2", "open 3", "shut 4"]);
-    assert_eq!((recorded.len(), door.counts()), (2, Counts { accepted: 8, handled: 6, failed: 2, dead_lettered: 0 }));
-    tell(&door, [Open]);
+    assert_eq!((recorded.len(), valve.counts()), (2, Counts { accepted: 8, handled: 6, failed: 2, dead_lettered: 0 }));
+    tell(&valve, [Open]);
     sim.settle();
-    door.try_send_system(SystemMessage::Restart).unwrap();
+    valve.try_send_system(SystemMessage::Restart).unwrap();
     sim.settle();
-    tell(&door, [Note(5)]);
+    tell(&valve, [Note(5)]);
     sim.settle();
-    assert_eq!(log.take(), ["shut 5"], "also after one that was asked for");
+    assert_eq!(log.take(), ["shut 5"], "also after a requested restart");
 }
 
 #[test]
-fn a13_a_resumed_actor_keeps_its_behaviour_and_a_retry_is_for_it() {
+fn a13_resumed_actor_keeps_its_behaviour_for_the_retry() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let recorded = failures(&system);
-    let crew = system.supervisor("crew", OneForOne::new().always(SupervisorDirective::Resume)).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().always(SupervisorDirective::Resume)).unwrap();
     let log = Log::new();
-    let door = crew.spawn("door", Door::props(&log).retry(1)).unwrap();
-    tell(&door, [Msg::Open, Msg::Fail, Msg::Note(1)]);
+    let valve = supervisor.spawn("valve", Valve::props(&log).retry(1)).unwrap();
+    tell(&valve, [Msg::Open, Msg::Fail, Msg::Note(1)]);
     sim.settle();
     assert_eq!((log.take(), recorded.len()), (vec!["open 1".to_string()], 2));
-    assert_eq!(door.counts(), Counts { accepted: 3, handled: 2, failed: 1, dead_lettered: 0 });
+    assert_eq!(valve.counts(), Counts { accepted: 3, handled: 2, failed: 1, dead_lettered: 0 });
 }
 
 #[test]
-fn a13_control_is_obeyed_before_every_message_of_any_behaviour() {
+fn a13_control_messages_go_before_messages_of_any_behaviour() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let log = Log::new();
-    let mapped = Door::props(&log).map_system(|_| Some(Msg::Signalled));
-    let door = system.spawn("door", mapped.mailbox(Mailbox::unbounded())).unwrap();
-    tell(&door, [Msg::Open]);
+    let mapped = Valve::props(&log).map_system(|_| Some(Msg::Signalled));
+    let valve = system.spawn("valve", mapped.mailbox(Mailbox::unbounded())).unwrap();
+    tell(&valve, [Msg::Open]);
     sim.settle();
-    door.try_send_system(SystemMessage::Suspend).unwrap();
-    tell(&door, [Msg::Note(1)]);
-    let terminated = Terminated { id: door.id(), path: door.path(), exit: Exit::Closed };
-    door.try_send_system(SystemMessage::Terminated(terminated)).unwrap();
+    valve.try_send_system(SystemMessage::Suspend).unwrap();
+    tell(&valve, [Msg::Note(1)]);
+    let terminated = Terminated { id: valve.id(), path: valve.path(), exit: Exit::Closed };
+    valve.try_send_system(SystemMessage::Terminated(terminated)).unwrap();
     sim.settle();
-    assert_eq!(log.take(), ["open, signalled"], "what is mapped goes to the behaviour too");
-    door.try_send_system(SystemMessage::Resume).unwrap();
+    assert_eq!(log.take(), ["open, signalled"], "a mapped signal goes to the behaviour too");
+    valve.try_send_system(SystemMessage::Resume).unwrap();
     sim.settle();
     assert_eq!(log.take(), ["open 1"]);
-    // Many, so that it has to let others run in between; then a stop cuts the rest off.
-    (0..1_000).for_each(|n| door.tell(Msg::Note(n)).unwrap());
+    // More messages than one poll handles; then a stop drops the rest.
+    (0..1_000).for_each(|n| valve.tell(Msg::Note(n)).unwrap());
     sim.settle();
     assert_eq!(log.take().len(), 1_000);
-    (0..1_000).for_each(|n| door.tell(Msg::Note(n)).unwrap());
-    door.stop();
-    assert_eq!(sim.run(door.exited()), Exit::Stopped);
-    let counts = door.counts();
+    (0..1_000).for_each(|n| valve.tell(Msg::Note(n)).unwrap());
+    valve.stop();
+    assert_eq!(sim.run(valve.exited()), Exit::Stopped);
+    let counts = valve.counts();
     assert!(counts.is_settled() && counts.dead_lettered == 1_000, "{counts}");
 }
 
 #[test]
-fn s8_a_behaviour_that_panics_when_it_is_dropped_is_on_record() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("{INJECTED} in a behaviour's drop");
-        }
-    }
-    struct Armed;
-    impl Actor for Armed {
+fn s8_panic_in_the_drop_of_a_behaviour_is_recorded() {
+    struct ReplacesBehaviour;
+    impl Actor for ReplacesBehaviour {
         type Msg = ();
         type Error = BoxError;
 
         async fn handle(&mut self, (): (), cx: &mut Context<Self>) -> Result<(), BoxError> {
-            let bomb = Bomb;
+            let panics = PanicOnDrop;
             cx.become_with(move |_, (), _| {
-                let _bomb = &bomb;
+                let _panics = &panics;
                 Box::pin(std::future::ready(Ok(())))
             });
             Ok(())
@@ -187,20 +181,20 @@ fn s8_a_behaviour_that_panics_when_it_is_dropped_is_on_record() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let recorded = failures(&system);
-    let armed = system.spawn("armed", Props::new(|| Armed)).unwrap();
-    (0..2).for_each(|_| armed.tell(()).unwrap());
+    let actor = system.spawn("actor", Props::new(|| ReplacesBehaviour)).unwrap();
+    (0..2).for_each(|_| actor.tell(()).unwrap());
     sim.settle();
     assert_eq!(recorded.len(), 0);
-    armed.close();
-    assert_eq!(sim.run(armed.exited()), Exit::Closed);
-    assert_eq!(recorded.take()[0].path(), &armed.path());
+    actor.close();
+    assert_eq!(sim.run(actor.exited()), Exit::Closed);
+    assert_eq!(recorded.take()[0].path(), &actor.path());
 }
 
-/// The behaviour holds the actor's own address; once the actor has ended, one way or another, neither keeps the other.
+/// The behaviour holds the actor's own address. After the actor has ended, both are dropped.
 #[test]
-fn a13_a_behaviour_goes_with_its_actor() {
-    struct Selfish(Arc<()>);
-    impl Actor for Selfish {
+fn a13_behaviour_is_dropped_with_its_actor() {
+    struct HoldsItself(Arc<()>);
+    impl Actor for HoldsItself {
         type Msg = ();
         type Error = BoxError;
 
@@ -222,22 +216,22 @@ fn a13_a_behaviour_goes_with_its_actor() {
         let system = sim.system("s");
         let witness = Arc::new(());
         let given = Arc::clone(&witness);
-        let actor = system.spawn("selfish", Props::new(move || Selfish(Arc::clone(&given)))).unwrap();
+        let actor = system.spawn("holds-itself", Props::new(move || HoldsItself(Arc::clone(&given)))).unwrap();
         sim.settle();
         assert!(Arc::strong_count(&witness) > 3);
         if ends {
             actor.stop();
             sim.settle();
         }
-        // Without an end it is the runtime that goes.
+        // Otherwise the runtime is dropped while the actor lives.
         drop((actor, system, sim));
         assert_eq!(Arc::strong_count(&witness), 1);
     }
 }
 
-/// An actor that is a closure changes its behaviour with its state.
+/// A closure actor keeps its behaviour in its state.
 #[test]
-fn a13_a_closure_has_its_behaviour_in_its_state() {
+fn a13_closure_actor_keeps_its_behaviour_in_its_state() {
     type Behaviour = fn(&mut Light, u32) -> Result<(), BoxError>;
     struct Light(Behaviour, Log<String>);
     fn red(light: &mut Light, n: u32) -> Result<(), BoxError> {

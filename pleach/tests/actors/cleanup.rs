@@ -1,31 +1,22 @@
-//! What an actor leaves behind: its recipe, copies of its messages, its place in a plan, its counts. A2, A7, A11, S2, S8.
+//! A2, A7, A11, A15, S2, S6 and S8: an ended actor leaves nothing behind.
 
-use crate::common::{Doer, Gate, INJECTED, Job, Log, failures, quiet};
+use crate::common::{Gate, Job, Log, PanicOnDrop, TestActor, failures, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, Dispatcher, Supervisor, System};
 use std::sync::{Arc, OnceLock, mpsc};
 
-/// Panics when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        std::panic::panic_any(INJECTED);
-    }
-}
-
-fn nothing((): &mut (), _: u32) -> Result<(), BoxError> {
+fn ignore((): &mut (), _: u32) -> Result<(), BoxError> {
     Ok(())
 }
 
 #[test]
-fn s8_a_panic_in_the_drop_of_a_factory_or_a_feed_is_on_record() {
+fn s8_panic_in_the_drop_of_a_factory_or_a_feed_is_recorded() {
     quiet();
     let sim = Sim::new(1);
     let system = sim.system("s");
     let recorded = failures(&system);
-    let (in_factory, in_feed) = (Bomb, Bomb);
+    let (in_factory, in_feed) = (PanicOnDrop, PanicOnDrop);
     let make = move || {
         let _in_factory = &in_factory;
     };
@@ -33,7 +24,7 @@ fn s8_a_panic_in_the_drop_of_a_factory_or_a_feed_is_on_record() {
         let _in_feed = &in_feed;
         std::task::Poll::Pending
     });
-    let actor = system.spawn("actor", Props::from_fn(make, nothing).fed_by(feed)).unwrap();
+    let actor = system.spawn("actor", Props::from_fn(make, ignore).fed_by(feed)).unwrap();
     sim.settle();
     actor.close();
     assert_eq!(sim.run(actor.exited()), Exit::Closed);
@@ -41,17 +32,17 @@ fn s8_a_panic_in_the_drop_of_a_factory_or_a_feed_is_on_record() {
 }
 
 #[test]
-fn a15_what_the_factory_holds_is_gone_when_the_exit_is_told() {
+fn a15_factory_is_dropped_before_the_exit_is_reported() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let held = Arc::new(());
-    let (known, seen) = (Arc::downgrade(&held), Log::new());
+    let (weak, seen) = (Arc::downgrade(&held), Log::new());
     let make = move || {
         let _held = &held;
     };
-    let actor = system.spawn("actor", Props::from_fn(make, nothing)).unwrap();
+    let actor = system.spawn("actor", Props::from_fn(make, ignore)).unwrap();
     let log = seen.clone();
-    actor.on_done(move |_| log.push(known.strong_count()));
+    actor.on_done(move |_| log.push(weak.strong_count()));
     actor.close();
     sim.run(actor.exited());
     assert_eq!(seen.take(), [0]);
@@ -71,16 +62,16 @@ fn a11_no_copy_of_a_handled_message_is_kept() {
 }
 
 #[test]
-fn a7_a_cancelled_actor_ends_cancelled_even_if_its_handler_panics_in_its_drop() {
+fn a7_cancelled_actor_exits_cancelled_even_if_its_handler_panics() {
     quiet();
     explore(0..20, |sim| {
         let system = sim.system("s");
-        // No restart is allowed, so that a verdict of the supervisor would be the end of both.
-        let crew = system.supervisor("crew", OneForOne::new().intensity(0, Duration::from_secs(1))).unwrap();
-        let sibling = crew.spawn("sibling", Doer::props(&Log::new())).unwrap();
-        let actor = crew.spawn("actor", Doer::props(&Log::new())).unwrap();
+        // With no restart allowed, a decision of the supervisor would end both actors.
+        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(0, Duration::from_secs(1))).unwrap();
+        let sibling = supervisor.spawn("sibling", TestActor::props(&Log::new())).unwrap();
+        let actor = supervisor.spawn("actor", TestActor::props(&Log::new())).unwrap();
         let wait = |_| async {
-            let _bomb = Bomb;
+            let _panics = PanicOnDrop;
             std::future::pending().await
         };
         actor.tell(Job::work(wait)).unwrap();
@@ -93,17 +84,17 @@ fn a7_a_cancelled_actor_ends_cancelled_even_if_its_handler_panics_in_its_drop() 
 }
 
 #[test]
-fn s6_a_child_that_fails_while_its_parent_restarts_is_not_the_next_incarnations() {
+fn s6_failure_of_a_former_child_spares_the_restarted_parent() {
     explore(0..200, |sim| {
         let system = sim.system("s");
         let log = Log::new();
-        let parent = system.spawn("parent", Doer::props(&log)).unwrap();
+        let parent = system.spawn("parent", TestActor::props(&log)).unwrap();
         let (children, gate) = (Log::new(), Gate::new());
-        let (born, held) = (children.clone(), gate.clone());
-        parent.tell(Job::act(move |cx| born.push(cx.spawn("child", Doer::props(&Log::new())).unwrap()))).unwrap();
+        let (spawned, held) = (children.clone(), gate.clone());
+        parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", TestActor::props(&Log::new())).unwrap()))).unwrap();
         sim.settle();
         let child = children.take().pop().unwrap();
-        // Its restarts are used up: the next failure goes up.
+        // Uses up the restarts: the next failure escalates.
         (0..3).for_each(|_| child.tell(Job::Fail("again")).unwrap());
         let last = move |_| async move {
             held.pass().await;
@@ -121,31 +112,31 @@ fn s6_a_child_that_fails_while_its_parent_restarts_is_not_the_next_incarnations(
     });
 }
 
-/// Looks at the supervisor when it is dropped.
-struct Looks(OnceLock<Supervisor>);
+/// Reads the children of the supervisor when it is dropped.
+struct ReadsChildren(OnceLock<Supervisor>);
 
-impl Drop for Looks {
+impl Drop for ReadsChildren {
     fn drop(&mut self) {
         self.0.get().map(Supervisor::children);
     }
 }
 
 #[test]
-fn s2_a_child_that_ended_before_its_turn_is_dropped_under_no_lock() {
+fn s2_child_that_ended_early_is_dropped_without_a_lock() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-    let looks = Looks(OnceLock::from(crew.clone()));
+    let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+    let reads = ReadsChildren(OnceLock::from(supervisor.clone()));
     let describe = move |_: &u32| {
-        let _looks = &looks;
+        let _looks = &reads;
         String::new()
     };
-    let older = crew.spawn("older", Props::from_fn(|| (), nothing).describe(describe)).unwrap();
-    let younger = crew.spawn("younger", Doer::props(&Log::new())).unwrap();
+    let older = supervisor.spawn("older", Props::from_fn(|| (), ignore).describe(describe)).unwrap();
+    let younger = supervisor.spawn("younger", TestActor::props(&Log::new())).unwrap();
     let gate = Gate::new();
     younger.tell(Job::Pass(gate.clone(), 1)).unwrap();
     sim.settle();
-    crew.any().stop();
+    supervisor.any().stop();
     older.stop();
     sim.settle();
     assert_eq!(older.exit(), Some(Exit::Stopped));
@@ -160,19 +151,19 @@ fn s2_a_child_that_ended_before_its_turn_is_dropped_under_no_lock() {
 }
 
 #[test]
-fn a2_counts_are_complete_when_a_runtime_drops_a_parent_before_its_children() {
+fn a2_counts_are_exact_if_a_parent_is_dropped_before_its_children() {
     let dispatcher = Dispatcher::seeded(1);
     let system = System::builder("s", dispatcher.runtime()).build().unwrap();
-    let parent = system.spawn("parent", Doer::props(&Log::new())).unwrap();
+    let parent = TestActor::spawn(&system, "parent");
     let children = Log::new();
-    let born = children.clone();
-    parent.tell(Job::act(move |cx| born.push(cx.spawn("child", Doer::props(&Log::new())).unwrap()))).unwrap();
+    let spawned = children.clone();
+    parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", TestActor::props(&Log::new())).unwrap()))).unwrap();
     dispatcher.drain_ready();
     let child = children.take().pop().unwrap();
     (0..5).for_each(|n| child.tell(Job::Note(n)).unwrap());
     let root = system.root();
     drop(system);
-    // Tasks are dropped in the order they were spawned.
+    // Tasks are dropped in spawn order.
     drop(dispatcher);
     assert_eq!(root.counts(), Counts { accepted: 6, handled: 1, failed: 0, dead_lettered: 5 });
 }
