@@ -1,6 +1,7 @@
-//! E1, E2, E3, E7, S7, S11: where a failure goes that supervision handed up.
+//! E1, E2, E3, E7, S7, S8 and S11: the way of an escalated failure.
 
-use crate::common::{Doer, INJECTED, Job, Log, failures, quiet};
+use crate::common::{INJECTED, Job, Log, TestActor, failures, quiet};
+use crate::escalate;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{
@@ -10,12 +11,8 @@ use pleach::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-fn escalate() -> OneForOne {
-    OneForOne::new().always(SupervisorDirective::Escalate)
-}
-
-/// Takes every failure and notes who answers for it, where it began and how far it came.
-fn taker(log: &Log<String>) -> impl EscalationSink {
+/// Handles every failure and logs its path, its origin and the number of hops.
+fn logging_sink(log: &Log<String>) -> impl EscalationSink {
     let log = log.clone();
     CustomEscalationSink::new(move |failure: FailureInfo| {
         log.note(describe(&failure));
@@ -32,27 +29,27 @@ fn describe(failure: &FailureInfo) -> String {
 }
 
 fn fail(sim: &Sim, supervisor: &Supervisor) -> ActorRef<Job> {
-    let child = supervisor.spawn_unnamed(Doer::props(&Log::new())).unwrap();
+    let child = supervisor.spawn_unnamed(TestActor::props(&Log::new())).unwrap();
     child.tell(Job::Fail("no")).unwrap();
     sim.settle();
     child
 }
 
 #[test]
-fn e3_a_child_fails_its_parent_hands_it_up_and_at_the_root_it_ends_in_a_stop() {
+fn e3_failure_that_every_parent_escalates_stops_at_the_root() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let outer = system.supervisor("outer", escalate()).unwrap();
         let inner = outer.supervisor("inner", escalate()).unwrap();
-        let beside = system.spawn("beside", Doer::props(&Log::new())).unwrap();
-        let sibling = inner.spawn("sibling", Doer::props(&Log::new())).unwrap();
-        let child = inner.spawn("child", Doer::props(&Log::new())).unwrap();
+        let other = TestActor::spawn(&system, "other");
+        let sibling = inner.spawn("sibling", TestActor::props(&Log::new())).unwrap();
+        let child = inner.spawn("child", TestActor::props(&Log::new())).unwrap();
         child.tell(Job::Fail("no")).unwrap();
         sim.settle();
         for ended in [child.any(), inner.any(), outer.any()] {
             assert!(matches!(ended.exit(), Some(Exit::Failed(failure)) if failure.origin() == &child.path()), "{ended:?}");
         }
-        assert_eq!((sibling.exit(), beside.exit()), (Some(Exit::Stopped), None), "the rest of the system goes on");
+        assert_eq!((sibling.exit(), other.exit()), (Some(Exit::Stopped), None), "the rest of the system keeps running");
         assert_eq!((system.failures(), system.unhandled()), (1, 1));
         let failure = system.take_escalations().failures.remove(0);
         assert_eq!(describe(&failure), "/user from /user/outer/inner/child 3 up");
@@ -60,34 +57,36 @@ fn e3_a_child_fails_its_parent_hands_it_up_and_at_the_root_it_ends_in_a_stop() {
 }
 
 #[test]
-fn e3_a_failure_can_be_seen_as_each_parent_above_sees_it() {
+fn e3_failure_can_be_seen_from_each_parent_above() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let records = failures(&system);
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-        let child = fail(sim, &crew);
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+        let child = fail(sim, &supervisor);
         let group = system.group::<()>("group").build().unwrap();
         group.try_go(async { Err("no") }).unwrap();
         sim.settle();
-        let [failure, of_task] = &records.take()[..] else { panic!("two failures") };
+        let [failure, task_failure] = &records.take()[..] else { panic!("two failures") };
         let up = failure.escalate_to_parent().unwrap();
-        assert_eq!((up.actor(), up.path(), up.origin()), (crew.any().id(), &crew.any().path(), &child.path()));
+        assert_eq!((up.actor(), up.path(), up.origin()), (supervisor.any().id(), &supervisor.any().path(), &child.path()));
         assert_eq!((up.incarnation(), up.reason().to_string()), (failure.incarnation(), "no".to_string()));
-        assert_eq!((failure.path(), failure.stage()), (&child.path(), EscalationStage::Initial), "it stays as it is");
+        assert_eq!((failure.path(), failure.stage()), (&child.path(), EscalationStage::Initial), "the original is unchanged");
         let above: Vec<FailureInfo> = std::iter::successors(Some(up), FailureInfo::escalate_to_parent).collect();
-        let begun = child.path();
-        let expected =
-            ["/user/crew", "/user", "/"].into_iter().zip(1..).map(|(path, hops)| format!("{path} from {begun} {hops} up"));
+        let origin = child.path();
+        let expected = ["/user/supervisor", "/user", "/"]
+            .into_iter()
+            .zip(1..)
+            .map(|(path, hops)| format!("{path} from {origin} {hops} up"));
         assert_eq!(above.iter().map(describe).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
-        let up = of_task.escalate_to_parent().unwrap();
-        assert_eq!((up.path().to_string().as_str(), up.origin()), ("/user/group", of_task.path()));
-        drop((system, crew, group));
+        let up = task_failure.escalate_to_parent().unwrap();
+        assert_eq!((up.path().to_string().as_str(), up.origin()), ("/user/group", task_failure.path()));
+        drop((system, supervisor, group));
         sim.settle();
     });
 }
 
 #[test]
-fn e3_the_strategy_of_the_parents_parent_decides_again() {
+fn e3_strategy_of_the_grandparent_decides_again() {
     use SupervisorDirective::{Restart, Resume, Stop};
     for (directive, child_lives, inner_lives) in [(Restart, true, true), (Stop, false, false), (Resume, false, true)] {
         explore(0..50, |sim| {
@@ -99,14 +98,14 @@ fn e3_the_strategy_of_the_parents_parent_decides_again() {
             };
             let outer = system.supervisor("outer", strategy).unwrap();
             let inner = outer.supervisor("inner", escalate()).unwrap();
-            let sibling = inner.spawn("sibling", Doer::props(&log)).unwrap();
-            let child = inner.spawn("child", Doer::props(&Log::new())).unwrap();
+            let sibling = inner.spawn("sibling", TestActor::props(&log)).unwrap();
+            let child = inner.spawn("child", TestActor::props(&Log::new())).unwrap();
             child.tell(Job::Fail("no")).unwrap();
             sim.settle();
             assert_eq!(
                 decided.take(),
                 ["/user/outer/inner from /user/outer/inner/child 1 up"],
-                "in the parent's view, origin kept"
+                "as seen by the parent, with the origin"
             );
             assert_eq!(child.exit().is_none(), child_lives, "{directive:?}");
             assert_eq!((inner.any().exit().is_none(), sibling.exit().is_none()), (inner_lives, inner_lives), "{directive:?}");
@@ -121,96 +120,101 @@ fn e3_the_strategy_of_the_parents_parent_decides_again() {
 }
 
 #[test]
-fn e3_an_actor_as_parent_restarts_with_its_subtree() {
+fn e3_parent_actor_restarts_with_its_subtree() {
     explore(0..50, |sim| {
         let (system, log, child_log) = (sim.system("s"), Log::new(), Log::new());
         let outer = system.supervisor("outer", OneForOne::new()).unwrap();
-        let parent = outer.spawn("parent", Doer::props(&log).supervise(escalate())).unwrap();
-        let (born, notes) = (Log::new(), child_log.clone());
-        let spawned = born.clone();
-        parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", Doer::props(&notes)).unwrap()))).unwrap();
+        let parent = outer.spawn("parent", TestActor::props(&log).supervise(escalate())).unwrap();
+        let (children, child_entries) = (Log::new(), child_log.clone());
+        let spawned = children.clone();
+        parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", TestActor::props(&child_entries)).unwrap()))).unwrap();
         sim.settle();
-        let child: ActorRef<Job> = born.take().remove(0);
+        let child: ActorRef<Job> = children.take().remove(0);
         child.tell(Job::Fail("no")).unwrap();
         parent.tell(Job::Note(1)).unwrap();
         sim.settle();
-        assert!(matches!(child.exit(), Some(Exit::Failed(_))), "an actor starts its own children anew");
-        let told = log.take();
-        let hooks: Vec<_> = told.iter().filter(|line| !line.contains('/')).collect();
-        // The note may have come before the failure did.
+        assert!(matches!(child.exit(), Some(Exit::Failed(_))), "an actor spawns its children again");
+        let seen = log.take();
+        let hooks: Vec<_> = seen.iter().filter(|line| !line.contains('/')).collect();
+        // The note may arrive before the failure.
         let early = ["started 0", "1", "restarting 0", "stopped 0 failed", "started 1"];
         let in_time = ["started 0", "restarting 0", "stopped 0 failed", "started 1", "1"];
-        assert!(hooks == early || hooks == in_time, "{told:?}");
-        assert!(told.iter().any(|line| line == "escalate /user/outer/parent/child"), "it hears why: {told:?}");
+        assert!(hooks == early || hooks == in_time, "{seen:?}");
+        assert!(seen.iter().any(|line| line == "escalate /user/outer/parent/child"), "it gets the escalation: {seen:?}");
         assert_eq!((parent.exit(), system.unhandled()), (None, 0));
     });
 }
 
 #[test]
-fn s11_a_system_actors_failure_goes_through_slash_system_and_they_outlive_the_users() {
+fn s11_system_actors_escalate_to_slash_system_and_end_last() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let strict = system.system_guardian().supervisor("strict", escalate()).unwrap();
-        let guard = strict.spawn("guard", Doer::props(&Log::new())).unwrap();
-        assert_eq!(guard.path().to_string(), "/system/strict/guard");
-        guard.tell(Job::Fail("no")).unwrap();
+        let supervisor = system.system_guardian().supervisor("supervisor", escalate()).unwrap();
+        let actor = supervisor.spawn("actor", TestActor::props(&Log::new())).unwrap();
+        assert_eq!(actor.path().to_string(), "/system/supervisor/actor");
+        actor.tell(Job::Fail("no")).unwrap();
         sim.settle();
         let failure = system.take_escalations().failures.remove(0);
-        assert_eq!(describe(&failure), "/system from /system/strict/guard 2 up");
+        assert_eq!(describe(&failure), "/system from /system/supervisor/actor 2 up");
         let end = |name: &'static str| {
             let log = log.clone();
             move |_: &Exit| log.note(name)
         };
-        // Started before any user, it still ends after all of them.
-        let late = system.spawn("first", Doer::props(&Log::new())).unwrap();
+        // System actors end after all user actors.
+        let late = TestActor::spawn(&system, "first");
         late.on_done(end("user"));
-        system.system_guardian().spawn("keeper", Doer::props(&Log::new())).unwrap().on_done(end("system"));
-        system.user_guardian().spawn("second", Doer::props(&Log::new())).unwrap().on_done(end("younger user"));
+        system.system_guardian().spawn("last", TestActor::props(&Log::new())).unwrap().on_done(end("system"));
+        system.user_guardian().spawn("second", TestActor::props(&Log::new())).unwrap().on_done(end("younger user"));
         sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
         assert_eq!(log.take(), ["younger user", "user", "system"]);
     });
 }
 
 #[test]
-fn e2_a_sink_takes_the_failure_and_is_inherited_until_another_is_given() {
+fn e2_sink_is_inherited_until_another_is_set() {
     explore(0..20, |sim| {
         let (all, outer_log, own) = (Log::new(), Log::new(), Log::new());
         let builder = ActorSystem::builder("s").runtime(sim.runtime());
-        let system = builder.escalate_to(taker(&all)).build().unwrap();
+        let system = builder.escalate_to(logging_sink(&all)).build().unwrap();
         let plain = system.supervisor("plain", escalate()).unwrap();
-        let outer = system.supervisor("outer", escalate().escalate_to(taker(&outer_log))).unwrap();
-        let inherits = outer.supervisor("inherits", escalate()).unwrap();
-        let other = outer.supervisor("other", escalate().escalate_to(taker(&own))).unwrap();
+        let outer = system.supervisor("outer", escalate().escalate_to(logging_sink(&outer_log))).unwrap();
+        let inheriting = outer.supervisor("inheriting", escalate()).unwrap();
+        let other = outer.supervisor("other", escalate().escalate_to(logging_sink(&own))).unwrap();
         let parents = outer.supervisor("parents", escalate().escalate_to(ParentGuardianSink)).unwrap();
         let root = outer.supervisor("root", escalate().escalate_to(RootEscalationSink)).unwrap();
-        let notes = |supervisor: &Supervisor| {
+        let log = |supervisor: &Supervisor| {
             let child = fail(sim, supervisor);
             assert!(matches!(child.exit(), Some(Exit::Failed(_))));
             [&all, &outer_log, &own].map(Log::take).concat()
         };
-        assert_eq!(notes(&plain).len(), 1, "the system's");
-        assert!(notes(&inherits)[0].starts_with("/user/outer/inherits from /user/outer/inherits/"), "the parent's");
-        assert!(notes(&other)[0].starts_with("/user/outer/other from"), "its own");
-        assert_eq!((notes(&root).len(), system.unhandled()), (0, 1), "the root's, past everybody");
-        assert_eq!(
-            [&plain, &inherits, &other, &root].map(|one| one.any().exit()),
-            [const { None }; 4],
-            "they have handed it on"
+        assert_eq!(log(&plain).len(), 1, "the sink of the system");
+        assert!(
+            log(&inheriting)[0].starts_with("/user/outer/inheriting from /user/outer/inheriting/"),
+            "the sink of the parent"
         );
-        // The way to the parent: the supervisor has failed, outer decides, and hands it to its own sink.
-        assert!(notes(&parents)[0].starts_with("/user/outer from /user/outer/parents/"));
+        assert!(log(&other)[0].starts_with("/user/outer/other from"), "its own sink");
+        assert_eq!((log(&root).len(), system.unhandled()), (0, 1), "the sink of the root");
+        assert_eq!(
+            [&plain, &inheriting, &other, &root].map(|one| one.any().exit()),
+            [const { None }; 4],
+            "none of them failed"
+        );
+        // To the parent: the supervisor fails, outer decides and passes the failure to its own
+        // sink.
+        assert!(log(&parents)[0].starts_with("/user/outer from /user/outer/parents/"));
         assert!(parents.any().exit().is_some() && outer.any().exit().is_none());
     });
 }
 
 #[test]
-fn e2_an_actors_sink_is_on_its_props() {
+fn e2_sink_of_an_actor_is_set_on_its_props() {
     let (sim, log) = (Sim::new(1), Log::new());
     let system = sim.system("s");
-    let parent = system.spawn("parent", Doer::props(&Log::new()).supervise(escalate()).escalate_to(taker(&log))).unwrap();
+    let parent =
+        system.spawn("parent", TestActor::props(&Log::new()).supervise(escalate()).escalate_to(logging_sink(&log))).unwrap();
     parent
         .tell(Job::act(|cx| {
-            let child = cx.spawn("child", Doer::props(&Log::new())).unwrap();
+            let child = cx.spawn("child", TestActor::props(&Log::new())).unwrap();
             child.tell(Job::Fail("no")).unwrap();
         }))
         .unwrap();
@@ -220,36 +224,36 @@ fn e2_an_actors_sink_is_on_its_props() {
 }
 
 #[test]
-fn e2_s3_a_supervisor_that_restarted_too_often_ends_although_its_sink_took_the_failure() {
+fn e2_s3_supervisor_over_its_limit_ends_even_if_the_sink_accepts() {
     explore(0..20, |sim| {
         let (system, log, hooks) = (sim.system("s"), Log::new(), Log::new());
-        let strategy = OneForOne::new().intensity(0, Duration::from_secs(1)).escalate_to(taker(&log));
-        let crew = system.supervisor("crew", strategy).unwrap();
-        let sibling = crew.spawn("sibling", Doer::props(&hooks)).unwrap();
+        let strategy = OneForOne::new().intensity(0, Duration::from_secs(1)).escalate_to(logging_sink(&log));
+        let supervisor = system.supervisor("supervisor", strategy).unwrap();
+        let sibling = supervisor.spawn("sibling", TestActor::props(&hooks)).unwrap();
         sim.settle();
-        fail(sim, &crew);
-        assert!(matches!(crew.any().exit(), Some(Exit::Failed(_))) && sibling.exit() == Some(Exit::Stopped));
+        fail(sim, &supervisor);
+        assert!(matches!(supervisor.any().exit(), Some(Exit::Failed(_))) && sibling.exit() == Some(Exit::Stopped));
         assert_eq!((log.len(), system.unhandled()), (1, 0));
     });
 }
 
 #[test]
-fn e2_e3_naming_the_parents_guardian_is_what_happens_without_a_sink() {
+fn e2_e3_parent_guardian_sink_equals_no_sink() {
     explore(0..20, |sim| {
         let log = Log::new();
         let builder = ActorSystem::builder("s").runtime(sim.runtime());
-        let system = builder.escalate_to(CustomEscalationSink::new(|_| panic!("not this way"))).build().unwrap();
+        let system = builder.escalate_to(CustomEscalationSink::new(|_| panic!("wrong sink"))).build().unwrap();
         let outer = system.supervisor("outer", OneForOne::new()).unwrap();
-        let strict = || OneForOne::new().intensity(0, Duration::from_secs(1));
-        let both = CompositeEscalationSink::new().and(taker(&log)).and(ParentGuardianSink);
-        let named = outer.supervisor("named", strict().escalate_to(ParentGuardianSink)).unwrap();
-        let among = outer.supervisor("among", strict().escalate_to(both)).unwrap();
-        for crew in [&named, &among] {
-            let child = fail(sim, crew);
+        let no_restarts = || OneForOne::new().intensity(0, Duration::from_secs(1));
+        let both = CompositeEscalationSink::new().and(logging_sink(&log)).and(ParentGuardianSink);
+        let named = outer.supervisor("named", no_restarts().escalate_to(ParentGuardianSink)).unwrap();
+        let composite = outer.supervisor("composite", no_restarts().escalate_to(both)).unwrap();
+        for supervisor in [&named, &composite] {
+            let child = fail(sim, supervisor);
             assert_eq!(
-                (crew.any().exit(), child.exit()),
+                (supervisor.any().exit(), child.exit()),
                 (None, None),
-                "its parent had it restart, though it did so too often"
+                "the parent restarted it although it exceeded its limit"
             );
         }
         assert_eq!((log.len(), system.failures(), system.unhandled()), (1, 2, 0));
@@ -269,40 +273,41 @@ impl pleach::SupervisorStrategy for NoTarget {
 }
 
 #[test]
-fn s8_a_panic_in_naming_a_target_is_on_record_and_the_failure_goes_the_way_to_the_parent() {
+fn s8_panic_in_escalation_target_is_recorded_and_the_parent_decides() {
     quiet();
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let crew = system.supervisor("crew", NoTarget).unwrap();
-    fail(&sim, &crew);
+    let supervisor = system.supervisor("supervisor", NoTarget).unwrap();
+    fail(&sim, &supervisor);
     assert_eq!((system.failures(), system.unhandled()), (2, 1));
 }
 
 #[test]
-fn e2_a_composite_gives_to_all_and_again_only_to_those_that_refused() {
+fn e2_composite_retries_only_the_sinks_that_refused() {
     quiet();
-    let (sim, first, last, tries) = (Sim::new(1), Log::new(), Log::new(), Arc::new(AtomicUsize::new(0)));
+    let (sim, first, last, attempts) = (Sim::new(1), Log::new(), Log::new(), Arc::new(AtomicUsize::new(0)));
     let system = sim.system("s");
-    let seen = Arc::clone(&tries);
-    let moody = CustomEscalationSink::new(move |failure| match seen.fetch_add(1, Relaxed) {
+    let seen = Arc::clone(&attempts);
+    let unsteady = CustomEscalationSink::new(move |failure| match seen.fetch_add(1, Relaxed) {
         0 => Err(failure),
         1 => std::panic::panic_any(INJECTED),
         _ => Ok(()),
     });
-    let all = CompositeEscalationSink::new().and(taker(&first)).and(moody).and(taker(&last)).and(ParentGuardianSink);
-    let crew = system.supervisor("crew", escalate().escalate_to(all)).unwrap();
-    fail(&sim, &crew);
-    assert!(crew.any().exit().is_some(), "the way to the parent was one of several");
+    let all =
+        CompositeEscalationSink::new().and(logging_sink(&first)).and(unsteady).and(logging_sink(&last)).and(ParentGuardianSink);
+    let supervisor = system.supervisor("supervisor", escalate().escalate_to(all)).unwrap();
+    fail(&sim, &supervisor);
+    assert!(supervisor.any().exit().is_some(), "the parent was one of the sinks");
     sim.advance(Duration::from_secs(1));
-    assert_eq!((first.take().len(), last.take().len(), tries.load(Relaxed)), (1, 1, 3));
-    assert_eq!((system.failures(), system.unhandled()), (2, 1), "the panic of a sink is on record too");
+    assert_eq!((first.take().len(), last.take().len(), attempts.load(Relaxed)), (1, 1, 3));
+    assert_eq!((system.failures(), system.unhandled()), (2, 1), "the panic of a sink is recorded too");
     assert!(CompositeEscalationSink::default().handle(system.take_escalations().failures.remove(0)).is_ok());
 }
 
-/// Refuses so many times, then takes.
-fn refuses(times: usize, log: &Log<String>) -> (impl EscalationSink, Arc<AtomicUsize>) {
-    let (log, tries) = (log.clone(), Arc::new(AtomicUsize::new(0)));
-    let seen = Arc::clone(&tries);
+/// A sink that refuses the first `times` failures, then accepts.
+fn refusing_sink(times: usize, log: &Log<String>) -> (impl EscalationSink, Arc<AtomicUsize>) {
+    let (log, attempts) = (log.clone(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&attempts);
     let sink = CustomEscalationSink::new(move |failure: FailureInfo| {
         if seen.fetch_add(1, Relaxed) < times {
             return Err(failure);
@@ -310,46 +315,46 @@ fn refuses(times: usize, log: &Log<String>) -> (impl EscalationSink, Arc<AtomicU
         log.note(failure.reason());
         Ok(())
     });
-    (sink, tries)
+    (sink, attempts)
 }
 
 #[test]
-fn e1_a_refused_failure_is_tried_again_in_order() {
+fn e1_refused_failures_are_retried_in_order() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let (sink, tries) = refuses(3, &log);
-        let crew = system.supervisor("crew", escalate().escalate_to(sink)).unwrap();
+        let (sink, attempts) = refusing_sink(3, &log);
+        let supervisor = system.supervisor("supervisor", escalate().escalate_to(sink)).unwrap();
         for why in ["first", "second", "third"] {
-            let child = crew.spawn_unnamed(Doer::props(&Log::new())).unwrap();
+            let child = supervisor.spawn_unnamed(TestActor::props(&Log::new())).unwrap();
             child.tell(Job::Fail(why)).unwrap();
             sim.settle();
-            assert!(child.exit().is_some(), "nobody waits for the sink");
+            assert!(child.exit().is_some(), "the child does not wait for the sink");
         }
-        assert_eq!((tries.load(Relaxed), log.len()), (1, 0), "what came later waits behind what was refused");
+        assert_eq!((attempts.load(Relaxed), log.len()), (1, 0), "later failures wait behind the refused one");
         sim.advance(Duration::from_millis(30));
-        let after_two = tries.load(Relaxed);
-        assert_eq!((after_two, log.len()), (3, 0), "the pauses grow: 10 ms, then 20");
+        let after_two = attempts.load(Relaxed);
+        assert_eq!((after_two, log.len()), (3, 0), "the delays grow: 10 ms, then 20 ms");
         sim.advance(Duration::from_secs(1));
-        assert_eq!((log.take(), tries.load(Relaxed)), (vec!["first".into(), "second".into(), "third".into()], 6));
+        assert_eq!((log.take(), attempts.load(Relaxed)), (vec!["first".into(), "second".into(), "third".into()], 6));
         assert_eq!(system.unhandled(), 0);
-        assert_eq!(sim.tasks_alive(), 0, "nothing is left running for it");
+        assert_eq!(sim.tasks_alive(), 0, "no task is left");
     });
 }
 
 #[test]
-fn e1_past_the_bound_it_goes_to_the_root_as_undeliverable() {
+fn e1_failure_refused_too_often_goes_to_the_root() {
     let (sim, log) = (Sim::new(1), Log::new());
     let system = sim.system("s");
-    let (sink, tries) = refuses(usize::MAX, &log);
-    let crew = system.supervisor("crew", escalate().escalate_to(sink)).unwrap();
-    fail(&sim, &crew);
+    let (sink, attempts) = refusing_sink(usize::MAX, &log);
+    let supervisor = system.supervisor("supervisor", escalate().escalate_to(sink)).unwrap();
+    fail(&sim, &supervisor);
     sim.advance(Duration::from_secs(60));
-    assert_eq!((tries.load(Relaxed), system.unhandled()), (ATTEMPTS_MAX as usize, 1));
+    assert_eq!((attempts.load(Relaxed), system.unhandled()), (ATTEMPTS_MAX as usize, 1));
     let failure = system.take_escalations().failures.remove(0);
     assert_eq!(failure.metadata()["undeliverable"], format!("refused {ATTEMPTS_MAX} times by its sink"));
-    // A flood that nobody takes is bounded as well, and none of it goes nowhere.
+    // A flood of refused failures is bounded too, and none is lost.
     for _ in 0..REFUSED_KEPT_MAX + 10 {
-        fail(&sim, &crew);
+        fail(&sim, &supervisor);
     }
     assert_eq!(system.unhandled(), 11);
     sim.advance(Duration::from_secs(3_600));
@@ -358,13 +363,13 @@ fn e1_past_the_bound_it_goes_to_the_root_as_undeliverable() {
 }
 
 #[test]
-fn e1_what_waits_at_the_end_goes_to_the_root() {
+fn e1_waiting_failures_go_to_the_root_at_the_end() {
     for kill in [false, true] {
         explore(0..20, |sim| {
             let (system, log) = (sim.system("s"), Log::new());
-            let (sink, _) = refuses(usize::MAX, &log);
-            let crew = system.supervisor("crew", escalate().escalate_to(sink)).unwrap();
-            (0..3).for_each(|_| drop(fail(sim, &crew)));
+            let (sink, _) = refusing_sink(usize::MAX, &log);
+            let supervisor = system.supervisor("supervisor", escalate().escalate_to(sink)).unwrap();
+            (0..3).for_each(|_| drop(fail(sim, &supervisor)));
             if kill {
                 system.kill();
                 sim.settle();
@@ -377,31 +382,31 @@ fn e1_what_waits_at_the_end_goes_to_the_root() {
 }
 
 #[test]
-fn e1_a_tree_without_a_system_tries_again_too() {
+fn e1_tree_without_a_system_retries_too() {
     let (sim, log) = (Sim::new(1), Log::new());
     let scope = sim.scope();
-    let (sink, tries) = refuses(2, &log);
-    let crew = scope.supervisor("crew", escalate().escalate_to(sink)).unwrap();
-    fail(&sim, &crew);
+    let (sink, attempts) = refusing_sink(2, &log);
+    let supervisor = scope.supervisor("supervisor", escalate().escalate_to(sink)).unwrap();
+    fail(&sim, &supervisor);
     sim.advance(Duration::from_secs(1));
-    assert_eq!((log.len(), tries.load(Relaxed)), (1, 3));
+    assert_eq!((log.len(), attempts.load(Relaxed)), (1, 3));
 }
 
 #[test]
-fn e7_the_root_sink_takes_what_came_up_and_what_it_refuses_goes_on() {
+fn e7_failure_refused_by_the_root_sink_stays_unhandled() {
     let (sim, log) = (Sim::new(1), Log::new());
-    let taken = log.clone();
-    let picky = CustomEscalationSink::new(move |failure: FailureInfo| match failure.reason().to_string() == "no" {
+    let handled = log.clone();
+    let selective = CustomEscalationSink::new(move |failure: FailureInfo| match failure.reason().to_string() == "no" {
         true => {
-            taken.note(describe(&failure));
+            handled.note(describe(&failure));
             Ok(())
         }
         false => Err(failure),
     });
-    let system = ActorSystem::builder("s").runtime(sim.runtime()).root_sink(picky).build().unwrap();
+    let system = ActorSystem::builder("s").runtime(sim.runtime()).root_sink(selective).build().unwrap();
     for why in ["no", "other"] {
-        let crew = system.supervisor(why, escalate()).unwrap();
-        crew.spawn("child", Doer::props(&Log::new())).unwrap().tell(Job::Fail(why)).unwrap();
+        let supervisor = system.supervisor(why, escalate()).unwrap();
+        supervisor.spawn("child", TestActor::props(&Log::new())).unwrap().tell(Job::Fail(why)).unwrap();
         sim.settle();
     }
     assert_eq!((log.take(), system.unhandled()), (vec!["/user from /user/no/child 2 up".into()], 2));
@@ -409,19 +414,19 @@ fn e7_the_root_sink_takes_what_came_up_and_what_it_refuses_goes_on() {
 }
 
 #[test]
-fn s7_a_failure_tells_all_that_is_known_of_it() {
+fn s7_failure_has_all_its_details() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let seen = failures(&system);
         let decided = Log::new();
-        let told = decided.clone();
+        let log = decided.clone();
         system.on_event(move |event| {
             if let Event::Decided { failure, directive } = event {
-                told.push((failure.clone(), *directive));
+                log.push((failure.clone(), *directive));
             }
         });
-        let crew = system.supervisor("crew", OneForOne::new().intensity(1, Duration::from_secs(9))).unwrap();
-        let child = crew.spawn("child", Doer::props(&Log::new())).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1, Duration::from_secs(9))).unwrap();
+        let child = supervisor.spawn("child", TestActor::props(&Log::new())).unwrap();
         (0..2).for_each(|_| child.tell(Job::Fail("no")).unwrap());
         sim.settle();
         let [first, second] = seen.take().try_into().unwrap();
@@ -440,6 +445,6 @@ fn s7_a_failure_tells_all_that_is_known_of_it() {
         assert_eq!((up.stage(), up.origin(), up.incarnation()), (EscalationStage::Escalated { hops: 2 }, &child.path(), 1));
         let remote = up.with_metadata("endpoint", "10.0.0.7:4000").with_metadata("transport", "tcp");
         assert_eq!(remote.metadata()["endpoint"], "10.0.0.7:4000");
-        assert_eq!(size_of::<FailureInfo>(), size_of::<usize>(), "a clone is one count more");
+        assert_eq!(size_of::<FailureInfo>(), size_of::<usize>(), "a clone only increments a counter");
     });
 }

@@ -1,4 +1,4 @@
-//! A9, A7: an actor that fails over and over lets others run, and can be stopped.
+//! A7 and A9: an actor that fails repeatedly lets others run and can be stopped.
 
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -6,19 +6,19 @@ use pleach::{BoxError, MESSAGES_PER_POLL_MAX};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-fn often() -> OneForOne {
+fn many_restarts() -> OneForOne {
     OneForOne::new().intensity(1_000_000, Duration::from_secs(1))
 }
 
 #[test]
-fn a9_failing_messages_are_not_all_handled_in_one_poll() {
+fn a9_failing_messages_take_many_polls() {
     const MESSAGES: u32 = 10_000;
-    for strategy in [often(), OneForOne::new().always(SupervisorDirective::Resume)] {
+    for strategy in [many_restarts(), OneForOne::new().always(SupervisorDirective::Resume)] {
         let sim = Sim::new(1);
         let system = sim.system("s");
-        let crew = system.supervisor("crew", strategy).unwrap();
+        let supervisor = system.supervisor("supervisor", strategy).unwrap();
         let props = Props::from_fn(|| (), |(), _: u32| Err::<(), _>("no"));
-        let actor = crew.spawn("actor", props.mailbox(Mailbox::unbounded())).unwrap();
+        let actor = supervisor.spawn("actor", props.mailbox(Mailbox::unbounded())).unwrap();
         (0..MESSAGES).for_each(|n| actor.tell(n).unwrap());
         let polls = sim.settle();
         assert_eq!(actor.counts().failed, u64::from(MESSAGES));
@@ -26,10 +26,10 @@ fn a9_failing_messages_are_not_all_handled_in_one_poll() {
     }
 }
 
-/// Fails whenever it starts.
-struct StillBorn(Arc<AtomicU32>);
+/// Fails in every `started` hook.
+struct FailsAtStart(Arc<AtomicU32>);
 
-impl Actor for StillBorn {
+impl Actor for FailsAtStart {
     type Msg = ();
     type Error = BoxError;
 
@@ -44,15 +44,15 @@ impl Actor for StillBorn {
 }
 
 #[test]
-fn a7_stop_ends_an_actor_whose_start_fails_over_and_over() {
+fn a7_stop_ends_an_actor_whose_start_fails_repeatedly() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let crew = system.supervisor("crew", often()).unwrap();
+    let supervisor = system.supervisor("supervisor", many_restarts()).unwrap();
     let starts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&starts);
-    let actor = crew.spawn("actor", Props::new(move || StillBorn(Arc::clone(&counted)))).unwrap();
+    let actor = supervisor.spawn("actor", Props::new(move || FailsAtStart(Arc::clone(&counted)))).unwrap();
     sim.run(async {
-        // It comes to this only because the actor lets others run.
+        // This task runs only because the actor yields.
         while starts.load(Ordering::Relaxed) < 2 {
             sim.step_aside().await;
         }

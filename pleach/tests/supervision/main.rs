@@ -1,4 +1,4 @@
-//! Supervision: restarts, strategies, escalation, and giving up.
+//! Tests of supervision: restarts, strategies, escalation, and giving up.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -6,13 +6,25 @@ mod common;
 mod edges;
 mod escalation;
 mod failing_loop;
-mod failure_made;
-mod giving_up;
+mod give_up;
+mod named_actor;
 mod otp_model;
-mod regroup;
 mod restart;
+mod restart_plan;
 mod root_failure;
 mod storm;
 mod strategy;
 mod stuck_hooks;
 mod supervisor;
+mod user_failures;
+
+use pleach::prelude::*;
+
+/// A strategy that escalates every failure.
+fn escalate() -> OneForOne {
+    OneForOne::new().always(SupervisorDirective::Escalate)
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}

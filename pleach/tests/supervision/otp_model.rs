@@ -1,9 +1,10 @@
-//! S2, S3, S4: a supervisor does what OTP's rules say, for 100,000 random sequences.
+//! S2, S3 and S4: a supervisor follows OTP's rules in 100,000 random sequences.
 //!
-//! The reference is plain code: a list of children in start order, the times of restarts, and the rules of OTP's `supervisor` applied one
-//! event after the other. Two things differ, by design, and are in the reference as they are here: a child that ended is gone for good
-//! (OTP keeps the specification of a transient one and starts it again with its group), and a child is down by itself when it failed, so
-//! only the ends of the others are compared in order.
+//! The reference is plain code: a list of children in start order, the times of restarts, and the
+//! rules of OTP's `supervisor` applied to one event after another. It has two intended differences
+//! from OTP. A child that ended is removed (OTP keeps the specification of a transient child and
+//! starts it again with its group). A failed child is already down, so only the stops of the other
+//! children are compared in order.
 
 use crate::common::Log;
 use pleach::prelude::*;
@@ -15,20 +16,20 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const POLICIES: [RestartPolicy; 3] = [RestartPolicy::Permanent, RestartPolicy::Transient, RestartPolicy::Temporary];
 
-/// What happens to a supervisor and its children.
+/// An event for a supervisor and its children.
 #[derive(Clone, Copy, Debug)]
-enum Happens {
+enum Action {
     /// This child fails.
     Fails(usize),
-    /// The next starts of this child fail, so many of them.
+    /// This many of the next starts of this child fail.
     BadStarts(usize, u32),
-    /// Somebody stops this child who is not its supervisor.
+    /// This child is stopped, but not by its supervisor.
     Ends(usize),
     /// The supervisor stops this child.
     StopChild(usize),
     /// A child is added.
     Add(RestartPolicy),
-    /// So many milliseconds pass.
+    /// This many milliseconds pass.
     Pass(u64),
 }
 
@@ -44,36 +45,36 @@ struct Model {
     now: u64,
     restarts: Vec<u64>,
     children: Vec<Child>,
-    born: usize,
+    created: usize,
     bad_starts: [u32; NAMES.len()],
-    over: bool,
+    gave_up: bool,
     log: Vec<String>,
 }
 
 impl Model {
-    fn happens(&mut self, what: Happens) {
+    fn apply(&mut self, action: Action) {
         let policy = |id: usize| self.children.iter().find(|child| child.id == id).map(|child| child.policy);
-        match what {
-            Happens::Pass(ms) => self.now += ms,
-            Happens::Add(policy) if !self.over && self.born < NAMES.len() => {
-                self.children.push(Child { id: self.born, policy, up: true });
-                self.log.push(format!("up {}", NAMES[self.born]));
-                self.born += 1;
+        match action {
+            Action::Pass(ms) => self.now += ms,
+            Action::Add(policy) if !self.gave_up && self.created < NAMES.len() => {
+                self.children.push(Child { id: self.created, policy, up: true });
+                self.log.push(format!("up {}", NAMES[self.created]));
+                self.created += 1;
             }
-            Happens::Add(_) => {}
-            Happens::BadStarts(id, times) => self.bad_starts[id] = if policy(id).is_some() { times } else { 0 },
-            Happens::StopChild(id) => {
+            Action::Add(_) => {}
+            Action::BadStarts(id, times) => self.bad_starts[id] = if policy(id).is_some() { times } else { 0 },
+            Action::StopChild(id) => {
                 if policy(id).is_some() {
                     self.down(id);
                     self.remove(id);
                 }
             }
-            Happens::Fails(id) => match policy(id) {
+            Action::Fails(id) => match policy(id) {
                 None => {}
                 Some(RestartPolicy::Temporary) => self.remove(id),
                 Some(_) => self.restart(id),
             },
-            Happens::Ends(id) => match policy(id) {
+            Action::Ends(id) => match policy(id) {
                 None => {}
                 Some(RestartPolicy::Permanent) => self.restart(id),
                 Some(_) => {
@@ -92,7 +93,7 @@ impl Model {
         self.log.push(format!("down {}", NAMES[id]));
     }
 
-    /// `failed` is down and is to start again, with whoever restarts with it.
+    /// Restarts `failed`, which is down, and the children that restart with it.
     fn restart(&mut self, mut failed: usize) {
         loop {
             let window = self.rules.window.as_millis() as u64;
@@ -101,7 +102,7 @@ impl Model {
             if within as u32 >= self.rules.restarts_max {
                 self.take_down(|_| true);
                 self.children.clear();
-                self.over = true;
+                self.gave_up = true;
                 return;
             }
             self.restarts.push(self.now);
@@ -116,16 +117,16 @@ impl Model {
         }
     }
 
-    /// Takes down what is up and concerned, the youngest first; a temporary child for good.
-    fn take_down(&mut self, concerned: impl Fn(usize) -> bool) {
-        for child in self.children.iter_mut().rev().filter(|child| child.up && concerned(child.id)) {
+    /// Stops the affected children, youngest first. Removes temporary children.
+    fn take_down(&mut self, is_affected: impl Fn(usize) -> bool) {
+        for child in self.children.iter_mut().rev().filter(|child| child.up && is_affected(child.id)) {
             child.up = false;
             self.log.push(format!("down {}", NAMES[child.id]));
         }
         self.children.retain(|child| child.up || child.policy != RestartPolicy::Temporary);
     }
 
-    /// Starts what is down, the oldest first, until one does not start: that one.
+    /// Starts the children that are down, oldest first. Returns the first that fails to start.
     fn start_all(&mut self) -> Option<usize> {
         for child in self.children.iter_mut().filter(|child| !child.up) {
             if self.bad_starts[child.id] > 0 {
@@ -139,7 +140,7 @@ impl Model {
     }
 }
 
-/// A child that says when it is up, and when it goes down unless it failed.
+/// A child that logs its starts, and its stops unless it failed.
 struct Worker {
     id: usize,
     bad_starts: Arc<[AtomicU32; NAMES.len()]>,
@@ -172,47 +173,47 @@ impl Actor for Worker {
     }
 }
 
-/// The same as the model, in pleach.
-struct Crew {
+/// The real supervisor, driven by the same events as the model.
+struct RealSupervisor {
     supervisor: Supervisor,
     children: Vec<ActorRef<()>>,
     bad_starts: Arc<[AtomicU32; NAMES.len()]>,
     log: Log<String>,
 }
 
-impl Crew {
-    fn happens(&mut self, sim: &Sim, what: Happens) {
-        let known = |id: usize| self.children.get(id).filter(|child| child.exit().is_none());
-        match what {
-            Happens::Pass(ms) => sim.advance(Duration::from_millis(ms)),
-            Happens::Add(policy) if self.supervisor.any().exit().is_none() && self.children.len() < NAMES.len() => {
+impl RealSupervisor {
+    fn apply(&mut self, sim: &Sim, action: Action) {
+        let live_child = |id: usize| self.children.get(id).filter(|child| child.exit().is_none());
+        match action {
+            Action::Pass(ms) => sim.advance(Duration::from_millis(ms)),
+            Action::Add(policy) if self.supervisor.any().exit().is_none() && self.children.len() < NAMES.len() => {
                 let (id, bad_starts, log) = (self.children.len(), Arc::clone(&self.bad_starts), self.log.clone());
                 let props = Props::new(move || Worker { id, bad_starts: Arc::clone(&bad_starts), log: log.clone() });
                 self.children.push(self.supervisor.spawn(NAMES[id], props.restart(policy)).unwrap());
             }
-            Happens::Add(_) => {}
-            Happens::BadStarts(id, times) => self.bad_starts[id].store(known(id).map_or(0, |_| times), Relaxed),
-            Happens::StopChild(id) => drop(self.supervisor.stop_child(NAMES[id])),
-            Happens::Fails(id) => known(id).into_iter().for_each(|child| child.tell(()).unwrap()),
-            Happens::Ends(id) => known(id).into_iter().for_each(ActorRef::stop),
+            Action::Add(_) => {}
+            Action::BadStarts(id, times) => self.bad_starts[id].store(live_child(id).map_or(0, |_| times), Relaxed),
+            Action::StopChild(id) => drop(self.supervisor.stop_child(NAMES[id])),
+            Action::Fails(id) => live_child(id).into_iter().for_each(|child| child.tell(()).unwrap()),
+            Action::Ends(id) => live_child(id).into_iter().for_each(ActorRef::stop),
         }
         sim.settle();
     }
 }
 
-fn anything(random: &mut Random) -> Happens {
+fn random_action(random: &mut Random) -> Action {
     let child = random.below(NAMES.len());
     match random.below(10) {
-        0..3 => Happens::Fails(child),
-        3 => Happens::BadStarts(child, 1 + random.below(3) as u32),
-        4 | 5 => Happens::Ends(child),
-        6 => Happens::StopChild(child),
-        7 | 8 => Happens::Add(POLICIES[random.below(3)]),
-        _ => Happens::Pass(1 + random.below(30) as u64),
+        0..3 => Action::Fails(child),
+        3 => Action::BadStarts(child, 1 + random.below(3) as u32),
+        4 | 5 => Action::Ends(child),
+        6 => Action::StopChild(child),
+        7 | 8 => Action::Add(POLICIES[random.below(3)]),
+        _ => Action::Pass(1 + random.below(30) as u64),
     }
 }
 
-/// Any strategy that restarts, by its rules alone.
+/// A strategy that always restarts, with the given rules.
 struct ByRules(Restarts);
 
 impl SupervisorStrategy for ByRules {
@@ -225,40 +226,41 @@ impl SupervisorStrategy for ByRules {
     }
 }
 
-fn one_sequence(seed: u64) {
+fn run_sequence(seed: u64) {
     let mut random = Random::seeded(seed);
     let reach = [Reach::One, Reach::All, Reach::Rest][random.below(3)];
     let (restarts_max, window) = (random.below(5) as u32, Duration::from_millis(random.below(40) as u64));
     let rules = Restarts { reach, restarts_max, window, backoff: None, budget: RestartBudget::Shared };
     let (sim, log) = (Sim::new(seed), Log::new());
     let system = sim.system("otp");
-    let supervisor = system.supervisor("crew", ByRules(rules)).unwrap();
-    let mut crew = Crew { supervisor, children: Vec::new(), bad_starts: Arc::default(), log: log.clone() };
+    let supervisor = system.supervisor("supervisor", ByRules(rules)).unwrap();
+    let mut real = RealSupervisor { supervisor, children: Vec::new(), bad_starts: Arc::default(), log: log.clone() };
     let mut model = Model {
         rules,
         now: 0,
         restarts: Vec::new(),
         children: Vec::new(),
-        born: 0,
+        created: 0,
         bad_starts: [0; NAMES.len()],
-        over: false,
+        gave_up: false,
         log: Vec::new(),
     };
-    let mut story = vec![format!("{rules:?}")];
-    for turn in 0..12 {
-        let what = if turn < 2 { Happens::Add(POLICIES[random.below(2)]) } else { anything(&mut random) };
-        story.push(format!("{what:?}"));
-        model.happens(what);
-        crew.happens(&sim, what);
-        assert_eq!(log.take(), std::mem::take(&mut model.log), "seed {seed}: {story:#?}");
-        let live: Vec<String> = crew.supervisor.children().iter().map(|child| child.path().to_string()).collect();
-        let expected: Vec<String> = model.children.iter().map(|child| format!("/user/crew/{}", NAMES[child.id])).collect();
-        assert_eq!((live, crew.supervisor.any().exit().is_some()), (expected, model.over), "seed {seed}: {story:#?}");
+    let mut history = vec![format!("{rules:?}")];
+    for step in 0..12 {
+        let action = if step < 2 { Action::Add(POLICIES[random.below(2)]) } else { random_action(&mut random) };
+        history.push(format!("{action:?}"));
+        model.apply(action);
+        real.apply(&sim, action);
+        assert_eq!(log.take(), std::mem::take(&mut model.log), "seed {seed}: {history:#?}");
+        let live: Vec<String> = real.supervisor.children().iter().map(|child| child.path().to_string()).collect();
+        let expected: Vec<String> =
+            model.children.iter().map(|child| format!("/user/supervisor/{}", NAMES[child.id])).collect();
+        assert_eq!((live, real.supervisor.any().exit().is_some()), (expected, model.gave_up), "seed {seed}: {history:#?}");
     }
 }
 
 #[test]
-fn s2_s3_s4_a_supervisor_follows_the_rules_of_otp_in_100_000_sequences() {
+fn s2_s3_s4_supervisor_follows_the_rules_of_otp() {
     crate::common::quiet();
-    (0..100_000).for_each(one_sequence);
+    (0..100_000).for_each(run_sequence);
 }

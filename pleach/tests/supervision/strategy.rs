@@ -1,6 +1,8 @@
-//! S1, S2, S5, S12, S13: strategies, groups that restart together, and what a supervisor can be told at run time.
+//! S1, S2, S5, S12 and S13: strategies, group restarts, and changing the children at run time.
 
-use crate::common::{Doer, Gate, INJECTED, Job, Log, failures, quiet};
+use crate::common::{Gate, INJECTED, Job, Log, TestActor, failures, quiet};
+use crate::ms;
+use crate::named_actor::NamedActor;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{
@@ -9,120 +11,82 @@ use pleach::{
 };
 use std::sync::Arc;
 
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-/// Says `up NAME` and `down NAME`, and fails when told to.
-struct Named(&'static str, Log<String>);
-
-impl Named {
-    fn props(name: &'static str, log: &Log<String>) -> Props<Self> {
-        let log = log.clone();
-        Props::new(move || Self(name, log.clone())).mailbox(Mailbox::unbounded())
-    }
-}
-
-impl Actor for Named {
-    type Msg = bool;
-    type Error = BoxError;
-
-    async fn started(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.1.note(format!("up {}", self.0));
-        Ok(())
-    }
-
-    async fn handle(&mut self, well: bool, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        if well {
-            self.1.note(format!("well {}", self.0));
-            Ok(())
-        } else {
-            Err("told to fail".into())
-        }
-    }
-
-    async fn stopped(&mut self, _exit: &Exit, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.1.note(format!("down {}", self.0));
-        Ok(())
-    }
-}
-
-fn crew_of(crew: &Supervisor, log: &Log<String>) -> [ActorRef<bool>; 3] {
-    ["a", "b", "c"].map(|name| crew.spawn(name, Named::props(name, log)).unwrap())
+fn spawn_three(supervisor: &Supervisor, log: &Log<String>) -> [ActorRef<bool>; 3] {
+    ["a", "b", "c"].map(|name| supervisor.spawn(name, NamedActor::props(name, log)).unwrap())
 }
 
 #[test]
-fn s1_s2_one_for_all_stops_in_reverse_start_order_and_starts_in_start_order() {
+fn s1_s2_one_for_all_stops_in_reverse_order_and_starts_in_order() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let crew = system.supervisor("crew", OneForAll::new()).unwrap();
-        let [a, b, c] = crew_of(&crew, &log);
+        let supervisor = system.supervisor("supervisor", OneForAll::new()).unwrap();
+        let [a, b, c] = spawn_three(&supervisor, &log);
         sim.settle();
         log.take();
         c.tell(false).unwrap();
-        // What waits in the mailboxes meanwhile is handled by the next incarnations.
+        // The next incarnations handle the queued messages.
         [&a, &b, &c].iter().for_each(|child| drop(child.tell(true)));
         sim.settle();
-        let told = log.take();
-        let order = |what: &str| told.iter().filter(|line| line.starts_with(what)).cloned().collect::<Vec<_>>();
+        let seen = log.take();
+        let order = |what: &str| seen.iter().filter(|line| line.starts_with(what)).cloned().collect::<Vec<_>>();
         assert_eq!(order("down"), ["down c", "down b", "down a"]);
         assert_eq!(order("up"), ["up a", "up b", "up c"]);
-        assert_eq!(order("well").len(), 3);
-        let at = |line: &str| told.iter().position(|other| other == line).unwrap();
-        assert!(at("down a") < at("up a"), "all are down before the first is up: {told:?}");
+        assert_eq!(order("handled").len(), 3);
+        let at = |line: &str| seen.iter().position(|other| other == line).unwrap();
+        assert!(at("down a") < at("up a"), "all stop before the first starts: {seen:?}");
         assert_eq!(system.failures(), 1);
         assert!([a, b, c].iter().all(|child| child.exit().is_none()));
     });
 }
 
 #[test]
-fn s1_s2_rest_for_one_leaves_the_older_ones_alone() {
+fn s1_s2_rest_for_one_spares_the_older_children() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let crew = system.supervisor("crew", RestForOne::new()).unwrap();
-        let [_, b, _] = crew_of(&crew, &log);
+        let supervisor = system.supervisor("supervisor", RestForOne::new()).unwrap();
+        let [_, b, _] = spawn_three(&supervisor, &log);
         sim.settle();
         log.take();
         b.tell(false).unwrap();
         sim.settle();
-        let told = log.take();
-        assert!(!told.iter().any(|line| line.ends_with('a')), "{told:?}");
-        assert_eq!(told.iter().filter(|line| line.starts_with("up")).collect::<Vec<_>>(), ["up b", "up c"]);
+        let seen = log.take();
+        assert!(!seen.iter().any(|line| line.ends_with('a')), "{seen:?}");
+        assert_eq!(seen.iter().filter(|line| line.starts_with("up")).collect::<Vec<_>>(), ["up b", "up c"]);
     });
 }
 
 #[test]
-fn s2_a_group_keeps_to_the_policies_of_its_members() {
+fn s2_group_restart_respects_each_restart_policy() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let crew = system.supervisor("crew", OneForAll::new()).unwrap();
-        let spawn = |name, policy| crew.spawn(name, Named::props(name, &log).restart(policy)).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForAll::new()).unwrap();
+        let spawn = |name, policy| supervisor.spawn(name, NamedActor::props(name, &log).restart(policy)).unwrap();
         let temporary = spawn("temporary", RestartPolicy::Temporary);
         let transient = spawn("transient", RestartPolicy::Transient);
         let permanent = spawn("permanent", RestartPolicy::Permanent);
         sim.settle();
-        // One that may not restart does not take the others with it.
+        // A failed temporary child does not restart the others.
         let other = spawn("other", RestartPolicy::Temporary);
         other.tell(false).unwrap();
         sim.settle();
         assert!(matches!(other.exit(), Some(Exit::Failed(_))));
         log.take();
-        // A permanent one that ends unasked does: that is a failure, typed.
+        // A permanent child that ends unrequested does: that is an `EndedUnasked` failure.
         let seen = failures(&system);
         permanent.stop();
         sim.settle();
         assert_eq!(seen.take()[0].error::<EndedUnasked>(), Some(&EndedUnasked { exit: Exit::Stopped }));
-        assert_eq!(temporary.exit(), Some(Exit::Stopped), "a temporary one goes down with the group, and stays down");
+        assert_eq!(temporary.exit(), Some(Exit::Stopped), "a temporary child stops with the group and stays down");
         assert_eq!((transient.exit(), permanent.exit()), (None, None));
-        let told = log.take();
-        assert_eq!(told.iter().filter(|line| line.starts_with("up")).collect::<Vec<_>>(), ["up transient", "up permanent"]);
-        // The end of its input is undone with the end: it takes messages again.
+        let seen = log.take();
+        assert_eq!(seen.iter().filter(|line| line.starts_with("up")).collect::<Vec<_>>(), ["up transient", "up permanent"]);
+        // After the restart it accepts messages again.
         permanent.close();
         sim.settle();
         assert_eq!((permanent.tell(true).is_ok(), permanent.exit()), (true, None));
         sim.settle();
-        assert_eq!(log.take().pop(), Some("well permanent".to_string()));
-        // A cancel, and the supervisor's own word, are for good.
+        assert_eq!(log.take().pop(), Some("handled permanent".to_string()));
+        // A cancel is final.
         permanent.cancel("enough");
         sim.settle();
         assert!(matches!(permanent.exit(), Some(Exit::Cancelled(_))));
@@ -131,12 +95,12 @@ fn s2_a_group_keeps_to_the_policies_of_its_members() {
 }
 
 #[test]
-fn s1_backoff_waits_longer_each_time_and_a_stop_does_not_wait_for_it() {
+fn s1_backoff_grows_and_a_stop_does_not_wait_for_it() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let slowly = ExponentialBackoff::new(ms(100), ms(1_000)).jitter(0.0);
-        let crew = system.supervisor("crew", slowly).unwrap();
-        let child = crew.spawn("a", Named::props("a", &log)).unwrap();
+        let backoff = ExponentialBackoff::new(ms(100), ms(1_000)).jitter(0.0);
+        let supervisor = system.supervisor("supervisor", backoff).unwrap();
+        let child = supervisor.spawn("a", NamedActor::props("a", &log)).unwrap();
         sim.settle();
         for wait in [100, 200, 400, 800, 1_000, 1_000] {
             log.take();
@@ -151,9 +115,9 @@ fn s1_backoff_waits_longer_each_time_and_a_stop_does_not_wait_for_it() {
         sim.settle();
         child.stop();
         sim.settle();
-        assert!(matches!(child.exit(), Some(Exit::Failed(_))), "it had failed, and was not started again");
+        assert!(matches!(child.exit(), Some(Exit::Failed(_))), "it failed and was not restarted");
         assert_eq!(child.counts().dead_lettered, 1);
-        let child = crew.spawn("a", Named::props("a", &log)).unwrap();
+        let child = supervisor.spawn("a", NamedActor::props("a", &log)).unwrap();
         child.tell(false).unwrap();
         sim.settle();
         child.cancel(());
@@ -162,14 +126,14 @@ fn s1_backoff_waits_longer_each_time_and_a_stop_does_not_wait_for_it() {
 }
 
 #[test]
-fn s1_a_group_waits_for_the_backoff_of_the_one_that_failed() {
+fn s1_group_restart_waits_for_the_backoff_of_the_failed_child() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let backoff = ExponentialBackoff::new(ms(100), ms(100)).jitter(0.0);
         let outer = system.supervisor("outer", OneForAll::new().backoff(backoff)).unwrap();
-        let [a, ..] = crew_of(&outer, &log);
+        let [a, ..] = spawn_three(&outer, &log);
         let inner = outer.supervisor("inner", OneForOne::new().always(SupervisorDirective::Escalate)).unwrap();
-        let deep = inner.spawn("deep", Named::props("deep", &log)).unwrap();
+        let deep = inner.spawn("deep", NamedActor::props("deep", &log)).unwrap();
         sim.settle();
         for fails in [&a, &deep] {
             log.take();
@@ -182,10 +146,10 @@ fn s1_a_group_waits_for_the_backoff_of_the_one_that_failed() {
     });
 }
 
-/// Writes down what it is asked and told.
-struct Diary(Log<String>);
+/// A strategy that logs its calls.
+struct LoggingStrategy(Log<String>);
 
-impl SupervisorStrategy for Diary {
+impl SupervisorStrategy for LoggingStrategy {
     fn decide(&self, failure: &FailureInfo) -> SupervisorDirective {
         self.0.note(format!("decide {} after {} in {:?}", failure.path(), failure.restarts(), failure.window()));
         SupervisorDirective::Restart
@@ -205,46 +169,53 @@ impl SupervisorStrategy for Diary {
 }
 
 #[test]
-fn s1_a_strategy_of_ones_own_decides_and_its_hooks_run_where_their_names_say() {
+fn s1_custom_strategy_decides_and_its_hooks_run() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let crew = system.supervisor("crew", Diary(log.clone())).unwrap();
-        let child = crew.spawn("a", Named::props("a", &log)).unwrap();
-        assert_eq!(log.take(), ["before start of /user/crew/a"], "before anything of it runs");
+        let supervisor = system.supervisor("supervisor", LoggingStrategy(log.clone())).unwrap();
+        let child = supervisor.spawn("a", NamedActor::props("a", &log)).unwrap();
+        assert_eq!(log.take(), ["before start of /user/supervisor/a"], "before the child runs");
         child.tell(false).unwrap();
         child.tell(true).unwrap();
         sim.settle();
-        let told = log.take();
+        let seen = log.take();
         assert_eq!(
-            told,
-            ["up a", "decide /user/crew/a after 0 in 50ms", "down a", "up a", "after restart of /user/crew/a", "well a"]
+            seen,
+            [
+                "up a",
+                "decide /user/supervisor/a after 0 in 50ms",
+                "down a",
+                "up a",
+                "after restart of /user/supervisor/a",
+                "handled a"
+            ]
         );
         (0..2).for_each(|_| child.tell(false).unwrap());
         sim.settle();
-        let asked = log.take().into_iter().filter(|line| line.starts_with("decide")).collect::<Vec<_>>();
-        assert_eq!(asked, ["decide /user/crew/a after 1 in 50ms", "decide /user/crew/a after 2 in 50ms"]);
-        assert!(crew.any().exit().is_some(), "the third within 50 ms is one too many for it");
+        let decisions = log.take().into_iter().filter(|line| line.starts_with("decide")).collect::<Vec<_>>();
+        assert_eq!(decisions, ["decide /user/supervisor/a after 1 in 50ms", "decide /user/supervisor/a after 2 in 50ms"]);
+        assert!(supervisor.any().exit().is_some(), "the third failure in 50 ms exceeds its limit");
     });
 }
 
 #[test]
-fn s1_a_closure_is_a_strategy_for_a_supervisor_an_actor_and_a_whole_system() {
-    let by_words = |failure: &FailureInfo| match failure.to_string().contains("told") {
+fn s1_closure_can_be_a_strategy() {
+    let by_reason = |failure: &FailureInfo| match failure.to_string().contains("requested") {
         true => SupervisorDirective::Stop,
         false => SupervisorDirective::Restart,
     };
     let sim = Sim::new(1);
-    let system = ActorSystem::builder("s").runtime(sim.runtime()).strategy(by_words).build().unwrap();
+    let system = ActorSystem::builder("s").runtime(sim.runtime()).strategy(by_reason).build().unwrap();
     let log = Log::new();
-    let born = Log::new();
-    let top = system.spawn("top", Named::props("top", &log)).unwrap();
-    let crew = system.supervisor("crew", by_words).unwrap();
-    let below = crew.spawn("below", Named::props("below", &log)).unwrap();
-    let parent = system.spawn("parent", Doer::props(&Log::new()).supervise(by_words)).unwrap();
-    let (spawned, child_log) = (born.clone(), log.clone());
-    parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", Named::props("child", &child_log)).unwrap()))).unwrap();
+    let children = Log::new();
+    let top = system.spawn("top", NamedActor::props("top", &log)).unwrap();
+    let supervisor = system.supervisor("supervisor", by_reason).unwrap();
+    let child = supervisor.spawn("child", NamedActor::props("child", &log)).unwrap();
+    let parent = system.spawn("parent", TestActor::props(&Log::new()).supervise(by_reason)).unwrap();
+    let (spawned, child_log) = (children.clone(), log.clone());
+    parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", NamedActor::props("child", &child_log)).unwrap()))).unwrap();
     sim.settle();
-    for actor in [top, below, born.take().remove(0)] {
+    for actor in [top, child, children.take().remove(0)] {
         actor.tell(false).unwrap();
         sim.settle();
         assert!(matches!(actor.exit(), Some(Exit::Failed(_))), "{actor:?}");
@@ -255,101 +226,106 @@ fn s1_a_closure_is_a_strategy_for_a_supervisor_an_actor_and_a_whole_system() {
 fn s1_always_restart_has_no_limit() {
     let (sim, log) = (Sim::new(1), Log::new());
     let system = sim.system("s");
-    let child = system.supervisor("crew", AlwaysRestart).unwrap().spawn("a", Named::props("a", &log)).unwrap();
+    let child = system.supervisor("supervisor", AlwaysRestart).unwrap().spawn("a", NamedActor::props("a", &log)).unwrap();
     (0..10_000).for_each(|_| child.tell(false).unwrap());
     child.tell(true).unwrap();
     sim.settle();
-    assert_eq!((log.take().pop().as_deref(), system.failures()), (Some("well a"), 10_000));
+    assert_eq!((log.take().pop().as_deref(), system.failures()), (Some("handled a"), 10_000));
 }
 
 #[test]
-fn s1_a_strategy_that_panics_hands_the_failure_up_and_is_on_record_itself() {
+fn s1_panic_in_a_strategy_escalates_and_is_recorded() {
     quiet();
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let bad = |_: &FailureInfo| -> SupervisorDirective { std::panic::panic_any(INJECTED) };
-        let crew = system.supervisor("crew", bad).unwrap();
-        let child = crew.spawn("a", Named::props("a", &log)).unwrap();
+        let supervisor = system.supervisor("supervisor", bad).unwrap();
+        let child = supervisor.spawn("a", NamedActor::props("a", &log)).unwrap();
         child.tell(false).unwrap();
         sim.settle();
-        assert!(child.exit().is_some() && crew.any().exit().is_some());
+        assert!(child.exit().is_some() && supervisor.any().exit().is_some());
         assert_eq!((system.failures(), system.unhandled()), (2, 1));
     });
 }
 
 #[test]
-fn s5_a_child_gets_its_verdict_while_its_parent_is_in_a_long_handler() {
+fn s5_child_is_restarted_while_its_parent_handles_a_message() {
     explore(0..50, |sim| {
         let (system, log, child_log) = (sim.system("s"), Log::new(), Log::new());
-        let (gate, born) = (Gate::new(), Log::new());
-        let parent = system.spawn("parent", Doer::props(&log)).unwrap();
-        let (spawned, notes) = (born.clone(), child_log.clone());
-        parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", Named::props("child", &notes)).unwrap()))).unwrap();
+        let (gate, children) = (Gate::new(), Log::new());
+        let parent = system.spawn("parent", TestActor::props(&log)).unwrap();
+        let (spawned, entries) = (children.clone(), child_log.clone());
+        parent
+            .tell(Job::act(move |cx| spawned.push(cx.spawn("child", NamedActor::props("child", &entries)).unwrap())))
+            .unwrap();
         parent.tell(Job::Pass(gate.clone(), 1)).unwrap();
         sim.settle();
-        let child: ActorRef<bool> = born.take().remove(0);
+        let child: ActorRef<bool> = children.take().remove(0);
         child.tell(false).unwrap();
         child.tell(true).unwrap();
         sim.settle();
-        assert_eq!(child_log.take(), ["up child", "down child", "up child", "well child"]);
-        assert_eq!(log.take(), ["started 0"], "the parent is still busy, and has not even heard of it");
-        // Nor does it hold up what is handed up to its own supervisor.
+        assert_eq!(child_log.take(), ["up child", "down child", "up child", "handled child"]);
+        assert_eq!(log.take(), ["started 0"], "the parent is still busy");
+        // It does not delay an escalation either.
         (0..3).for_each(|_| child.tell(false).unwrap());
         sim.settle();
-        assert_eq!(system.unhandled(), 1, "the budget is used up, and the root knows");
+        assert_eq!(system.unhandled(), 1, "the limit is exceeded, and the root knows");
         gate.open();
         assert!(matches!(sim.run(parent.exited()), Exit::Failed(_)));
-        assert_eq!(log.take(), ["1", "stopped 0 failed"], "what the parent had in hand was finished");
+        assert_eq!(log.take(), ["1", "stopped 0 failed"], "the parent finished its current message");
     });
 }
 
 #[test]
-fn s12_children_are_listed_stopped_restarted_and_added_at_run_time() {
+fn s12_children_can_be_listed_stopped_restarted_and_added() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-        let [a, b, _] = crew_of(&crew, &log);
-        let inner = crew.supervisor("inner", OneForOne::new()).unwrap();
-        inner.spawn("d", Named::props("d", &log)).unwrap();
-        crew.spawn("keeps", Named::props("keeps", &log).restart(RestartPolicy::Permanent)).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+        let [a, b, _] = spawn_three(&supervisor, &log);
+        let inner = supervisor.supervisor("inner", OneForOne::new()).unwrap();
+        inner.spawn("d", NamedActor::props("d", &log)).unwrap();
+        supervisor.spawn("permanent", NamedActor::props("permanent", &log).restart(RestartPolicy::Permanent)).unwrap();
         sim.settle();
         log.take();
-        let names: Vec<String> = crew.children().iter().map(|child| child.path().to_string()).collect();
+        let names: Vec<String> = supervisor.children().iter().map(|child| child.path().to_string()).collect();
         assert_eq!(names.len(), 5);
-        assert_eq!((names[0].as_str(), crew.child("b").map(|child| child.id())), ("/user/crew/a", Some(b.id())));
-        for name in ["b", "keeps"] {
-            assert_eq!(sim.run(crew.stop_child(name).unwrap().exited()), Exit::Stopped, "for good, whatever the policy");
+        assert_eq!((names[0].as_str(), supervisor.child("b").map(|child| child.id())), ("/user/supervisor/a", Some(b.id())));
+        for name in ["b", "permanent"] {
+            assert_eq!(sim.run(supervisor.stop_child(name).unwrap().exited()), Exit::Stopped, "stopped, with any policy");
         }
-        assert_eq!(log.take(), ["down b", "down keeps"]);
-        crew.restart_child("a").unwrap();
-        crew.restart_child("inner").unwrap();
+        assert_eq!(log.take(), ["down b", "down permanent"]);
+        supervisor.restart_child("a").unwrap();
+        supervisor.restart_child("inner").unwrap();
         sim.settle();
-        let mut told = log.take();
-        told.sort();
-        assert_eq!(told, ["down a", "down d", "up a", "up d"]);
+        let mut seen = log.take();
+        seen.sort();
+        assert_eq!(seen, ["down a", "down d", "up a", "up d"]);
         assert_eq!((a.exit(), system.failures()), (None, 0));
-        crew.spawn("b", Named::props("b", &log)).unwrap();
+        supervisor.spawn("b", NamedActor::props("b", &log)).unwrap();
         sim.settle();
         assert_eq!(log.take(), ["up b"]);
-        // What is not there, and what has no recipe.
-        assert!(matches!(crew.stop_child("nobody"), Err(ChildError::NotFound { .. })));
-        assert!(matches!(crew.stop_child("nobody").map_err(pleach::Error::from), Err(pleach::Error::Child(_))));
-        let unknown = crew.restart_child("no/body").unwrap_err();
-        assert_eq!(unknown.to_string(), "/user/crew has no live child called \"no/body\": `children()` lists those it has");
+        // Unknown children.
+        assert!(matches!(supervisor.stop_child("unknown"), Err(ChildError::NotFound { .. })));
+        assert!(matches!(supervisor.stop_child("unknown").map_err(pleach::Error::from), Err(pleach::Error::Child(_))));
+        let unknown = supervisor.restart_child("un/known").unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "/user/supervisor has no live child called \"un/known\": `children()` lists those it has"
+        );
     });
 }
 
 #[test]
-fn s12_an_actor_does_the_same_with_its_own_children() {
+fn s12_actor_can_stop_and_restart_its_own_children() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let parent = system.spawn("parent", Doer::props(&Log::new())).unwrap();
-        let notes = log.clone();
+        let parent = TestActor::spawn(&system, "parent");
+        let entries = log.clone();
         parent
             .tell(Job::act(move |cx| {
-                let crew = cx.supervisor("crew", OneForOne::new()).unwrap();
-                crew.spawn("a", Named::props("a", &notes)).unwrap();
-                cx.spawn("b", Named::props("b", &notes)).unwrap();
+                let supervisor = cx.supervisor("supervisor", OneForOne::new()).unwrap();
+                supervisor.spawn("a", NamedActor::props("a", &entries)).unwrap();
+                cx.spawn("b", NamedActor::props("b", &entries)).unwrap();
                 let scope = cx.scope("scope").unwrap();
                 assert!(matches!(cx.restart_child("scope"), Err(ChildError::CannotRestart(_))));
                 drop(scope);
@@ -360,42 +336,43 @@ fn s12_an_actor_does_the_same_with_its_own_children() {
         log.take();
         parent
             .tell(Job::act(|cx| {
-                cx.restart_child("crew").unwrap();
+                cx.restart_child("supervisor").unwrap();
                 drop(cx.stop_child("b").unwrap());
             }))
             .unwrap();
         sim.settle();
-        let mut told = log.take();
-        told.sort();
-        assert_eq!(told, ["down a", "down b", "up a"]);
+        let mut seen = log.take();
+        seen.sort();
+        assert_eq!(seen, ["down a", "down b", "up a"]);
     });
 }
 
 #[test]
-fn s13_a_supervisor_that_restarts_brings_its_whole_subtree_down_and_up_with_addresses_kept() {
+fn s13_supervisor_restart_restarts_its_subtree_and_keeps_addresses() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let outer = system.supervisor("outer", OneForOne::new()).unwrap();
         let inner = outer.supervisor("inner", OneForOne::new().intensity(1, Duration::from_secs(1))).unwrap();
-        let [a, b, c] = crew_of(&inner, &log);
+        let [a, b, c] = spawn_three(&inner, &log);
         let deep = inner.supervisor("deep", OneForOne::new()).unwrap();
-        let d = deep.spawn("d", Named::props("d", &log)).unwrap();
-        let calm = outer.spawn("calm", Named::props("calm", &log)).unwrap();
+        let d = deep.spawn("d", NamedActor::props("d", &log)).unwrap();
+        let sibling = outer.spawn("sibling", NamedActor::props("sibling", &log)).unwrap();
         sim.settle();
         log.take();
         (0..2).for_each(|_| b.tell(false).unwrap());
         b.tell(true).unwrap();
         sim.settle();
-        let told = log.take();
-        // The first failure restarts it alone, the second is one too many: the supervisor itself has failed, and restarts.
-        let order = |what: &str| told.iter().filter(|line| line.starts_with(what)).cloned().collect::<Vec<_>>();
+        let seen = log.take();
+        // The first failure restarts the child. The second exceeds the limit, so the supervisor
+        // restarts.
+        let order = |what: &str| seen.iter().filter(|line| line.starts_with(what)).cloned().collect::<Vec<_>>();
         assert_eq!(order("up"), ["up b", "up a", "up b", "up c", "up d"]);
         let downs: Vec<String> = order("down").into_iter().filter(|line| line != "down b").collect();
         assert_eq!(downs, ["down d", "down c", "down a"]);
-        assert_eq!(order("well"), ["well b"], "address and mailbox are kept");
-        assert!([&a, &b, &c, &d, &calm].iter().all(|child| child.exit().is_none()));
+        assert_eq!(order("handled"), ["handled b"], "address and mailbox survive");
+        assert!([&a, &b, &c, &d, &sibling].iter().all(|child| child.exit().is_none()));
         assert_eq!((system.unhandled(), inner.any().exit()), (0, None));
-        // Its window begins anew with it.
+        // Its restart window starts again.
         b.tell(false).unwrap();
         sim.settle();
         assert_eq!(log.take(), ["down b", "up b"]);
@@ -403,13 +380,13 @@ fn s13_a_supervisor_that_restarts_brings_its_whole_subtree_down_and_up_with_addr
 }
 
 #[test]
-fn s13_what_happens_to_a_group_half_way_down_does_not_stall_it() {
+fn s13_events_during_a_group_stop_do_not_stall_it() {
     quiet();
     explore(0..2_000, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let outer = system.supervisor("outer", OneForAll::new().intensity(50, Duration::from_secs(1))).unwrap();
         let inner = outer.supervisor("inner", RestForOne::new().intensity(2, Duration::from_secs(1))).unwrap();
-        let children = [crew_of(&outer, &log), crew_of(&inner, &log)].concat();
+        let children = [spawn_three(&outer, &log), spawn_three(&inner, &log)].concat();
         let mut random = pleach::Random::seeded(sim.seed());
         sim.run(async {
             for _ in 0..20 {
@@ -419,7 +396,7 @@ fn s13_what_happens_to_a_group_half_way_down_does_not_stall_it() {
                     1 => child.cancel(()),
                     2 => drop(outer.stop_child("b")),
                     3 => drop(outer.restart_child("inner")),
-                    4 => drop(inner.spawn("b", Named::props("b", &log))),
+                    4 => drop(inner.spawn("b", NamedActor::props("b", &log))),
                     5 => drop(child.try_send_system(SystemMessage::Restart)),
                     6 => child.close(),
                     7 => sim.step_aside().await,
@@ -431,7 +408,7 @@ fn s13_what_happens_to_a_group_half_way_down_does_not_stall_it() {
             }
         });
         sim.settle();
-        // Whoever lives is up, and handles what it is told.
+        // Every live child is up and handles messages.
         for child in children.iter().filter(|child| child.exit().is_none()) {
             let handled = child.counts().handled;
             child.tell(true).unwrap();
@@ -444,7 +421,7 @@ fn s13_what_happens_to_a_group_half_way_down_does_not_stall_it() {
 }
 
 #[test]
-fn s13_a_group_of_thousands_restarts_in_one_go() {
+fn s13_group_of_thousands_restarts() {
     let (sim, log) = (Sim::new(1), Log::new());
     let system = sim.system("s");
     let outer = system.supervisor("outer", OneForAll::new()).unwrap();
@@ -456,7 +433,7 @@ fn s13_a_group_of_thousands_restarts_in_one_go() {
     for n in 0..2_000 {
         outer.supervisor(&format!("empty-{n}"), OneForOne::new()).unwrap();
     }
-    let fails = outer.spawn("fails", Named::props("fails", &log)).unwrap();
+    let fails = outer.spawn("fails", NamedActor::props("fails", &log)).unwrap();
     sim.settle();
     fails.tell(false).unwrap();
     sim.settle();

@@ -1,4 +1,4 @@
-//! A supervisor and the ends of its children.
+//! S2: a supervisor and the exits of its children.
 
 use pleach::prelude::*;
 use pleach::sim::explore;
@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 type End = fn(&ActorRef<()>);
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Notes when it starts and how it ends.
-struct Diarist {
+/// Logs its start and its exit.
+struct LoggingActor {
     name: &'static str,
     log: Log,
 }
 
-impl Actor for Diarist {
+impl Actor for LoggingActor {
     type Msg = ();
     type Error = Infallible;
 
@@ -33,45 +33,45 @@ impl Actor for Diarist {
     }
 }
 
-fn diarist(name: &'static str, log: &Log) -> Props<Diarist> {
+fn logging_actor(name: &'static str, log: &Log) -> Props<LoggingActor> {
     let log = Arc::clone(log);
-    Props::new(move || Diarist { name, log: Arc::clone(&log) })
+    Props::new(move || LoggingActor { name, log: Arc::clone(&log) })
 }
 
 #[test]
-fn s2_only_a_failure_starts_a_child_again() {
+fn s2_only_a_failed_child_is_restarted() {
     let ends: [(End, &str); 3] =
         [(ActorRef::stop, "stopped"), (ActorRef::close, "closed"), (|child| child.cancel("enough"), "cancelled: enough")];
     for (end, exit) in ends {
         explore(0..50, |sim| {
-            let (system, log) = (sim.system("house"), Log::default());
-            let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-            let child = crew.spawn("child", diarist("child", &log)).unwrap();
-            let sibling = crew.spawn("sibling", diarist("sibling", &log)).unwrap();
+            let (system, log) = (sim.system("s"), Log::default());
+            let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+            let child = supervisor.spawn("child", logging_actor("child", &log)).unwrap();
+            let sibling = supervisor.spawn("sibling", logging_actor("sibling", &log)).unwrap();
             sim.settle();
             end(&child);
             assert_eq!(sim.run(child.exited()).to_string(), exit);
             sim.advance(Duration::from_secs(3_600));
-            let told: Vec<String> = log.lock().unwrap().iter().filter(|line| line.starts_with("child")).cloned().collect();
-            assert_eq!(told, ["child started".to_string(), format!("child {exit}")]);
+            let seen: Vec<String> = log.lock().unwrap().iter().filter(|line| line.starts_with("child")).cloned().collect();
+            assert_eq!(seen, ["child started".to_string(), format!("child {exit}")]);
             assert_eq!((system.failures(), sibling.exit()), (0, None));
         });
     }
 }
 
 #[test]
-fn s2_a_supervisor_that_ends_stops_its_children_in_reverse_start_order() {
+fn s2_stopped_supervisor_stops_children_in_reverse_start_order() {
     explore(0..50, |sim| {
-        let (system, log) = (sim.system("house"), Log::default());
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+        let (system, log) = (sim.system("s"), Log::default());
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
         for name in ["first", "second", "third"] {
-            crew.spawn(name, diarist(name, &log)).unwrap();
+            supervisor.spawn(name, logging_actor(name, &log)).unwrap();
         }
         sim.settle();
         log.lock().unwrap().clear();
-        crew.any().stop();
-        assert_eq!(sim.run(crew.any().exited()), Exit::Stopped);
+        supervisor.any().stop();
+        assert_eq!(sim.run(supervisor.any().exited()), Exit::Stopped);
         assert_eq!(*log.lock().unwrap(), ["third stopped", "second stopped", "first stopped"]);
-        assert!(crew.spawn("late", diarist("late", &log)).is_err());
+        assert!(supervisor.spawn("late", logging_actor("late", &log)).is_err());
     });
 }

@@ -1,130 +1,83 @@
-//! S1, S2, S13: plans of restarts that meet each other half-way.
+//! S1, S2, S13, A2 and A10: restart plans that overlap.
 
-use crate::common::{Doer, Gate, Job, Log};
+use crate::common::{Gate, Job, Log, TestActor};
+use crate::named_actor::NamedActor;
+use crate::{escalate, ms};
 use pleach::prelude::*;
 use pleach::sim::explore;
-use pleach::{BoxError, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy};
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-fn escalate() -> OneForOne {
-    OneForOne::new().always(SupervisorDirective::Escalate)
-}
-
-/// Says `up NAME`, `well NAME` and `down NAME`, fails when told to, and takes its time to stop.
-struct Slow {
-    name: &'static str,
-    log: Log<String>,
-    stops_for: Duration,
-}
-
-impl Slow {
-    fn props(name: &'static str, log: &Log<String>, stops_for: Duration) -> Props<Self> {
-        let log = log.clone();
-        Props::new(move || Self { name, log: log.clone(), stops_for }).mailbox(Mailbox::unbounded())
-    }
-}
-
-impl Actor for Slow {
-    type Msg = bool;
-    type Error = BoxError;
-
-    async fn started(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.log.note(format!("up {}", self.name));
-        Ok(())
-    }
-
-    async fn handle(&mut self, well: bool, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        if well {
-            self.log.note(format!("well {}", self.name));
-            Ok(())
-        } else {
-            Err("told to fail".into())
-        }
-    }
-
-    async fn stopped(&mut self, _exit: &Exit, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        if !self.stops_for.is_zero() {
-            cx.token().child_for(self.stops_for).cancelled().await;
-        }
-        self.log.note(format!("down {}", self.name));
-        Ok(())
-    }
-}
+use pleach::{ExponentialBackoff, OneForAll, RestForOne, RestartPolicy};
 
 fn ups(log: &Log<String>) -> Vec<String> {
     log.take().into_iter().filter(|line| line.starts_with("up")).collect()
 }
 
 #[test]
-fn s13_a_child_that_was_handed_up_comes_back_although_its_supervisor_halts_later() {
+fn s13_escalated_child_restarts_even_if_its_supervisor_stops_later() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let top = system.supervisor("top", OneForAll::new()).unwrap();
         let outer = top.supervisor("outer", escalate()).unwrap();
         let inner = outer.supervisor("inner", escalate()).unwrap();
-        let a = inner.spawn("a", Slow::props("a", &log, Duration::ZERO)).unwrap();
-        let b = inner.spawn("b", Slow::props("b", &log, Duration::ZERO)).unwrap();
-        // The younger ones go down first, and take their time.
-        let c = top.spawn("c", Slow::props("c", &log, ms(100))).unwrap();
+        let a = inner.spawn("a", NamedActor::props("a", &log)).unwrap();
+        let b = inner.spawn("b", NamedActor::props("b", &log)).unwrap();
+        // The younger child stops first, and slowly.
+        let c = top.spawn("c", NamedActor::slow("c", &log, ms(100))).unwrap();
         sim.settle();
         log.take();
         a.tell(false).unwrap();
         a.tell(true).unwrap();
         sim.settle();
-        // A further failure on the way changes nothing either.
+        // A further failure meanwhile changes nothing.
         b.tell(false).unwrap();
         sim.advance(ms(200));
-        let told = log.take();
-        assert_eq!(told.iter().filter(|line| line.starts_with("up")).collect::<Vec<_>>(), ["up a", "up b", "up c"]);
-        assert!(told.contains(&"well a".to_string()), "address and mailbox are kept: {told:?}");
+        let seen = log.take();
+        assert_eq!(seen.iter().filter(|line| line.starts_with("up")).collect::<Vec<_>>(), ["up a", "up b", "up c"]);
+        assert!(seen.contains(&"handled a".to_string()), "address and mailbox survive: {seen:?}");
         assert!([a, b, c].iter().all(|child| child.exit().is_none()));
         assert_eq!(inner.any().exit(), None);
     });
 }
 
 #[test]
-fn s2_a_restart_that_is_asked_for_half_way_down_forgets_nobody() {
+fn s2_restart_requested_during_a_group_stop_forgets_no_child() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let top = system.supervisor("top", OneForAll::new()).unwrap();
-        let a = top.spawn("a", Slow::props("a", &log, Duration::ZERO)).unwrap();
-        let b = top.spawn("b", Slow::props("b", &log, Duration::ZERO)).unwrap();
+        let a = top.spawn("a", NamedActor::props("a", &log)).unwrap();
+        let b = top.spawn("b", NamedActor::props("b", &log)).unwrap();
         let inner = top.supervisor("inner", OneForOne::new()).unwrap();
-        inner.spawn("d", Slow::props("d", &log, Duration::ZERO)).unwrap();
-        let c = top.spawn("c", Slow::props("c", &log, ms(100))).unwrap();
+        inner.spawn("d", NamedActor::props("d", &log)).unwrap();
+        let c = top.spawn("c", NamedActor::slow("c", &log, ms(100))).unwrap();
         sim.settle();
         log.take();
         c.tell(false).unwrap();
         sim.settle();
-        // This one fails before its turn to halt comes.
+        // This child fails before it is its turn to stop.
         a.tell(false).unwrap();
         top.restart_child("inner").unwrap();
         sim.settle();
-        // Asked for twice it restarts once more, or once with the others.
+        // A second request causes one more restart, or one together with the others.
         top.restart_child("inner").unwrap();
         sim.advance(ms(200));
-        let came_up = ups(&log);
-        assert!(["up a", "up b", "up c", "up d"].iter().all(|up| came_up.iter().any(|line| line == up)), "{came_up:?}");
+        let started = ups(&log);
+        assert!(["up a", "up b", "up c", "up d"].iter().all(|up| started.iter().any(|line| line == up)), "{started:?}");
         for child in [&a, &b, &c] {
             child.tell(true).unwrap();
         }
         sim.settle();
-        assert_eq!(log.len(), 3, "whoever lives is up: {:?}", log.take());
+        assert_eq!(log.len(), 3, "every live child is up: {:?}", log.take());
     });
 }
 
 #[test]
-fn s1_supervisors_under_one_for_one_restart_each_by_itself() {
+fn s1_supervisors_under_one_for_one_restart_independently() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let slowly = ExponentialBackoff::new(ms(100), ms(10_000)).jitter(0.0);
-        let top = system.supervisor("top", slowly).unwrap();
+        let backoff = ExponentialBackoff::new(ms(100), ms(10_000)).jitter(0.0);
+        let top = system.supervisor("top", backoff).unwrap();
         let [one, two] = ["one", "two"].map(|name| top.supervisor(name, escalate()).unwrap());
-        let a = one.spawn("a", Slow::props("a", &log, Duration::ZERO)).unwrap();
-        let b = two.spawn("b", Slow::props("b", &log, Duration::ZERO)).unwrap();
+        let a = one.spawn("a", NamedActor::props("a", &log)).unwrap();
+        let b = two.spawn("b", NamedActor::props("b", &log)).unwrap();
         sim.settle();
         for wait in [100, 200, 400] {
             a.tell(false).unwrap();
@@ -137,15 +90,15 @@ fn s1_supervisors_under_one_for_one_restart_each_by_itself() {
         sim.advance(ms(99));
         assert_eq!(ups(&log), Vec::<String>::new());
         sim.advance(ms(2));
-        assert_eq!(ups(&log), ["up b"], "neither waits for the other, nor starts with it");
-        // What is asked for meanwhile does not cut the wait short, as it does not for an actor.
+        assert_eq!(ups(&log), ["up b"], "they restart independently");
+        // A requested restart does not shorten the backoff, as for an actor.
         top.restart_child("one").unwrap();
         sim.advance(ms(600));
         assert_eq!(ups(&log), Vec::<String>::new());
         sim.advance(ms(100));
         assert_eq!(ups(&log), ["up a"]);
-        // One that takes its time to go down holds up nobody beside it.
-        one.spawn("slow", Slow::props("slow", &log, ms(1_000))).unwrap();
+        // A child that stops slowly does not delay its neighbours.
+        one.spawn("slow", NamedActor::slow("slow", &log, ms(1_000))).unwrap();
         a.tell(false).unwrap();
         sim.settle();
         b.tell(false).unwrap();
@@ -158,13 +111,13 @@ fn s1_supervisors_under_one_for_one_restart_each_by_itself() {
 }
 
 #[test]
-fn s2_a_temporary_child_that_fails_half_way_down_stays_down() {
+fn s2_temporary_child_that_fails_during_a_group_stop_stays_down() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let top = system.supervisor("top", OneForAll::new()).unwrap();
-        let temporary = Slow::props("temporary", &log, Duration::ZERO).restart(RestartPolicy::Temporary);
+        let temporary = NamedActor::props("temporary", &log).restart(RestartPolicy::Temporary);
         let temporary = top.spawn("temporary", temporary).unwrap();
-        let b = top.spawn("b", Slow::props("b", &log, ms(100))).unwrap();
+        let b = top.spawn("b", NamedActor::slow("b", &log, ms(100))).unwrap();
         sim.settle();
         log.take();
         b.tell(false).unwrap();
@@ -176,9 +129,10 @@ fn s2_a_temporary_child_that_fails_half_way_down_stays_down() {
     });
 }
 
-/// The whole of it at random: groups in groups, slow members, policies, backoffs, requests from outside. Whoever lives in the end is up.
+/// Random nested supervisors, slow children, policies, backoffs and outside requests. At the end
+/// every live child is up.
 #[test]
-fn s13_a2_plans_that_meet_leave_nobody_waiting_and_lose_no_message() {
+fn s13_a2_overlapping_plans_leave_no_child_waiting() {
     explore(0..1_000, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let mut random = pleach::Random::seeded(sim.seed());
@@ -201,7 +155,7 @@ fn s13_a2_plans_that_meet_leave_nobody_waiting_and_lose_no_message() {
                 );
             } else {
                 let policy = [RestartPolicy::Permanent, RestartPolicy::Transient, RestartPolicy::Temporary][random.below(3)];
-                let props = Slow::props("child", &log, ms(random.below(3) as u64 * 7)).restart(policy);
+                let props = NamedActor::slow("child", &log, ms(random.below(3) as u64 * 7)).restart(policy);
                 children.push(under.spawn_unnamed(props).unwrap());
             }
         }
@@ -222,7 +176,7 @@ fn s13_a2_plans_that_meet_leave_nobody_waiting_and_lose_no_message() {
                 0 => supervisor.children().iter().for_each(|child| {
                     drop(child.path().last().map(|name| supervisor.restart_child(&name.to_string())));
                 }),
-                1 => drop(supervisor.spawn_unnamed(Slow::props("late", &log, ms(3))).map(|late| children.push(late))),
+                1 => drop(supervisor.spawn_unnamed(NamedActor::slow("added", &log, ms(3))).map(|added| children.push(added))),
                 2..=6 => sim.advance(ms(random.below(6) as u64)),
                 7 if random.below(8) == 0 => supervisor.any().stop(),
                 7 if random.below(8) == 0 => supervisor.any().close(),
@@ -246,17 +200,17 @@ fn s13_a2_plans_that_meet_leave_nobody_waiting_and_lose_no_message() {
     });
 }
 
-/// The same on threads, where a child may leave while others look at it.
+/// The same on threads, where a child may end while others use it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn s13_plans_that_meet_on_threads_leave_nobody_waiting() {
+async fn s13_overlapping_plans_on_threads_leave_no_child_waiting() {
     for round in 0..300 {
         let (system, log) = (ActorSystem::new("s").unwrap(), Log::new());
         let top = system.supervisor("top", OneForAll::new().intensity(1_000, ms(1_000))).unwrap();
         let inner = top.supervisor("inner", RestForOne::new().intensity(2, ms(1))).unwrap();
         let children: Vec<_> = [&top, &inner, &top, &inner, &top, &inner]
-            .map(|under| under.spawn_unnamed(Slow::props("child", &log, Duration::ZERO)).unwrap())
+            .map(|under| under.spawn_unnamed(NamedActor::props("child", &log)).unwrap())
             .into();
-        let busy = (0..3).map(|thread| {
+        let drivers = (0..3).map(|thread| {
             let (children, top, inner) = (children.clone(), top.clone(), inner.clone());
             tokio::spawn(async move {
                 let mut random = pleach::Random::seeded(round * 3 + thread);
@@ -277,8 +231,8 @@ async fn s13_plans_that_meet_on_threads_leave_nobody_waiting() {
                 }
             })
         });
-        for one in busy.collect::<Vec<_>>() {
-            one.await.unwrap();
+        for driver in drivers.collect::<Vec<_>>() {
+            driver.await.unwrap();
         }
         let stuck = || children.iter().any(|child| child.exit().is_none() && child.counts().open() > 0);
         let handled = async {
@@ -286,16 +240,16 @@ async fn s13_plans_that_meet_on_threads_leave_nobody_waiting() {
                 tokio::task::yield_now().await;
             }
         };
-        // Nothing here takes its time: only a group that hangs is late.
-        tokio::time::timeout(Duration::from_secs(60), handled).await.expect("whoever lives handles what it was told");
+        // No handler is slow, so only a hanging restart can time out.
+        tokio::time::timeout(Duration::from_secs(60), handled).await.expect("every live child handles its messages");
         system.shutdown(Duration::from_secs(60)).await.unwrap();
         let counts = system.counts();
         assert_eq!(counts.accepted, counts.handled + counts.failed + counts.dead_lettered);
     }
 }
 
-/// Asks `target` in a handler, and notes what came of it.
-fn asks(target: &ActorRef<Job>, log: &Log<String>) -> Job {
+/// A job that asks `target` and logs the result.
+fn ask_job(target: &ActorRef<Job>, log: &Log<String>) -> Job {
     let (target, log) = (target.clone(), log.clone());
     Job::work(move |_| async move {
         log.note(match target.ask(|reply| Job::Answer(reply, 7)).await {
@@ -308,48 +262,48 @@ fn asks(target: &ActorRef<Job>, log: &Log<String>) -> Job {
 }
 
 #[test]
-fn a10_s13_an_ask_to_a_sibling_that_is_down_does_not_hold_up_its_group() {
+fn a10_s13_ask_to_a_sibling_that_is_down_does_not_block_the_group() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let top = system.supervisor("top", OneForAll::new()).unwrap();
-        let db = top.spawn("db", Doer::props(&Log::new())).unwrap();
+        let db = top.spawn("db", TestActor::props(&Log::new())).unwrap();
         let inner = top.supervisor("inner", OneForOne::new()).unwrap();
-        let web = top.spawn("web", Doer::props(&Log::new())).unwrap();
-        let deep = inner.spawn("deep", Doer::props(&Log::new())).unwrap();
+        let web = top.spawn("web", TestActor::props(&Log::new())).unwrap();
+        let deep = inner.spawn("deep", TestActor::props(&Log::new())).unwrap();
         sim.settle();
-        // One that is asked already when it fails, and one that is asked while it is down.
+        // One ask is queued before the failure, and one is sent while the actor is down.
         let gate = Gate::new();
         db.tell(Job::Pass(gate.clone(), 1)).unwrap();
         db.tell(Job::Fail("no")).unwrap();
-        web.tell(asks(&db, &log)).unwrap();
-        deep.tell(asks(&db, &log)).unwrap();
+        web.tell(ask_job(&db, &log)).unwrap();
+        deep.tell(ask_job(&db, &log)).unwrap();
         gate.open();
         sim.settle();
-        web.tell(asks(&db, &log)).unwrap();
+        web.tell(ask_job(&db, &log)).unwrap();
         sim.settle();
-        let told = log.take();
-        assert_eq!((told.len(), told.last().map(String::as_str)), (3, Some("7")), "{told:?}");
-        assert!(told.iter().all(|line| line == "7" || line.starts_with("cycle")), "{told:?}");
+        let seen = log.take();
+        assert_eq!((seen.len(), seen.last().map(String::as_str)), (3, Some("7")), "{seen:?}");
+        assert!(seen.iter().all(|line| line == "7" || line.starts_with("cycle")), "{seen:?}");
         assert!([&db, &web, &deep].iter().all(|actor| actor.exit().is_none()));
     });
 }
 
 #[test]
-fn a10_an_ask_to_a_parent_that_ends_or_restarts_does_not_hold_it_up() {
+fn a10_ask_to_a_parent_that_ends_or_restarts_does_not_block_it() {
     for stops in [false, true] {
         explore(0..200, |sim| {
-            let (system, log, born) = (sim.system("s"), Log::new(), Log::new());
-            let parent = system.spawn("parent", Doer::props(&Log::new())).unwrap();
-            let spawned = born.clone();
-            parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", Doer::props(&Log::new())).unwrap()))).unwrap();
+            let (system, log, children) = (sim.system("s"), Log::new(), Log::new());
+            let parent = TestActor::spawn(&system, "parent");
+            let spawned = children.clone();
+            parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", TestActor::props(&Log::new())).unwrap()))).unwrap();
             sim.settle();
-            let child: ActorRef<Job> = born.take().remove(0);
+            let child: ActorRef<Job> = children.take().remove(0);
             let gate = Gate::new();
             parent.tell(Job::Pass(gate.clone(), 1)).unwrap();
             if !stops {
                 parent.tell(Job::Fail("no")).unwrap();
             }
-            child.tell(asks(&parent, &log)).unwrap();
+            child.tell(ask_job(&parent, &log)).unwrap();
             sim.settle();
             if stops {
                 parent.stop();
