@@ -28,10 +28,11 @@ pub mod tasks;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
-use std::task::{Poll, Waker};
+use std::task::{Poll, Wake, Waker};
 
 /// Prefix of the message of every panic that a test injects.
 pub const INJECTED: &str = "injected";
@@ -127,6 +128,35 @@ pub fn dead_letters(system: &System) -> Log<(String, DeadLetterReason)> {
 /// Polls a future once, with a waker that does nothing.
 pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut std::task::Context::from_waker(Waker::noop()))
+}
+
+/// Yields once: other tasks run before it continues.
+pub async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A waker that counts its wakes.
+#[derive(Default)]
+pub struct CountingWaker(AtomicUsize);
+
+impl CountingWaker {
+    pub fn wakes(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for CountingWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// A gate that the test opens. Each call of `open` lets one waiter pass.

@@ -1,5 +1,6 @@
 //! For tests of groups: a group builder, tasks that wait, and a counter of live values.
 
+use super::Gate;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use std::future::{Future, pending, poll_fn};
@@ -25,6 +26,15 @@ pub async fn after(steps: u32, value: u32) -> u32 {
     })
     .await;
     value
+}
+
+/// Waits until the gate is open, then returns `value`.
+pub fn gated(gate: &Gate, value: u32) -> impl Future<Output = u32> + Send + use<> {
+    let open = gate.pass();
+    async move {
+        open.await;
+        value
+    }
 }
 
 /// Never completes. Holds `held` until it is dropped.
