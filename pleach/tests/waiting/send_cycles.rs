@@ -1,17 +1,18 @@
-//! W1, W2: a send that an actor awaits never waits for good for somebody who waits for that actor.
+//! W1 and W2: a send never waits forever for an actor that waits for the sender.
 
-use crate::common::{Doer, Gate, Job, Log, poll_once, quiet};
+use crate::common::{Gate, Job, Log, TestActor, poll_once, quiet};
+use crate::{lints, reported_cycles};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, EventSubscription, Lint, SlowSubscriber, SubscriptionOptions, Topic};
+use pleach::{BoxError, SlowSubscriber, Topic};
 
 const SMALL: usize = 1;
 
-fn small(log: &Log<String>) -> Props<Doer> {
-    Doer::props(log).mailbox(Mailbox::bounded(SMALL))
+fn small(log: &Log<String>) -> Props<TestActor> {
+    TestActor::props(log).mailbox(Mailbox::bounded(SMALL))
 }
 
-/// Passes the gate, then sends a note to `to` and awaits that.
+/// A job that passes the gate, then sends a note to `to` and logs the result.
 fn send_after(gate: &Gate, to: &ActorRef<Job>, note: u32, answers: &Log<Result<(), SendError<()>>>) -> Job {
     let (gate, to, answers) = (gate.clone(), to.clone(), answers.clone());
     Job::work(move |_| async move {
@@ -21,21 +22,12 @@ fn send_after(gate: &Gate, to: &ActorRef<Job>, note: u32, answers: &Log<Result<(
     })
 }
 
-fn lints(system: &ActorSystem) -> EventSubscription {
-    system.hub().subscribe_with(SubscriptionOptions::new().kinds(EventKinds::LINTS))
+/// Takes the log and returns its notes.
+fn notes(log: &Log<String>) -> Vec<String> {
+    log.take().into_iter().filter(|entry| entry.parse::<u32>().is_ok()).collect()
 }
 
-/// The circles of sends that were told of.
-fn circles(lints: &mut EventSubscription) -> Vec<Vec<String>> {
-    let told = std::iter::from_fn(|| lints.try_next());
-    let circle = |event| match event {
-        Event::Lint(Lint::SendCycle(paths)) => Some(paths.iter().map(ToString::to_string).collect()),
-        _ => None,
-    };
-    told.filter_map(circle).collect()
-}
-
-/// An actor with one child, to which it hands on each job.
+/// An actor that forwards jobs to its only child.
 struct Parent {
     log: Log<String>,
     child: Option<ActorRef<Job>>,
@@ -47,7 +39,7 @@ impl Actor for Parent {
     type Error = BoxError;
 
     async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        let child = cx.spawn("child", Doer::props(&self.log)).map_err(|_| "no child")?;
+        let child = cx.spawn("child", TestActor::props(&self.log)).map_err(|_| "no child")?;
         self.children.push(child.clone());
         self.child = Some(child);
         Ok(())
@@ -64,27 +56,27 @@ impl Actor for Parent {
     }
 }
 
-/// A parent with a mailbox for one message, and its first child.
+/// A parent with mailbox capacity one, and its first child.
 fn parent(sim: &Sim, system: &ActorSystem, log: &Log<String>) -> (ActorRef<Job>, ActorRef<Job>) {
     let (log, children) = (log.clone(), Log::new());
-    let born = children.clone();
-    let props = Props::new(move || Parent { log: log.clone(), child: None, children: born.clone() });
+    let spawned = children.clone();
+    let props = Props::new(move || Parent { log: log.clone(), child: None, children: spawned.clone() });
     let parent = system.spawn("parent", props.mailbox(Mailbox::bounded(SMALL))).unwrap();
     sim.settle();
     (parent, children.take().remove(0))
 }
 
 #[test]
-fn w1_restart_admits_a_send_of_a_child_to_its_full_parent() {
-    // Whether the child waits before the restart begins, or begins to wait during it.
+fn w1_restart_accepts_a_send_of_a_child_to_its_full_parent() {
+    // The child waits before the restart begins, or starts to wait during it.
     for before in [true, false] {
         explore(0..50, |sim| {
             let system = sim.system("s");
             let mut lints = lints(&system);
-            let (log, answers, gate, hold) = (Log::new(), Log::new(), Gate::new(), Gate::new());
+            let (log, answers, gate, release) = (Log::new(), Log::new(), Gate::new(), Gate::new());
             let (parent, child) = parent(sim, &system, &log);
             child.tell(send_after(&gate, &parent, 2, &answers)).unwrap();
-            parent.tell(Job::Pass(hold.clone(), 0)).unwrap();
+            parent.tell(Job::Pass(release.clone(), 0)).unwrap();
             sim.settle();
             parent.tell(Job::Note(1)).unwrap();
             if before {
@@ -92,28 +84,27 @@ fn w1_restart_admits_a_send_of_a_child_to_its_full_parent() {
                 sim.settle();
             }
             parent.try_send_system(SystemMessage::Restart).unwrap();
-            hold.open();
+            release.open();
             sim.settle();
             gate.open();
             sim.settle();
             assert_eq!(answers.take(), [Ok(())]);
-            let notes: Vec<String> = log.take().into_iter().filter(|entry| entry.parse::<u32>().is_ok()).collect();
-            assert_eq!(notes, ["1", "2"], "the next incarnation handles both, in order");
-            assert_eq!(circles(&mut lints), [["/user/parent/child", "/user/parent"]]);
+            assert_eq!(notes(&log), ["1", "2"], "the next incarnation handles both in order");
+            assert_eq!(reported_cycles(&mut lints), [["/user/parent/child", "/user/parent"]]);
         });
     }
 }
 
 #[test]
-fn w1_one_for_all_admits_a_send_to_a_sibling_that_is_down() {
+fn w1_one_for_all_accepts_a_send_to_a_sibling_that_is_down() {
     explore(0..100, |sim| {
         let system = sim.system("s");
         let group = system.supervisor("group", OneForAll::new()).unwrap();
-        let (log, answers, gate, hold) = (Log::new(), Log::new(), Gate::new(), Gate::new());
+        let (log, answers, gate, release) = (Log::new(), Log::new(), Gate::new(), Gate::new());
         let [a, b] = ["a", "b"].map(|name| group.spawn(name, small(&log)).unwrap());
-        let held = hold.clone();
+        let wait = release.clone();
         a.tell(Job::work(move |_| async move {
-            held.pass().await;
+            wait.pass().await;
             Err("down".into())
         }))
         .unwrap();
@@ -122,51 +113,49 @@ fn w1_one_for_all_admits_a_send_to_a_sibling_that_is_down() {
         a.tell(Job::Note(1)).unwrap();
         gate.open();
         sim.settle();
-        hold.open();
+        release.open();
         sim.settle();
         assert_eq!(answers.take(), [Ok(())]);
-        let notes: Vec<String> = log.take().into_iter().filter(|entry| entry.parse::<u32>().is_ok()).collect();
-        assert_eq!(notes, ["1", "2"]);
+        assert_eq!(notes(&log), ["1", "2"]);
     });
 }
 
 #[test]
-fn w1_publish_to_a_group_member_that_is_down_is_admitted() {
+fn w1_publish_to_a_group_member_that_is_down_is_accepted() {
     explore(0..100, |sim| {
         let system = sim.system("s");
         let group = system.supervisor("group", RestForOne::new()).unwrap();
-        let (log, hold, gate) = (Log::new(), Gate::new(), Gate::new());
+        let (log, release, gate) = (Log::new(), Gate::new(), Gate::new());
         let [a, b] = ["a", "b"].map(|name| group.spawn(name, small(&log)).unwrap());
         let topic = Topic::<u32>::new();
         topic.subscribe_with(&a, SlowSubscriber::Wait, Job::Note);
-        let (held, passed, published, reports) = (hold.clone(), gate.clone(), topic.clone(), Log::new());
+        let (a_waits, b_waits, published, reports) = (release.clone(), gate.clone(), topic.clone(), Log::new());
         let seen = reports.clone();
         a.tell(Job::work(move |_| async move {
-            held.pass().await;
+            a_waits.pass().await;
             Err("down".into())
         }))
         .unwrap();
         b.tell(Job::work(move |_| async move {
-            passed.pass().await;
+            b_waits.pass().await;
             seen.push(published.publish(2).await.delivered);
             Ok(())
         }))
         .unwrap();
         sim.settle();
         a.tell(Job::Note(1)).unwrap();
-        hold.open();
+        release.open();
         gate.open();
         sim.settle();
         assert_eq!(reports.take(), [1]);
-        let notes: Vec<String> = log.take().into_iter().filter(|entry| entry.parse::<u32>().is_ok()).collect();
-        assert_eq!(notes, ["1", "2"]);
+        assert_eq!(notes(&log), ["1", "2"]);
     });
 }
 
-/// In one system A and B send to each other a few times, each with room for one message, and await it.
+/// Two actors with mailbox capacity one publish to each other and await it.
 #[test]
-fn w2_two_actors_that_publish_to_each_other_never_stand_still() {
-    let mut told = 0;
+fn w2_two_actors_that_publish_to_each_other_never_block() {
+    let mut reported = 0;
     for seed in 0..200 {
         let sim = Sim::new(seed);
         let system = sim.system("s");
@@ -188,17 +177,17 @@ fn w2_two_actors_that_publish_to_each_other_never_stand_still() {
         }
         sim.settle();
         assert_eq!(system.counts().handled, 8, "seed {seed}");
-        for circle in circles(&mut lints) {
-            told += 1;
-            assert_eq!(circle.len(), 2, "{circle:?}");
+        for cycle in reported_cycles(&mut lints) {
+            reported += 1;
+            assert_eq!(cycle.len(), 2, "{cycle:?}");
         }
     }
-    assert!(told > 0, "the lint names a circle in some schedule");
+    assert!(reported > 0, "some schedule reports a cycle");
 }
 
 #[test]
-fn w2_an_ask_admits_the_send_that_closes_its_circle() {
-    // Whoever comes last finds the circle: the ask, or the send.
+fn w2_ask_accepts_the_send_that_closes_its_cycle() {
+    // The later of the two finds the cycle.
     for ask_first in [true, false] {
         explore(0..50, |sim| {
             let system = sim.system("s");
@@ -227,7 +216,7 @@ fn w2_an_ask_admits_the_send_that_closes_its_circle() {
 }
 
 #[test]
-fn w2_a_send_to_oneself_is_admitted() {
+fn w2_send_to_itself_is_accepted() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let mut lints = lints(&system);
@@ -243,22 +232,22 @@ fn w2_a_send_to_oneself_is_admitted() {
     .unwrap();
     sim.settle();
     assert_eq!(a.counts().handled, 5);
-    assert_eq!(circles(&mut lints), [["/user/a"], ["/user/a"], ["/user/a"]]);
+    assert_eq!(reported_cycles(&mut lints), [["/user/a"], ["/user/a"], ["/user/a"]]);
 }
 
-/// Several sends of one sender to one mailbox keep their order, and senders outside of the circle go on waiting.
+/// Sends of one sender keep their order, and senders outside of the cycle keep waiting.
 #[test]
-fn w2_a_circle_admits_its_own_sends_in_order_and_nobody_else() {
+fn w2_cycle_accepts_only_its_own_sends_and_in_order() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let (log, gate) = (Log::new(), Gate::new());
         let a = system.spawn("a", small(&log)).unwrap();
-        let passed = gate.clone();
+        let wait = gate.clone();
         a.tell(Job::work(move |me| async move {
-            passed.pass().await;
+            wait.pass().await;
             let sent = futures::join!(me.send(Job::Note(2)), me.send(Job::Note(3)));
             assert!(sent.0.is_ok() && sent.1.is_ok());
-            passed.pass().await;
+            wait.pass().await;
             Ok(())
         }))
         .unwrap();
@@ -268,26 +257,25 @@ fn w2_a_circle_admits_its_own_sends_in_order_and_nobody_else() {
         assert!(poll_once(&mut outside).is_pending());
         gate.open();
         sim.settle();
-        assert_eq!(a.queued(), SMALL + 2, "one message for each send of the circle");
+        assert_eq!(a.queued(), SMALL + 2, "one message per send of the cycle");
         assert!(poll_once(&mut outside).is_pending());
         gate.open();
         sim.settle();
         assert!(poll_once(&mut outside).is_ready());
         sim.settle();
-        let notes: Vec<String> = log.take().into_iter().filter(|entry| entry.parse::<u32>().is_ok()).collect();
-        assert_eq!(notes, ["1", "2", "3", "4"]);
+        assert_eq!(notes(&log), ["1", "2", "3", "4"]);
     });
 }
 
-/// An ask that still waits for room learns that it closes a circle, and its question is taken back.
+/// An ask that waits for room and closes a cycle ends with an error. Its message is withdrawn.
 #[test]
-fn w1_an_ask_without_room_in_its_restarting_parent_gets_cycle() {
+fn w1_ask_without_room_in_a_restarting_parent_is_a_cycle() {
     quiet();
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let (log, errors, hold) = (Log::new(), Log::new(), Gate::new());
+        let (log, errors, release) = (Log::new(), Log::new(), Gate::new());
         let (parent, child) = parent(sim, &system, &log);
-        parent.tell(Job::Pass(hold.clone(), 0)).unwrap();
+        parent.tell(Job::Pass(release.clone(), 0)).unwrap();
         sim.settle();
         parent.tell(Job::Note(1)).unwrap();
         let (asked, seen) = (parent.clone(), errors.clone());
@@ -299,19 +287,19 @@ fn w1_an_ask_without_room_in_its_restarting_parent_gets_cycle() {
             .unwrap();
         sim.settle();
         parent.try_send_system(SystemMessage::Restart).unwrap();
-        hold.open();
+        release.open();
         sim.settle();
         assert!(matches!(&errors.take()[..], [Err(AskError::Cycle(paths))] if paths.len() == 2));
-        assert_eq!(parent.counts().accepted, 2, "the question was not accepted");
+        assert_eq!(parent.counts().accepted, 2, "the ask was not accepted");
     });
 }
 
-/// A member that starts again with its group, and waits as it starts for one that starts after it.
+/// A child waits in `started` for a sibling that restarts after it.
 #[test]
-fn w1_a_started_hook_may_send_to_a_member_that_starts_later() {
-    struct Starts(ActorRef<Job>, bool);
+fn w1_started_hook_may_send_to_a_child_that_starts_later() {
+    struct WaitsAtStart(ActorRef<Job>, bool);
 
-    impl Actor for Starts {
+    impl Actor for WaitsAtStart {
         type Msg = ();
         type Error = BoxError;
 
@@ -335,25 +323,25 @@ fn w1_a_started_hook_may_send_to_a_member_that_starts_later() {
     for asks in [false, true] {
         explore(0..50, |sim| {
             let system = sim.system("s");
-            let (log, hold) = (Log::new(), Gate::new());
+            let (log, release) = (Log::new(), Gate::new());
             let group = system.supervisor("group", OneForAll::new()).unwrap();
             let later: Log<ActorRef<Job>> = Log::new();
-            let known = later.clone();
+            let siblings = later.clone();
             let spare = system.spawn("spare", small(&log)).unwrap();
-            let props = Props::new(move || Starts(known.seen().pop().unwrap_or_else(|| spare.clone()), asks));
+            let props = Props::new(move || WaitsAtStart(siblings.seen().pop().unwrap_or_else(|| spare.clone()), asks));
             let first = group.spawn("first", props).unwrap();
             let second = group.spawn("second", small(&log)).unwrap();
             later.push(second.clone());
-            second.tell(Job::Pass(hold.clone(), 0)).unwrap();
+            second.tell(Job::Pass(release.clone(), 0)).unwrap();
             sim.settle();
             second.tell(Job::Note(1)).unwrap();
-            // The whole group restarts because a member fails.
-            let fails = group.spawn("fails", Doer::props(&log)).unwrap();
+            // A failing child restarts the whole group.
+            let fails = group.spawn("fails", TestActor::props(&log)).unwrap();
             fails.tell(Job::Fail("down")).unwrap();
-            hold.open();
+            release.open();
             sim.settle();
             assert!(first.exit().is_none() && second.exit().is_none());
-            assert_eq!(second.queued(), 0, "all are up again");
+            assert_eq!(second.queued(), 0, "all have restarted");
         });
     }
 }

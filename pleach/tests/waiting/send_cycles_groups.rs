@@ -1,31 +1,32 @@
-//! W2: an actor that awaits a group, a scope or a task in its handler, while what it awaits waits for room in that actor's mailbox.
+//! W2: an actor awaits a group, a scope or a task, which waits for room in that actor's mailbox.
 
-use crate::common::{Doer, Job, Log};
+use crate::common::{Job, Log, TestActor};
+use crate::{lints, reported_cycles};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{EventSubscription, Lint, SlowSubscriber, SubscriptionOptions, Topic};
+use pleach::{EventSubscription, SlowSubscriber, Topic};
 use std::sync::Arc;
 
 const SENDS: u32 = 3;
 
-/// The system of one test, and an actor in it with room for one message.
-struct Stage {
+/// A system with an actor of mailbox capacity one.
+struct Fixture {
     system: ActorSystem,
     actor: ActorRef<Job>,
     log: Log<String>,
     lints: EventSubscription,
 }
 
-impl Stage {
+impl Fixture {
     fn new(sim: &Sim) -> Self {
         let system = sim.system("s");
         let log = Log::new();
-        let actor = system.spawn("a", Doer::props(&log).mailbox(Mailbox::bounded(1))).unwrap();
-        let lints = system.hub().subscribe_with(SubscriptionOptions::new().kinds(EventKinds::LINTS));
+        let actor = system.spawn("a", TestActor::props(&log).mailbox(Mailbox::bounded(1))).unwrap();
+        let lints = lints(&system);
         Self { system, actor, log, lints }
     }
 
-    /// Has the actor do this, and looks whether it came to its end and all notes were handled.
+    /// Runs `work` in a handler. Checks that it completes and that all notes are handled.
     fn check<F>(&mut self, sim: &Sim, notes: u32, work: impl FnOnce(Log<String>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -40,19 +41,13 @@ impl Stage {
         sim.settle();
         let seen: Vec<String> =
             self.log.take().into_iter().filter(|entry| entry == "done" || entry.parse::<u32>().is_ok()).collect();
-        assert_eq!(seen.first().map(String::as_str), Some("done"), "the handler stands still: {seen:?}");
+        assert_eq!(seen.first().map(String::as_str), Some("done"), "the handler did not complete: {seen:?}");
         assert_eq!(seen.len() as u32, 1 + notes);
         assert!(self.system.counts().is_settled(), "{}", self.system.counts());
     }
 
-    /// The circles of sends that were told of.
-    fn circles(&mut self) -> Vec<Vec<String>> {
-        let told = std::iter::from_fn(|| self.lints.try_next());
-        let circle = |event| match event {
-            Event::Lint(Lint::SendCycle(paths)) => Some(paths.iter().map(ToString::to_string).collect()),
-            _ => None,
-        };
-        told.filter_map(circle).collect()
+    fn cycles(&mut self) -> Vec<Vec<String>> {
+        reported_cycles(&mut self.lints)
     }
 }
 
@@ -91,35 +86,32 @@ async fn await_group(mut group: Group<()>, how: How) {
 }
 
 #[test]
-fn w2_task_of_a_group_sends_to_the_actor_that_awaits_the_group() {
+fn w2_task_of_a_group_may_send_to_the_actor_that_awaits_it() {
     for how in ALL {
         explore(0..50, |sim| {
-            let mut stage = Stage::new(sim);
-            let (me, group) = (stage.actor.clone(), stage.system.group("g").limit(1).build().unwrap());
-            stage.check(sim, SENDS, |log| async move {
+            let mut fixture = Fixture::new(sim);
+            let (me, group) = (fixture.actor.clone(), fixture.system.group("g").limit(1).build().unwrap());
+            fixture.check(sim, SENDS, |log| async move {
                 group.go(send_notes(me)).await.unwrap();
                 await_group(group, how).await;
                 log.note("done");
             });
-            let circles = stage.circles();
-            assert!(!circles.is_empty(), "{how:?}");
-            for circle in circles {
-                assert!(
-                    circle.iter().any(|path| path == "/user/g") && circle.iter().any(|path| path == "/user/a"),
-                    "{circle:?}"
-                );
+            let cycles = fixture.cycles();
+            assert!(!cycles.is_empty(), "{how:?}");
+            for cycle in cycles {
+                assert!(cycle.iter().any(|path| path == "/user/g") && cycle.iter().any(|path| path == "/user/a"), "{cycle:?}");
             }
         });
     }
 }
 
 #[test]
-fn w2_task_that_waits_for_room_before_the_handler_awaits_its_group() {
+fn w2_task_may_wait_for_room_before_its_group_is_awaited() {
     for how in ALL {
         explore(0..50, |sim| {
-            let mut stage = Stage::new(sim);
-            let (me, group) = (stage.actor.clone(), stage.system.group("g").limit(1).build().unwrap());
-            stage.check(sim, SENDS, |log| async move {
+            let mut fixture = Fixture::new(sim);
+            let (me, group) = (fixture.actor.clone(), fixture.system.group("g").limit(1).build().unwrap());
+            fixture.check(sim, SENDS, |log| async move {
                 group.go(send_notes(me)).await.unwrap();
                 for _ in 0..50 {
                     tokio::task::yield_now().await;
@@ -132,11 +124,11 @@ fn w2_task_that_waits_for_room_before_the_handler_awaits_its_group() {
 }
 
 #[test]
-fn w2_many_tasks_of_a_group_are_all_admitted() {
+fn w2_many_tasks_of_a_group_are_all_accepted() {
     explore(0..20, |sim| {
-        let mut stage = Stage::new(sim);
-        let (me, group) = (stage.actor.clone(), stage.system.group("g").build().unwrap());
-        stage.check(sim, 40 * SENDS, |log| async move {
+        let mut fixture = Fixture::new(sim);
+        let (me, group) = (fixture.actor.clone(), fixture.system.group("g").build().unwrap());
+        fixture.check(sim, 40 * SENDS, |log| async move {
             for _ in 0..40 {
                 group.try_go(send_notes(me.clone())).unwrap();
             }
@@ -147,13 +139,13 @@ fn w2_many_tasks_of_a_group_are_all_admitted() {
 }
 
 #[test]
-fn w2_task_of_a_group_publishes_to_the_actor_that_awaits_the_group() {
+fn w2_task_of_a_group_may_publish_to_the_actor_that_awaits_it() {
     explore(0..50, |sim| {
-        let mut stage = Stage::new(sim);
+        let mut fixture = Fixture::new(sim);
         let topic = Topic::new();
-        topic.subscribe_with(&stage.actor, SlowSubscriber::Wait, Job::Note);
-        let group = stage.system.group("g").build().unwrap();
-        stage.check(sim, SENDS, |log| async move {
+        topic.subscribe_with(&fixture.actor, SlowSubscriber::Wait, Job::Note);
+        let group = fixture.system.group("g").build().unwrap();
+        fixture.check(sim, SENDS, |log| async move {
             let publishing = async move {
                 for note in 0..SENDS {
                     topic.publish(note).await;
@@ -167,19 +159,19 @@ fn w2_task_of_a_group_publishes_to_the_actor_that_awaits_the_group() {
 }
 
 #[test]
-fn w2_task_of_a_group_asks_one_that_sends_to_the_actor() {
+fn w2_task_of_a_group_may_ask_an_actor_that_sends_back() {
     explore(0..50, |sim| {
-        let mut stage = Stage::new(sim);
-        let other = stage.system.spawn("b", Doer::props(&Log::new())).unwrap();
-        let (me, group) = (stage.actor.clone(), stage.system.group("g").build().unwrap());
-        stage.check(sim, SENDS, |log| async move {
+        let mut fixture = Fixture::new(sim);
+        let other = fixture.system.spawn("b", TestActor::props(&Log::new())).unwrap();
+        let (me, group) = (fixture.actor.clone(), fixture.system.group("g").build().unwrap());
+        fixture.check(sim, SENDS, |log| async move {
             let asking = async move {
                 let sending = Job::work(move |_| async move {
                     send_notes(me).await;
                     Ok(())
                 });
                 other.tell(sending).unwrap();
-                // The ask waits behind that.
+                // The ask waits behind the send.
                 assert_eq!(other.ask(|reply| Job::Answer(reply, 7)).await.ok(), Some(7));
             };
             group.try_go(asking).unwrap();
@@ -189,42 +181,42 @@ fn w2_task_of_a_group_asks_one_that_sends_to_the_actor() {
     });
 }
 
-/// What a handler awaits of a scope or its task.
+/// What a handler awaits.
 #[derive(Clone, Copy, Debug)]
-enum Of {
+enum Awaited {
     WaitAll,
     TaskExit,
     ScopeExit,
 }
 
 #[test]
-fn w2_task_of_a_scope_sends_to_the_actor_that_awaits_it() {
-    for of in [Of::WaitAll, Of::TaskExit, Of::ScopeExit] {
-        for begun in [false, true] {
+fn w2_task_of_a_scope_may_send_to_the_actor_that_awaits_it() {
+    for awaited in [Awaited::WaitAll, Awaited::TaskExit, Awaited::ScopeExit] {
+        for yields in [false, true] {
             explore(0..50, |sim| {
-                let mut stage = Stage::new(sim);
-                let me = stage.actor.clone();
-                let scope = Arc::new(stage.system.scope("work").unwrap());
+                let mut fixture = Fixture::new(sim);
+                let me = fixture.actor.clone();
+                let scope = Arc::new(fixture.system.scope("work").unwrap());
                 let inner = Arc::new(scope.scope("inner").unwrap());
                 let kept = (Arc::clone(&scope), Arc::clone(&inner));
-                stage.check(sim, SENDS, |log| async move {
+                fixture.check(sim, SENDS, |log| async move {
                     let task = inner.launch(send_notes(me)).unwrap();
-                    if begun {
+                    if yields {
                         for _ in 0..50 {
                             tokio::task::yield_now().await;
                         }
                     }
-                    match of {
-                        Of::WaitAll => inner.wait_all().await.unwrap(),
-                        Of::TaskExit => drop(task.exited().await),
-                        Of::ScopeExit => {
+                    match awaited {
+                        Awaited::WaitAll => inner.wait_all().await.unwrap(),
+                        Awaited::TaskExit => drop(task.exited().await),
+                        Awaited::ScopeExit => {
                             scope.close();
                             scope.exited().await;
                         }
                     }
                     log.note("done");
                 });
-                assert!(!stage.circles().is_empty(), "{of:?}");
+                assert!(!fixture.cycles().is_empty(), "{awaited:?}");
                 drop(kept);
             });
         }
@@ -232,12 +224,12 @@ fn w2_task_of_a_scope_sends_to_the_actor_that_awaits_it() {
 }
 
 #[test]
-fn w2_actor_awaits_the_exit_of_one_whose_handler_sends_to_it() {
+fn w2_actor_may_await_the_exit_of_an_actor_that_sends_to_it() {
     explore(0..50, |sim| {
-        let mut stage = Stage::new(sim);
-        let me = stage.actor.clone();
-        let other = stage.system.spawn("b", Doer::props(&Log::new())).unwrap();
-        stage.check(sim, SENDS, |log| async move {
+        let mut fixture = Fixture::new(sim);
+        let me = fixture.actor.clone();
+        let other = fixture.system.spawn("b", TestActor::props(&Log::new())).unwrap();
+        fixture.check(sim, SENDS, |log| async move {
             let sending = Job::work(move |_| async move {
                 send_notes(me).await;
                 Ok(())
@@ -247,24 +239,24 @@ fn w2_actor_awaits_the_exit_of_one_whose_handler_sends_to_it() {
             other.exited().await;
             log.note("done");
         });
-        assert_eq!(stage.circles().first(), Some(&vec!["/user/b".to_string(), "/user/a".to_string()]));
+        assert_eq!(fixture.cycles().first(), Some(&vec!["/user/b".to_string(), "/user/a".to_string()]));
     });
 }
 
 #[test]
-fn w2_send_of_a_group_that_nobody_awaits_keeps_to_the_capacity() {
+fn w2_send_of_a_group_that_is_not_awaited_respects_capacity() {
     explore(0..50, |sim| {
-        let mut stage = Stage::new(sim);
-        let (me, group) = (stage.actor.clone(), stage.system.group("g").build().unwrap());
+        let mut fixture = Fixture::new(sim);
+        let (me, group) = (fixture.actor.clone(), fixture.system.group("g").build().unwrap());
         let gate = crate::common::Gate::new();
-        stage.actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
+        fixture.actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
         sim.settle();
         (0..5).for_each(|_| group.try_go(send_notes(me.clone())).unwrap());
         sim.settle();
-        assert_eq!(stage.actor.queued(), 1);
+        assert_eq!(fixture.actor.queued(), 1);
         gate.open();
         sim.settle();
-        assert!(stage.circles().is_empty() && stage.system.counts().is_settled());
+        assert!(fixture.cycles().is_empty() && fixture.system.counts().is_settled());
         assert_eq!(sim.run(group.wait()), Ok(()));
     });
 }

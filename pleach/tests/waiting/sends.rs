@@ -1,6 +1,6 @@
-//! Sends that wait for room, and those that need not: who lets them in, and when.
+//! W9: when waiting sends are accepted, and when a send yields.
 
-use crate::common::{Doer, Job, Log, poll_once};
+use crate::common::{Job, Log, TestActor, poll_once};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, ExponentialBackoff};
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
 
-/// There is room as soon as the message that failed was taken, and a backoff is no reason to wait longer.
+/// A failed message frees its slot at once, not after the backoff.
 #[test]
-fn w9_a_backoff_admits_waiting_sends_that_have_room() {
+fn w9_waiting_send_gets_room_during_a_backoff() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let wait = Duration::from_secs(60);
         let strategy = OneForOne::new().backoff(ExponentialBackoff::new(wait, wait));
-        let crew = system.supervisor("crew", strategy).unwrap();
+        let supervisor = system.supervisor("supervisor", strategy).unwrap();
         let log = Log::new();
-        let actor = crew.spawn("a", Doer::props(&log).mailbox(Mailbox::bounded(1))).unwrap();
+        let actor = supervisor.spawn("a", TestActor::props(&log).mailbox(Mailbox::bounded(1))).unwrap();
         actor.try_send_system(SystemMessage::Suspend).unwrap();
         sim.settle();
         actor.tell(Job::Fail("down")).unwrap();
@@ -25,7 +25,7 @@ fn w9_a_backoff_admits_waiting_sends_that_have_room() {
         assert!(sends.iter_mut().all(|send| poll_once(send).is_pending()));
         actor.try_send_system(SystemMessage::Resume).unwrap();
         sim.settle();
-        assert_eq!(actor.queued(), 1, "the place of the message that failed is taken");
+        assert_eq!(actor.queued(), 1, "the slot of the failed message is used");
         assert!(matches!(poll_once(&mut sends[0]), Poll::Ready(Ok(()))));
         assert!(poll_once(&mut sends[1]).is_pending());
         sim.advance(wait * 2);
@@ -35,19 +35,19 @@ fn w9_a_backoff_admits_waiting_sends_that_have_room() {
     });
 }
 
-/// A feed is user code in the actor's poll, and a reply that it drops is answered by the same poll.
+/// A reply dropped by a feed ends its ask in the same poll.
 #[test]
-fn w9_a_reply_that_a_feed_drops_is_answered_before_the_feed_pends() {
+fn w9_reply_dropped_by_a_feed_ends_its_ask_at_once() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let (given, held) = (Log::new(), Log::new());
-        let keep = given.clone();
+        let (kept_replies, dropped_counts) = (Log::new(), Log::new());
+        let store = kept_replies.clone();
         let holder = system.spawn(
             "holder",
             Props::from_fn(
                 || (),
                 move |(): &mut (), reply: Reply<u32>| {
-                    keep.push(reply);
+                    store.push(reply);
                     Ok::<(), BoxError>(())
                 },
             ),
@@ -56,9 +56,9 @@ fn w9_a_reply_that_a_feed_drops_is_answered_before_the_feed_pends() {
         let mut ask = holder.ask(|reply| reply);
         assert!(poll_once(&mut ask).is_pending());
         sim.settle();
-        let replies = given.clone();
+        let replies = kept_replies.clone();
         let feed = futures::stream::poll_fn(move |_| {
-            held.push(replies.take().len());
+            dropped_counts.push(replies.take().len());
             Poll::Pending
         });
         let fed = Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(())).fed_by(feed);
@@ -69,7 +69,7 @@ fn w9_a_reply_that_a_feed_drops_is_answered_before_the_feed_pends() {
     });
 }
 
-/// A task that sends without end to a mailbox without end lets the receiver run, whatever its kind.
+/// A task that sends repeatedly to a mailbox with room lets the receiver run.
 #[test]
 fn w9_send_to_an_unbounded_mailbox_yields_to_its_receiver() {
     for (name, mailbox, adapted) in [
@@ -88,7 +88,7 @@ fn w9_send_to_an_unbounded_mailbox_yields_to_its_receiver() {
         };
         let actor = system.spawn("a", Props::from_fn(|| (), count).mailbox(mailbox)).unwrap();
         sim.settle();
-        let early = sim.run(async {
+        let handled_early = sim.run(async {
             let recipient = actor.map(|n: u32| n);
             for n in 0..10_000 {
                 if adapted {
@@ -99,18 +99,18 @@ fn w9_send_to_an_unbounded_mailbox_yields_to_its_receiver() {
             }
             handled.load(Relaxed)
         });
-        assert!(early > 0, "{name}: the receiver ran before the sender was done");
+        assert!(handled_early > 0, "{name}: the receiver ran before the sender was done");
         sim.settle();
         assert_eq!(actor.counts().handled, 10_000, "{name}");
     }
 }
 
-/// What was accepted stays accepted, although the send that yields is dropped.
+/// A message stays accepted if its yielding send is dropped.
 #[test]
-fn w9_a_send_that_yields_has_been_accepted() {
+fn w9_send_that_yields_has_been_accepted() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let actor = system.spawn("a", Doer::props(&Log::new())).unwrap();
+    let actor = TestActor::spawn(&system, "a");
     let mut yields = 0;
     for n in 0..3_000 {
         let mut send = actor.send(Job::Note(n));

@@ -1,7 +1,7 @@
-//! A22: waits of an actor in its own handler, and work that blocks: `sleep`, `timeout`, `blocking`, `launch_blocking`.
+//! W11: `sleep`, `timeout`, `blocking` and `launch_blocking`.
 
 use crate::common::logged::logged;
-use crate::common::{Doer, Job, Log, quiet};
+use crate::common::{Job, Log, TestActor, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BlockingError, BoxError, Elapsed, Refusal};
@@ -10,11 +10,11 @@ use std::sync::mpsc;
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn w11_sleep_and_timeout_run_on_virtual_time() {
+fn w11_sleep_and_timeout_use_virtual_time() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let actor = system.spawn("a", Waiter::props(&log)).unwrap();
-        for wait in [Wait::Sleep(5_000 * MS), Wait::InTime(10 * MS, 20 * MS), Wait::InTime(20 * MS, 10 * MS)] {
+        for wait in [Wait::Sleep(5_000 * MS), Wait::Timeout(10 * MS, 20 * MS), Wait::Timeout(20 * MS, 10 * MS)] {
             actor.tell(wait).unwrap();
         }
         sim.advance(10_000 * MS);
@@ -23,11 +23,11 @@ fn w11_sleep_and_timeout_run_on_virtual_time() {
     });
 }
 
-/// What a [`Waiter`] is to wait for.
+/// What a [`Waiter`] waits for.
 enum Wait {
     Sleep(Duration),
-    /// A sleep, and how long it is given.
-    InTime(Duration, Duration),
+    /// A sleep and its timeout.
+    Timeout(Duration, Duration),
     Blocking(&'static str, Work),
     Tokio,
 }
@@ -54,7 +54,7 @@ impl Actor for Waiter {
                 cx.sleep(wait).await;
                 self.0.note(format!("slept {:?}", cx.now() - before));
             }
-            Wait::InTime(wait, limit) => {
+            Wait::Timeout(wait, limit) => {
                 let done: Result<(), Elapsed> = cx.timeout(limit, cx.sleep(wait)).await;
                 self.0.note(format!("{done:?}"));
             }
@@ -81,7 +81,7 @@ fn w11_tokio_timers_in_the_simulator_fail_with_a_hint() {
 }
 
 #[test]
-fn w11_blocking_work_gives_its_output_and_its_panic_is_an_error() {
+fn w11_blocking_work_returns_its_output_or_its_panic() {
     quiet();
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
@@ -90,26 +90,26 @@ fn w11_blocking_work_gives_its_output_and_its_panic_is_an_error() {
         actor.tell(Wait::Blocking("bad", Box::new(|_| panic!("injected into blocking work")))).unwrap();
         actor.tell(Wait::Blocking("a/b", Box::new(|_| 1))).unwrap();
         sim.settle();
-        assert_eq!(log.seen()[..2], ["7", "ended true"], "the handler goes on");
+        assert_eq!(log.seen()[..2], ["7", "ended true"], "the handler continues");
         assert!(log.seen()[2].starts_with("the blocking work was not started"), "{:?}", log.seen());
-        assert_eq!((system.failures(), actor.exit()), (1, None), "a panic in it is on record, and no failure of the actor");
+        assert_eq!((system.failures(), actor.exit()), (1, None), "the panic is recorded, and the actor does not fail");
     });
 }
 
 #[test]
-fn w11_blocking_work_in_a_scope_fails_it_and_is_named() {
+fn w11_failed_blocking_work_fails_its_scope() {
     quiet();
     explore(0..20, |sim| {
         let system = sim.system("s");
         let scope = system.scope("s").unwrap();
         let work = scope.launch_blocking("work", |_| Err::<(), _>("no")).unwrap();
         assert_eq!(work.path().to_string(), "/user/s/work");
-        let twin = scope.launch_blocking("work", |_| ()).unwrap_err();
-        assert!(matches!(twin.why, Refusal::NameTaken { .. }), "{:?}", twin.why);
-        twin.into_future()(&scope.token());
+        let second = scope.launch_blocking("work", |_| ()).unwrap_err();
+        assert!(matches!(second.why, Refusal::NameTaken { .. }), "{:?}", second.why);
+        second.into_future()(&scope.token());
         sim.settle();
         assert!(sim.run(scope.wait_all()).is_err());
-        // Work that was cancelled before it began never runs.
+        // Work that was cancelled before its start never runs.
         let scope = system.scope("outer").unwrap();
         let never = scope
             .launch_blocking("never", |_: &CancelToken| -> Result<(), BoxError> { panic!("injected: it must not run") })
@@ -121,35 +121,36 @@ fn w11_blocking_work_in_a_scope_fails_it_and_is_named() {
     });
 }
 
-/// On threads: the tree keeps work that does not return, tells it to, and names it.
+/// On threads: work that has not returned stays in the tree, is cancelled, and is listed as
+/// running.
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn w11_blocking_work_is_in_the_tree_until_it_returns() {
     let system = ActorSystem::new("s").unwrap();
     let actor = system.spawn("a", Waiter::props(&Log::new())).unwrap();
-    let ((begins, begun), (lets_go, released)) = (mpsc::channel(), mpsc::channel::<()>());
+    let ((entered, enters), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
     let work = move |token: &CancelToken| {
-        begins.send(token.clone()).unwrap();
+        entered.send(token.clone()).unwrap();
         released.recv().unwrap();
         u32::from(token.is_cancelled())
     };
     actor.tell(Wait::Blocking("work", Box::new(work))).unwrap();
-    let token = tokio::task::spawn_blocking(move || begun.recv().unwrap()).await.unwrap();
+    let token = tokio::task::spawn_blocking(move || enters.recv().unwrap()).await.unwrap();
     actor.any().cancel("enough");
     token.cancelled().await;
     let named: Vec<_> = system.root().running().iter().map(ToString::to_string).collect();
     assert!(named.iter().any(|one| one.starts_with("/user/a/work (cancelled ")), "{named:?}");
-    assert!(actor.exit().is_none(), "it waits for its child");
-    lets_go.send(()).unwrap();
+    assert!(actor.exit().is_none(), "the actor waits for its child");
+    release.send(()).unwrap();
     assert_eq!(actor.exited().await, Exit::Cancelled(Cause::Because("enough".into())));
     system.shutdown(Duration::from_secs(3_600)).await.unwrap();
 }
 
 #[test]
-fn w11_running_reads_as_path_and_state() {
+fn w11_running_prints_path_and_state() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    system.spawn("a", Doer::props(&Log::new())).unwrap().tell(Job::Note(1)).unwrap();
+    TestActor::spawn(&system, "a").tell(Job::Note(1)).unwrap();
     let named: Vec<_> = system.root().running().iter().map(ToString::to_string).collect();
     assert_eq!(named, ["/system", "/user", "/user/a"]);
 }
