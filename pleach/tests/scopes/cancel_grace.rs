@@ -1,4 +1,4 @@
-//! T7: tasks and handlers that may run on for a while after a cancel, to tidy up.
+//! T7: cancel grace. Tasks and handlers may continue for a limited time after a cancel.
 
 use crate::common::{Log, quiet};
 use pleach::BoxError;
@@ -8,28 +8,28 @@ use std::future::pending;
 
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Waits for its cancel, then takes `tidying` to tidy up, and says how far it came.
-struct Tidy {
+/// Waits for its cancel, then cleans up for `cleanup_time`, and logs both.
+struct CleansUp {
     log: Log<String>,
-    tidying: Duration,
+    cleanup_time: Duration,
 }
 
-impl Tidy {
-    fn props(log: &Log<String>, tidying: Duration) -> Props<Self> {
+impl CleansUp {
+    fn props(log: &Log<String>, cleanup_time: Duration) -> Props<Self> {
         let log = log.clone();
-        Props::new(move || Self { log: log.clone(), tidying })
+        Props::new(move || Self { log: log.clone(), cleanup_time })
     }
 }
 
-impl Actor for Tidy {
+impl Actor for CleansUp {
     type Msg = u32;
     type Error = BoxError;
 
     async fn handle(&mut self, n: u32, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        self.log.note(format!("began {n}"));
+        self.log.note(format!("started {n}"));
         cx.token().cancelled().await;
-        pleach::current_runtime().expect("an actor is polled").sleep_until(cx.now() + self.tidying).await;
-        self.log.note(format!("tidied up {n}"));
+        pleach::current_runtime().expect("an actor is polled").sleep_until(cx.now() + self.cleanup_time).await;
+        self.log.note(format!("cleaned up {n}"));
         Ok(())
     }
 
@@ -39,11 +39,11 @@ impl Actor for Tidy {
     }
 }
 
-/// Cancels an actor with `grace` in the handler of the first of two messages.
-fn cancelled(sim: &Sim, grace: Option<Duration>, tidying: Duration) -> (Vec<String>, Exit, Counts) {
+/// Cancels an actor with `grace` while it handles the first of two messages.
+fn cancelled(sim: &Sim, grace: Option<Duration>, cleanup_time: Duration) -> (Vec<String>, Exit, Counts) {
     let system = sim.system("s");
     let log = Log::new();
-    let props = Tidy::props(&log, tidying);
+    let props = CleansUp::props(&log, cleanup_time);
     let props = if let Some(grace) = grace { props.cancel_grace(grace) } else { props };
     let actor = system.spawn("a", props).unwrap();
     actor.tell(1).unwrap();
@@ -52,14 +52,14 @@ fn cancelled(sim: &Sim, grace: Option<Duration>, tidying: Duration) -> (Vec<Stri
     actor.any().cancel("enough");
     sim.settle();
     sim.advance(Duration::from_secs(60));
-    (log.take(), actor.exit().expect("it has ended"), system.counts())
+    (log.take(), actor.exit().expect("the actor has ended"), system.counts())
 }
 
 #[test]
-fn t7_handler_with_grace_finishes_its_message_and_begins_no_other() {
+fn t7_handler_with_grace_finishes_its_message_only() {
     explore(0..50, |sim| {
         let (log, exit, counts) = cancelled(sim, Some(GRACE), Duration::from_secs(4));
-        assert_eq!(log, ["began 1", "tidied up 1", "cancelled, and tidied up: enough"]);
+        assert_eq!(log, ["started 1", "cleaned up 1", "cancelled, and tidied up: enough"]);
         assert_eq!(exit, Exit::TidiedUp("enough".into()));
         assert_eq!((counts.handled, counts.dead_lettered), (1, 1));
         assert!(counts.is_settled());
@@ -70,7 +70,7 @@ fn t7_handler_with_grace_finishes_its_message_and_begins_no_other() {
 fn t7_handler_is_dropped_at_the_end_of_its_grace() {
     explore(0..50, |sim| {
         let (log, exit, counts) = cancelled(sim, Some(GRACE), Duration::from_secs(6));
-        assert_eq!(log, ["began 1", "cancelled: enough"]);
+        assert_eq!(log, ["started 1", "cancelled: enough"]);
         assert_eq!(exit, Exit::Cancelled("enough".into()));
         assert_eq!(counts.handled, 0);
         assert!(counts.is_settled());
@@ -81,7 +81,7 @@ fn t7_handler_is_dropped_at_the_end_of_its_grace() {
 fn t7_handler_without_grace_is_dropped_at_its_next_await() {
     explore(0..50, |sim| {
         let (log, exit, _) = cancelled(sim, None, Duration::ZERO);
-        assert_eq!((log, exit), (vec!["began 1".into(), "cancelled: enough".into()], Exit::Cancelled("enough".into())));
+        assert_eq!((log, exit), (vec!["started 1".into(), "cancelled: enough".into()], Exit::Cancelled("enough".into())));
     });
 }
 
@@ -89,43 +89,44 @@ fn t7_handler_without_grace_is_dropped_at_its_next_await() {
 fn t7_idle_actor_with_grace_ends_at_once() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let actor = system.spawn("a", Tidy::props(&Log::new(), GRACE).cancel_grace(GRACE)).unwrap();
+    let actor = system.spawn("a", CleansUp::props(&Log::new(), GRACE).cancel_grace(GRACE)).unwrap();
     sim.settle();
-    let begun = sim.now();
+    let start = sim.now();
     actor.any().cancel("enough");
     sim.settle();
-    assert_eq!((actor.exit(), sim.now()), (Some(Exit::TidiedUp("enough".into())), begun));
+    assert_eq!((actor.exit(), sim.now()), (Some(Exit::TidiedUp("enough".into())), start));
 }
 
 #[test]
-fn t7_handler_that_fails_or_panics_in_its_grace_is_on_record_and_not_restarted() {
+fn t7_failure_during_the_grace_is_recorded_without_a_restart() {
     quiet();
     for panics in [false, true] {
         let sim = Sim::new(1);
         let system = sim.system("s");
         let failures = crate::common::failures(&system);
         let log = Log::new();
-        let doer = system.spawn("a", crate::common::Doer::props(&log).cancel_grace(GRACE)).unwrap();
-        let any = doer.any();
-        doer.tell(crate::common::Job::work(move |_| async move {
-            any.cancel("enough");
-            tokio::task::yield_now().await;
-            if panics {
-                std::panic::panic_any(crate::common::INJECTED);
-            }
-            Err("late".into())
-        }))
-        .unwrap();
+        let actor = system.spawn("a", crate::common::TestActor::props(&log).cancel_grace(GRACE)).unwrap();
+        let any = actor.any();
+        actor
+            .tell(crate::common::Job::work(move |_| async move {
+                any.cancel("enough");
+                tokio::task::yield_now().await;
+                if panics {
+                    std::panic::panic_any(crate::common::INJECTED);
+                }
+                Err("late".into())
+            }))
+            .unwrap();
         sim.settle();
         assert_eq!(failures.take().len(), 1);
-        assert!(!log.take().iter().any(|line| line == "started 1"), "a cancelled actor does not start again");
-        assert!(doer.exit().is_some());
+        assert!(!log.take().iter().any(|line| line == "started 1"), "a cancelled actor is not restarted");
+        assert!(actor.exit().is_some());
         assert!(system.counts().is_settled());
     }
 }
 
 #[test]
-fn t7_task_with_grace_says_whether_it_tidied_up() {
+fn t7_exit_of_a_task_with_grace_shows_whether_it_finished() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let scope = system.scope("work").unwrap();
@@ -152,18 +153,18 @@ fn t7_task_with_grace_says_whether_it_tidied_up() {
 }
 
 #[test]
-fn t7_scope_grace_is_that_of_its_tasks_and_wait_all_waits_for_it() {
+fn t7_scope_passes_its_grace_to_its_tasks() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let scope = system.scope("work").unwrap().with_cancel_grace(GRACE);
     let task = scope.launch(pending::<()>()).unwrap();
     sim.settle();
-    let begun = sim.now();
+    let start = sim.now();
     scope.cancel("enough");
     sim.settle();
-    assert_eq!(task.any().exit(), None, "it may run on");
+    assert_eq!(task.any().exit(), None, "it may continue");
     sim.advance(GRACE);
     assert_eq!(task.any().exit(), Some(Exit::Cancelled("enough".into())));
     assert_eq!(scope.any().exit(), Some(Exit::Cancelled("enough".into())));
-    assert!(sim.now() >= begun + GRACE);
+    assert!(sim.now() >= start + GRACE);
 }

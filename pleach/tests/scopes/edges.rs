@@ -1,4 +1,4 @@
-//! What is easy to get wrong at the edges of the tree: waits for oneself, tokens of scopes, deep branches, suspended ends.
+//! Edge cases of the tree: waits for itself, tokens of scopes, deep trees, suspended actors.
 
 use crate::common::quiet;
 use pleach::prelude::*;
@@ -8,18 +8,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-type Work =
-    Box<dyn for<'a> FnOnce(&'a mut Context<Doer>) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>> + Send>;
+type Work = Box<
+    dyn for<'a> FnOnce(&'a mut Context<WorkActor>) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>> + Send,
+>;
 
-/// Does what it is told, in its own task.
-struct Doer;
+/// An actor that executes the work in its messages.
+struct WorkActor;
 
 enum Msg {
     Do(Work),
     Echo(u32, Reply<u32>),
 }
 
-impl Actor for Doer {
+impl Actor for WorkActor {
     type Msg = Msg;
     type Error = BoxError;
 
@@ -36,7 +37,7 @@ impl Actor for Doer {
 
 fn work<F>(f: F) -> Msg
 where
-    F: for<'a> FnOnce(&'a mut Context<Doer>) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>>
+    F: for<'a> FnOnce(&'a mut Context<WorkActor>) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>>
         + Send
         + 'static,
 {
@@ -44,13 +45,13 @@ where
 }
 
 #[test]
-fn a10_a_cycle_through_one_of_several_asks_at_once_is_seen() {
+fn a10_cycle_through_one_of_several_asks_at_once_is_found() {
     quiet();
     explore(0..200, |sim| {
         let system = sim.system("s");
-        let [a, b, c] = ["a", "b", "c"].map(|name| system.spawn(name, Props::new(|| Doer)).unwrap());
+        let [a, b, c] = ["a", "b", "c"].map(|name| system.spawn(name, Props::new(|| WorkActor)).unwrap());
         let (outcome, asked_back) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
-        // `b` asks `a` back, while `a` waits for `b` and `c` at once.
+        // `b` asks `a` while `a` waits for `b` and `c`.
         let (back, seen) = (a.clone(), Arc::clone(&asked_back));
         let via_b = move |reply: Reply<u32>| {
             work(move |_| {
@@ -61,31 +62,31 @@ fn a10_a_cycle_through_one_of_several_asks_at_once_is_seen() {
                 })
             })
         };
-        let told = Arc::clone(&outcome);
+        let result = Arc::clone(&outcome);
         let ask_both = work(move |_| {
             Box::pin(async move {
                 let (from_b, from_c) = futures::join!(b.ask(via_b), c.ask(|reply| Msg::Echo(3, reply)));
-                *told.lock().unwrap() = Some((from_b, from_c));
+                *result.lock().unwrap() = Some((from_b, from_c));
                 Ok(())
             })
         });
         a.tell(ask_both).unwrap();
         sim.settle();
-        let asked_back = asked_back.lock().unwrap().take().expect("b was not left hanging");
+        let asked_back = asked_back.lock().unwrap().take().expect("b got an answer");
         let Err(AskError::Cycle(paths)) = asked_back else { panic!("{asked_back:?}") };
         assert_eq!(paths, ["/user/b", "/user/a"]);
-        let (from_b, from_c) = outcome.lock().unwrap().take().expect("a was not left hanging");
+        let (from_b, from_c) = outcome.lock().unwrap().take().expect("a got its answers");
         assert_eq!((from_b.unwrap(), from_c.unwrap()), (2, 3));
     });
 }
 
 #[test]
-fn t11_waiting_for_ones_own_exit_is_a_failure_and_no_hang() {
+fn t11_waiting_for_its_own_exit_is_a_failure() {
     quiet();
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let crew = system.supervisor("crew", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
-        let actor = crew.spawn("self", Props::new(|| Doer)).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().always(SupervisorDirective::Stop)).unwrap();
+        let actor = supervisor.spawn("self", Props::new(|| WorkActor)).unwrap();
         let own = work(|cx| {
             cx.stop();
             let exited = cx.me().exited();
@@ -95,13 +96,13 @@ fn t11_waiting_for_ones_own_exit_is_a_failure_and_no_hang() {
             })
         });
         actor.tell(own).unwrap();
-        let Exit::Failed(failure) = sim.run(actor.exited()) else { panic!("it should have failed") };
-        assert!(failure.to_string().contains("/user/crew/self waits for the exit of /user/crew/self"), "{failure}");
+        let Exit::Failed(failure) = sim.run(actor.exited()) else { panic!("the actor must fail") };
+        assert!(failure.to_string().contains("/user/supervisor/self waits for the exit of /user/supervisor/self"), "{failure}");
     });
 }
 
 #[test]
-fn t2_the_token_of_a_scope_and_the_scope_are_cancelled_together() {
+fn t2_scope_and_its_token_are_cancelled_together() {
     explore(0..50, |sim| {
         for by_token in [true, false] {
             let scope = sim.scope();
@@ -123,7 +124,7 @@ fn t2_the_token_of_a_scope_and_the_scope_are_cancelled_together() {
 }
 
 #[test]
-fn t8_a_deep_branch_is_dropped_without_deep_recursion() {
+fn t8_deep_tree_is_dropped_without_deep_recursion() {
     let sim = pleach::sim::Sim::new(1);
     let mut scopes = vec![sim.scope()];
     for _ in 0..10_000 {
@@ -134,15 +135,15 @@ fn t8_a_deep_branch_is_dropped_without_deep_recursion() {
     scopes[0].cancel(());
     assert_eq!(sim.run(task.exited()), Exit::Cancelled(Cause::Cancelled));
     drop(scopes);
-    // This is the last owner of the whole branch.
+    // This is the last owner of the tree.
     drop(task);
 }
 
 #[test]
-fn a7_a_close_of_a_suspended_actor_handles_what_is_queued() {
+fn a7_close_of_a_suspended_actor_handles_queued_messages() {
     explore(0..100, |sim| {
         let system = sim.system("s");
-        let actor = system.spawn("suspended", Props::new(|| Doer)).unwrap();
+        let actor = system.spawn("suspended", Props::new(|| WorkActor)).unwrap();
         actor.try_send_system(SystemMessage::Suspend).unwrap();
         sim.settle();
         let answer = sim.run(async {
@@ -158,7 +159,7 @@ fn a7_a_close_of_a_suspended_actor_handles_what_is_queued() {
 }
 
 #[test]
-fn a17_the_next_incarnation_hears_nothing_of_children_that_went_with_the_last() {
+fn a17_new_incarnation_gets_no_signals_of_former_children() {
     quiet();
     struct Parent(Arc<Mutex<Vec<String>>>);
     impl Actor for Parent {
@@ -166,7 +167,7 @@ fn a17_the_next_incarnation_hears_nothing_of_children_that_went_with_the_last() 
         type Error = &'static str;
 
         async fn handle(&mut self, fail: bool, cx: &mut Context<Self>) -> Result<(), &'static str> {
-            cx.spawn("child", Props::new(|| Doer)).map_err(|_| "name taken")?;
+            cx.spawn("child", Props::new(|| WorkActor)).map_err(|_| "name taken")?;
             if fail { Err("injected") } else { Ok(()) }
         }
 
@@ -178,31 +179,31 @@ fn a17_the_next_incarnation_hears_nothing_of_children_that_went_with_the_last() 
         }
     }
     explore(0..50, |sim| {
-        let (system, heard) = (sim.system("s"), Arc::default());
-        let log = Arc::clone(&heard);
+        let (system, seen_paths) = (sim.system("s"), Arc::default());
+        let log = Arc::clone(&seen_paths);
         let parent = system.spawn("parent", Props::new(move || Parent(Arc::clone(&log)))).unwrap();
         parent.tell(true).unwrap();
         parent.tell(false).unwrap();
         sim.settle();
-        assert_eq!(*heard.lock().unwrap(), Vec::<String>::new());
+        assert_eq!(*seen_paths.lock().unwrap(), Vec::<String>::new());
         system.root().lookup_any(&"/user/parent/child".parse().unwrap()).unwrap().stop();
         sim.settle();
-        assert_eq!(*heard.lock().unwrap(), ["/user/parent/child"]);
+        assert_eq!(*seen_paths.lock().unwrap(), ["/user/parent/child"]);
     });
 }
 
 #[test]
-fn d2_a_plain_thread_can_run_a_dispatcher_until_a_future_is_done() {
+fn d2_thread_can_run_a_dispatcher_until_a_future_is_ready() {
     let dispatcher = Dispatcher::on_std();
     let runtime = dispatcher.runtime();
-    let begun = runtime.now();
-    let sleep = runtime.sleep_until(begun + Duration::from_millis(5));
+    let start = runtime.now();
+    let sleep = runtime.sleep_until(start + Duration::from_millis(5));
     dispatcher.blocking_run_until(sleep);
-    assert!(runtime.now() - begun >= Duration::from_millis(5));
+    assert!(runtime.now() - start >= Duration::from_millis(5));
 }
 
 #[test]
-fn d2_a_task_that_panics_on_the_bare_runtime_is_gone() {
+fn d2_panicking_task_of_a_bare_runtime_is_removed() {
     quiet();
     let dispatcher = Dispatcher::seeded(1);
     dispatcher.runtime().spawn(Box::pin(async { panic!("injected into a bare task") }));
@@ -212,20 +213,20 @@ fn d2_a_task_that_panics_on_the_bare_runtime_is_gone() {
 }
 
 #[test]
-fn errors_can_be_shared_between_threads_and_read_well() {
-    fn shared<T: std::error::Error + Send + Sync + 'static>(error: T) -> String {
+fn errors_are_send_and_sync_and_readable() {
+    fn text_of<T: std::error::Error + Send + Sync + 'static>(error: T) -> String {
         let boxed: BoxError = error.into();
         boxed.to_string()
     }
     let sim = pleach::sim::Sim::new(1);
     let system = sim.system("s");
-    let refused = system.spawn("", Props::new(|| Doer)).unwrap_err();
-    assert!(shared(refused).contains("blank"));
+    let refused = system.spawn("", Props::new(|| WorkActor)).unwrap_err();
+    assert!(text_of(refused).contains("blank"));
     let not_shared = std::cell::Cell::new(1);
     let scope = sim.scope();
     scope.close();
     let refused = scope.launch(async move { not_shared.set(2) }).unwrap_err();
-    assert!(shared(refused).contains("shutting down"));
+    assert!(text_of(refused).contains("shutting down"));
     assert!(TokioRuntime::current().is_err());
     let error = pleach::Error::from(TokioRuntime::current().unwrap_err());
     assert_eq!(format!("{error:?}"), error.to_string());

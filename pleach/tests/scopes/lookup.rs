@@ -1,6 +1,7 @@
-//! A13's lookup and A19's names: whatever runs has one path, and a path leads to one live thing.
+//! A3, A13 and A19: lookup and names. Each member has one path, and a path leads to one live
+//! member.
 
-use crate::common::{Doer, Gate, Job, Log};
+use crate::common::{Gate, Job, Log, TestActor};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{BoxError, DispatchError, LookupError, Name, NameFault, Refusal};
@@ -9,50 +10,50 @@ fn path(text: &str) -> ActorPath {
     text.parse().unwrap()
 }
 
-fn doer() -> Props<Doer> {
-    Doer::props(&Log::new())
+fn test_props() -> Props<TestActor> {
+    TestActor::props(&Log::new())
 }
 
 #[test]
-fn a13_an_actor_is_found_by_its_path_with_its_message_type() {
+fn a13_actor_is_found_by_its_path_and_message_type() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let root = system.root();
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-        let actor = crew.spawn("doer", doer()).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+        let actor = supervisor.spawn("actor", test_props()).unwrap();
         let scope = system.scope("scope").unwrap();
-        let scoped = scope.actor("doer", doer()).unwrap();
-        assert_eq!(root.lookup::<Job>(&path("/user/crew/doer")), Ok(actor.clone()));
-        assert_eq!(root.lookup::<Job>(&path("/user/scope/doer")), Ok(scoped));
+        let scoped = scope.actor("actor", test_props()).unwrap();
+        assert_eq!(root.lookup::<Job>(&path("/user/supervisor/actor")), Ok(actor.clone()));
+        assert_eq!(root.lookup::<Job>(&path("/user/scope/actor")), Ok(scoped));
         let found = root.lookup::<Job>(&actor.path()).unwrap();
         assert_eq!(sim.run(found.ask(|reply| Job::Answer(reply, 5))).unwrap(), 5);
     });
 }
 
 #[test]
-fn a13_another_message_type_is_an_error_that_names_it() {
+fn a13_lookup_with_another_message_type_is_an_error() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let root = system.root();
-    system.spawn("doer", doer()).unwrap();
+    system.spawn("actor", test_props()).unwrap();
     let _scope = system.scope("scope").unwrap();
-    match root.lookup::<String>(&path("/user/doer")) {
+    match root.lookup::<String>(&path("/user/actor")) {
         Err(LookupError::WrongType { path: at, asked }) => {
-            assert_eq!((at, asked), (path("/user/doer"), std::any::type_name::<String>()));
+            assert_eq!((at, asked), (path("/user/actor"), std::any::type_name::<String>()));
         }
         other => panic!("{other:?}"),
     }
-    // A scope, a guardian and the root are no actors.
+    // A scope, a guardian and the root are not actors.
     for text in ["/user/scope", "/user", "/system", "/"] {
         assert!(matches!(root.lookup::<Job>(&path(text)), Err(LookupError::WrongType { .. })), "{text}");
         assert_eq!(root.lookup_any(&path(text)).unwrap().path(), path(text));
     }
-    let any = root.lookup_any(&path("/user/doer")).unwrap();
+    let any = root.lookup_any(&path("/user/actor")).unwrap();
     assert!(any.actor::<String>().is_none() && any.actor::<Job>().is_some());
 }
 
 #[test]
-fn a3_what_is_dispatched_to_a_path_gets_there_or_comes_back() {
+fn a3_dispatched_message_arrives_or_is_returned() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let root = system.root();
@@ -64,8 +65,8 @@ fn a3_what_is_dispatched_to_a_path_gets_there_or_comes_back() {
         root.dispatch(&actor.path(), 7_u32).unwrap();
         sim.settle();
         assert_eq!(actor.counts().handled, 1);
-        match root.dispatch(&path("/user/nobody"), 8_u32) {
-            Err(DispatchError::Lookup { why: LookupError::NotFound(at), message: 8 }) => assert_eq!(at, path("/user/nobody")),
+        match root.dispatch(&path("/user/unknown"), 8_u32) {
+            Err(DispatchError::Lookup { why: LookupError::NotFound(at), message: 8 }) => assert_eq!(at, path("/user/unknown")),
             other => panic!("{other:?}"),
         }
         let wrong = root.dispatch(&actor.path(), "nine".to_string()).unwrap_err();
@@ -77,12 +78,12 @@ fn a3_what_is_dispatched_to_a_path_gets_there_or_comes_back() {
 }
 
 #[test]
-fn a13_nothing_is_found_where_nothing_lives() {
+fn a13_lookup_of_an_unknown_path_finds_nothing() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let root = system.root();
-    let actor = system.spawn("doer", doer()).unwrap();
-    for text in ["/user/nobody", "/user/doer/child", "/doer", "/user/$999", "//elsewhere/user/doer"] {
+    let actor = system.spawn("actor", test_props()).unwrap();
+    for text in ["/user/unknown", "/user/actor/child", "/actor", "/user/$999", "//elsewhere/user/actor"] {
         assert_eq!(root.lookup::<Job>(&path(text)), Err(LookupError::NotFound(path(text))), "{text}");
     }
     assert!(sim.system("other").root().lookup_any(&actor.path()).is_none(), "each system has its own tree");
@@ -92,14 +93,14 @@ fn a13_nothing_is_found_where_nothing_lives() {
 }
 
 #[test]
-fn a13_a_lookup_finds_the_same_actor_across_a_restart() {
+fn a13_lookup_finds_the_same_actor_across_a_restart() {
     explore(0..50, |sim| {
         let system = sim.system("s");
-        let actor = system.spawn("doer", doer()).unwrap();
+        let actor = system.spawn("actor", test_props()).unwrap();
         actor.tell(Job::Fail("no")).unwrap();
         sim.run(async {
             for _ in 0..6 {
-                assert_eq!(system.root().lookup::<Job>(&path("/user/doer")), Ok(actor.clone()));
+                assert_eq!(system.root().lookup::<Job>(&path("/user/actor")), Ok(actor.clone()));
                 sim.step_aside().await;
             }
         });
@@ -107,21 +108,21 @@ fn a13_a_lookup_finds_the_same_actor_across_a_restart() {
 }
 
 #[test]
-fn a13_children_and_the_unnamed_are_found_too() {
+fn a13_lookup_finds_children_and_unnamed_actors() {
     let sim = Sim::new(0);
-    let (system, born) = (sim.system("s"), Log::new());
-    let parent = system.spawn_unnamed(doer()).unwrap();
-    let children = born.clone();
+    let (system, spawned) = (sim.system("s"), Log::new());
+    let parent = system.spawn_unnamed(test_props()).unwrap();
+    let children = spawned.clone();
     parent
         .tell(Job::act(move |cx| {
-            children.push(cx.spawn("named", doer()).unwrap());
-            children.push(cx.spawn_unnamed(doer()).unwrap());
+            children.push(cx.spawn("named", test_props()).unwrap());
+            children.push(cx.spawn_unnamed(test_props()).unwrap());
             assert_eq!(cx.children().len(), 2);
         }))
         .unwrap();
     sim.settle();
     assert_eq!(parent.path().to_string(), format!("/user/${}", parent.id().get()));
-    for child in born.take() {
+    for child in spawned.take() {
         assert_eq!(child.path().parent(), Some(parent.path()));
         let parsed: ActorPath = child.path().to_string().parse().unwrap();
         assert_eq!(system.root().lookup::<Job>(&parsed), Ok(child));
@@ -129,12 +130,12 @@ fn a13_children_and_the_unnamed_are_found_too() {
 }
 
 #[test]
-fn a19_a_path_goes_from_the_root_and_its_text_parses_back() {
+fn a19_text_of_a_path_parses_back() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let long = "n".repeat(100);
     for name in ["a", "a name with spaces", "ünïcode", long.as_str()] {
-        let actor = system.spawn(name, doer()).unwrap();
+        let actor = system.spawn(name, test_props()).unwrap();
         let at = actor.path();
         assert_eq!(at, path("/user").push_child(Name::new(name).unwrap()));
         assert_eq!(at.last().unwrap().to_string(), name);
@@ -145,37 +146,34 @@ fn a19_a_path_goes_from_the_root_and_its_text_parses_back() {
 }
 
 #[test]
-fn a19_names_are_unique_among_live_siblings_and_free_again_after_the_exit() {
+fn a19_name_is_unique_among_siblings_until_the_exit() {
     explore(0..100, |sim| {
         let system = sim.system("s");
         let gate = Gate::new();
-        let first = system.spawn("twin", doer()).unwrap();
+        let first = system.spawn("same", test_props()).unwrap();
         first.tell(Job::Pass(gate.clone(), 0)).unwrap();
         sim.settle();
         let refused =
-            |why: &Refusal| matches!(why, Refusal::NameTaken { name, parent } if name == "twin" && *parent == path("/user"));
-        let taken = system.spawn("twin", doer()).unwrap_err();
+            |why: &Refusal| matches!(why, Refusal::NameTaken { name, parent } if name == "same" && *parent == path("/user"));
+        let taken = system.spawn("same", test_props()).unwrap_err();
         assert!(refused(&taken.why), "{}", taken.why);
-        // No kind of child may have it, a cousin may.
+        // No sibling of any kind may have the name. A cousin may.
         assert!(
-            refused(&system.scope("twin").unwrap_err()) && refused(&system.supervisor("twin", OneForOne::new()).unwrap_err())
+            refused(&system.scope("same").unwrap_err()) && refused(&system.supervisor("same", OneForOne::new()).unwrap_err())
         );
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-        crew.spawn("twin", taken.into_props()).expect("the props came back, and cousins may share a name");
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+        supervisor.spawn("same", taken.into_props()).expect("the props were returned, and cousins may share a name");
         first.stop();
-        assert!(refused(&system.spawn("twin", doer()).unwrap_err().why), "it has not ended yet");
+        assert!(refused(&system.spawn("same", test_props()).unwrap_err().why), "it has not ended yet");
         gate.open();
         sim.run(first.exited());
-        let second = system.spawn("twin", doer()).expect("once it has exited, its name is free");
+        let second = system.spawn("same", test_props()).expect("its name is free after the exit");
         assert!(second.id() > first.id() && second != first);
-        assert!(
-            matches!(first.tell(Job::Note(1)), Err(SendError::Closed(_))),
-            "the old address does not lead to the new actor"
-        );
+        assert!(matches!(first.tell(Job::Note(1)), Err(SendError::Closed(_))), "the old address is closed");
         second.tell(Job::Fail("no")).unwrap();
         sim.run(async {
             for _ in 0..6 {
-                assert!(refused(&system.spawn("twin", doer()).unwrap_err().why), "a restart does not free it");
+                assert!(refused(&system.spawn("same", test_props()).unwrap_err().why), "a restart does not free the name");
                 sim.step_aside().await;
             }
         });
@@ -183,7 +181,7 @@ fn a19_names_are_unique_among_live_siblings_and_free_again_after_the_exit() {
 }
 
 #[test]
-fn a19_a_bad_name_is_refused_with_what_is_wrong() {
+fn a19_bad_name_is_refused_with_the_reason() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let props = || Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(()));
@@ -195,5 +193,5 @@ fn a19_a_bad_name_is_refused_with_what_is_wrong() {
             other => panic!("{other}"),
         }
     }
-    assert_eq!(system.root().running().len(), 2, "nothing was left behind but the two guardians");
+    assert_eq!(system.root().running().len(), 2, "only the two guardians remain");
 }

@@ -1,17 +1,17 @@
-//! Scopes: cancellation, endings, shutdown, and the tree that everything belongs to.
+//! Tests of scopes and of the tree: tokens, cancellation, exits, names, shutdown.
 
 #[path = "../common/mod.rs"]
 mod common;
 
-mod cancel;
 mod cancel_grace;
-mod cut_off;
+mod cancel_running;
 mod edges;
+mod isolation;
 mod lookup;
 mod mounted;
-mod neighbours;
 mod on_done;
 mod produce;
 mod scope;
 mod shutdown;
 mod shutdown_token;
+mod tokens;

@@ -1,14 +1,14 @@
-//! T4, T7, E3: a whole system as a child of another system's scope.
+//! T4, T6, T7 and E3: a system mounted in a scope of another system.
 
-use crate::common::{Doer, Job, Log};
+use crate::common::{Job, Log, TestActor};
 use pleach::Refusal;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 
-/// An outer system with a scope, and an inner one with one actor, mounted in it.
+/// An outer system with a scope, and an inner system with one actor mounted in that scope.
 fn mounted(sim: &Sim, log: &Log<String>) -> (ActorSystem, Scope, pleach::Mounted, ActorRef<Job>) {
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
-    let actor = inner.spawn("a", Doer::props(log)).unwrap();
+    let actor = inner.spawn("a", TestActor::props(log)).unwrap();
     let scope = outer.scope("work").unwrap();
     let mounted = inner.mount(&scope).unwrap();
     sim.settle();
@@ -16,7 +16,7 @@ fn mounted(sim: &Sim, log: &Log<String>) -> (ActorSystem, Scope, pleach::Mounted
 }
 
 #[test]
-fn t4_mounted_system_shuts_down_with_its_scope_and_is_waited_for() {
+fn t4_mounted_system_shuts_down_with_its_scope() {
     explore(0..50, |sim| {
         let log = Log::new();
         let (outer, scope, mounted, actor) = mounted(sim, &log);
@@ -24,7 +24,7 @@ fn t4_mounted_system_shuts_down_with_its_scope_and_is_waited_for() {
         actor.tell(Job::Note(1)).unwrap();
         scope.close();
         sim.run(scope.wait_all()).unwrap();
-        assert_eq!(log.take(), ["started 0", "1", "stopped 0 closed"], "what was queued was handled before");
+        assert_eq!(log.take(), ["started 0", "1", "stopped 0 closed"], "queued messages are handled first");
         assert!(actor.exit().is_some() && mounted.any().exit().is_some());
         sim.run(outer.shutdown(Duration::from_secs(1))).unwrap();
     });
@@ -42,7 +42,7 @@ fn t7_mounted_system_is_cancelled_with_the_cause_of_its_scope() {
 }
 
 #[test]
-fn t7_mounted_system_that_does_not_end_is_cancelled_within_the_grace() {
+fn t7_mounted_system_that_does_not_end_is_cancelled_after_the_grace() {
     let sim = Sim::new(1);
     let (_outer, scope, mounted, actor) = mounted(&sim, &Log::new());
     actor.tell(Job::work(|_| std::future::pending())).unwrap();
@@ -59,13 +59,13 @@ fn e3_failure_at_the_root_of_a_mounted_system_escalates_outside() {
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
     let scope = outer.scope("work").unwrap();
     let up = inner.supervisor("up", OneForOne::new().always(SupervisorDirective::Escalate)).unwrap();
-    let actor = up.spawn("a", Doer::props(&Log::new())).unwrap();
+    let actor = up.spawn("a", TestActor::props(&Log::new())).unwrap();
     let mounted = inner.mount(&scope).unwrap();
     sim.settle();
-    actor.tell(Job::Fail("no change")).unwrap();
+    actor.tell(Job::Fail("failed")).unwrap();
     sim.settle();
-    assert_eq!(mounted.root().unhandled(), 1, "counted where it happened");
-    assert!(mounted.root().take_escalations().failures.is_empty(), "and taken by the outer system");
+    assert_eq!(mounted.root().unhandled(), 1, "counted in the inner system");
+    assert!(mounted.root().take_escalations().failures.is_empty(), "handled by the outer system");
     let failure = outer.take_escalations().failures.remove(0);
     assert_eq!(failure.origin().to_string(), "/user/work/inner");
     let inside = failure.error::<FailureInfo>().expect("the failure of the inner system");
@@ -81,36 +81,36 @@ fn e3_root_handler_of_a_mounted_system_comes_first() {
     let handler = handled.clone();
     inner.root().set_on_root_failure(move |failure, _| handler.note(failure.origin()));
     let up = inner.supervisor("up", OneForOne::new().always(SupervisorDirective::Escalate)).unwrap();
-    let actor = up.spawn("a", Doer::props(&Log::new())).unwrap();
+    let actor = up.spawn("a", TestActor::props(&Log::new())).unwrap();
     let _mounted = inner.mount(&scope).unwrap();
-    actor.tell(Job::Fail("no change")).unwrap();
+    actor.tell(Job::Fail("failed")).unwrap();
     sim.settle();
     assert_eq!((handled.take(), outer.unhandled()), (vec!["/user/up/a".to_string()], 0));
 }
 
 #[test]
-fn t4_mounted_system_that_ends_by_itself_leaves_its_scope() {
+fn t4_mounted_system_that_ends_leaves_its_scope() {
     let sim = Sim::new(1);
     let (_outer, scope, mounted, _actor) = mounted(&sim, &Log::new());
     mounted.root().begin_shutdown();
     sim.settle();
     assert_eq!(mounted.any().exit(), Some(Exit::Stopped));
     assert_eq!(scope.children().len(), 0);
-    assert_eq!(scope.any().exit(), None, "the scope goes on");
+    assert_eq!(scope.any().exit(), None, "the scope continues");
 }
 
 #[test]
-fn t6_refused_mount_gives_the_system_back() {
+fn t6_refused_mount_returns_the_system() {
     let sim = Sim::new(1);
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
-    let actor = inner.spawn("a", Doer::props(&Log::new())).unwrap();
+    let actor = inner.spawn("a", TestActor::props(&Log::new())).unwrap();
     let scope = outer.scope("work").unwrap();
     scope.stop();
     let refused = inner.mount(&scope).unwrap_err();
     assert!(matches!(refused.why, Refusal::ShuttingDown { .. }));
     assert!(refused.to_string().starts_with("system inner was not mounted: "), "{refused}");
     sim.settle();
-    assert_eq!(actor.exit(), None, "it runs");
+    assert_eq!(actor.exit(), None, "the system is still running");
     drop(refused);
     sim.settle();
     assert_eq!(actor.exit(), Some(Exit::Cancelled(Cause::Dropped)));

@@ -1,4 +1,4 @@
-//! `on_done` of anything in the tree: T10. And names and capacities that cannot be.
+//! T10 and A19: `on_done` of every kind of member; invalid names and capacities.
 
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -7,29 +7,30 @@ use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-fn quiet() -> Props<impl Actor<Msg = u32>> {
+/// An actor that fails on zero.
+fn fails_on_zero() -> Props<impl Actor<Msg = u32>> {
     Props::from_fn(|| (), |(), n: u32| if n == 0 { Err(BoxError::from("zero")) } else { Ok(()) })
 }
 
 type Exits = Arc<Mutex<Vec<Exit>>>;
 
-/// Puts the exit on a list.
+/// A callback that appends the exit to `exits`.
 fn note(exits: &Exits) -> impl FnOnce(&Exit) + Send + 'static {
     let exits = Arc::clone(exits);
     move |exit| exits.lock().unwrap().push(exit.clone())
 }
 
 #[test]
-fn t10_on_done_runs_exactly_once_with_the_exit_for_everything_in_the_tree() {
+fn t10_on_done_runs_once_with_the_exit_of_every_member() {
     explore(0..200, |sim| {
         let system = sim.system("t10");
         let scope = system.scope("s").unwrap();
         let returned = scope.launch(async {}).unwrap();
         let failed = scope.task().isolated().launch(async { Err::<(), BoxError>("bad".into()) }).unwrap();
         let cancelled = scope.launch(pending::<()>()).unwrap();
-        let stopped = scope.actor("stopped", quiet()).unwrap();
-        let closed = scope.actor("closed", quiet()).unwrap();
-        let crew = scope.supervisor("crew", OneForOne::new()).unwrap();
+        let stopped = scope.actor("stopped", fails_on_zero()).unwrap();
+        let closed = scope.actor("closed", fails_on_zero()).unwrap();
+        let supervisor = scope.supervisor("supervisor", OneForOne::new()).unwrap();
         let inner = scope.scope("inner").unwrap();
         let produced = scope.produce::<u32, _>(1, |_| async {}).unwrap();
         let all = [
@@ -38,19 +39,19 @@ fn t10_on_done_runs_exactly_once_with_the_exit_for_everything_in_the_tree() {
             cancelled.any(),
             stopped.any(),
             closed.any(),
-            crew.any(),
+            supervisor.any(),
             inner.any(),
             produced.task().any(),
             scope.any(),
         ];
         let exits: Vec<Exits> = all.iter().map(|_| Exits::default()).collect();
-        for (one, exits) in all.iter().zip(&exits) {
-            one.on_done(note(exits));
+        for (member, exits) in all.iter().zip(&exits) {
+            member.on_done(note(exits));
         }
         stopped.stop();
         closed.close();
-        crew.any().stop();
-        // Two causes of an end at once must still be one end.
+        supervisor.any().stop();
+        // Two causes at once are still one exit.
         cancelled.cancel("first");
         cancelled.cancel("second");
         inner.cancel("enough");
@@ -72,26 +73,26 @@ fn t10_on_done_runs_exactly_once_with_the_exit_for_everything_in_the_tree() {
             Some(Exit::Closed),
             Some(Exit::Closed),
         ];
-        for ((one, exits), expected) in all.iter().zip(&exits).zip(expected) {
+        for ((member, exits), expected) in all.iter().zip(&exits).zip(expected) {
             let exits = exits.lock().unwrap();
-            assert_eq!(exits.len(), 1, "{}: {exits:?}", one.path());
+            assert_eq!(exits.len(), 1, "{}: {exits:?}", member.path());
             match expected {
-                Some(expected) => assert_eq!(exits[0], expected, "{}", one.path()),
+                Some(expected) => assert_eq!(exits[0], expected, "{}", member.path()),
                 None => assert_eq!(exits[0].failure().unwrap().reason().to_string(), "bad"),
             }
-            assert_eq!(sim.run(one.exited()), exits[0]);
+            assert_eq!(sim.run(member.exited()), exits[0]);
         }
-        // Registered after the exit it runs at once, here.
-        for one in &all {
+        // Registered after the exit, it runs at once.
+        for member in &all {
             let late = Exits::default();
-            one.on_done(note(&late));
-            assert_eq!(*late.lock().unwrap(), [one.exit().unwrap()]);
+            member.on_done(note(&late));
+            assert_eq!(*late.lock().unwrap(), [member.exit().unwrap()]);
         }
     });
 }
 
 #[test]
-fn t10_the_system_itself_has_an_end() {
+fn t10_on_done_works_for_the_system_itself() {
     let sim = Sim::new(10);
     let system = sim.system("t10");
     let exits: Vec<Exits> = (0..3).map(|_| Exits::default()).collect();
@@ -103,7 +104,7 @@ fn t10_the_system_itself_has_an_end() {
 }
 
 #[test]
-fn t10_a_panic_inside_is_recorded_and_does_not_stop_the_rest() {
+fn t10_panic_in_on_done_is_recorded_and_the_others_run() {
     explore(0..50, |sim| {
         let system = sim.system("t10");
         let failures = Arc::new(Mutex::new(Vec::new()));
@@ -115,13 +116,13 @@ fn t10_a_panic_inside_is_recorded_and_does_not_stop_the_rest() {
         });
         let scope = system.scope("s").unwrap();
         let task = scope.task().named("task").launch(async {}).unwrap();
-        let actor = scope.actor("actor", quiet()).unwrap();
+        let actor = scope.actor("actor", fails_on_zero()).unwrap();
         let after = Exits::default();
-        for one in [task.any(), actor.any()] {
-            one.on_done(|_| panic!("in on_done"));
-            one.on_done(note(&after));
-            one.on_done(|_| panic!("again"));
-            one.on_done(note(&after));
+        for member in [task.any(), actor.any()] {
+            member.on_done(|_| panic!("in on_done"));
+            member.on_done(note(&after));
+            member.on_done(|_| panic!("again"));
+            member.on_done(note(&after));
         }
         actor.close();
         sim.run(scope.wait_all()).unwrap();
@@ -132,32 +133,32 @@ fn t10_a_panic_inside_is_recorded_and_does_not_stop_the_rest() {
         let of = |path: &str| failures.iter().filter(|(from, _)| from == path).map(|(_, why)| why.as_str()).collect::<Vec<_>>();
         assert_eq!((of("/user/s/task").len(), of("/user/s/actor").len()), (3, 2));
         assert!(of("/user/s/task")[2].ends_with(": late"), "{failures:?}");
-        // A panic there is no failure of the child: nothing was cancelled.
+        // A panic in `on_done` is not a failure of the child: the scope is not cancelled.
         assert_eq!(scope.token().cause(), None);
     });
 }
 
 #[test]
-fn t10_it_runs_outside_every_lock() {
+fn t10_on_done_runs_outside_of_every_lock() {
     explore(0..50, |sim| {
         let system = sim.system("t10");
         let scope = Arc::new(system.scope("s").unwrap());
         let task = scope.task().named("task").launch(async {}).unwrap();
-        let actor = scope.actor("actor", quiet()).unwrap();
+        let actor = scope.actor("actor", fails_on_zero()).unwrap();
         let ran = Arc::new(AtomicUsize::new(0));
-        let (home, me, count, root) = (Arc::clone(&scope), task.clone(), Arc::clone(&ran), system.root());
+        let (owner, me, count, root) = (Arc::clone(&scope), task.clone(), Arc::clone(&ran), system.root());
         task.on_done(move |exit| {
-            // Whatever takes a lock of the tree: none of it may be held here.
+            // All of these take locks of the tree. None may be held here.
             assert_eq!(me.any().exit().as_ref(), Some(exit));
             let again = Arc::clone(&count);
             me.on_done(move |_| _ = again.fetch_add(1, Ordering::Relaxed));
-            home.launch(async {}).unwrap();
-            assert!(home.try_wait_all().is_err() && home.children().len() >= 2);
-            home.on_done(|_| {});
+            owner.launch(async {}).unwrap();
+            assert!(owner.try_wait_all().is_err() && owner.children().len() >= 2);
+            owner.on_done(|_| {});
             actor.tell(1).unwrap();
             assert!(!actor.counts().is_settled() && !root.running().is_empty());
-            root.lookup_any(&me.path()).expect("still in the tree while its on_done runs");
-            home.cancel("from on_done");
+            root.lookup_any(&me.path()).expect("in the tree while its on_done runs");
+            owner.cancel("from on_done");
             root.kill();
             count.fetch_add(1, Ordering::Relaxed);
         });
@@ -168,7 +169,7 @@ fn t10_it_runs_outside_every_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t10_ends_that_race_run_it_once() {
+async fn t10_racing_ends_run_on_done_once() {
     for _ in 0..200 {
         let scope = pleach::scope().unwrap();
         let ran = Arc::new(AtomicUsize::new(0));
@@ -188,7 +189,7 @@ async fn t10_ends_that_race_run_it_once() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), all).await.expect("each of them runs");
+        tokio::time::timeout(Duration::from_secs(20), all).await.expect("every callback runs");
         assert_eq!(ran.load(Ordering::SeqCst), 4);
     }
 }
@@ -200,11 +201,11 @@ fn fault(why: Refusal) -> NameFault {
 }
 
 #[test]
-fn a19_bad_names_are_refused_everywhere_and_hand_back_what_was_not_started() {
+fn a19_bad_names_are_refused_everywhere() {
     let sim = Sim::new(19);
     let system = sim.system("a19");
     let scope = system.scope("s").unwrap();
-    let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
     let long = "x".repeat(NAME_LEN_MAX + 1);
     let bad = [
         ("", NameFault::Blank),
@@ -217,27 +218,27 @@ fn a19_bad_names_are_refused_everywhere_and_hand_back_what_was_not_started() {
         ("a ", NameFault::Character),
     ];
     for (name, expected) in bad {
-        assert_eq!(fault(scope.actor(name, quiet()).unwrap_err().why), expected, "{name:?}");
-        assert_eq!(fault(system.spawn(name, quiet()).unwrap_err().why), expected, "{name:?}");
-        assert_eq!(fault(crew.spawn(name, quiet()).unwrap_err().why), expected, "{name:?}");
+        assert_eq!(fault(scope.actor(name, fails_on_zero()).unwrap_err().why), expected, "{name:?}");
+        assert_eq!(fault(system.spawn(name, fails_on_zero()).unwrap_err().why), expected, "{name:?}");
+        assert_eq!(fault(supervisor.spawn(name, fails_on_zero()).unwrap_err().why), expected, "{name:?}");
         assert_eq!(fault(scope.scope(name).unwrap_err()), expected, "{name:?}");
         assert_eq!(fault(system.scope(name).unwrap_err()), expected, "{name:?}");
-        assert_eq!(fault(crew.supervisor(name, OneForOne::new()).unwrap_err()), expected, "{name:?}");
+        assert_eq!(fault(supervisor.supervisor(name, OneForOne::new()).unwrap_err()), expected, "{name:?}");
         let refused = scope.task().named(name).launch(async { Ok::<(), BoxError>(()) }).unwrap_err();
         assert_eq!(fault(refused.why.clone()), expected, "{name:?}");
         assert!(sim.run(refused.into_future()).is_ok());
         let built = ActorSystem::builder(name).runtime(sim.runtime()).build();
         assert!(matches!(built, Err(pleach::Error::Refused(why)) if fault(why.clone()) == expected));
     }
-    assert!(scope.children().is_empty(), "nothing refused stays behind");
-    assert!(scope.actor(&"x".repeat(NAME_LEN_MAX), quiet()).is_ok());
+    assert!(scope.children().is_empty(), "no refused child remains");
+    assert!(scope.actor(&"x".repeat(NAME_LEN_MAX), fails_on_zero()).is_ok());
 }
 
 #[test]
-fn a19_a_name_is_free_again_once_its_holder_is_gone_and_ids_are_not() {
+fn a19_name_is_free_after_the_exit_but_ids_are_not_reused() {
     explore(0..50, |sim| {
         let scope = sim.scope();
-        let first = scope.actor("a", quiet()).unwrap();
+        let first = scope.actor("a", fails_on_zero()).unwrap();
         let taken = scope.task().named("a").launch(async {}).unwrap_err();
         let parent = scope.path();
         assert_eq!(taken.why, Refusal::NameTaken { name: "a".into(), parent });
@@ -246,17 +247,17 @@ fn a19_a_name_is_free_again_once_its_holder_is_gone_and_ids_are_not() {
                 taken.into_future().await;
                 true
             }),
-            "it can still be awaited"
+            "the returned future can be awaited"
         );
         assert!(matches!(scope.scope("a").unwrap_err(), Refusal::NameTaken { .. }));
         let elsewhere = scope.scope("b").unwrap();
-        assert!(elsewhere.actor("a", quiet()).is_ok(), "only siblings share names");
+        assert!(elsewhere.actor("a", fails_on_zero()).is_ok(), "only siblings share names");
         first.close();
-        // The name is taken until the exit can be seen, and free from then on.
+        // The name is taken until the exit is visible.
         let again = sim.run(async {
             let exit = first.exited().await;
             assert_eq!(exit, Exit::Closed);
-            scope.actor("a", quiet()).unwrap()
+            scope.actor("a", fails_on_zero()).unwrap()
         });
         assert_eq!(again.path(), first.path());
         assert!(again.id() > first.id());
@@ -264,16 +265,16 @@ fn a19_a_name_is_free_again_once_its_holder_is_gone_and_ids_are_not() {
 }
 
 #[test]
-fn a_mailbox_without_capacity_is_refused_and_the_props_come_back() {
+fn mailbox_without_capacity_is_refused_and_returns_the_props() {
     let sim = Sim::new(1);
     let system = sim.system("capacity");
-    let refused = system.spawn("a", quiet().mailbox(Mailbox::bounded(0))).unwrap_err();
+    let refused = system.spawn("a", fails_on_zero().mailbox(Mailbox::bounded(0))).unwrap_err();
     assert_eq!(refused.why, Refusal::NoCapacity);
     assert!(refused.to_string().contains("at least 1"), "{refused}");
     let actor = system.spawn("a", refused.into_props().mailbox(Mailbox::bounded(1))).unwrap();
     actor.tell(1).unwrap();
     assert!(matches!(actor.tell(1), Err(SendError::Full(1))));
-    // A channel of a producer has room for one at least.
+    // A channel of a producer has a capacity of at least one.
     let mut produced = system
         .scope("s")
         .unwrap()
@@ -281,5 +282,5 @@ fn a_mailbox_without_capacity_is_refused_and_the_props_come_back() {
             out.send(7).await.map_err(drop).ok();
         })
         .unwrap();
-    assert_eq!(sim.run(produced.next()), None, "the scope went first");
+    assert_eq!(sim.run(produced.next()), None, "the scope was dropped first");
 }

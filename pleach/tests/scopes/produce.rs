@@ -1,4 +1,4 @@
-//! Producers: T9.
+//! T9: producers.
 
 use futures::StreamExt;
 use pleach::prelude::*;
@@ -8,7 +8,7 @@ use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Receives to the end, and looks past it: an end that comes once stays.
+/// Receives until the end, and checks that the end is permanent.
 async fn drain(produced: &mut Produced<u32>) -> Vec<u32> {
     let mut items = Vec::new();
     while let Some(item) = produced.next().await {
@@ -28,7 +28,7 @@ async fn count_to(out: &mut Producer<u32>, end: u32) -> Result<(), Unreceived<u3
 }
 
 #[test]
-fn t9_the_channel_closes_when_the_producer_returns() {
+fn t9_channel_closes_when_the_producer_returns() {
     explore(0..200, |sim| {
         let scope = sim.scope();
         let capacity = 1 + (sim.seed() % 4) as usize;
@@ -40,7 +40,7 @@ fn t9_the_channel_closes_when_the_producer_returns() {
 }
 
 #[test]
-fn t9_the_channel_closes_when_the_producer_fails() {
+fn t9_channel_closes_when_the_producer_fails() {
     explore(0..100, |sim| {
         let panics = sim.seed() % 2 == 0;
         let scope = sim.scope();
@@ -50,7 +50,7 @@ fn t9_the_channel_closes_when_the_producer_fails() {
             Err::<(), BoxError>("on purpose".into())
         };
         let mut produced = scope.produce(8, produces).unwrap();
-        assert_eq!(sim.run(drain(&mut produced)), [0, 1, 2], "what was sent before the failure arrives");
+        assert_eq!(sim.run(drain(&mut produced)), [0, 1, 2], "items sent before the failure arrive");
         let Err(WaitError::Failed(failure)) = sim.run(scope.wait_all()) else { panic!("it failed") };
         assert_eq!(*failure.path(), produced.task().path());
         assert_eq!(sim.run(produced.task().exited()), Exit::Failed(failure));
@@ -58,7 +58,7 @@ fn t9_the_channel_closes_when_the_producer_fails() {
 }
 
 #[test]
-fn t9_the_channel_closes_when_the_producer_is_cancelled() {
+fn t9_channel_closes_when_the_producer_is_cancelled() {
     explore(0..200, |sim| {
         let scope = sim.scope();
         let produces = |mut out: Producer<u32>| async move {
@@ -73,7 +73,7 @@ fn t9_the_channel_closes_when_the_producer_is_cancelled() {
             match sim.seed() % 4 {
                 0 => scope.cancel("enough"),
                 1 => produced.task().cancel("enough"),
-                2 => scope.token().child().cancel("somebody else"),
+                2 => scope.token().child().cancel("another token"),
                 _ => drop(scope),
             }
             if sim.seed() % 4 == 2 {
@@ -81,26 +81,26 @@ fn t9_the_channel_closes_when_the_producer_is_cancelled() {
             }
             drain(&mut produced).await
         });
-        // Cut off before its first poll or after its last item, but never between a send and what it was told of it.
+        // Cancelled before its first poll or after its last item, never between two items.
         assert!(items.is_empty() || items == [0, 1, 2], "{items:?}");
         assert!(matches!(sim.run(produced.task().exited()), Exit::Cancelled(_)));
     });
 }
 
 #[test]
-fn t9_it_closes_once_even_if_the_sender_outlives_its_task() {
+fn t9_channel_closes_even_if_the_sender_outlives_its_task() {
     explore(0..100, |sim| {
         let scope = sim.scope();
-        let place = Arc::new(Mutex::new(None));
-        let escaped = Arc::clone(&place);
+        let slot = Arc::new(Mutex::new(None));
+        let escaped = Arc::clone(&slot);
         let produces = move |mut out: Producer<u32>| async move {
             count_to(&mut out, 2).await.unwrap();
             *escaped.lock().unwrap() = Some(out);
         };
         let mut produced = scope.produce(2, produces).unwrap();
         sim.run(produced.task().exited());
-        let mut out = place.lock().unwrap().take().unwrap();
-        assert_eq!(sim.run(out.send(9)), Err(Unreceived(9)), "closed, and the item comes back");
+        let mut out = slot.lock().unwrap().take().unwrap();
+        assert_eq!(sim.run(out.send(9)), Err(Unreceived(9)), "closed, and the item is returned");
         assert_eq!(sim.run(drain(&mut produced)), [0, 1]);
         drop(out);
         assert_eq!(sim.run(produced.next()), None);
@@ -108,7 +108,7 @@ fn t9_it_closes_once_even_if_the_sender_outlives_its_task() {
 }
 
 #[test]
-fn t9_a_waiting_receiver_is_woken_once_by_the_close() {
+fn t9_waiting_receiver_is_woken_once_by_the_close() {
     let sim = Sim::new(9);
     let scope = sim.scope();
     let sleep = sim.runtime().sleep_until(sim.now() + Duration::from_secs(1));
@@ -131,11 +131,11 @@ fn t9_a_waiting_receiver_is_woken_once_by_the_close() {
         })
         .unwrap();
     assert_eq!(sim.run(task.exited()), Exit::Closed);
-    assert_eq!(wakes.load(Ordering::Relaxed), 2, "one poll before the close and one after");
+    assert_eq!(wakes.load(Ordering::Relaxed), 2, "one poll before and one after the close");
 }
 
 #[test]
-fn t9_a_producer_waits_for_room_and_learns_that_nobody_receives() {
+fn t9_producer_waits_for_room_and_notices_a_dropped_receiver() {
     explore(0..100, |sim| {
         let scope = sim.scope();
         let sent = Arc::new(AtomicUsize::new(0));
@@ -151,7 +151,7 @@ fn t9_a_producer_waits_for_room_and_learns_that_nobody_receives() {
         };
         let mut produced = scope.produce(3, produces).unwrap();
         sim.settle();
-        assert_eq!(sent.load(Ordering::Relaxed), 3, "at most three wait");
+        assert_eq!(sent.load(Ordering::Relaxed), 3, "at most three items wait");
         assert_eq!(sim.run(produced.next()), Some(7));
         sim.settle();
         assert_eq!(sent.load(Ordering::Relaxed), 4);
@@ -163,7 +163,7 @@ fn t9_a_producer_waits_for_room_and_learns_that_nobody_receives() {
 }
 
 #[test]
-fn t9_a_producer_feeds_an_actor_to_its_end() {
+fn t9_producer_feeds_an_actor_until_its_end() {
     explore(0..100, |sim| {
         let system = sim.system("t9");
         let scope = system.scope("s").unwrap();
@@ -181,7 +181,7 @@ fn t9_a_producer_feeds_an_actor_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t9_nothing_is_lost_or_doubled_between_threads() {
+async fn t9_no_item_is_lost_or_duplicated_between_threads() {
     let scope = pleach::scope().unwrap();
     let mut produced = scope.produce(4, |mut out| async move { count_to(&mut out, 100_000).await }).unwrap();
     assert!(drain(&mut produced).await.into_iter().eq(0..100_000));

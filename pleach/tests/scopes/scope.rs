@@ -1,4 +1,5 @@
-//! What a scope owns, waits for and refuses: T4, T5, T6, T12. What its children's `on_done` promise is in `on_done.rs`.
+//! T4, T5, T6 and T12: what a scope owns, waits for and refuses. `on_done` is tested in
+//! `on_done.rs`.
 
 use futures::FutureExt;
 use pleach::prelude::*;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Wake, Waker};
 
-/// An actor that adds up, and fails when told zero.
+/// An actor that adds numbers and fails on zero.
 fn adder() -> Props<impl Actor<Msg = u32>> {
     let add = |sum: &mut u32, n: u32| {
         *sum += n;
@@ -20,11 +21,11 @@ fn adder() -> Props<impl Actor<Msg = u32>> {
 }
 
 fn paths(running: &[pleach::Running]) -> Vec<String> {
-    running.iter().map(|one| one.path.to_string()).collect()
+    running.iter().map(|member| member.path.to_string()).collect()
 }
 
 #[test]
-fn t4_every_child_is_entered_once_and_removed_once() {
+fn t4_every_child_is_added_once_and_removed_once() {
     explore(0..200, |sim| {
         let system = sim.system("t4");
         let ended = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
@@ -39,34 +40,34 @@ fn t4_every_child_is_entered_once_and_removed_once() {
         let actor = scope.actor("actor", adder()).unwrap();
         let inner = scope.scope("inner").unwrap();
         inner.task().named("deep").launch(async {}).unwrap();
-        let crew = scope.supervisor("crew", OneForOne::new()).unwrap();
-        crew.spawn("hand", adder()).unwrap();
+        let supervisor = scope.supervisor("supervisor", OneForOne::new()).unwrap();
+        supervisor.spawn("worker", adder()).unwrap();
         let produced = scope.produce(1, |mut out| async move { out.send(1).await.map_err(|_| "gone") }).unwrap();
         let producer = produced.task().path().to_string();
         let names = || scope.children().iter().map(|child| child.path().to_string()).collect::<Vec<_>>();
-        let all = ["/user/s/task", "/user/s/actor", "/user/s/inner", "/user/s/crew", producer.as_str()];
+        let all = ["/user/s/task", "/user/s/actor", "/user/s/inner", "/user/s/supervisor", producer.as_str()];
         assert_eq!(names(), all);
 
         sim.settle();
-        assert_eq!(names(), ["/user/s/actor", "/user/s/inner", "/user/s/crew"], "what has ended is out");
+        assert_eq!(names(), ["/user/s/actor", "/user/s/inner", "/user/s/supervisor"], "ended children are removed");
         actor.stop();
         inner.close();
-        crew.any().stop();
+        supervisor.any().stop();
         sim.run(scope.wait_all()).unwrap();
         assert!(scope.children().is_empty());
         let ended = ended.lock().unwrap();
-        let below = ["/user/s/inner/deep", "/user/s/crew/hand"];
+        let below = ["/user/s/inner/deep", "/user/s/supervisor/worker"];
         assert!(all.iter().chain(&below).all(|path| ended.get(*path) == Some(&1)), "{ended:?}");
         assert_eq!(ended.len(), 7);
     });
 }
 
 #[test]
-fn t4_a_scope_hangs_below_any_token() {
+fn t4_scope_can_be_created_under_any_token() {
     let sim = Sim::new(4);
     let token = sim.token();
-    let (one, other) = (Scope::under(&token), Scope::under(&token.child()));
-    let tasks = [one.launch(pending::<()>()).unwrap(), other.launch(pending::<()>()).unwrap()];
+    let (first, other) = (Scope::under(&token), Scope::under(&token.child()));
+    let tasks = [first.launch(pending::<()>()).unwrap(), other.launch(pending::<()>()).unwrap()];
     token.cancel("all");
     for task in tasks {
         assert_eq!(sim.run(task.exited()), Exit::Cancelled("all".into()));
@@ -74,14 +75,14 @@ fn t4_a_scope_hangs_below_any_token() {
     let late = Scope::under(&token);
     assert_eq!(late.token().cause(), Some("all".into()));
     assert!(late.launch(async {}).is_err());
-    // A scope that goes away first leaves nothing below the token, and harms it in no way.
+    // A dropped scope leaves nothing under the token and does not cancel it.
     let token = sim.token();
     drop(Scope::under(&token));
     assert!(!token.is_cancelled());
 }
 
 #[test]
-fn t4_a_wide_scope_and_a_deep_one_end_without_a_deep_stack() {
+fn t4_wide_and_deep_scopes_end_without_a_deep_stack() {
     let sim = Sim::new(4);
     let wide = sim.scope();
     let scopes: Vec<_> = (0..20_000).map(|n| wide.scope(&n.to_string()).unwrap()).collect();
@@ -103,7 +104,7 @@ fn t4_a_wide_scope_and_a_deep_one_end_without_a_deep_stack() {
 }
 
 #[test]
-fn t5_wait_all_returns_after_every_child_and_every_on_done() {
+fn t5_wait_all_is_ready_after_every_child_and_on_done() {
     explore(0..200, |sim| {
         let scope = Arc::new(sim.scope());
         let done = Arc::new(AtomicUsize::new(0));
@@ -115,7 +116,7 @@ fn t5_wait_all_returns_after_every_child_and_every_on_done() {
                 task.on_done(move |_| _ = done.fetch_add(1, Ordering::Relaxed));
             }
         }
-        // Any number of callers, some of which go away.
+        // Several callers, some of which are cancelled.
         let waiters = sim.scope();
         for n in 0..10 {
             let (scope, done) = (Arc::clone(&scope), Arc::clone(&done));
@@ -135,31 +136,31 @@ fn t5_wait_all_returns_after_every_child_and_every_on_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t5_wait_all_waits_for_a_slow_on_done_on_another_worker() {
+async fn t5_wait_all_waits_for_a_slow_on_done_on_another_thread() {
     let scope = pleach::scope().unwrap();
     let done = Arc::new(AtomicUsize::new(0));
-    // The task ends only once its `on_done` is set: set later, it would run here, on the thread that lets it go on.
+    // The task ends only after its `on_done` was set. Set later, it would run on this thread.
     let (set, is_set) = futures::channel::oneshot::channel::<()>();
     let task = scope.launch(is_set).unwrap();
     let late = Arc::clone(&done);
-    let (begun, begins) = std::sync::mpsc::channel();
-    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let (entered, enters) = std::sync::mpsc::channel();
+    let (resume, resumed) = std::sync::mpsc::channel::<()>();
     task.on_done(move |_| {
-        begun.send(()).unwrap();
-        goes_on.recv().unwrap();
+        entered.send(()).unwrap();
+        resumed.recv().unwrap();
         late.fetch_add(1, Ordering::SeqCst);
     });
     set.send(()).unwrap();
-    begins.recv().unwrap();
+    enters.recv().unwrap();
     let mut waits = scope.wait_all();
-    assert!((&mut waits).now_or_never().is_none(), "the task is over, its `on_done` is not");
-    go_on.send(()).unwrap();
+    assert!((&mut waits).now_or_never().is_none(), "the task has ended, its `on_done` has not");
+    resume.send(()).unwrap();
     waits.await.unwrap();
     assert_eq!(done.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn t5_with_a_bound_the_answer_comes_at_the_deadline_and_names_who_runs() {
+fn t5_bounded_wait_ends_at_its_deadline_and_lists_running_members() {
     explore(0..100, |sim| {
         let system = sim.system("t5");
         let scope = system.scope("s").unwrap();
@@ -169,12 +170,12 @@ fn t5_with_a_bound_the_answer_comes_at_the_deadline_and_names_who_runs() {
         let inner = scope.scope("inner").unwrap();
         inner.actor("actor", adder()).unwrap();
 
-        let Err(WaitError::StillRunning(now)) = scope.try_wait_all() else { panic!("four are running") };
+        let Err(WaitError::StillRunning(now)) = scope.try_wait_all() else { panic!("four members are running") };
         assert_eq!(paths(&now), ["/user/s/forever", "/user/s/short", "/user/s/inner", "/user/s/inner/actor"]);
-        assert!(now.iter().all(|one| one.cancelled_for.is_none() && !one.in_poll));
+        assert!(now.iter().all(|member| member.cancelled_for.is_none() && !member.in_poll));
 
         let began = sim.now();
-        let Err(error) = sim.run(scope.wait_all_for(Duration::from_millis(7))) else { panic!("three are running") };
+        let Err(error) = sim.run(scope.wait_all_for(Duration::from_millis(7))) else { panic!("three members are running") };
         assert_eq!(sim.now() - began, Duration::from_millis(7));
         let WaitError::StillRunning(left) = &error else { panic!("not a timeout: {error}") };
         assert_eq!(paths(left), ["/user/s/forever", "/user/s/inner", "/user/s/inner/actor"]);
@@ -182,13 +183,13 @@ fn t5_with_a_bound_the_answer_comes_at_the_deadline_and_names_who_runs() {
 
         scope.cancel(());
         sim.run(scope.wait_all_for(Duration::from_millis(7))).unwrap();
-        assert_eq!(sim.now() - began, Duration::from_millis(7), "with nothing left it does not wait");
+        assert_eq!(sim.now() - began, Duration::from_millis(7), "without children it does not wait");
         assert!(scope.try_wait_all().is_ok());
     });
 }
 
 #[test]
-fn t5_from_inside_a_child_it_is_an_error_and_no_deadlock() {
+fn t5_wait_from_inside_a_child_is_an_error() {
     explore(0..50, |sim| {
         let system = sim.system("t5");
         let outer = Arc::new(system.scope("outer").unwrap());
@@ -197,7 +198,7 @@ fn t5_from_inside_a_child_it_is_an_error_and_no_deadlock() {
             let scope = Arc::clone(scope);
             async move {
                 let wait = bound.map_or_else(|| scope.wait_all(), |bound| scope.wait_all_for(bound));
-                // Combinators bring wakers of their own; it is seen through them all the same.
+                // Combinators use their own wakers; the error is found anyway.
                 let answers = futures::future::join_all([wait]).await;
                 let Err(WaitError::FromInside { child, scope: of }) = &answers[0] else { panic!("{answers:?}") };
                 assert_eq!(child.to_string(), "/user/outer/inner/child");
@@ -213,33 +214,33 @@ fn t5_from_inside_a_child_it_is_an_error_and_no_deadlock() {
             }
         }
         assert_eq!((sim.now(), system.failures()), (pleach::Instant::ZERO, 0));
-        // A child may well wait for a scope that it is no part of.
-        let (apart, scope) = (system.scope("apart").unwrap(), Arc::clone(&inner));
-        let free = apart.launch(async move { scope.wait_all().await }).unwrap();
+        // A task may wait for a scope that it is not part of.
+        let (separate, scope) = (system.scope("separate").unwrap(), Arc::clone(&inner));
+        let free = separate.launch(async move { scope.wait_all().await }).unwrap();
         assert_eq!(sim.run(free.exited()), Exit::Closed);
     });
 }
 
-struct Silent;
+struct NoopWaker;
 
-impl Wake for Silent {
+impl Wake for NoopWaker {
     fn wake(self: Arc<Self>) {}
 }
 
 #[test]
-fn t5_a_dropped_wait_leaves_nothing_behind() {
+fn t5_dropped_wait_leaves_nothing_behind() {
     let sim = Sim::new(5);
     let scope = sim.scope();
     scope.launch(pending::<()>()).unwrap();
-    let silent = Arc::new(Silent);
-    let waker = Waker::from(Arc::clone(&silent));
+    let noop = Arc::new(NoopWaker);
+    let waker = Waker::from(Arc::clone(&noop));
     for _ in 0..10_000 {
         assert!(scope.wait_all().poll_unpin(&mut TaskContext::from_waker(&waker)).is_pending());
     }
-    assert_eq!(Arc::strong_count(&silent), 2);
+    assert_eq!(Arc::strong_count(&noop), 2);
 }
 
-/// Every way to start something in `scope`, each of which must be refused.
+/// Checks that every way to start a child in `scope` is refused.
 fn assert_refuses_all(sim: &Sim, scope: &Scope) {
     let shutting_down = |why: &Refusal| {
         assert_eq!(*why, Refusal::ShuttingDown { parent: scope.path() });
@@ -259,8 +260,8 @@ fn assert_refuses_all(sim: &Sim, scope: &Scope) {
     shutting_down(&named.why);
     let produced = scope.produce::<u32, _>(1, |_| counts(42)).unwrap_err();
     shutting_down(&produced.why);
-    assert_eq!(polled.load(Ordering::Relaxed), 0, "what is refused is handed back unpolled");
-    // What comes back is whole: it can be awaited, and started elsewhere.
+    assert_eq!(polled.load(Ordering::Relaxed), 0, "a refused future is returned unpolled");
+    // A returned future can be awaited, and launched elsewhere.
     assert!(sim.run(refused.into_future()).is_ok());
     assert!(sim.run(named.into_future()).is_ok());
     let elsewhere = sim.scope();
@@ -268,7 +269,7 @@ fn assert_refuses_all(sim: &Sim, scope: &Scope) {
     let actor = scope.actor("actor", adder().mailbox(Mailbox::bounded(1))).unwrap_err();
     shutting_down(&actor.why);
     let actor = elsewhere.actor("actor", actor.into_props()).unwrap();
-    assert!(actor.tell(1).is_ok() && actor.tell(1).is_err(), "the props that come back are those that were given");
+    assert!(actor.tell(1).is_ok() && actor.tell(1).is_err(), "the returned props are unchanged");
     shutting_down(&scope.scope("scope").unwrap_err());
     shutting_down(&scope.isolated_scope("isolated").unwrap_err());
     shutting_down(&scope.supervisor("supervisor", OneForOne::new()).unwrap_err());
@@ -280,13 +281,13 @@ fn assert_refuses_all(sim: &Sim, scope: &Scope) {
 }
 
 #[test]
-fn t6_a_scope_that_shuts_down_refuses_and_hands_back() {
+fn t6_ending_scope_refuses_and_returns_new_children() {
     let sim = Sim::new(6);
     let system = sim.system("t6");
     let ends: [fn(&Scope); 3] = [|scope| scope.cancel("enough"), Scope::stop, Scope::close];
     for (name, end) in ["cancel", "stop", "close"].into_iter().zip(ends) {
         let scope = system.scope(name).unwrap();
-        // It has begun to shut down and cannot end yet: the task needs a poll, which nobody gives it.
+        // The scope is ending but cannot end yet: its task needs a poll.
         let gate = scope.task().named("gate").launch(sim.runtime().sleep_until(sim.now() + Duration::from_secs(1))).unwrap();
         sim.settle();
         end(&scope);
@@ -302,7 +303,7 @@ fn t6_a_scope_that_shuts_down_refuses_and_hands_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t6_a_launch_that_races_with_a_cancel_is_refused_or_cancelled() {
+async fn t6_launch_that_races_with_a_cancel_is_refused_or_cancelled() {
     for _ in 0..200 {
         let scope = Arc::new(pleach::scope().unwrap());
         let launcher = Arc::clone(&scope);
@@ -326,12 +327,12 @@ async fn t6_a_launch_that_races_with_a_cancel_is_refused_or_cancelled() {
 }
 
 #[test]
-fn t12_a_failing_task_cancels_its_scope_and_wait_all_returns_it() {
+fn t12_failed_task_cancels_its_scope_and_fails_wait_all() {
     explore(0..100, |sim| {
         let system = sim.system("t12");
         let outer = system.scope("outer").unwrap();
         let scope = outer.scope("inner").unwrap();
-        let (sibling, uncle) = (scope.launch(pending::<()>()).unwrap(), outer.launch(pending::<()>()).unwrap());
+        let (sibling, outer_task) = (scope.launch(pending::<()>()).unwrap(), outer.launch(pending::<()>()).unwrap());
         let panics = sim.seed() % 2 == 0;
         let fails = async move { if panics { panic!("bad") } else { Err::<(), BoxError>("bad".into()) } };
         let task = scope.task().named("bad").launch(fails).unwrap();
@@ -340,30 +341,30 @@ fn t12_a_failing_task_cancels_its_scope_and_wait_all_returns_it() {
         assert!(failure.reason().to_string().ends_with("bad"));
         assert_eq!(sim.run(task.exited()), Exit::Failed(failure.clone()));
         assert_eq!(sim.run(sibling.exited()), Exit::Cancelled(Cause::Failed(failure.clone())));
-        assert!(matches!(scope.try_wait_all(), Err(WaitError::Failed(_))), "every caller gets it, and later ones too");
+        assert!(matches!(scope.try_wait_all(), Err(WaitError::Failed(_))), "every caller gets the failure, also later");
         assert_eq!(sim.run(scope.exited()), Exit::Failed(failure.clone()));
-        // A scope that fails is a failing child of the scope above.
-        let Err(WaitError::Failed(above)) = sim.run(outer.wait_all()) else { panic!("it failed with its child") };
+        // A failed scope is a failed child of its parent.
+        let Err(WaitError::Failed(above)) = sim.run(outer.wait_all()) else { panic!("it fails with its child") };
         assert_eq!((above.origin(), above.path().to_string()), (failure.path(), "/user/outer".to_string()));
-        assert_eq!(sim.run(uncle.exited()), Exit::Cancelled(Cause::Failed(failure)));
+        assert_eq!(sim.run(outer_task.exited()), Exit::Cancelled(Cause::Failed(failure)));
         assert_eq!(system.failures(), 1);
     });
 }
 
 #[test]
-fn t12_an_isolated_task_or_scope_keeps_its_failure_to_itself() {
+fn t12_failure_of_an_isolated_task_or_scope_does_not_spread() {
     explore(0..50, |sim| {
         let system = sim.system("t12");
         let scope = system.scope("s").unwrap();
         let fails = || async { Err::<(), BoxError>("bad".into()) };
         let task = scope.task().isolated().launch(fails()).unwrap();
         assert!(matches!(sim.run(task.exited()), Exit::Failed(_)));
-        let apart = scope.isolated_scope("apart").unwrap();
-        let sibling = apart.launch(sim.runtime().sleep_until(sim.now() + Duration::from_secs(1))).unwrap();
-        apart.launch(fails()).unwrap();
-        assert!(matches!(sim.run(apart.wait_all()), Err(WaitError::Failed(_))));
+        let separate = scope.isolated_scope("separate").unwrap();
+        let sibling = separate.launch(sim.runtime().sleep_until(sim.now() + Duration::from_secs(1))).unwrap();
+        separate.launch(fails()).unwrap();
+        assert!(matches!(sim.run(separate.wait_all()), Err(WaitError::Failed(_))));
         assert_eq!(sim.run(sibling.exited()), Exit::Closed);
-        apart.close();
+        separate.close();
         sim.run(scope.wait_all()).unwrap();
         assert_eq!((scope.token().cause(), system.failures()), (None, 2));
         assert!(scope.launch(async {}).is_ok());
@@ -371,7 +372,7 @@ fn t12_an_isolated_task_or_scope_keeps_its_failure_to_itself() {
 }
 
 #[test]
-fn t12_an_actor_follows_its_supervisor_first() {
+fn t12_supervisor_decides_before_the_scope_fails() {
     explore(0..50, |sim| {
         let system = sim.system("t12");
         let scope = system.scope("s").unwrap();
@@ -383,7 +384,7 @@ fn t12_an_actor_follows_its_supervisor_first() {
         sim.settle();
         assert_eq!((actor.exit(), scope.token().cause(), system.failures()), (None, None, 3), "three restarts are allowed");
         actor.tell(0).unwrap();
-        let Err(WaitError::Failed(failure)) = sim.run(scope.wait_all()) else { panic!("the fourth is one too many") };
+        let Err(WaitError::Failed(failure)) = sim.run(scope.wait_all()) else { panic!("the fourth exceeds the limit") };
         assert_eq!(failure.origin().to_string(), "/user/s/actor");
         assert_eq!(sim.run(sibling.exited()), Exit::Cancelled(Cause::Failed(failure)));
         assert!(system.counts().is_settled());

@@ -1,4 +1,4 @@
-//! Ends that come from inside, and the end of a whole system: T11, T13.
+//! T11 and T13: ends requested from inside, and the shutdown of a system.
 
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// An actor that ends things from its own handler, and logs what it was told of them.
-struct Inside {
+/// An actor that ends members from its own handler and logs its messages and its exit.
+struct EndsFromInside {
     log: Log,
     system: Arc<Mutex<Option<ActorSystem>>>,
     parent: Option<AnyRef>,
@@ -19,8 +19,8 @@ struct Inside {
 
 #[derive(Clone, Copy, Debug)]
 enum End {
-    StopMyself,
-    CancelMyself,
+    StopItself,
+    CancelItself,
     StopParent,
     CloseParent,
     CancelParent,
@@ -28,12 +28,12 @@ enum End {
     AwaitShutdown,
     AwaitEnded,
     Kill,
-    DropTheSystem,
+    DropSystem,
 }
 
 const ENDS: [End; 10] = [
-    End::StopMyself,
-    End::CancelMyself,
+    End::StopItself,
+    End::CancelItself,
     End::StopParent,
     End::CloseParent,
     End::CancelParent,
@@ -41,22 +41,22 @@ const ENDS: [End; 10] = [
     End::AwaitShutdown,
     End::AwaitEnded,
     End::Kill,
-    End::DropTheSystem,
+    End::DropSystem,
 ];
 
-impl Inside {
-    #[allow(clippy::await_holding_lock, reason = "the answer comes at once, which is what is being tested")]
+impl EndsFromInside {
+    #[allow(clippy::await_holding_lock, reason = "the await returns at once, which this test checks")]
     async fn end(&self, end: End, cx: &Context<Self>) {
         let parent = self.parent.as_ref().unwrap();
         match end {
-            End::StopMyself => cx.stop(),
-            End::CancelMyself => cx.me().cancel("myself"),
+            End::StopItself => cx.stop(),
+            End::CancelItself => cx.me().cancel("itself"),
             End::StopParent => parent.stop(),
             End::CloseParent => parent.close(),
             End::CancelParent => parent.cancel("from below"),
             End::Kill => self.root().kill(),
             End::BeginShutdown => self.root().begin_shutdown(),
-            End::DropTheSystem => drop(self.system.lock().unwrap().take()),
+            End::DropSystem => drop(self.system.lock().unwrap().take()),
             End::AwaitShutdown => {
                 let system = self.system.lock().unwrap().take().unwrap();
                 let answer = system.shutdown(Duration::from_secs(1)).await;
@@ -77,7 +77,7 @@ impl Inside {
     }
 }
 
-impl Actor for Inside {
+impl Actor for EndsFromInside {
     type Msg = Option<End>;
     type Error = BoxError;
 
@@ -96,31 +96,31 @@ impl Actor for Inside {
 }
 
 #[test]
-fn t11_an_end_from_inside_never_deadlocks() {
+fn t11_end_requested_from_inside_never_deadlocks() {
     for end in ENDS {
         explore(0..30, |sim| {
             let system = Arc::new(Mutex::new(Some(sim.system("t11"))));
-            let crew = system.lock().unwrap().as_ref().unwrap().supervisor("crew", OneForOne::new()).unwrap();
+            let supervisor = system.lock().unwrap().as_ref().unwrap().supervisor("supervisor", OneForOne::new()).unwrap();
             let log = Log::default();
-            let (parts, parent) = ((Arc::clone(&log), Arc::clone(&system)), crew.any());
-            let make = move || Inside { log: parts.0.clone(), system: parts.1.clone(), parent: Some(parent.clone()) };
-            crew.spawn("sibling", Props::new(make.clone())).unwrap();
-            let actor = crew.spawn("actor", Props::new(make)).unwrap();
+            let (parts, parent) = ((Arc::clone(&log), Arc::clone(&system)), supervisor.any());
+            let make = move || EndsFromInside { log: parts.0.clone(), system: parts.1.clone(), parent: Some(parent.clone()) };
+            supervisor.spawn("sibling", Props::new(make.clone())).unwrap();
+            let actor = supervisor.spawn("actor", Props::new(make)).unwrap();
             actor.tell(Some(end)).unwrap();
             actor.tell(None).unwrap();
-            // A deadlock would be a stall, and the simulator panics at one.
+            // The simulator panics at a deadlock.
             let exit = sim.run(actor.exited());
             let expected = match end {
-                End::StopMyself | End::StopParent => Exit::Stopped,
+                End::StopItself | End::StopParent => Exit::Stopped,
                 End::CloseParent | End::BeginShutdown | End::AwaitShutdown | End::AwaitEnded => Exit::Closed,
-                End::CancelMyself => Exit::Cancelled("myself".into()),
+                End::CancelItself => Exit::Cancelled("itself".into()),
                 End::CancelParent => Exit::Cancelled("from below".into()),
                 End::Kill => Exit::Cancelled(Cause::Cancelled),
-                End::DropTheSystem => Exit::Cancelled(Cause::Dropped),
+                End::DropSystem => Exit::Cancelled(Cause::Dropped),
             };
             assert_eq!(exit, expected, "{end:?}");
-            if !matches!(end, End::StopMyself | End::CancelMyself) {
-                sim.run(crew.any().exited());
+            if !matches!(end, End::StopItself | End::CancelItself) {
+                sim.run(supervisor.any().exited());
             }
             let handled = log.lock().unwrap().iter().filter(|line| line.starts_with("handled")).count();
             assert_eq!(handled, if exit == Exit::Closed { 2 } else { 1 }, "{end:?}: {log:?}");
@@ -133,13 +133,13 @@ fn t11_an_end_from_inside_never_deadlocks() {
                 assert_eq!(system.failures(), 0);
             }
             sim.settle();
-            assert_eq!(sim.tasks_alive(), 0, "{end:?} leaves something behind");
+            assert_eq!(sim.tasks_alive(), 0, "{end:?} leaves a task behind");
         });
     }
 }
 
 #[test]
-fn t11_a_handler_that_began_the_shutdown_and_waits_on_is_cancelled_at_the_deadline() {
+fn t11_handler_that_began_the_shutdown_is_cancelled_at_the_deadline() {
     explore(0..50, |sim| {
         let system = Arc::new(sim.system("t11"));
         let scope = system.scope("s").unwrap();
@@ -155,7 +155,7 @@ fn t11_a_handler_that_began_the_shutdown_and_waits_on_is_cancelled_at_the_deadli
     });
 }
 
-/// Counts, after a while if it must.
+/// Waits for the given time, then counts.
 struct Slow {
     runtime: Arc<dyn Runtime>,
     handled: Arc<AtomicUsize>,
@@ -178,12 +178,12 @@ fn slow(sim: &Sim, handled: &Arc<AtomicUsize>) -> Props<Slow> {
 }
 
 #[test]
-fn t13_shutdown_stops_accepting_and_drains() {
+fn t13_shutdown_accepts_no_more_and_handles_queued_messages() {
     explore(0..100, |sim| {
         let system = sim.system("t13");
         let handled = Arc::new(AtomicUsize::new(0));
-        let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-        let actors: Vec<_> = (0..3).map(|n| crew.spawn(&n.to_string(), slow(sim, &handled)).unwrap()).collect();
+        let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+        let actors: Vec<_> = (0..3).map(|n| supervisor.spawn(&n.to_string(), slow(sim, &handled)).unwrap()).collect();
         for actor in &actors {
             (0..10).for_each(|_| actor.tell(Duration::from_millis(10)).unwrap());
         }
@@ -197,7 +197,7 @@ fn t13_shutdown_stops_accepting_and_drains() {
             assert!(system.scope("late").is_err() && system.supervisor("late", OneForOne::new()).is_err());
             shutdown.await.unwrap();
         });
-        assert_eq!(sim.now() - began, Duration::from_millis(100), "it ends when it has drained");
+        assert_eq!(sim.now() - began, Duration::from_millis(100), "it ends when all messages are handled");
         assert_eq!(handled.load(Ordering::Relaxed), 30);
         assert!(actors.iter().all(|actor| actor.exit() == Some(Exit::Closed)));
         assert_eq!(system.counts(), Counts { accepted: 30, handled: 30, ..Counts::default() });
@@ -205,22 +205,22 @@ fn t13_shutdown_stops_accepting_and_drains() {
 }
 
 #[test]
-fn t13_at_the_deadline_it_cancels_and_names_who_was_still_running() {
+fn t13_shutdown_cancels_at_the_deadline_and_lists_who_was_running() {
     explore(0..50, |sim| {
         let system = sim.system("t13");
         let handled = Arc::new(AtomicUsize::new(0));
         let late = system.spawn("late", slow(sim, &handled)).unwrap();
-        let quick = system.spawn("quick", slow(sim, &handled)).unwrap();
-        quick.tell(Duration::from_millis(1)).unwrap();
+        let fast = system.spawn("fast", slow(sim, &handled)).unwrap();
+        fast.tell(Duration::from_millis(1)).unwrap();
         late.tell(Duration::from_secs(3_600)).unwrap();
         late.tell(Duration::ZERO).unwrap();
-        let Err(error) = sim.run(system.shutdown(Duration::from_secs(2))) else { panic!("one was late") };
-        let ShutdownError::Late(running) = &error else { panic!("it ended once it was cancelled: {error}") };
-        assert!(running.iter().any(|one| one.path == late.path()) && running.iter().all(|one| one.path != quick.path()));
+        let Err(error) = sim.run(system.shutdown(Duration::from_secs(2))) else { panic!("one actor was late") };
+        let ShutdownError::Late(running) = &error else { panic!("it ended after the cancel: {error}") };
+        assert!(running.iter().any(|one| one.path == late.path()) && running.iter().all(|one| one.path != fast.path()));
         assert!(error.to_string().contains("/user/late"), "{error}");
         assert_eq!(sim.now().since_start(), Duration::from_secs(2));
         assert_eq!(late.exit(), Some(Exit::Cancelled(Cause::DeadlineExceeded)));
-        assert_eq!(quick.exit(), Some(Exit::Closed));
+        assert_eq!(fast.exit(), Some(Exit::Closed));
         let Counts { accepted, handled, failed, dead_lettered } = system.counts();
         assert_eq!((accepted, handled, failed, dead_lettered), (3, 1, 1, 1));
         assert!(system.root().running().is_empty());
@@ -229,7 +229,7 @@ fn t13_at_the_deadline_it_cancels_and_names_who_was_still_running() {
 }
 
 #[test]
-fn t13_a_shutdown_that_is_dropped_still_cancels_at_its_deadline() {
+fn t13_dropped_shutdown_still_cancels_at_its_deadline() {
     explore(0..50, |sim| {
         for waited in [0, 1] {
             let (system, handled) = (sim.system("t13"), Arc::new(AtomicUsize::new(0)));
@@ -251,7 +251,7 @@ fn t13_a_shutdown_that_is_dropped_still_cancels_at_its_deadline() {
 }
 
 #[test]
-fn t13_any_number_may_shut_it_down_at_once() {
+fn t13_several_callers_may_shut_down_at_once() {
     explore(0..50, |sim| {
         let system = sim.system("t13");
         let handled = Arc::new(AtomicUsize::new(0));
@@ -265,7 +265,7 @@ fn t13_any_number_may_shut_it_down_at_once() {
 }
 
 #[test]
-fn t13_kill_cancels_at_once_and_dropping_is_a_kill_with_its_own_cause() {
+fn t13_kill_and_drop_cancel_at_once_with_their_cause() {
     explore(0..50, |sim| {
         for (dropped, cause) in [(false, Cause::Cancelled), (true, Cause::Dropped)] {
             let system = sim.system("t13");
@@ -296,17 +296,17 @@ fn t13_kill_cancels_at_once_and_dropping_is_a_kill_with_its_own_cause() {
 }
 
 #[test]
-fn t13_a_system_after_its_shutdown_answers_everything_with_an_error() {
+fn t13_operations_after_a_shutdown_return_errors() {
     let sim = Sim::new(13);
     let system = sim.system("t13");
     let handled = Arc::new(AtomicUsize::new(0));
-    let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
     let scope = system.scope("s").unwrap();
-    let actor = crew.spawn("a", slow(&sim, &handled)).unwrap();
+    let actor = supervisor.spawn("a", slow(&sim, &handled)).unwrap();
     sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
     assert!(matches!(system.spawn("b", slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
     assert!(matches!(system.spawn_unnamed(slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
-    assert!(matches!(crew.spawn("b", slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
+    assert!(matches!(supervisor.spawn("b", slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
     assert!(matches!(scope.launch(async {}).unwrap_err().why, Refusal::ShuttingDown { .. }));
     assert!(matches!(system.scope("t"), Err(Refusal::ShuttingDown { .. })));
     let wait = Duration::from_millis(7);
@@ -324,7 +324,7 @@ fn t13_a_system_after_its_shutdown_answers_everything_with_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t13_on_tokio_what_does_not_end_even_when_cancelled_is_named() {
+async fn t13_shutdown_on_tokio_lists_members_that_do_not_end() {
     let system = ActorSystem::builder("t13").grace(Duration::from_millis(50)).build().unwrap();
     let scope = system.scope("s").unwrap();
     let (release, released) = channel::<()>();
@@ -336,18 +336,18 @@ async fn t13_on_tokio_what_does_not_end_even_when_cancelled_is_named() {
     let stuck: Vec<_> = running.iter().filter(|one| one.in_poll).map(|one| one.path.to_string()).collect();
     assert_eq!(stuck, ["/user/s/stuck"]);
     assert!(error.to_string().contains("/user/s/stuck (cancelled "), "{error}");
-    assert_eq!(actor.exit(), Some(Exit::Closed), "the youngest was drained before");
+    assert_eq!(actor.exit(), Some(Exit::Closed), "the youngest handled its messages first");
     release.send(()).unwrap();
     system.ended().await.unwrap();
     assert_eq!(system.counts().handled, 100);
 }
 
-/// An actor with children, to be left hanging in the air.
-struct Family {
+/// An actor with a binary tree of children.
+struct TreeActor {
     depth: u32,
 }
 
-impl Actor for Family {
+impl Actor for TreeActor {
     type Msg = bool;
     type Error = BoxError;
 
@@ -355,7 +355,7 @@ impl Actor for Family {
         if self.depth > 0 {
             for n in 0..2 {
                 let depth = self.depth - 1;
-                let child = cx.spawn(&n.to_string(), Props::new(move || Family { depth })).unwrap();
+                let child = cx.spawn(&n.to_string(), Props::new(move || TreeActor { depth })).unwrap();
                 child.tell(false)?;
                 child.tell(true)?;
                 child.tell(false)?;
@@ -373,16 +373,17 @@ impl Actor for Family {
 }
 
 #[test]
-fn t13_dropping_the_tokio_runtime_settles_every_count_and_empties_the_tree() {
+fn t13_dropped_tokio_runtime_settles_counts_and_empties_the_tree() {
     for workers in [1, 2] {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap();
         let guard = runtime.enter();
         let system = ActorSystem::new("orphans").unwrap();
         let scope = system.scope("s").unwrap();
-        let actor = scope.actor("top", Props::new(|| Family { depth: 4 })).unwrap();
+        let actor = scope.actor("top", Props::new(|| TreeActor { depth: 4 })).unwrap();
         let task = scope.launch(pending::<()>()).unwrap();
         let mut produced = scope.produce::<u32, _>(1, |out| async { drop((out, pending::<()>().await)) }).unwrap();
-        // 30 actors below the top one; each handles one message and waits in the second, and the third is queued.
+        // 30 actors below the top one. Each handles one message, waits in the second and has the
+        // third queued.
         while system.counts().handled < 30 || system.counts().accepted < 90 {
             std::thread::yield_now();
         }
@@ -396,10 +397,10 @@ fn t13_dropping_the_tokio_runtime_settles_every_count_and_empties_the_tree() {
         assert_eq!((counts.accepted, counts.handled), (90, 30));
         scope.blocking_wait_all_for(Duration::ZERO).unwrap();
         drop(scope);
-        assert_eq!(system.root().running().len(), 2, "only the guardians are left");
+        assert_eq!(system.root().running().len(), 2, "only the guardians remain");
         pleach::block_on(system.shutdown(Duration::from_secs(1))).unwrap();
         assert!(system.root().running().is_empty());
-        // What is started on a runtime that is gone ends at once as well.
+        // A task launched on a dropped runtime ends at once.
         let scope = Scope::under(&CancelToken::root(pleach::TokioRuntime::new(dead_handle()).unwrap()));
         let task = scope.launch(pending::<()>()).unwrap();
         assert_eq!(task.any().exit(), Some(Exit::Cancelled(Cause::Dropped)));

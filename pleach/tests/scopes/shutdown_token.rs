@@ -1,6 +1,6 @@
-//! T13: who hears that a shutdown has begun, and whom it names at its end.
+//! W9e and W9f: the shutdown token, and whom a late shutdown lists.
 
-use crate::common::{Doer, Gate, Job, Log};
+use crate::common::{Gate, Job, Log, TestActor};
 use pleach::ShutdownError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -8,10 +8,10 @@ use pleach::sim::{Sim, explore};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn w9e_a_shutdown_names_the_culprit_and_no_guardian() {
+fn w9e_late_shutdown_lists_the_late_member_and_no_guardian() {
     explore(0..20, |sim| {
         let system = sim.system("s");
-        let late = system.spawn("late", Doer::props(&Log::new())).unwrap();
+        let late = TestActor::spawn(&system, "late");
         late.tell(Job::Pass(Gate::new(), 1)).unwrap();
         sim.settle();
         let error = sim.run(system.shutdown(SECOND)).unwrap_err();
@@ -22,20 +22,20 @@ fn w9e_a_shutdown_names_the_culprit_and_no_guardian() {
 }
 
 #[test]
-fn w9f_the_shutdown_token_is_cancelled_when_the_shutdown_begins() {
+fn w9f_shutdown_token_is_cancelled_when_the_shutdown_begins() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let (token, log) = (system.shutdown_token(), Log::new());
-        let (begun, heard) = (token.clone(), log.clone());
+        let (started, listener_log) = (token.clone(), log.clone());
         let listener = system.scope("listener").unwrap();
         listener
             .launch(async move {
-                begun.cancelled().await;
-                heard.note("begun");
+                started.cancelled().await;
+                listener_log.note("started");
             })
             .unwrap();
-        // Younger than the listener: it ends first, after what it has.
-        let busy = system.spawn("busy", Doer::props(&log)).unwrap();
+        // Younger than the listener, so it ends first, after its current message.
+        let busy = system.spawn("busy", TestActor::props(&log)).unwrap();
         let gate = Gate::new();
         busy.tell(Job::Pass(gate.clone(), 1)).unwrap();
         sim.settle();
@@ -45,11 +45,11 @@ fn w9f_the_shutdown_token_is_cancelled_when_the_shutdown_begins() {
             assert!(futures::poll!(&mut shutdown).is_pending());
             assert_eq!(token.cause(), Some(Cause::Cancelled));
             sim.sleep(Duration::from_millis(1)).await;
-            assert_eq!(log.seen().last().map(String::as_str), Some("begun"), "before the others have ended");
+            assert_eq!(log.seen().last().map(String::as_str), Some("started"), "before the others have ended");
             gate.open();
             shutdown.await.unwrap();
         });
-        assert!(system.shutdown_token().is_cancelled() && system.root().shutdown_token().is_cancelled(), "also late");
+        assert!(system.shutdown_token().is_cancelled() && system.root().shutdown_token().is_cancelled(), "also after the end");
     });
 }
 
@@ -67,7 +67,7 @@ fn w9f_every_way_to_end_a_system_cancels_the_token() {
         let system = sim.system("s");
         let token = system.shutdown_token();
         token.cancel("by a user");
-        assert!(system.spawn("a", Doer::props(&Log::new())).is_ok(), "cancelling it ends nothing");
+        assert!(system.spawn("a", TestActor::props(&Log::new())).is_ok(), "cancelling the token does not end the system");
         let system = sim.system("s");
         let token = system.root().shutdown_token();
         end(&sim, system);

@@ -1,5 +1,7 @@
-//! Tokens: T1, T2, T3. What a cancel does to whatever runs is in `cut_off.rs`.
+//! T1, T2 and T3: cancel tokens. The effect of a cancel on running members is in
+//! `cancel_running.rs`.
 
+use crate::common::CountingWaker;
 use futures::FutureExt;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -7,13 +9,13 @@ use pleach::{BoxError, Instant, Random};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context as TaskContext, Wake, Waker};
+use std::task::{Context as TaskContext, Waker};
 
 fn at(ms: u64) -> Instant {
     Instant::after_start(Duration::from_millis(ms))
 }
 
-/// A random tree of tokens: each hangs below one that came before it. The indices of the parents come along.
+/// Builds a random tree of tokens. The parent of each token is an earlier one.
 fn random_tree(sim: &Sim, size: usize, mut make: impl FnMut(&CancelToken, &mut Random) -> CancelToken) -> Tree {
     let mut random = Random::seeded(sim.seed());
     let (mut tokens, mut parents) = (vec![sim.token()], vec![0]);
@@ -32,18 +34,18 @@ struct Tree {
 }
 
 impl Tree {
-    /// From `token` up to the root.
+    /// The indices from `token` up to the root.
     fn upwards(&self, token: usize) -> Vec<usize> {
-        let mut way = vec![token];
-        while *way.last().unwrap() != 0 {
-            way.push(self.parents[*way.last().unwrap()]);
+        let mut ancestors = vec![token];
+        while *ancestors.last().unwrap() != 0 {
+            ancestors.push(self.parents[*ancestors.last().unwrap()]);
         }
-        way
+        ancestors
     }
 }
 
 #[test]
-fn t1_a_cancel_reaches_every_descendant_and_nobody_else() {
+fn t1_cancel_reaches_every_descendant_and_no_other_token() {
     explore(0..200, |sim| {
         let mut tree = random_tree(sim, 40, |parent, _| parent.child());
         let hit = tree.random.below(40);
@@ -52,21 +54,21 @@ fn t1_a_cancel_reaches_every_descendant_and_nobody_else() {
             let expected = tree.upwards(token).contains(&hit).then(|| "hit".into());
             assert_eq!(tree.tokens[token].cause(), expected, "token {token}, cancelled {hit}");
         }
-        // A child made afterwards is no different from one made before.
+        // A child created after the cancel is cancelled too.
         assert_eq!(tree.tokens[hit].child().child().cause(), Some("hit".into()));
     });
 }
 
 #[test]
-fn t1_the_earliest_deadline_on_the_way_up_wins() {
+fn t1_earliest_deadline_of_all_ancestors_wins() {
     explore(0..100, |sim| {
-        let mut given = vec![u64::MAX];
+        let mut deadlines = vec![u64::MAX];
         let tree = random_tree(sim, 20, |parent, random| {
             let ms = 1 + random.below(50) as u64;
-            given.push(if random.below(3) == 0 { u64::MAX } else { ms });
-            if given.last() == Some(&u64::MAX) { parent.child() } else { parent.child_until(at(ms)) }
+            deadlines.push(if random.below(3) == 0 { u64::MAX } else { ms });
+            if deadlines.last() == Some(&u64::MAX) { parent.child() } else { parent.child_until(at(ms)) }
         });
-        let due = |token: usize| tree.upwards(token).into_iter().map(|above| given[above]).min().unwrap();
+        let due = |token: usize| tree.upwards(token).into_iter().map(|above| deadlines[above]).min().unwrap();
         for now in [10, 25, 50] {
             sim.advance(at(now) - sim.now());
             for (token, made) in tree.tokens.iter().enumerate() {
@@ -79,7 +81,7 @@ fn t1_the_earliest_deadline_on_the_way_up_wins() {
 }
 
 #[test]
-fn t1_deadlines_go_through_scopes() {
+fn t1_scopes_inherit_deadlines() {
     let sim = Sim::new(1);
     let scope = Scope::under(&sim.token().child_for(Duration::from_millis(20)));
     let inner = scope.scope("inner").unwrap();
@@ -93,7 +95,7 @@ fn t1_deadlines_go_through_scopes() {
 }
 
 #[test]
-fn t1_a_deadline_that_is_past_or_never_comes() {
+fn t1_past_deadline_cancels_at_once_and_infinite_never() {
     let sim = Sim::new(1);
     sim.advance(Duration::from_secs(1));
     let root = sim.token();
@@ -106,19 +108,19 @@ fn t1_a_deadline_that_is_past_or_never_comes() {
 }
 
 #[test]
-fn t2_the_first_cause_wins_in_every_schedule() {
+fn t2_first_cause_wins_in_every_schedule() {
     let winners = Mutex::new(std::collections::BTreeSet::new());
     explore(0..200, |sim| {
         let root = sim.token();
         let (below, scope) = (root.child().child(), Scope::under(&root));
         let child = scope.launch(pending::<()>()).unwrap();
         let cancels = sim.scope();
-        for words in ["a", "b", "c"] {
+        for cause in ["a", "b", "c"] {
             let root = root.clone();
-            cancels.launch(async move { root.cancel(words) }).unwrap();
+            cancels.launch(async move { root.cancel(cause) }).unwrap();
         }
         sim.run(cancels.wait_all()).unwrap();
-        let first = root.cause().expect("somebody cancelled it");
+        let first = root.cause().expect("the token is cancelled");
         root.cancel("later");
         root.cancel(());
         scope.cancel("later");
@@ -132,7 +134,7 @@ fn t2_the_first_cause_wins_in_every_schedule() {
 }
 
 #[test]
-fn t2_every_kind_of_cause() {
+fn t2_each_kind_of_end_has_its_cause() {
     let sim = Sim::new(2);
     let plain = sim.token();
     plain.cancel(());
@@ -161,34 +163,34 @@ fn t2_every_kind_of_cause() {
 }
 
 #[test]
-fn t2_the_token_of_what_has_ended_is_cancelled() {
+fn t2_token_of_an_ended_scope_is_cancelled() {
     let sim = Sim::new(2);
     let system = sim.system("ends");
     for end in [Scope::close, Scope::stop] {
         let scope = system.scope("scope").unwrap();
         let (token, below) = (scope.token(), Scope::under(&scope.token()));
         let helper = below.launch(pending::<()>()).unwrap();
-        let (heard, at_end) = (token.clone(), Arc::new(Mutex::new(None)));
-        let tells = Arc::clone(&at_end);
-        scope.on_done(move |_| *tells.lock().unwrap() = heard.cause());
+        let (seen_token, at_end) = (token.clone(), Arc::new(Mutex::new(None)));
+        let cause_at_end = Arc::clone(&at_end);
+        scope.on_done(move |_| *cause_at_end.lock().unwrap() = seen_token.cause());
         assert_eq!(token.cause(), None);
         end(&scope);
         assert!(sim.run(scope.exited()).is_clean());
-        assert_eq!(at_end.lock().unwrap().take(), Some(Cause::Cancelled), "whoever hears of the end finds it cancelled");
+        assert_eq!(at_end.lock().unwrap().take(), Some(Cause::Cancelled), "cancelled before `on_done` runs");
         assert_eq!((token.cause(), scope.token().cause()), (Some(Cause::Cancelled), Some(Cause::Cancelled)));
         assert_eq!(sim.run(helper.exited()), Exit::Cancelled(Cause::Cancelled));
 
         let early = system.scope("early").unwrap();
         end(&early);
         sim.run(early.exited());
-        assert_eq!(early.token().cause(), Some(Cause::Cancelled), "also one that is asked for afterwards");
+        assert_eq!(early.token().cause(), Some(Cause::Cancelled), "also a token taken after the end");
     }
 }
 
-/// Fails on every message, and shows the token of its first incarnation.
-struct ShowsItsToken(Arc<Mutex<Option<CancelToken>>>);
+/// Fails on every message and exports the token of its first incarnation.
+struct ExportsToken(Arc<Mutex<Option<CancelToken>>>);
 
-impl Actor for ShowsItsToken {
+impl Actor for ExportsToken {
     type Msg = ();
     type Error = BoxError;
 
@@ -203,17 +205,17 @@ impl Actor for ShowsItsToken {
 }
 
 #[test]
-fn t2_the_token_of_an_actor_outlives_restarts_and_is_cancelled_at_its_end() {
+fn t2_token_of_an_actor_survives_restarts_and_ends_with_it() {
     for failing in [false, true] {
         let sim = Sim::new(2);
         let system = sim.system("ends");
-        let shown = Arc::new(Mutex::new(None));
-        let shows = Arc::clone(&shown);
-        let actor = system.spawn("actor", Props::new(move || ShowsItsToken(Arc::clone(&shows)))).unwrap();
+        let exported = Arc::new(Mutex::new(None));
+        let export = Arc::clone(&exported);
+        let actor = system.spawn("actor", Props::new(move || ExportsToken(Arc::clone(&export)))).unwrap();
         (0..3).for_each(|_| actor.tell(()).unwrap());
         sim.settle();
-        let token: CancelToken = shown.lock().unwrap().take().expect("it has started");
-        assert_eq!((token.cause(), actor.counts().failed), (None, 3), "three restarts leave it alone");
+        let token: CancelToken = exported.lock().unwrap().take().expect("the actor has started");
+        assert_eq!((token.cause(), actor.counts().failed), (None, 3), "three restarts do not cancel it");
         if failing {
             actor.tell(()).unwrap();
         } else {
@@ -226,31 +228,21 @@ fn t2_the_token_of_an_actor_outlives_restarts_and_is_cancelled_at_its_end() {
     }
 }
 
-/// Counts how often it is woken; its references tell who still holds it.
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 #[test]
-fn t3_every_waiter_is_told_whenever_it_came() {
+fn t3_every_waiter_is_woken_early_or_late() {
     explore(0..200, |sim| {
         let token = sim.token();
-        let told = Arc::new(AtomicUsize::new(0));
+        let woken = Arc::new(AtomicUsize::new(0));
         let waiters = sim.scope();
         for _ in 0..10 {
-            let (token, told) = (token.clone(), Arc::clone(&told));
+            let (token, woken) = (token.clone(), Arc::clone(&woken));
             let waiting = async move {
                 assert_eq!(token.cancelled().await, "now".into());
-                told.fetch_add(1, Ordering::Relaxed);
+                woken.fetch_add(1, Ordering::Relaxed);
             };
             waiters.launch(waiting).unwrap();
         }
-        // Some of them are registered by now and some are not, as the seed has it.
+        // Depending on the seed, some waiters are registered and some are not.
         sim.run(async {
             for _ in 0..sim.seed() % 8 {
                 sim.step_aside().await;
@@ -258,25 +250,25 @@ fn t3_every_waiter_is_told_whenever_it_came() {
             token.cancel("now");
             waiters.wait_all().await.unwrap();
         });
-        assert_eq!(told.load(Ordering::Relaxed), 10);
+        assert_eq!(woken.load(Ordering::Relaxed), 10);
     });
 }
 
 #[test]
-fn t3_a_dropped_waiter_leaves_nothing_behind() {
+fn t3_dropped_waiter_leaves_nothing_behind() {
     let sim = Sim::new(3);
     let token = sim.token();
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(CountingWaker::default());
     let waker = Waker::from(Arc::clone(&woken));
     for _ in 0..1_000_000 {
         let mut waiting = token.cancelled();
         assert!(waiting.poll_unpin(&mut TaskContext::from_waker(&waker)).is_pending());
     }
-    assert_eq!(Arc::strong_count(&woken), 2, "the token still holds wakers of futures that are gone");
+    assert_eq!(Arc::strong_count(&woken), 2, "the token still holds wakers of dropped futures");
     let mut kept = token.cancelled();
     assert!(kept.poll_unpin(&mut TaskContext::from_waker(&waker)).is_pending());
     token.cancel(());
-    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "only the one that still waits is woken");
+    assert_eq!(woken.wakes(), 1, "only the remaining waiter is woken");
     assert!(kept.poll_unpin(&mut TaskContext::from_waker(&waker)).is_ready());
     assert_eq!(Arc::strong_count(&woken), 2);
 }

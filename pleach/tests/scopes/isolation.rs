@@ -1,6 +1,6 @@
-//! Who hears of an end, and what a long branch or a bad waker does to others: A19, S10, T1, T4, T5.
+//! A19, S10, T1 and T4: names and watchers of ended members, deep trees, and panicking wakers.
 
-use crate::common::{Doer, INJECTED, Job, Log, quiet};
+use crate::common::{INJECTED, Job, Log, TestActor, quiet};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::{BoxError, Dispatcher, System};
@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 use std::thread;
 
-/// Has one child, and starts another of that name when it hears of its end.
+/// Respawns its only child under the same name when it has ended.
 struct Respawns {
     rounds: Arc<AtomicU32>,
 }
 
 impl Respawns {
     fn respawn(&self, cx: &Context<Self>) -> Result<(), BoxError> {
-        let nothing = |(): &mut (), (): ()| Ok::<(), BoxError>(());
-        cx.spawn("child", Props::from_fn(|| (), nothing)).map_err(|error| error.why)?.stop();
+        let ignore = |(): &mut (), (): ()| Ok::<(), BoxError>(());
+        cx.spawn("child", Props::from_fn(|| (), ignore)).map_err(|error| error.why)?.stop();
         self.rounds.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -45,11 +45,11 @@ impl Actor for Respawns {
 }
 
 #[test]
-fn a19_a_name_is_free_for_whoever_hears_of_the_end() {
+fn a19_name_is_free_when_the_exit_is_signalled() {
     const ROUNDS: u32 = 200;
     let dispatcher = Dispatcher::on_std();
     let system = System::builder("s", dispatcher.runtime()).build().unwrap();
-    // Whoever is woken early has all the time to be too early.
+    // A delay in the exit gives an early signal time to cause an error.
     system.on_event(|event| {
         if let Event::Ended { .. } = event {
             (0..50).for_each(|_| thread::yield_now());
@@ -67,18 +67,18 @@ fn a19_a_name_is_free_for_whoever_hears_of_the_end() {
 }
 
 #[test]
-fn s10_watchers_that_have_ended_are_not_kept() {
+fn s10_ended_watchers_are_not_kept() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let watched = system.spawn("watched", Doer::props(&Log::new())).unwrap();
+    let watched = TestActor::spawn(&system, "watched");
     let held = Arc::new(());
     for _ in 0..1_000 {
-        let (target, part) = (watched.any(), Arc::clone(&held));
+        let (target, holder) = (watched.any(), Arc::clone(&held));
         let describe = move |_: &Job| {
-            let _part = &part;
+            let _part = &holder;
             String::new()
         };
-        let watcher = system.spawn_unnamed(Doer::props(&Log::new()).describe(describe)).unwrap();
+        let watcher = system.spawn_unnamed(TestActor::props(&Log::new()).describe(describe)).unwrap();
         watcher
             .tell(Job::act(move |cx| {
                 cx.watch(&target);
@@ -89,9 +89,9 @@ fn s10_watchers_that_have_ended_are_not_kept() {
     }
     assert_eq!(Arc::strong_count(&held), 1);
     let log = Log::new();
-    let living = system.spawn("living", Doer::props(&log)).unwrap();
+    let live_watcher = system.spawn("watcher", TestActor::props(&log)).unwrap();
     let target = watched.any();
-    living.tell(Job::act(move |cx| cx.watch(&target))).unwrap();
+    live_watcher.tell(Job::act(move |cx| cx.watch(&target))).unwrap();
     sim.settle();
     watched.stop();
     sim.settle();
@@ -99,8 +99,8 @@ fn s10_watchers_that_have_ended_are_not_kept() {
 }
 
 #[test]
-fn t4_a_long_branch_does_not_overflow_the_stack_when_it_is_dropped() {
-    let branch = || {
+fn t4_dropping_a_deep_tree_does_not_overflow_the_stack() {
+    let build_and_drop = || {
         let sim = Sim::new(1);
         let mut scopes = vec![sim.scope()];
         for _ in 0..5_000 {
@@ -109,42 +109,42 @@ fn t4_a_long_branch_does_not_overflow_the_stack_when_it_is_dropped() {
         scopes[0].cancel("enough");
         let leaf = scopes.pop().unwrap();
         assert_eq!(leaf.any().exit(), Some(Exit::Cancelled("enough".into())));
-        // Each holds the one above, and the last holds all of them.
+        // Each scope holds its parent, so the leaf holds them all.
         drop(scopes);
         drop(leaf);
     };
-    thread::Builder::new().stack_size(128 * 1024).spawn(branch).unwrap().join().unwrap();
+    thread::Builder::new().stack_size(128 * 1024).spawn(build_and_drop).unwrap().join().unwrap();
 }
 
-/// Panics when woken.
-struct Bad;
+/// A waker that panics.
+struct PanickingWaker;
 
-impl Wake for Bad {
+impl Wake for PanickingWaker {
     fn wake(self: Arc<Self>) {
         std::panic::panic_any(INJECTED);
     }
 }
 
-struct Good(AtomicBool);
+struct FlagWaker(AtomicBool);
 
-impl Wake for Good {
+impl Wake for FlagWaker {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 #[test]
-fn t1_a_waker_that_panics_keeps_no_cancel_and_no_exit_from_anybody_else() {
+fn t1_panicking_waker_does_not_affect_other_waiters() {
     quiet();
     let sim = Sim::new(1);
     let system = sim.system("s");
     let scope = system.scope("scope").unwrap();
-    let actor = scope.actor("actor", Doer::props(&Log::new())).unwrap();
+    let actor = scope.actor("actor", TestActor::props(&Log::new())).unwrap();
     sim.settle();
     let token = sim.token();
     let child = token.child();
-    let good = Arc::new(Good(AtomicBool::new(false)));
-    let wakers = [Waker::from(Arc::new(Bad)), Waker::from(Arc::clone(&good))];
+    let good = Arc::new(FlagWaker(AtomicBool::new(false)));
+    let wakers = [Waker::from(Arc::new(PanickingWaker)), Waker::from(Arc::clone(&good))];
     let mut cancelled = [token.cancelled(), token.cancelled()];
     let mut exited = [actor.exited(), actor.exited()];
     for (at, waker) in wakers.iter().enumerate() {
