@@ -1,6 +1,6 @@
-//! What a group takes, in which order it gives, and when it ends: G1 to G6, G11.
+//! G1 to G6 and G11: what a group accepts, the order of its results, and when it ends.
 
-use crate::common::tasks::{Living, after, beside, forever, numbers};
+use crate::common::tasks::{AliveCount, after, forever, gated, numbers, spawn_on};
 use crate::common::{Gate, Log, poll_once};
 use futures::StreamExt;
 use pleach::prelude::*;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 #[test]
-fn g1_go_after_close_gives_the_task_back_unpolled() {
+fn g1_go_after_close_returns_the_task_unpolled() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     let polled = Arc::new(AtomicUsize::new(0));
@@ -28,18 +28,18 @@ fn g1_go_after_close_gives_the_task_back_unpolled() {
     assert_eq!(tried.why, NotTaken::Closed(None));
     sim.settle();
     assert_eq!((polled.load(Ordering::SeqCst), group.in_flight()), (0, 0));
-    // What came back is the very task.
+    // The returned task is unchanged.
     assert_eq!(sim.run(refused.into_task()), 0);
     assert_eq!(sim.run(tried.into_task()), 1);
 }
 
 #[test]
-fn g1_a_task_is_in_flight_once_before_it_starts_and_ends_once() {
+fn g1_task_is_in_flight_before_it_starts_and_ends_once() {
     explore(0..100, |sim| {
         let group = numbers(sim).build().unwrap();
         for n in 0..20 {
             group.try_go(after(n % 3, n)).unwrap();
-            assert_eq!(group.in_flight(), n as usize + 1, "taken, and not begun");
+            assert_eq!(group.in_flight(), n as usize + 1, "accepted but not started");
         }
         group.close();
         let mut seen = Vec::new();
@@ -56,7 +56,7 @@ fn g1_a_task_is_in_flight_once_before_it_starts_and_ends_once() {
 }
 
 #[test]
-fn g2_close_is_idempotent_and_cancels_nothing() {
+fn g2_close_is_idempotent_and_cancels_no_task() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     let gate = Gate::new();
@@ -73,25 +73,16 @@ fn g2_close_is_idempotent_and_cancels_nothing() {
     assert_eq!(group.any_ref().exit(), Some(Exit::Closed));
 }
 
-/// Gives `value` once the gate is open.
-fn gated(gate: &Gate, value: u32) -> impl Future<Output = u32> + Send + use<> {
-    let open = gate.pass();
-    async move {
-        open.await;
-        value
-    }
-}
-
 #[test]
 fn g2_close_wakes_every_waiter_of_a_drained_group() {
     explore(0..50, |sim| {
         let group = Arc::new(numbers(sim).build().unwrap());
-        let ended = Living::default();
+        let ended = AliveCount::default();
         for _ in 0..10 {
-            let (group, one) = (Arc::clone(&group), ended.one());
-            beside(sim, async move {
+            let (group, guard) = (Arc::clone(&group), ended.add());
+            spawn_on(sim, async move {
                 assert_eq!(group.next().await, None);
-                drop(one);
+                drop(guard);
             });
         }
         sim.settle();
@@ -103,7 +94,7 @@ fn g2_close_wakes_every_waiter_of_a_drained_group() {
 }
 
 #[test]
-fn g3_a_queued_result_comes_before_the_end() {
+fn g3_queued_result_comes_before_the_end() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     group.try_go(after(0, 1)).unwrap();
@@ -114,7 +105,7 @@ fn g3_a_queued_result_comes_before_the_end() {
 }
 
 #[test]
-fn g3_next_waits_while_the_group_is_open_or_something_is_in_flight() {
+fn g3_next_waits_while_the_group_is_open_or_has_tasks() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     assert!(poll_once(&mut group.next()).is_pending(), "open");
@@ -130,7 +121,7 @@ fn g3_next_waits_while_the_group_is_open_or_something_is_in_flight() {
 }
 
 #[test]
-fn g3_waiters_are_served_in_the_order_they_came() {
+fn g3_waiters_are_served_in_arrival_order() {
     explore(0..100, |sim| {
         let group = numbers(sim).build().unwrap();
         let (mut first, mut second, mut third) = (group.next(), group.next(), group.next());
@@ -141,7 +132,7 @@ fn g3_waiters_are_served_in_the_order_they_came() {
         sim.settle();
         group.try_go(after(0, 2)).unwrap();
         sim.settle();
-        // Whoever comes last does not get ahead, and a waiter that is looked at late still has its own.
+        // A late caller does not overtake, and a waiter that is polled late keeps its result.
         assert!(poll_once(&mut group.next()).is_pending());
         assert_eq!(poll_once(&mut second), Poll::Ready(Some(Ok(2))));
         assert_eq!(poll_once(&mut first), Poll::Ready(Some(Ok(1))));
@@ -150,7 +141,7 @@ fn g3_waiters_are_served_in_the_order_they_came() {
 }
 
 #[test]
-fn g3_a_dropped_next_consumes_nothing_and_keeps_the_order() {
+fn g3_dropped_next_consumes_no_result_and_keeps_the_order() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     let (mut first, mut second, mut third) = (group.next(), group.next(), group.next());
@@ -159,10 +150,10 @@ fn g3_a_dropped_next_consumes_nothing_and_keeps_the_order() {
         group.try_go(after(0, n)).unwrap();
         sim.settle();
     }
-    assert_eq!(group.unread(), 2, "served, and not fetched");
+    assert_eq!(group.unread(), 2, "served but not read");
     assert!(poll_once(&mut third).is_pending());
     group.close();
-    assert!(poll_once(&mut third).is_pending(), "what was served may yet come back");
+    assert!(poll_once(&mut third).is_pending(), "a served result may be returned");
     drop(first);
     assert_eq!(poll_once(&mut third), Poll::Ready(Some(Ok(1))));
     drop(second);
@@ -171,18 +162,18 @@ fn g3_a_dropped_next_consumes_nothing_and_keeps_the_order() {
 }
 
 #[test]
-fn g3_many_consumers_see_each_result_once() {
+fn g3_each_result_goes_to_one_of_many_readers() {
     explore(0..100, |sim| {
         let group = Arc::new(numbers(sim).build().unwrap());
         let seen = Log::new();
         for reader in 0..4 {
             let (group, seen) = (Arc::clone(&group), seen.clone());
-            beside(sim, async move {
+            spawn_on(sim, async move {
                 loop {
                     if reader == 0 {
-                        // Now and then one gives up.
-                        let mut given_up = group.next();
-                        if let Poll::Ready(Some(result)) = poll_once(&mut given_up) {
+                        // This reader drops some of its calls.
+                        let mut dropped = group.next();
+                        if let Poll::Ready(Some(result)) = poll_once(&mut dropped) {
                             seen.push(result.unwrap());
                         }
                         after(1, 0).await;
@@ -223,7 +214,7 @@ fn g3_next_or_prefers_an_item_to_the_end_and_both_to_the_token() {
 }
 
 #[test]
-fn g3_a_group_is_a_stream() {
+fn g3_group_is_a_stream() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     (0..5).for_each(|n| group.try_go(after(0, n)).unwrap());
@@ -235,7 +226,7 @@ fn g3_a_group_is_a_stream() {
 }
 
 #[test]
-fn g4_results_come_in_the_order_of_completion() {
+fn g4_results_come_in_completion_order() {
     explore(0..100, |sim| {
         let group = numbers(sim).build().unwrap();
         let finished = Log::new();
@@ -256,10 +247,10 @@ fn g4_results_come_in_the_order_of_completion() {
 }
 
 #[test]
-fn g5_wait_answers_all_alike_once_all_have_ended_and_does_not_close() {
+fn g5_wait_gives_all_callers_one_answer_and_does_not_close() {
     explore(0..100, |sim| {
         let group = Arc::new(numbers(sim).fail_fast(false).build().unwrap());
-        assert_eq!(sim.run(group.wait()), Ok(()), "nothing was taken, so all has ended");
+        assert_eq!(sim.run(group.wait()), Ok(()), "no task was accepted, so all have ended");
         group.try_go(async { Err::<u32, _>("first") }).unwrap();
         sim.settle();
         (0..5).for_each(|n| group.try_go(after(n, n)).unwrap());
@@ -267,7 +258,7 @@ fn g5_wait_answers_all_alike_once_all_have_ended_and_does_not_close() {
         let answers = Log::new();
         for _ in 0..3 {
             let (group, answers) = (Arc::clone(&group), answers.clone());
-            beside(sim, async move { answers.push(group.wait().await) });
+            spawn_on(sim, async move { answers.push(group.wait().await) });
         }
         sim.settle();
         let answers = answers.take();
@@ -278,14 +269,14 @@ fn g5_wait_answers_all_alike_once_all_have_ended_and_does_not_close() {
         }
         assert!(!group.is_closed());
         group.try_go(after(0, 1)).unwrap();
-        assert_eq!(group.unread(), 7, "wait reads nothing");
+        assert_eq!(group.unread(), 7, "wait reads no result");
         let errors: Vec<String> = group.errors().errors.iter().map(ToString::to_string).collect();
         assert!(errors.len() == 2 && errors[0].contains("first") && errors[1].contains("second"), "{errors:?}");
     });
 }
 
 #[test]
-fn g5_waiters_keep_their_answer_whatever_comes_after() {
+fn g5_waiter_keeps_its_answer_after_later_failures() {
     let sim = Sim::new(1);
     let group = numbers(&sim).fail_fast(false).build().unwrap();
     group.try_go(after(1, 1)).unwrap();
@@ -300,7 +291,7 @@ fn g5_waiters_keep_their_answer_whatever_comes_after() {
 }
 
 #[test]
-fn g5_errors_are_kept_up_to_a_bound_and_counted_beyond() {
+fn g5_errors_are_kept_up_to_a_limit_and_counted_beyond() {
     let sim = Sim::new(1);
     let group = numbers(&sim).fail_fast(false).errors_kept(3).build().unwrap();
     (0..10).for_each(|_| group.try_go(async { Err::<u32, _>("no") }).unwrap());
@@ -312,7 +303,7 @@ fn g5_errors_are_kept_up_to_a_bound_and_counted_beyond() {
 }
 
 #[test]
-fn g5_a_task_that_waits_for_its_own_group_fails_and_does_not_hang() {
+fn g5_task_that_waits_for_its_own_group_fails() {
     crate::common::quiet();
     let sim = Sim::new(1);
     let group = Arc::new(numbers(&sim).build().unwrap());
@@ -329,20 +320,20 @@ fn g5_a_task_that_waits_for_its_own_group_fails_and_does_not_hang() {
 }
 
 #[test]
-fn g6_the_first_cause_wins_and_cut_off_tasks_are_no_errors() {
+fn g6_first_cause_wins_and_cancelled_tasks_are_no_errors() {
     explore(0..100, |sim| {
         let group = numbers(sim).build().unwrap();
-        let living = Living::default();
-        (0..3).for_each(|_| group.try_go(forever(living.one())).unwrap());
+        let alive = AliveCount::default();
+        (0..3).for_each(|_| group.try_go(forever(alive.add())).unwrap());
         sim.settle();
-        (0..2).for_each(|_| group.try_go(forever(living.one())).unwrap());
+        (0..2).for_each(|_| group.try_go(forever(alive.add())).unwrap());
         group.cancel("enough");
         group.cancel("too late");
         assert_eq!(group.cause(), Some("enough".into()));
         assert_eq!(group.token().cause(), Some("enough".into()));
         let all = sim.run(group.drain());
         assert_eq!(all.errors, vec![TaskError::Cancelled("enough".into()); 5]);
-        assert_eq!((living.now(), group.errors().errors.len()), (0, 0));
+        assert_eq!((alive.now(), group.errors().errors.len()), (0, 0));
         assert_eq!(sim.run(group.wait()), Err(TaskError::Cancelled("enough".into())));
         assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("enough".into())));
         let refused = group.try_go(after(0, 1)).unwrap_err();
@@ -351,7 +342,7 @@ fn g6_the_first_cause_wins_and_cut_off_tasks_are_no_errors() {
 }
 
 #[test]
-fn g6_what_has_ended_by_itself_keeps_its_result() {
+fn g6_completed_task_keeps_its_result_after_a_cancel() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     group.try_go(after(0, 1)).unwrap();
@@ -361,12 +352,12 @@ fn g6_what_has_ended_by_itself_keeps_its_result() {
     group.try_go(pending::<u32>()).unwrap_err();
     let all = sim.run(group.drain());
     assert_eq!((all.values, all.errors.len()), (vec![1], 1));
-    // The first error is the answer, although the group was cancelled too.
+    // The first error is the answer, even though the group was cancelled too.
     assert!(matches!(sim.run(group.wait()), Err(TaskError::Failed(_))));
 }
 
 #[test]
-fn g6_a_token_that_is_cancelled_already_makes_a_cancelled_group() {
+fn g6_group_under_a_cancelled_token_is_cancelled() {
     let sim = Sim::new(1);
     let token = sim.token();
     token.cancel("before");
@@ -379,7 +370,7 @@ fn g6_a_token_that_is_cancelled_already_makes_a_cancelled_group() {
 }
 
 #[test]
-fn g11_a_task_can_be_given_the_groups_token() {
+fn g11_task_can_get_the_token_of_its_group() {
     explore(0..50, |sim| {
         let group = numbers(sim).build().unwrap();
         let causes = Log::new();
@@ -390,12 +381,12 @@ fn g11_a_task_can_be_given_the_groups_token() {
             1
         }))
         .unwrap();
-        // A task that looks at the token itself tidies up before it is cut off.
-        let tidied = causes.clone();
+        // Another task that watches the token is woken by the cancel.
+        let woken = causes.clone();
         let inner = sim.runtime();
         sim.run(group.go_with(|token| async move {
             let watch = token.clone();
-            inner.spawn(Box::pin(async move { tidied.push(Some(watch.cancelled().await)) }));
+            inner.spawn(Box::pin(async move { woken.push(Some(watch.cancelled().await)) }));
             token.cancelled().await;
             2
         }))
@@ -409,7 +400,7 @@ fn g11_a_task_can_be_given_the_groups_token() {
 }
 
 #[test]
-fn a_group_with_a_limit_or_a_buffer_of_zero_is_refused() {
+fn group_with_a_limit_or_a_buffer_of_zero_is_refused() {
     let sim = Sim::new(1);
     assert_eq!(numbers(&sim).limit(0).build().unwrap_err(), GroupError::NoLimit);
     assert_eq!(numbers(&sim).buffer(0).build().unwrap_err(), GroupError::NoBuffer);

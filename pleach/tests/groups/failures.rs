@@ -1,8 +1,9 @@
-//! What a failing task does to its group, its siblings and those who read: G7, G8, and every case of {fail-fast} × {what happens} × {who sees
-//! it}. Every test is quiet about panics before it makes a tree, so that no two change the panic hook at once.
+//! G7 and G8: the effect of a failed task on its group, its siblings and its readers, for every
+//! combination of fail-fast and kind of failure. Every test calls `quiet` before it creates a tree,
+//! so that no two tests change the panic hook at once.
 
-use crate::common::tasks::{Living, after, beside, forever, numbers};
-use crate::common::{INJECTED, Log, failures, quiet};
+use crate::common::tasks::{AliveCount, after, forever, numbers, spawn_on};
+use crate::common::{INJECTED, Log, PanicOnDrop, failures, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::{PanicPolicy, Reason};
@@ -11,15 +12,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-
-/// Panics when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        std::panic::panic_any(INJECTED);
-    }
-}
 
 async fn fails(steps: u32) -> Result<u32, &'static str> {
     after(steps, 0).await;
@@ -32,14 +24,14 @@ async fn panics(steps: u32) -> u32 {
 }
 
 #[test]
-fn g7_the_group_is_cancelled_before_the_failing_result_can_be_seen() {
+fn g7_group_is_cancelled_before_the_failed_result_is_visible() {
     quiet();
     explore(0..200, |sim| {
         let group = Arc::new(numbers(sim).build().unwrap());
         let seen = Log::new();
         for _ in 0..3 {
             let (group, seen) = (Arc::clone(&group), seen.clone());
-            beside(sim, async move {
+            spawn_on(sim, async move {
                 while let Some(result) = group.next().await {
                     if let Err(TaskError::Failed(failure)) = result {
                         seen.push((group.token().cause(), group.cause(), failure));
@@ -61,26 +53,26 @@ fn g7_the_group_is_cancelled_before_the_failing_result_can_be_seen() {
 }
 
 #[test]
-fn g7_siblings_are_cut_off_with_the_failure_as_their_cause() {
+fn g7_siblings_are_cancelled_with_the_failure_as_cause() {
     quiet();
     explore(0..100, |sim| {
         let group = numbers(sim).build().unwrap();
-        let living = Living::default();
-        (0..4).for_each(|_| group.try_go(forever(living.one())).unwrap());
-        group.task().named("culprit").try_go(fails(2)).unwrap();
+        let alive = AliveCount::default();
+        (0..4).for_each(|_| group.try_go(forever(alive.add())).unwrap());
+        group.task().named("failing").try_go(fails(2)).unwrap();
         let all = sim.run(group.drain());
-        assert_eq!((all.values.len(), all.errors.len(), living.now()), (0, 5, 0));
-        let cut: Vec<_> = all.errors.iter().filter(|error| error.is_cancelled()).collect();
-        assert_eq!(cut.len(), 4);
-        for error in cut {
+        assert_eq!((all.values.len(), all.errors.len(), alive.now()), (0, 5, 0));
+        let cancelled: Vec<_> = all.errors.iter().filter(|error| error.is_cancelled()).collect();
+        assert_eq!(cancelled.len(), 4);
+        for error in cancelled {
             let TaskError::Cancelled(Cause::Failed(failure)) = error else { panic!("{error}") };
-            assert_eq!(failure.path().last().unwrap().to_string(), "culprit");
+            assert_eq!(failure.path().last().unwrap().to_string(), "failing");
         }
     });
 }
 
 #[test]
-fn g7_with_fail_fast_off_siblings_go_on_and_wait_still_reports() {
+fn g7_without_fail_fast_siblings_continue_and_wait_reports() {
     quiet();
     explore(0..100, |sim| {
         let group = numbers(sim).fail_fast(false).build().unwrap();
@@ -97,25 +89,25 @@ fn g7_with_fail_fast_off_siblings_go_on_and_wait_still_reports() {
 }
 
 #[test]
-fn g8_a_panic_is_an_error_with_its_text_and_its_place() {
+fn g8_panic_is_an_error_with_text_and_location() {
     quiet();
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let told = failures(&system);
+    let recorded = failures(&system);
     let group = system.group::<u32>("g").build().unwrap();
-    // Not a text of injected panics: those are kept off the screen, and perhaps from the hook that notes their places.
-    let loud = async |text: &'static str| -> u32 { panic!("{text}") };
-    group.task().named("bad").try_go(loud("a loud panic")).unwrap();
+    // Not an injected panic: the location of a hidden panic may not be recorded.
+    let panic_with = async |text: &'static str| -> u32 { panic!("{text}") };
+    group.task().named("bad").try_go(panic_with("a visible panic")).unwrap();
     let TaskError::Panicked(failure) = sim.run(group.next()).unwrap().unwrap_err() else { panic!("not a panic") };
     let Reason::Panic { message, location } = failure.reason() else { panic!("no reason") };
-    assert_eq!(message, "a loud panic");
+    assert_eq!(message, "a visible panic");
     assert!(location.as_ref().unwrap().contains("failures.rs"));
     assert_eq!(failure.path().to_string(), "/user/g/bad");
-    assert_eq!((told.len(), system.failures()), (1, 1));
+    assert_eq!((recorded.len(), system.failures()), (1, 1));
 }
 
 #[test]
-fn g8_a_panic_is_never_a_success_and_never_costs_a_sibling() {
+fn g8_panic_is_never_a_success_and_spares_siblings() {
     quiet();
     explore(0..100, |sim| {
         let group = numbers(sim).fail_fast(false).build().unwrap();
@@ -127,12 +119,12 @@ fn g8_a_panic_is_never_a_success_and_never_costs_a_sibling() {
 }
 
 #[test]
-fn g8_a_resumed_panic_unwinds_in_whoever_reads_it_and_loses_no_sibling() {
+fn g8_resumed_panic_unwinds_in_its_reader_and_spares_siblings() {
     quiet();
     let sim = Sim::new(1);
     let group = numbers(&sim).fail_fast(false).panic_policy(PanicPolicy::Resume).build().unwrap();
     group.try_go(after(0, 1)).unwrap();
-    group.try_go(carries(7)).unwrap();
+    group.try_go(panics_with(7)).unwrap();
     group.try_go(after(0, 2)).unwrap();
     sim.settle();
     group.close();
@@ -142,23 +134,23 @@ fn g8_a_resumed_panic_unwinds_in_whoever_reads_it_and_loses_no_sibling() {
         match catch_unwind(AssertUnwindSafe(|| sim.run(group.next()))) {
             Ok(Some(result)) => values.push(result.unwrap()),
             Ok(None) => break,
-            Err(payload) => payloads.push(*payload.downcast::<u8>().expect("what the panic carried")),
+            Err(payload) => payloads.push(*payload.downcast::<u8>().expect("the payload of the panic")),
         }
     }
     values.sort_unstable();
     assert_eq!((values, payloads), (vec![1, 2], vec![7]));
-    // The payload is gone; whoever waits unwinds with its text.
+    // The payload was taken, so `wait` unwinds with the text.
     let text = unwound(&mut || drop(sim.run(group.wait())));
     assert!(text.downcast::<String>().is_ok());
 }
 
-/// Panics with a number, not a text.
-async fn carries(payload: u8) -> u32 {
+/// Panics with a number as payload.
+async fn panics_with(payload: u8) -> u32 {
     std::panic::panic_any(payload)
 }
 
 #[test]
-fn g8_wait_resumes_a_panic_too() {
+fn g8_wait_resumes_a_panic() {
     quiet();
     let sim = Sim::new(1);
     let group = numbers(&sim).panic_policy(PanicPolicy::Resume).build().unwrap();
@@ -170,25 +162,25 @@ fn g8_wait_resumes_a_panic_too() {
     assert_eq!(sim.run(group.next()), None);
 }
 
-/// Ends at its `polls`-th poll, and panics when it is dropped.
-struct Trap {
+/// Completes after `polls` polls and panics when it is dropped.
+struct PanicsOnDrop {
     polls: u32,
-    ends: fn() -> Result<u32, &'static str>,
-    bomb: Option<Bomb>,
+    result: fn() -> Result<u32, &'static str>,
+    panics: Option<PanicOnDrop>,
 }
 
-impl Trap {
-    fn new(polls: u32, ends: fn() -> Result<u32, &'static str>) -> Self {
-        Self { polls, ends, bomb: Some(Bomb) }
+impl PanicsOnDrop {
+    fn new(polls: u32, result: fn() -> Result<u32, &'static str>) -> Self {
+        Self { polls, result, panics: Some(PanicOnDrop) }
     }
 }
 
-impl Future for Trap {
+impl Future for PanicsOnDrop {
     type Output = Result<u32, &'static str>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         if self.polls == 0 {
-            return Poll::Ready((self.ends)());
+            return Poll::Ready((self.result)());
         }
         self.polls -= 1;
         cx.waker().wake_by_ref();
@@ -196,100 +188,101 @@ impl Future for Trap {
     }
 }
 
-impl Drop for Trap {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
-        drop(self.bomb.take());
+        drop(self.panics.take());
     }
 }
 
 #[test]
-fn g8_a_panic_in_the_drop_of_a_task_is_its_error_and_harms_nobody() {
+fn g8_panic_in_the_drop_of_a_task_is_its_error() {
     quiet();
     explore(0..50, |sim| {
         let system = sim.system("s");
         let group = system.group::<u32>("g").fail_fast(false).build().unwrap();
-        // Dropped after it gave its value, failed or panicked; cut off while it waits; dropped before it began.
-        group.try_go(Trap::new(0, || Ok(1))).unwrap();
-        group.try_go(Trap::new(1, || Ok(1))).unwrap();
-        group.try_go(Trap::new(1, || Err("broken"))).unwrap();
-        group.try_go(Trap::new(1, || panic!("{INJECTED}"))).unwrap();
+        // Dropped after it completed, failed or panicked; cancelled while it waits; dropped before
+        // its start.
+        group.try_go(PanicsOnDrop::new(0, || Ok(1))).unwrap();
+        group.try_go(PanicsOnDrop::new(1, || Ok(1))).unwrap();
+        group.try_go(PanicsOnDrop::new(1, || Err("broken"))).unwrap();
+        group.try_go(PanicsOnDrop::new(1, || panic!("{INJECTED}"))).unwrap();
         group.try_go(after(3, 5)).unwrap();
         sim.settle();
-        group.try_go(forever(Bomb)).unwrap();
+        group.try_go(forever(PanicOnDrop)).unwrap();
         sim.settle();
-        group.try_go(forever(Bomb)).unwrap();
+        group.try_go(forever(PanicOnDrop)).unwrap();
         group.try_go(forever(())).unwrap();
         group.cancel("enough");
         let all = sim.run(group.drain());
         assert_eq!(all.values, [5]);
         let panicked = all.errors.iter().filter(|error| matches!(error, TaskError::Panicked(_))).count();
         assert_eq!((panicked, all.errors.len()), (5, 7));
-        assert_eq!(system.failures(), 6, "each is on record");
+        assert_eq!(system.failures(), 6, "each panic is recorded");
     });
 }
 
 #[test]
-fn g8_results_that_panic_when_dropped_unread_harm_nobody() {
+fn g8_unread_results_whose_drop_panics_harm_no_other() {
     quiet();
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let group = system.group::<Bomb>("g").build().unwrap();
-    (0..3).for_each(|_| group.try_go(async { Bomb }).unwrap());
+    let group = system.group::<PanicOnDrop>("g").build().unwrap();
+    (0..3).for_each(|_| group.try_go(async { PanicOnDrop }).unwrap());
     sim.settle();
     drop(group);
     sim.settle();
     assert_eq!(sim.tasks_alive(), 0);
 }
 
-/// What befalls a group of five tasks.
+/// What happens to a group of five tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Blow {
+enum Fault {
     Error,
     Panic,
     Cancel,
     CallersToken,
 }
 
-/// All cases: with and without fail-fast, each blow, and what `next`, `wait` and the siblings see of it.
+/// All cases: with and without fail-fast, each event, as seen by `next`, `wait` and the siblings.
 #[test]
-fn g7_the_matrix_of_failures() {
+fn g7_every_failure_is_seen_by_readers_and_siblings() {
     quiet();
     for fail_fast in [true, false] {
-        for blow in [Blow::Error, Blow::Panic, Blow::Cancel, Blow::CallersToken] {
-            explore(0..50, |sim| one_case(sim, fail_fast, blow));
+        for fault in [Fault::Error, Fault::Panic, Fault::Cancel, Fault::CallersToken] {
+            explore(0..50, |sim| check_case(sim, fail_fast, fault));
         }
     }
 }
 
-fn one_case(sim: &Sim, fail_fast: bool, blow: Blow) {
-    let case = format!("{blow:?}, fail-fast {fail_fast}");
+fn check_case(sim: &Sim, fail_fast: bool, fault: Fault) {
+    let case = format!("{fault:?}, fail-fast {fail_fast}");
     let token = sim.token();
     let group = GroupBuilder::<u32>::under(&token).fail_fast(fail_fast).build().unwrap();
-    let siblings = Living::default();
+    let siblings = AliveCount::default();
     let gate = crate::common::Gate::new();
     for n in 0..4 {
-        let (one, open) = (siblings.one(), gate.pass());
+        let (guard, open) = (siblings.add(), gate.pass());
         group
             .try_go(async move {
-                let _one = one;
+                let _guard = guard;
                 open.await;
                 n
             })
             .unwrap();
     }
     sim.settle();
-    match blow {
-        Blow::Error => group.try_go(fails(1)).unwrap(),
-        Blow::Panic => group.try_go(panics(1)).unwrap(),
-        Blow::Cancel => group.cancel("called off"),
-        Blow::CallersToken => token.cancel("called off"),
+    match fault {
+        Fault::Error => group.try_go(fails(1)).unwrap(),
+        Fault::Panic => group.try_go(panics(1)).unwrap(),
+        Fault::Cancel => group.cancel("enough"),
+        Fault::CallersToken => token.cancel("enough"),
     }
     sim.settle();
-    let failed = matches!(blow, Blow::Error | Blow::Panic);
-    let cut = fail_fast || !failed;
+    let failed = matches!(fault, Fault::Error | Fault::Panic);
+    let cancelled = fail_fast || !failed;
     // Seen by siblings.
-    assert_eq!(siblings.now(), if cut { 0 } else { 4 }, "{case}");
-    if !cut {
+    assert_eq!(siblings.now(), if cancelled { 0 } else { 4 }, "{case}");
+    if !cancelled {
         (0..4).for_each(|_| {
             gate.open();
             sim.settle();
@@ -297,21 +290,21 @@ fn one_case(sim: &Sim, fail_fast: bool, blow: Blow) {
     }
     // Seen by `wait`.
     let answer = sim.run(group.wait()).unwrap_err();
-    match blow {
-        Blow::Error => assert!(matches!(answer, TaskError::Failed(_)), "{case}"),
-        Blow::Panic => assert!(matches!(answer, TaskError::Panicked(_)), "{case}"),
-        Blow::Cancel | Blow::CallersToken => assert_eq!(answer, TaskError::Cancelled("called off".into()), "{case}"),
+    match fault {
+        Fault::Error => assert!(matches!(answer, TaskError::Failed(_)), "{case}"),
+        Fault::Panic => assert!(matches!(answer, TaskError::Panicked(_)), "{case}"),
+        Fault::Cancel | Fault::CallersToken => assert_eq!(answer, TaskError::Cancelled("enough".into()), "{case}"),
     }
     // Seen by `next`.
     let all = sim.run(group.drain());
     let real = all.errors.iter().filter(|error| !error.is_cancelled()).count();
     assert_eq!(real, usize::from(failed), "{case}");
-    assert_eq!(all.values.len(), if cut { 0 } else { 4 }, "{case}");
+    assert_eq!(all.values.len(), if cancelled { 0 } else { 4 }, "{case}");
     assert_eq!(all.values.len() + all.errors.len(), 4 + usize::from(failed), "{case}");
     let exit = group.any_ref().exit().unwrap();
-    match (cut, failed) {
+    match (cancelled, failed) {
         (false, _) => assert_eq!(exit, Exit::Closed, "{case}"),
         (true, true) => assert_eq!(exit, Exit::Cancelled(Cause::Failed(answer.failure().unwrap().clone())), "{case}"),
-        (true, false) => assert_eq!(exit, Exit::Cancelled("called off".into()), "{case}"),
+        (true, false) => assert_eq!(exit, Exit::Cancelled("enough".into()), "{case}"),
     }
 }

@@ -1,6 +1,6 @@
-//! A group whose tasks are polled where its results are awaited: G12, and that it keeps the other promises.
+//! G12, and G6, G7, G8, G10 in place: a group whose tasks are polled where its results are awaited.
 
-use crate::common::tasks::{Living, after, forever, numbers};
+use crate::common::tasks::{AliveCount, after, forever, gated, numbers};
 use crate::common::{Gate, Log, poll_once, quiet};
 use futures::StreamExt;
 use pleach::prelude::*;
@@ -17,7 +17,7 @@ fn in_place<'env>(sim: &Sim) -> InPlace<'env, u32> {
 }
 
 #[test]
-fn g12_tasks_may_borrow_and_nothing_is_spawned() {
+fn g12_tasks_may_borrow_and_no_task_is_spawned() {
     explore(0..50, |sim| {
         let words = ["a".to_string(), "bcd".to_string(), "ef".to_string()];
         let total = AtomicUsize::new(0);
@@ -46,36 +46,30 @@ fn g12_tasks_may_borrow_and_nothing_is_spawned() {
 }
 
 #[test]
-fn g12_tasks_make_progress_only_while_somebody_awaits() {
+fn g12_tasks_run_only_while_a_result_is_awaited() {
     let sim = Sim::new(1);
     let log = Log::new();
     let group = in_place(&sim);
-    let noted = log.clone();
+    let started = log.clone();
     group
         .try_go(async move {
-            noted.push("began");
+            started.push("started");
             after(1, 1).await
         })
         .unwrap();
     sim.settle();
     assert_eq!(log.len(), 0);
     assert_eq!(sim.run(group.next()), Some(Ok(1)));
-    assert_eq!(log.take(), ["began"]);
+    assert_eq!(log.take(), ["started"]);
 }
 
 #[test]
-fn g12_a_task_that_waits_is_woken_and_polled_by_the_reader() {
+fn g12_waiting_task_is_woken_and_polled_by_the_reader() {
     explore(0..100, |sim| {
         let group = in_place(sim);
         let gates: Vec<Gate> = (0..5).map(|_| Gate::new()).collect();
         for (n, gate) in (0..).zip(&gates) {
-            let open = gate.pass();
-            group
-                .try_go(async move {
-                    open.await;
-                    n
-                })
-                .unwrap();
+            group.try_go(gated(&gate, n)).unwrap();
         }
         let opener = gates.clone();
         let runtime = sim.runtime();
@@ -93,13 +87,13 @@ fn g12_a_task_that_waits_is_woken_and_polled_by_the_reader() {
 }
 
 #[test]
-fn g12_an_idle_group_is_not_polled_and_a_busy_one_lets_others_run() {
+fn g12_idle_group_is_not_polled_and_a_busy_group_yields() {
     let sim = Sim::new(1);
     let group = in_place(&sim);
     group.try_go(pending::<u32>()).unwrap();
     let mut next = group.next();
     assert!(poll_once(&mut next).is_pending());
-    // A task that wakes itself over and over is not polled for ever within one poll of the group.
+    // A task that always wakes itself is polled a bounded number of times per poll of the group.
     let polls = AtomicUsize::new(0);
     let busy = in_place(&sim);
     busy.try_go(poll_fn(|cx| {
@@ -113,7 +107,7 @@ fn g12_an_idle_group_is_not_polled_and_a_busy_one_lets_others_run() {
 }
 
 #[test]
-fn g12_fresh_tasks_do_not_starve_woken_ones() {
+fn g12_new_tasks_do_not_starve_woken_tasks() {
     let sim = Sim::new(1);
     let group = in_place(&sim);
     group.try_go(after(3, 1_000)).unwrap();
@@ -134,13 +128,13 @@ fn g12_fresh_tasks_do_not_starve_woken_ones() {
 #[test]
 fn g12_go_polls_the_others_while_it_waits_for_a_slot() {
     let sim = Sim::new(1);
-    let (living, group) = (Living::default(), numbers(&sim).limit(2).in_place().unwrap());
+    let (alive, group) = (AliveCount::default(), numbers(&sim).limit(2).in_place().unwrap());
     sim.run(async {
         for n in 0..20 {
-            let living = living.clone();
+            let alive = alive.clone();
             group
                 .go(async move {
-                    let _one = living.one();
+                    let _guard = alive.add();
                     after(n % 3, n).await
                 })
                 .await
@@ -150,11 +144,11 @@ fn g12_go_polls_the_others_while_it_waits_for_a_slot() {
         assert_eq!(group.try_go(after(0, 0)).map_err(|refused| refused.why), Err(NotTaken::Full));
         group.wait().await.unwrap();
     });
-    assert_eq!((group.unread(), living.most()), (20, 2));
+    assert_eq!((group.unread(), alive.max()), (20, 2));
 }
 
 #[test]
-fn g12_consumers_beside_each_other_are_served_in_order_and_share_the_work() {
+fn g12_several_readers_are_served_and_share_the_polling() {
     explore(0..50, |sim| {
         let group = in_place(sim);
         let seen = Mutex::new(Vec::new());
@@ -178,13 +172,13 @@ fn g12_consumers_beside_each_other_are_served_in_order_and_share_the_work() {
 }
 
 #[test]
-fn g12_a_task_that_comes_later_is_polled_by_a_reader_in_another_task() {
+fn g12_later_task_is_polled_by_a_reader_in_another_task() {
     explore(0..50, |sim| {
         let group: Arc<InPlace<'static, u32>> = Arc::new(in_place(sim));
-        let (reads, seen) = (Arc::clone(&group), Log::new());
+        let (reader, seen) = (Arc::clone(&group), Log::new());
         let log = seen.clone();
         sim.runtime().spawn(Box::pin(async move {
-            while let Some(result) = reads.next().await {
+            while let Some(result) = reader.next().await {
                 log.push(result.unwrap());
             }
         }));
@@ -201,16 +195,10 @@ fn g12_a_task_that_comes_later_is_polled_by_a_reader_in_another_task() {
 }
 
 #[test]
-fn g12_a_dropped_next_consumes_nothing_and_the_next_one_goes_on() {
+fn g12_dropped_next_consumes_no_result() {
     let sim = Sim::new(1);
     let (group, gate) = (in_place(&sim), Gate::new());
-    let open = gate.pass();
-    group
-        .try_go(async move {
-            open.await;
-            1
-        })
-        .unwrap();
+    group.try_go(gated(&gate, 1)).unwrap();
     for _ in 0..1_000 {
         assert!(poll_once(&mut group.next()).is_pending());
     }
@@ -221,14 +209,14 @@ fn g12_a_dropped_next_consumes_nothing_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn g7_in_place_the_first_failure_cancels_the_rest_before_it_is_seen() {
+fn g7_in_place_first_failure_cancels_the_rest_before_it_is_seen() {
     let sim = Sim::new(1);
-    let (group, living) = (in_place(&sim), Living::default());
-    (0..3).for_each(|_| group.try_go(forever(living.one())).unwrap());
+    let (group, alive) = (in_place(&sim), AliveCount::default());
+    (0..3).for_each(|_| group.try_go(forever(alive.add())).unwrap());
     group.task().named("bad").try_go(async { Err::<u32, _>("broken") }).unwrap();
     group.close();
     let all: Vec<_> = sim.run(group.results().collect());
-    assert_eq!((all.len(), living.now()), (4, 0));
+    assert_eq!((all.len(), alive.now()), (4, 0));
     let failed: Vec<_> = all.iter().filter(|result| matches!(result, Err(TaskError::Failed(_)))).collect();
     assert_eq!(failed.len(), 1);
     assert!(matches!(group.cause(), Some(Cause::Failed(_))));
@@ -236,7 +224,7 @@ fn g7_in_place_the_first_failure_cancels_the_rest_before_it_is_seen() {
 }
 
 #[test]
-fn g8_in_place_a_panic_is_an_error_or_goes_on_in_the_reader() {
+fn g8_in_place_panic_is_an_error_or_unwinds_in_the_reader() {
     quiet();
     let sim = Sim::new(1);
     let group = in_place(&sim);
@@ -250,23 +238,23 @@ fn g8_in_place_a_panic_is_an_error_or_goes_on_in_the_reader() {
 }
 
 #[test]
-fn g6_in_place_a_cancel_from_anywhere_cuts_the_tasks_off() {
+fn g6_in_place_any_cancel_ends_the_tasks() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let scope = system.scope("s").unwrap();
         let group = scope.group::<u32>("g").in_place().unwrap();
-        let living = Living::default();
-        (0..3).for_each(|_| group.try_go(forever(living.one())).unwrap());
+        let alive = AliveCount::default();
+        (0..3).for_each(|_| group.try_go(forever(alive.add())).unwrap());
         let mut next = group.next();
         assert!(poll_once(&mut next).is_pending());
-        (0..2).for_each(|_| group.try_go(forever(living.one())).unwrap());
+        (0..2).for_each(|_| group.try_go(forever(alive.add())).unwrap());
         let token = scope.token();
         sim.runtime().spawn(Box::pin(async move { token.cancel("over") }));
         assert_eq!(sim.run(&mut next), Some(Err(TaskError::Cancelled("over".into()))));
         drop(next);
         let rest: Vec<_> = sim.run(group.results().collect());
-        assert_eq!((rest.len(), living.now()), (4, 0));
-        // In the tree it ended with the cancel, so nobody waits for whoever holds it.
+        assert_eq!((rest.len(), alive.now()), (4, 0));
+        // In the tree the group ended with the cancel, so the scope does not wait for its holder.
         sim.run(scope.wait_all()).unwrap();
         assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("over".into())));
         assert!(group.try_go(after(0, 1)).is_err());
@@ -274,33 +262,33 @@ fn g6_in_place_a_cancel_from_anywhere_cuts_the_tasks_off() {
 }
 
 #[test]
-fn g10_in_place_a_cancelled_group_does_not_hold_up_its_scope() {
+fn g10_in_place_cancelled_group_does_not_delay_its_scope() {
     let sim = Sim::new(1);
     let scope = sim.scope();
     let group = scope.group::<u32>("g").in_place().unwrap();
     group.try_go(pending::<u32>()).unwrap();
     scope.cancel("over");
-    // Nobody polls the group, and the scope has ended all the same.
+    // The group is not polled, but the scope has ended.
     sim.run(scope.wait_all()).unwrap();
     assert_eq!(sim.run(scope.exited()), Exit::Cancelled("over".into()));
     assert_eq!(sim.run(group.next()), Some(Err(TaskError::Cancelled("over".into()))));
 }
 
 #[test]
-fn g10_in_place_a_group_that_is_dropped_drops_its_tasks_and_leaves() {
+fn g10_in_place_dropped_group_drops_its_tasks_and_leaves_the_tree() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let living = Living::default();
+    let alive = AliveCount::default();
     let group = system.group::<u32>("g").in_place().unwrap();
-    (0..3).for_each(|_| group.try_go(forever(living.one())).unwrap());
+    (0..3).for_each(|_| group.try_go(forever(alive.add())).unwrap());
     assert!(poll_once(&mut group.next()).is_pending());
     let any = group.any_ref();
     drop(group);
-    assert_eq!((living.now(), any.exit()), (0, Some(Exit::Cancelled(Cause::Dropped))));
+    assert_eq!((alive.now(), any.exit()), (0, Some(Exit::Cancelled(Cause::Dropped))));
 }
 
 #[test]
-fn g10_in_place_an_idle_group_does_not_hold_up_a_shutdown() {
+fn g10_in_place_idle_group_does_not_delay_a_shutdown() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     // The youngest ends first.

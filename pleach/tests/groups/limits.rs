@@ -1,29 +1,29 @@
-//! How many tasks run, how many results wait, and who waits for that: G9.
+//! G9: the limit of running tasks and the buffer of unread results.
 
-use crate::common::tasks::{Living, after, beside, forever, numbers};
+use crate::common::tasks::{AliveCount, after, forever, gated, numbers, spawn_on};
 use crate::common::{Log, poll_once};
 use pleach::NotTaken;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
 use std::task::Poll;
 
-async fn counted(living: Living, steps: u32, value: u32) -> u32 {
-    let _one = living.one();
+async fn counted(alive: AliveCount, steps: u32, value: u32) -> u32 {
+    let _guard = alive.add();
     after(steps, value).await
 }
 
 #[test]
-fn g9_the_limit_is_never_exceeded_and_is_reached() {
+fn g9_limit_is_reached_but_never_exceeded() {
     for limit in [1, 3, 8] {
         explore(0..50, |sim| {
             let group = Arc::new(numbers(sim).limit(limit).build().unwrap());
-            let living = Living::default();
+            let alive = AliveCount::default();
             for feeder in 0..3 {
-                let (group, living) = (Arc::clone(&group), living.clone());
-                beside(sim, async move {
+                let (group, alive) = (Arc::clone(&group), alive.clone());
+                spawn_on(sim, async move {
                     for n in 0..10 {
                         assert!(group.in_flight() <= limit);
-                        group.go(counted(living.clone(), n % 3, feeder * 10 + n)).await.unwrap();
+                        group.go(counted(alive.clone(), n % 3, feeder * 10 + n)).await.unwrap();
                     }
                 });
             }
@@ -31,10 +31,10 @@ fn g9_the_limit_is_never_exceeded_and_is_reached() {
             let mut all = sim.run(group.drain());
             all.values.sort_unstable();
             assert_eq!(all.values, (0..30).collect::<Vec<_>>());
-            assert!(living.most() <= limit);
+            assert!(alive.max() <= limit);
         });
     }
-    // Tasks that wait fill it to the brim.
+    // Waiting tasks fill the group to its limit.
     let sim = Sim::new(1);
     let group = numbers(&sim).limit(3).build().unwrap();
     (0..3).for_each(|_| group.try_go(forever(())).unwrap());
@@ -42,17 +42,11 @@ fn g9_the_limit_is_never_exceeded_and_is_reached() {
 }
 
 #[test]
-fn g9_try_go_gives_the_task_back_and_go_waits_for_a_slot() {
+fn g9_try_go_returns_the_task_and_go_waits_for_a_slot() {
     let sim = Sim::new(1);
     let group = numbers(&sim).limit(1).build().unwrap();
     let gate = crate::common::Gate::new();
-    let open = gate.pass();
-    group
-        .try_go(async move {
-            open.await;
-            1
-        })
-        .unwrap();
+    group.try_go(gated(&gate, 1)).unwrap();
     let refused = group.try_go(after(0, 2)).unwrap_err();
     assert_eq!(refused.why, NotTaken::Full);
     assert!(refused.to_string().contains("no free slot"));
@@ -61,7 +55,7 @@ fn g9_try_go_gives_the_task_back_and_go_waits_for_a_slot() {
     sim.settle();
     gate.open();
     sim.settle();
-    // The slot is promised: nobody gets ahead.
+    // The slot is reserved for the waiting call.
     assert_eq!(group.try_go(after(0, 3)).unwrap_err().why, NotTaken::Full);
     assert!(matches!(poll_once(&mut waiting), Poll::Ready(Ok(()))));
     drop(waiting);
@@ -69,17 +63,11 @@ fn g9_try_go_gives_the_task_back_and_go_waits_for_a_slot() {
 }
 
 #[test]
-fn g9_those_who_wait_for_a_slot_are_let_in_in_order() {
+fn g9_calls_that_wait_for_a_slot_are_served_in_order() {
     explore(0..50, |sim| {
         let group = Arc::new(numbers(sim).limit(1).build().unwrap());
         let gate = crate::common::Gate::new();
-        let open = gate.pass();
-        group
-            .try_go(async move {
-                open.await;
-                0
-            })
-            .unwrap();
+        group.try_go(gated(&gate, 0)).unwrap();
         let mut waiting: Vec<_> = (1..=3).map(|n| group.go(after(0, n))).collect();
         assert!(waiting.iter_mut().all(|go| poll_once(go).is_pending()));
         sim.settle();
@@ -92,33 +80,27 @@ fn g9_those_who_wait_for_a_slot_are_let_in_in_order() {
 }
 
 #[test]
-fn g9_a_wait_for_a_slot_that_is_dropped_passes_its_slot_on() {
+fn g9_dropped_wait_for_a_slot_passes_its_slot_on() {
     let sim = Sim::new(1);
     let group = numbers(&sim).limit(1).build().unwrap();
     let gate = crate::common::Gate::new();
-    let open = gate.pass();
-    group
-        .try_go(async move {
-            open.await;
-            1
-        })
-        .unwrap();
-    let living = Living::default();
-    let mut first = group.go(counted(living.clone(), 0, 2));
-    let mut second = group.go(counted(living.clone(), 0, 3));
+    group.try_go(gated(&gate, 1)).unwrap();
+    let alive = AliveCount::default();
+    let mut first = group.go(counted(alive.clone(), 0, 2));
+    let mut second = group.go(counted(alive.clone(), 0, 3));
     assert!(poll_once(&mut first).is_pending() && poll_once(&mut second).is_pending());
     sim.settle();
     gate.open();
     sim.settle();
-    drop(first); // it was promised the slot
+    drop(first); // It had the reserved slot.
     assert!(matches!(poll_once(&mut second), Poll::Ready(Ok(()))));
     drop(second);
     assert_eq!(sim.run(group.drain()).values, [1, 3]);
-    assert_eq!(living.most(), 1);
+    assert_eq!(alive.max(), 1);
 }
 
 #[test]
-fn g9_a_wait_for_a_slot_can_be_cancelled_and_gives_the_task_back() {
+fn g9_cancelled_wait_for_a_slot_returns_the_task() {
     let sim = Sim::new(1);
     let group = numbers(&sim).limit(1).build().unwrap();
     group.try_go(forever(())).unwrap();
@@ -126,17 +108,17 @@ fn g9_a_wait_for_a_slot_can_be_cancelled_and_gives_the_task_back() {
     let mut waiting = group.go_or(&token, after(0, 9));
     assert!(poll_once(&mut waiting).is_pending());
     token.cancel("no time");
-    let Poll::Ready(Err(refused)) = poll_once(&mut waiting) else { panic!("it should be over") };
+    let Poll::Ready(Err(refused)) = poll_once(&mut waiting) else { panic!("the call must be ready") };
     assert_eq!(refused.why, NotTaken::Cancelled("no time".into()));
     assert_eq!(sim.run(refused.into_task()), 9);
-    // With a slot free, a token that is cancelled does not matter.
+    // With a free slot the cancelled token has no effect.
     drop(waiting);
     let free = numbers(&sim).build().unwrap();
     sim.run(free.go_or(&token, after(0, 9))).unwrap();
 }
 
 #[test]
-fn g9_closing_or_cancelling_the_group_ends_the_wait_for_a_slot() {
+fn g9_close_or_cancel_ends_the_wait_for_a_slot() {
     explore(0..50, |sim| {
         for cancelled in [false, true] {
             let group = Arc::new(numbers(sim).limit(1).build().unwrap());
@@ -144,41 +126,41 @@ fn g9_closing_or_cancelling_the_group_ends_the_wait_for_a_slot() {
             let causes = Log::new();
             for n in 0..3 {
                 let (group, causes) = (Arc::clone(&group), causes.clone());
-                beside(sim, async move {
+                spawn_on(sim, async move {
                     let refused = group.go(after(0, n)).await.unwrap_err();
                     causes.push((refused.cause.clone(), refused.into_task().await));
                 });
             }
-            let quit = Arc::clone(&group);
-            beside(sim, async move {
+            let closer = Arc::clone(&group);
+            spawn_on(sim, async move {
                 after(5, 0).await;
-                if cancelled { quit.cancel("quit") } else { quit.close() }
+                if cancelled { closer.cancel("closer") } else { closer.close() }
             });
             sim.settle();
-            let mut given_back: Vec<u32> = Vec::new();
+            let mut returned: Vec<u32> = Vec::new();
             for (cause, value) in causes.take() {
-                assert_eq!(cause, cancelled.then(|| "quit".into()));
-                given_back.push(value);
+                assert_eq!(cause, cancelled.then(|| "closer".into()));
+                returned.push(value);
             }
-            given_back.sort_unstable();
-            assert_eq!(given_back, [0, 1, 2]);
+            returned.sort_unstable();
+            assert_eq!(returned, [0, 1, 2]);
         }
     });
 }
 
 #[test]
-fn g9_the_buffer_bounds_unread_results_by_not_starting() {
+fn g9_full_buffer_starts_no_further_task() {
     explore(0..50, |sim| {
         let group = Arc::new(numbers(sim).buffer(3).build().unwrap());
         let feeder = Arc::clone(&group);
-        beside(sim, async move {
+        spawn_on(sim, async move {
             for n in 0..20 {
                 feeder.go(after(n % 2, n)).await.unwrap();
             }
             feeder.close();
         });
         sim.settle();
-        assert_eq!((group.unread(), group.in_flight()), (3, 0), "started what there is room for, and finished it");
+        assert_eq!((group.unread(), group.in_flight()), (3, 0), "three tasks were started and have completed");
         let mut seen = Vec::new();
         sim.run(async {
             while let Some(result) = group.next().await {
@@ -192,12 +174,12 @@ fn g9_the_buffer_bounds_unread_results_by_not_starting() {
 }
 
 #[test]
-fn g9_wait_lifts_the_bound_on_unread_results() {
+fn g9_wait_lifts_the_limit_of_unread_results() {
     explore(0..50, |sim| {
         let group = Arc::new(numbers(sim).buffer(2).build().unwrap());
         let gate = crate::common::Gate::new();
         let (feeder, first) = (Arc::clone(&group), gate.pass());
-        beside(sim, async move {
+        spawn_on(sim, async move {
             let gated = async move {
                 first.await;
                 0
@@ -208,8 +190,8 @@ fn g9_wait_lifts_the_bound_on_unread_results() {
             }
         });
         sim.settle();
-        assert_eq!((group.in_flight(), group.unread()), (1, 1), "the buffer holds the rest up");
-        // Nobody reads. Whoever waits for all of it must not wait for a reader that never comes.
+        assert_eq!((group.in_flight(), group.unread()), (1, 1), "the buffer blocks the other tasks");
+        // No reader exists. `wait` must not wait for one.
         let mut waiting = group.wait();
         assert!(poll_once(&mut waiting).is_pending());
         sim.settle();
@@ -217,19 +199,19 @@ fn g9_wait_lifts_the_bound_on_unread_results() {
         gate.open();
         assert_eq!(sim.run(&mut waiting), Ok(()));
         assert_eq!(group.unread(), 10);
-        // With nobody waiting the bound is there again.
+        // Without a waiter the limit applies again.
         drop(waiting);
         assert_eq!(group.try_go(after(0, 10)).unwrap_err().why, NotTaken::Full);
     });
 }
 
 #[test]
-fn g9_a_group_with_both_bounds_keeps_both() {
+fn g9_group_respects_both_limits() {
     explore(0..50, |sim| {
         let group = Arc::new(numbers(sim).limit(2).buffer(5).build().unwrap());
-        let (feeder, living) = (Arc::clone(&group), Living::default());
-        let counting = living.clone();
-        beside(sim, async move {
+        let (feeder, alive) = (Arc::clone(&group), AliveCount::default());
+        let counting = alive.clone();
+        spawn_on(sim, async move {
             for n in 0..30 {
                 feeder.go(counted(counting.clone(), n % 4, n)).await.unwrap();
                 assert!(feeder.in_flight() <= 2 && feeder.unread() <= 5);
@@ -245,26 +227,21 @@ fn g9_a_group_with_both_bounds_keeps_both() {
             }
         });
         assert_eq!(read, 30);
-        assert!(living.most() <= 2);
+        assert!(alive.max() <= 2);
     });
 }
 
 #[test]
-fn g9_a_wait_that_is_over_lifts_no_bound() {
+fn g9_answered_wait_lifts_no_limit() {
     let sim = Sim::new(1);
     let group = numbers(&sim).limit(1).buffer(1).build().unwrap();
     let gate = crate::common::Gate::new();
-    let open = gate.pass();
-    let gated = async move {
-        open.await;
-        1
-    };
-    group.try_go(gated).unwrap();
+    group.try_go(gated(&gate, 1)).unwrap();
     let (mut waiting, mut going) = (group.wait(), group.go(after(0, 2)));
     assert!(poll_once(&mut waiting).is_pending() && poll_once(&mut going).is_pending());
     gate.open();
     sim.settle();
-    // The wait has its answer, whether it was fetched or not, and the one result fills the buffer.
+    // The wait has its answer, even if it was not polled, and one result fills the buffer.
     assert!(poll_once(&mut going).is_pending());
     drop(going);
     assert_eq!(group.try_go(after(0, 3)).unwrap_err().why, NotTaken::Full);

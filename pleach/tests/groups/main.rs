@@ -1,18 +1,18 @@
-//! Task groups: results in completion order, limits, failures and endings.
+//! Tests of task groups: results in completion order, limits, failures and exits.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod calls;
-mod dropping;
 mod failures;
 mod grace;
 mod handover;
-mod helpers;
 mod in_place;
+mod invariants;
 mod limits;
 mod model;
 mod on_tokio;
+mod operations;
+mod overflow;
 mod own_tasks;
-mod seed;
 mod tree;

@@ -1,7 +1,9 @@
-//! Random programs of calls on a group, each step compared with a reference model of a few plain queues: G1 to G9 together.
+//! G1 to G9: random programs of calls on a group. Each step is compared with a reference model of
+//! plain queues.
 //!
-//! Tasks wait at gates that the program opens, so the model knows the order of completion. After every call everything runs until nothing
-//! is ready, and every call that waits is looked at once: what the model says is over must be over, with that answer, and nothing else.
+//! Tasks wait at gates that the program opens, so the model knows the completion order. After every
+//! call the simulator runs until it is idle, and every waiting call is polled once. A call must be
+//! ready exactly when the model says so, with the same answer.
 
 use crate::common::{Gate, INJECTED, poll_once, quiet};
 use pleach::prelude::*;
@@ -12,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// How a task ends once its gate is open.
+/// How a task ends after its gate was opened.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Value,
@@ -28,9 +30,9 @@ enum Op {
     /// Opens the gate of the n-th task in flight.
     Finish(usize),
     Next,
-    /// Drops the n-th `next` that waits.
+    /// Drops the n-th waiting `next`.
     DropNext(usize),
-    /// Drops the n-th `go` that waits.
+    /// Drops the n-th waiting `go`.
     DropGo(usize),
     Wait,
     DropWait(usize),
@@ -45,12 +47,12 @@ struct Rules {
     fail_fast: bool,
 }
 
-/// What a result is, as far as the model goes.
+/// A result in the model.
 #[derive(Clone, Debug, PartialEq)]
-enum Seen {
+enum Outcome {
     Value(u32),
     Error(u32),
-    Cut,
+    Cancelled,
 }
 
 type Task = Pin<Box<dyn Future<Output = Result<u32, String>> + Send>>;
@@ -67,35 +69,35 @@ fn task(gate: &Gate, id: u32, how: How) -> Task {
     })
 }
 
-fn seen(result: Result<u32, TaskError>) -> Seen {
+fn outcome_of(result: Result<u32, TaskError>) -> Outcome {
     match result {
-        Ok(id) => Seen::Value(id),
-        Err(TaskError::Cancelled(_)) => Seen::Cut,
-        Err(error) => Seen::Error(number(&error)),
+        Ok(id) => Outcome::Value(id),
+        Err(TaskError::Cancelled(_)) => Outcome::Cancelled,
+        Err(error) => Outcome::Error(number(&error)),
     }
 }
 
-/// The number of the task that failed, from the text of its error.
+/// The number of the failed task, parsed from its error text.
 fn number(error: &TaskError) -> u32 {
     error.to_string().rsplit(' ').next().and_then(|word| word.parse().ok()).expect("errors end with the number of their task")
 }
 
-/// The answer of `wait`: the first error, else whether it was cancelled.
+/// The answer of `wait`: the first error, or `None` if the group was cancelled.
 type Answer = Result<(), Option<u32>>;
 
-/// The reference: what a group is, in plain queues.
+/// The reference: a group as plain queues.
 #[derive(Default)]
 struct Model {
     closed: bool,
     cancelled: bool,
     in_flight: Vec<(u32, How)>,
-    unread: VecDeque<Seen>,
+    unread: VecDeque<Outcome>,
     errors: Vec<u32>,
-    /// Those who wait, by the number of their call, in order; and what is over.
+    /// Waiting calls by number, in order; below them the calls that are ready.
     readers: VecDeque<usize>,
     entrants: VecDeque<(usize, u32, How)>,
     waiters: Vec<usize>,
-    read: BTreeMap<usize, Option<Seen>>,
+    read: BTreeMap<usize, Option<Outcome>>,
     entered: BTreeMap<usize, bool>,
     answered: BTreeMap<usize, Answer>,
 }
@@ -114,7 +116,7 @@ impl Model {
         }
     }
 
-    fn complete(&mut self, result: Seen) {
+    fn complete(&mut self, result: Outcome) {
         match self.readers.pop_front() {
             Some(reader) => drop(self.read.insert(reader, Some(result))),
             None => self.unread.push_back(result),
@@ -124,12 +126,12 @@ impl Model {
     fn finish(&mut self, at: usize, rules: Rules) {
         let (id, how) = self.in_flight.remove(at);
         match how {
-            How::Value => self.complete(Seen::Value(id)),
+            How::Value => self.complete(Outcome::Value(id)),
             How::Error | How::Panic => {
                 self.errors.push(id);
-                self.complete(Seen::Error(id));
+                self.complete(Outcome::Error(id));
                 if rules.fail_fast {
-                    // The task itself was in flight when it cancelled the group.
+                    // The task was in flight when it cancelled the group.
                     self.cancelled = true;
                     self.cancel();
                 }
@@ -138,7 +140,7 @@ impl Model {
         self.answer_waiters();
     }
 
-    /// Whoever waits is told as soon as nothing is in flight, before anybody is let in.
+    /// Answers `wait` calls when no task is in flight, before another task enters.
     fn answer_waiters(&mut self) {
         if self.in_flight.is_empty() {
             let answer = self.answer();
@@ -149,12 +151,12 @@ impl Model {
     fn cancel(&mut self) {
         self.cancelled |= !self.closed || !self.in_flight.is_empty();
         self.closed = true;
-        (0..std::mem::take(&mut self.in_flight).len()).for_each(|_| self.complete(Seen::Cut));
+        (0..std::mem::take(&mut self.in_flight).len()).for_each(|_| self.complete(Outcome::Cancelled));
         self.answer_waiters();
     }
 
-    /// What follows from where things stand.
-    fn follow(&mut self, rules: Rules) {
+    /// Applies the consequences of the current state.
+    fn settle(&mut self, rules: Rules) {
         if self.closed {
             self.entered.extend(self.entrants.drain(..).map(|(call, _, _)| (call, false)));
         }
@@ -171,7 +173,7 @@ impl Model {
 
 type Waiting<'a, T> = BTreeMap<usize, Pin<Box<dyn Future<Output = T> + 'a>>>;
 
-/// The group, the calls on it that wait, and the gates of its tasks.
+/// The group, its waiting calls, and the gates of its tasks.
 struct Program<'a> {
     sim: &'a Sim,
     group: &'a Group<u32>,
@@ -252,7 +254,7 @@ impl<'a> Program<'a> {
                 self.model.closed = true;
             }
             Op::Cancel => {
-                self.group.cancel("called off");
+                self.group.cancel("enough");
                 self.model.cancel();
             }
             Op::Finish(_) | Op::DropNext(_) | Op::DropGo(_) | Op::DropWait(_) => {}
@@ -260,20 +262,23 @@ impl<'a> Program<'a> {
         self.compare();
     }
 
-    /// Looks at every call that waits, until nothing changes, and compares.
+    /// Polls every waiting call until nothing changes, and compares the group with the model.
     fn compare(&mut self) {
-        self.model.follow(self.rules);
+        self.model.settle(self.rules);
         for _ in 0..3 {
             self.sim.settle();
             let Self { model, reading, entering, waiting, .. } = self;
-            look(entering, &mut model.entered, |entered| entered);
-            look(reading, &mut model.read, |result| result.map(seen));
-            look(waiting, &mut model.answered, |answer| {
+            poll_all(entering, &mut model.entered, |entered| entered);
+            poll_all(reading, &mut model.read, |result| result.map(outcome_of));
+            poll_all(waiting, &mut model.answered, |answer| {
                 answer.map_err(|error| if error.is_cancelled() { None } else { Some(number(&error)) })
             });
         }
         let Self { group, model, .. } = self;
-        assert!(model.read.is_empty() && model.entered.is_empty() && model.answered.is_empty(), "what is over must be over");
+        assert!(
+            model.read.is_empty() && model.entered.is_empty() && model.answered.is_empty(),
+            "every call that the model expects is ready"
+        );
         assert_eq!(group.in_flight(), model.in_flight.len());
         assert_eq!(group.unread(), model.unread.len());
         assert_eq!((group.is_closed(), group.cause().is_some()), (model.closed, model.cancelled));
@@ -283,16 +288,16 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Polls each call once. Those that are over must be over in the model, with the same outcome.
-fn look<T, S: PartialEq + std::fmt::Debug>(
+/// Polls each call once. A ready call must be ready in the model with the same outcome.
+fn poll_all<T, S: PartialEq + std::fmt::Debug>(
     calls: &mut Waiting<'_, T>,
     expected: &mut BTreeMap<usize, S>,
-    see: impl Fn(T) -> S,
+    convert: impl Fn(T) -> S,
 ) {
     calls.retain(|call, future| match poll_once(future) {
         Poll::Pending => true,
         Poll::Ready(outcome) => {
-            assert_eq!(Some(see(outcome)), expected.remove(call), "call {call}");
+            assert_eq!(Some(convert(outcome)), expected.remove(call), "call {call}");
             false
         }
     });

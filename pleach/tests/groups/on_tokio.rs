@@ -1,23 +1,24 @@
-//! Groups on Tokio's workers: all cores busy, blocked tasks that hold up nobody, the coop budget, and many threads at once. G3, G9, G10.
+//! G1, G3, G9 and G10: groups on Tokio's threads: parallel tasks, blocked tasks, the coop budget,
+//! and many threads at once.
 
-use crate::common::tasks::Living;
+use crate::common::tasks::AliveCount;
 use futures::StreamExt;
 use pleach::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc as std_mpsc};
 use tokio::sync::{Semaphore, mpsc};
 
-fn workers(count: usize) -> tokio::runtime::Runtime {
+fn runtime_with(count: usize) -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(count).enable_all().build().unwrap()
 }
 
-/// Each of the tasks computes until all of them do: they end only if every worker has one.
+/// Each task blocks until all of them run, so they end only if every thread runs one.
 #[test]
-fn g9_tasks_that_compute_keep_every_worker_busy() {
+fn g9_blocking_tasks_use_every_thread() {
     for count in [2, 4] {
-        // Fed from a task of the runtime, and from outside; with nobody who reads.
+        // Fed from inside and from outside of the runtime, without a reader.
         for inside in [true, false] {
-            let runtime = workers(count);
+            let runtime = runtime_with(count);
             let all = Arc::new(Barrier::new(count));
             let work = async move {
                 let group = pleach::group::<u32>().unwrap();
@@ -37,10 +38,10 @@ fn g9_tasks_that_compute_keep_every_worker_busy() {
     }
 }
 
-/// The task that feeds the group goes on computing, and the others are done meanwhile by whoever is free.
+/// The task that feeds the group blocks. Meanwhile other threads run the tasks.
 #[test]
-fn g9_tasks_are_done_while_whoever_fed_them_computes() {
-    let runtime = workers(2);
+fn g9_tasks_run_while_their_feeder_blocks() {
+    let runtime = runtime_with(2);
     let (done, wait) = std_mpsc::channel();
     runtime.block_on(async move {
         tokio::spawn(async move {
@@ -49,7 +50,7 @@ fn g9_tasks_are_done_while_whoever_fed_them_computes() {
                 let done = done.clone();
                 group.go(async move { done.send(()).unwrap() }).await.unwrap();
             }
-            // This worker is lost to the group until all ten are done.
+            // This thread is blocked until all ten are done.
             (0..10).for_each(|_| wait.recv().unwrap());
             group.wait().await.unwrap();
         })
@@ -59,19 +60,19 @@ fn g9_tasks_are_done_while_whoever_fed_them_computes() {
 }
 
 #[test]
-fn g9_tasks_in_block_in_place_hold_up_nobody() {
-    let runtime = workers(2);
+fn g9_tasks_in_block_in_place_block_no_other() {
+    let runtime = runtime_with(2);
     runtime.block_on(async {
         let group = pleach::group::<u32>().unwrap();
-        let (release, held) = std_mpsc::channel::<()>();
-        let (release_other, held_other) = std_mpsc::channel::<()>();
-        for held in [held, held_other] {
-            group.go(async move { tokio::task::block_in_place(|| held.recv()).map_or(1, |()| 0) }).await.unwrap();
+        let (release, released) = std_mpsc::channel::<()>();
+        let (release_other, released_other) = std_mpsc::channel::<()>();
+        for released in [released, released_other] {
+            group.go(async move { tokio::task::block_in_place(|| released.recv()).map_or(1, |()| 0) }).await.unwrap();
         }
         for n in 2..100 {
             group.go(async move { n }).await.unwrap();
         }
-        // All others come to their end while two are blocked.
+        // All others complete while two are blocked.
         for _ in 2..100 {
             assert!(group.next().await.unwrap().unwrap() >= 2);
         }
@@ -80,10 +81,10 @@ fn g9_tasks_in_block_in_place_hold_up_nobody() {
     });
 }
 
-/// Tasks polled by one runner share its coop budget; when it is used up they are polled again later, and none is lost.
+/// Tasks of one runner share its coop budget. When it is used up, they are polled again later.
 #[test]
-fn g1_tasks_that_use_up_the_coop_budget_all_end() {
-    for runtime in [workers(2), tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()] {
+fn g1_tasks_that_use_up_the_coop_budget_all_complete() {
+    for runtime in [runtime_with(2), tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()] {
         runtime.block_on(async {
             let group = pleach::group::<usize>().unwrap();
             let permits = Arc::new(Semaphore::new(1_000_000));
@@ -112,20 +113,20 @@ fn g1_tasks_that_use_up_the_coop_budget_all_end() {
 }
 
 #[test]
-fn g3_many_threads_feed_and_read_and_nothing_is_lost() {
-    let runtime = workers(4);
+fn g3_no_result_is_lost_with_many_feeders_and_readers() {
+    let runtime = runtime_with(4);
     let read = Arc::new(AtomicUsize::new(0));
-    let living = Living::default();
+    let alive = AliveCount::default();
     runtime.block_on(async {
         let group = Arc::new(GroupBuilder::<usize>::under(&pleach::token().unwrap()).limit(16).buffer(64).build().unwrap());
         let feeders: Vec<_> = (0..4)
             .map(|feeder| {
-                let (group, living) = (Arc::clone(&group), living.clone());
+                let (group, alive) = (Arc::clone(&group), alive.clone());
                 tokio::spawn(async move {
                     for n in 0..2_000 {
-                        let one = living.one();
+                        let guard = alive.add();
                         let task = async move {
-                            let _one = one;
+                            let _guard = guard;
                             for _ in 0..n % 3 {
                                 tokio::task::yield_now().await;
                             }
@@ -156,20 +157,20 @@ fn g3_many_threads_feed_and_read_and_nothing_is_lost() {
         }
     });
     assert_eq!(read.load(Ordering::Relaxed), (0..8_000).sum::<usize>());
-    assert_eq!(living.now(), 0);
+    assert_eq!(alive.now(), 0);
 }
 
 #[test]
-fn g10_a_group_dropped_on_many_workers_leaves_nothing_behind() {
-    let runtime = workers(4);
-    let living = Living::default();
+fn g10_group_dropped_on_many_threads_leaves_nothing_behind() {
+    let runtime = runtime_with(4);
+    let alive = AliveCount::default();
     runtime.block_on(async {
         for _ in 0..200 {
             let group = pleach::group::<()>().unwrap();
             for n in 0..20 {
-                let one = living.one();
+                let guard = alive.add();
                 let task = async move {
-                    let _one = one;
+                    let _guard = guard;
                     for _ in 0..n {
                         tokio::task::yield_now().await;
                     }
@@ -182,19 +183,19 @@ fn g10_a_group_dropped_on_many_workers_leaves_nothing_behind() {
             assert_eq!(any.exited().await, Exit::Cancelled(Cause::Dropped));
         }
     });
-    assert_eq!(living.now(), 0, "each group has ended, so nothing of it is left");
+    assert_eq!(alive.now(), 0, "each group has ended, so no task is left");
 }
 
 #[test]
-fn g10_a_tokio_runtime_that_shuts_down_takes_the_tasks_with_it() {
-    let living = Living::default();
-    let runtime = workers(2);
+fn g10_dropped_tokio_runtime_drops_the_tasks() {
+    let alive = AliveCount::default();
+    let runtime = runtime_with(2);
     let group = runtime.block_on(async {
         let group = pleach::group::<()>().unwrap();
         for _ in 0..10 {
-            let one = living.one();
+            let guard = alive.add();
             let task = async move {
-                let _one = one;
+                let _guard = guard;
                 std::future::pending::<()>().await;
             };
             group.go(task).await.unwrap();
@@ -203,5 +204,5 @@ fn g10_a_tokio_runtime_that_shuts_down_takes_the_tasks_with_it() {
     });
     drop(runtime);
     drop(group);
-    assert_eq!(living.now(), 0);
+    assert_eq!(alive.now(), 0);
 }

@@ -1,4 +1,4 @@
-//! G9: tasks that wait for their own group are told so, and do not hang.
+//! G9: a task that waits for its own group gets an error and does not hang.
 
 use crate::common::quiet;
 use crate::common::tasks::numbers;
@@ -7,8 +7,8 @@ use pleach::sim::{Sim, explore};
 use pleach::{GoError, NotTaken};
 use std::sync::{Arc, Weak};
 
-/// Waits for a slot of the group that it is a task of, with a token so that it is told why it gets none.
-async fn feeds(group: Weak<Group<u32>>, token: CancelToken) -> u32 {
+/// Waits for a slot of its own group, with a token so that it gets the reason if there is none.
+async fn go_in_own_group(group: Weak<Group<u32>>, token: CancelToken) -> u32 {
     let group = group.upgrade().unwrap();
     match group.go_or(&token, async { 1 }).await.map_err(GoError::without_task) {
         Ok(()) => 10,
@@ -21,13 +21,13 @@ async fn feeds(group: Weak<Group<u32>>, token: CancelToken) -> u32 {
 }
 
 #[test]
-fn g9_a_task_that_waits_for_a_slot_of_its_own_full_group_is_told_so() {
+fn g9_task_that_waits_for_a_slot_of_its_full_group_gets_an_error() {
     for limit in [1, 3] {
         explore(0..50, |sim| {
             let group = Arc::new(numbers(sim).limit(limit).build().unwrap());
             let token = CancelToken::root(sim.runtime());
             for _ in 0..limit {
-                group.try_go(feeds(Arc::downgrade(&group), token.clone())).unwrap();
+                group.try_go(go_in_own_group(Arc::downgrade(&group), token.clone())).unwrap();
             }
             let mut all = Vec::new();
             sim.run(async {
@@ -35,7 +35,8 @@ fn g9_a_task_that_waits_for_a_slot_of_its_own_full_group_is_told_so() {
                     all.push(result.unwrap());
                 }
             });
-            // The last one to wait is told so and ends, and with its slot the others go on, each with a task of its own.
+            // The last task to wait gets the error and ends. With its slot the others continue,
+            // each with a new task.
             all.sort_unstable();
             let mut expected = vec![1; limit - 1];
             expected.extend(vec![10; limit - 1]);
@@ -46,11 +47,11 @@ fn g9_a_task_that_waits_for_a_slot_of_its_own_full_group_is_told_so() {
 }
 
 #[test]
-fn g9_a_task_waits_for_a_slot_of_its_own_group_while_another_task_runs() {
+fn g9_task_may_wait_for_a_slot_of_its_group_while_another_runs() {
     explore(0..50, |sim| {
         let group = Arc::new(numbers(sim).limit(2).build().unwrap());
         let (token, runtime) = (CancelToken::root(sim.runtime()), sim.runtime());
-        group.try_go(feeds(Arc::downgrade(&group), token)).unwrap();
+        group.try_go(go_in_own_group(Arc::downgrade(&group), token)).unwrap();
         let slow = async move {
             runtime.sleep_until(runtime.now() + Duration::from_secs(1)).await;
             3
@@ -65,7 +66,7 @@ fn g9_a_task_waits_for_a_slot_of_its_own_group_while_another_task_runs() {
 }
 
 #[test]
-fn g9_several_waits_of_one_task_are_no_deadlock() {
+fn g9_several_waits_of_one_task_do_not_deadlock() {
     let sim = Sim::new(1);
     let group = Arc::new(numbers(&sim).limit(2).build().unwrap());
     let runtime = sim.runtime();
@@ -74,7 +75,7 @@ fn g9_several_waits_of_one_task_are_no_deadlock() {
         .try_go(async move {
             let group = own.upgrade().unwrap();
             let all = futures::future::join_all((0..40).map(|_| group.go(async { 1 }))).await;
-            all.iter().filter(|gone| gone.is_ok()).count() as u32
+            all.iter().filter(|result| result.is_ok()).count() as u32
         })
         .unwrap();
     group
@@ -90,7 +91,7 @@ fn g9_several_waits_of_one_task_are_no_deadlock() {
 }
 
 #[test]
-fn g9_a_task_in_place_that_waits_for_its_own_group_fails() {
+fn g9_in_place_task_that_waits_for_its_own_group_fails() {
     quiet();
     let sim = Sim::new(1);
     for waits in [false, true] {
@@ -109,7 +110,7 @@ fn g9_a_task_in_place_that_waits_for_its_own_group_fails() {
         let error = sim.run(group.wait()).unwrap_err();
         assert!(matches!(&error, TaskError::Panicked(_)), "{error}");
     }
-    // A task of another group in place may wait for it.
+    // A task of another in-place group may wait for it.
     let (outer, inner) = (numbers(&sim).in_place().unwrap(), Arc::new(numbers(&sim).limit(1).in_place().unwrap()));
     let own = Arc::clone(&inner);
     sim.run(async {
@@ -120,7 +121,7 @@ fn g9_a_task_in_place_that_waits_for_its_own_group_fails() {
 }
 
 #[test]
-fn g9_go_and_wait_in_a_task_of_the_group_fail_that_task() {
+fn g9_task_that_calls_go_or_wait_of_its_full_group_fails() {
     quiet();
     let sim = Sim::new(1);
     for waits in [false, true] {

@@ -1,7 +1,7 @@
 //! G9: a group that drops results when its buffer is full.
 
-use crate::common::quiet;
 use crate::common::tasks::numbers;
+use crate::common::{PanicOnDrop, quiet};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 
@@ -42,7 +42,7 @@ fn g9_results_beyond_the_buffer_are_dropped_and_counted() {
 }
 
 #[test]
-fn g9_an_error_whose_result_is_dropped_is_kept_as_an_error() {
+fn g9_error_of_a_dropped_result_is_kept() {
     let sim = Sim::new(1);
     let group = numbers(&sim).buffer(1).drop_newest().fail_fast(false).build().unwrap();
     let answer = sim.run(async {
@@ -57,7 +57,7 @@ fn g9_an_error_whose_result_is_dropped_is_kept_as_an_error() {
 }
 
 #[test]
-fn g9_a_reader_that_leaves_gives_its_result_back_within_the_buffer() {
+fn g9_dropped_reader_returns_its_result_within_the_buffer() {
     let sim = Sim::new(1);
     let group = numbers(&sim).buffer(1).drop_oldest().build().unwrap();
     let mut reader = group.next();
@@ -74,21 +74,14 @@ fn g9_a_reader_that_leaves_gives_its_result_back_within_the_buffer() {
     assert_eq!(sim.run(group.next()), Some(Ok(2)));
 }
 
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("{}", crate::common::INJECTED);
-    }
-}
-
 #[test]
-fn g9_a_dropped_result_that_panics_in_its_drop_harms_nobody() {
+fn g9_dropped_result_whose_drop_panics_harms_no_other() {
     quiet();
     let sim = Sim::new(1);
-    let group = GroupBuilder::<Option<Bomb>>::under(&CancelToken::root(sim.runtime())).buffer(1).drop_oldest().build().unwrap();
+    let group =
+        GroupBuilder::<Option<PanicOnDrop>>::under(&CancelToken::root(sim.runtime())).buffer(1).drop_oldest().build().unwrap();
     sim.run(async {
-        group.go(async { Some(Bomb) }).await.unwrap();
+        group.go(async { Some(PanicOnDrop) }).await.unwrap();
         group.wait().await.unwrap();
         group.go(async { None }).await.unwrap();
         group.wait().await.unwrap();

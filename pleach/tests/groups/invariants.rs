@@ -1,22 +1,13 @@
-//! Every row of the API mapping that groups grew from, and every invariant of its state, as a test of its own.
+//! G1 to G6: one test for each operation of a group and for each invariant of its state.
 //!
-//! The rows are `Go`, `Close`, `Next(ctx)`, `Wait` and `Cancel(err)`; the invariants are numbered as they are there. Where pleach promises more
-//! or something else, the test says so.
+//! The operations are `go`, `close`, `next`, `wait` and `cancel`. The invariants are numbered.
 
-use crate::common::tasks::{after, beside, forever, numbers};
+use crate::common::tasks::{after, forever, gated, numbers, spawn_on};
 use crate::common::{Gate, Log, poll_once, quiet};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
 use std::task::Poll;
-
-fn gated(gate: &Gate, value: u32) -> impl Future<Output = u32> + Send + use<> {
-    let open = gate.pass();
-    async move {
-        open.await;
-        value
-    }
-}
 
 #[test]
 fn g1_go_on_a_closed_group_is_an_error() {
@@ -29,7 +20,7 @@ fn g1_go_on_a_closed_group_is_an_error() {
 }
 
 #[test]
-fn g2_close_prevents_accepts_and_does_not_cancel() {
+fn g2_close_accepts_no_more_and_does_not_cancel() {
     let sim = Sim::new(1);
     let (group, gate) = (numbers(&sim).build().unwrap(), Gate::new());
     group.try_go(gated(&gate, 1)).unwrap();
@@ -41,7 +32,7 @@ fn g2_close_prevents_accepts_and_does_not_cancel() {
 }
 
 #[test]
-fn g3_next_pops_the_head_in_completion_order() {
+fn g3_next_returns_results_in_completion_order() {
     let sim = Sim::new(1);
     let (group, gates) = (numbers(&sim).build().unwrap(), [Gate::new(), Gate::new(), Gate::new()]);
     (0..3).for_each(|n| group.try_go(gated(&gates[n as usize], n)).unwrap());
@@ -54,35 +45,35 @@ fn g3_next_pops_the_head_in_completion_order() {
 }
 
 #[test]
-fn g3_next_gives_the_end_when_drained() {
+fn g3_next_returns_the_end_when_drained() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     group.close();
     assert_eq!(sim.run(group.next()), None);
-    assert_eq!(sim.run(group.next()), None, "and again");
+    assert_eq!(sim.run(group.next()), None, "repeatedly");
 }
 
 #[test]
-fn g3_next_waits_for_a_result_the_callers_token_or_the_end() {
+fn g3_next_or_waits_for_a_result_the_token_or_the_end() {
     let sim = Sim::new(1);
     let (group, gate) = (numbers(&sim).build().unwrap(), Gate::new());
     group.try_go(gated(&gate, 1)).unwrap();
     sim.settle();
     let deadline = sim.token().child_for(Duration::from_secs(3));
     assert_eq!(sim.run(group.next_or(&deadline)), NextOr::Cancelled(Cause::DeadlineExceeded));
-    let patient = sim.token();
-    let mut waiting = group.next_or(&patient);
+    let token = sim.token();
+    let mut waiting = group.next_or(&token);
     assert!(poll_once(&mut waiting).is_pending());
     gate.open();
     assert_eq!(sim.run(&mut waiting), NextOr::Item(Ok(1)));
-    let mut waiting = group.next_or(&patient);
+    let mut waiting = group.next_or(&token);
     assert!(poll_once(&mut waiting).is_pending());
     group.close();
     assert_eq!(sim.run(&mut waiting), NextOr::End);
 }
 
 #[test]
-fn g5_wait_prefers_the_first_error_then_the_cause_then_nothing() {
+fn g5_wait_prefers_the_first_error_to_the_cause() {
     let sim = Sim::new(1);
     let good = numbers(&sim).build().unwrap();
     good.try_go(after(1, 1)).unwrap();
@@ -109,10 +100,10 @@ fn g6_cancel_without_a_cause_means_cancelled() {
 fn g1_invariant_1_in_flight_is_never_negative() {
     explore(0..100, |sim| {
         let group = Arc::new(numbers(sim).fail_fast(false).build().unwrap());
-        // A count below zero would be an enormous one, and debug builds assert it too.
+        // A count below zero would wrap to a huge one. Debug builds assert it too.
         for n in 0..20 {
             let group = Arc::clone(&group);
-            beside(sim, async move {
+            spawn_on(sim, async move {
                 group.go(after(n % 3, n)).await.unwrap();
                 assert!(group.in_flight() <= 20);
             });
@@ -122,31 +113,30 @@ fn g1_invariant_1_in_flight_is_never_negative() {
     });
 }
 
-/// The original gives the state to one manager task. Here it is one lock that every call takes, and the same must hold: no call sees the
-/// state of another half done.
+/// Every call takes one lock, so no call sees a half-done change of another.
 #[test]
-fn g3_invariant_2_calls_see_each_others_changes_whole() {
+fn g3_invariant_2_calls_see_only_complete_changes() {
     explore(0..100, |sim| {
         let group = Arc::new(numbers(sim).build().unwrap());
         let seen = Log::new();
         for n in 0..10 {
             let (group, seen) = (Arc::clone(&group), seen.clone());
-            beside(sim, async move {
+            spawn_on(sim, async move {
                 if group.go(after(n, n)).await.is_ok() {
                     seen.push(());
                 }
             });
         }
         let closer = Arc::clone(&group);
-        beside(sim, async move { closer.close() });
+        spawn_on(sim, async move { closer.close() });
         sim.settle();
         let all = sim.run(group.drain());
-        assert_eq!(all.values.len(), seen.len(), "what was taken is what ended");
+        assert_eq!(all.values.len(), seen.len(), "every accepted task has ended");
     });
 }
 
 #[test]
-fn g1_invariant_3_a_task_counts_once_before_it_is_dispatched() {
+fn g1_invariant_3_task_counts_once_before_it_is_polled() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     group.try_go(after(0, 1)).unwrap();
@@ -154,7 +144,7 @@ fn g1_invariant_3_a_task_counts_once_before_it_is_dispatched() {
 }
 
 #[test]
-fn g1_invariants_4_and_5_every_task_ends_exactly_once_whatever_befalls_it() {
+fn g1_invariants_4_and_5_every_task_ends_exactly_once() {
     quiet();
     explore(0..100, |sim| {
         let group = numbers(sim).fail_fast(false).build().unwrap();
@@ -171,7 +161,7 @@ fn g1_invariants_4_and_5_every_task_ends_exactly_once_whatever_befalls_it() {
 }
 
 #[test]
-fn g5_invariant_6_the_first_error_never_changes() {
+fn g5_invariant_6_first_error_never_changes() {
     explore(0..100, |sim| {
         let group = numbers(sim).fail_fast(false).build().unwrap();
         (0..5).for_each(|n| group.try_go(async move { Err::<u32, _>(format!("{}", after(n % 3, n).await)) }).unwrap());
@@ -181,13 +171,13 @@ fn g5_invariant_6_the_first_error_never_changes() {
         (0..5).for_each(|_| group.try_go(async { Err::<u32, _>("later") }).unwrap());
         assert_eq!(sim.run(group.wait()).unwrap_err(), first);
         drop(sim.run(group.drain()));
-        assert_eq!(sim.run(group.wait()).unwrap_err(), first, "reading the results changes nothing");
+        assert_eq!(sim.run(group.wait()).unwrap_err(), first, "reading the results does not change it");
     });
 }
 
 #[test]
-fn g3_invariant_7_drained_is_closed_and_nothing_in_flight_and_nothing_queued() {
-    // Each of the three alone keeps the end away.
+fn g3_invariant_7_end_requires_closed_idle_and_read() {
+    // Each of the three conditions is required for the end.
     for (closed, in_flight, queued) in [(false, false, false), (true, true, false), (true, false, true), (true, false, false)] {
         let sim = Sim::new(1);
         let group = numbers(&sim).build().unwrap();
