@@ -1,46 +1,26 @@
-//! The dispatcher, driven in every way it can be: D2.
+//! D2: every way to drive a dispatcher.
 
+use crate::at;
 use crate::common::counter::{counter, system_on};
+use crate::common::{CountingWaker, yield_once};
 use pleach::prelude::*;
 use pleach::{Clock, Dispatcher, Instant, block_on};
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, pending};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::task::{Context as TaskContext, Poll, Waker};
 
-/// Counts how often it is woken.
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-async fn step_aside() {
-    let mut stepped = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut stepped, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-/// A clock that is set by hand.
+/// A clock that the test sets.
 #[derive(Clone, Default)]
-struct Dial(Arc<Mutex<Hands>>);
+struct ManualClock(Arc<Mutex<ClockState>>);
 
 #[derive(Default)]
-struct Hands {
+struct ClockState {
     now: Instant,
     alarms: Vec<(Instant, Waker)>,
 }
 
-impl Clock for Dial {
+impl Clock for ManualClock {
     fn now(&self) -> Instant {
         self.0.lock().unwrap().now
     }
@@ -50,13 +30,13 @@ impl Clock for Dial {
     }
 }
 
-impl Dial {
-    /// Sets the clock, and wakes whoever asked to be woken by then.
+impl ManualClock {
+    /// Sets the clock and wakes the alarms that are due.
     fn set(&self, to: Instant) {
         let due: Vec<_> = {
-            let mut dial = self.0.lock().unwrap();
-            dial.now = to;
-            dial.alarms.extract_if(.., |(at, _)| *at <= to).collect()
+            let mut clock = self.0.lock().unwrap();
+            clock.now = to;
+            clock.alarms.extract_if(.., |(at, _)| *at <= to).collect()
         };
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
@@ -66,12 +46,8 @@ impl Dial {
     }
 }
 
-fn at(ms: u64) -> Instant {
-    Instant::after_start(Duration::from_millis(ms))
-}
-
 #[test]
-fn d2_dispatch_next_runs_one_poll_and_waits_for_it_if_it_must() {
+fn d2_dispatch_next_runs_one_poll_and_waits_if_none_is_ready() {
     let dispatcher = Dispatcher::on_std();
     let system = system_on(dispatcher.runtime());
     let handled = Arc::new(AtomicUsize::new(0));
@@ -79,41 +55,41 @@ fn d2_dispatch_next_runs_one_poll_and_waits_for_it_if_it_must() {
     for (polls, actor) in actors.iter().enumerate() {
         actor.tell(1).unwrap();
         block_on(dispatcher.dispatch_next());
-        // In order, one at a time.
+        // In order, one poll at a time.
         assert_eq!((handled.load(Ordering::SeqCst), dispatcher.polls()), (polls + 1, polls as u64 + 1));
     }
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(CountingWaker::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut next = Box::pin(dispatcher.dispatch_next());
     assert!(next.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
-    assert_eq!((woken.0.load(Ordering::SeqCst), dispatcher.polls()), (0, 3), "it waits, and does not come back by itself");
+    assert_eq!((woken.wakes(), dispatcher.polls()), (0, 3), "it waits and does not wake itself");
     actors[1].tell(1).unwrap();
-    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    assert_eq!(woken.wakes(), 1);
     assert!(next.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_ready());
     assert_eq!((handled.load(Ordering::SeqCst), dispatcher.polls()), (4, 4));
 }
 
 #[test]
-fn d2_drain_ready_runs_all_there_is_and_all_that_follows() {
+fn d2_drain_ready_runs_all_ready_tasks_and_their_successors() {
     let dispatcher = Dispatcher::on_std();
     let system = system_on(dispatcher.runtime());
     let scope = system.scope("s").unwrap();
     for _ in 0..10 {
-        scope.launch(step_aside()).unwrap();
+        scope.launch(yield_once()).unwrap();
     }
     assert_eq!(dispatcher.drain_ready(), 20);
     assert_eq!(dispatcher.drain_ready(), 0);
     let runtime = dispatcher.runtime();
-    let sleeps = runtime.sleep_until(runtime.now() + Duration::from_secs(3_600));
-    scope.launch(sleeps).unwrap();
+    let sleep = runtime.sleep_until(runtime.now() + Duration::from_secs(3_600));
+    scope.launch(sleep).unwrap();
     assert_eq!(dispatcher.drain_ready(), 1, "it does not wait for timers");
     assert_eq!(dispatcher.tasks_alive(), 1);
 }
 
 #[test]
-fn d2_run_until_and_run_forever_drive_everything_and_sleep_by_the_clock() {
-    let dial = Dial::default();
-    let dispatcher = Dispatcher::new(dial.clone());
+fn d2_run_until_and_run_forever_sleep_by_the_clock() {
+    let clock = ManualClock::default();
+    let dispatcher = Dispatcher::new(clock.clone());
     let runtime = dispatcher.runtime();
     let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
     let ticks = Arc::new(AtomicUsize::new(0));
@@ -125,7 +101,7 @@ fn d2_run_until_and_run_forever_drive_everything_and_sleep_by_the_clock() {
         }
     };
     let ticker = scope.launch(ticker).unwrap();
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(CountingWaker::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = TaskContext::from_waker(&waker);
     {
@@ -135,30 +111,30 @@ fn d2_run_until_and_run_forever_drive_everything_and_sleep_by_the_clock() {
             "done"
         }));
         assert!(run.as_mut().poll(&mut cx).is_pending());
-        assert_eq!(dial.alarms(), [at(10)], "the clock is asked for the next timer and no other");
-        dial.set(at(9));
-        assert_eq!(woken.0.load(Ordering::SeqCst), 0);
-        dial.set(at(24));
-        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert_eq!(clock.alarms(), [at(10)], "only the next timer is registered with the clock");
+        clock.set(at(9));
+        assert_eq!(woken.wakes(), 0);
+        clock.set(at(24));
+        assert_eq!(woken.wakes(), 1);
         assert!(run.as_mut().poll(&mut cx).is_pending());
         assert_eq!(ticks.load(Ordering::SeqCst), 2);
-        dial.set(at(25));
+        clock.set(at(25));
         assert_eq!(run.as_mut().poll(&mut cx), Poll::Ready("done"));
     }
     let mut forever = Box::pin(dispatcher.run_forever());
     for ms in [30, 40, 50] {
-        dial.set(at(ms));
+        clock.set(at(ms));
         assert!(forever.as_mut().poll(&mut cx).is_pending());
     }
     assert_eq!(ticker.any().exit(), Some(Exit::Closed));
     let polls = dispatcher.polls();
-    dial.set(at(1_000_000));
+    clock.set(at(1_000_000));
     assert!(forever.as_mut().poll(&mut cx).is_pending());
     assert_eq!(dispatcher.polls(), polls);
 }
 
 #[test]
-fn d2_the_blocking_loop_parks_and_never_spins() {
+fn d2_blocking_loop_parks_and_never_spins() {
     let dispatcher = Dispatcher::on_std();
     let system = system_on(dispatcher.runtime());
     let handled = Arc::new(AtomicUsize::new(0));
@@ -166,40 +142,40 @@ fn d2_the_blocking_loop_parks_and_never_spins() {
     let scope = system.scope("s").unwrap();
     let (runtime, finish) = (dispatcher.runtime(), Arc::new(AtomicBool::new(false)));
     let finished = Arc::clone(&finish);
-    let sleeps = async move {
+    let sleep = async move {
         runtime.sleep_until(runtime.now() + Duration::from_millis(50)).await;
         finished.store(true, Ordering::SeqCst);
     };
-    scope.launch(sleeps).unwrap();
+    scope.launch(sleep).unwrap();
     let sender = actor.clone();
     let began = std::time::Instant::now();
-    // Each message finds the loop at rest, or nearly.
-    let heard = Arc::clone(&handled);
-    let tells = std::thread::spawn(move || {
+    // At each message the loop is parked or about to park.
+    let seen = Arc::clone(&handled);
+    let sender_thread = std::thread::spawn(move || {
         for n in 0..5 {
             sender.tell(n).unwrap();
-            while heard.load(Ordering::SeqCst) <= n as usize {
+            while seen.load(Ordering::SeqCst) <= n as usize {
                 std::thread::yield_now();
             }
         }
     });
-    let mut looks = 0;
+    let mut checks = 0;
     dispatcher.blocking_dispatch_loop(|| {
-        looks += 1;
+        checks += 1;
         finish.load(Ordering::SeqCst)
     });
     assert!(began.elapsed() >= Duration::from_millis(50));
-    tells.join().unwrap();
+    sender_thread.join().unwrap();
     assert_eq!(handled.load(Ordering::SeqCst), 5);
-    // Two first polls, five messages, one timer, and for each a look before and after: nothing near a spin.
+    // Two first polls, five messages and one timer, with one check before and after each.
     assert!(dispatcher.polls() <= 8, "{} polls", dispatcher.polls());
-    assert!(looks <= 40, "looked {looks} times in 50 ms");
+    assert!(checks <= 40, "checked {checks} times in 50 ms");
 
-    // And with no timer at all to wait for.
-    let (runtime, looks) = (dispatcher.runtime(), Arc::new(AtomicUsize::new(0)));
-    let seen = Arc::clone(&looks);
-    let rings = std::thread::spawn(move || {
-        // It rings when the loop has come to rest. One that spins looks ever more often meanwhile.
+    // Also without any timer.
+    let (runtime, checks) = (dispatcher.runtime(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&checks);
+    let waker_thread = std::thread::spawn(move || {
+        // Spawns a task when the loop is parked. A loop that spins would keep checking.
         let mut before = 0;
         while before == 0 || seen.load(Ordering::SeqCst) != before {
             before = seen.load(Ordering::SeqCst);
@@ -209,20 +185,20 @@ fn d2_the_blocking_loop_parks_and_never_spins() {
     });
     let polls = dispatcher.polls();
     dispatcher.blocking_dispatch_loop(|| {
-        looks.fetch_add(1, Ordering::SeqCst);
+        checks.fetch_add(1, Ordering::SeqCst);
         dispatcher.polls() > polls
     });
-    rings.join().unwrap();
-    let looks = looks.load(Ordering::SeqCst);
-    assert!(looks <= 10, "looked {looks} times while there was nothing to do");
+    waker_thread.join().unwrap();
+    let checks = checks.load(Ordering::SeqCst);
+    assert!(checks <= 10, "checked {checks} times while idle");
 }
 
 #[test]
-fn d2_control_work_goes_first() {
+fn d2_control_messages_go_first() {
     let dispatcher = Dispatcher::on_std();
     let system = system_on(dispatcher.runtime());
     let handled = Arc::new(AtomicUsize::new(0));
-    let crowd: Vec<_> = (0..50).map(|_| system.spawn_unnamed(counter(&handled)).unwrap()).collect();
+    let others: Vec<_> = (0..50).map(|_| system.spawn_unnamed(counter(&handled)).unwrap()).collect();
     let scope = system.scope("s").unwrap();
     let task = scope.launch(pending::<()>()).unwrap();
     let [stops, closes, cancels] = ["stops", "closes", "cancels"].map(|name| system.spawn(name, counter(&handled)).unwrap());
@@ -234,11 +210,11 @@ fn d2_control_work_goes_first() {
         (task.any(), &|| task.cancel(())),
     ];
     for (member, end) in ends {
-        crowd.iter().for_each(|actor| actor.tell(1).unwrap());
+        others.iter().for_each(|actor| actor.tell(1).unwrap());
         let before = handled.load(Ordering::SeqCst);
         end();
         block_on(dispatcher.dispatch_next());
-        assert!(member.exit().is_some(), "{} waits behind the crowd", member.path());
+        assert!(member.exit().is_some(), "{} waits behind other actors", member.path());
         assert_eq!(handled.load(Ordering::SeqCst), before);
         dispatcher.drain_ready();
         assert_eq!(handled.load(Ordering::SeqCst), before + 50);
@@ -253,13 +229,13 @@ fn d2_several_threads_may_drive_and_leave() {
         let steps = Arc::new(AtomicUsize::new(0));
         for _ in 0..8 {
             let steps = Arc::clone(&steps);
-            let walks = async move {
+            let task = async move {
                 for _ in 0..500 {
                     steps.fetch_add(1, Ordering::SeqCst);
-                    step_aside().await;
+                    yield_once().await;
                 }
             };
-            scope.launch(walks).unwrap();
+            scope.launch(task).unwrap();
         }
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
@@ -273,7 +249,7 @@ fn d2_several_threads_may_drive_and_leave() {
             }
             let ended = scope.blocking_wait_all_for(Duration::from_secs(20));
             done.store(true, Ordering::SeqCst);
-            // Something to do wakes every driver, and each then sees that it is over.
+            // A new task wakes every driver, and each driver then sees that it is done.
             dispatcher.runtime().spawn(Box::pin(async {}));
             assert!(ended.is_ok(), "round {round}: a wake-up was lost: {ended:?}");
         });
@@ -282,25 +258,25 @@ fn d2_several_threads_may_drive_and_leave() {
 }
 
 #[test]
-fn d2_dropping_the_dispatcher_drops_its_tasks_and_the_tree_settles() {
+fn d2_dropped_dispatcher_drops_its_tasks_and_settles_the_counts() {
     let dispatcher = Dispatcher::on_std();
     let system = system_on(dispatcher.runtime());
     let handled = Arc::new(AtomicUsize::new(0));
     let actor = system.spawn("a", counter(&handled)).unwrap();
     let scope = system.scope("s").unwrap();
-    let guard = Arc::new(());
-    let held = Arc::clone(&guard);
-    let holds = async move {
+    let marker = Arc::new(());
+    let holder = Arc::clone(&marker);
+    let task = async move {
         pending::<()>().await;
-        drop(held);
+        drop(holder);
     };
-    let started = scope.launch(holds).unwrap();
+    let started = scope.launch(task).unwrap();
     dispatcher.drain_ready();
     actor.tell(1).unwrap();
     let unstarted = scope.launch(pending::<()>()).unwrap();
     drop(dispatcher);
     let dropped = Some(Exit::Cancelled(Cause::Dropped));
     assert_eq!((actor.exit(), started.any().exit(), unstarted.any().exit()), (dropped.clone(), dropped.clone(), dropped));
-    assert_eq!((Arc::strong_count(&guard), system.counts().dead_lettered), (1, 1));
+    assert_eq!((Arc::strong_count(&marker), system.counts().dead_lettered), (1, 1));
     assert!(system.counts().is_settled());
 }

@@ -1,28 +1,20 @@
-//! D2: who drives a dispatcher, who only waits on it, and who is polled beside it.
+//! W7: drivers of a dispatcher, and waiters beside them.
 
-use crate::common::poll_once;
+use crate::at;
+use crate::common::{CountingWaker, poll_once};
 use pleach::prelude::*;
 use pleach::{CancelToken, Clock, Dispatcher, Instant, WaitError, block_on};
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// A clock that stands still and notes for when it was asked to wake.
+/// A stopped clock that records the requested wake times.
 #[derive(Clone, Default)]
-struct Still(Arc<Mutex<Vec<Instant>>>);
+struct StoppedClock(Arc<Mutex<Vec<Instant>>>);
 
-impl Clock for Still {
+impl Clock for StoppedClock {
     fn now(&self) -> Instant {
         Instant::ZERO
     }
@@ -32,26 +24,22 @@ impl Clock for Still {
     }
 }
 
-fn at(ms: u64) -> Instant {
-    Instant::after_start(Duration::from_millis(ms))
-}
-
 #[test]
-fn w7_a_wait_from_another_thread_is_answered_while_the_driver_is_parked() {
+fn w7_wait_from_another_thread_ends_while_the_driver_is_parked() {
     let dispatcher = Arc::new(Dispatcher::on_std());
     let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
     scope.launch(pending::<()>()).unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let (driver, over) = (Arc::clone(&dispatcher), Arc::clone(&done));
-    let (parks, parked) = mpsc::channel();
+    let (driver, finished) = (Arc::clone(&dispatcher), Arc::clone(&done));
+    let (park_sender, park_receiver) = mpsc::channel();
     let driver = std::thread::spawn(move || {
         driver.blocking_dispatch_loop(|| {
-            // Sent once more after the last poll: from then on it has nothing to do but park.
-            parks.send(driver.polls()).unwrap();
-            over.load(Ordering::SeqCst)
+            // Sent once more after the last poll. After that the driver parks.
+            park_sender.send(driver.polls()).unwrap();
+            finished.load(Ordering::SeqCst)
         });
     });
-    while parked.recv().unwrap() == 0 {}
+    while park_receiver.recv().unwrap() == 0 {}
     let waited = block_on(scope.wait_all_for(Duration::from_millis(100)));
     assert!(matches!(waited, Err(WaitError::StillRunning(_))), "{waited:?}");
     done.store(true, Ordering::SeqCst);
@@ -60,31 +48,31 @@ fn w7_a_wait_from_another_thread_is_answered_while_the_driver_is_parked() {
 }
 
 #[test]
-fn w7_an_earlier_timer_wakes_the_drivers() {
-    let clock = Still::default();
+fn w7_earlier_timer_wakes_the_drivers() {
+    let clock = StoppedClock::default();
     let dispatcher = Dispatcher::new(clock.clone());
     let runtime = dispatcher.runtime();
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(CountingWaker::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut driver = pin!(dispatcher.run_until(pending::<()>()));
     let mut drive = || assert!(driver.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
     drive();
     let mut late = runtime.sleep_until(at(50));
     assert!(poll_once(&mut late).is_pending());
-    assert_eq!(woken.0.load(Ordering::SeqCst), 1, "the first timer");
+    assert_eq!(woken.wakes(), 1, "the first timer");
     drive();
     let mut early = runtime.sleep_until(at(20));
     assert!(poll_once(&mut early).is_pending());
-    assert_eq!(woken.0.load(Ordering::SeqCst), 2, "an earlier one");
+    assert_eq!(woken.wakes(), 2, "an earlier timer");
     drive();
     let mut latest = runtime.sleep_until(at(90));
     assert!(poll_once(&mut latest).is_pending());
-    assert_eq!(woken.0.load(Ordering::SeqCst), 2, "a later one changes nothing for the driver");
+    assert_eq!(woken.wakes(), 2, "a later timer does not wake the driver");
     assert_eq!(*clock.0.lock().unwrap(), [at(50), at(20)]);
 }
 
 #[test]
-fn w7_run_until_and_run_forever_let_others_run() {
+fn w7_run_until_and_run_forever_yield_to_others() {
     let dispatcher = Dispatcher::on_std();
     let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
     // A task that is always ready.
@@ -94,13 +82,13 @@ fn w7_run_until_and_run_forever_let_others_run() {
             Poll::<()>::Pending
         }))
         .unwrap();
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(CountingWaker::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = TaskContext::from_waker(&waker);
     let mut until = pin!(dispatcher.run_until(pending::<()>()));
     assert!(until.as_mut().poll(&mut cx).is_pending());
     let polls = dispatcher.polls();
-    assert!(polls > 0 && woken.0.load(Ordering::SeqCst) > 0, "it comes back by itself");
+    assert!(polls > 0 && woken.wakes() > 0, "it wakes itself");
     let mut forever = pin!(dispatcher.run_forever());
     assert!(forever.as_mut().poll(&mut cx).is_pending());
     assert!(dispatcher.polls() > polls);
@@ -110,17 +98,17 @@ fn w7_run_until_and_run_forever_let_others_run() {
 fn w7_dropped_drivers_leave_no_wakers_behind() {
     let dispatcher = Dispatcher::on_std();
     let runtime = dispatcher.runtime();
-    // The clock is given wakers as well.
+    // The clock gets wakers too.
     let mut sleep = runtime.sleep_until(runtime.now() + Duration::from_secs(3_600));
     assert!(poll_once(&mut sleep).is_pending());
-    let held = Arc::new(Woken::default());
+    let marker = Arc::new(CountingWaker::default());
     for _ in 0..100 {
-        // A waker of its own each time, as `select` in a new task has.
-        struct Fresh(#[allow(dead_code, reason = "held for its count")] Arc<Woken>);
-        impl Wake for Fresh {
+        // A new waker each time, as with `select` in a new task.
+        struct NewWaker(#[allow(dead_code, reason = "only its reference count is used")] Arc<CountingWaker>);
+        impl Wake for NewWaker {
             fn wake(self: Arc<Self>) {}
         }
-        let waker = Waker::from(Arc::new(Fresh(Arc::clone(&held))));
+        let waker = Waker::from(Arc::new(NewWaker(Arc::clone(&marker))));
         let mut next = pin!(dispatcher.dispatch_next());
         assert!(next.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
         let mut until = pin!(dispatcher.run_until(pending::<()>()));
@@ -128,7 +116,7 @@ fn w7_dropped_drivers_leave_no_wakers_behind() {
         let mut forever = pin!(dispatcher.run_forever());
         assert!(forever.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
     }
-    assert_eq!(Arc::strong_count(&held), 1);
+    assert_eq!(Arc::strong_count(&marker), 1);
 }
 
 #[test]
@@ -138,7 +126,7 @@ fn w7_on_std_wakes_run_until_and_run_forever_for_timers() {
     let scope = Scope::under(&CancelToken::root(Arc::clone(&runtime)));
     let sleep = |ms| runtime.sleep_until(runtime.now() + Duration::from_millis(ms));
     scope.launch(sleep(20)).unwrap();
-    // The executor is another one: it parks, and nobody but the clock wakes it.
+    // Another executor polls this. It parks, and only the clock wakes it.
     block_on(dispatcher.run_until(scope.wait_all())).unwrap();
     scope.launch(sleep(20)).unwrap();
     let ended = block_on(async {

@@ -1,37 +1,25 @@
-//! E4, and of E5 what is not a lint: the hub, its subscribers, and what they are told.
+//! E4 and E5: the hub, its subscribers, and their events. Lints are tested in `lints.rs`.
 
-use crate::common::{Doer, INJECTED, Job, Log, quiet};
+use crate::common::{INJECTED, Job, Log, TestActor, quiet};
+use crate::{always_restart, only, take_all};
 use futures::StreamExt;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, EventSubscription, Listening, SubscriptionOptions};
+use pleach::{BoxError, Listening};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-fn only(kinds: EventKinds) -> SubscriptionOptions {
-    SubscriptionOptions::new().kinds(kinds)
-}
-
-fn take_all(events: &mut EventSubscription) -> Vec<Event> {
-    std::iter::from_fn(|| events.try_next()).collect()
-}
-
-/// A supervisor that restarts without end.
-fn patient() -> OneForOne {
-    OneForOne::new().intensity(u32::MAX, Duration::from_secs(1))
-}
-
 #[test]
-fn e4_each_of_many_subscribers_sees_every_event() {
+fn e4_every_subscriber_gets_every_event() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let mut subscriptions: Vec<_> = (0..3).map(|_| system.hub().subscribe_with(only(EventKinds::FAILURES))).collect();
         let mut all = system.hub().subscribe();
-        let heard = Log::new();
-        let ears = heard.clone();
-        system.on_event(move |event| ears.push(format!("{event:?}")));
-        let crew = system.supervisor("crew", patient()).unwrap();
-        let actors = ["a", "b"].map(|name| crew.spawn(name, Doer::props(&Log::new())).unwrap());
+        let listened = Log::new();
+        let log = listened.clone();
+        system.on_event(move |event| log.push(format!("{event:?}")));
+        let supervisor = system.supervisor("supervisor", always_restart()).unwrap();
+        let actors = ["a", "b"].map(|name| supervisor.spawn(name, TestActor::props(&Log::new())).unwrap());
         for actor in &actors {
             (0..5).for_each(|_| actor.tell(Job::Fail("no")).unwrap());
         }
@@ -42,17 +30,17 @@ fn e4_each_of_many_subscribers_sees_every_event() {
             assert!(seen.iter().all(|event| matches!(event, Event::Failed(_))), "{seen:?}");
         }
         let all: Vec<_> = take_all(&mut all).iter().map(|event| format!("{event:?}")).collect();
-        assert_eq!(all, heard.take(), "the same events in the same order, called or queued");
+        assert_eq!(all, listened.take(), "listener and subscription get the same events in order");
         assert_eq!(all.len(), 2 + 10 + 10 + 10, "starts, failures, decisions, restarts");
     });
 }
 
 #[test]
-fn e4_a_slow_subscriber_is_told_how_many_it_missed() {
+fn e4_slow_subscriber_gets_the_number_of_missed_events() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let mut slow = system.hub().subscribe_with(only(EventKinds::DEAD_LETTERS).capacity(3));
-    let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
+    let actor = TestActor::spawn(&system, "actor");
     (0..10).for_each(|n| actor.tell(Job::Note(n)).unwrap());
     actor.stop();
     sim.settle();
@@ -62,18 +50,18 @@ fn e4_a_slow_subscriber_is_told_how_many_it_missed() {
         other => format!("{other:?}"),
     };
     assert_eq!(take_all(&mut slow).iter().map(numbers).collect::<Vec<_>>(), ["missed 7", "7", "8", "9"]);
-    assert!(slow.try_next().is_none(), "the count is told once");
+    assert!(slow.try_next().is_none(), "the count is reported once");
 }
 
 #[test]
-fn e4_seen_and_missed_add_up_whatever_the_schedule() {
+fn e4_seen_and_missed_events_add_up() {
     explore(0..100, |sim| {
         let system = sim.system("s");
         let mut slow = system.hub().subscribe_with(only(EventKinds::LIFECYCLE).capacity(2));
         let mut fast = system.hub().subscribe_with(only(EventKinds::LIFECYCLE).capacity(10_000));
         let outside = sim.scope();
-        let tally = Log::new();
-        let (seen, hub) = (tally.clone(), system.hub());
+        let counts = Log::new();
+        let (seen, hub) = (counts.clone(), system.hub());
         outside
             .launch(async move {
                 while let Some(event) = slow.next().await {
@@ -82,55 +70,55 @@ fn e4_seen_and_missed_add_up_whatever_the_schedule() {
             })
             .unwrap();
         for n in 0..20 {
-            let actor = system.spawn(&format!("a{n}"), Doer::props(&Log::new())).unwrap();
+            let actor = system.spawn(&format!("a{n}"), TestActor::props(&Log::new())).unwrap();
             actor.stop();
         }
         sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
         sim.run(outside.wait_all()).unwrap();
         let all = sim.run(async { StreamExt::by_ref(&mut fast).collect::<Vec<_>>().await });
-        assert!(all.len() >= 23, "each end is told: 20 actors, two guardians, the root");
-        assert_eq!(tally.take().iter().sum::<u64>(), all.len() as u64);
+        assert!(all.len() >= 23, "20 actors, two guardians and the root have ended");
+        assert_eq!(counts.take().iter().sum::<u64>(), all.len() as u64);
         drop(fast);
-        assert_eq!(hub.subscribers(), 2, "the log of unhandled failures, which every system has, and the simulator's hint");
+        assert_eq!(hub.subscribers(), 2, "the log of unhandled failures and the hint of the simulator");
     });
 }
 
 #[test]
-fn e4_a_dropped_subscriber_leaves_nothing_behind() {
-    struct Kept(Arc<()>);
-    impl std::fmt::Debug for Kept {
+fn e4_dropped_subscriber_leaves_nothing_behind() {
+    struct TestError(Arc<()>);
+    impl std::fmt::Debug for TestError {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             write!(f, "{}", Arc::strong_count(&self.0))
         }
     }
-    impl std::fmt::Display for Kept {
+    impl std::fmt::Display for TestError {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             write!(f, "{self:?}")
         }
     }
-    impl std::error::Error for Kept {}
+    impl std::error::Error for TestError {}
 
     let sim = Sim::new(1);
-    let (system, kept) = (sim.system("s"), Arc::new(()));
+    let (system, marker) = (sim.system("s"), Arc::new(()));
     let before = system.hub().subscribers();
-    let payload = Arc::clone(&kept);
-    let props = Props::from_fn(|| (), move |_, (): ()| Err::<(), BoxError>(Kept(Arc::clone(&payload)).into()));
-    let actor = system.supervisor("crew", patient()).unwrap().spawn("a", props).unwrap();
-    let at_rest = Arc::strong_count(&kept);
+    let payload = Arc::clone(&marker);
+    let props = Props::from_fn(|| (), move |_, (): ()| Err::<(), BoxError>(TestError(Arc::clone(&payload)).into()));
+    let actor = system.supervisor("supervisor", always_restart()).unwrap().spawn("a", props).unwrap();
+    let at_rest = Arc::strong_count(&marker);
     for _ in 0..1_000 {
         let subscription = system.hub().subscribe();
         actor.tell(()).unwrap();
         sim.settle();
-        assert!(Arc::strong_count(&kept) > at_rest, "the queued failure holds its error");
+        assert!(Arc::strong_count(&marker) > at_rest, "the queued failure holds its error");
         drop(subscription);
     }
     assert_eq!(system.hub().subscribers(), before);
-    // The actor remembers its latest failure, and that is all.
-    assert!(Arc::strong_count(&kept) <= at_rest + 2, "{}", Arc::strong_count(&kept));
+    // The actor keeps only its latest failure.
+    assert!(Arc::strong_count(&marker) <= at_rest + 2, "{}", Arc::strong_count(&marker));
 }
 
 #[test]
-fn e4_a_panicking_listener_harms_nobody() {
+fn e4_panicking_listener_affects_no_other() {
     quiet();
     let sim = Sim::new(1);
     let system = sim.system("s");
@@ -142,7 +130,7 @@ fn e4_a_panicking_listener_harms_nobody() {
     });
     let mut after = system.hub().subscribe();
     let log = Log::new();
-    let actor = system.spawn("doer", Doer::props(&log)).unwrap();
+    let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
     actor.tell(Job::Fail("no")).unwrap();
     actor.tell(Job::Note(1)).unwrap();
     sim.settle();
@@ -151,32 +139,32 @@ fn e4_a_panicking_listener_harms_nobody() {
         matches!(seen[..], [Event::Started { .. }, Event::Failed(_), Event::Decided { .. }, Event::Restarted { .. }]),
         "{seen:?}"
     );
-    assert_eq!(calls.load(Relaxed), 4, "it is called again all the same");
+    assert_eq!(calls.load(Relaxed), 4, "the listener is called again");
     assert_eq!((log.take().pop(), system.failures()), (Some("1".to_string()), 1));
 }
 
 #[test]
-fn e4_a_listener_hears_until_it_is_stopped() {
+fn e4_listener_gets_events_until_it_is_stopped() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let heard = Log::new();
-    let ears = heard.clone();
-    let listening: Listening = system.hub().listen_to(EventKinds::LIFECYCLE, move |_| ears.push(()));
-    system.spawn("a", Doer::props(&Log::new())).unwrap();
+    let listened = Log::new();
+    let log = listened.clone();
+    let listening: Listening = system.hub().listen_to(EventKinds::LIFECYCLE, move |_| log.push(()));
+    TestActor::spawn(&system, "a");
     sim.settle();
-    assert_eq!(heard.take().len(), 1);
+    assert_eq!(listened.take().len(), 1);
     listening.stop();
-    system.spawn("b", Doer::props(&Log::new())).unwrap();
+    TestActor::spawn(&system, "b");
     sim.settle();
-    assert_eq!(heard.len(), 0);
+    assert_eq!(listened.len(), 0);
 }
 
 #[test]
-fn e4_a_subscription_ends_with_its_system() {
+fn e4_subscription_ends_with_its_system() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let mut early = system.hub().subscribe();
-        let (actor, hub) = (system.spawn("a", Doer::props(&Log::new())).unwrap(), system.hub());
+        let (actor, hub) = (TestActor::spawn(&system, "a"), system.hub());
         drop(system);
         let ends = sim.run(async {
             let mut ends = Vec::new();
@@ -188,14 +176,14 @@ fn e4_a_subscription_ends_with_its_system() {
             ends
         });
         assert_eq!(ends.last().map(String::as_str), Some("/"), "{ends:?}");
-        assert!(sim.run(hub.subscribe().next()).is_none(), "whoever comes later is told so at once");
-        assert!(actor.exit().is_some(), "all the while somebody held an address");
+        assert!(sim.run(hub.subscribe().next()).is_none(), "a later subscription ends at once");
+        assert!(actor.exit().is_some(), "the actor ended although its address is held");
     });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn e4_on_threads_seen_and_missed_add_up() {
-    const LETTERS: u64 = 20_000;
+async fn e4_seen_and_missed_events_add_up_on_threads() {
+    const MESSAGES: u64 = 20_000;
     let system = ActorSystem::new("s").unwrap();
     let mut slow = system.hub().subscribe_with(only(EventKinds::DEAD_LETTERS).capacity(8));
     let reader = tokio::spawn(async move {
@@ -212,26 +200,26 @@ async fn e4_on_threads_seen_and_missed_add_up() {
     for name in ["a", "b", "c", "d"] {
         let props = Props::from_fn(|| (), |_, _: u64| Ok::<(), BoxError>(())).mailbox(Mailbox::bounded(1).drop_newest());
         let actor = system.spawn(name, props).unwrap();
-        let sender = tokio::spawn(async move { (0..LETTERS / 4).for_each(|n| actor.tell(n).unwrap()) });
+        let sender = tokio::spawn(async move { (0..MESSAGES / 4).for_each(|n| actor.tell(n).unwrap()) });
         senders.push(sender);
     }
     for sender in senders {
         sender.await.unwrap();
     }
     system.shutdown(Duration::from_secs(30)).await.unwrap();
-    let (seen, missed) = tokio::time::timeout(Duration::from_secs(30), reader).await.expect("it ends").unwrap();
+    let (seen, missed) = tokio::time::timeout(Duration::from_secs(30), reader).await.expect("the reader ends").unwrap();
     assert_eq!(seen + missed, system.counts().dead_lettered);
     assert!(seen > 0);
 }
 
 #[test]
-fn e4_the_broadcast_bridge_forwards_events_and_what_was_missed() {
+fn e4_broadcast_bridge_forwards_events_and_missed_counts() {
     use tokio::sync::broadcast::{self, error::TryRecvError};
     let sim = Sim::new(1);
     let system = sim.system("s");
     let narrow = system.hub().subscribe_with(only(EventKinds::DEAD_LETTERS).capacity(2));
     let (sender, mut receiver) = broadcast::channel(16);
-    let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
+    let actor = TestActor::spawn(&system, "actor");
     (0..5).for_each(|n| actor.tell(Job::Note(n)).unwrap());
     actor.stop();
     sim.settle();
@@ -248,11 +236,11 @@ fn e4_the_broadcast_bridge_forwards_events_and_what_was_missed() {
 }
 
 #[test]
-fn e5_lifecycle_is_one_stream_in_order() {
+fn e5_lifecycle_events_come_in_order() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let mut events = system.hub().subscribe_with(only(EventKinds::LIFECYCLE | EventKinds::FAILURES));
-        let actor = system.spawn("doer", Doer::props(&Log::new())).unwrap();
+        let actor = TestActor::spawn(&system, "actor");
         for message in [SystemMessage::Suspend, SystemMessage::Suspend, SystemMessage::Resume, SystemMessage::Restart] {
             sim.settle();
             actor.try_send_system(message).unwrap();
@@ -262,7 +250,7 @@ fn e5_lifecycle_is_one_stream_in_order() {
         sim.settle();
         actor.stop();
         sim.settle();
-        let word = |event: &Event| match event {
+        let text = |event: &Event| match event {
             Event::Started { path } => format!("{path} started"),
             Event::Suspended { path } => format!("{path} suspended"),
             Event::Resumed { path } => format!("{path} resumed"),
@@ -271,18 +259,18 @@ fn e5_lifecycle_is_one_stream_in_order() {
             Event::Failed(failure) => format!("{} failed", failure.path()),
             other => format!("{other:?}"),
         };
-        let told: Vec<String> = take_all(&mut events).iter().map(word).collect();
+        let seen: Vec<String> = take_all(&mut events).iter().map(text).collect();
         let expected = ["started", "suspended", "resumed", "restarted 1", "failed", "restarted 2", "ended stopped"];
-        assert_eq!(told, expected.map(|what| format!("/user/doer {what}")));
+        assert_eq!(seen, expected.map(|what| format!("/user/actor {what}")));
     });
 }
 
 #[test]
-fn e5_an_event_that_nobody_wants_is_not_made() {
+fn e5_event_without_a_subscriber_is_not_created() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let described = Arc::new(AtomicUsize::new(0));
-    let bury = |name: &str| {
+    let drop_three = |name: &str| {
         let count = Arc::clone(&described);
         let props = Props::from_fn(|| (), |_, _: u32| Ok::<(), BoxError>(())).mailbox(Mailbox::conflated());
         let actor = system.spawn(name, props.describe(move |_| count.fetch_add(1, Relaxed).to_string())).unwrap();
@@ -291,12 +279,12 @@ fn e5_an_event_that_nobody_wants_is_not_made() {
         sim.settle();
         described.swap(0, Relaxed)
     };
-    assert_eq!(bury("nobody"), 0);
+    assert_eq!(drop_three("unsubscribed"), 0);
     let others = system.hub().subscribe_with(only(EventKinds::LIFECYCLE | EventKinds::LINTS));
-    assert_eq!(bury("others"), 0);
+    assert_eq!(drop_three("others"), 0);
     drop(others);
-    let letters = system.hub().subscribe_with(only(EventKinds::DEAD_LETTERS));
-    assert_eq!(bury("letters"), 3);
-    drop(letters);
-    assert_eq!(bury("gone"), 0);
+    let subscription = system.hub().subscribe_with(only(EventKinds::DEAD_LETTERS));
+    assert_eq!(drop_three("dead-letters"), 3);
+    drop(subscription);
+    assert_eq!(drop_three("dropped"), 0);
 }

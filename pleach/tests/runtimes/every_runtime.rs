@@ -1,4 +1,4 @@
-//! One program on every runtime, and what it costs to be idle: D1, A9.
+//! D1 and A9: one program on every runtime, and the cost of an idle system.
 
 use crate::common::counter::{counter, system_on};
 use pleach::prelude::*;
@@ -8,44 +8,45 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A runtime that counts every poll of whatever is spawned on it.
-struct Counting {
-    below: Arc<dyn Runtime>,
+/// A runtime that counts the polls of its tasks.
+struct CountingRuntime {
+    inner: Arc<dyn Runtime>,
     polls: Arc<AtomicU64>,
 }
 
-impl Runtime for Counting {
+impl Runtime for CountingRuntime {
     fn spawn(&self, mut task: BoxFuture<'static, ()>) {
         let polls = Arc::clone(&self.polls);
-        self.below.spawn(Box::pin(poll_fn(move |cx| {
+        self.inner.spawn(Box::pin(poll_fn(move |cx| {
             polls.fetch_add(1, Ordering::SeqCst);
             task.as_mut().poll(cx)
         })));
     }
 
     fn now(&self) -> Instant {
-        self.below.now()
+        self.inner.now()
     }
 
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
-        self.below.sleep_until(at)
+        self.inner.sleep_until(at)
     }
 
     fn random(&self) -> u64 {
-        self.below.random()
+        self.inner.random()
     }
 }
 
-/// What one program did: actors, restarts, asks, scopes, tasks, producers, timers and a shutdown, on whatever runtime.
+/// A program with actors, restarts, asks, scopes, tasks, producers, timers and a shutdown. Returns
+/// its results.
 async fn program(runtime: Arc<dyn Runtime>) -> (u32, Vec<u32>, Counts, usize) {
     let system = system_on(Arc::clone(&runtime));
-    let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
     let ask = |sum: &mut u32, (n, reply): (u32, Option<Reply<u32>>)| {
         *sum += n;
         reply.into_iter().for_each(|reply| reply.send(*sum));
         if n == 0 { Err(BoxError::from("zero")) } else { Ok(()) }
     };
-    let adder = crew.spawn("adder", Props::from_fn(|| 0, ask)).unwrap();
+    let adder = supervisor.spawn("adder", Props::from_fn(|| 0, ask)).unwrap();
     for n in [5, 0, 1, 2] {
         adder.send((n, None)).await.unwrap();
     }
@@ -55,7 +56,7 @@ async fn program(runtime: Arc<dyn Runtime>) -> (u32, Vec<u32>, Counts, usize) {
         .produce(1, |mut out| async move {
             for n in 0..3 {
                 runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
-                out.send(n).await.map_err(|_| "nobody receives")?;
+                out.send(n).await.map_err(|_| "receiver dropped")?;
             }
             Ok::<(), BoxError>(())
         })
@@ -87,19 +88,20 @@ fn d1_one_program_runs_the_same_on_every_runtime() {
         dispatcher.runtime().spawn(Box::pin(async {}));
     });
 
-    let one = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert_eq!(one.block_on(program(TokioRuntime::new(one.handle().clone()).unwrap())), expected);
+    let single = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert_eq!(single.block_on(program(TokioRuntime::new(single.handle().clone()).unwrap())), expected);
     let many = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     assert_eq!(many.block_on(program(TokioRuntime::new(many.handle().clone()).unwrap())), expected);
-    // And from outside: the runtime's own threads do all the work.
-    let counting = Arc::new(Counting { below: TokioRuntime::new(many.handle().clone()).unwrap(), polls: Arc::default() });
+    // From outside: only the threads of the runtime do the work.
+    let counting =
+        Arc::new(CountingRuntime { inner: TokioRuntime::new(many.handle().clone()).unwrap(), polls: Arc::default() });
     let runtime: Arc<dyn Runtime> = counting.clone();
     assert_eq!(block_on(program(runtime)), expected);
     assert!(counting.polls.load(Ordering::SeqCst) > 0);
 }
 
 #[test]
-fn d1_without_a_runtime_the_error_says_what_to_do() {
+fn d1_error_without_a_runtime_says_what_to_do() {
     assert!(matches!(ActorSystem::new("nowhere"), Err(pleach::Error::NoRuntime)));
     assert!(pleach::scope().is_err());
     let error = pleach::token().unwrap_err();
@@ -107,11 +109,11 @@ fn d1_without_a_runtime_the_error_says_what_to_do() {
 }
 
 #[test]
-fn a9_an_idle_system_of_100_000_actors_makes_no_poll_on_tokio() {
-    // Its clock stands still until nothing is left to do, then jumps: an hour of idling takes no time.
+fn a9_idle_system_of_100_000_actors_makes_no_poll_on_tokio() {
+    // The paused clock jumps when the runtime is idle, so an idle hour takes no time.
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let polls = Arc::new(AtomicU64::new(0));
-    let runtime = Counting { below: TokioRuntime::new(tokio.handle().clone()).unwrap(), polls: Arc::clone(&polls) };
+    let runtime = CountingRuntime { inner: TokioRuntime::new(tokio.handle().clone()).unwrap(), polls: Arc::clone(&polls) };
     let system = system_on(Arc::new(runtime));
     let handled = Arc::new(AtomicUsize::new(0));
     let actors: Vec<_> = (0..100_000).map(|_| system.spawn_unnamed(counter(&handled)).unwrap()).collect();
@@ -127,11 +129,11 @@ fn a9_an_idle_system_of_100_000_actors_makes_no_poll_on_tokio() {
     actors[7].tell(1).unwrap();
     idle_for(Duration::from_millis(1));
     assert_eq!(actors[7].counts().handled, 2);
-    assert!(polls.load(Ordering::SeqCst) > before, "the count counts");
+    assert!(polls.load(Ordering::SeqCst) > before, "polls are counted");
 }
 
 #[test]
-fn d1_a_tokio_runtime_without_timers_is_refused_when_a_tree_is_made() {
+fn d1_tokio_runtime_without_timers_is_refused() {
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(TokioRuntime::new(bare.handle().clone()).unwrap_err(), pleach::NoRuntime::WithoutTime);
     bare.block_on(async {

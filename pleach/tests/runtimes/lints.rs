@@ -1,26 +1,14 @@
-//! E5: the lints, told when they should be, once, and at no cost while nobody listens.
+//! E5: lints are reported once, and cost nothing without a subscriber.
 
-use crate::common::{Doer, Gate, Job, Log};
+use crate::common::{Gate, Job, Log, TestActor};
+use crate::{always_restart, only, take_all};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxFuture, EventSubscription, Instant, Lint, Runtime, SubscriptionOptions};
+use pleach::{BoxFuture, EventSubscription, Instant, Lint, Runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-fn only(kinds: EventKinds) -> SubscriptionOptions {
-    SubscriptionOptions::new().kinds(kinds)
-}
-
-fn take_all(events: &mut EventSubscription) -> Vec<Event> {
-    std::iter::from_fn(|| events.try_next()).collect()
-}
-
-/// A supervisor that restarts without end.
-fn patient() -> OneForOne {
-    OneForOne::new().intensity(u32::MAX, Duration::from_secs(1))
-}
-
-/// What the lints say: who, how much.
+/// Takes all `MailboxFilling` lints: path, queued, capacity.
 fn filling(events: &mut EventSubscription) -> Vec<(String, usize, usize)> {
     let lint = |event| match event {
         Event::Lint(Lint::MailboxFilling { path, queued, capacity }) => (path.to_string(), queued, capacity),
@@ -30,7 +18,7 @@ fn filling(events: &mut EventSubscription) -> Vec<(String, usize, usize)> {
 }
 
 #[test]
-fn e5_a_mailbox_over_80_percent_is_told_once_until_below_50() {
+fn e5_mailbox_over_80_percent_is_reported_once_until_below_50() {
     for (name, mailbox, over) in [
         ("ten", Mailbox::bounded(10), 9),
         ("default", Mailbox::default(), 820),
@@ -41,31 +29,31 @@ fn e5_a_mailbox_over_80_percent_is_told_once_until_below_50() {
         let sim = Sim::new(1);
         let system = sim.system("s");
         let mut lints = system.hub().subscribe_with(only(EventKinds::LINTS));
-        let actor = system.spawn(name, Doer::props(&Log::new()).mailbox(mailbox)).unwrap();
+        let actor = system.spawn(name, TestActor::props(&Log::new()).mailbox(mailbox)).unwrap();
         sim.settle();
         let note = |count: usize| (0..count).for_each(|_| actor.tell(Job::Note(0)).unwrap());
         for round in 0..3 {
             note(over - 1);
-            assert_eq!(filling(&mut lints), [], "{name} {round}: not over it yet");
+            assert_eq!(filling(&mut lints), [], "{name} {round}: not above 80 percent");
             note(1);
-            let told = filling(&mut lints);
+            let seen = filling(&mut lints);
             assert!(
-                matches!(&told[..], [(path, queued, _)] if *path == format!("/user/{name}") && *queued == over),
-                "{told:?}"
+                matches!(&seen[..], [(path, queued, _)] if *path == format!("/user/{name}") && *queued == over),
+                "{seen:?}"
             );
             note(1);
-            assert_eq!(filling(&mut lints), [], "{name} {round}: told once");
+            assert_eq!(filling(&mut lints), [], "{name} {round}: reported once");
             sim.settle();
         }
     }
 }
 
 #[test]
-fn e5_hovering_about_80_percent_is_told_once() {
+fn e5_mailbox_around_80_percent_is_reported_once() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let mut lints = system.hub().subscribe_with(only(EventKinds::LINTS));
-    let (gate, actor) = (Gate::new(), system.spawn("a", Doer::props(&Log::new()).mailbox(Mailbox::bounded(10))).unwrap());
+    let (gate, actor) = (Gate::new(), system.spawn("a", TestActor::props(&Log::new()).mailbox(Mailbox::bounded(10))).unwrap());
     let pass = || Job::Pass(gate.clone(), 0);
     actor.tell(pass()).unwrap();
     sim.settle();
@@ -83,28 +71,28 @@ fn e5_hovering_about_80_percent_is_told_once() {
 }
 
 #[test]
-fn e5_sends_that_wait_and_asks_fill_a_mailbox_too() {
+fn e5_waiting_sends_and_asks_fill_a_mailbox_too() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let mut lints = system.hub().subscribe_with(only(EventKinds::LINTS));
-    let spawn = |name| system.spawn(name, Doer::props(&Log::new()).mailbox(Mailbox::bounded(5))).unwrap();
+    let spawn = |name| system.spawn(name, TestActor::props(&Log::new()).mailbox(Mailbox::bounded(5))).unwrap();
     let (sent, asked) = (spawn("sent"), spawn("asked"));
     sim.run(async { futures::future::join_all((0..7).map(|_| sent.send(Job::Note(0)))).await });
-    let told = filling(&mut lints);
-    assert!(matches!(&told[..], [(path, 5, 5)] if path == "/user/sent"), "{told:?}");
+    let seen = filling(&mut lints);
+    assert!(matches!(&seen[..], [(path, 5, 5)] if path == "/user/sent"), "{seen:?}");
     sim.run(async { futures::future::join_all((0..7).map(|_| asked.ask(|reply| Job::Answer(reply, 1)))).await });
-    let told = filling(&mut lints);
-    assert!(matches!(&told[..], [(path, 5, 5)] if path == "/user/asked"), "{told:?}");
-    // There is no such thing as a conflated or an unbounded mailbox that fills up.
+    let seen = filling(&mut lints);
+    assert!(matches!(&seen[..], [(path, 5, 5)] if path == "/user/asked"), "{seen:?}");
+    // A conflated or an unbounded mailbox never fills up.
     for mailbox in [Mailbox::conflated(), Mailbox::unbounded()] {
-        let actor = system.spawn_unnamed(Doer::props(&Log::new()).mailbox(mailbox)).unwrap();
+        let actor = system.spawn_unnamed(TestActor::props(&Log::new()).mailbox(mailbox)).unwrap();
         (0..2_000).for_each(|_| actor.tell(Job::Note(0)).unwrap());
     }
     assert_eq!(filling(&mut lints), []);
 }
 
-/// The long handlers that were told of: who, and for how long it had run.
-fn long(events: &mut EventSubscription) -> Vec<(String, Duration)> {
+/// Takes all `LongHandler` lints: path and running time.
+fn long_handlers(events: &mut EventSubscription) -> Vec<(String, Duration)> {
     let lint = |event| match event {
         Event::Lint(Lint::LongHandler { path, running_for, message }) => {
             assert!(message.ends_with("Job"), "{message}");
@@ -116,26 +104,26 @@ fn long(events: &mut EventSubscription) -> Vec<(String, Duration)> {
 }
 
 #[test]
-fn e5_a_handler_that_waits_for_long_is_told_of_while_it_does() {
+fn e5_long_wait_in_a_handler_is_reported_while_it_runs() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let mut lints = system.hub().subscribe_with(only(EventKinds::LINTS));
         let (gate, log) = (Gate::new(), Log::new());
-        let actor = system.spawn("a", Doer::props(&log)).unwrap();
+        let actor = system.spawn("a", TestActor::props(&log)).unwrap();
         let second = Duration::from_secs(1);
         actor.tell(Job::Note(1)).unwrap();
         actor.tell(Job::Pass(gate.clone(), 2)).unwrap();
         actor.tell(Job::Note(3)).unwrap();
         sim.advance(second - Duration::from_nanos(1));
-        assert_eq!(long(&mut lints), []);
+        assert_eq!(long_handlers(&mut lints), []);
         sim.advance(Duration::from_nanos(1));
-        assert_eq!(long(&mut lints), [("/user/a".to_string(), second)], "it still runs, and is told of");
+        assert_eq!(long_handlers(&mut lints), [("/user/a".to_string(), second)], "reported while it runs");
         sim.advance(second * 10);
         gate.open();
         sim.settle();
         assert_eq!(log.take(), ["started 0", "1", "2", "3"]);
-        assert_eq!(long(&mut lints), [], "once, and not for the quick ones around it");
-        // Waiting less than that is nothing to tell, however often.
+        assert_eq!(long_handlers(&mut lints), [], "once, and not for the short handlers");
+        // Shorter waits are not reported.
         let runtime = sim.runtime();
         for _ in 0..5 {
             let runtime = Arc::clone(&runtime);
@@ -147,20 +135,20 @@ fn e5_a_handler_that_waits_for_long_is_told_of_while_it_does() {
                 .unwrap();
         }
         sim.advance(second * 10);
-        assert_eq!(long(&mut lints), []);
-        // A handler that fails after a long time, and one whose actor is cancelled meanwhile.
+        assert_eq!(long_handlers(&mut lints), []);
+        // A long handler whose actor is cancelled.
         actor.tell(Job::Pass(gate.clone(), 4)).unwrap();
         sim.advance(second * 2);
         actor.cancel(());
         sim.settle();
-        assert_eq!(long(&mut lints).len(), 1);
+        assert_eq!(long_handlers(&mut lints).len(), 1);
     });
 }
 
-/// A runtime whose clock goes forward while somebody blocks its thread.
-struct Blocked(Arc<dyn Runtime>, Arc<AtomicUsize>);
+/// A runtime whose clock advances while a handler blocks.
+struct BlockingClock(Arc<dyn Runtime>, Arc<AtomicUsize>);
 
-impl Runtime for Blocked {
+impl Runtime for BlockingClock {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         self.0.spawn(task);
     }
@@ -179,13 +167,13 @@ impl Runtime for Blocked {
 }
 
 #[test]
-fn e5_a_handler_that_blocks_for_long_is_told_of_when_it_returns() {
+fn e5_handler_that_blocks_is_reported_when_it_returns() {
     let (sim, blocked) = (Sim::new(1), Arc::new(AtomicUsize::new(0)));
     let threshold = Duration::from_millis(20);
-    let runtime = Arc::new(Blocked(sim.runtime(), Arc::clone(&blocked)));
+    let runtime = Arc::new(BlockingClock(sim.runtime(), Arc::clone(&blocked)));
     let system = ActorSystem::builder("s").runtime(runtime).long_handler(threshold).build().unwrap();
     let mut lints = system.hub().subscribe_with(only(EventKinds::LINTS));
-    let actor = system.supervisor("crew", patient()).unwrap().spawn("a", Doer::props(&Log::new())).unwrap();
+    let actor = system.supervisor("supervisor", always_restart()).unwrap().spawn("a", TestActor::props(&Log::new())).unwrap();
     let block = move |ms| {
         blocked.fetch_add(ms, Relaxed);
     };
@@ -199,14 +187,14 @@ fn e5_a_handler_that_blocks_for_long_is_told_of_when_it_returns() {
     actor.tell(fails).unwrap();
     actor.close();
     sim.run(actor.exited());
-    let path = || "/user/crew/a".to_string();
-    assert_eq!(long(&mut lints), [(path(), threshold), (path(), Duration::from_millis(21))]);
+    let path = || "/user/supervisor/a".to_string();
+    assert_eq!(long_handlers(&mut lints), [(path(), threshold), (path(), Duration::from_millis(21))]);
 }
 
-/// A runtime that counts how often it is asked for the time.
-struct Clock(Arc<dyn Runtime>, Arc<AtomicUsize>);
+/// A runtime that counts the reads of its clock.
+struct CountingClock(Arc<dyn Runtime>, Arc<AtomicUsize>);
 
-impl Runtime for Clock {
+impl Runtime for CountingClock {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         self.0.spawn(task);
     }
@@ -226,26 +214,26 @@ impl Runtime for Clock {
 }
 
 #[test]
-fn e5_handlers_are_timed_only_while_somebody_listens_to_lints() {
-    let (sim, looks) = (Sim::new(1), Arc::new(AtomicUsize::new(0)));
-    let runtime = Arc::new(Clock(sim.runtime(), Arc::clone(&looks)));
+fn e5_handlers_are_timed_only_with_a_subscriber_of_lints() {
+    let (sim, clock_reads) = (Sim::new(1), Arc::new(AtomicUsize::new(0)));
+    let runtime = Arc::new(CountingClock(sim.runtime(), Arc::clone(&clock_reads)));
     let system = ActorSystem::builder("s").runtime(runtime).build().unwrap();
-    let actor = system.spawn("a", Doer::props(&Log::new())).unwrap();
-    let looks_for = |messages: u32| {
+    let actor = TestActor::spawn(&system, "a");
+    let clock_reads_of = |messages: u32| {
         sim.settle();
-        looks.store(0, Relaxed);
+        clock_reads.store(0, Relaxed);
         (0..messages).for_each(|n| actor.tell(Job::Note(n)).unwrap());
         sim.settle();
-        looks.load(Relaxed)
+        clock_reads.load(Relaxed)
     };
-    assert_eq!(looks_for(1_000), 0);
+    assert_eq!(clock_reads_of(1_000), 0);
     let others = system.hub().subscribe_with(only(EventKinds::LIFECYCLE | EventKinds::FAILURES | EventKinds::DEAD_LETTERS));
-    assert_eq!(looks_for(1_000), 0, "other events need no clock");
+    assert_eq!(clock_reads_of(1_000), 0, "other events need no clock");
     let elsewhere = sim.system("another");
     let lints_elsewhere = elsewhere.hub().subscribe();
-    assert_eq!(looks_for(1_000), 0, "nor does another system's listener");
+    assert_eq!(clock_reads_of(1_000), 0, "nor does a subscriber of another system");
     let lints = system.hub().subscribe_with(only(EventKinds::LINTS));
-    assert!(looks_for(1_000) >= 1_000);
+    assert!(clock_reads_of(1_000) >= 1_000);
     drop((lints, others, lints_elsewhere));
-    assert_eq!(looks_for(1_000), 0);
+    assert_eq!(clock_reads_of(1_000), 0);
 }

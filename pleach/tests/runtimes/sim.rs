@@ -1,5 +1,6 @@
-//! The simulator: D4.
+//! D4: the simulator.
 
+use crate::common::yield_once;
 use pleach::prelude::*;
 use pleach::sim::{SEED_VARIABLE, SEEDS_VARIABLE, Sim, explore, first_failing};
 use pleach::{BoxError, Instant, Runtime};
@@ -9,10 +10,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-/// Says to a test that it is the child of one, and what it is there for.
+/// Set in a child process of a test.
 const CHILD: &str = "PLEACH_TEST_CHILD";
 
-/// Runs one test of this very binary in a process of its own.
+/// Runs one test of this binary in a child process.
 fn run_in_child(test: &str, variables: &[(&str, &str)]) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap());
     let test = format!("sim::{test}");
@@ -28,26 +29,13 @@ fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Lets others run once.
-async fn step_aside() {
-    let mut stepped = false;
-    std::future::poll_fn(|cx| {
-        if std::mem::replace(&mut stepped, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-/// Sleeps for a random time before it handles a message, and now and then fails.
-struct Restless {
+/// Sleeps for a random time before it handles a message, and sometimes fails.
+struct RandomActor {
     runtime: Arc<dyn Runtime>,
     next: Option<ActorRef<u32>>,
 }
 
-impl Actor for Restless {
+impl Actor for RandomActor {
     type Msg = u32;
     type Error = BoxError;
 
@@ -55,7 +43,7 @@ impl Actor for Restless {
         let wait = Duration::from_micros(self.runtime.random() % 1_000);
         self.runtime.sleep_until(self.runtime.now() + wait).await;
         if self.runtime.random().is_multiple_of(8) {
-            return Err("a bad day".into());
+            return Err("random failure".into());
         }
         if let Some(next) = &self.next {
             next.send(n + 1).await?;
@@ -64,15 +52,15 @@ impl Actor for Restless {
     }
 }
 
-/// A program with a bit of everything: a chain of actors that fail by chance, tasks, timers, a shutdown.
+/// A program with a chain of actors that fail randomly, tasks, timers and a shutdown.
 fn busy_program(sim: &Sim) {
     let system = sim.system("busy");
-    let crew = system.supervisor("crew", OneForOne::new().intensity(1_000, Duration::from_secs(1))).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1_000, Duration::from_secs(1))).unwrap();
     let mut next: Option<ActorRef<u32>> = None;
     for n in 0..5 {
         let (runtime, to) = (sim.runtime(), next.take());
-        let make = move || Restless { runtime: Arc::clone(&runtime), next: to.clone() };
-        next = Some(crew.spawn(&n.to_string(), Props::new(make).mailbox(Mailbox::bounded(2))).unwrap());
+        let make = move || RandomActor { runtime: Arc::clone(&runtime), next: to.clone() };
+        next = Some(supervisor.spawn(&n.to_string(), Props::new(make).mailbox(Mailbox::bounded(2))).unwrap());
     }
     let (first, scope) = (next.unwrap(), system.scope("tasks").unwrap());
     for _ in 0..4 {
@@ -96,7 +84,7 @@ fn busy_program(sim: &Sim) {
     sim.note(system.failures() as u64);
 }
 
-/// The trace of one seed and its hash.
+/// The trace of one seed, and its hash.
 fn trace(seed: u64) -> (String, u64) {
     let sim = Sim::recording(seed);
     busy_program(&sim);
@@ -104,22 +92,22 @@ fn trace(seed: u64) -> (String, u64) {
 }
 
 #[test]
-fn d4_one_seed_gives_one_trace_byte_for_byte() {
+fn d4_one_seed_gives_one_trace() {
     let mut traces = BTreeSet::new();
     for seed in 0..50 {
         let (text, hash) = trace(seed);
-        assert!(text.lines().count() > 50, "a trace of something");
+        assert!(text.lines().count() > 50, "the trace is not empty");
         assert_eq!((&text, hash), (&trace(seed).0, trace(seed).1), "seed {seed}");
         let plain = Sim::new(seed);
         busy_program(&plain);
-        assert_eq!((plain.trace_hash(), plain.trace()), (hash, String::new()), "recording changes nothing");
+        assert_eq!((plain.trace_hash(), plain.trace()), (hash, String::new()), "recording does not change the schedule");
         traces.insert(text);
     }
     assert_eq!(traces.len(), 50, "different seeds give different schedules");
 }
 
 #[test]
-fn d4_a_seed_gives_the_same_trace_in_another_process() {
+fn d4_seed_gives_the_same_trace_in_another_process() {
     let here: Vec<String> = (0..5)
         .map(|seed| {
             let (text, hash) = trace(seed);
@@ -132,7 +120,7 @@ fn d4_a_seed_gives_the_same_trace_in_another_process() {
         return;
     }
     for _ in 0..2 {
-        let output = run_in_child("d4_a_seed_gives_the_same_trace_in_another_process", &[]);
+        let output = run_in_child("d4_seed_gives_the_same_trace_in_another_process", &[]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let there: Vec<_> = text.lines().filter_map(|line| Some(&line[line.find("trace of ")?..])).collect();
         assert_eq!(there, here, "{text}");
@@ -140,7 +128,7 @@ fn d4_a_seed_gives_the_same_trace_in_another_process() {
 }
 
 #[test]
-fn d4_the_seed_chooses_what_runs_next() {
+fn d4_seed_chooses_which_task_runs_next() {
     let orders = Mutex::new(BTreeSet::new());
     explore(0..200, |sim| {
         let scope = sim.scope();
@@ -177,7 +165,7 @@ fn d4_time_is_virtual_and_exact() {
             scope.launch(sleeps).unwrap();
         }
         sim.settle();
-        assert!(woken.lock().unwrap().is_empty(), "time passes only when it is let");
+        assert!(woken.lock().unwrap().is_empty(), "time passes only with `advance`");
         sim.advance(Duration::from_millis(19));
         assert_eq!(*woken.lock().unwrap(), [10]);
         sim.advance(Duration::from_millis(11));
@@ -186,7 +174,8 @@ fn d4_time_is_virtual_and_exact() {
     });
 }
 
-/// Two tasks add one to a total that they read and write. With `across_an_await` others may run in between.
+/// Two tasks read a total and write it plus one. With `across_an_await` other tasks may run in
+/// between.
 fn lost_update(sim: &Sim, across_an_await: bool) {
     let (total, scope) = (Arc::new(AtomicU64::new(0)), sim.scope());
     for _ in 0..2 {
@@ -194,7 +183,7 @@ fn lost_update(sim: &Sim, across_an_await: bool) {
         let adds = async move {
             let read = total.load(Ordering::Relaxed);
             if across_an_await {
-                step_aside().await;
+                yield_once().await;
             }
             total.store(read + 1, Ordering::Relaxed);
         };
@@ -204,7 +193,7 @@ fn lost_update(sim: &Sim, across_an_await: bool) {
     assert_eq!(total.load(Ordering::Relaxed), 2, "an update was lost");
 }
 
-/// The same between actors: two tellers ask an account for its balance, and then say what it should be.
+/// The same with an actor: two tasks ask an account for its balance and then set it.
 fn lost_deposit(sim: &Sim) {
     enum Account {
         Read(Reply<u64>),
@@ -212,16 +201,16 @@ fn lost_deposit(sim: &Sim) {
     }
     let system = sim.system("bank");
     let balance = Arc::new(AtomicU64::new(0));
-    let book = Arc::clone(&balance);
-    let keep = move |(): &mut (), message: Account| {
+    let stored = Arc::clone(&balance);
+    let handle = move |(): &mut (), message: Account| {
         match message {
-            Account::Read(reply) => reply.send(book.load(Ordering::Relaxed)),
-            Account::Write(to) => book.store(to, Ordering::Relaxed),
+            Account::Read(reply) => reply.send(stored.load(Ordering::Relaxed)),
+            Account::Write(to) => stored.store(to, Ordering::Relaxed),
         }
         Ok::<(), BoxError>(())
     };
-    let account = system.spawn("account", Props::from_fn(|| (), keep)).unwrap();
-    let scope = system.scope("tellers").unwrap();
+    let account = system.spawn("account", Props::from_fn(|| (), handle)).unwrap();
+    let scope = system.scope("depositors").unwrap();
     for _ in 0..2 {
         let account = account.clone();
         let deposits = async move {
@@ -240,39 +229,39 @@ fn lost_deposit(sim: &Sim) {
 }
 
 #[test]
-fn d4_a_planted_lost_update_is_found_within_1_000_seeds() {
-    let planted: [fn(&Sim); 2] = [|sim| lost_update(sim, true), lost_deposit];
-    for race in planted {
+fn d4_lost_update_is_found_within_1_000_seeds() {
+    let races: [fn(&Sim); 2] = [|sim| lost_update(sim, true), lost_deposit];
+    for race in races {
         let seed = first_failing(0..1_000, race).expect("the race must be found");
-        assert_eq!(first_failing(seed..seed + 1, race), Some(seed), "a seed that fails fails again");
+        assert_eq!(first_failing(seed..seed + 1, race), Some(seed), "a failing seed fails again");
         let harmless = (0..1_000).any(|seed| first_failing(seed..seed + 1, race).is_none());
-        assert!(harmless, "it is a race: under some schedules all is well");
+        assert!(harmless, "some schedules succeed");
     }
-    assert_eq!(first_failing(0..1_000, |sim| lost_update(sim, false)), None, "without the await there is nothing to find");
+    assert_eq!(first_failing(0..1_000, |sim| lost_update(sim, false)), None, "without the await there is no race");
 }
 
 #[test]
-fn d4_explore_names_the_seed_that_fails_and_how_to_replay_it() {
+fn d4_explore_reports_the_failing_seed_and_how_to_replay_it() {
     let fails_at_7 = |sim: &Sim| {
         println!("ran seed {}", sim.seed());
-        assert!(sim.seed() < 7, "planted");
+        assert!(sim.seed() < 7, "expected failure");
     };
     if is_child() {
         return explore(0..20, fails_at_7);
     }
-    let name = "d4_explore_names_the_seed_that_fails_and_how_to_replay_it";
+    let name = "d4_explore_reports_the_failing_seed_and_how_to_replay_it";
     let ran = |output: &Output| String::from_utf8_lossy(&output.stdout).matches("ran seed ").count();
     let output = run_in_child(name, &[]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    assert!(text.contains("seed 7 failed") && text.contains("PLEACH_SEED=7") && text.contains("planted"), "{text}");
+    assert!(text.contains("seed 7 failed") && text.contains("PLEACH_SEED=7") && text.contains("expected failure"), "{text}");
     assert_eq!(ran(&output), 8);
-    // As it says: that seed alone fails again, and a good one alone passes.
+    // That seed alone fails again, and a good seed passes.
     let again = run_in_child(name, &[(SEED_VARIABLE, "7")]);
     assert_eq!((again.status.success(), ran(&again)), (false, 1));
     let good = run_in_child(name, &[(SEED_VARIABLE, "6")]);
     assert_eq!((good.status.success(), ran(&good)), (true, 1));
-    // A campaign says how many, whatever the test says.
+    // The number of seeds can be set from outside.
     let five = run_in_child(name, &[(SEEDS_VARIABLE, "5")]);
     assert_eq!((five.status.success(), ran(&five)), (true, 5));
     let no_seed = run_in_child(name, &[(SEED_VARIABLE, "seven")]);
@@ -280,7 +269,7 @@ fn d4_explore_names_the_seed_that_fails_and_how_to_replay_it() {
 }
 
 #[test]
-fn d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused() {
+fn d4_largest_seed_can_be_replayed_and_a_bad_seed_is_refused() {
     let ran = std::cell::Cell::new(0);
     if is_child() {
         return explore(0..10, |sim| {
@@ -288,7 +277,7 @@ fn d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused() {
             println!("ran {} {}", sim.seed(), ran.get());
         });
     }
-    let test = "d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused";
+    let test = "d4_largest_seed_can_be_replayed_and_a_bad_seed_is_refused";
     let output = run_in_child(test, &[(SEED_VARIABLE, "18446744073709551615")]);
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("ran 18446744073709551615 1"));
@@ -296,7 +285,7 @@ fn d4_the_greatest_seed_can_be_replayed_and_what_is_no_seed_is_refused() {
 }
 
 #[test]
-fn d4_a_simulation_may_settle_and_let_time_pass_from_inside() {
+fn d4_future_may_settle_and_advance_the_simulator() {
     explore(0..50, |sim| {
         let system = sim.system("s");
         let answer = |(): &mut (), reply: Reply<u32>| {
@@ -306,28 +295,28 @@ fn d4_a_simulation_may_settle_and_let_time_pass_from_inside() {
         let actor = system.spawn("actor", Props::from_fn(|| (), answer)).unwrap();
         sim.run(async {
             for _ in 0..3 {
-                // The answer comes, and wakes this future, while it drives the others itself.
+                // The answer wakes this future while it drives the simulator.
                 let mut ask = actor.ask(|reply| reply);
                 let asked = std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut ask).poll(cx))).await;
                 assert!(asked.is_pending());
                 sim.settle();
                 sim.advance(Duration::from_secs(1));
                 assert_eq!(ask.await.unwrap(), 7);
-                step_aside().await;
+                yield_once().await;
             }
         });
     });
 }
 
 #[test]
-fn d4_what_can_never_come_is_a_panic_that_names_the_seed() {
+fn d4_stalled_future_panics_and_names_the_seed() {
     let stalled = std::panic::catch_unwind(|| Sim::new(42).run(std::future::pending::<()>()));
     let text = *stalled.unwrap_err().downcast::<String>().unwrap();
     assert!(text.contains("seed 42") && text.contains("can never come"), "{text}");
 }
 
 #[test]
-fn d4_an_idle_system_of_100_000_actors_makes_no_poll_for_an_hour() {
+fn d4_idle_system_of_100_000_actors_makes_no_poll_for_an_hour() {
     let sim = Sim::new(4);
     let system = sim.system("idle");
     let handled = Arc::new(AtomicUsize::new(0));

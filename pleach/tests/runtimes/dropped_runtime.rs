@@ -1,7 +1,7 @@
-//! T4, A8: the Tokio runtime of a system is dropped while others still wait for something in it.
+//! W9b and W10: the Tokio runtime of a system is dropped while others wait for its members.
 #![cfg(feature = "tokio")]
 
-use crate::common::{Doer, Gate, Job, Log, poll_once};
+use crate::common::{Gate, Job, Log, TestActor, poll_once};
 use pleach::prelude::*;
 use pleach::{TokioRuntime, block_on};
 
@@ -15,18 +15,18 @@ fn system_on(runtime: &tokio::runtime::Runtime) -> ActorSystem {
 }
 
 #[test]
-fn w10_waits_from_another_runtime_survive_the_end_of_this_one() {
-    let (home, away) = (tokio_runtime(), tokio_runtime());
-    let system = system_on(&home);
+fn w10_wait_from_another_runtime_survives_a_dropped_runtime() {
+    let (runtime, other) = (tokio_runtime(), tokio_runtime());
+    let system = system_on(&runtime);
     let scope = system.scope("scope").unwrap();
-    let actor = system.spawn("a", Doer::props(&Log::new())).unwrap();
-    away.block_on(async move {
+    let actor = TestActor::spawn(&system, "a");
+    other.block_on(async move {
         let mut ask = Box::pin(actor.ask(|reply| Job::Answer(reply, 1)).timeout(Duration::from_secs(3_600)));
         assert!(futures::poll!(&mut ask).is_pending());
         let mut sleep = Box::pin(async { scope.token().child_for(Duration::from_millis(20)).cancelled().await });
         assert!(futures::poll!(&mut sleep).is_pending());
         let mut wait = Box::pin(system.shutdown(Duration::from_secs(3_600)));
-        drop(tokio::task::spawn_blocking(move || drop(home)).await);
+        drop(tokio::task::spawn_blocking(move || drop(runtime)).await);
         let answer = ask.await;
         assert!(matches!(answer, Err(AskError::Cancelled(Cause::Dropped))), "{answer:?}");
         drop(sleep);
@@ -35,17 +35,17 @@ fn w10_waits_from_another_runtime_survive_the_end_of_this_one() {
 }
 
 #[test]
-fn w10_a_bounded_wait_still_answers_after_its_runtime_is_gone() {
-    let home = tokio_runtime();
-    let runtime = TokioRuntime::new(home.handle().clone()).unwrap();
-    drop(home);
+fn w10_bounded_wait_ends_after_its_runtime_was_dropped() {
+    let tokio = tokio_runtime();
+    let runtime = TokioRuntime::new(tokio.handle().clone()).unwrap();
+    drop(tokio);
     let wait = Duration::from_millis(20);
-    let begun = pleach::Runtime::now(&*runtime);
-    block_on(pleach::Runtime::sleep_until(&*runtime, begun + wait));
-    assert!(pleach::Runtime::now(&*runtime) >= begun + wait, "not before its time");
+    let start = pleach::Runtime::now(&*runtime);
+    block_on(pleach::Runtime::sleep_until(&*runtime, start + wait));
+    assert!(pleach::Runtime::now(&*runtime) >= start + wait, "not before the deadline");
 }
 
-/// Lets everything on the runtime run until it waits.
+/// Runs the tasks of the runtime until they wait.
 fn settle(runtime: &tokio::runtime::Runtime) {
     runtime.block_on(async {
         for _ in 0..10 {
@@ -59,24 +59,24 @@ fn answer(reply: Reply<u32>) -> Job {
 }
 
 #[test]
-fn w9b_asks_that_no_handler_saw_are_cancelled_with_the_runtime() {
-    let home = tokio_runtime();
-    let system = system_on(&home);
+fn w9b_unhandled_asks_are_cancelled_with_the_runtime() {
+    let runtime = tokio_runtime();
+    let system = system_on(&runtime);
     let log = Log::new();
-    let [busy, keeper] = ["busy", "keeper"].map(|name| system.spawn(name, Doer::props(&log)).unwrap());
+    let [busy, holder] = ["busy", "holder"].map(|name| system.spawn(name, TestActor::props(&log)).unwrap());
     let mut never = None;
-    // Behind a handler in the batch, in the state, in the mailbox, and in an actor that is never polled.
+    // Behind a handler, in the state, in the mailbox, and in an actor that is never polled.
     busy.tell(Job::Pass(Gate::new(), 1)).unwrap();
-    let mut asks = vec![Box::pin(busy.ask(answer as fn(Reply<u32>) -> Job)), Box::pin(keeper.ask(Job::Keep as _))];
+    let mut asks = vec![Box::pin(busy.ask(answer as fn(Reply<u32>) -> Job)), Box::pin(holder.ask(Job::KeepReply as _))];
     asks.iter_mut().for_each(|ask| assert!(poll_once(ask).is_pending()));
-    settle(&home);
-    let never = never.insert(system.spawn("never", Doer::props(&log)).unwrap());
+    settle(&runtime);
+    let never = never.insert(system.spawn("never", TestActor::props(&log)).unwrap());
     for ask in [busy.ask(answer as fn(Reply<u32>) -> Job), never.ask(answer as _)] {
         let mut ask = Box::pin(ask);
         assert!(poll_once(&mut ask).is_pending());
         asks.push(ask);
     }
-    drop(home);
+    drop(runtime);
     for (at, ask) in asks.into_iter().enumerate() {
         let answer = block_on(ask);
         assert!(matches!(answer, Err(AskError::Cancelled(Cause::Dropped))), "{at}: {answer:?}");
@@ -85,10 +85,10 @@ fn w9b_asks_that_no_handler_saw_are_cancelled_with_the_runtime() {
 }
 
 #[test]
-fn w9b_a_reply_inside_a_handler_is_cancelled_with_the_runtime() {
-    let home = tokio_runtime();
-    let system = system_on(&home);
-    let actor = system.spawn("a", Doer::props(&Log::new())).unwrap();
+fn w9b_ask_in_a_handler_is_cancelled_with_the_runtime() {
+    let runtime = tokio_runtime();
+    let system = system_on(&runtime);
+    let actor = TestActor::spawn(&system, "a");
     let mut ask = Box::pin(actor.ask(|reply| {
         Job::work(move |_| async move {
             std::future::pending::<()>().await;
@@ -97,8 +97,8 @@ fn w9b_a_reply_inside_a_handler_is_cancelled_with_the_runtime() {
         })
     }));
     assert!(poll_once(&mut ask).is_pending());
-    settle(&home);
-    drop(home);
+    settle(&runtime);
+    drop(runtime);
     let answer: Result<u32, _> = block_on(ask);
     assert!(matches!(answer, Err(AskError::Cancelled(Cause::Dropped))), "{answer:?}");
 }
