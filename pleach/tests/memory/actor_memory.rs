@@ -1,27 +1,28 @@
-//! A14: what an idle actor costs, and what a tell allocates, counted by the allocator.
+//! A14: the memory of an idle actor, and the allocations of a tell.
 #![cfg(feature = "tokio")]
 
-use crate::{ALLOCATOR, alone};
+use crate::{ALLOCATOR, exclusive};
 use pleach::prelude::*;
 use stats_alloc::Stats;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// One measurement at a time, from the start of its runtime to the end: the allocator counts for the whole process.
+/// Runs one measurement at a time, including its runtime, because the allocator counts for the
+/// whole process.
 fn measure(measurement: impl Future<Output = ()>) {
-    let _alone = alone();
+    let _exclusive = exclusive();
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(measurement);
 }
 
-/// The table of their parent, which doubles as it grows, is nearly full with so many.
+/// With this many children the table of their parent, which doubles as it grows, is nearly full.
 const ACTORS: usize = 16_000;
 const IDLE_BYTES_MAX: usize = 600;
 const TELLS: usize = 100_000;
 
-/// State and message of 16 bytes, as the figure says.
+/// State and message have 16 bytes.
 type Message = [u64; 2];
 
-/// How many messages all of them have handled. Looking at it allocates nothing.
+/// The number of messages that all actors have handled. Reading it does not allocate.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 
 struct Sink(Message);
@@ -37,11 +38,11 @@ impl Actor for Sink {
     }
 }
 
-static MADE: AtomicUsize = AtomicUsize::new(0);
+static CREATED: AtomicUsize = AtomicUsize::new(0);
 
 fn sink() -> Props<Sink> {
     Props::new(|| {
-        MADE.fetch_add(1, Relaxed);
+        CREATED.fetch_add(1, Relaxed);
         Sink([0, 0])
     })
 }
@@ -55,45 +56,45 @@ fn live_since(before: Stats) -> usize {
     bytes_allocated.saturating_sub(bytes_deallocated)
 }
 
-/// Lets others run until so many were counted.
-async fn until(counted: &AtomicUsize, wanted: usize) {
+/// Yields until the counter has reached `wanted`.
+async fn yield_until(counted: &AtomicUsize, wanted: usize) {
     while counted.load(Relaxed) < wanted {
         tokio::task::yield_now().await;
     }
 }
 
 #[test]
-fn a14_an_idle_actor_costs_at_most_600_bytes_fresh_and_after_messages() {
+fn a14_idle_actor_uses_at_most_600_bytes() {
     measure(measure_idle());
 }
 
 async fn measure_idle() {
     let system = ActorSystem::new("idle").unwrap();
-    let crew = system.supervisor("crew", OneForOne::new()).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
     let mut actors = Vec::with_capacity(ACTORS);
-    // The queue of the runtime is as large as it gets.
+    // Lets the queue of the runtime grow to its final size.
     let tasks: Vec<_> = (0..ACTORS).map(|_| tokio::spawn(async {})).collect();
     futures::future::join_all(tasks).await;
-    let (handled, made, before) = (HANDLED.load(Relaxed), MADE.load(Relaxed), ALLOCATOR.stats());
+    let (handled, created, before) = (HANDLED.load(Relaxed), CREATED.load(Relaxed), ALLOCATOR.stats());
     for number in 0..ACTORS {
         // A name of 22 bytes.
-        actors.push(crew.spawn(&format!("an-actor-of-ours-{number:05}"), sink()).unwrap());
+        actors.push(supervisor.spawn(&format!("an-actor-of-ours-{number:05}"), sink()).unwrap());
     }
-    until(&MADE, made + ACTORS).await;
-    let fresh = live_since(before) / ACTORS;
+    yield_until(&CREATED, created + ACTORS).await;
+    let when_new = live_since(before) / ACTORS;
     for round in 1..=3 {
         for actor in &actors {
             actor.tell([1, 2]).unwrap();
         }
-        until(&HANDLED, handled + round * ACTORS).await;
+        yield_until(&HANDLED, handled + round * ACTORS).await;
     }
     let used = live_since(before) / ACTORS;
-    assert!(fresh <= IDLE_BYTES_MAX && used <= IDLE_BYTES_MAX, "{fresh} bytes fresh, {used} after messages");
-    assert!(fresh > 300, "something was measured");
+    assert!(when_new <= IDLE_BYTES_MAX && used <= IDLE_BYTES_MAX, "{when_new} bytes when new, {used} after messages");
+    assert!(when_new > 300, "the measurement works");
 }
 
 #[test]
-fn a14_a_tell_allocates_nothing_amortised() {
+fn a14_tell_allocates_almost_nothing() {
     measure(measure_tells());
 }
 
@@ -105,10 +106,10 @@ async fn measure_tells() {
         let (handled, before) = (HANDLED.load(Relaxed), ALLOCATOR.stats());
         for burst in 1..=TELLS / 1_000 {
             (0..1_000).for_each(|_| actor.tell([1, 2]).unwrap());
-            until(&HANDLED, handled + burst * 1_000).await;
+            yield_until(&HANDLED, handled + burst * 1_000).await;
         }
         let Stats { allocations, reallocations, .. } = since(before);
-        let made = allocations + reallocations;
-        assert!(made * 20 <= TELLS, "{made} allocations for {TELLS} tells to a mailbox that is {name}");
+        let created = allocations + reallocations;
+        assert!(created * 20 <= TELLS, "{created} allocations for {TELLS} tells to mailbox {name}");
     }
 }

@@ -1,18 +1,18 @@
-//! What a run costs and keeps, counted by the allocator: a box for each node and one allocation for the run, and nothing once
-//! it is dropped. F4, F8, F9.
+//! F4, F8 and F9: the memory of a run: one box per node and one allocation per run, and nothing
+//! after it was dropped.
 #![cfg(feature = "graph")]
 
-use crate::{ALLOCATOR, alone};
+use crate::{ALLOCATOR, exclusive};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use std::future::{IntoFuture, pending};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// What the threads of the test harness may do beside a measurement.
+/// Allowance for the threads of the test harness.
 const HARNESS_ALLOCATIONS_MAX: usize = 100;
 const HARNESS_BYTES_MAX: isize = 65_536;
 
-/// Polls once and then again; for a node that waits once.
+/// Is pending once, then ready.
 async fn wait_once() {
     let mut waited = false;
     std::future::poll_fn(|cx| {
@@ -37,8 +37,8 @@ fn counting(waits: bool) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f4_a_node_costs_its_own_box_and_a_run_one_allocation() {
-    let _alone = alone();
+fn f4_node_costs_one_box_and_a_run_one_allocation() {
+    let _exclusive = exclusive();
     for waits in [false, true] {
         let graph = counting(waits);
         let before = ALLOCATOR.stats();
@@ -52,31 +52,31 @@ fn f4_a_node_costs_its_own_box_and_a_run_one_allocation() {
     let before = ALLOCATOR.stats();
     (0..1_000).for_each(|_| short());
     let allocations = (ALLOCATOR.stats() - before).allocations;
-    // The node, the run, and what `block_on` itself needs.
+    // The node, the run, and one for `block_on`.
     assert!(allocations <= 3 * 1_000 + HARNESS_ALLOCATIONS_MAX, "{allocations} for 1,000 runs");
 }
 
 #[test]
-fn f8_hooks_and_streams_cost_nothing_where_nobody_listens() {
-    let _alone = alone();
-    let graph = Graph::<u32>::new("talking")
-        .add_node("talk", |cx: NodeContext, n: u32| async move {
+fn f8_hooks_and_streams_cost_nothing_without_a_listener() {
+    let _exclusive = exclusive();
+    let graph = Graph::<u32>::new("emitting")
+        .add_node("emit", |cx: NodeContext, n: u32| async move {
             cx.emit(n);
             Ok::<_, String>(n + 1)
         })
-        .add_conditional_edge("talk", ["talk", END], |n: &u32| if *n < 10_000 { "talk" } else { END })
-        .set_entry("talk")
+        .add_conditional_edge("emit", ["emit", END], |n: &u32| if *n < 10_000 { "emit" } else { END })
+        .set_entry("emit")
         .compile()
         .unwrap();
     let before = ALLOCATOR.stats();
     pleach::block_on(async { graph.run(0).max_iterations(10_000).await }).unwrap();
     let allocations = (ALLOCATOR.stats() - before).allocations;
-    assert!(allocations < 10_000 + HARNESS_ALLOCATIONS_MAX, "{allocations}: nothing is made of what nobody hears");
+    assert!(allocations < 10_000 + HARNESS_ALLOCATIONS_MAX, "{allocations}: items without a listener must not allocate");
 }
 
 #[test]
-fn f9_runs_that_are_dropped_in_the_middle_keep_nothing() {
-    let _alone = alone();
+fn f9_dropped_runs_keep_no_memory() {
+    let _exclusive = exclusive();
     let sim = Sim::new(1);
     let graph = Graph::<Vec<u8>>::new("held")
         .add_node("split", |state: Vec<u8>| async { Ok::<_, String>(state) })
@@ -99,5 +99,5 @@ fn f9_runs_that_are_dropped_in_the_middle_keep_nothing() {
     }
     let change = ALLOCATOR.stats() - before;
     let kept = change.bytes_allocated as isize - change.bytes_deallocated as isize;
-    assert!(kept.abs() < HARNESS_BYTES_MAX, "{kept} bytes are left");
+    assert!(kept.abs() < HARNESS_BYTES_MAX, "{kept} bytes remain");
 }

@@ -1,7 +1,7 @@
-//! F9: what many branches, and deep subgraphs, cost: polls and bytes grow in proportion.
+//! F9 and F10: polls of many branches and memory of deep subgraphs grow linearly.
 #![cfg(all(feature = "graph", feature = "tokio"))]
 
-use crate::{ALLOCATOR, alone};
+use crate::{ALLOCATOR, exclusive};
 use pleach::prelude::*;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 static POLLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Sleeps on Tokio's clock, and counts how often it is polled.
-async fn doze(n: u32) -> Result<u32, String> {
+/// Sleeps on Tokio's clock and counts its polls.
+async fn sleep_counted(n: u32) -> Result<u32, String> {
     let mut sleep = pin!(tokio::time::sleep(Duration::from_millis(10)));
     poll_fn(|cx| {
         POLLS.fetch_add(1, Relaxed);
@@ -20,13 +20,13 @@ async fn doze(n: u32) -> Result<u32, String> {
     Ok(n)
 }
 
-/// How often branches are polled that all wait for one moment of Tokio's clock.
+/// Counts the polls of branches that all wait for the same time on Tokio's clock.
 fn polls(branches: u32, stored: bool) -> usize {
     let graph = Graph::new("wide")
         .add_node("list", |n: u32| async move { Ok::<_, String>(n) })
-        .add_node("doze", doze)
-        .map("list", |n: &u32| (0..*n).collect(), "doze", END, FanOut::merge(|_: u32, all: Vec<u32>| all.len() as u32))
-        .add_edge("doze", END)
+        .add_node("sleep", sleep_counted)
+        .map("list", |n: &u32| (0..*n).collect(), "sleep", END, FanOut::merge(|_: u32, all: Vec<u32>| all.len() as u32))
+        .add_edge("sleep", END)
         .set_entry("list")
         .compile()
         .unwrap();
@@ -42,15 +42,15 @@ fn polls(branches: u32, stored: bool) -> usize {
 }
 
 #[test]
-fn f9_polls_of_branches_on_tokio_grow_in_proportion() {
-    let _alone = alone();
+fn f9_polls_of_branches_on_tokio_grow_linearly() {
+    let _exclusive = exclusive();
     for stored in [false, true] {
         let (few, many) = (polls(2_000, stored), polls(8_000, stored));
         assert!(few <= 5 * 2_000 && many <= 5 * 8_000, "{few} polls of 2,000 branches, {many} of 8,000, stored: {stored}");
     }
 }
 
-/// How many bytes are in use.
+/// The number of allocated bytes.
 fn in_use() -> isize {
     let stats = ALLOCATOR.stats();
     stats.bytes_allocated as isize - stats.bytes_deallocated as isize + stats.bytes_reallocated
@@ -58,21 +58,21 @@ fn in_use() -> isize {
 
 static INNERMOST: AtomicIsize = AtomicIsize::new(0);
 
-/// A graph of so many graphs within each other. Its innermost node notes how many bytes are in use.
+/// A graph with `depth` nested subgraphs. Its innermost node records the allocated bytes.
 fn nested(depth: usize) -> CompiledGraph<u32> {
     let innermost = |n: u32| async move {
         INNERMOST.store(in_use(), Relaxed);
         Ok::<_, String>(n + 1)
     };
-    let one = |graph: Graph<u32>| graph.add_edge("node", END).set_entry("node").compile().unwrap();
-    let mut graph = one(Graph::new("level").add_node("node", innermost));
+    let compile = |graph: Graph<u32>| graph.add_edge("node", END).set_entry("node").compile().unwrap();
+    let mut graph = compile(Graph::new("level").add_node("node", innermost));
     for _ in 0..depth {
-        graph = one(Graph::new("level").add_subgraph("node", graph, |n: &u32| *n, |_: u32, n: u32| n));
+        graph = compile(Graph::new("level").add_subgraph("node", graph, |n: &u32| *n, |_: u32, n: u32| n));
     }
     graph
 }
 
-/// The bytes of a graph, and those of a run of it at its innermost node.
+/// The bytes of a graph, and of its run at the innermost node.
 fn bytes(depth: usize) -> (isize, isize) {
     let before = in_use();
     let graph = nested(depth);
@@ -83,9 +83,9 @@ fn bytes(depth: usize) -> (isize, isize) {
 }
 
 #[test]
-fn f10_bytes_of_nested_subgraphs_grow_in_proportion() {
-    let _alone = alone();
-    // Each level polls the next one: that takes stack.
+fn f10_memory_of_nested_subgraphs_grows_linearly() {
+    let _exclusive = exclusive();
+    // Each level polls the next one, which needs stack.
     let deep = std::thread::Builder::new().stack_size(256 << 20).spawn(|| (bytes(100), bytes(400))).unwrap();
     let (few, many) = deep.join().unwrap();
     assert!(many.0 <= 5 * few.0 && many.1 <= 5 * few.1, "compiled and running: {few:?} for 100 levels, {many:?} for 400");

@@ -1,4 +1,4 @@
-//! What actors, groups and runs cost, counted by the allocator of the whole process.
+//! Tests of memory use: actors, groups and runs, measured by the allocator of the process.
 
 mod actor_memory;
 mod graph_memory;
@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// One measurement at a time: the allocator counts for the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Allows one measurement at a time, because the allocator counts for the whole process.
+fn exclusive() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
