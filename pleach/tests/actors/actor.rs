@@ -221,17 +221,17 @@ fn a19_ids_are_never_reused_even_after_a_restart() {
         assert!(ids.insert(actor.id()), "id {} was reused", actor.id());
         actor.tell(Job::Fail("no")).unwrap();
         sim.advance(Duration::from_secs(6));
-        let (born, id) = (Log::new(), actor.id());
-        let children = born.clone();
+        let (child_ids, id) = (Log::new(), actor.id());
+        let child_log = child_ids.clone();
         actor
             .tell(Job::act(move |cx| {
                 assert_eq!((cx.id(), cx.incarnation()), (id, 1));
                 let child = cx.spawn_unnamed(TestActor::props(&Log::new())).unwrap();
-                children.push(child.id());
+                child_log.push(child.id());
             }))
             .unwrap();
         sim.settle();
-        assert!(born.take().into_iter().all(|id| ids.insert(id)), "round {round}");
+        assert!(child_ids.take().into_iter().all(|id| ids.insert(id)), "round {round}");
         actor.stop();
         sim.settle();
     }

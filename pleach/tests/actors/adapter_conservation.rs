@@ -82,7 +82,7 @@ fn a2_counts_are_exact_with_adapters() {
             usize::from(matches!(actor.exit(), Some(Exit::Cancelled(_))) && counts.failed as usize > recorded.len());
         assert_eq!(counts.failed as usize, recorded.len() + cancelled);
         let mapped = calls.load(Ordering::SeqCst);
-        assert!(mapped >= recorded.len() && mapped <= counts.accepted as usize, "an adapter calls only for accepted messages");
+        assert!(mapped >= recorded.len() && mapped <= counts.accepted as usize, "an adapter runs only for accepted messages");
         assert!(log.len() >= counts.handled as usize);
         if actor.exit().is_none() {
             actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
@@ -93,7 +93,7 @@ fn a2_counts_are_exact_with_adapters() {
     });
 }
 
-/// On threads: the actor is asked to end while an adapter calls. The actor waits for the adapter's
+/// On threads: the actor is asked to end while an adapter runs. The actor waits for the adapter's
 /// message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a2_actor_waits_for_running_adapters_before_it_ends() {
@@ -112,7 +112,7 @@ async fn a2_actor_waits_for_running_adapters_before_it_ends() {
         });
         let sender = std::thread::spawn(move || mapped.tell(7));
         enters.recv().unwrap();
-        assert_eq!(actor.counts().accepted, 1, "accepted before the adapter calls");
+        assert_eq!(actor.counts().accepted, 1, "accepted before the adapter runs");
         let end = if stops { ActorRef::stop } else { ActorRef::close };
         end(&actor);
         let mut exited = actor.exited();

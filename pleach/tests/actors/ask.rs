@@ -359,12 +359,12 @@ fn a10_dropped_ask_leaves_no_edge() {
         let system = sim.system("s");
         let [a, b] = ["a", "b"].map(|name| TestActor::spawn(&system, name));
         let gate = block(sim, &b);
-        let (to, holding) = (b.clone(), Gate::new());
-        let held = holding.clone();
+        let (to, release) = (b.clone(), Gate::new());
+        let waiting = release.clone();
         // a asks b, drops the ask and continues; then b asks a.
         a.tell(Job::work(move |_| async move {
             drop(poll_with_own_waker(&mut to.ask(answer(1))).await);
-            held.pass().await;
+            waiting.pass().await;
             Ok(())
         }))
         .unwrap();
@@ -373,7 +373,7 @@ fn a10_dropped_ask_leaves_no_edge() {
         b.tell(ask_in_handler(&a, None, Job::Note(0), &errors)).unwrap();
         gate.open();
         sim.settle();
-        holding.open();
+        release.open();
         sim.settle();
         assert_eq!(errors.len(), 0);
         assert!(system.counts().is_settled());

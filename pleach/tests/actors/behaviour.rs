@@ -215,8 +215,8 @@ fn a13_behaviour_is_dropped_with_its_actor() {
         let sim = Sim::new(0);
         let system = sim.system("s");
         let witness = Arc::new(());
-        let given = Arc::clone(&witness);
-        let actor = system.spawn("holds-itself", Props::new(move || HoldsItself(Arc::clone(&given)))).unwrap();
+        let shared = Arc::clone(&witness);
+        let actor = system.spawn("holds-itself", Props::new(move || HoldsItself(Arc::clone(&shared)))).unwrap();
         sim.settle();
         assert!(Arc::strong_count(&witness) > 3);
         if ends {

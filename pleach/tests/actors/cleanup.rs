@@ -35,10 +35,10 @@ fn s8_panic_in_the_drop_of_a_factory_or_a_feed_is_recorded() {
 fn a15_factory_is_dropped_before_the_exit_is_reported() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let held = Arc::new(());
-    let (weak, seen) = (Arc::downgrade(&held), Log::new());
+    let guard = Arc::new(());
+    let (weak, seen) = (Arc::downgrade(&guard), Log::new());
     let make = move || {
-        let _held = &held;
+        let _guard = &guard;
     };
     let actor = system.spawn("actor", Props::from_fn(make, ignore)).unwrap();
     let log = seen.clone();
@@ -90,14 +90,14 @@ fn s6_failure_of_a_former_child_spares_the_restarted_parent() {
         let log = Log::new();
         let parent = system.spawn("parent", TestActor::props(&log)).unwrap();
         let (children, gate) = (Log::new(), Gate::new());
-        let (spawned, held) = (children.clone(), gate.clone());
+        let (spawned, waiting) = (children.clone(), gate.clone());
         parent.tell(Job::act(move |cx| spawned.push(cx.spawn("child", TestActor::props(&Log::new())).unwrap()))).unwrap();
         sim.settle();
         let child = children.take().pop().unwrap();
         // Uses up the restarts: the next failure escalates.
         (0..3).for_each(|_| child.tell(Job::Fail("again")).unwrap());
         let last = move |_| async move {
-            held.pass().await;
+            waiting.pass().await;
             Err("last".into())
         };
         child.tell(Job::work(last)).unwrap();

@@ -163,11 +163,11 @@ fn a7_cancel_drops_the_handler_with_the_first_cause() {
         let dead_letters = dead_letters(&system);
         let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
         let dropped = Arc::new(());
-        let held = Arc::clone(&dropped);
+        let guard = Arc::clone(&dropped);
         let waiting = gate.clone();
         actor
             .tell(Job::work(move |_| async move {
-                let _held = held;
+                let _guard = guard;
                 waiting.pass().await;
                 Ok(())
             }))

@@ -132,14 +132,14 @@ fn a17_stopped_has_a_new_token_and_the_grace_after_a_cancel() {
             let actor = system.spawn("hooked", Props::new(move || hooked.clone())).unwrap();
             actor.tell(()).unwrap();
             sim.settle();
-            let begun = sim.now();
+            let start = sim.now();
             actor.cancel("enough");
             // A second cancel, of the whole system, does not cancel the hook.
             system.kill();
             assert_eq!(sim.run(actor.exited()), Exit::Cancelled(Cause::from("enough")));
             let expected = ["started", "message", "stopping, cancelled: enough", "done waiting"];
             assert_eq!(log.take(), expected[..if hung { 3 } else { 4 }]);
-            assert_eq!(sim.now() - begun, Duration::from_secs(wait.min(5)));
+            assert_eq!(sim.now() - start, Duration::from_secs(wait.min(5)));
             assert_eq!((system.failures(), records.len()), (usize::from(hung), usize::from(hung)));
             for record in records.take() {
                 assert!(record.reason().to_string().contains("grace period of 5s"), "{record}");
@@ -340,10 +340,10 @@ fn s8_every_injected_failure_gives_one_record() {
         let text = if is_printed { "thrown" } else { INJECTED };
         let injector = Injector { planned: Arc::new(std::sync::Mutex::new(chosen.clone())), injected: Arc::default(), text };
         let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(100, Duration::from_secs(1))).unwrap();
-        let (made, fed, done) = (injector.clone(), injector.clone(), injector.clone());
+        let (created, fed, done) = (injector.clone(), injector.clone(), injector.clone());
         let props = Props::new(move || {
-            made.inject(Point::Factory).ok();
-            FailingActor(made.clone())
+            created.inject(Point::Factory).ok();
+            FailingActor(created.clone())
         });
         let feed = futures::stream::poll_fn(move |_| {
             fed.inject(Point::Feed).ok();

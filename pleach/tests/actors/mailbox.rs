@@ -42,7 +42,7 @@ fn a4_queued_messages_never_exceed_the_capacity() {
         let plain = Mailbox::bounded(capacity);
         let kind = [plain, plain.drop_newest(), plain.drop_oldest(), plain.prioritised()][random.below(4)];
         let (actor, log, gate) = busy_actor(sim, &system, kind);
-        let mut begun = 1;
+        let mut handled = 1;
         sim.run(async {
             for n in 0..60 {
                 match random.below(6) {
@@ -57,11 +57,11 @@ fn a4_queued_messages_never_exceed_the_capacity() {
                 }
                 assert!(actor.queued() <= capacity);
                 let counts = actor.counts();
-                begun = begun.max(counts.handled);
+                handled = handled.max(counts.handled);
                 assert!(counts.open() <= capacity as u64 + 1, "{counts} with one current message and capacity {capacity}");
             }
         });
-        assert!(log.len() as u64 >= begun);
+        assert!(log.len() as u64 >= handled);
     });
 }
 
@@ -247,7 +247,7 @@ fn a3_send_that_is_not_accepted_returns_its_message() {
 }
 
 #[test]
-fn a3_completed_send_that_is_polled_again_does_not_lie() {
+fn a3_second_poll_of_a_failed_send_panics() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let (actor, _log, gate) = busy_actor(&sim, &system, Mailbox::bounded(1));

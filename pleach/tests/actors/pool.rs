@@ -136,8 +136,8 @@ fn a13_pool_that_cannot_be_built_leaves_nothing_behind() {
     assert_eq!(records.take()[0].path().to_string(), "/user/panics");
     sim.settle();
     assert_eq!(system.root().running().len(), 2, "only the two guardians run");
-    let built = pool("twin", 1).unwrap();
-    assert!(matches!(pool("twin", 1), Err(PoolError::Refused(Refusal::NameTaken { .. }))));
+    let built = pool("same-name", 1).unwrap();
+    assert!(matches!(pool("same-name", 1), Err(PoolError::Refused(Refusal::NameTaken { .. }))));
     assert!(matches!(built.resize(0), Err(PoolError::NoWorkers)));
     assert!(matches!(built.resize(usize::MAX), Err(PoolError::TooMany(usize::MAX))));
     assert_eq!(built.size(), 1);

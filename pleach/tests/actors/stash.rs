@@ -52,8 +52,8 @@ impl Actor for Buffer {
             }
             Msg::Stashed(reply) => reply.send(cx.stashed()),
             Msg::Pipe(n, wait) => drop(cx.pipe_to_self(cx.token().child_for(wait).cancelled(), move |_| Msg::Number(n))),
-            Msg::PipeForever(held) => drop(cx.pipe_to_self(std::future::pending::<()>(), move |()| {
-                drop(held);
+            Msg::PipeForever(marker) => drop(cx.pipe_to_self(std::future::pending::<()>(), move |()| {
+                drop(marker);
                 Msg::Open
             })),
             Msg::PipePanics => drop(cx.pipe_to_self(async { panic!("injected into a pipe") }, |()| Msg::Open)),
@@ -63,7 +63,7 @@ impl Actor for Buffer {
     }
 }
 
-fn gate(log: &Log, open: bool) -> Props<Buffer> {
+fn buffer(log: &Log, open: bool) -> Props<Buffer> {
     let log = Arc::clone(log);
     Props::new(move || Buffer { log: Arc::clone(&log), open })
 }
@@ -76,15 +76,15 @@ fn seen(log: &Log) -> Vec<u32> {
 fn a13_unstashed_messages_come_first_and_in_order() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let gate = system.spawn("gate", gate(&log, false)).unwrap();
-        (1..=5).for_each(|n| gate.tell(Msg::Number(n)).unwrap());
-        assert_eq!(sim.run(gate.ask(Msg::Stashed)).unwrap(), 5);
-        assert_eq!((gate.counts().handled, gate.counts().open()), (1, 5), "a stashed message is not handled yet");
-        gate.tell(Msg::Open).unwrap();
-        gate.tell(Msg::Number(6)).unwrap();
+        let buffer = system.spawn("buffer", buffer(&log, false)).unwrap();
+        (1..=5).for_each(|n| buffer.tell(Msg::Number(n)).unwrap());
+        assert_eq!(sim.run(buffer.ask(Msg::Stashed)).unwrap(), 5);
+        assert_eq!((buffer.counts().handled, buffer.counts().open()), (1, 5), "a stashed message is not handled yet");
+        buffer.tell(Msg::Open).unwrap();
+        buffer.tell(Msg::Number(6)).unwrap();
         sim.settle();
         assert_eq!(seen(&log), [1, 2, 3, 4, 5, 6]);
-        assert!(gate.counts().is_settled() && gate.counts().handled == 8, "{}", gate.counts());
+        assert!(buffer.counts().is_settled() && buffer.counts().handled == 8, "{}", buffer.counts());
     });
 }
 
@@ -92,20 +92,20 @@ fn a13_unstashed_messages_come_first_and_in_order() {
 fn a13_stash_uses_no_mailbox_capacity_and_is_bounded() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let props = gate(&log, false).mailbox(Mailbox::bounded(2)).stash_capacity(3);
-        let gate = system.spawn("gate", props).unwrap();
+        let props = buffer(&log, false).mailbox(Mailbox::bounded(2)).stash_capacity(3);
+        let buffer = system.spawn("buffer", props).unwrap();
         for n in 1..=3 {
-            gate.tell(Msg::Number(n)).unwrap();
+            buffer.tell(Msg::Number(n)).unwrap();
             sim.settle();
         }
-        gate.tell(Msg::Number(4)).unwrap();
+        buffer.tell(Msg::Number(4)).unwrap();
         sim.settle();
-        assert_eq!(gate.counts().failed, 1, "the fourth does not fit, and the handler fails");
-        gate.tell(Msg::Open).unwrap();
+        assert_eq!(buffer.counts().failed, 1, "the fourth does not fit, and the handler fails");
+        buffer.tell(Msg::Open).unwrap();
         sim.settle();
         // The failure restarted the actor, which stashed the three again and then unstashed them.
         assert_eq!(seen(&log), [1, 2, 3]);
-        assert!(gate.counts().is_settled(), "{}", gate.counts());
+        assert!(buffer.counts().is_settled(), "{}", buffer.counts());
     });
 }
 
@@ -114,15 +114,15 @@ fn a13_stash_comes_back_in_order_after_a_restart() {
     quiet();
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let gate = system.spawn("gate", gate(&log, true)).unwrap();
-        gate.tell(Msg::Shut).unwrap();
-        (1..=3).for_each(|n| gate.tell(Msg::Number(n)).unwrap());
-        gate.tell(Msg::Fail).unwrap();
-        gate.tell(Msg::Number(4)).unwrap();
+        let buffer = system.spawn("buffer", buffer(&log, true)).unwrap();
+        buffer.tell(Msg::Shut).unwrap();
+        (1..=3).for_each(|n| buffer.tell(Msg::Number(n)).unwrap());
+        buffer.tell(Msg::Fail).unwrap();
+        buffer.tell(Msg::Number(4)).unwrap();
         sim.settle();
         assert_eq!(seen(&log), [1, 2, 3, 4]);
-        assert!(gate.counts().is_settled());
-        assert_eq!((gate.counts().handled, gate.counts().failed), (5, 1));
+        assert!(buffer.counts().is_settled());
+        assert_eq!((buffer.counts().handled, buffer.counts().failed), (5, 1));
     });
 }
 
@@ -131,16 +131,16 @@ fn a2_stashed_message_is_not_counted_as_failed() {
     quiet();
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let gate = system.spawn("gate", gate(&log, true)).unwrap();
-        gate.tell(Msg::StashThenFail(7)).unwrap();
+        let buffer = system.spawn("buffer", buffer(&log, true)).unwrap();
+        buffer.tell(Msg::StashThenFail(7)).unwrap();
         sim.settle();
         assert_eq!((seen(&log), system.failures()), (vec![7], 1));
-        assert_eq!((gate.counts().handled, gate.counts().failed), (1, 0));
-        gate.tell(Msg::StashTwo(8, 9)).unwrap();
-        gate.tell(Msg::Open).unwrap();
+        assert_eq!((buffer.counts().handled, buffer.counts().failed), (1, 0));
+        buffer.tell(Msg::StashTwo(8, 9)).unwrap();
+        buffer.tell(Msg::Open).unwrap();
         sim.settle();
         assert_eq!(seen(&log), [7, 8, 9]);
-        assert!(gate.counts().is_settled() && system.counts().is_settled(), "{}", gate.counts());
+        assert!(buffer.counts().is_settled() && system.counts().is_settled(), "{}", buffer.counts());
     });
 }
 
@@ -148,21 +148,21 @@ fn a2_stashed_message_is_not_counted_as_failed() {
 fn a2_stash_becomes_dead_letters_at_the_end_and_its_asks_end() {
     explore(0..100, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let ends: [fn(&ActorRef<Msg>); 3] = [|gate| gate.stop(), |gate| gate.close(), |gate| gate.cancel("enough")];
+        let ends: [fn(&ActorRef<Msg>); 3] = [|buffer| buffer.stop(), |buffer| buffer.close(), |buffer| buffer.cancel("enough")];
         for (at, end) in ends.into_iter().enumerate() {
-            let gate = system.spawn(&format!("gate-{at}"), gate(&log, false)).unwrap();
-            gate.tell(Msg::Number(1)).unwrap();
+            let buffer = system.spawn(&format!("buffer-{at}"), buffer(&log, false)).unwrap();
+            buffer.tell(Msg::Number(1)).unwrap();
             let answer = sim.run(async {
-                let ask = gate.ask(|reply| Msg::Ask(2, reply));
+                let ask = buffer.ask(|reply| Msg::Ask(2, reply));
                 let end = async {
                     sim.sleep(Duration::from_millis(1)).await;
-                    end(&gate);
+                    end(&buffer);
                 };
                 futures::join!(ask, end).0
             });
             assert!(matches!(answer, Err(AskError::Closed | AskError::Cancelled(_))), "{answer:?}");
-            sim.run(gate.exited());
-            assert!(gate.counts().is_settled() && gate.counts().dead_lettered == 2, "{}", gate.counts());
+            sim.run(buffer.exited());
+            assert!(buffer.counts().is_settled() && buffer.counts().dead_lettered == 2, "{}", buffer.counts());
         }
         assert!(seen(&log).is_empty());
     });
@@ -172,9 +172,9 @@ fn a2_stash_becomes_dead_letters_at_the_end_and_its_asks_end() {
 fn a13_pipe_sends_the_result_of_a_future_to_the_actor() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let gate = system.spawn("gate", gate(&log, true)).unwrap();
-        gate.tell(Msg::Pipe(2, Duration::from_millis(20))).unwrap();
-        gate.tell(Msg::Pipe(1, Duration::from_millis(10))).unwrap();
+        let buffer = system.spawn("buffer", buffer(&log, true)).unwrap();
+        buffer.tell(Msg::Pipe(2, Duration::from_millis(20))).unwrap();
+        buffer.tell(Msg::Pipe(1, Duration::from_millis(10))).unwrap();
         sim.advance(Duration::from_millis(15));
         assert_eq!(seen(&log), [1]);
         sim.advance(Duration::from_millis(15));
@@ -187,18 +187,22 @@ fn a13_pipes_are_dropped_at_a_restart_and_at_every_end() {
     quiet();
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let ends: [fn(&ActorRef<Msg>); 4] =
-            [|gate| gate.tell(Msg::Fail).unwrap(), |gate| gate.stop(), |gate| gate.close(), |gate| gate.cancel(())];
+        let ends: [fn(&ActorRef<Msg>); 4] = [
+            |buffer| buffer.tell(Msg::Fail).unwrap(),
+            |buffer| buffer.stop(),
+            |buffer| buffer.close(),
+            |buffer| buffer.cancel(()),
+        ];
         for (at, end) in ends.into_iter().enumerate() {
-            let held = Arc::new(());
-            let gate = system.spawn(&format!("gate-{at}"), gate(&log, false)).unwrap();
-            gate.tell(Msg::PipeForever(Arc::clone(&held))).unwrap();
+            let marker = Arc::new(());
+            let buffer = system.spawn(&format!("buffer-{at}"), buffer(&log, false)).unwrap();
+            buffer.tell(Msg::PipeForever(Arc::clone(&marker))).unwrap();
             sim.settle();
-            assert_eq!(Arc::strong_count(&held), 2);
-            end(&gate);
+            assert_eq!(Arc::strong_count(&marker), 2);
+            end(&buffer);
             sim.settle();
-            assert_eq!(Arc::strong_count(&held), 1, "end {at}");
-            assert_eq!(gate.exit().is_none(), at == 0);
+            assert_eq!(Arc::strong_count(&marker), 1, "end {at}");
+            assert_eq!(buffer.exit().is_none(), at == 0);
         }
     });
 }
@@ -208,11 +212,11 @@ fn s8_panic_in_a_pipe_is_recorded_and_fails_no_actor() {
     quiet();
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::default());
-        let gate = system.spawn("gate", gate(&log, true)).unwrap();
-        gate.tell(Msg::PipePanics).unwrap();
-        gate.tell(Msg::Number(1)).unwrap();
+        let buffer = system.spawn("buffer", buffer(&log, true)).unwrap();
+        buffer.tell(Msg::PipePanics).unwrap();
+        buffer.tell(Msg::Number(1)).unwrap();
         sim.settle();
-        assert_eq!((seen(&log), system.failures(), gate.counts().failed), (vec![1], 1, 0));
+        assert_eq!((seen(&log), system.failures(), buffer.counts().failed), (vec![1], 1, 0));
     });
 }
 

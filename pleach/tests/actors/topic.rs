@@ -263,10 +263,10 @@ fn a13_second_subscription_replaces_the_first() {
     sim.settle();
     assert_eq!(log.take()[1..], ["101", "102"]);
     // An equal id number in another system is another actor.
-    let twin = sim.system("other").spawn("actor", TestActor::props(&log)).unwrap();
-    assert_eq!(twin.id().get(), actor.id().get());
+    let elsewhere = sim.system("other").spawn("actor", TestActor::props(&log)).unwrap();
+    assert_eq!(elsewhere.id().get(), actor.id().get());
     topic.subscribe_with(&actor, SlowSubscriber::Drop, Job::Note);
-    topic.subscribe_with(&twin, SlowSubscriber::Drop, Job::Note);
+    topic.subscribe_with(&elsewhere, SlowSubscriber::Drop, Job::Note);
     assert_eq!(format!("{topic:?}").matches("actor").count(), 2);
 }
 

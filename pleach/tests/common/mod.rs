@@ -241,7 +241,7 @@ impl TestActor {
         Props::new(move || Self { log: log.clone(), kept: Vec::new() }).mailbox(Mailbox::unbounded()).describe(describe)
     }
 
-    /// Spawns one whose log the test does not read.
+    /// Spawns an actor whose log the test does not read.
     pub fn spawn(system: &System, name: &str) -> ActorRef<Job> {
         system.spawn(name, Self::props(&Log::new())).unwrap()
     }

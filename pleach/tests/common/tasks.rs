@@ -37,9 +37,9 @@ pub fn gated(gate: &Gate, value: u32) -> impl Future<Output = u32> + Send + use<
     }
 }
 
-/// Never completes. Holds `held` until it is dropped.
-pub async fn forever<H>(held: H) -> u32 {
-    let _held = held;
+/// Never completes. Holds `guard` until it is dropped.
+pub async fn forever<H>(guard: H) -> u32 {
+    let _guard = guard;
     pending::<u32>().await
 }
 
@@ -48,7 +48,7 @@ pub async fn forever<H>(held: H) -> u32 {
 pub struct AliveCount(Arc<(AtomicUsize, AtomicUsize)>);
 
 impl AliveCount {
-    /// Adds add until the returned value is dropped.
+    /// Adds one until the returned value is dropped.
     pub fn add(&self) -> Alive {
         let now = self.0.0.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.1.fetch_max(now, Ordering::SeqCst);

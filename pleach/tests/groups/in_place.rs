@@ -69,7 +69,7 @@ fn g12_waiting_task_is_woken_and_polled_by_the_reader() {
         let group = in_place(sim);
         let gates: Vec<Gate> = (0..5).map(|_| Gate::new()).collect();
         for (n, gate) in (0..).zip(&gates) {
-            group.try_go(gated(&gate, n)).unwrap();
+            group.try_go(gated(gate, n)).unwrap();
         }
         let opener = gates.clone();
         let runtime = sim.runtime();

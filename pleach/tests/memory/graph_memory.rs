@@ -78,7 +78,7 @@ fn f8_hooks_and_streams_cost_nothing_without_a_listener() {
 fn f9_dropped_runs_keep_no_memory() {
     let _exclusive = exclusive();
     let sim = Sim::new(1);
-    let graph = Graph::<Vec<u8>>::new("held")
+    let graph = Graph::<Vec<u8>>::new("pending")
         .add_node("split", |state: Vec<u8>| async { Ok::<_, String>(state) })
         .add_node("hold", |state: Vec<u8>| async move {
             pending::<()>().await;

@@ -71,9 +71,9 @@ fn s10_ended_watchers_are_not_kept() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let watched = TestActor::spawn(&system, "watched");
-    let held = Arc::new(());
+    let marker = Arc::new(());
     for _ in 0..1_000 {
-        let (target, holder) = (watched.any(), Arc::clone(&held));
+        let (target, holder) = (watched.any(), Arc::clone(&marker));
         let describe = move |_: &Job| {
             let _part = &holder;
             String::new()
@@ -87,7 +87,7 @@ fn s10_ended_watchers_are_not_kept() {
             .unwrap();
         sim.settle();
     }
-    assert_eq!(Arc::strong_count(&held), 1);
+    assert_eq!(Arc::strong_count(&marker), 1);
     let log = Log::new();
     let live_watcher = system.spawn("watcher", TestActor::props(&log)).unwrap();
     let target = watched.any();

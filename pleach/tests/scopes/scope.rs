@@ -42,7 +42,7 @@ fn t4_every_child_is_added_once_and_removed_once() {
         inner.task().named("deep").launch(async {}).unwrap();
         let supervisor = scope.supervisor("supervisor", OneForOne::new()).unwrap();
         supervisor.spawn("worker", adder()).unwrap();
-        let produced = scope.produce(1, |mut out| async move { out.send(1).await.map_err(|_| "gone") }).unwrap();
+        let produced = scope.produce(1, |mut out| async move { out.send(1).await.map_err(|_| "receiver dropped") }).unwrap();
         let producer = produced.task().path().to_string();
         let names = || scope.children().iter().map(|child| child.path().to_string()).collect::<Vec<_>>();
         let all = ["/user/s/task", "/user/s/actor", "/user/s/inner", "/user/s/supervisor", producer.as_str()];

@@ -71,10 +71,10 @@ fn t1_earliest_deadline_of_all_ancestors_wins() {
         let due = |token: usize| tree.upwards(token).into_iter().map(|above| deadlines[above]).min().unwrap();
         for now in [10, 25, 50] {
             sim.advance(at(now) - sim.now());
-            for (token, made) in tree.tokens.iter().enumerate() {
-                let due = due(token);
-                assert_eq!(made.deadline(), (due != u64::MAX).then(|| at(due)));
-                assert_eq!(made.cause(), (due <= now).then_some(Cause::DeadlineExceeded), "due at {due}, now {now}");
+            for (index, token) in tree.tokens.iter().enumerate() {
+                let due = due(index);
+                assert_eq!(token.deadline(), (due != u64::MAX).then(|| at(due)));
+                assert_eq!(token.cause(), (due <= now).then_some(Cause::DeadlineExceeded), "due at {due}, now {now}");
             }
         }
     });
