@@ -16,3 +16,4 @@ mod operations;
 mod overflow;
 mod own_tasks;
 mod tree;
+mod wait_and_cancel;

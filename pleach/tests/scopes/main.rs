@@ -6,6 +6,7 @@ mod common;
 mod cancel_grace;
 mod cancel_running;
 mod edges;
+mod end_from_inside;
 mod isolation;
 mod lookup;
 mod mounted;

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod children;
 mod edges;
 mod escalation;
 mod failing_loop;
@@ -12,6 +13,7 @@ mod otp_model;
 mod restart;
 mod restart_plan;
 mod root_failure;
+mod sinks;
 mod storm;
 mod strategy;
 mod stuck_hooks;
