@@ -52,7 +52,7 @@ fn g13_tasks_use_the_grace_of_their_group_or_their_own() {
 }
 
 #[test]
-fn g13_task_may_have_a_grace_in_a_group_without() {
+fn g13_one_task_may_have_its_own_grace() {
     explore(0..50, |sim| {
         let group = numbers(sim).build().unwrap();
         group.try_go(clean_up_task(sim, &group, 1)).unwrap();

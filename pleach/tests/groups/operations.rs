@@ -53,7 +53,7 @@ fn race_returns_the_first_value_and_cancels_the_rest() {
         let racer = |n: u32, guard| async move {
             let _guard = guard;
             match n {
-                0 => Err("failed"),
+                0 => Err("out of fuel"),
                 1 => Ok(after(5, 1).await),
                 _ => Ok(pending::<u32>().await),
             }
@@ -68,9 +68,9 @@ fn race_returns_the_first_value_and_cancels_the_rest() {
 #[test]
 fn race_without_a_winner_returns_every_error() {
     let sim = Sim::new(1);
-    let lost = sim.run(numbers(&sim).race((0..3).map(|_| async { Err::<u32, _>("failed") }))).unwrap_err();
+    let lost = sim.run(numbers(&sim).race((0..3).map(|_| async { Err::<u32, _>("out of fuel") }))).unwrap_err();
     assert!(matches!(&lost, RaceError::NoWinner(errors) if errors.len() == 3));
-    assert!(lost.to_string().contains("failed"));
+    assert!(lost.to_string().contains("out of fuel"));
     let empty = sim.run(numbers(&sim).race(Vec::<std::future::Ready<u32>>::new())).unwrap_err();
     assert_eq!(empty, RaceError::NoWinner(Vec::new()));
 }

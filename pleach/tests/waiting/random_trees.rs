@@ -52,8 +52,7 @@ struct Net {
     last_wait: AtomicUsize,
 }
 
-/// The most steps that all peers take together. Failures and the first steps of restarted peers
-/// could otherwise continue forever.
+/// Limit of the steps of all peers. Restarts could otherwise add steps forever.
 const STEPS_MAX: usize = 300;
 
 impl Net {
@@ -77,11 +76,8 @@ impl Net {
         self.waits.lock().unwrap().insert(key, format!("{who}: {text} to {whom:?}"));
         WaitRecord(Arc::clone(self), key)
     }
-}
 
-impl Net {
-    /// Executes the steps of a task. Asks have a timeout, because a cycle without a wait for room
-    /// is not resolved.
+    /// Executes the steps of a task. Asks time out: a cycle without a full mailbox is not resolved.
     async fn execute_all(self: Arc<Self>, who: ActorPath, steps: Steps) {
         for step in steps.iter() {
             if self.last_wait.load(Relaxed) > STEPS_MAX {
