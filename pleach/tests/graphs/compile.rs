@@ -1,6 +1,7 @@
-//! F1 to F3: what compile finds, and what a compiled graph shows of itself.
+//! F1 to F3: the faults that `compile` reports, and what a compiled graph shows of itself.
 #![cfg(feature = "graph")]
 
+use crate::add_one;
 use pleach::prelude::*;
 use pleach::{CompileError, GraphFault, LeadsTo, NamedBy};
 use std::time::Instant;
@@ -13,7 +14,7 @@ fn first(before: u32, _branches: Vec<u32>) -> u32 {
     before
 }
 
-/// A graph of these nodes, entered at the first.
+/// A graph of these nodes. The first one is the entry.
 fn nodes(ids: &[&str]) -> Graph<u32> {
     let graph = ids.iter().fold(Graph::new("test"), |graph, id| graph.add_node(*id, same));
     match ids.first() {
@@ -23,7 +24,7 @@ fn nodes(ids: &[&str]) -> Graph<u32> {
 }
 
 fn faults(graph: Graph<u32>) -> Vec<GraphFault> {
-    graph.compile().expect_err("it is faulty").faults
+    graph.compile().expect_err("the graph has faults").faults
 }
 
 fn text(id: &str) -> String {
@@ -31,7 +32,7 @@ fn text(id: &str) -> String {
 }
 
 #[test]
-fn f1_no_entry_and_an_unknown_one() {
+fn f1_missing_and_unknown_entries_are_faults() {
     let graph = Graph::new("test").add_node("write", same).add_edge("write", END);
     assert_eq!(faults(graph), [GraphFault::NoEntry]);
     let graph = nodes(&["write"]).add_edge("write", END).set_entry("wriet");
@@ -39,7 +40,7 @@ fn f1_no_entry_and_an_unknown_one() {
 }
 
 #[test]
-fn f1_unknown_ends_of_edges() {
+fn f1_unknown_node_names_are_faults() {
     let unknown = |node: &str, named_by, did_you_mean: Option<&str>| {
         let (node, did_you_mean) = (text(node), did_you_mean.map(text));
         vec![GraphFault::UnknownNode { node, named_by, did_you_mean }]
@@ -55,51 +56,51 @@ fn f1_unknown_ends_of_edges() {
     assert_eq!(faults(complete().compensate("jude", undo)), unknown("jude", NamedBy::Undo, Some("judge")));
     let joined = graph().add_parallel_edge("write", ["judge"], "joni", first);
     assert_eq!(faults(joined), unknown("joni", NamedBy::JoinOf(text("write")), None));
-    // A choice names all its unknown targets.
+    // A conditional edge reports each of its unknown targets.
     let choice = graph().add_conditional_edge("write", ["judge", "x1", "x2"], |_: &u32| "judge");
     assert_eq!(faults(choice).len(), 2);
 }
 
 #[test]
-fn f1_ids_that_cannot_be() {
+fn f1_invalid_node_ids_are_faults() {
     let with = |id: &str| nodes(&["a"]).add_edge("a", END).add_node(id, same);
     assert_eq!(faults(with("a")), [GraphFault::DuplicateNode { node: text("a") }]);
     assert_eq!(faults(with(END)), [GraphFault::ReservedId { node: text(END) }]);
     assert_eq!(faults(with("a/b")), [GraphFault::ReservedId { node: text("a/b") }]);
     assert_eq!(faults(with("  ")), [GraphFault::BlankId]);
     assert_eq!(faults(with("")), [GraphFault::BlankId]);
-    // An id may be strange as long as it is not one of these.
+    // Unusual characters are allowed.
     let odd = Graph::new("odd").add_node("schön \"1\"", same).add_edge("schön \"1\"", END).set_entry("schön \"1\"");
     assert!(odd.compile().is_ok());
 }
 
 #[test]
-fn f1_nodes_that_lead_nowhere() {
+fn f1_nodes_without_a_path_to_the_end_are_faults() {
     let graph = nodes(&["a", "b"]).add_edge("a", "b");
     assert_eq!(faults(graph), [GraphFault::NoWayOut { node: text("b") }]);
-    // A trap with a choice in it: there is a way out of each, and none to the end.
+    // A loop with a choice inside: every node has an edge, but none leads to the end.
     let graph = nodes(&["a", "b", "c"])
         .add_conditional_edge("a", ["b", END], |_: &u32| "b")
         .add_conditional_edge("b", ["c", "b"], |_: &u32| "c")
         .add_edge("c", "b");
     let trapped = |node: &str| GraphFault::NoPathToEnd { node: text(node) };
     assert_eq!(faults(graph), [trapped("b"), trapped("c")]);
-    // A fallback is no way to the end: it takes a failure.
+    // A fallback does not count as a path to the end, since it needs a failure.
     let graph = nodes(&["a"]).add_conditional_edge("a", ["a"], |_: &u32| "a").policy("a", Policy::new().fallback(END));
     assert_eq!(faults(graph), [GraphFault::UnconditionalCycle { nodes: vec![text("a")] }]);
 }
 
 #[test]
-fn f1_an_unconditional_cycle_is_reported_in_place_of_no_path_to_the_end() {
+fn f1_unconditional_cycle_replaces_no_path_to_end() {
     let graph = nodes(&["in", "a", "b"]).add_edge("in", "a").add_edge("a", "b").add_edge("b", "a");
     assert_eq!(faults(graph), [GraphFault::UnconditionalCycle { nodes: vec![text("a"), text("b")] }]);
-    // Through a fan-out as well: after the join it goes round.
+    // Also through a fan-out: the join leads back to the fork.
     let graph = nodes(&["a", "b", "c"]).add_parallel_edge("a", ["b"], "c", first).add_edge("b", "c").add_edge("c", "a");
     assert_eq!(faults(graph), [GraphFault::UnconditionalCycle { nodes: vec![text("a"), text("c")] }]);
 }
 
 #[test]
-fn f1_edges_of_which_one_must_be_meant() {
+fn f1_ambiguous_edges_are_faults() {
     let graph = nodes(&["a", "b"]).add_edge("a", "b").add_edge("a", END).add_edge("b", END);
     let targets = vec![text("b"), text(END)];
     assert_eq!(faults(graph), [GraphFault::SeveralEdges { node: text("a"), targets }]);
@@ -113,14 +114,14 @@ fn f1_edges_of_which_one_must_be_meant() {
 }
 
 #[test]
-fn f1_fan_outs_that_do_not_come_together() {
+fn f1_fan_outs_that_do_not_join_are_faults() {
     let three = || nodes(&["fork", "left", "right", "join"]).add_edge("join", END);
     let forked = || three().add_parallel_edge("fork", ["left", "right"], "join", first).add_edge("right", "join");
     assert!(forked().add_edge("left", "join").compile().is_ok());
     let escapes =
         |to: &str| GraphFault::BranchEscapes { node: text("left"), to: text(to), fan_out: text("fork"), join: text("join") };
     assert_eq!(faults(forked().add_edge("left", END)), [escapes(END)]);
-    // A branch that loops back into its own fork.
+    // A branch that loops back to its own fork.
     let back = forked().add_conditional_edge("left", ["fork", "join"], |_: &u32| "join");
     assert_eq!(faults(back), [escapes("fork")]);
 
@@ -137,14 +138,14 @@ fn f1_fan_outs_that_do_not_come_together() {
     let limited = FanOut::merge(first).limit(0);
     let graph = three().add_parallel_edge("fork", ["left"], "join", limited).add_edge("left", "join");
     assert_eq!(faults(graph), [GraphFault::ZeroLimit { fan_out: text("fork") }]);
-    // The end may be the join, and then it is no escape.
+    // The end can be the join. Then a branch that reaches it does not escape.
     let graph = nodes(&["fork", "left"]).add_parallel_edge("fork", ["left"], END, first).add_edge("left", END);
     assert!(graph.compile().is_ok());
 }
 
 #[test]
-fn f1_branches_that_cross() {
-    // `inner` belongs to a branch of `outer`, and the start leads straight into it.
+fn f1_crossing_branches_are_faults() {
+    // `inner` belongs to a branch of `outer`, but `start` leads directly into it.
     let graph = nodes(&["start", "outer", "inner", "join"])
         .add_conditional_edge("start", ["outer", "inner"], |_: &u32| "outer")
         .add_parallel_edge("outer", ["inner"], "join", first)
@@ -152,7 +153,7 @@ fn f1_branches_that_cross() {
         .add_edge("join", END);
     let found = faults(graph);
     assert!(matches!(&found[..], [GraphFault::BranchEscapes { .. } | GraphFault::CrossesBranch { .. }, ..]), "{found:?}");
-    // Two fan-outs side by side whose branches meet.
+    // Two separate fan-outs whose branches meet.
     let graph = nodes(&["start", "f", "g", "a", "j", "k"])
         .add_conditional_edge("start", ["f", "g"], |_: &u32| "f")
         .add_parallel_edge("f", ["a"], "j", first)
@@ -172,14 +173,14 @@ fn f1_branches_that_cross() {
 }
 
 #[test]
-fn f1_an_undo_needs_a_context() {
+fn f1_undo_requires_a_node_with_a_context() {
     let undo = |_: NodeContext, (): ()| async { Ok::<(), String>(()) };
     let graph = nodes(&["a"]).add_edge("a", END).compensate("a", undo);
     assert_eq!(faults(graph), [GraphFault::UndoWithoutContext { node: text("a") }]);
 }
 
 #[test]
-fn f1_unreachable_nodes_are_warnings_that_can_be_faults() {
+fn f1_unreachable_nodes_warn_and_can_be_denied() {
     let graph = || nodes(&["a", "b", "c"]).add_edge("a", END).add_edge("b", "c");
     let unreachable: Vec<GraphFault> = ["b", "c"].map(|node| GraphFault::Unreachable { node: text(node) }).into();
     assert_eq!(graph().compile().unwrap().warnings(), unreachable);
@@ -187,7 +188,7 @@ fn f1_unreachable_nodes_are_warnings_that_can_be_faults() {
 }
 
 #[test]
-fn f1_all_faults_are_reported_at_once_with_their_ids() {
+fn f1_all_faults_are_reported_together_with_their_ids() {
     let graph = Graph::new("many")
         .add_node("a", same)
         .add_node("a", same)
@@ -204,12 +205,12 @@ fn f1_all_faults_are_reported_at_once_with_their_ids() {
     let kinds: Vec<&str> = kinds.iter().filter_map(|kind| kind.split([' ', '{']).next()).collect();
     let expected = ["DuplicateNode", "BlankId", "SeveralEdges", "UnknownNode", "UnknownNode", "ZeroLimit", "DuplicateBranch"];
     assert_eq!(kinds, expected, "{error}");
-    let words = error.to_string();
-    assert!(words.contains("\"many\" has 7 faults") && words.contains("\"zz\"") && words.contains("\"d\""), "{words}");
+    let report = error.to_string();
+    assert!(report.contains("\"many\" has 7 faults") && report.contains("\"zz\"") && report.contains("\"d\""), "{report}");
 }
 
 #[test]
-fn f1_ten_thousand_nodes_and_thirty_thousand_edges_compile_in_no_time() {
+fn f1_compiles_ten_thousand_nodes_quickly() {
     let id = |n: usize| format!("node-{n}");
     let count = 10_000;
     let mut graph = Graph::new("large").set_entry(id(0));
@@ -222,7 +223,7 @@ fn f1_ten_thousand_nodes_and_thirty_thousand_edges_compile_in_no_time() {
     let graph = graph.compile().unwrap();
     let took = start.elapsed();
     assert_eq!(graph.inspect().nodes.len(), count);
-    // It takes some 20 ms optimised; this bound is for a busy machine and no optimisation.
+    // Takes about 20 ms optimised. The bound allows for a busy machine and a debug build.
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
@@ -237,7 +238,7 @@ fn f1_deeply_nested_fan_outs_compile_and_run() {
         graph = graph.add_node(&*fork, same).add_node(&*join, same).add_edge(&*join, outer);
         graph = graph.add_parallel_edge(fork, [head], join, |_: u32, branches: Vec<u32>| branches[0]);
     }
-    let graph = graph.add_node("leaf", |n: u32| async move { Ok::<_, String>(n + 1) });
+    let graph = graph.add_node("leaf", add_one);
     let graph = graph.add_edge("leaf", format!("join-{}", depth - 1)).compile().unwrap();
     let state = pleach::block_on(async { graph.run(1).max_iterations(10_000).await }).unwrap();
     assert_eq!(state, 2);
@@ -255,7 +256,7 @@ fn essay() -> Graph<u32> {
 }
 
 #[test]
-fn f3_a_compiled_graph_can_be_looked_into() {
+fn f3_inspect_shows_nodes_edges_and_fallbacks() {
     fn shared<T: Send + Sync + Clone>(_: &T) {}
     let graph = essay().compile().unwrap();
     shared(&graph);
@@ -271,10 +272,10 @@ fn f3_a_compiled_graph_can_be_looked_into() {
 }
 
 #[test]
-fn f3_the_fingerprint_is_stable_and_sees_every_change_of_structure() {
+fn f3_fingerprint_is_stable_and_changes_with_the_structure() {
     let of = |graph: Graph<u32>| graph.compile().unwrap().fingerprint().to_string();
     let base = of(essay());
-    // Fixed for ever: stored runs will be compared by it.
+    // Never change this value: stored runs are compared by it.
     assert_eq!(base, "074a47f9ae0118999737e10a027568d7");
     assert_eq!(base, of(essay().policy("judge", Policy::new().timeout(Duration::from_secs(1)))));
     let shuffled = nodes(&["rescue", "sum", "right", "left", "judge", "write"])
@@ -299,14 +300,14 @@ fn f3_the_fingerprint_is_stable_and_sees_every_change_of_structure() {
         let graph = nodes(&["f", "a", "b"]).add_edge("a", END).add_edge("b", END);
         of(graph.add_parallel_edge("f", heads, END, first))
     };
-    // The order of branches is that of the merge.
+    // The merge sees the branches in their declared order, so the order is part of the structure.
     assert_ne!(forked(["a", "b"]), forked(["b", "a"]));
     let mapped = nodes(&["f", "a", "b"]).add_edge("a", END).add_edge("b", END);
     assert_ne!(forked(["a", "b"]), of(mapped.map("f", |_| vec![], "a", END, first)));
 }
 
 #[test]
-fn f3_it_is_drawn_as_mermaid_and_as_dot() {
+fn f3_graph_is_drawn_as_mermaid_and_dot() {
     let graph = nodes(&["say \"hi\"", "b"])
         .add_conditional_edge("say \"hi\"", ["b", END], |_: &u32| END)
         .map("b", |_| vec![], "c", END, first)

@@ -1,6 +1,7 @@
-//! F5, F9, F10: what an error of a run names, and whose state it carries.
+//! F5, F9, F10: which node an error of a run names, and which state it carries.
 #![cfg(feature = "graph")]
 
+use crate::add_one;
 use crate::common::{INJECTED, quiet};
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -9,16 +10,12 @@ use pleach::{During, Elapsed, FanOutTimeout, RunOptions, block_on};
 use std::error::Error;
 use std::future::pending;
 
-async fn add(n: u32) -> Result<u32, String> {
-    Ok(n + 1)
-}
-
-/// `fork` and then two branches: the second loops for ever.
+/// `fork` and two branches. The second branch loops forever.
 fn looping() -> CompiledGraph<u32> {
     Graph::new("looping")
-        .add_node("fork", add)
-        .add_node("ends", add)
-        .add_node("loops", add)
+        .add_node("fork", add_one)
+        .add_node("ends", add_one)
+        .add_node("loops", add_one)
         .add_parallel_edge("fork", ["ends", "loops"], END, FanOut::merge(|n: u32, _| n))
         .add_edge("ends", END)
         .add_conditional_edge("loops", ["loops", END], |_: &u32| "loops")
@@ -28,7 +25,7 @@ fn looping() -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f5_at_a_limit_inside_a_fan_out_the_state_is_the_one_before_it() {
+fn f5_limit_inside_a_fan_out_returns_the_state_before_it() {
     let options: [fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>; 2] =
         [|run| run.max_iterations(9), |run| run.max_visits(9)];
     for limit in options {
@@ -40,17 +37,17 @@ fn f5_at_a_limit_inside_a_fan_out_the_state_is_the_one_before_it() {
 }
 
 #[test]
-fn f5_a_cancel_noticed_inside_a_branch_leaves_the_state_before_the_fan_out() {
+fn f5_cancel_inside_a_branch_returns_the_state_before_the_fan_out() {
     let sim = Sim::new(1);
     let token = CancelToken::root(sim.runtime());
     let cancels = token.clone();
     let graph = Graph::new("cancels")
-        .add_node("fork", add)
+        .add_node("fork", add_one)
         .add_node("a", move |n: u32| {
             cancels.cancel("now");
-            add(n)
+            add_one(n)
         })
-        .add_node("b", add)
+        .add_node("b", add_one)
         .add_parallel_edge("fork", ["a"], END, FanOut::merge(|n: u32, _| n))
         .add_edge("a", "b")
         .add_edge("b", END)
@@ -63,11 +60,11 @@ fn f5_a_cancel_noticed_inside_a_branch_leaves_the_state_before_the_fan_out() {
 }
 
 #[test]
-fn f5_an_error_of_a_branch_says_whose_state_it_carries() {
+fn f5_branch_error_names_the_branch_and_carries_its_state() {
     let fails = |n: u32| async move { if n == 2 { Err("no".to_string()) } else { Ok(n) } };
     let graph = |fan_out: FanOut<u32>| {
         Graph::new("fails")
-            .add_node("fork", add)
+            .add_node("fork", add_one)
             .add_node("item", fails)
             .map("fork", |_: &u32| vec![1, 2, 3], "item", END, fan_out)
             .add_edge("item", END)
@@ -89,7 +86,7 @@ fn f5_an_error_of_a_branch_says_whose_state_it_carries() {
 
 fn timed(fan_out: FanOut<u32>) -> CompiledGraph<u32> {
     Graph::new("timed")
-        .add_node("fork", add)
+        .add_node("fork", add_one)
         .add_node("hangs", |n: u32| async move {
             pending::<()>().await;
             Ok::<_, String>(n)
@@ -102,21 +99,21 @@ fn timed(fan_out: FanOut<u32>) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f9_a_timeout_of_a_fan_out_is_a_fault_of_its_own() {
+fn f9_fan_out_timeout_is_a_separate_fault() {
     let sim = Sim::new(1);
     let expected = FanOutTimeout { node: "fork".into(), elapsed: Elapsed(Duration::from_secs(2)) };
     let graph = timed(FanOut::merge(|n: u32, _| n));
     let error = sim.run(graph.run(1).on(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::FanOutTimeout(timeout) if *timeout == expected), "{error}");
     assert_eq!(error.source().and_then(|source| source.downcast_ref::<Elapsed>()), Some(&expected.elapsed));
-    // A stored run says the same to whoever asks later.
+    // A stored run reports the same fault later.
     let store = MemoryStore::on(sim.runtime());
     sim.run(graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
     let stored = sim.run(graph.outcome_of("r", &store).on(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(stored.fault(), RunFault::FanOutTimeout(timeout) if *timeout == expected), "{stored}");
 }
 
-/// A graph whose one node is `inner`.
+/// A graph whose only node is the subgraph `inner`.
 fn around(inner: Graph<u32>) -> CompiledGraph<u32> {
     let inner = inner.compile().unwrap();
     let graph = Graph::new("outer").add_subgraph("sub", inner, |n: &u32| *n, |_: u32, n: u32| n);
@@ -124,16 +121,16 @@ fn around(inner: Graph<u32>) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f10_every_failure_inside_a_subgraph_names_the_node_inside() {
+fn f10_every_failure_in_a_subgraph_names_the_inner_node() {
     quiet();
     let one = |graph: Graph<u32>| graph.set_entry("node");
     let node = one(Graph::new("i").add_node("node", |_: u32| async { Err::<u32, _>("no") }).add_edge("node", END));
     let panics = one(Graph::new("i")
         .add_node("node", |_: u32| async { panic!("{INJECTED}") as Result<u32, String> })
         .add_edge("node", END));
-    let router = one(Graph::new("i").add_node("node", add).add_conditional_edge("node", [END], |_: &u32| "nowhere"));
+    let router = one(Graph::new("i").add_node("node", add_one).add_conditional_edge("node", [END], |_: &u32| "nowhere"));
     let merge = FanOut::try_merge(|_: u32, _| Err::<u32, _>("no"));
-    let merge = Graph::new("i").add_node("node", add).add_node("b", add).add_parallel_edge("node", ["b"], END, merge);
+    let merge = Graph::new("i").add_node("node", add_one).add_node("b", add_one).add_parallel_edge("node", ["b"], END, merge);
     let merge = one(merge.add_edge("b", END));
     for (graph, of) in [(node, "node"), (panics, "panic"), (router, "router"), (merge, "merge")] {
         let error = block_on(async { around(graph).run(0).await }).unwrap_err();
@@ -149,7 +146,7 @@ fn f10_every_failure_inside_a_subgraph_names_the_node_inside() {
 }
 
 #[test]
-fn f10_the_fault_of_a_run_inside_a_plain_node_is_the_source_of_its_error() {
+fn f10_run_fault_inside_a_plain_node_becomes_the_node_error() {
     let inner =
         Graph::new("i").add_node("node", |_: u32| async { Err::<u32, _>("no") }).add_edge("node", END).set_entry("node");
     let inner = inner.compile().unwrap();
@@ -165,13 +162,13 @@ fn f10_the_fault_of_a_run_inside_a_plain_node_is_the_source_of_its_error() {
 type Merging = fn(u32, Vec<u32>) -> Result<u32, String>;
 
 #[test]
-fn f5_a_failed_merge_leaves_the_state_before_the_fan_out() {
+fn f5_failed_merge_returns_the_state_before_the_fan_out() {
     quiet();
     let merges: [Merging; 2] = [|_, _| Err("no".into()), |_, _| panic!("{INJECTED}")];
     for merge in merges {
         let graph = Graph::new("merges")
-            .add_node("fork", add)
-            .add_node("a", add)
+            .add_node("fork", add_one)
+            .add_node("a", add_one)
             .add_parallel_edge("fork", ["a"], END, FanOut::try_merge(merge))
             .add_edge("a", END)
             .set_entry("fork")
@@ -194,7 +191,7 @@ fn f5_a_failed_merge_leaves_the_state_before_the_fan_out() {
 }
 
 #[test]
-fn s7_a_panic_with_an_io_error_says_what_it_says() {
+fn s7_panic_with_an_io_error_shows_its_text() {
     quiet();
     let node = |_: u32| async { std::panic::panic_any(std::io::Error::other("the disk is full")) as Result<u32, String> };
     let graph = Graph::new("p").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();

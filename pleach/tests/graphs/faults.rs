@@ -1,4 +1,4 @@
-//! F5: how runs fail, and what their errors say and keep.
+//! F5: how runs fail, and which text and state their errors carry.
 #![cfg(feature = "graph")]
 
 use crate::common::{INJECTED, quiet};
@@ -29,14 +29,14 @@ fn breaking() -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f5_a_failing_node_is_an_error_with_its_source() {
+fn f5_node_error_carries_its_source() {
     fn must_be<T: Error + Send + Sync + 'static>(_: &T) {}
     let error = block_on(async { breaking().run(7).await }).unwrap_err();
     must_be(&error);
     assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "break" && node.attempt == 1));
     assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&Broken(7)));
     assert_eq!(error.to_string(), "node \"break\" failed at attempt 1: broken 7");
-    // The node has taken the state along, unless the run was told to keep it.
+    // The failed node consumed the state, unless `keep_state` was set.
     assert_eq!(error.into_state(), None);
     let error = block_on(async { breaking().run(7).keep_state().await }).unwrap_err();
     assert_eq!(error.into_state(), Some(7));
@@ -45,8 +45,8 @@ fn f5_a_failing_node_is_an_error_with_its_source() {
 }
 
 #[test]
-fn f5_panics_of_nodes_routers_and_clones_are_errors_with_their_place() {
-    // Not quiet: a hook that keeps injected panics to itself may stand before the one that notes their places.
+fn f5_panics_in_nodes_and_routers_carry_their_location() {
+    // Not `quiet()`: its panic hook could run before the hook that records locations.
     let panicking = |during: During| {
         let graph = Graph::<u32>::new("panicking")
             .add_node("node", move |n: u32| {
@@ -77,41 +77,41 @@ fn f5_panics_of_nodes_routers_and_clones_are_errors_with_their_place() {
 }
 
 #[derive(Debug)]
-struct Bomb;
+struct PanicsOnClone;
 
-impl Clone for Bomb {
+impl Clone for PanicsOnClone {
     fn clone(&self) -> Self {
         panic!("{INJECTED} in clone")
     }
 }
 
 #[test]
-fn f5_a_state_that_cannot_be_cloned_fails_the_run_and_nothing_else() {
+fn f5_panicking_clone_of_the_state_fails_only_its_run() {
     quiet();
-    let graph = Graph::<Bomb>::new("bomb")
-        .add_node("node", |bomb: Bomb| async move { Ok::<_, String>(bomb) })
+    let graph = Graph::<PanicsOnClone>::new("state")
+        .add_node("node", |state: PanicsOnClone| async move { Ok::<_, String>(state) })
         .add_edge("node", END)
         .set_entry("node")
         .compile()
         .unwrap();
-    let error = block_on(async { graph.run(Bomb).keep_state().await }).unwrap_err();
+    let error = block_on(async { graph.run(PanicsOnClone).keep_state().await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == During::Split));
-    assert!(error.into_state().is_some(), "the state itself is whole");
-    assert!(block_on(async { graph.run(Bomb).await }).is_ok(), "nobody clones it unless told");
+    assert!(error.into_state().is_some(), "the original state is returned");
+    assert!(block_on(async { graph.run(PanicsOnClone).await }).is_ok(), "without `keep_state` it is not cloned");
 }
 
 #[test]
-fn f5_a_destructor_that_panics_is_a_panic_of_its_node() {
+fn f5_panicking_destructor_counts_as_a_panic_of_the_node() {
     quiet();
-    struct Fuse;
-    impl Drop for Fuse {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
             panic!("{INJECTED} in drop")
         }
     }
     let graph = Graph::<u32>::new("fuse")
         .add_node("node", |n: u32| async move {
-            let _fuse = Fuse;
+            let _panics = PanicsOnDrop;
             if n > 0 {
                 pending::<()>().await;
             }
@@ -123,7 +123,7 @@ fn f5_a_destructor_that_panics_is_a_panic_of_its_node() {
         .unwrap();
     let error = block_on(async { graph.run(0).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == During::Node));
-    // Cut off while it waits, it is a panic beside the cancel.
+    // If the node is dropped while it waits, the panic is listed beside the cancel.
     let sim = Sim::new(1);
     let error = sim.run(async { graph.run(1).on(sim.runtime()).timeout(Duration::from_secs(1)).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { .. }));

@@ -1,22 +1,15 @@
-//! F6: how many nodes a run may visit: one after the other, and in all.
+//! F6: how many nodes a run may visit in a row and in total.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, with};
+use crate::{pass, sum};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Store};
 use pleach::{FanOut, block_on};
 
-fn sum(_: u32, all: Vec<u32>) -> u32 {
-    all.into_iter().sum()
-}
-
-async fn pass(n: u32) -> Result<u32, String> {
-    Ok(n)
-}
-
-/// Maps as many documents as its state says.
+/// Fans out over as many documents as its state says.
 fn documents() -> CompiledGraph<u32> {
     Graph::new("documents")
         .add_node("list", pass)
@@ -29,7 +22,7 @@ fn documents() -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f6_branches_do_not_add_up_against_the_loop_limit() {
+fn f6_parallel_branches_do_not_add_up_towards_max_iterations() {
     for n in [1_000, 5_000] {
         assert_eq!(block_on(async { documents().run(n).await }).unwrap(), n);
         let sim = Sim::new(1);
@@ -42,18 +35,18 @@ fn f6_branches_do_not_add_up_against_the_loop_limit() {
 }
 
 #[test]
-fn f6_the_whole_run_has_a_limit_of_its_own() {
+fn f6_max_visits_limits_the_whole_run() {
     let run = |limit| block_on(async { documents().run(9).max_visits(limit).await });
     assert_eq!(run(10).unwrap(), 9);
     let error = run(9).unwrap_err();
     assert!(matches!(error.fault(), RunFault::MaxVisits { limit: 9, next } if next == "read"), "{error}");
-    // A line of control that may be longer than that raises the default.
+    // A `max_iterations` above the default of `max_visits` raises that default.
     let options = documents().run(9).max_iterations(u64::MAX);
     assert_eq!(block_on(async { options.await }).unwrap(), 9);
 }
 
 #[test]
-fn f6_a_run_at_its_limit_goes_on_with_more() {
+fn f6_run_at_its_limit_resumes_with_a_higher_limit() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let run = documents().run(9).id("r").checkpoint(&store).max_visits(4).on(sim.runtime());
@@ -63,7 +56,8 @@ fn f6_a_run_at_its_limit_goes_on_with_more() {
     assert_eq!(sim.run(run.into_future()).unwrap(), 9);
 }
 
-/// Three turns of a loop: in each a branch with a loop of three turns, beside a subgraph of two nodes. It adds up where its nodes stand.
+/// An outer loop. Each turn forks into a branch that loops three times and a subgraph of two nodes.
+/// The final state is the iteration of `join`.
 fn turns() -> CompiledGraph<u32> {
     let inner = Graph::new("inner")
         .add_node("i1", pass)
@@ -89,8 +83,9 @@ fn turns() -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f6_the_longest_branch_counts_after_a_join() {
-    // Each turn of the outer loop: fork, the longest branch (3 inside the subgraph, or the turns of the loop), join.
+fn f6_after_a_join_the_longest_branch_counts() {
+    // Each outer turn: `fork`, the longest branch (3 visits in the subgraph, or the inner loop),
+    // `join`.
     let end = block_on(async { turns().run(0).await }).unwrap();
     for limit in [u64::from(end) - 1, 3] {
         let error = block_on(async { turns().run(0).max_iterations(limit).await }).unwrap_err();
@@ -100,9 +95,9 @@ fn f6_the_longest_branch_counts_after_a_join() {
 }
 
 #[test]
-fn f6_counts_of_lines_are_the_same_after_a_crash_at_any_commit() {
+fn f6_iteration_counts_survive_a_crash_at_any_commit() {
     let end = block_on(async { turns().run(0).await }).unwrap();
-    let mut cut_off = 0;
+    let mut crashes = 0;
     for at in 2..60 {
         for fate in [Fate::Lost, Fate::Unanswered] {
             let sim = Sim::new(at);
@@ -111,18 +106,18 @@ fn f6_counts_of_lines_are_the_same_after_a_crash_at_any_commit() {
             let run = turns().run(0).id("r").checkpoint(&store).max_iterations(u64::from(end));
             let mut outcome = sim.run(with(&sim, &outside, run).into_future());
             if outcome.is_err() {
-                cut_off += 1;
+                crashes += 1;
                 let resumed = turns().resume("r").checkpoint(&store).max_iterations(u64::from(end));
                 outcome = sim.run(with(&sim, &outside, resumed).into_future());
             }
             assert_eq!(outcome.unwrap(), end, "{at} {fate:?}");
         }
     }
-    assert!(cut_off > 20, "{cut_off}");
+    assert!(crashes > 20, "{crashes}");
 }
 
 #[test]
-fn f6_a_rewound_run_goes_on_with_the_counts_of_that_moment() {
+fn f6_rewound_run_continues_with_the_counts_of_its_record() {
     let sim = Sim::new(3);
     let store = MemoryStore::on(sim.runtime());
     let end = sim.run(turns().run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap();
@@ -142,7 +137,7 @@ fn f6_a_rewound_run_goes_on_with_the_counts_of_that_moment() {
 }
 
 #[test]
-fn f6_retries_of_a_subgraph_go_on_counting_its_visits() {
+fn f6_retries_of_a_subgraph_keep_counting_visits() {
     let inner = || {
         Graph::new("inner")
             .add_node("i1", pass)

@@ -1,5 +1,7 @@
-//! F4 to F6 and F9 against a model: random graphs, run by the engine and by an interpreter of a few lines that follows tokens
-//! one at a time. Same visits, same final state, same error.
+//! F4 to F6 and F9 against a model.
+//!
+//! Random graphs are executed by the engine and by a small interpreter that follows one token at a
+//! time. Both must give the same visits, final state and error.
 #![cfg(feature = "graph")]
 
 use pleach::prelude::*;
@@ -8,11 +10,11 @@ use pleach::{Random, RunUpdate};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What follows a node. Ids are numbers, and the first number that is no node is the end.
+/// What follows a node. Nodes are numbered from 0; the number of nodes stands for `END`.
 #[derive(Clone, Debug)]
 enum Next {
     To(usize),
-    /// By the length of the trail.
+    /// Chosen by the length of the trail.
     Choice(Vec<usize>),
     Fork {
         heads: Vec<usize>,
@@ -28,13 +30,13 @@ enum Next {
 #[derive(Clone, Debug)]
 struct Model {
     nodes: Vec<Next>,
-    /// The nodes that fail, and from which length of the trail on.
+    /// Nodes that fail once the trail has this length.
     failing: BTreeMap<usize, usize>,
     fallbacks: BTreeMap<usize, usize>,
     limit: u64,
 }
 
-/// Where a token has been.
+/// The visited nodes of a token.
 type Trail = Vec<u32>;
 
 fn merged(before: Trail, branches: Vec<Trail>) -> Trail {
@@ -45,8 +47,10 @@ fn merged(before: Trail, branches: Vec<Trail>) -> Trail {
     })
 }
 
-/// The interpreter: one token from `at` until it is at `until`, after so many visits in a row. `Err` is the node that failed, or `None` at
-/// the limit.
+/// The interpreter: moves one token from `at` to `until` and returns its trail and its count of
+/// visits in a row.
+///
+/// `Err(Some(node))` names the failed node; `Err(None)` means that the limit was reached.
 fn follow(
     model: &Model,
     (visits, mut in_a_row): (&mut u64, u64),
@@ -85,13 +89,13 @@ fn follow(
     Ok((trail, in_a_row))
 }
 
-/// The longest branch counts after the join.
+/// After a join the count of the longest branch continues.
 fn joined(before: Trail, in_a_row: u64, ends: Vec<(Trail, u64)>) -> (Trail, u64) {
     let (trails, counts): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
     (merged(before, trails), counts.into_iter().fold(in_a_row, u64::max))
 }
 
-/// A random graph. Not all of them compile.
+/// Generates a random graph. Some of them do not compile.
 fn random_model(random: &mut Random) -> Model {
     let count = 1 + random.below(9);
     let mut nodes = Vec::new();
@@ -169,7 +173,7 @@ fn graph_of(model: &Model, sim: &Sim, waits: bool, spawned: bool) -> Option<Comp
 }
 
 #[test]
-fn f4_random_graphs_run_as_a_small_interpreter_says() {
+fn f4_random_graphs_match_the_interpreter() {
     let mut random = Random::seeded(11);
     let (mut sound, mut ended, mut failed, mut limited, mut forked) = (0, 0, 0, 0, 0);
     for round in 0..30_000 {
@@ -184,11 +188,11 @@ fn f4_random_graphs_run_as_a_small_interpreter_says() {
         let noted = Arc::clone(&seen);
         let hooks = Hooks::around_nodes(move |visit, _: &Trail| noted.lock().unwrap().push(visit.iteration), |_, _| {});
         let run = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit);
-        // A run that nobody watches takes a quicker way, and must come to the same end.
-        let is_watched = round % 3 != 0;
-        let outcome = sim.run(if is_watched { run.hooks(hooks).into_future() } else { run.into_future() });
+        // A run without hooks takes the fast path and must have the same outcome.
+        let has_hooks = round % 3 != 0;
+        let outcome = sim.run(if has_hooks { run.hooks(hooks).into_future() } else { run.into_future() });
         let seen = seen.lock().unwrap();
-        let started = if is_watched { seen.len() as u64 } else { visits };
+        let started = if has_hooks { seen.len() as u64 } else { visits };
         let has_branches = model.nodes.iter().any(|next| !matches!(next, Next::To(_) | Next::Choice(_)));
         forked += u32::from(has_branches && expected.is_ok());
         assert!(seen.iter().all(|iteration| *iteration <= model.limit), "{model:?}");
@@ -197,28 +201,28 @@ fn f4_random_graphs_run_as_a_small_interpreter_says() {
                 assert_eq!((trail, started), (expected, visits), "{model:?}");
                 ended += 1;
             }
-            // With branches side by side, which of several faults comes first is open.
+            // With parallel branches, the order of several faults is not defined.
             (Err(error), Err(expected)) => {
                 let found = match error.fault() {
                     RunFault::Node(failure) => Some(failure.node[1..].parse().unwrap()),
                     RunFault::MaxIterations { .. } => None,
                     other => panic!("{other} in {model:?}"),
                 };
-                assert!(found == expected || has_branches, "{error} and not {expected:?} in {model:?}");
+                assert!(found == expected || has_branches, "got {error}, expected {expected:?} in {model:?}");
                 failed += u32::from(found.is_some());
                 limited += u32::from(found.is_none());
             }
-            (outcome, expected) => panic!("{outcome:?} and not {expected:?} in {model:?}"),
+            (outcome, expected) => panic!("got {outcome:?}, expected {expected:?} in {model:?}"),
         }
         sim.settle();
-        assert_eq!(sim.tasks_alive(), 0, "nothing is left running");
+        assert_eq!(sim.tasks_alive(), 0, "no task is left");
     }
     let enough = sound > 5_000 && ended > 2_000 && failed > 500 && limited > 300 && forked > 500;
     assert!(enough, "{sound} sound, {ended} ended, {failed} failed, {limited} limited, {forked} with branches");
 }
 
 #[test]
-fn f8_a_stream_ends_as_the_run_does() {
+fn f8_stream_has_the_same_outcome_as_the_run() {
     let mut random = Random::seeded(5);
     for round in 0..2_000 {
         let model = random_model(&mut random);

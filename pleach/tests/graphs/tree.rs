@@ -1,6 +1,7 @@
-//! T4, F4, F7: runs among scopes, actors and on the runtime they find.
+//! T4, F4, F7: runs inside scopes and actors, and the runtime they use.
 #![cfg(feature = "graph")]
 
+use crate::add_one;
 use crate::common::Log;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 fn held() -> CompiledGraph<u32> {
     Graph::new("held")
-        .add_node("first", |n: u32| async move { Ok::<_, String>(n + 1) })
+        .add_node("first", add_one)
         .add_node("hold", |n: u32| async move {
             if n > 1 {
                 pending::<()>().await;
@@ -25,7 +26,7 @@ fn held() -> CompiledGraph<u32> {
 }
 
 #[test]
-fn t4_a_run_within_a_scope_is_a_child_that_enters_once_and_leaves_once() {
+fn t4_run_in_a_scope_is_one_child_that_exits_once() {
     explore(0..50, |sim| {
         let system = sim.system("test");
         let scope = system.scope("runs").unwrap();
@@ -40,13 +41,13 @@ fn t4_a_run_within_a_scope_is_a_child_that_enters_once_and_leaves_once() {
         let run = graph.run(0).within(&scope).id("run-7").into_future();
         assert_eq!(scope.children().len(), 1);
         assert!(scope.children()[0].path().to_string().ends_with("/runs/run-7"));
-        // The name is taken while it runs; the state comes back.
+        // The name is taken while the run executes. The state of the second run is returned.
         let second = graph.run(5).within(&scope).id("run-7").into_future();
         let error = sim.run(second).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Refused(pleach::Refusal::NameTaken { .. })));
         assert_eq!(error.into_state(), Some(5));
         assert_eq!(sim.run(run).unwrap(), 1);
-        assert!(scope.children().is_empty(), "the outcome is told when it has left");
+        assert!(scope.children().is_empty(), "the outcome arrives after the run has left the scope");
         sim.run(async { scope.wait_all().await }).unwrap();
         assert_eq!(log.take().iter().filter(|line| line.contains("run-7 closed")).count(), 1);
     });
@@ -66,14 +67,14 @@ fn t4_cancelling_the_scope_cancels_the_run_inside_its_node() {
         assert_eq!((node.as_str(), cause, *was_executing), ("hold", &Cause::from("all of it"), true));
         assert_eq!(error.into_state(), Some(2));
         assert_eq!(sim.tasks_alive(), 0);
-        // And it takes no run any more.
+        // The scope accepts no further runs.
         let error = sim.run(async { held().run(1).within(&scope).await }).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Refused(_)));
     });
 }
 
 #[test]
-fn t4_dropping_a_run_within_a_scope_cancels_it_and_not_the_scope() {
+fn t4_dropping_a_run_cancels_it_but_not_its_scope() {
     let sim = Sim::new(1);
     let scope = sim.scope();
     let run = held().run(1).within(&scope).into_future();
@@ -84,7 +85,7 @@ fn t4_dropping_a_run_within_a_scope_cancels_it_and_not_the_scope() {
 }
 
 #[test]
-fn f4_a_graph_can_be_the_body_of_a_handler_and_ask_actors() {
+fn f4_handler_can_run_a_graph_whose_nodes_ask_actors() {
     enum Msg {
         Draft(u32, Reply<u32>),
     }
@@ -94,7 +95,7 @@ fn f4_a_graph_can_be_the_body_of_a_handler_and_ask_actors() {
         type Error = pleach::Error;
 
         async fn handle(&mut self, Msg::Draft(n, reply): Msg, _cx: &mut Context<Self>) -> Result<(), pleach::Error> {
-            // The runtime is the actor's: the timeout of the node runs in virtual time.
+            // The run uses the runtime of the actor, so the node timeout runs in virtual time.
             reply.send(self.0.run(n).extension(self.1.clone()).await?);
             Ok(())
         }
@@ -130,7 +131,7 @@ fn f4_a_graph_can_be_the_body_of_a_handler_and_ask_actors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f7_a_run_alone_finds_the_current_tokio_runtime() {
+async fn f7_run_uses_the_current_tokio_runtime() {
     let graph = held();
     let error = graph.run(1).timeout(Duration::from_secs(3_600)).await.unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, was_executing: true, .. }));

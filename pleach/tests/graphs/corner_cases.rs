@@ -1,7 +1,9 @@
-//! F7, F9, F11 and F12 where they meet: wakers that outlive their fan-out, cancels between attempts, deadlines and undos.
+//! F7, F9, F11 and F12 combined: wakers that outlive their fan-out, cancels between attempts,
+//! deadlines and undos.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
+use crate::{pass, sum};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use std::future::{pending, poll_fn};
@@ -18,14 +20,15 @@ impl Wake for Wakes {
     }
 }
 
-/// Two rounds of forty branches that leave their wakers in a log and wait, and in between a node that waits as well.
-fn rounds(wakers: &Log<Waker>, goes_on: &Arc<AtomicU32>) -> CompiledGraph<u32> {
+/// Two fan-outs of forty branches with a waiting node between them. Each waiting node logs its
+/// waker.
+fn rounds(wakers: &Log<Waker>, released: &Arc<AtomicU32>) -> CompiledGraph<u32> {
     let waits = |at: u32| {
-        let (wakers, goes_on) = (wakers.clone(), Arc::clone(goes_on));
+        let (wakers, released) = (wakers.clone(), Arc::clone(released));
         move |n: u32| {
-            let (wakers, goes_on) = (wakers.clone(), Arc::clone(&goes_on));
+            let (wakers, released) = (wakers.clone(), Arc::clone(&released));
             poll_fn(move |cx| {
-                if goes_on.load(SeqCst) >= at {
+                if released.load(SeqCst) >= at {
                     return Poll::Ready(Ok::<_, String>(n));
                 }
                 wakers.push(cx.waker().clone());
@@ -34,13 +37,13 @@ fn rounds(wakers: &Log<Waker>, goes_on: &Arc<AtomicU32>) -> CompiledGraph<u32> {
         }
     };
     Graph::new("rounds")
-        .add_node("first", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("first", pass)
         .add_node("wide", waits(1))
         .add_node("between", waits(2))
         .add_node("again", waits(3))
-        .map("first", |n| vec![1; *n as usize], "wide", "between", |_, all: Vec<u32>| all.into_iter().sum())
+        .map("first", |n| vec![1; *n as usize], "wide", "between", sum)
         .add_edge("wide", "between")
-        .map("between", |n| vec![1; *n as usize], "again", END, |_, all: Vec<u32>| all.into_iter().sum())
+        .map("between", |n| vec![1; *n as usize], "again", END, sum)
         .add_edge("again", END)
         .set_entry("first")
         .compile()
@@ -48,41 +51,41 @@ fn rounds(wakers: &Log<Waker>, goes_on: &Arc<AtomicU32>) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn f9_wakers_of_an_earlier_fan_out_do_not_keep_a_later_one_asleep() {
+fn f9_wakers_of_an_earlier_fan_out_do_not_block_a_later_one() {
     for moves in [false, true] {
-        let (wakers, goes_on) = (Log::new(), Arc::new(AtomicU32::new(0)));
-        let mut run = std::pin::pin!(rounds(&wakers, &goes_on).run(40).into_future());
+        let (wakers, released) = (Log::new(), Arc::new(AtomicU32::new(0)));
+        let mut run = std::pin::pin!(rounds(&wakers, &released).run(40).into_future());
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&wakes));
         let mut cx = TaskContext::from_waker(&waker);
-        // Twice: the second time there are many lanes, and each gets a waker of its own.
+        // Poll twice: in the second poll every lane gets its own waker.
         for _ in 0..2 {
             assert!(run.as_mut().poll(&mut cx).is_pending());
         }
-        goes_on.store(1, SeqCst);
+        released.store(1, SeqCst);
         let early = wakers.take();
         early.iter().for_each(Waker::wake_by_ref);
         assert!(run.as_mut().poll(&mut cx).is_pending());
         if !moves {
             early.into_iter().for_each(Waker::wake);
         }
-        // Another task, if it moves; and from `between` into the second fan-out within one poll.
+        // Optionally polled by another task. One poll leads from `between` into the second fan-out.
         let other = Arc::new(Wakes::default());
         let elsewhere = Waker::from(Arc::clone(&other));
         let (seen, mut cx) = if moves { (&other, TaskContext::from_waker(&elsewhere)) } else { (&wakes, cx) };
         wakers.take();
-        goes_on.store(2, SeqCst);
+        released.store(2, SeqCst);
         assert!(run.as_mut().poll(&mut cx).is_pending());
-        goes_on.store(3, SeqCst);
+        released.store(3, SeqCst);
         let before = seen.0.load(SeqCst);
         wakers.take().into_iter().for_each(Waker::wake);
-        assert!(seen.0.load(SeqCst) > before, "the run is woken with its branches; moved: {moves}");
+        assert!(seen.0.load(SeqCst) > before, "a woken branch wakes the run; moved: {moves}");
         assert!(matches!(run.as_mut().poll(&mut cx), Poll::Ready(Ok(40))));
     }
 }
 
 #[test]
-fn f7_a_cancel_is_seen_between_two_attempts() {
+fn f7_cancel_is_seen_between_two_attempts() {
     let sim = Sim::new(1);
     let attempts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&attempts);
@@ -105,7 +108,7 @@ fn f7_a_cancel_is_seen_between_two_attempts() {
 }
 
 #[test]
-fn f7_attempts_that_never_wait_let_others_run() {
+fn f7_retries_that_never_wait_yield_to_other_tasks() {
     let graph = Graph::<u32>::new("stubborn")
         .add_node("try", |_: u32| async { Err::<u32, _>("no") })
         .policy("try", Policy::new().retry(Retry::times(100_000)))
@@ -121,7 +124,7 @@ fn f7_attempts_that_never_wait_let_others_run() {
 }
 
 #[test]
-fn f12_the_deadline_of_the_run_is_not_that_of_its_undos() {
+fn f12_undos_ignore_the_deadline_of_the_run() {
     let (sim, log) = (Sim::new(1), Log::new());
     let seen = log.clone();
     let graph = Graph::<u32>::new("undone")
@@ -148,7 +151,7 @@ fn f12_the_deadline_of_the_run_is_not_that_of_its_undos() {
 fn f11_escalate_inside_a_subgraph_reports_up_the_tree() {
     let sim = Sim::new(1);
     let scope = sim.scope();
-    let patient = scope.launch(pending::<()>()).unwrap();
+    let sibling = scope.launch(pending::<()>()).unwrap();
     let inner = Graph::<u32>::new("inner")
         .add_node("fail", |_: u32| async { Err::<u32, _>("no") })
         .policy("fail", Policy::new().on_error(|_| SupervisorDirective::Escalate))
@@ -164,16 +167,16 @@ fn f11_escalate_inside_a_subgraph_reports_up_the_tree() {
         .unwrap();
     assert!(sim.run(async { graph.run(5).within(&scope).await }).is_err());
     sim.settle();
-    assert!(matches!(patient.any().exit(), Some(Exit::Cancelled(Cause::Failed(_)))), "not escalated");
+    assert!(matches!(sibling.any().exit(), Some(Exit::Cancelled(Cause::Failed(_)))), "not escalated");
 }
 
 #[test]
-fn f7_a_cancel_as_a_spawned_node_starts_is_a_cancel() {
+fn f7_cancel_while_a_spawned_node_starts_ends_as_cancelled() {
     let sim = Sim::new(1);
     let graph = Graph::<u32>::new("spawned")
-        .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
-        .add_node("work", |n: u32| async move { Ok::<_, String>(n) })
-        .map("split", |n| vec![1; *n as usize], "work", END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()).spawned())
+        .add_node("split", pass)
+        .add_node("work", pass)
+        .map("split", |n| vec![1; *n as usize], "work", END, FanOut::merge(sum).spawned())
         .add_edge("work", END)
         .set_entry("split")
         .compile()
@@ -192,12 +195,12 @@ fn f7_a_cancel_as_a_spawned_node_starts_is_a_cancel() {
     );
     let error = sim.run(graph.run(2).token(&token).hooks(hooks).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { node, .. } if node == "work"), "{error}");
-    assert_eq!(log.take(), ["split true", "work false"], "what was started is finished");
+    assert_eq!(log.take(), ["split true", "work false"], "every started node reports its end");
     assert_eq!(error.into_state(), Some(2), "the state before the fan-out");
 }
 
 #[test]
-fn f7_a_spawned_node_cut_off_by_the_tree_is_a_cancel_and_no_failure() {
+fn f7_spawned_node_dropped_by_the_tree_ends_as_cancelled() {
     struct Gone(std::sync::mpsc::Sender<()>);
     impl Drop for Gone {
         fn drop(&mut self) {
@@ -211,7 +214,7 @@ fn f7_a_spawned_node_cut_off_by_the_tree_is_a_cancel_and_no_failure() {
     let token = Arc::clone(&cancels);
     let met = Arc::clone(&both);
     let graph = Graph::<u32>::new("spawned")
-        .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("split", pass)
         .add_node("quick", move |cx: NodeContext, n: u32| {
             cancels.set(cx.token()).ok();
             let both = Arc::clone(&both);
@@ -241,7 +244,7 @@ fn f7_a_spawned_node_cut_off_by_the_tree_is_a_cancel_and_no_failure() {
         move |visit, _| {
             if &*visit.node == "quick" {
                 token.get().unwrap().cancel(Cause::Because("enough".into()));
-                // The other one is dropped on its own thread while the run is in the middle of a poll.
+                // The tree drops the other node on its own thread, while the run is being polled.
                 is_gone.lock().unwrap().recv().unwrap();
                 (0..1_000).for_each(|_| std::thread::yield_now());
             }

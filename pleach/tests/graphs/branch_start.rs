@@ -1,6 +1,8 @@
-//! F9: how branches start. One that has nothing to wait for runs as it starts; the others must be none the worse for it.
+//! F9: how branches start. A branch that does not wait runs during its start; this must not delay
+//! the other branches.
 #![cfg(feature = "graph")]
 
+use crate::{pass, sum};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use tokio::sync::Barrier;
 
 type Step = pleach::BoxFuture<'static, Result<u32, String>>;
 
-/// A node that hands on its state after so many milliseconds.
+/// A node that returns its state after that many milliseconds.
 fn sleeps(sim: &Sim) -> impl Fn(u32) -> Step + Send + Sync + use<> {
     let runtime = sim.runtime();
     move |n| {
@@ -20,18 +22,14 @@ fn sleeps(sim: &Sim) -> impl Fn(u32) -> Step + Send + Sync + use<> {
     }
 }
 
-fn sum(_before: u32, branches: Vec<u32>) -> u32 {
-    branches.into_iter().sum()
-}
-
 #[test]
-fn f9_branches_that_fan_out_while_many_others_wait_are_woken() {
+fn f9_nested_fan_outs_of_many_waiting_branches_are_woken() {
     explore(0..20, |sim| {
         let graph = Graph::<u32>::new("wide and deep")
-            .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+            .add_node("split", pass)
             .add_node("outer", sleeps(sim))
             .add_node("inner", sleeps(sim))
-            .add_node("joined", |n: u32| async move { Ok::<_, String>(n) })
+            .add_node("joined", pass)
             .map("split", |n| (1..=*n).collect(), "outer", END, sum)
             .map("outer", |n| vec![*n, 2 * n], "inner", "joined", sum)
             .add_edge("inner", "joined")
@@ -39,7 +37,7 @@ fn f9_branches_that_fan_out_while_many_others_wait_are_woken() {
             .set_entry("split")
             .compile()
             .unwrap();
-        // So many that each has a waker of its own.
+        // Enough branches that each gets its own waker.
         let branches = 100;
         let run = graph.run(branches).on(sim.runtime()).into_future();
         assert_eq!(sim.run(run).unwrap(), 3 * (1..=branches).sum::<u32>());
@@ -47,7 +45,7 @@ fn f9_branches_that_fan_out_while_many_others_wait_are_woken() {
 }
 
 #[test]
-fn f9_a_branch_that_fails_at_once_holds_up_no_other() {
+fn f9_branch_that_fails_at_once_does_not_delay_the_others() {
     let others = 3;
     let all_met = Arc::new(Barrier::new(others));
     let met = Arc::clone(&all_met);
