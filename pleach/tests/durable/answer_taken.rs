@@ -1,6 +1,8 @@
-//! When a node that was given an answer or a signal counts as parked, while another of its waits is open.
+//! C9: when a node that received an answer or a signal counts as waiting, while another of its
+//! waits is open.
 
 use crate::common::flaky::FlakyStore;
+use crate::{pass, sum};
 use futures::future::{Either, select};
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -18,7 +20,7 @@ fn after(clock: &Clock, time: Duration) -> BoxFuture<'static, ()> {
     clock.sleep_until(clock.now() + time)
 }
 
-/// Waits for an answer for a day at most, and acts on it for a minute.
+/// Waits up to a day for an answer, then works on it for a minute.
 async fn approve(cx: NodeContext, clock: Clock, n: u32) -> Result<u32, String> {
     let got = match select(cx.interrupt::<u32>("approve", "?"), cx.sleep("timeout", DAY)).await {
         Either::Left((answer, _)) => answer,
@@ -32,19 +34,15 @@ async fn approve(cx: NodeContext, clock: Clock, n: u32) -> Result<u32, String> {
     Ok(n + got)
 }
 
-async fn plain(n: u32) -> Result<u32, String> {
-    Ok(n)
-}
-
 #[test]
-fn c9_answer_to_a_spawned_node_is_acted_on_at_once() {
+fn c9_answer_to_a_spawned_node_is_processed_at_once() {
     let sim = Sim::new(1);
     let in_node = sim.runtime();
     let graph = Graph::<u32>::new("g")
-        .add_node("s", plain)
+        .add_node("s", pass)
         .add_node("a", move |cx: NodeContext, n: u32| approve(cx, in_node.clone(), n))
-        .add_node("c", plain)
-        .add_parallel_edge("s", ["a", "c"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()).spawned())
+        .add_node("c", pass)
+        .add_parallel_edge("s", ["a", "c"], END, FanOut::merge(sum).spawned())
         .add_edge("a", END)
         .add_edge("c", END)
         .set_entry("s")
@@ -62,7 +60,7 @@ fn c9_answer_to_a_spawned_node_is_acted_on_at_once() {
 }
 
 #[test]
-fn c9_answer_that_was_taken_is_not_written_as_a_pause() {
+fn c9_taken_answer_does_not_leave_the_run_paused() {
     let sim = Sim::new(1);
     let in_node = sim.runtime();
     let graph = Graph::<u32>::new("g")
@@ -79,7 +77,7 @@ fn c9_answer_that_was_taken_is_not_written_as_a_pause() {
         RunRemote::new(&store, "r").resume_with("approve", &1).await.unwrap();
         after(&outside, Duration::from_secs(30)).await;
     };
-    // The process ends in the middle of the effect.
+    // The process ends during the effect.
     let cut_off = matches!(sim.run(select(run, Box::pin(post))), Either::Right(_));
     assert!(cut_off);
     let info = sim.run(store.head("r")).unwrap();
@@ -91,19 +89,19 @@ fn c9_answer_that_was_taken_is_not_written_as_a_pause() {
     assert_eq!(info.status, RunStatus::Finished, "{info:?}");
 }
 
-/// A node that looks at a signal for so long, keeps its wait, and asks somebody.
-fn keeps_a_signal(sim: &Sim, looks_for: Duration) -> CompiledGraph<u32> {
+/// A node that waits for a signal for `wait_time`, keeps that wait open, and then asks a question.
+fn keeps_signal_wait(sim: &Sim, wait_time: Duration) -> CompiledGraph<u32> {
     let clock = sim.runtime();
     Graph::<u32>::new("g")
         .add_node("a", move |cx: NodeContext, n: u32| {
             let clock = clock.clone();
             async move {
                 let mut stop = cx.signal::<u32>("stop");
-                let looked = select(&mut stop, after(&clock, looks_for)).await;
-                if let Either::Left((n, _)) = looked {
+                let result = select(&mut stop, after(&clock, wait_time)).await;
+                if let Either::Left((n, _)) = result {
                     return Ok(n);
                 }
-                drop(looked);
+                drop(result);
                 let answer = cx.interrupt::<u32>("approve", "?").await;
                 Ok::<_, String>(n + answer + stop.await)
             }
@@ -114,13 +112,16 @@ fn keeps_a_signal(sim: &Sim, looks_for: Duration) -> CompiledGraph<u32> {
         .unwrap()
 }
 
-/// Each commit takes 50 ms: the record that the node waits for the signal is durable after 50 ms, the record of the signal after 100 ms.
-/// The run that is resumed gives the signal to the node at once if it is recorded, else after the answer: then the sum is 2 or 3.
-fn pauses_with_a_signal_left_alone_after(looks_for: Duration, then: u32) {
+/// Each commit takes 50 ms: the wait for the signal is durable after 50 ms, the signal after 100
+/// ms.
+///
+/// The resumed run passes the signal to the node at once if it was recorded, else after the answer.
+/// The sum is then 2 or 3.
+fn check_pause_with_unused_signal(wait_time: Duration, then: u32) {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.commit_slowly(sim.runtime(), Duration::from_millis(25));
-    let graph = keeps_a_signal(&sim, looks_for);
+    let graph = keeps_signal_wait(&sim, wait_time);
     sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).enqueue()).unwrap();
     sim.run(RunRemote::new(&store, "r").signal("stop", &2)).unwrap();
     let resumed = graph.resume("r").checkpoint(&store).on(sim.runtime()).into_future();
@@ -134,23 +135,23 @@ fn pauses_with_a_signal_left_alone_after(looks_for: Duration, then: u32) {
 }
 
 #[test]
-fn c9_run_pauses_though_a_signal_came_before_its_wait_was_written() {
-    pauses_with_a_signal_left_alone_after(Duration::from_millis(20), 3);
+fn c9_run_pauses_though_a_signal_arrived_before_its_wait_was_stored() {
+    check_pause_with_unused_signal(Duration::from_millis(20), 3);
 }
 
 #[test]
-fn c9_run_pauses_though_its_node_leaves_a_taken_signal_alone() {
-    pauses_with_a_signal_left_alone_after(Duration::from_millis(70), 2);
+fn c9_run_pauses_though_its_node_ignores_a_taken_signal() {
+    check_pause_with_unused_signal(Duration::from_millis(70), 2);
 }
 
 #[test]
-fn c9_run_pauses_though_its_node_leaves_a_woken_wait_alone() {
+fn c9_run_pauses_though_its_node_ignores_a_woken_wait() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let graph = keeps_a_signal(&sim, Duration::from_secs(1));
+    let graph = keeps_signal_wait(&sim, Duration::from_secs(1));
     let busy = sim.runtime();
     let both = Graph::<u32>::new("both")
-        .add_node("s", plain)
+        .add_node("s", pass)
         .add_subgraph("a", graph, |n: &u32| *n, |_, got: u32| got)
         .add_node("c", move |cx: NodeContext, n: u32| {
             let clock = busy.clone();
@@ -162,7 +163,7 @@ fn c9_run_pauses_though_its_node_leaves_a_woken_wait_alone() {
                 work.await
             }
         })
-        .add_parallel_edge("s", ["a", "c"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()))
+        .add_parallel_edge("s", ["a", "c"], END, FanOut::merge(sum))
         .add_edge("a", END)
         .add_edge("c", END)
         .set_entry("s")

@@ -1,4 +1,4 @@
-//! C9: a run that stands in the tree, or in a store, is paused, resumed, cancelled, signalled and looked at while it goes on.
+//! C9: pausing, resuming, cancelling, signalling and inspecting a run, in the tree and in a store.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -8,7 +8,7 @@ use pleach::store::{MemoryStore, Place, RunStatus, Store};
 use pleach::{ActorPath, FanOut, LookupError, RunMessage, RunRef, RunRemote, Runtime, TellError};
 use std::sync::Arc;
 
-/// A node that takes a second, and notes that it was started.
+/// A node that logs its start and takes one second.
 fn second(
     name: &'static str,
 ) -> impl Fn(NodeContext, u32) -> std::pin::Pin<Box<dyn Future<Output = Result<u32, String>> + Send>> {
@@ -35,7 +35,7 @@ fn three() -> CompiledGraph<u32> {
         .unwrap()
 }
 
-/// A node that adds up two signals.
+/// A node that waits for two signals and adds them up.
 fn adding() -> CompiledGraph<u32> {
     let add = |cx: NodeContext, n: u32| async move {
         let first: u32 = cx.signal("go").await;
@@ -54,7 +54,7 @@ async fn sleep(sim: &Sim, millis: u64) {
 }
 
 #[test]
-fn c9_a_run_in_a_scope_is_found_by_its_path_and_told_by_messages() {
+fn c9_run_in_a_scope_is_found_by_path_and_controlled_by_messages() {
     explore(0..30, |sim| {
         let system = sim.system("test");
         let scope = system.scope("runs").unwrap();
@@ -68,20 +68,20 @@ fn c9_a_run_in_a_scope_is_found_by_its_path_and_told_by_messages() {
             assert_eq!((view.status, view.is_paused), (RunStatus::Running, false));
             assert_eq!(view.tokens[0].at, Place::Node("add".into()));
             assert_eq!(view.waits().map(|wait| wait.key.as_str()).collect::<Vec<_>>(), ["go"]);
-            // As a message to the actor, which has a type and a path like any other.
+            // As a message to the run's actor, which has a type and a path like any other actor.
             let signal = |reply| RunMessage::Signal { name: "go".into(), dedup: None, payload: b"2".to_vec(), reply };
             found.actor().ask(signal).await.unwrap().unwrap();
             found.signal("go", &3).await.unwrap();
         });
         assert_eq!(sim.run(run).unwrap(), 24);
-        // It has left the tree, and says so.
+        // The run has left the tree.
         assert!(matches!(RunRef::find(&system.root(), &path("/user/runs/run-7")), Err(LookupError::NotFound(_))));
         assert!(matches!(sim.run(found.pause()), Err(TellError::Gone(_))));
     });
 }
 
 #[test]
-fn c9_what_a_node_cannot_read_is_refused_and_a_repeated_signal_is_one() {
+fn c9_unreadable_signals_are_rejected_and_repeated_ones_count_once() {
     let sim = Sim::new(1);
     let scope = sim.scope();
     let run = adding().run(0).within(&scope).into_future();
@@ -103,12 +103,12 @@ fn c9_what_a_node_cannot_read_is_refused_and_a_repeated_signal_is_one() {
         remote.signal_once("go", "first", &9).await.unwrap();
         remote.signal("go", &2).await.unwrap();
         assert_eq!(adding().resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 12);
-        assert!(store.inbox("r", 0).await.unwrap().is_empty(), "what was refused is taken, too");
+        assert!(store.inbox("r", 0).await.unwrap().is_empty(), "rejected messages are taken, too");
     });
 }
 
 #[test]
-fn c9_a_paused_run_starts_no_node_and_goes_on_when_told() {
+fn c9_paused_run_starts_no_node_and_continues_on_resume() {
     explore(0..30, |sim| {
         let (scope, log) = (sim.scope(), Log::<String>::new());
         let run = three().run(0).within(&scope).extension(log.clone()).extension(sim.runtime()).into_future();
@@ -119,7 +119,7 @@ fn c9_a_paused_run_starts_no_node_and_goes_on_when_told() {
             sleep(sim, 5_000).await;
             let view = control.look().await.unwrap();
             assert!(view.is_paused);
-            assert_eq!((view.visits, &view.tokens[0].at), (1, &Place::Node("b".into())), "the node that ran was finished");
+            assert_eq!((view.visits, &view.tokens[0].at), (1, &Place::Node("b".into())), "the running node was finished");
             assert_eq!(log.len(), 1);
             control.resume().await.unwrap();
         });
@@ -129,7 +129,7 @@ fn c9_a_paused_run_starts_no_node_and_goes_on_when_told() {
 }
 
 #[test]
-fn c9_a_cancelled_run_is_cut_off_inside_its_node() {
+fn c9_cancelled_run_is_stopped_inside_its_node() {
     let sim = Sim::new(1);
     let (scope, log) = (sim.scope(), Log::<String>::new());
     let run = three().run(0).within(&scope).extension(log).extension(sim.runtime()).into_future();
@@ -142,11 +142,11 @@ fn c9_a_cancelled_run_is_cut_off_inside_its_node() {
     let RunFault::Cancelled { node, cause, was_executing, .. } = error.fault() else { panic!("{error}") };
     assert_eq!((node.as_str(), cause, *was_executing), ("b", &Cause::from("no longer wanted"), true));
     assert!(scope.children().is_empty());
-    assert!(scope.launch(async {}).is_ok(), "the scope goes on");
+    assert!(scope.launch(async {}).is_ok(), "the scope keeps running");
 }
 
 #[test]
-fn c9_a_wide_fan_out_and_a_subgraph_are_held_as_a_whole() {
+fn c9_pause_stops_all_branches_and_subgraphs() {
     let inner = |name| {
         Graph::new(name)
             .add_node("x", second("x"))
@@ -169,7 +169,7 @@ fn c9_a_wide_fan_out_and_a_subgraph_are_held_as_a_whole() {
         .set_entry("a")
         .compile()
         .unwrap();
-    // At every stage: inside the first node, the first of the branches, and each of the subgraph.
+    // At every stage: in the first node, in the branches, in each node of the subgraph.
     for (millis, started) in [(500, 1), (1_500, 51), (2_500, 101), (3_500, 151)] {
         let sim = Sim::new(millis);
         let (scope, log) = (sim.scope(), Log::<String>::new());
@@ -188,7 +188,7 @@ fn c9_a_wide_fan_out_and_a_subgraph_are_held_as_a_whole() {
 }
 
 #[test]
-fn c9_a_stored_run_is_paused_across_drivers_until_it_is_told_to_go_on() {
+fn c9_stored_run_stays_paused_across_drivers_until_resumed() {
     explore(0..30, |sim| {
         let (scope, log, store) = (sim.scope(), Log::<String>::new(), MemoryStore::on(sim.runtime()));
         let graph = three();
@@ -206,9 +206,9 @@ fn c9_a_stored_run_is_paused_across_drivers_until_it_is_told_to_go_on() {
             let view = remote.look().await.unwrap();
             assert_eq!((view.status, view.is_paused, view.visits), (RunStatus::Waiting, true, 1));
             assert_eq!((&view.tokens[0].at, view.tokens[0].state.as_deref()), (&Place::Node("b".into()), Some("1")));
-            assert_eq!(store.head("r").await.unwrap().wake_at, None, "nobody need look at it");
+            assert_eq!(store.head("r").await.unwrap().wake_at, None, "no worker is woken for it");
 
-            // It stays paused, whoever drives it, and whatever else it is told.
+            // It stays paused with any driver and whatever else is sent to it.
             remote.signal("news", &1).await.unwrap();
             assert!(matches!(resume().await.unwrap_err().fault(), RunFault::Paused { .. }));
             assert_eq!(log.len(), 1);
@@ -216,7 +216,7 @@ fn c9_a_stored_run_is_paused_across_drivers_until_it_is_told_to_go_on() {
             remote.resume().await.unwrap();
             assert_eq!(resume().await.unwrap(), 3);
             let left = store.inbox("r", 0).await.unwrap();
-            assert_eq!(left.iter().map(|mail| mail.post.name.as_str()).collect::<Vec<_>>(), ["signal/news"]);
+            assert_eq!(left.iter().map(|message| message.post.name.as_str()).collect::<Vec<_>>(), ["signal/news"]);
         });
         assert_eq!(log.take(), ["a", "b", "c"]);
     });
@@ -231,16 +231,16 @@ fn c9_pauses_and_resumes_at_any_time_lose_and_repeat_nothing() {
         let remote = RunRemote::new(&store, "r");
         let outcome = sim.run(async {
             graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
-            let (teller, clock) = (remote.clone(), sim.runtime());
+            let (sender, clock) = (remote.clone(), sim.runtime());
             scope
                 .launch(async move {
                     for round in 0..6 {
                         clock.sleep_until(clock.now() + Duration::from_millis(clock.random() % 1_500)).await;
-                        let told = if round % 2 == 0 { teller.pause().await } else { teller.resume().await };
-                        if matches!(told, Err(TellError::Ended { .. })) {
+                        let sent = if round % 2 == 0 { sender.pause().await } else { sender.resume().await };
+                        if matches!(sent, Err(TellError::Ended { .. })) {
                             return;
                         }
-                        told.unwrap();
+                        sent.unwrap();
                     }
                 })
                 .unwrap();
@@ -259,12 +259,12 @@ fn c9_pauses_and_resumes_at_any_time_lose_and_repeat_nothing() {
 }
 
 #[test]
-fn c9_a_stored_run_is_cancelled_for_good_in_the_middle_of_a_node() {
+fn c9_stored_run_is_cancelled_permanently_inside_a_node() {
     explore(0..30, |sim| {
         let (log, store) = (Log::<String>::new(), MemoryStore::on(sim.runtime()));
         let graph = three();
         let remote = RunRemote::new(&store, "r");
-        // Alone, and told through the store: it looks into its inbox although its node takes long.
+        // Controlled through the store: the driver reads the inbox while its node is busy.
         let slow = |_: NodeContext, _: u32| std::future::pending::<Result<u32, String>>();
         let stuck = Graph::new("stuck").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
         sim.run(async {
@@ -280,12 +280,12 @@ fn c9_a_stored_run_is_cancelled_for_good_in_the_middle_of_a_node() {
             assert!(sim.now().since_start() < Duration::from_secs(7));
             let info = store.head("r").await.unwrap();
             assert_eq!((info.status, info.owner, info.wake_at), (RunStatus::Cancelled, None, None));
-            assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the word was taken");
+            assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the command was taken");
             assert!(matches!(remote.signal("go", &1).await, Err(TellError::Ended { status: RunStatus::Cancelled, .. })));
             let again = stuck.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap_err();
             assert!(matches!(again.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }));
 
-            // One that nobody drives yet ends before its first node.
+            // A run without a driver ends before its first node.
             let run = graph.run(0).id("s").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             run.cancel("").await.unwrap();
             let run = graph.resume("s").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
@@ -297,19 +297,20 @@ fn c9_a_stored_run_is_cancelled_for_good_in_the_middle_of_a_node() {
 }
 
 #[test]
-fn c9_an_accepted_signal_survives_its_driver_and_is_taken_once() {
+fn c9_accepted_signal_survives_its_driver_and_is_taken_once() {
     explore(0..100, |sim| {
         let (scope, store) = (sim.scope(), MemoryStore::on(sim.runtime()));
         let graph = adding();
         let run = graph.run(0).id("r").checkpoint(&store).within(&scope).into_future();
         let control = run.control().unwrap().clone();
         sim.run(async {
-            // It may not be in the store yet, or be paused already: then it can be told there.
+            // The run may not be stored yet, or be paused already. Then send the signal through the
+            // store.
             match control.signal("go", &7).await {
                 Err(TellError::Gone(_)) => RunRemote::new(&store, "r").signal("go", &7).await.unwrap(),
-                told => told.unwrap(),
+                sent => sent.unwrap(),
             }
-            // Cut off at any moment from here on.
+            // Drop the run at any moment from here on.
             for _ in 0..sim.seed() % 20 {
                 sim.step_aside().await;
             }
@@ -324,7 +325,7 @@ fn c9_an_accepted_signal_survives_its_driver_and_is_taken_once() {
 }
 
 #[test]
-fn c9_an_interrupt_of_a_run_that_is_not_stored_is_answered_in_memory() {
+fn c9_interrupt_of_an_in_memory_run_is_answered() {
     let ask = |cx: NodeContext, n: u32| async move {
         let approved: bool = cx.interrupt("approve", &n).await;
         Ok::<_, String>(if approved { n + 1 } else { 0 })
@@ -339,7 +340,7 @@ fn c9_an_interrupt_of_a_run_that_is_not_stored_is_answered_in_memory() {
 }
 
 #[test]
-fn c9_nobody_is_told_of_a_run_that_is_not_there() {
+fn c9_commands_to_an_unknown_run_are_errors() {
     let sim = Sim::new(1);
     let remote = RunRemote::new(&MemoryStore::on(sim.runtime()), "nothing");
     let error = sim.run(remote.pause()).unwrap_err();

@@ -1,4 +1,4 @@
-//! C9: a run that is not stored says where it stands while it is undone.
+//! C9: an in-memory run can be inspected while it is undone.
 #![cfg(feature = "graph")]
 
 use crate::common::{Gate, Log};
@@ -21,7 +21,7 @@ fn failing(gate: &Gate, log: &Log<String>) -> CompiledGraph<u32> {
                 Ok::<_, String>(())
             }
         })
-        .add_node("fail", |_: u32| async { Err::<u32, _>("told to fail".to_string()) })
+        .add_node("fail", |_: u32| async { Err::<u32, _>("no money".to_string()) })
         .add_edge("pay", "fail")
         .add_edge("fail", END)
         .set_entry("pay")
@@ -30,7 +30,7 @@ fn failing(gate: &Gate, log: &Log<String>) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn c9_look_is_answered_while_a_run_without_a_store_is_undone() {
+fn c9_in_memory_run_can_be_inspected_while_it_is_undone() {
     explore(0..20, |sim: &Sim| {
         let (gate, log) = (Gate::new(), Log::new());
         let scope = sim.scope();
@@ -42,7 +42,7 @@ fn c9_look_is_answered_while_a_run_without_a_store_is_undone() {
             for _ in 0..2 {
                 let view = control.look().await.unwrap();
                 assert_eq!((view.status, view.visits), (RunStatus::Running, 2));
-                // What it is told to do changes nothing any more.
+                // Commands have no effect any more.
                 control.cancel("too late").await.unwrap();
             }
             gate.open();

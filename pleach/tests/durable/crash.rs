@@ -1,5 +1,5 @@
-//! C2, C3, F4, F6, F9, F10, F11: a run that is cut off at any commit, before or after it landed, goes on from the store to the same end, and runs
-//! nothing again that was committed.
+//! C2, C3, F4, F6, F9, F10, F11: a run that crashes at any commit, before or after the commit
+//! landed, resumes from the store to the same result and repeats no committed node.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// What happened, and under which keys.
+/// The executed nodes and their idempotency keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct State {
     done: Vec<String>,
@@ -19,7 +19,7 @@ struct State {
     turns: u32,
 }
 
-/// Every node that was started, with its key.
+/// Every started node with its key.
 type Starts = Arc<Mutex<Vec<(String, String)>>>;
 
 fn work(
@@ -29,7 +29,7 @@ fn work(
         Box::pin(async move {
             let starts = cx.extension::<Starts>().unwrap();
             starts.lock().unwrap().push((cx.node().to_string(), cx.idempotency_key()));
-            // Virtual time, so that the seeds give many orders.
+            // Virtual time, so that different seeds give different orders.
             let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
             clock.sleep_until(clock.now() + Duration::from_millis(clock.random() % 5)).await;
             state.done.push(name.to_string());
@@ -64,7 +64,8 @@ fn inner() -> CompiledGraph<State> {
         .unwrap()
 }
 
-/// Everything in one: a loop, a fan-out in a fan-out, a map with a limit, a subgraph, a node that needs three attempts.
+/// A graph with every feature: a loop, nested fan-outs, a map with a limit, a subgraph and a node
+/// that needs three attempts.
 fn everything() -> CompiledGraph<State> {
     let flaky = |cx: NodeContext, state: State| async move {
         let attempt = cx.attempt();
@@ -126,7 +127,10 @@ async fn committed(store: &MemoryStore, run: &str) -> HashSet<String> {
     keys
 }
 
-/// Runs it, with one commit that fails so, and resumes it until it has ended. The names in the order of the last state, and how many crashes.
+/// Runs the graph with one failing commit and resumes it until it has ended.
+///
+/// Returns the names of the executed nodes in the order of the last state, and the number of
+/// crashes.
 fn run_with(graph: &CompiledGraph<State>, seed: u64, at: u64, fate: Fate) -> (Vec<String>, usize) {
     let sim = Sim::new(seed);
     let inside = MemoryStore::on(sim.runtime());
@@ -177,21 +181,21 @@ fn run_with(graph: &CompiledGraph<State>, seed: u64, at: u64, fate: Fate) -> (Ve
 }
 
 #[test]
-fn c3_a_run_cut_off_at_any_commit_goes_on_to_the_same_end_and_repeats_nothing_committed() {
+fn c3_crash_at_any_commit_leads_to_the_same_result_without_repeats() {
     let graph = everything();
     let (expected, none) = run_with(&graph, 1, u64::MAX, Fate::Lost);
     assert_eq!(none, 0);
     assert_eq!(expected.iter().filter(|name| *name == "turn").count(), 3);
     assert_eq!(expected.iter().filter(|name| *name == "item2").count(), 4);
-    let mut met = 0;
+    let mut crashes_seen = 0;
     for at in 1..40 {
         for fate in [Fate::Lost, Fate::Unanswered] {
             for seed in 0..20 {
                 let (done, crashes) = run_with(&graph, seed, at, fate);
                 assert_eq!(done, expected, "crash at commit {at}, {fate:?}, seed {seed}");
-                met += crashes;
+                crashes_seen += crashes;
             }
         }
     }
-    assert!(met > 800, "{met} crashes were met");
+    assert!(crashes_seen > 800, "{crashes_seen} crashes");
 }

@@ -1,10 +1,10 @@
-//! A state that is nested too deeply to be read back.
+//! C3: a state that is nested too deeply to be read back.
 
 use pleach::prelude::*;
 use pleach::store::MemoryStore;
 use serde_json::Value;
 
-/// A run whose first node gives a state of this depth, and whose second asks somebody.
+/// A run whose first node returns a state of this depth and whose second node asks a question.
 fn deep(depth: usize) -> CompiledGraph<Value> {
     Graph::<Value>::new("g")
         .add_node("a", move |_: Value| async move {
@@ -22,8 +22,8 @@ fn deep(depth: usize) -> CompiledGraph<Value> {
 }
 
 #[tokio::test]
-async fn c3_state_too_deep_to_be_read_back_is_refused_when_it_is_committed() {
-    let mut refused = Vec::new();
+async fn c3_state_too_deep_to_read_back_is_rejected_at_commit() {
+    let mut rejected = Vec::new();
     for depth in 120..135 {
         let (graph, store) = (deep(depth), MemoryStore::new());
         let first = graph.run(Value::Null).id("r").checkpoint(&store).await.unwrap_err();
@@ -31,8 +31,8 @@ async fn c3_state_too_deep_to_be_read_back_is_refused_when_it_is_committed() {
             graph.resume("r").resume_with("k", &1u32).checkpoint(&store).await.unwrap();
         } else {
             assert!(first.to_string().contains("recursion limit"), "{first}");
-            refused.push(depth);
+            rejected.push(depth);
         }
     }
-    assert_eq!(refused, (127..135).collect::<Vec<_>>());
+    assert_eq!(rejected, (127..135).collect::<Vec<_>>());
 }

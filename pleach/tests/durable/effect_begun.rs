@@ -1,4 +1,5 @@
-//! The record that an effect begins, when the effect is dropped or cut off before its work is called.
+//! C4: the record that an effect begins, when the effect is dropped or cancelled before its work is
+//! called.
 
 use crate::common::flaky::FlakyStore;
 use futures::future::{Either, select};
@@ -9,16 +10,16 @@ use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// A store in which a commit takes twice this long.
+/// A store whose commits take twice this long.
 fn slow_store(sim: &Sim, half: Duration) -> FlakyStore {
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.commit_slowly(sim.runtime(), half);
     store
 }
 
-/// Asks for an effect twice: the first time it is dropped after 10 ms, while the record that it begins is being written. Gives the last record of
-/// the log at each call of the work.
-fn heads_at_calls_of_an_effect_asked_for_twice(once: bool) -> Vec<u64> {
+/// Requests an effect twice. The first request is dropped after 10 ms, while its begin record is
+/// being written. Returns the last record of the log at each call of the work.
+fn heads_at_calls_of_a_repeated_effect(once: bool) -> Vec<u64> {
     let sim = Sim::new(1);
     let store = slow_store(&sim, Duration::from_millis(50));
     let heads = Arc::new(Mutex::new(Vec::<u64>::new()));
@@ -58,16 +59,17 @@ fn heads_at_calls_of_an_effect_asked_for_twice(once: bool) -> Vec<u64> {
 }
 
 #[test]
-fn c4_effect_asked_for_again_waits_for_the_record_that_it_begins() {
-    assert_eq!(heads_at_calls_of_an_effect_asked_for_twice(false), [2], "record 2 says that the effect begins");
+fn c4_repeated_effect_waits_for_its_begin_record() {
+    assert_eq!(heads_at_calls_of_a_repeated_effect(false), [2], "record 2 is the begin record");
 }
 
 #[test]
-fn c4_once_effect_dropped_before_its_work_was_called_can_be_asked_for_again() {
-    assert_eq!(heads_at_calls_of_an_effect_asked_for_twice(true), [2], "record 2 says that the effect begins");
+fn c4_once_effect_dropped_before_its_work_can_be_requested_again() {
+    assert_eq!(heads_at_calls_of_a_repeated_effect(true), [2], "record 2 is the begin record");
 }
 
-/// Runs a node with an effect that may happen once, whose attempts are cut off after `timeout`. How often the work was called, and the outcome.
+/// Runs a node with a `once` effect and a timeout per attempt. Returns the number of calls of the
+/// work and the outcome.
 fn once_within(timeout: Duration) -> (u32, Result<u32, String>) {
     let sim = Sim::new(1);
     let store = slow_store(&sim, Duration::from_millis(10));
@@ -96,12 +98,12 @@ fn once_within(timeout: Duration) -> (u32, Result<u32, String>) {
 
 #[test]
 fn c4_once_effect_whose_work_was_never_called_is_not_unknown() {
-    // The first attempt ends while the record that the effect begins is being written.
+    // The first attempt times out while the begin record is being written.
     assert_eq!(once_within(Duration::from_millis(15)), (1, Ok(0)));
 }
 
 #[test]
-fn c4_once_effect_is_called_once_whenever_its_attempts_are_cut_off() {
+fn c4_once_effect_is_called_at_most_once_for_any_timeout() {
     for millis in 1..60 {
         let (calls, outcome) = once_within(Duration::from_millis(millis));
         assert!(calls <= 1, "{calls} calls with a timeout of {millis} ms: {outcome:?}");

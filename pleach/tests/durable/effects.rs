@@ -1,35 +1,14 @@
-//! C4, C8, C12, F11, F12: effects, interrupts, sleeps and undos of stored runs.
+//! C4, C8, C9, C12: effects, interrupts and sleeps of stored runs.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::outside::{World, world};
+use crate::{pass, sum};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
-use pleach::{Compensation, EffectError, FanOut, Hooks, Policy, Retry, RunEvent, Runtime};
+use pleach::{EffectError, FanOut, Policy, Retry, Runtime};
 use std::sync::Arc;
-use std::sync::Mutex;
-
-/// What happened outside.
-#[derive(Clone, Default)]
-struct World(Arc<Mutex<Vec<String>>>);
-
-impl World {
-    fn happen(&self, what: impl Into<String>) {
-        self.0.lock().unwrap().push(what.into());
-    }
-
-    fn count(&self, what: &str) -> usize {
-        self.0.lock().unwrap().iter().filter(|one| one.starts_with(what)).count()
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-fn world(cx: &NodeContext) -> World {
-    cx.extension::<World>().unwrap().clone()
-}
 
 fn one_node<Shape>(node: impl pleach::IntoNode<u32, Shape>) -> CompiledGraph<u32> {
     Graph::new("one").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap()
@@ -41,7 +20,7 @@ fn fails_with(error: &RunError<u32>, expected: &EffectError) -> bool {
 }
 
 #[test]
-fn c4_an_effect_that_was_recorded_is_not_repeated_by_a_retry_or_after_a_crash() {
+fn c4_recorded_effect_is_not_repeated_by_a_retry() {
     for stored in [false, true] {
         let node = |cx: NodeContext, n: u32| async move {
             let (world, attempt) = (world(&cx), cx.attempt());
@@ -72,7 +51,7 @@ fn c4_an_effect_that_was_recorded_is_not_repeated_by_a_retry_or_after_a_crash() 
 }
 
 #[test]
-fn c4_after_a_crash_a_recorded_effect_is_given_back_and_a_cut_off_one_runs_again_under_its_key() {
+fn c4_crash_repeats_only_unrecorded_effects_with_the_same_key() {
     let node = |cx: NodeContext, n: u32| async move {
         let mut sum = n;
         for name in ["one", "two", "three"] {
@@ -101,7 +80,7 @@ fn c4_after_a_crash_a_recorded_effect_is_given_back_and_a_cut_off_one_runs_again
                 outcome = sim.run(resumed.into_future());
             }
             assert_eq!(outcome.unwrap(), 30);
-            // The one whose record was lost ran twice, with the same key.
+            // The effect whose record was lost ran twice, with the same key.
             let twice = usize::from(fate == Fate::Lost && at < 5);
             assert_eq!(outside.all().len(), 3 + twice, "{at} {fate:?}");
             let mut keys = outside.all();
@@ -112,7 +91,7 @@ fn c4_after_a_crash_a_recorded_effect_is_given_back_and_a_cut_off_one_runs_again
 }
 
 #[test]
-fn c4_an_effect_that_may_happen_once_is_unknown_after_it_was_cut_off() {
+fn c4_interrupted_once_effect_is_unknown_after_a_crash() {
     let node = |cx: NodeContext, n: u32| async move {
         let outside = world(&cx);
         let work = move |key: String| async move {
@@ -122,7 +101,7 @@ fn c4_an_effect_that_may_happen_once_is_unknown_after_it_was_cut_off() {
         Ok::<_, String>(n + cx.effect("charge", work).once().await?)
     };
     let graph = one_node(node);
-    // Write 2 says that it begins, write 3 what came of it.
+    // Write 2 is the begin record, write 3 the result.
     for (at, fate, expected) in [(2, Fate::Lost, 1), (2, Fate::Unanswered, 0), (3, Fate::Lost, 1), (3, Fate::Unanswered, 1)] {
         let sim = Sim::new(at);
         let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
@@ -147,7 +126,7 @@ fn c4_an_effect_that_may_happen_once_is_unknown_after_it_was_cut_off() {
 }
 
 #[test]
-fn c4_the_same_key_twice_in_one_attempt_is_an_error_and_only_ok_is_recorded() {
+fn c4_repeated_key_in_one_attempt_is_an_error_and_only_ok_is_recorded() {
     let twice = |cx: NodeContext, n: u32| async move {
         let once = || cx.effect("charge", |_| async { Ok::<_, String>(1u32) });
         let (one, two) = (once().await?, once().await?);
@@ -193,7 +172,7 @@ fn asks() -> CompiledGraph<u32> {
 }
 
 #[test]
-fn c8_an_interrupt_pauses_durably_and_an_answer_goes_on_in_another_process() {
+fn c8_interrupt_pauses_durably_and_another_process_continues() {
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
     let graph = asks();
@@ -203,10 +182,10 @@ fn c8_an_interrupt_pauses_durably_and_an_answer_goes_on_in_another_process() {
     let info = sim.run(async { store.head("r").await }).unwrap();
     assert_eq!((info.status, info.wake_at, info.lease_until), (RunStatus::Waiting, None, None));
 
-    // Without an answer it pauses again, and leaves the store as it is.
+    // Without an answer it pauses again and does not change the store.
     let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
     assert!(matches!(sim.run(resumed.into_future()).unwrap_err().fault(), RunFault::Paused { .. }));
-    // One that does not decode, or is for nobody, is refused and consumes nothing.
+    // An answer that does not decode or has an unknown key is rejected and consumes nothing.
     let bad = graph.resume("r").resume_with("approve", "maybe").checkpoint(&store).extension(outside.clone());
     let error = sim.run(bad.on(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::AnswerRefused { key, .. } if key == "approve"), "{error}");
@@ -221,7 +200,7 @@ fn c8_an_interrupt_pauses_durably_and_an_answer_goes_on_in_another_process() {
 }
 
 #[test]
-fn c8_the_run_pauses_when_no_branch_can_go_on_and_lists_all_open_keys() {
+fn c8_run_pauses_when_every_branch_waits_and_lists_all_keys() {
     let ask = |key: &'static str| {
         move |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.interrupt::<u32>(key, "how many?").await) }
     };
@@ -232,12 +211,12 @@ fn c8_the_run_pauses_when_no_branch_can_go_on_and_lists_all_open_keys() {
         Ok::<_, String>(n + 100)
     };
     let graph = Graph::new("asks")
-        .add_node("start", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("start", pass)
         .add_node("a", ask("a"))
         .add_node("b", ask("b"))
         .add_node("c", works)
-        .add_node("join", |n: u32| async move { Ok::<_, String>(n) })
-        .add_parallel_edge("start", ["a", "b", "c"], "join", FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()))
+        .add_node("join", pass)
+        .add_parallel_edge("start", ["a", "b", "c"], "join", FanOut::merge(sum))
         .add_edge("a", "join")
         .add_edge("b", "join")
         .add_edge("c", "join")
@@ -251,7 +230,7 @@ fn c8_the_run_pauses_when_no_branch_can_go_on_and_lists_all_open_keys() {
         |run: pleach::RunOptions<'static, u32>| run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime());
     let error = sim.run(with(graph.run(0).id("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if *keys == ["a", "b"]), "{error}");
-    assert_eq!(outside.count("worked"), 1, "the branch that can go on does, first");
+    assert_eq!(outside.count("worked"), 1, "the branch that can continue finishes first");
     let one = with(graph.resume("r").resume_with("b", &20u32).checkpoint(&store));
     let error = sim.run(one.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if *keys == ["a"]), "{error}");
@@ -261,7 +240,7 @@ fn c8_the_run_pauses_when_no_branch_can_go_on_and_lists_all_open_keys() {
 }
 
 #[test]
-fn c9_a_run_that_dies_with_mail_for_what_it_waits_for_is_due_at_once() {
+fn c9_crashed_run_with_an_awaited_message_is_due_at_once() {
     let node = |cx: NodeContext, n: u32| async move {
         let one: u32 = cx.signal("go").await;
         let two: u32 = cx.interrupt("more", "how many?").await;
@@ -280,13 +259,10 @@ fn c9_a_run_that_dies_with_mail_for_what_it_waits_for_is_due_at_once() {
                 sim.run(async { store.post("r", post).await }).unwrap();
             }
             store.fail_at(store.writes() + at - 1, fate);
-            // As a worker does: only what is due.
+            // Like a worker: only resume a run that is due.
             let outcome = loop {
                 let info = sim.run(async { store.head("r").await }).unwrap();
-                assert!(
-                    info.wake_at.is_some() || info.status.has_ended(),
-                    "{at} {fate:?}: it sleeps through its mail: {info:?}"
-                );
+                assert!(info.wake_at.is_some() || info.status.has_ended(), "{at} {fate:?}: it misses its inbox: {info:?}");
                 match sim.run(graph.resume("r").checkpoint(&store).on(sim.runtime()).into_future()) {
                     Err(error) if matches!(error.fault(), RunFault::Checkpoint(_)) => crashes += 1,
                     outcome => break outcome,
@@ -299,7 +275,7 @@ fn c9_a_run_that_dies_with_mail_for_what_it_waits_for_is_due_at_once() {
 }
 
 #[test]
-fn c12_a_sleep_survives_a_restart_and_the_first_deadline_counts() {
+fn c12_sleep_survives_a_restart_and_keeps_its_first_deadline() {
     let node = |cx: NodeContext, n: u32| async move {
         world(&cx).happen("began");
         cx.sleep("rest", Duration::from_secs(100)).await;
@@ -319,174 +295,10 @@ fn c12_a_sleep_survives_a_restart_and_the_first_deadline_counts() {
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { was_executing: true, .. }), "{error}");
     let info = sim.run(async { store.head("r").await }).unwrap();
-    assert_eq!((info.status, info.lease_until), (RunStatus::Waiting, None), "it is given up at once");
+    assert_eq!((info.status, info.lease_until), (RunStatus::Waiting, None), "it is released at once");
     let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 2);
     let took = sim.now().since(began).as_secs_f64();
     assert!((100.0..101.0).contains(&took), "{took}");
     assert_eq!(outside.count("began"), 2);
-}
-
-fn undoable() -> CompiledGraph<u32> {
-    let node = |name: &'static str| {
-        move |cx: NodeContext, n: u32| async move {
-            let outside = world(&cx);
-            cx.record_undo(format!("{name} {n}"));
-            let effect = cx.effect("do", move |_| async move {
-                outside.happen(format!("did {name}"));
-                Ok::<_, String>(())
-            });
-            effect.await?;
-            if name == "c" { Err("no".to_string()) } else { Ok(n + 1) }
-        }
-    };
-    let undo = |cx: NodeContext, what: String| async move {
-        world(&cx).happen(format!("undid {what}"));
-        Ok::<_, String>(())
-    };
-    let mut graph = Graph::new("undoable").set_entry("a");
-    for name in ["a", "b", "c"] {
-        graph = graph.add_node(name, node(name)).compensate(name, undo);
-    }
-    graph.add_edge("a", "b").add_edge("b", "c").add_edge("c", END).compile().unwrap()
-}
-
-#[test]
-fn f12_the_undos_of_a_stored_run_go_on_after_a_crash_and_the_failing_node_undoes_its_own_effects() {
-    let graph = undoable();
-    let expected = ["undid c 2", "undid b 1", "undid a 0"];
-    let mut crashes = 0;
-    for at in 2..=14 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
-            let sim = Sim::new(at);
-            let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-            let outside = World::default();
-            store.fail_at(at, fate);
-            let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
-            let mut error = sim.run(run.into_future()).unwrap_err();
-            for _ in 0..3 {
-                let info = sim.run(async { store.head("r").await }).unwrap();
-                if info.status == RunStatus::Compensated {
-                    break;
-                }
-                crashes += 1;
-                let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
-                error = sim.run(resumed.into_future()).unwrap_err();
-            }
-            let info = sim.run(async { store.head("r").await }).unwrap();
-            assert_eq!(info.status, RunStatus::Compensated, "{at} {fate:?} {error}");
-            let undone: Vec<String> = outside.all().into_iter().filter(|one| one.starts_with("undid")).collect();
-            // The one whose record was lost may have been undone twice; the order is right, and none is missing.
-            let mut each = undone.clone();
-            each.dedup();
-            assert_eq!(each, expected, "{at} {fate:?}: {:?}", outside.all());
-            assert!(undone.len() <= 4);
-            assert!(outside.count("did") <= 4, "{:?}", outside.all());
-            // What was compensated is over.
-            let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
-            let error = sim.run(resumed.into_future()).unwrap_err();
-            assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
-        }
-    }
-    assert!(crashes > 15, "{crashes}");
-}
-
-#[test]
-fn f12_a_run_that_is_compensated_while_another_driver_waits_for_it_is_over_for_that_one_too() {
-    let graph = {
-        let undo = |cx: NodeContext, what: String| async move {
-            let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
-            clock.sleep_until(clock.now() + Duration::from_secs(3)).await;
-            world(&cx).happen(format!("undid {what}"));
-            Ok::<_, String>(())
-        };
-        let done = |cx: NodeContext, n: u32| async move {
-            cx.record_undo(format!("it {n}"));
-            Ok::<_, String>(n)
-        };
-        let graph = Graph::new("g").add_node("a", done).compensate("a", undo).set_entry("a").add_edge("a", "b");
-        graph.add_node("b", |_: u32| async { Err::<u32, _>("no") }).add_edge("b", END).compile().unwrap()
-    };
-    let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
-    let with = |run: pleach::RunOptions<'static, u32>| {
-        let told = outside.clone();
-        let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
-            if let RunEvent::Checkpointed { sequence } = event {
-                told.happen(format!("record {sequence}"));
-            }
-        });
-        run.hooks(hooks).extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
-    };
-    let first = with(graph.run(1).id("r").checkpoint(&store)).into_future();
-    sim.runtime().spawn(Box::pin(async move { drop(first.await) }));
-    sim.advance(Duration::from_secs(1));
-    let error = sim.run(with(graph.resume("r").checkpoint(&store)).into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
-    assert_eq!(
-        outside.all(),
-        ["record 2", "record 3", "undid it 1", "record 4"],
-        "each record is told of, also while it is undone"
-    );
-    let info = sim.run(async { store.head("r").await }).unwrap();
-    assert_eq!((info.head, info.status, info.owner), (4, RunStatus::Compensated, None));
-}
-
-#[test]
-fn f12_an_undo_that_fails_leaves_a_run_whose_compensation_failed_and_a_resume_goes_on_with_it() {
-    let sim = Sim::new(1);
-    let store = MemoryStore::on(sim.runtime());
-    let (outside, broken) = (World::default(), Arc::new(Mutex::new(true)));
-    let fails = Arc::clone(&broken);
-    let graph_failing = {
-        let undo = move |cx: NodeContext, what: String| {
-            let fails = *fails.lock().unwrap();
-            async move {
-                if what.starts_with('b') && fails {
-                    return Err("cannot".to_string());
-                }
-                world(&cx).happen(format!("undid {what}"));
-                Ok(())
-            }
-        };
-        let node = |name: &'static str| {
-            move |cx: NodeContext, n: u32| async move {
-                cx.record_undo(format!("{name} {n}"));
-                if name == "c" { Err("no".to_string()) } else { Ok(n + 1) }
-            }
-        };
-        let mut graph = Graph::new("undoable").set_entry("a");
-        for name in ["a", "b", "c"] {
-            graph = graph.add_node(name, node(name)).compensate(name, undo.clone());
-        }
-        graph.add_edge("a", "b").add_edge("b", "c").add_edge("c", END).compile().unwrap()
-    };
-    let run = graph_failing.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
-    let error = sim.run(run.into_future()).unwrap_err();
-    let Some(Compensation::CompensationFailed { node, left, .. }) = error.compensation() else { panic!("{error}") };
-    assert_eq!((node.as_str(), left.as_slice()), ("b", ["a".to_string()].as_slice()));
-    assert_eq!(sim.run(async { store.head("r").await }).unwrap().status, RunStatus::CompensationFailed);
-    *broken.lock().unwrap() = false;
-    let resumed = graph_failing.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
-    let error = sim.run(resumed.into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "c"), "{error}");
-    assert!(matches!(error.compensation(), Some(Compensation::Compensated { undone }) if *undone == ["b", "a"]), "{error}");
-    assert_eq!(outside.all(), ["undid b 1", "undid a 0"]);
-}
-
-#[test]
-fn f12_a_failure_that_cannot_be_written_down_is_an_error_of_the_store_and_nothing_is_undone_in_silence() {
-    let graph = undoable();
-    let sim = Sim::new(1);
-    let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-    let outside = World::default();
-    // The start, three effects, two steps and the undo of the node that fails; then the end, which is lost.
-    store.fail_at(7, Fate::Lost);
-    let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
-    let error = sim.run(run.into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
-    assert_eq!((outside.count("undid"), error.compensation()), (0, None));
-    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
-    let error = sim.run(resumed.into_future()).unwrap_err();
-    assert!(matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone.len() == 3), "{error}");
 }

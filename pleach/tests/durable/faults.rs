@@ -1,6 +1,7 @@
-//! C1, C2, C6, C10, and the stored halves of F4, F5, F6, F9, F10 and F11.
+//! C1, C2, C10, and F4 to F6 and F9 to F11 for stored runs.
 #![cfg(feature = "graph")]
 
+use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -10,43 +11,22 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
-type Log = crate::common::Log<String>;
+pub(crate) type Log = crate::common::Log<String>;
 
-fn checkpoint_error<S>(error: &RunError<S>) -> &CheckpointError {
+pub(crate) fn checkpoint_error<S>(error: &RunError<S>) -> &CheckpointError {
     match error.fault() {
         RunFault::Checkpoint(error) => error,
         _ => panic!("{error}"),
     }
 }
 
-async fn step(n: u32) -> Result<u32, String> {
-    Ok(n + 1)
-}
-
-fn chain() -> CompiledGraph<u32> {
-    let graph = Graph::new("chain").add_node("a", step).add_node("b", step).add_node("c", step);
+pub(crate) fn chain() -> CompiledGraph<u32> {
+    let graph = Graph::new("chain").add_node("a", add_one).add_node("b", add_one).add_node("c", add_one);
     graph.add_edge("a", "b").add_edge("b", "c").add_edge("c", END).set_entry("a").compile().unwrap()
 }
 
-/// A node that never ends, once it has said that it began.
-fn stays(began: &Log) -> CompiledGraph<u32> {
-    let began = began.clone();
-    let stay = move |cx: NodeContext, n: u32| {
-        let began = began.clone();
-        async move {
-            began.note(format!("attempt {}", cx.attempt()));
-            if n < 10 {
-                std::future::pending::<()>().await;
-            }
-            Ok::<_, String>(n + 1)
-        }
-    };
-    let graph = Graph::new("stays").add_node("a", step).add_node("stay", stay).add_edge("a", "stay").add_edge("stay", END);
-    graph.set_entry("a").compile().unwrap()
-}
-
 #[test]
-fn c1_a_record_says_what_happened_where_and_what_follows() {
+fn c1_record_contains_what_happened_where_and_what_follows() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     sim.advance(Duration::from_secs(5));
@@ -71,7 +51,7 @@ fn c1_a_record_says_what_happened_where_and_what_follows() {
 }
 
 #[test]
-fn c2_a_checkpoint_is_told_of_before_the_next_node_starts() {
+fn c2_checkpoint_is_reported_before_the_next_node_starts() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let log = Log::new();
@@ -86,7 +66,7 @@ fn c2_a_checkpoint_is_told_of_before_the_next_node_starts() {
     assert_eq!(log.take(), ["start a", "durable 2", "start b", "durable 3", "start c", "durable 4"]);
 }
 
-/// Comes back from JSON as something else.
+/// A state that changes when it is read back from JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Forgetful {
     kept: u32,
@@ -104,7 +84,7 @@ impl<'de> Deserialize<'de> for Forgetful {
 }
 
 #[test]
-fn c2_a_state_that_does_not_come_back_as_itself_is_refused_at_commit_and_given_back() {
+fn c2_state_that_changes_in_json_is_rejected_at_commit_and_returned() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let grow = |state: Forgetful| async move { Ok::<_, String>(Forgetful { lost: state.lost + 1, ..state }) };
@@ -115,9 +95,9 @@ fn c2_a_state_that_does_not_come_back_as_itself_is_refused_at_commit_and_given_b
     assert_eq!((why.node.as_str(), why.op), ("grow", "encode"));
     assert_eq!(error.into_state(), Some(Forgetful { kept: 1, lost: 1 }));
     let info = sim.run(async { store.head("r").await }).unwrap();
-    assert_eq!((info.head, info.lease_until), (1, None), "what was there before is intact, and nobody holds it");
+    assert_eq!((info.head, info.lease_until), (1, None), "earlier records are intact and the lease is released");
 
-    // Not a number has no form as JSON that is a number again; a set has, in whatever order.
+    // NaN has no JSON form that reads back as a number. A set has one, in any order.
     let nan = Graph::new("nan").add_node("n", |_: f64| async { Ok::<_, String>(f64::NAN) }).add_edge("n", END).set_entry("n");
     let run = nan.compile().unwrap().run(1.0).id("nan").checkpoint(&store).on(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
@@ -130,7 +110,7 @@ fn c2_a_state_that_does_not_come_back_as_itself_is_refused_at_commit_and_given_b
 }
 
 #[test]
-fn c2_a_state_above_the_limit_is_a_clear_error() {
+fn c2_state_above_the_size_limit_is_an_error() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let grow = |text: String| async move { Ok::<_, String>(text.repeat(100)) };
@@ -143,7 +123,7 @@ fn c2_a_state_above_the_limit_is_a_clear_error() {
 }
 
 #[test]
-fn c2_a_damaged_record_is_named_and_nothing_is_half_loaded() {
+fn c2_damaged_record_is_named_and_not_loaded() {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.fail_at(3, Fate::Lost);
@@ -159,123 +139,7 @@ fn c2_a_damaged_record_is_named_and_nothing_is_half_loaded() {
 }
 
 #[test]
-fn c6_a_run_that_lives_is_held_and_whoever_takes_it_over_fences_its_driver() {
-    let sim = Sim::new(1);
-    let store = MemoryStore::on(sim.runtime());
-    let log = Log::new();
-    let graph = stays(&log);
-    let outcome = Arc::new(std::sync::Mutex::new(None));
-    let first = graph.run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).on(sim.runtime()).into_future();
-    let told = Arc::clone(&outcome);
-    sim.runtime().spawn(Box::pin(async move { *told.lock().unwrap() = Some(first.await) }));
-    sim.advance(Duration::from_secs(20));
-    assert_eq!(log.take(), ["attempt 1"]);
-
-    let began = sim.now();
-    let second = graph.resume("r").checkpoint(&store).on(sim.runtime());
-    let error = sim.run(second.into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Held { run, .. } if run == "r"), "{error}");
-    assert!(sim.now().since(began) < Duration::from_secs(9), "it waits for as long as the lease lasted");
-    assert!(outcome.lock().unwrap().is_none());
-
-    let third = graph.resume("r").take_over().checkpoint(&store).timeout(Duration::from_secs(60)).on(sim.runtime());
-    let error = sim.run(third.into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
-    assert_eq!(log.take(), ["attempt 1"], "the new driver has run the node");
-    let first = outcome.lock().unwrap().take();
-    assert!(matches!(first, Some(Err(error)) if matches!(error.fault(), RunFault::Fenced { epoch: 1, .. })));
-}
-
-#[test]
-fn c6_a_driver_that_cannot_renew_cuts_its_nodes_off_before_its_lease_ends() {
-    let sim = Sim::new(1);
-    let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-    let log = Log::new();
-    store.fail_renewals();
-    let began = sim.now();
-    let run = stays(&log).run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).on(sim.runtime());
-    let error = sim.run(run.into_future()).unwrap_err();
-    assert_eq!(checkpoint_error(&error).op, "renew");
-    let took = sim.now().since(began);
-    assert!(took < Duration::from_secs(8) && took >= Duration::from_secs(4), "{took:?}");
-}
-
-#[test]
-fn c6_resume_waits_out_the_lease_of_a_holder_that_died() {
-    let sim = Sim::new(1);
-    let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-    store.swallow_releases(true);
-    store.fail_at(3, Fate::Lost);
-    let run = chain().run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).on(sim.runtime());
-    assert!(sim.run(run.into_future()).is_err());
-    store.swallow_releases(false);
-    let began = sim.now();
-    let resumed = chain().resume("r").checkpoint(&store).on(sim.runtime());
-    assert_eq!(sim.run(resumed.into_future()).unwrap(), 3);
-    assert!(sim.now().since(began) >= Duration::from_secs(7));
-    let info = sim.run(async { store.head("r").await }).unwrap();
-    assert_eq!((info.epoch, info.takeovers), (2, 0));
-}
-
-#[test]
-fn c6_a_long_run_keeps_its_lease() {
-    let sim = Sim::new(1);
-    let store = MemoryStore::on(sim.runtime());
-    let slow = |cx: NodeContext, n: u32| async move {
-        let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
-        clock.sleep_until(clock.now() + Duration::from_secs(3_600)).await;
-        Ok::<_, String>(n + 1)
-    };
-    let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-    let run = graph.run(0).id("r").checkpoint(&store).extension(sim.runtime()).on(sim.runtime());
-    assert_eq!(sim.run(run.into_future()).unwrap(), 1);
-    assert_eq!(sim.run(async { store.head("r").await }).unwrap().epoch, 1);
-}
-
-/// Counts down, resting a little at each step if asked to, and fails at zero.
-fn countdown(clock: Arc<dyn Runtime>, rests: bool) -> CompiledGraph<u64> {
-    let step = move |n: u64| {
-        let clock = Arc::clone(&clock);
-        async move {
-            if rests {
-                clock.sleep_until(clock.now() + Duration::from_micros(100)).await;
-            }
-            if n == 0 { Err("enough") } else { Ok(n - 1) }
-        }
-    };
-    let graph = Graph::new("countdown").add_node("step", step).set_entry("step");
-    graph.add_conditional_edge("step", ["step", END], |_: &u64| "step").compile().unwrap()
-}
-
-#[test]
-fn c11_a_prune_that_has_the_row_of_its_run_holds_up_neither_the_next_step_nor_the_release() {
-    for (rests, cut_off_after) in [(false, None), (true, None)].into_iter().chain((70..110).map(|at| (true, Some(at * 100)))) {
-        let sim = Sim::new(1);
-        let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-        store.prune_slowly(sim.runtime());
-        let token = sim.token();
-        let run = countdown(sim.runtime(), rests).run(200).id("r").checkpoint(&store).keep_records(10);
-        let run = run.token(&token).on(sim.runtime()).into_future();
-        if let Some(micros) = cut_off_after {
-            let clock = sim.runtime();
-            sim.runtime().spawn(Box::pin(async move {
-                clock.sleep_until(clock.now() + Duration::from_micros(micros)).await;
-                token.cancel(Cause::Because("enough".into()));
-            }));
-        }
-        let began = sim.now();
-        let error = sim.run(run).unwrap_err();
-        let took = sim.now().since(began);
-        assert!(took < Duration::from_secs(1), "{rests} {cut_off_after:?}: it took {took:?}");
-        assert_eq!(matches!(error.fault(), RunFault::Cancelled { .. }), cut_off_after.is_some(), "{error}");
-        let info = sim.run(async { store.head("r").await }).unwrap();
-        assert_eq!(info.owner, None, "{rests} {cut_off_after:?}");
-        assert!(cut_off_after.is_some() || info.oldest > 100, "the oldest record is {}", info.oldest);
-    }
-}
-
-#[test]
-fn c10_best_effort_goes_on_without_the_store_and_says_so() {
+fn c10_best_effort_run_continues_without_the_store_and_reports_it() {
     for at in 2..=4 {
         let sim = Sim::new(1);
         let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
@@ -291,39 +155,39 @@ fn c10_best_effort_goes_on_without_the_store_and_says_so() {
         assert_eq!(sim.run(run.into_future()).unwrap(), 3);
         assert_eq!(log.take().len(), 1);
         let info = sim.run(async { store.head("r").await }).unwrap();
-        assert_eq!(info.head, at - 1, "the earlier ones are intact");
+        assert_eq!(info.head, at - 1, "earlier records are intact");
     }
 }
 
 #[test]
-fn f4_what_a_node_did_is_kept_before_its_router_fails_and_a_resume_runs_only_the_router() {
+fn f4_result_is_kept_when_the_router_fails_and_resume_only_routes() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let (visits, lost) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(true)));
-    let (counted, is_lost) = (Arc::clone(&visits), Arc::clone(&lost));
+    let (visits, is_broken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(true)));
+    let (counted, broken) = (Arc::clone(&visits), Arc::clone(&is_broken));
     let node = move |n: u32| {
         counted.fetch_add(1, SeqCst);
         async move { Ok::<_, String>(n + 1) }
     };
-    let route = move |_: &u32| if is_lost.load(SeqCst) { "nowhere" } else { END };
+    let route = move |_: &u32| if broken.load(SeqCst) { "nowhere" } else { END };
     let graph = Graph::new("routes").add_node("node", node).add_conditional_edge("node", [END], route).set_entry("node");
     let graph = graph.compile().unwrap();
     let run = graph.run(0).id("r").checkpoint(&store).on(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Router(_)), "{error}");
     assert_eq!(error.into_state(), Some(1));
-    lost.store(false, SeqCst);
+    is_broken.store(false, SeqCst);
     let resumed = graph.resume("r").checkpoint(&store).max_iterations(1).on(sim.runtime());
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 1);
     assert_eq!(visits.load(SeqCst), 1);
 }
 
 #[test]
-fn f5_a_node_that_fails_in_a_stored_run_leaves_the_state_before_it() {
+fn f5_failed_node_in_a_stored_run_returns_the_state_before_it() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let graph = Graph::new("fails")
-        .add_node("a", step)
+        .add_node("a", add_one)
         .add_node("b", |_: u32| async { Err::<u32, _>("no".to_string()) })
         .add_edge("a", "b")
         .add_edge("b", END)
@@ -339,11 +203,11 @@ fn f5_a_node_that_fails_in_a_stored_run_leaves_the_state_before_it() {
 }
 
 #[test]
-fn f6_the_count_of_visits_goes_on_after_a_resume_and_a_run_again_does_not_count_again() {
+fn f6_visit_count_continues_after_a_resume() {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     let graph = Graph::new("turns")
-        .add_node("turn", step)
+        .add_node("turn", add_one)
         .add_conditional_edge("turn", ["turn", END], |n: &u32| if *n < 10 { "turn" } else { END })
         .set_entry("turn")
         .compile()
@@ -365,7 +229,7 @@ fn options<'a>(run: RunOptions<'a, u32>, sim: &Sim, log: &Log) -> RunOptions<'a,
     run.extension(log.clone()).extension(sim.runtime()).on(sim.runtime())
 }
 
-/// Says that it ran, and fails if it is told to.
+/// A node that logs its name and fails on demand.
 fn logged(name: &'static str, fails: bool) -> impl Fn(NodeContext, u32) -> pleach::BoxFuture<'static, Result<u32, String>> {
     move |cx, n| {
         Box::pin(async move {
@@ -376,7 +240,7 @@ fn logged(name: &'static str, fails: bool) -> impl Fn(NodeContext, u32) -> pleac
 }
 
 #[test]
-fn f9_a_branch_that_failed_is_not_run_again_where_its_fan_out_goes_on() {
+fn f9_failed_branch_does_not_run_again_after_a_resume() {
     let late = |cx: NodeContext, n: u32| async move {
         let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
         clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
@@ -388,7 +252,7 @@ fn f9_a_branch_that_failed_is_not_run_again_where_its_fan_out_goes_on() {
         Ok::<_, String>(ended.into_iter().flatten().sum())
     };
     let graph = Graph::new("collects")
-        .add_node("start", step)
+        .add_node("start", add_one)
         .add_node("good", logged("good", false))
         .add_node("bad", logged("bad", true))
         .add_node("late", late)
@@ -401,7 +265,8 @@ fn f9_a_branch_that_failed_is_not_run_again_where_its_fan_out_goes_on() {
         .unwrap();
     let sim = Sim::new(1);
     let (store, log) = (FlakyStore::new(MemoryStore::on(sim.runtime())), Log::new());
-    // Start, the fan-out, the two that end at once, and the last one with the join: which is lost.
+    // Commits: the start, the fan-out, the two branches that end at once, and the last branch with
+    // the join. The last one is lost.
     store.fail_at(4, Fate::Lost);
     let run = options(graph.run(0).id("r").checkpoint(&store), &sim, &log);
     assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Checkpoint(_)));
@@ -412,7 +277,7 @@ fn f9_a_branch_that_failed_is_not_run_again_where_its_fan_out_goes_on() {
 }
 
 #[test]
-fn f10_a_subgraph_that_is_tried_again_begins_anew_wherever_the_run_was_cut_off() {
+fn f10_retried_subgraph_starts_over_after_a_crash_anywhere() {
     let inner = |log: &'static str| {
         let second = move |cx: NodeContext, n: u32| async move {
             let first = cx.extension::<AtomicBool>().unwrap().swap(false, SeqCst);
@@ -447,7 +312,7 @@ fn f10_a_subgraph_that_is_tried_again_begins_anew_wherever_the_run_was_cut_off()
 }
 
 #[test]
-fn f11_failed_attempts_and_the_wait_after_them_survive_a_crash() {
+fn f11_failed_attempts_and_their_backoff_survive_a_crash() {
     let node = |cx: NodeContext, n: u32| async move {
         let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
         let seconds = clock.now().since_start().as_secs();
@@ -475,14 +340,14 @@ fn f11_failed_attempts_and_the_wait_after_them_survive_a_crash() {
 }
 
 #[test]
-fn c10_an_unknown_run_a_wrong_graph_and_a_hostile_id_are_clear_errors() {
+fn c10_unknown_run_wrong_graph_and_invalid_id_are_clear_errors() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let graph = chain();
-    let error = sim.run(graph.resume("nobody").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
-    assert!(error.to_string().contains("there is no run \"nobody\""), "{error}");
+    let error = sim.run(graph.resume("missing").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
+    assert!(error.to_string().contains("there is no run \"missing\""), "{error}");
     sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap();
-    let other = Graph::new("other").add_node("a", step).add_edge("a", END).set_entry("a").compile().unwrap();
+    let other = Graph::new("other").add_node("a", add_one).add_edge("a", END).set_entry("a").compile().unwrap();
     let error = sim.run(other.resume("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Mismatch(why) if why.stored == "chain" && why.given == "other"), "{error}");
     for id in ["", "a\0b", &"x".repeat(10_000)] {
@@ -491,7 +356,7 @@ fn c10_an_unknown_run_a_wrong_graph_and_a_hostile_id_are_clear_errors() {
     }
     let odd = "'; DROP TABLE run; -- \u{202e}\n";
     assert_eq!(sim.run(graph.run(0).id(odd).checkpoint(&store).on(sim.runtime()).into_future()).unwrap(), 3);
-    // One that has ended gives its state again.
+    // A run that has ended returns its state again.
     assert_eq!(sim.run(graph.resume(odd).checkpoint(&store).on(sim.runtime()).into_future()).unwrap(), 3);
     let error = sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Exists { run } if run == "r"), "{error}");

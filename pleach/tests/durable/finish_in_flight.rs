@@ -1,4 +1,5 @@
-//! C16: a deadline or a cancel that comes while the last commit of a run is under way. The outcome is what the store has.
+//! C16: a deadline or a cancel during the last commit of a run. The outcome is the one in the
+//! store.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::FlakyStore;
@@ -11,7 +12,7 @@ fn one() -> CompiledGraph<Names> {
     Graph::new("one").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap()
 }
 
-/// Its last step is a join.
+/// A graph whose last step is a join.
 fn joined() -> CompiledGraph<Names> {
     Graph::new("joined")
         .add_node("a", named("a"))
@@ -25,7 +26,7 @@ fn joined() -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// Its last step is a subgraph.
+/// A graph whose last step is a subgraph.
 fn nested() -> CompiledGraph<Names> {
     Graph::new("nested")
         .add_subgraph("sub", one(), Names::clone, |_, inner| inner)
@@ -35,7 +36,7 @@ fn nested() -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// Ends runs of all graphs at every 25 ms, and counts the ones that finished.
+/// Ends runs of all graphs at every multiple of 25 ms and checks the outcome against the store.
 fn end_at_any_time(is_deadline: bool) {
     let (mut finished, mut cut_off) = (0, 0);
     for (number, graph) in [one(), joined(), nested()].into_iter().enumerate() {
@@ -56,7 +57,7 @@ fn end_at_any_time(is_deadline: bool) {
                     assert_eq!(status, expected, "{what}: {error}");
                     cut_off += 1;
                 }
-                (Ok(_), status) => panic!("{what}: the caller is told that it finished, the store says {status:?}"),
+                (Ok(_), status) => panic!("{what}: the caller got Ok, but the store has {status:?}"),
             }
         }
     }

@@ -1,23 +1,19 @@
-//! F7, F12, C9: how a grace ends in a stored run: with a state that cannot be stored, with a cancel command, at the timeout of a fan-out.
+//! F7, F12, C9: how a cancel grace ends in a stored run: with a state that cannot be stored, with a
+//! cancel command, or at the timeout of a fan-out.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::outside::rest;
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::store::{RunStatus, Store};
-use pleach::{Compensation, FanOut, GraceEnd, Hooks, Policy, RunEvent, RunRemote, Runtime};
-use std::sync::Arc;
+use pleach::{Compensation, FanOut, GraceEnd, Hooks, Policy, RunEvent, RunRemote};
 
 const GRACE: Duration = Duration::from_secs(5);
 const STATE_BYTES_MAX: usize = 1_000;
 
-async fn rest(cx: &NodeContext, millis: u64) {
-    let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
-    clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
-}
-
-/// Charges, waits for its cancel, and returns a state of this many bytes a second later.
+/// Charges, waits for its cancel, and one second later returns a state of this many bytes.
 fn charging(bytes: usize) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
@@ -30,7 +26,7 @@ fn charging(bytes: usize) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
             });
             charge.await?;
             let cause = cx.token().cancelled().await;
-            outside.push(format!("told: {cause}"));
+            outside.push(format!("saw {cause}"));
             rest(&cx, 1_000).await;
             names.push("x".repeat(bytes));
             Ok(names)
@@ -56,7 +52,7 @@ fn late(cx: NodeContext, _: Names) -> NodeFuture<Names> {
     })
 }
 
-/// Two branches, of which one charges, and then a node that may be told to fail.
+/// Two branches, one of which charges, and then a node that can be made to fail.
 fn booking(bytes: usize, other: Other, fan_out: FanOut<Names>) -> CompiledGraph<Names> {
     Graph::new("booking")
         .add_node("split", named("split"))
@@ -82,7 +78,7 @@ fn collect() -> FanOut<Names> {
 }
 
 #[test]
-fn f12_state_too_large_after_a_grace_is_undone_and_told() {
+fn f12_state_too_large_after_a_grace_is_undone_and_reported() {
     let timed = |fan_out: FanOut<Names>| fan_out.timeout(Duration::from_secs(2));
     let (late, quick): (Other, Other) = (("late", late), ("quick", quick));
     for seed in 0..10 {
@@ -90,8 +86,8 @@ fn f12_state_too_large_after_a_grace_is_undone_and_told() {
         for (other, fan_out) in fan_outs {
             let world = World::new(seed);
             world.stage.fail(&["last"]);
-            let told = Log::new();
-            let seen = told.clone();
+            let started_nodes = Log::new();
+            let seen = started_nodes.clone();
             let run = world.run(&booking(2_000, other, fan_out), vec![]).max_state_bytes(STATE_BYTES_MAX);
             let run = run.hooks(Hooks::new(move |event: &RunEvent<&Names>| {
                 if let RunEvent::NodeFinished { visit, outcome } = event
@@ -108,14 +104,14 @@ fn f12_state_too_large_after_a_grace_is_undone_and_told() {
             assert_eq!(world.info("r").status, RunStatus::Compensated);
             let outside = world.stage.outside.take();
             assert_eq!((outside[0].as_str(), outside[2].as_str(), outside.len()), ("charge", "refund", 3), "{outside:?}");
-            // That its state was not stored is why the node has failed.
-            let [Some(why)] = &told.take()[..] else { panic!("it ended once, and failed") };
+            // The node failed because its state could not be stored.
+            let [Some(why)] = &started_nodes.take()[..] else { panic!("expected one failed end") };
             assert!(why.contains("max_state_bytes"), "{why}");
         }
     }
 }
 
-/// The charging node inside a subgraph, as one of two branches or alone.
+/// The charging node inside a subgraph, alone or as one of two branches.
 fn nested(other: Option<Other>) -> CompiledGraph<Names> {
     let inner = Graph::new("inner")
         .add_node("pay", charging(2_000))
@@ -147,12 +143,12 @@ fn f12_state_too_large_after_a_grace_in_a_subgraph_is_undone() {
             matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone == &["sub/pay"]),
             "{error}"
         );
-        assert_eq!(world.stage.outside.take(), ["charge", "told: another branch failed", "refund"]);
+        assert_eq!(world.stage.outside.take(), ["charge", "saw another branch failed", "refund"]);
     }
 }
 
 #[test]
-fn f7_state_too_large_after_the_grace_of_a_run_is_its_fault() {
+fn f7_state_too_large_after_a_grace_is_the_fault_of_the_run() {
     let alone = || {
         let graph = Graph::new("alone").add_node("pay", charging(2_000)).compensate("pay", refund);
         let graph = graph.policy("pay", Policy::new().cancel_grace(GRACE)).add_edge("pay", END).set_entry("pay");
@@ -163,7 +159,7 @@ fn f7_state_too_large_after_the_grace_of_a_run_is_its_fault() {
         let run = world.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX);
         let error = world.end(world.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
-        assert_eq!(world.info("r").status, RunStatus::Running, "it can be resumed, with a larger limit");
+        assert_eq!(world.info("r").status, RunStatus::Running, "it can be resumed with a larger limit");
         let run = world.resume(&graph, |run| run);
         let error = world.end(world.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Cancelled { grace: Some(GraceEnd::Finished), .. }), "{error}");
@@ -194,8 +190,8 @@ fn f8_nodes_in_their_grace_end_before_a_run_that_cannot_be_stored() {
         .unwrap();
     for seed in 0..10 {
         let world = World::new(seed);
-        let (told, seen) = (Log::new(), Log::new());
-        let (starts, ends) = (told.clone(), seen.clone());
+        let (started_nodes, seen) = (Log::new(), Log::new());
+        let (starts, ends) = (started_nodes.clone(), seen.clone());
         let run =
             world.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
                 match event {
@@ -206,25 +202,25 @@ fn f8_nodes_in_their_grace_end_before_a_run_that_cannot_be_stored() {
             }));
         let error = world.end(run).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
-        let (mut started, mut ended) = (told.take(), seen.take());
+        let (mut started, mut ended) = (started_nodes.take(), seen.take());
         started.sort();
         ended.sort();
-        assert_eq!(started, ended, "every node that began is told to have ended");
+        assert_eq!(started, ended, "every started node reports its end");
     }
 }
 
 #[test]
-fn f7_fan_out_timeout_is_the_cause_that_a_node_in_its_grace_sees() {
+fn f7_node_in_its_grace_sees_the_fan_out_timeout_as_cause() {
     for fan_out in [FanOut::merge(merge), collect()] {
         let world = World::new(1);
         let graph = booking(1, ("quick", quick), fan_out.timeout(Duration::from_secs(2)));
         drop(world.end(world.run(&graph, vec![])));
-        assert_eq!(world.stage.outside.take()[1], format!("told: {}", Cause::DeadlineExceeded));
+        assert_eq!(world.stage.outside.take()[1], format!("saw {}", Cause::DeadlineExceeded));
     }
 }
 
 #[test]
-fn c9_cancel_command_read_as_the_last_grace_ends_is_the_end_of_the_run() {
+fn c9_cancel_command_at_the_end_of_the_last_grace_cancels_the_run() {
     let graph = Graph::new("one")
         .add_node("pay", charging(1))
         .compensate("pay", refund)
@@ -246,13 +242,13 @@ fn c9_cancel_command_read_as_the_last_grace_ends_is_the_end_of_the_run() {
                     world.sim.sleep(Duration::from_secs(1)).await;
                     token.cancel("enough");
                     world.sim.sleep(Duration::from_millis(millis - 1_000)).await;
-                    RunRemote::new(&world.store, "r").cancel("for good").await.unwrap();
+                    RunRemote::new(&world.store, "r").cancel("no longer wanted").await.unwrap();
                 };
                 futures::join!(run, cancel).0.unwrap_err()
             });
             assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{millis}: {error}");
-            assert_eq!(world.info("r").status, RunStatus::Cancelled, "told at {millis} ms");
-            assert!(world.sim.run(world.store.inbox("r", 0)).unwrap().is_empty(), "told at {millis} ms");
+            assert_eq!(world.info("r").status, RunStatus::Cancelled, "cancelled at {millis} ms");
+            assert!(world.sim.run(world.store.inbox("r", 0)).unwrap().is_empty(), "cancelled at {millis} ms");
         }
     });
 }

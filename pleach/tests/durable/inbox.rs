@@ -1,4 +1,5 @@
-//! C8, C9: an inbox full of what nobody reads is no obstacle to those who control the run, and what a node cannot read does not stay there.
+//! C8, C9: a full inbox does not block commands and answers, and messages that a node cannot read
+//! leave the inbox.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -7,7 +8,7 @@ use pleach::sim::{Sim, explore};
 use pleach::store::{INBOX_MAX, MemoryStore, Post, RunStatus, Store, StoreError};
 use pleach::{Hooks, RunEvent, RunRemote, TellError};
 
-/// A node that asks for approval, and a second that ends.
+/// A node that asks for approval.
 fn asking() -> CompiledGraph<u32> {
     let ask = |cx: NodeContext, n: u32| async move {
         let more: u32 = cx.interrupt("approve", &n).await;
@@ -20,25 +21,25 @@ async fn queued(sim: &Sim, store: &MemoryStore) -> RunRemote {
     asking().run(4).id("r").on(sim.runtime()).checkpoint(store).enqueue().await.unwrap()
 }
 
-/// The run again, and what it tells of letters that were refused.
-async fn resumed(sim: &Sim, store: &MemoryStore, refused: &Log<String>) -> Result<u32, RunError<u32>> {
-    let refused = refused.clone();
+/// Resumes the run and logs the messages that it rejected.
+async fn resumed(sim: &Sim, store: &MemoryStore, rejected: &Log<String>) -> Result<u32, RunError<u32>> {
+    let rejected = rejected.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
         if let RunEvent::LetterRefused { name, why } = event {
-            refused.push(format!("{name}: {why}"));
+            rejected.push(format!("{name}: {why}"));
         }
     });
     asking().resume("r").checkpoint(store).on(sim.runtime()).hooks(hooks).await
 }
 
 async fn names(store: &MemoryStore) -> Vec<String> {
-    store.inbox("r", 0).await.unwrap().into_iter().map(|mail| mail.post.name).collect()
+    store.inbox("r", 0).await.unwrap().into_iter().map(|message| message.post.name).collect()
 }
 
 #[test]
-fn c9_a_run_with_a_full_inbox_is_paused_answered_resumed_and_cancelled() {
+fn c9_run_with_a_full_inbox_can_be_paused_answered_and_cancelled() {
     let sim = Sim::new(1);
-    let (store, refused) = (MemoryStore::on(sim.runtime()), Log::new());
+    let (store, rejected) = (MemoryStore::on(sim.runtime()), Log::new());
     sim.run(async {
         let remote = queued(&sim, &store).await;
         for _ in 0..INBOX_MAX {
@@ -52,13 +53,13 @@ fn c9_a_run_with_a_full_inbox_is_paused_answered_resumed_and_cancelled() {
         }
         remote.pause().await.unwrap();
         assert!(remote.look().await.unwrap().is_paused);
-        assert!(matches!(resumed(&sim, &store, &refused).await.unwrap_err().fault(), RunFault::Paused { keys, .. } if keys.is_empty()));
+        assert!(matches!(resumed(&sim, &store, &rejected).await.unwrap_err().fault(), RunFault::Paused { keys, .. } if keys.is_empty()));
         remote.resume().await.unwrap();
-        let waits = resumed(&sim, &store, &refused).await.unwrap_err();
+        let waits = resumed(&sim, &store, &rejected).await.unwrap_err();
         assert!(matches!(waits.fault(), RunFault::Paused { keys, .. } if *keys == ["approve"]), "{waits}");
-        assert_eq!(names(&store).await.len(), INBOX_MAX, "what it was told is taken");
+        assert_eq!(names(&store).await.len(), INBOX_MAX, "the commands were taken");
         remote.resume_with("approve", &7).await.unwrap();
-        assert_eq!(resumed(&sim, &store, &refused).await.unwrap(), 11);
+        assert_eq!(resumed(&sim, &store, &rejected).await.unwrap(), 11);
 
         let other = asking().run(4).id("other").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         for _ in 0..INBOX_MAX {
@@ -73,29 +74,29 @@ fn c9_a_run_with_a_full_inbox_is_paused_answered_resumed_and_cancelled() {
 }
 
 #[test]
-fn c8_an_answer_that_does_not_decode_is_told_once_and_leaves_the_inbox() {
+fn c8_undecodable_answer_is_reported_once_and_leaves_the_inbox() {
     explore(0..20, |sim| {
-        let (store, refused) = (MemoryStore::on(sim.runtime()), Log::new());
+        let (store, rejected) = (MemoryStore::on(sim.runtime()), Log::new());
         sim.run(async {
             let remote = queued(sim, &store).await;
             for round in 1..=3 {
                 for _ in 0..INBOX_MAX / 2 {
                     remote.resume_with("approve", &"no number").await.unwrap();
                 }
-                let waits = resumed(sim, &store, &refused).await.unwrap_err();
+                let waits = resumed(sim, &store, &rejected).await.unwrap_err();
                 assert!(matches!(waits.fault(), RunFault::Paused { keys, .. } if *keys == ["approve"]), "{waits}");
-                assert_eq!((refused.len(), names(&store).await.len()), (round * INBOX_MAX / 2, 0));
+                assert_eq!((rejected.len(), names(&store).await.len()), (round * INBOX_MAX / 2, 0));
             }
-            assert!(refused.take()[0].starts_with("answer/approve: invalid type"));
-            assert_eq!(store.head("r").await.unwrap().wake_at, None, "it waits for the next");
+            assert!(rejected.take()[0].starts_with("answer/approve: invalid type"));
+            assert_eq!(store.head("r").await.unwrap().wake_at, None, "it waits for the next answer");
             remote.resume_with("approve", &7).await.unwrap();
-            assert_eq!(resumed(sim, &store, &refused).await.unwrap(), 11);
+            assert_eq!(resumed(sim, &store, &rejected).await.unwrap(), 11);
         });
     });
 }
 
 #[test]
-fn c9_unread_signals_of_a_run_that_is_not_stored_leave_room_for_an_answer() {
+fn c9_unread_signals_of_an_in_memory_run_leave_room_for_an_answer() {
     let sim = Sim::new(1);
     let scope = sim.scope();
     let run = asking().run(4).within(&scope).into_future();
@@ -110,7 +111,7 @@ fn c9_unread_signals_of_a_run_that_is_not_stored_leave_room_for_an_answer() {
     assert_eq!(sim.run(run).unwrap(), 11);
 }
 
-/// Puts a message into the inbox whose bytes are not those that were posted.
+/// Puts a message with a wrong checksum into the inbox.
 async fn post_damaged(store: &MemoryStore, name: &str) {
     let mut post = Post::seal("r", name, None, b"7".to_vec());
     post.sum ^= 1;
@@ -118,33 +119,33 @@ async fn post_damaged(store: &MemoryStore, name: &str) {
 }
 
 #[test]
-fn c9_a_damaged_message_is_reported_once_and_does_not_fail_a_resume() {
+fn c9_damaged_message_is_reported_once_and_does_not_fail_a_resume() {
     explore(0..10, |sim| {
         for name in ["answer/approve", "signal/unread", "command/cancel", "command/pause", "command/resume", "\u{1}?"] {
-            let (store, refused) = (MemoryStore::on(sim.runtime()), Log::new());
+            let (store, rejected) = (MemoryStore::on(sim.runtime()), Log::new());
             sim.run(async {
                 let remote = queued(sim, &store).await;
                 post_damaged(&store, name).await;
                 assert!(!remote.look().await.unwrap().is_paused, "{name}");
-                let waits = resumed(sim, &store, &refused).await.unwrap_err();
+                let waits = resumed(sim, &store, &rejected).await.unwrap_err();
                 assert!(matches!(waits.fault(), RunFault::Paused { keys, .. } if *keys == ["approve"]), "{name}: {waits}");
-                let told = refused.take();
+                let reports = rejected.take();
                 assert!(
-                    told.len() == 1 && told[0].starts_with(&format!("{name}: ")) && told[0].contains("checksum"),
-                    "{told:?}"
+                    reports.len() == 1 && reports[0].starts_with(&format!("{name}: ")) && reports[0].contains("checksum"),
+                    "{reports:?}"
                 );
-                assert!(names(&store).await.is_empty(), "{name} is taken with the commit that says that the run waits");
+                assert!(names(&store).await.is_empty(), "{name} is taken with the commit of the wait");
                 // A driver that finds it while it holds the run.
                 remote.resume_with("approve", &7).await.unwrap();
                 post_damaged(&store, name).await;
-                assert_eq!(resumed(sim, &store, &refused).await.unwrap(), 11, "{name}");
+                assert_eq!(resumed(sim, &store, &rejected).await.unwrap(), 11, "{name}");
             });
         }
     });
 }
 
 #[test]
-fn c9_a_run_that_only_sleeps_takes_a_damaged_message_with_a_commit_of_its_own() {
+fn c9_sleeping_run_takes_a_damaged_message_with_a_separate_commit() {
     let sleeping = |cx: NodeContext, n: u32| async move {
         cx.sleep("night", Duration::from_secs(600)).await;
         Ok::<_, String>(n)
@@ -153,7 +154,7 @@ fn c9_a_run_that_only_sleeps_takes_a_damaged_message_with_a_commit_of_its_own() 
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).into_future();
-    let told = async {
+    let post = async {
         sim.sleep(Duration::from_secs(5)).await;
         post_damaged(&store, "signal/go").await;
         sim.sleep(Duration::from_secs(5)).await;
@@ -162,6 +163,6 @@ fn c9_a_run_that_only_sleeps_takes_a_damaged_message_with_a_commit_of_its_own() 
         sim.sleep(Duration::from_secs(60)).await;
         assert_eq!(store.head("r").await.unwrap().head, head.head, "one commit was enough");
     };
-    let (outcome, ()) = sim.run(async { futures::join!(run, told) });
+    let (outcome, ()) = sim.run(async { futures::join!(run, post) });
     assert_eq!(outcome.unwrap(), 1);
 }

@@ -1,37 +1,66 @@
-//! Durable runs: resumes, effects, waits, values and undos.
+//! Durable runs: resume, effects, waits, values, commands and undos.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod answer_taken;
+mod commit_races;
 mod control;
 mod control_undo;
 mod crash;
 mod deep_state;
+mod driver_lease;
+mod dropped_late;
 mod effect_begun;
 mod effects;
 mod faults;
 mod finish_in_flight;
-mod given_up;
 mod grace_ends;
 mod inbox;
-mod known;
-mod late_lost;
-mod late_notes;
-mod moments;
+mod late_records;
 mod options;
 mod pause_resume;
-mod recorded;
-mod refused;
-mod second_reading;
+mod regressions;
+mod rejected;
+mod released;
+mod resumed;
 mod select;
 mod sleep;
 mod spawned;
 mod spawned_ends;
 mod undo;
-mod undo_cut_off;
+mod undo_cancelled;
+mod undo_commands;
 mod undo_payload;
-mod undo_told;
+mod undo_recorded;
+mod undo_resume;
 mod undo_unknown;
-mod undo_unread;
+mod undo_unreadable;
 mod values;
+
+#[cfg(feature = "graph")]
+use pleach::prelude::*;
+
+/// A node that returns its state unchanged.
+#[cfg(feature = "graph")]
+async fn pass(n: u32) -> Result<u32, String> {
+    Ok(n)
+}
+
+/// A node that adds one.
+#[cfg(feature = "graph")]
+async fn add_one(n: u32) -> Result<u32, String> {
+    Ok(n + 1)
+}
+
+/// A merge that adds up the states of the branches.
+#[cfg(feature = "graph")]
+fn sum(_before: u32, branches: Vec<u32>) -> u32 {
+    branches.into_iter().sum()
+}
+
+/// A graph of one node with this policy.
+#[cfg(feature = "graph")]
+fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
+    Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
+}

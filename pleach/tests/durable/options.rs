@@ -1,7 +1,8 @@
-//! C1, C2, C6, C7, C8, C10, C11, C14, C15, F5: what is said of a stored run counts in whatever order it is said, and what makes no sense is refused
-//! where it is said.
+//! C1, C2, C6, C7, C8, C10, C11, C14, C15, F5: options of a stored run apply in any order, and
+//! invalid ones are rejected where they are set.
 #![cfg(feature = "graph")]
 
+use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::World;
 use pleach::prelude::*;
@@ -14,10 +15,10 @@ fn ten() -> CompiledGraph<u32> {
     counting_to(10)
 }
 
-/// A node a number.
+/// A graph that adds one per visit up to `last`.
 fn counting_to(last: u32) -> CompiledGraph<u32> {
     Graph::new("counting")
-        .add_node("one", |n: u32| async move { Ok::<_, String>(n + 1) })
+        .add_node("one", add_one)
         .add_conditional_edge("one", ["one", END], move |n: &u32| if *n < last { "one" } else { END })
         .set_entry("one")
         .compile()
@@ -29,23 +30,23 @@ fn run(world: &World, n: u32) -> RunOptions<'static, u32> {
 }
 
 #[test]
-fn c14_attach_counts_before_the_store_is_named() {
+fn c14_attach_can_be_set_before_the_store() {
     let world = World::new(1);
     assert_eq!(world.end(run(&world, 3).checkpoint(&world.store)).unwrap(), 10);
-    assert_eq!(world.end(run(&world, 12).attach().checkpoint(&world.store)).unwrap(), 10, "that one counts");
+    assert_eq!(world.end(run(&world, 12).attach().checkpoint(&world.store)).unwrap(), 10, "the existing run counts");
     let again = world.end(run(&world, 12).checkpoint(&world.store)).unwrap_err();
     assert!(matches!(again.fault(), RunFault::Exists { .. }), "{again}");
 }
 
 #[test]
-fn c2_the_size_of_a_state_is_bounded_before_the_store_is_named() {
+fn c2_max_state_bytes_can_be_set_before_the_store() {
     let world = World::new(1);
     let error = world.end(run(&world, 3).max_state_bytes(0).checkpoint(&world.store)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
 }
 
 #[test]
-fn c11_what_is_kept_counts_before_the_store_is_named() {
+fn c11_keep_records_can_be_set_before_the_store() {
     let world = World::new(1);
     let run = counting_to(300).run(0).id("r").on(world.sim.runtime());
     world.end(run.keep_records(2).checkpoint(&world.store)).unwrap();
@@ -53,14 +54,14 @@ fn c11_what_is_kept_counts_before_the_store_is_named() {
 }
 
 #[test]
-fn c7_the_schema_counts_before_the_store_is_named() {
+fn c7_schema_can_be_set_before_the_store() {
     let world = World::new(1);
     world.end(run(&world, 0).schema(7).checkpoint(&world.store)).unwrap();
     assert_eq!(world.info("r").version.schema, 7);
 }
 
 #[test]
-fn c10_best_effort_counts_before_the_store_is_named_and_if_it_is_named_again() {
+fn c10_best_effort_can_be_set_before_the_store_and_survives_a_second_one() {
     let world = World::new(1);
     let flaky = FlakyStore::new(world.store.clone());
     flaky.fail_at(3, Fate::Lost);
@@ -68,7 +69,7 @@ fn c10_best_effort_counts_before_the_store_is_named_and_if_it_is_named_again() {
 }
 
 #[test]
-fn c6_the_lease_counts_before_the_store_is_named() {
+fn c6_lease_can_be_set_before_the_store() {
     let world = World::new(1);
     let node = |n: u32| async move {
         std::future::pending::<()>().await;
@@ -82,37 +83,37 @@ fn c6_the_lease_counts_before_the_store_is_named() {
 }
 
 #[test]
-fn f5_enqueue_without_a_store_gives_the_state_back() {
+fn f5_enqueue_without_a_store_returns_the_state() {
     let world = World::new(1);
     let error = world.sim.run(run(&world, 3).enqueue()).unwrap_err();
     assert_eq!(error.into_state(), Some(3));
 }
 
-/// Something that has no form as JSON.
-struct Unsayable;
+/// A value that cannot be serialized.
+struct Unserializable;
 
-impl Serialize for Unsayable {
+impl Serialize for Unserializable {
     fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("it cannot be said"))
+        Err(serde::ser::Error::custom("it cannot be serialized"))
     }
 }
 
 #[test]
-fn c8_an_answer_that_cannot_be_written_is_refused_by_its_key() {
+fn c8_unserializable_answer_is_rejected_with_its_key() {
     let world = World::new(1);
     let asks = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.interrupt::<u32>("approve", "?").await) };
     let graph = Graph::new("asks").add_node("ask", asks).add_edge("ask", END).set_entry("ask").compile().unwrap();
     let error = world.end(world.run(&graph, 1)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");
-    let error = world.end(world.resume(&graph, |resume| resume.resume_with("approve", &Unsayable))).unwrap_err();
+    let error = world.end(world.resume(&graph, |resume| resume.resume_with("approve", &Unserializable))).unwrap_err();
     assert!(matches!(error.fault(), RunFault::AnswerRefused { key, .. } if key == "approve"), "{error}");
 }
 
 #[test]
-fn c15_a_worker_with_no_lease_is_refused_when_it_is_started() {
+fn c15_worker_with_a_zero_lease_is_rejected_at_start() {
     let world = World::new(1);
     let worker = Worker::new(&world.store).graph(&ten()).lease(Duration::ZERO).on(world.sim.runtime());
-    let fault = worker.start().expect_err("its lease ends before it begins");
+    let fault = worker.start().expect_err("a zero lease is rejected");
     let RunFault::Checkpoint(error) = &fault else { panic!("{fault}") };
     assert!(error.to_string().contains("lease"), "{error}");
     let none = Lease { owner: "o".to_string(), length: Duration::ZERO };
@@ -120,23 +121,23 @@ fn c15_a_worker_with_no_lease_is_refused_when_it_is_started() {
     assert!(matches!(world.sim.run(world.store.claim(claim, none)), Err(StoreError::Invalid { .. })));
 }
 
-/// Tells what it is asked, and what it is told by signals of the same name.
-fn namesakes() -> CompiledGraph<Vec<u32>> {
-    let node = async |cx: NodeContext, mut heard: Vec<u32>| {
-        heard.push(cx.signal("a").await);
-        heard.push(cx.interrupt("a", "?").await);
-        heard.push(cx.signal("a").await);
-        heard.push(cx.signal("a#2").await);
-        heard.push(cx.interrupt("a#2", "?").await);
-        Ok::<_, String>(heard)
+/// Collects answers to questions and signals of the same names.
+fn same_names() -> CompiledGraph<Vec<u32>> {
+    let node = async |cx: NodeContext, mut received: Vec<u32>| {
+        received.push(cx.signal("a").await);
+        received.push(cx.interrupt("a", "?").await);
+        received.push(cx.signal("a").await);
+        received.push(cx.signal("a#2").await);
+        received.push(cx.interrupt("a#2", "?").await);
+        Ok::<_, String>(received)
     };
-    Graph::new("namesakes").add_node("hear", node).add_edge("hear", END).set_entry("hear").compile().unwrap()
+    Graph::new("same_names").add_node("hear", node).add_edge("hear", END).set_entry("hear").compile().unwrap()
 }
 
 #[test]
-fn c8_interrupts_and_signals_of_one_name_do_not_meet() {
+fn c8_interrupts_and_signals_with_the_same_name_are_separate() {
     let world = World::new(1);
-    let graph = namesakes();
+    let graph = same_names();
     let remote = RunRemote::new(&world.store, "r");
     let mut outcome = world.end(world.run(&graph, Vec::new()));
     let paused = |outcome: &Result<Vec<u32>, RunError<Vec<u32>>>| match outcome {
@@ -144,25 +145,25 @@ fn c8_interrupts_and_signals_of_one_name_do_not_meet() {
             RunFault::Paused { keys, .. } => keys.clone(),
             fault => panic!("{fault}"),
         },
-        Ok(heard) => panic!("{heard:?}"),
+        Ok(received) => panic!("{received:?}"),
     };
-    // Each wait ends the run, and each resume reads all that was said before.
+    // Each wait pauses the run. Each resume reads all earlier answers and signals.
     for (number, (is_signal, key)) in
         [(true, "a"), (false, "a"), (true, "a"), (true, "a#2"), (false, "a#2")].into_iter().enumerate()
     {
         assert_eq!(paused(&outcome), [key]);
-        let said = number as u32;
+        let value = number as u32;
         outcome = if is_signal {
-            world.sim.run(remote.signal(key, &said)).unwrap();
+            world.sim.run(remote.signal(key, &value)).unwrap();
             world.end(world.resume(&graph, |resume| resume))
         } else {
-            world.end(world.resume(&graph, |resume| resume.resume_with(key, &said)))
+            world.end(world.resume(&graph, |resume| resume.resume_with(key, &value)))
         };
     }
     assert_eq!(outcome.unwrap(), [0, 1, 2, 3, 4]);
 }
 
-/// A world whose store has another time than whoever drives its runs.
+/// A world whose store has another clock than the driver of its runs.
 fn with_another_clock(store_time: Duration) -> World {
     let elsewhere = Sim::new(1);
     elsewhere.advance(store_time);
@@ -170,7 +171,7 @@ fn with_another_clock(store_time: Duration) -> World {
 }
 
 #[test]
-fn c1_the_first_record_has_the_time_of_the_store() {
+fn c1_first_record_has_the_time_of_the_store() {
     let world = with_another_clock(Duration::from_secs(5));
     world.end(run(&world, 7).checkpoint(&world.store)).unwrap();
     let times: Vec<Timestamp> = world.history(&ten(), "r").into_iter().map(|checkpoint| checkpoint.at).collect();
@@ -178,7 +179,7 @@ fn c1_the_first_record_has_the_time_of_the_store() {
 }
 
 #[test]
-fn c1_the_records_that_a_fork_begins_with_have_the_time_of_the_store() {
+fn c1_first_records_of_a_fork_have_the_time_of_the_store() {
     let node = async |cx: NodeContext, n: u32| {
         let paid = cx.effect("pay", |_| async { Ok::<_, String>(5) }).await?;
         Ok::<_, String>(n + paid + cx.interrupt::<u32>("approve", "?").await)
@@ -193,7 +194,7 @@ fn c1_the_records_that_a_fork_begins_with_have_the_time_of_the_store() {
     let history = world.history(&graph, "f");
     assert!(history.len() >= 3, "the state, the effect and the wait");
     assert!(history.iter().all(|checkpoint| checkpoint.at == five), "{history:?}");
-    // Whoever reads on in the middle of them sees the same.
+    // Reading a part of the history shows the same checkpoints.
     for (at, checkpoint) in history.iter().enumerate() {
         let page = world.sim.run(graph.history("f", &world.store).page(at as u64 + 1, 1)).unwrap();
         assert_eq!(&page.checkpoints[..], std::slice::from_ref(checkpoint));
@@ -202,7 +203,7 @@ fn c1_the_records_that_a_fork_begins_with_have_the_time_of_the_store() {
 
 #[cfg(feature = "conformance")]
 #[test]
-fn c11_the_suite_for_stores_is_there_for_those_of_others() {
+fn c11_conformance_suite_is_available_for_other_stores() {
     use crate::common::mortal::MortalStore;
     use pleach::store::conformance;
     use std::sync::Arc;

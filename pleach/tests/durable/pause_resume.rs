@@ -1,8 +1,10 @@
-//! C9: a resume that follows a pause wakes everything that the pause held, and takes no cancel with it.
+//! C9: a resume after a pause wakes everything that the pause stopped, and does not remove a
+//! cancel.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::FlakyStore;
 use crate::common::outside::{World, dropped_after, rest, with};
+use crate::pass;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{GraphVersion, Lease, MemoryStore, RunStatus, Store, Wanted};
@@ -13,7 +15,7 @@ async fn work(cx: NodeContext, n: u32) -> Result<u32, String> {
     Ok(n + 1)
 }
 
-/// A spawned branch that is a subgraph of two nodes, `depth` subgraphs deep.
+/// A spawned branch that is a subgraph of two nodes, nested `depth` levels deep.
 fn nested(depth: u32) -> CompiledGraph<u32> {
     let inner = Graph::new("inner").add_node("n1", work).add_node("n2", work);
     let mut inner = inner.add_edge("n1", "n2").add_edge("n2", END).set_entry("n1").compile().unwrap();
@@ -22,7 +24,7 @@ fn nested(depth: u32) -> CompiledGraph<u32> {
         inner = around.add_edge("in", END).set_entry("in").compile().unwrap();
     }
     Graph::new("nested")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_subgraph("sub", inner, |n| *n, |_, n| n)
         .map("s", |n| vec![*n], "sub", END, FanOut::merge(|_, all: Vec<u32>| all[0]).spawned())
         .add_edge("sub", END)
@@ -31,7 +33,7 @@ fn nested(depth: u32) -> CompiledGraph<u32> {
         .unwrap()
 }
 
-/// Posts a pause and a resume at these milliseconds.
+/// Posts a pause and a resume at these times in milliseconds.
 fn pause_and_resume(sim: &Sim, store: &MemoryStore, pause: u64, resume: u64) {
     let (clock, store) = (sim.runtime(), store.clone());
     let began = clock.now();
@@ -55,11 +57,15 @@ fn c9_resume_right_after_a_pause_does_not_end_the_driver() {
         match sim.run(run().into_future()) {
             Ok(n) => assert_eq!(n, 3),
             Err(error) => {
-                // It had paused before the resume was posted; the resume is still there to wake it.
+                // The run paused before the resume was posted. The resume stays in the inbox to
+                // wake it.
                 assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");
                 sim.run(sim.sleep(Duration::from_secs(1)));
-                let mail = sim.run(async { store.inbox("r", 0).await }).unwrap();
-                assert!(!mail.is_empty(), "depth {depth}, seed {seed}, resume {resume}: it was read, and the run sleeps");
+                let inbox = sim.run(async { store.inbox("r", 0).await }).unwrap();
+                assert!(
+                    !inbox.is_empty(),
+                    "depth {depth}, seed {seed}, resume {resume}: the resume was read, but the run sleeps"
+                );
             }
         }
     }
@@ -92,11 +98,11 @@ fn c9_resume_right_after_a_pause_leaves_the_run_ready_after_a_crash() {
     assert!(cut_off > 300, "{cut_off}");
 }
 
-/// Waits for its cancel, and tidies up for a second.
+/// Waits for its cancel and then cleans up for one second.
 async fn tidy(cx: NodeContext, n: u32) -> Result<u32, String> {
     rest(&cx, 1).await;
-    let told = futures::future::select(Box::pin(cx.token().cancelled()), Box::pin(rest(&cx, 10_000)));
-    told.await;
+    let cancelled = futures::future::select(Box::pin(cx.token().cancelled()), Box::pin(rest(&cx, 10_000)));
+    cancelled.await;
     rest(&cx, 1_000).await;
     Ok(n)
 }
@@ -106,7 +112,7 @@ fn c9_resume_after_a_cancel_leaves_the_cancel_in_the_inbox() {
     let graph = Graph::new("tidying")
         .add_node("tidy", tidy)
         .policy("tidy", Policy::new().cancel_grace(Duration::from_secs(5)))
-        .add_node("next", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("next", pass)
         .add_edge("tidy", "next")
         .add_edge("next", END)
         .set_entry("tidy")
@@ -122,7 +128,7 @@ fn c9_resume_after_a_cancel_leaves_the_cancel_in_the_inbox() {
         clock.sleep_until(clock.now() + Duration::from_millis(50)).await;
         remote.resume().await.unwrap();
     }));
-    // The process dies while the node tidies up.
+    // The process dies while the node cleans up.
     assert!(dropped_after(&sim, with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)), 1_900).is_none());
     sim.run(sim.sleep(Duration::from_secs(60)));
     let error = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap_err();

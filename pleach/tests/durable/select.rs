@@ -1,4 +1,5 @@
-//! C8, C9, C12: a durable wait may be dropped at any time, as by `select!`, and nothing that was sent is lost.
+//! C8, C9, C12: a durable wait can be dropped at any time, for example by `select!`, without losing
+//! a message.
 #![cfg(feature = "graph")]
 
 use crate::common::mortal::MortalStore;
@@ -9,13 +10,14 @@ use pleach::store::{MemoryStore, Store, StoreError};
 use pleach::{BoxFuture, EffectError, RunRemote, TellError};
 use std::sync::Arc;
 
-/// How many signals each run is sent.
+/// The number of signals that each run receives.
 const SENT: u32 = 8;
 
-/// How long a commit takes: longer than many of the waits, so that they are dropped before what they took is durable.
+/// Duration of a commit. Many waits are shorter, so they are dropped before their signal is
+/// durable.
 const COMMIT: Duration = Duration::from_millis(4);
 
-/// Timers with keys of their own, one after the other.
+/// Timers with distinct keys, one after the other.
 struct Ticks {
     cx: Arc<NodeContext>,
     count: u64,
@@ -24,14 +26,14 @@ struct Ticks {
 impl Ticks {
     fn next(&mut self) -> BoxFuture<'static, ()> {
         self.count += 1;
-        // Short and long ones in turn, all of them about as long as a commit.
+        // Short and long timers in turn, all about as long as a commit.
         let time = Duration::from_millis(1 + self.count * 5 % 13);
         self.cx.sleep(format!("tick {}", self.count), time)
     }
 }
 
-/// A node that collects signals in a loop, each wait against a timer that often wins; then the answers to two questions, a sleep and an effect
-/// likewise.
+/// Collects signals in a loop; each wait races a timer that often wins. Then two answers, a sleep
+/// and an effect in the same way.
 async fn collect(cx: NodeContext, mut seen: Vec<u32>) -> Result<Vec<u32>, String> {
     let cx = Arc::new(cx);
     let mut ticks = Ticks { cx: Arc::clone(&cx), count: 0 };
@@ -47,7 +49,7 @@ async fn collect(cx: NodeContext, mut seen: Vec<u32>) -> Result<Vec<u32>, String
             }
         }
     }
-    // One that is dropped goes on with its first deadline.
+    // A repeated sleep keeps its first deadline.
     while let Either::Right(_) = select(cx.sleep("nap", Duration::from_millis(40)), ticks.next()).await {}
     loop {
         let effect = cx.effect("result", |_key| async { Ok::<_, String>(99) }).into_future();
@@ -62,7 +64,7 @@ fn collecting() -> CompiledGraph<Vec<u32>> {
     Graph::new("collecting").add_node("collect", collect).add_edge("collect", END).set_entry("collect").compile().unwrap()
 }
 
-/// Everything that was sent, in the order in which it was sent.
+/// Everything that was sent, in order.
 fn expected() -> Vec<u32> {
     (0..SENT).chain([100, 200, 99]).collect()
 }
@@ -105,7 +107,7 @@ fn c9_no_signal_is_lost_when_waits_are_dropped_and_drivers_die() {
                     let dies = Box::pin(sim.sleep(Duration::from_millis(20 + sim.runtime().random() % 120)));
                     match select(run, dies).await {
                         Either::Left((ended, _)) => break ended.unwrap(),
-                        // Nothing more is heard of it.
+                        // The driver dies without a release.
                         Either::Right(((), run)) => {
                             mortal.kill();
                             drop(run);
@@ -120,14 +122,14 @@ fn c9_no_signal_is_lost_when_waits_are_dropped_and_drivers_die() {
 }
 
 #[test]
-fn c9_a_signal_of_a_dropped_wait_goes_to_one_that_waits_already() {
+fn c9_signal_of_a_dropped_wait_goes_to_another_open_wait() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let slow = MortalStore::new(store.clone()).slow(sim.runtime(), COMMIT);
     let two = |cx: NodeContext, _: u32| async move {
         let first = cx.signal::<u32>("go");
         let second = cx.signal::<u32>("go");
-        // The first takes the signal, and is dropped before that is durable.
+        // The first wait takes the signal and is dropped before that is durable.
         match select(select(first, cx.sleep("short", Duration::from_millis(12))), second).await {
             Either::Left((Either::Right((_, first)), second)) => {
                 drop(first);
@@ -149,9 +151,8 @@ fn c9_a_signal_of_a_dropped_wait_goes_to_one_that_waits_already() {
     });
 }
 
-/// Keys that no answer or signal could name.
 #[test]
-fn c8_a_key_that_cannot_be_answered_fails_its_node() {
+fn c8_invalid_key_fails_its_node() {
     let sim = Sim::new(1);
     let long = "k".repeat(513);
     for key in ["a\0b", &long] {
@@ -168,14 +169,14 @@ fn c8_a_key_that_cannot_be_answered_fails_its_node() {
                 let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
                 let pleach::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
                 assert!(matches!(reason.downcast_ref(), Some(EffectError::InvalidKey { .. })), "{reason}");
-                assert!(error.to_string().len() < 400, "a long key is cut: {error}");
+                assert!(error.to_string().len() < 400, "a long key is shortened: {error}");
             });
         }
     }
 }
 
 #[test]
-fn c8_the_longest_key_can_be_answered() {
+fn c8_longest_key_can_be_answered() {
     let sim = Sim::new(1);
     let key = "k".repeat(512);
     let asked = key.clone();
@@ -198,7 +199,7 @@ fn c8_the_longest_key_can_be_answered() {
 }
 
 #[test]
-fn c10_a_long_id_is_refused_and_not_repeated_whole() {
+fn c10_long_id_is_rejected_and_shortened_in_the_error() {
     let sim = Sim::new(1);
     let graph = collecting();
     sim.run(async {
@@ -215,7 +216,7 @@ fn c10_a_long_id_is_refused_and_not_repeated_whole() {
 }
 
 #[test]
-fn c8_a_message_that_is_too_large_to_record_is_refused_and_the_node_waits_on() {
+fn c8_message_too_large_to_record_is_rejected_and_the_node_keeps_waiting() {
     let sim = Sim::new(1);
     let wait = |cx: NodeContext, _: String| async move { Ok::<_, String>(cx.signal::<String>("go").await) };
     let graph = Graph::new("waiting").add_node("wait", wait).add_edge("wait", END).set_entry("wait").compile().unwrap();
@@ -226,8 +227,8 @@ fn c8_a_message_that_is_too_large_to_record_is_refused_and_the_node_waits_on() {
         let remote = RunRemote::new(&store, "r");
         remote.signal("go", &"x".repeat(9_999)).await.unwrap();
         let error = small(graph.resume("r").checkpoint(&store)).await.unwrap_err();
-        assert!(matches!(error.fault(), RunFault::Paused { .. }), "it waits on: {error}");
-        assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the message was taken out");
+        assert!(matches!(error.fault(), RunFault::Paused { .. }), "it keeps waiting: {error}");
+        assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the message was removed");
         remote.signal("go", &"short").await.unwrap();
         assert_eq!(small(graph.resume("r").checkpoint(&store)).await.unwrap(), "short");
     });

@@ -1,23 +1,24 @@
-//! C12: of a sleep the first deadline counts, whatever later attempts at the node say, and whether or not the run is stored.
+//! C12: the first deadline of a sleep counts, whatever later attempts say, for stored and in-memory
+//! runs.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{NodeFuture, World};
 use pleach::prelude::*;
 
-/// A node that is tried three times, and is done in the last.
-fn thrice(node: fn(NodeContext) -> NodeFuture<()>) -> CompiledGraph<u32> {
+/// A node that succeeds in its third attempt.
+fn third_attempt(node: fn(NodeContext) -> NodeFuture<()>) -> CompiledGraph<u32> {
     let node = move |cx: NodeContext, n: u32| async move {
         let attempt = cx.attempt();
         node(cx).await?;
         if attempt < 3 { Err(format!("attempt {attempt}")) } else { Ok(n + attempt) }
     };
-    let graph = Graph::new("thrice").add_node("node", node).policy("node", Policy::new().retry(Retry::times(3)));
+    let graph = Graph::new("third_attempt").add_node("node", node).policy("node", Policy::new().retry(Retry::times(3)));
     graph.add_edge("node", END).set_entry("node").compile().unwrap()
 }
 
-/// How many seconds it takes, stored and not, to the nearest.
+/// The rounded duration in seconds, for a stored and an in-memory run.
 fn seconds(node: fn(NodeContext) -> NodeFuture<()>) -> [u64; 2] {
-    let graph = thrice(node);
+    let graph = third_attempt(node);
     [true, false].map(|is_stored| {
         let world = World::new(1);
         let began = world.sim.now();
@@ -28,7 +29,7 @@ fn seconds(node: fn(NodeContext) -> NodeFuture<()>) -> [u64; 2] {
 }
 
 #[test]
-fn c12_a_sleep_that_is_asked_for_again_ends_at_its_first_deadline() {
+fn c12_repeated_sleep_ends_at_its_first_deadline() {
     assert_eq!(
         seconds(|cx| Box::pin(async move {
             cx.sleep("rest", Duration::from_secs(100)).await;
@@ -46,7 +47,7 @@ fn c12_a_sleep_that_is_asked_for_again_ends_at_its_first_deadline() {
 }
 
 #[test]
-fn c12_a_deadline_that_was_over_when_it_was_first_named_stays_over() {
+fn c12_deadline_in_the_past_stays_in_the_past() {
     assert_eq!(
         seconds(|cx| Box::pin(async move {
             let hours = Duration::from_secs(3_600);

@@ -1,10 +1,11 @@
-//! C8, C9, C12, F9: nodes of stored runs that run as tasks of their own: they stay so after a resume, the run knows when they wait, and an attempt
-//! that was cut off has no say in the next.
+//! C8, C9, C12, F9: nodes of stored runs that execute as separate tasks. They are spawned again
+//! after a resume, the run knows when they wait, and a cancelled attempt does not affect the next.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, dropped_after, rest, with, world};
+use crate::{pass, sum};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{GraphVersion, Lease, MemoryStore, Post, RunStatus, Store, Wanted};
@@ -15,11 +16,10 @@ use std::task::{Poll, Waker};
 
 type Work = fn(NodeContext, u32) -> BoxFuture<'static, Result<u32, String>>;
 
-/// Two branches of two nodes each, all of them spawned.
+/// Two branches of two nodes each, all spawned.
 fn branches(first: Work, second: Work) -> CompiledGraph<u32> {
-    let sum = |_, all: Vec<u32>| all.into_iter().sum();
     Graph::new("spawned")
-        .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("split", pass)
         .map("split", |_| vec![1, 2], "first", END, FanOut::merge(sum).spawned())
         .add_node("first", first)
         .add_node("second", second)
@@ -30,7 +30,7 @@ fn branches(first: Work, second: Work) -> CompiledGraph<u32> {
         .unwrap()
 }
 
-/// The waker of whatever task polls the node.
+/// Logs the waker of the task that polls the node.
 fn task_of(cx: NodeContext, n: u32) -> BoxFuture<'static, Result<u32, String>> {
     Box::pin(async move {
         let waker = poll_fn(|polled| Poll::Ready(polled.waker().clone())).await;
@@ -41,7 +41,7 @@ fn task_of(cx: NodeContext, n: u32) -> BoxFuture<'static, Result<u32, String>> {
 }
 
 #[test]
-fn f9_nodes_that_were_spawned_are_spawned_after_a_resume_too() {
+fn f9_spawned_nodes_are_spawned_again_after_a_resume() {
     let graph = branches(task_of, task_of);
     let mut resumed = 0;
     for (at, fate) in (2..7).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
@@ -66,15 +66,15 @@ fn f9_nodes_that_were_spawned_are_spawned_after_a_resume_too() {
     assert!(resumed > 4, "{resumed}");
 }
 
-/// A spawned branch that is a graph, in which one asks; and one beside it.
+/// A spawned subgraph that asks a question, and a second branch.
 fn asking(other: Work) -> CompiledGraph<u32> {
     let ask = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.interrupt::<u32>("k", "?").await) };
     let inner = Graph::new("inner").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap();
     Graph::new("asking")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_subgraph("sub", inner, |n| *n, |_, n| n)
         .add_node("other", other)
-        .add_parallel_edge("s", ["sub", "other"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()).spawned())
+        .add_parallel_edge("s", ["sub", "other"], END, FanOut::merge(sum).spawned())
         .add_edge("sub", END)
         .add_edge("other", END)
         .set_entry("s")
@@ -83,7 +83,7 @@ fn asking(other: Work) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn c12_a_worker_knows_at_once_when_a_spawned_subgraph_waits() {
+fn c12_worker_sees_at_once_that_a_spawned_subgraph_waits() {
     let fail = |n: u32| async move { if n < 9 { Err("not yet".to_string()) } else { Ok(n) } };
     let inner = Graph::new("inner")
         .add_node("fail", fail)
@@ -93,7 +93,7 @@ fn c12_a_worker_knows_at_once_when_a_spawned_subgraph_waits() {
         .compile()
         .unwrap();
     let graph = Graph::new("outer")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_subgraph("sub", inner, |n| *n, |_, n| n)
         .map("s", |n| vec![*n], "sub", END, FanOut::merge(|_, all: Vec<u32>| all[0]).spawned())
         .add_edge("sub", END)
@@ -118,7 +118,7 @@ fn c12_a_worker_knows_at_once_when_a_spawned_subgraph_waits() {
 }
 
 #[test]
-fn c9_an_answer_to_a_spawned_subgraph_that_comes_as_the_run_pauses_wakes_it() {
+fn c9_answer_to_a_spawned_subgraph_wakes_a_run_that_is_pausing() {
     let graph = asking(|_, n| Box::pin(async move { Ok(n) }));
     let mut answered = 0;
     for (seed, posted, dropped) in
@@ -139,7 +139,7 @@ fn c9_an_answer_to_a_spawned_subgraph_that_comes_as_the_run_pauses_wakes_it() {
         if info.status == RunStatus::Finished || info.posted == 0 {
             continue;
         }
-        // However it ended, whoever looks for work finds it: there is an answer that nobody took, or it was cut off.
+        // A worker must find the run: it was dropped, or an answer waits in its inbox.
         answered += 1;
         let version = GraphVersion { fingerprint: graph.fingerprint().to_string(), schema: 0 };
         let ready = Wanted::Ready { graphs: vec![("asking".into(), version)], count: 1 };
@@ -151,8 +151,9 @@ fn c9_an_answer_to_a_spawned_subgraph_that_comes_as_the_run_pauses_wakes_it() {
 }
 
 #[test]
-fn c8_a_spawned_node_that_asks_is_waited_for_until_its_effect_has_ended_and_no_longer() {
-    // Both attempts have an effect under way, and ask. The run pauses when the second has its result.
+fn c8_run_pauses_after_the_effect_of_a_spawned_node_that_asks() {
+    // Both attempts ask a question while an effect is in flight. The run pauses when the second
+    // effect has its result.
     let node = |cx: NodeContext, n: u32| async move {
         let (outside, clock) = (world(&cx), cx.extension::<Arc<dyn Runtime>>().unwrap().clone());
         let (key, attempt) = (format!("e{}", cx.attempt()), cx.attempt());
@@ -167,7 +168,7 @@ fn c8_a_spawned_node_that_asks_is_waited_for_until_its_effect_has_ended_and_no_l
         done.map(|()| n + answer)
     };
     let graph = Graph::new("g")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_node("a", node)
         .policy("a", Policy::new().timeout(Duration::from_secs(5)).retry(Retry::times(2)))
         .map("s", |n| vec![*n], "a", END, FanOut::merge(|_, all: Vec<u32>| all[0]).spawned())

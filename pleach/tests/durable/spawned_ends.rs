@@ -1,20 +1,21 @@
-//! F9, F11: a run that fails waits only for tasks that are still at work, whatever error a spawned node returned.
+//! F9, F11: a failing run waits only for tasks that still work, whatever error a spawned node
+//! returned.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::World;
+use crate::{pass, sum};
 use pleach::prelude::*;
 use pleach::{BoxError, Elapsed, FanOut, Policy, Retry};
 
-/// The first branch fails with `Elapsed` in its first attempt. It did not time out: it returned that error itself.
+/// The first attempt of the first branch returns `Elapsed` as its own error; it did not time out.
 async fn elapse(cx: NodeContext, n: u32) -> Result<u32, BoxError> {
     if n == 1 && cx.attempt() == 1 { Err(Elapsed(Duration::from_secs(1)).into()) } else { Ok(n) }
 }
 
-/// Two spawned branches, and after them a node that fails.
+/// Two spawned branches, followed by a node that fails.
 fn branches(policy: Policy<u32>) -> CompiledGraph<u32> {
-    let sum = |_, all: Vec<u32>| all.into_iter().sum();
     Graph::new("elapses")
-        .add_node("split", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("split", pass)
         .map("split", |_| vec![1, 2], "item", "last", FanOut::merge(sum).spawned())
         .add_node("item", elapse)
         .policy("item", policy)

@@ -1,4 +1,5 @@
-//! F12: what an undo of a stored run does is written down on its way, as that of a node is; so one that was cut off goes on where it was.
+//! F12: the progress of an undo is recorded like that of a node, so an interrupted undo resumes
+//! where it stopped.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -9,18 +10,18 @@ use pleach::{Compensation, EffectError, Hooks, Migrations, Resume, RunEvent, Run
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Something that is done outside once, under a key.
+/// Calls the outside once, under a key.
 async fn call(cx: &NodeContext, what: &str) -> Result<(), String> {
     let outside = cx.extension::<Stage>().unwrap().outside.clone();
-    let said = format!("{} {what}", cx.node());
+    let text = format!("{} {what}", cx.node());
     let done = cx.effect(what, move |key| async move {
-        outside.push(format!("{said} {key}"));
+        outside.push(format!("{text} {key}"));
         Ok::<_, String>(())
     });
     done.await
 }
 
-/// A node that records its undo.
+/// A node that records an undo payload.
 fn booking(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, names| {
         cx.record_undo(name.to_string());
@@ -28,7 +29,7 @@ fn booking(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Name
     }
 }
 
-/// Calls twice, a minute apart, and may be told to fail at the end.
+/// Makes two calls, one minute apart. Can be made to fail at the end.
 async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     call(&cx, "cancel").await?;
     cx.sleep("wait", Duration::from_secs(60)).await;
@@ -37,7 +38,7 @@ async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     stage.enter(&cx).await.map_err(|why| format!("{name}: {why}"))
 }
 
-/// Takes longer than the branch beside it.
+/// Takes longer than the other branch.
 fn long(cx: NodeContext, names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
         let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
@@ -46,7 +47,8 @@ fn long(cx: NodeContext, names: Names) -> NodeFuture<Names> {
     })
 }
 
-/// What fails is in a branch: so the fan-out behind `first`, whose undo comes last, is open while all is undone.
+/// The failing node is in a branch, so the fan-out after `first` is open during all undos. The undo
+/// of `first` comes last.
 fn trip(first: &str, hotel: &str) -> CompiledGraph<Names> {
     Graph::new("trip")
         .add_node(first, booking("first"))
@@ -64,18 +66,18 @@ fn trip(first: &str, hotel: &str) -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// Undone, in this order.
+/// The calls of the undos, in order.
 const CALLS: [&str; 4] = ["hotel cancel", "hotel confirm", "first cancel", "first confirm"];
 
-/// What was called, in order, without keys; and how many different keys there were.
+/// The calls in order, without keys, and the number of distinct keys.
 fn calls(world: &World) -> (Vec<String>, usize) {
     let calls = world.stage.outside.take();
     let keys: HashSet<&str> = calls.iter().filter_map(|call| call.rsplit(' ').next()).collect();
     (calls.iter().map(|call| call.rsplit_once(' ').unwrap().0.to_string()).collect(), keys.len())
 }
 
-/// Runs it, and lets one write fail so.
-fn cut_off_at(at: u64, fate: Fate, seed: u64) -> World {
+/// Runs the graph with one failing write.
+fn run_with_failing_write(at: u64, fate: Fate, seed: u64) -> World {
     let world = World::new(seed);
     world.stage.fail(&["flight"]);
     let store = FlakyStore::new(world.store.clone());
@@ -84,22 +86,22 @@ fn cut_off_at(at: u64, fate: Fate, seed: u64) -> World {
     world
 }
 
-/// As a run that is cut off by nothing.
+/// A run whose undos are not interrupted.
 fn undone() -> World {
-    let world = cut_off_at(u64::MAX, Fate::Lost, 1);
+    let world = run_with_failing_write(u64::MAX, Fate::Lost, 1);
     assert_eq!(world.info("r").status, RunStatus::Compensated);
     world
 }
 
 #[test]
-fn f12_an_undo_that_was_cut_off_goes_on_and_repeats_no_effect_that_was_recorded() {
+fn f12_interrupted_undo_resumes_without_repeating_recorded_effects() {
     let graph = trip("first", "hotel");
     let world = undone();
     assert_eq!(calls(&world), (CALLS.map(String::from).to_vec(), 4));
     let head = world.info("r").head;
     let (mut crashes, mut repeated) = (0, 0);
     for (at, fate, seed) in (2..=head).flat_map(|at| [(at, Fate::Lost, at), (at, Fate::Unanswered, at)]) {
-        let world = cut_off_at(at, fate, seed);
+        let world = run_with_failing_write(at, fate, seed);
         while world.info("r").status != RunStatus::Compensated {
             crashes += 1;
             world.end(world.resume(&graph, |run| run)).unwrap_err();
@@ -108,7 +110,7 @@ fn f12_an_undo_that_was_cut_off_goes_on_and_repeats_no_effect_that_was_recorded(
         let all = calls.len();
         calls.dedup();
         assert_eq!((calls, keys), (CALLS.map(String::from).to_vec(), 4), "{at} {fate:?}");
-        // What landed is not done again; what did not, once.
+        // Recorded effects are not repeated. A lost one is repeated once.
         assert!(all - 4 <= usize::from(fate == Fate::Lost), "{at} {fate:?}");
         repeated += all - 4;
     }
@@ -116,15 +118,15 @@ fn f12_an_undo_that_was_cut_off_goes_on_and_repeats_no_effect_that_was_recorded(
 }
 
 #[test]
-fn f12_an_undo_that_failed_and_is_tried_again_repeats_no_effect_either() {
+fn f12_retried_undo_does_not_repeat_recorded_effects() {
     let graph = trip("first", "hotel");
     let world = World::new(1);
-    // The undo of the hotel fails as well, after all that it did.
+    // The undo of the hotel fails as well, after its last call.
     world.stage.fail(&["flight"]);
-    let refuse = world.stage.clone();
+    let stage = world.stage.clone();
     let failing = world.run(&graph, vec![]).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
         if let RunEvent::NodeFinished { outcome: Err(_), .. } = event {
-            refuse.fail(&["hotel"]);
+            stage.fail(&["hotel"]);
         }
     }));
     let error = world.end(failing).unwrap_err();
@@ -141,7 +143,7 @@ fn f12_an_undo_that_failed_and_is_tried_again_repeats_no_effect_either() {
 }
 
 #[test]
-fn c12_a_sleep_in_an_undo_lasts_until_its_first_deadline_whoever_undoes() {
+fn c12_sleep_in_an_undo_keeps_its_first_deadline_with_any_driver() {
     let world = undone();
     let (wait, confirm) = {
         let rows: Vec<_> = world.rows("r").iter().map(|row| (row.sequence, row.open_header("r").unwrap())).collect();
@@ -150,23 +152,23 @@ fn c12_a_sleep_in_an_undo_lasts_until_its_first_deadline_whoever_undoes() {
         (wait, rows.iter().find(|(at, header)| *at > wait && header.kind == Kind::Effect).unwrap().0)
     };
     assert_eq!(confirm, wait + 1);
-    let world = cut_off_at(wait, Fate::Unanswered, 1);
+    let world = run_with_failing_write(wait, Fate::Unanswered, 1);
     world.sim.run(world.sim.sleep(Duration::from_secs(40)));
     let began = world.sim.now();
     world.end(world.resume(&trip("first", "hotel"), |run| run)).unwrap_err();
-    // Twenty seconds are left of the first one, and the second takes its minute.
+    // 20 s remain of the first sleep, and the second takes a minute.
     let took = world.sim.now().since(began).as_secs();
     assert!((79..82).contains(&took), "{took}");
 }
 
 #[test]
-fn c7_an_undo_that_was_cut_off_goes_on_in_a_graph_that_calls_its_node_otherwise() {
+fn c7_interrupted_undo_resumes_in_a_graph_with_a_renamed_node() {
     let head = undone().info("r").head;
     let renames = Migrations::new().rename_node("hotel", "inn");
     let expected: Vec<String> = CALLS.map(String::from).to_vec();
     let mut moved = 0;
     for at in 5..head {
-        let world = cut_off_at(at, Fate::Unanswered, 1);
+        let world = run_with_failing_write(at, Fate::Unanswered, 1);
         let is_undoing = world.rows("r").iter().any(|row| row.open_header("r").unwrap().kind == Kind::End);
         if !is_undoing {
             continue;
@@ -183,7 +185,7 @@ fn c7_an_undo_that_was_cut_off_goes_on_in_a_graph_that_calls_its_node_otherwise(
 }
 
 #[test]
-fn c5_a_run_can_be_rewound_or_forked_from_within_its_undos() {
+fn c5_run_can_be_rewound_or_forked_from_within_its_undos() {
     let graph = trip("first", "hotel");
     let world = undone();
     let head = world.info("r").head;
@@ -203,7 +205,7 @@ fn c5_a_run_can_be_rewound_or_forked_from_within_its_undos() {
 }
 
 #[test]
-fn f12_an_effect_of_an_undo_that_may_happen_once_is_unknown_after_a_crash() {
+fn f12_interrupted_once_effect_of_an_undo_is_unknown_after_a_crash() {
     let undo = |cx: NodeContext, _: String| async move {
         let outside = cx.extension::<Stage>().unwrap().outside.clone();
         let refund = cx.effect("refund", move |key| async move {
@@ -224,7 +226,8 @@ fn f12_an_effect_of_an_undo_that_may_happen_once_is_unknown_after_a_crash() {
     let world = World::new(1);
     world.stage.fail(&["ship"]);
     let store = FlakyStore::new(world.store.clone());
-    // The start, a step, the end, that the refund begins; and then its result, which is lost.
+    // Writes: the start, a step, the end, the begin record of the refund; then its result, which is
+    // lost.
     store.fail_at(5, Fate::Lost);
     world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
     assert_eq!(world.stage.outside.len(), 1);
@@ -236,7 +239,7 @@ fn f12_an_effect_of_an_undo_that_may_happen_once_is_unknown_after_a_crash() {
 }
 
 #[test]
-fn f12_a_run_that_lost_its_store_undoes_what_it_did_before_and_since() {
+fn f12_run_that_lost_its_store_undoes_earlier_and_later_nodes() {
     let booked = ["a", "b", "c", "d"];
     let graph = {
         let mut graph = Graph::new("booked").set_entry("a").add_node("pay", named("pay")).add_edge("pay", END);
@@ -266,7 +269,7 @@ fn f12_a_run_that_lost_its_store_undoes_what_it_did_before_and_since() {
 }
 
 #[test]
-fn f12_a_run_that_cannot_read_its_store_says_what_it_undid_all_the_same() {
+fn f12_run_that_cannot_read_its_store_reports_what_it_undid() {
     let graph = Graph::new("two")
         .add_node("a", booking("a"))
         .compensate("a", undo)
@@ -282,7 +285,7 @@ fn f12_a_run_that_cannot_read_its_store_says_what_it_undid_all_the_same() {
     let world = World::new(1);
     world.stage.fail(&["pay"]);
     let store = FlakyStore::new(world.store.clone());
-    // The record of `a` is written, and reads as damaged; that of `b` is lost.
+    // The record of `a` is damaged, and the record of `b` is lost.
     store.fail_at(3, Fate::Lost);
     store.damage(2);
     let error = world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store).best_effort())).unwrap_err();
@@ -291,40 +294,40 @@ fn f12_a_run_that_cannot_read_its_store_says_what_it_undid_all_the_same() {
     assert!(reason.contains("row 2"), "{reason}");
 }
 
-/// How the run ended, for somebody who did not drive it.
+/// The outcome of the run as read from the store.
 fn outcome(world: &World, graph: &CompiledGraph<Names>) -> RunError<Names> {
     world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap_err()
 }
 
 #[test]
-fn f12_outcome_of_gives_the_compensation_that_the_driver_got() {
+fn f12_outcome_of_returns_the_compensation_of_the_driver() {
     let graph = trip("first", "hotel");
     let head = undone().info("r").head;
     let undone = ["hotel", "first"].map(String::from).to_vec();
     for (at, fate) in (2..=head + 1).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
-        let world = cut_off_at(at, fate, at);
+        let world = run_with_failing_write(at, fate, at);
         while world.info("r").status != RunStatus::Compensated {
             let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
             let compensation = Some(&Compensation::Compensated { undone: undone.clone() });
-            assert_eq!(error.compensation(), compensation, "all that was undone, by whichever driver: {at} {fate:?}");
+            assert_eq!(error.compensation(), compensation, "all undos of all drivers: {at} {fate:?}");
         }
-        let told = outcome(&world, &graph);
-        assert_eq!(told.compensation(), Some(&Compensation::Compensated { undone: undone.clone() }), "{at} {fate:?}");
-        assert!(told.to_string().contains("flight"), "{told}");
+        let stored = outcome(&world, &graph);
+        assert_eq!(stored.compensation(), Some(&Compensation::Compensated { undone: undone.clone() }), "{at} {fate:?}");
+        assert!(stored.to_string().contains("flight"), "{stored}");
     }
 }
 
 #[test]
-fn f12_outcome_of_names_the_undo_that_failed_and_those_left() {
+fn f12_outcome_of_names_the_failed_undo_and_the_remaining_ones() {
     let graph = trip("first", "hotel");
     for failing in ["hotel", "first"] {
         let world = World::new(1);
         world.stage.fail(&["flight"]);
-        let refuse = world.stage.clone();
+        let stage = world.stage.clone();
         let error = world
             .end(world.run(&graph, vec![]).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
                 if let RunEvent::NodeFinished { outcome: Err(_), .. } = event {
-                    refuse.fail(&[failing]);
+                    stage.fail(&[failing]);
                 }
             })))
             .unwrap_err();
@@ -339,7 +342,7 @@ fn f12_outcome_of_names_the_undo_that_failed_and_those_left() {
             (expected.0.to_vec(), &expected.1.iter().map(ToString::to_string).collect::<Vec<_>>()[..])
         );
         assert_eq!(outcome(&world, &graph).compensation(), error.compensation());
-        // Tried again, it ends well: what was undone before counts.
+        // A second try succeeds and includes the earlier undos.
         world.stage.fail(&[]);
         let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
         let all = ["hotel", "first"].map(String::from).to_vec();
@@ -349,7 +352,7 @@ fn f12_outcome_of_names_the_undo_that_failed_and_those_left() {
 }
 
 #[test]
-fn f12_a_failed_run_with_nothing_to_undo_has_no_compensation() {
+fn f12_failed_run_with_nothing_to_undo_has_no_compensation() {
     let graph = Graph::new("plain").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap();
     let world = World::new(1);
     world.stage.fail(&["a"]);
@@ -358,12 +361,12 @@ fn f12_a_failed_run_with_nothing_to_undo_has_no_compensation() {
 }
 
 #[test]
-fn c7_a_migration_in_the_middle_of_the_undos_keeps_what_was_undone() {
+fn c7_migration_during_the_undos_keeps_what_was_undone() {
     let head = undone().info("r").head;
     let renames = Migrations::new().rename_node("hotel", "inn");
     let mut moved = 0;
     for at in 5..head {
-        let world = cut_off_at(at, Fate::Unanswered, 1);
+        let world = run_with_failing_write(at, Fate::Unanswered, 1);
         if !world.rows("r").iter().any(|row| row.open_header("r").unwrap().kind == Kind::End) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! F12, values: what a node records for its undo must come back from JSON as it was.
+//! F12: an undo payload must read back from JSON unchanged.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -9,14 +9,14 @@ use pleach::{EffectError, RunFault, Runtime};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What undoes a payment: whether there is a discount, and which.
+/// The undo payload of a payment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Payment {
     discount: Option<Option<u32>>,
     rate: f64,
 }
 
-/// `pay` records a payment, does an effect if asked, and fails the run by `fail`.
+/// `pay` records a payment and optionally performs an effect. Then `fail` fails the run.
 fn paying(payment: &Payment, with_effect: bool, log: &Log<String>) -> CompiledGraph<u32> {
     let (payment, worked, undone) = (payment.clone(), log.clone(), log.clone());
     Graph::<u32>::new("paying")
@@ -34,7 +34,7 @@ fn paying(payment: &Payment, with_effect: bool, log: &Log<String>) -> CompiledGr
                 Ok::<_, String>(n)
             }
         })
-        .add_node("fail", |_: u32| async { Err::<u32, _>("told to fail".to_string()) })
+        .add_node("fail", |_: u32| async { Err::<u32, _>("no money".to_string()) })
         .compensate("pay", move |_: NodeContext, payment: Payment| {
             let undone = undone.clone();
             async move {
@@ -49,7 +49,8 @@ fn paying(payment: &Payment, with_effect: bool, log: &Log<String>) -> CompiledGr
         .unwrap()
 }
 
-/// A payload that JSON changes fails its node before the next effect, or at the end; nothing is undone by another payload.
+/// A payload that JSON changes fails its node before the next effect or at its end, and no undo
+/// gets a changed payload.
 async fn check(store: &(impl Store + Clone), runtime: Arc<dyn Runtime>) {
     let changed = [Payment { discount: Some(None), rate: 1.0 }, Payment { discount: None, rate: f64::NAN }];
     for (number, payment) in changed.iter().enumerate() {
@@ -105,7 +106,7 @@ async fn f12_undo_payload_that_json_changes_fails_the_node_on_sqlite() {
 #[cfg(all(feature = "tokio", feature = "postgres"))]
 #[tokio::test]
 async fn f12_undo_payload_that_json_changes_fails_the_node_on_postgres() {
-    // Without a server there is nothing to check; `cargo xtask test` starts one.
+    // Without a server this test does nothing; `cargo xtask test` starts one.
     let Ok(url) = std::env::var("PLEACH_POSTGRES_URL") else { return };
     let store = PostgresStore::connect(&url).await.unwrap();
     check(&store, pleach::TokioRuntime::current().unwrap()).await;

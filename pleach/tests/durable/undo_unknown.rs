@@ -1,4 +1,5 @@
-//! F12: an effect that was cut off in the middle may have happened. The undo of its node is called, and told that its outcome is unknown.
+//! F12: an interrupted effect may have happened. Its node is undone, and the undo learns that the
+//! outcome is unknown.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
@@ -7,31 +8,32 @@ use pleach::store::{Kind, RunStatus};
 use pleach::{Compensation, FanOut, Policy, Resume, Retry, Runtime, UnknownEffect};
 use std::sync::Arc;
 
-/// What the nodes of a process do.
+/// The behaviour of the nodes.
 #[derive(Clone, Default)]
-enum Told {
+enum Behaviour {
     /// `fails` waits forever, and effects never end.
     #[default]
     Hang,
-    /// `fails` fails at once: no other node does anything.
+    /// `fails` fails at once, before any other node does something.
     FailAtOnce,
-    /// `fails` fails once the others are in the middle of something.
+    /// `fails` fails while the others are running.
     FailLater,
-    /// Effects say that they did not happen.
+    /// Effects return an error.
     Refuse,
 }
 
-/// An effect that is done outside and does not come to its end.
+/// An effect that happens outside and never returns.
 fn charging(cx: NodeContext, names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
-        let (stage, told) = (cx.extension::<Stage>().unwrap().clone(), cx.extension::<Told>().cloned().unwrap_or_default());
-        if let Told::FailAtOnce = told {
-            // It comes to nothing before the run fails.
+        let (stage, behaviour) =
+            (cx.extension::<Stage>().unwrap().clone(), cx.extension::<Behaviour>().cloned().unwrap_or_default());
+        if let Behaviour::FailAtOnce = behaviour {
+            // The run fails before this node does anything.
             std::future::pending::<()>().await;
         }
         cx.record_undo(cx.node().to_string());
         let work = move |key: String| async move {
-            if let Told::Refuse = told {
+            if let Behaviour::Refuse = behaviour {
                 return Err("declined".to_string());
             }
             stage.outside.push(format!("charge {key}"));
@@ -53,9 +55,9 @@ async fn refund(cx: NodeContext, node: String) -> Result<(), String> {
 
 fn failing(cx: NodeContext, _: Names) -> NodeFuture<Names> {
     Box::pin(async move {
-        match cx.extension::<Told>() {
-            Some(Told::FailAtOnce) => {}
-            Some(Told::FailLater) => {
+        match cx.extension::<Behaviour>() {
+            Some(Behaviour::FailAtOnce) => {}
+            Some(Behaviour::FailLater) => {
                 let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
                 clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
             }
@@ -69,7 +71,7 @@ fn retried() -> Policy<Names> {
     Policy::new().retry(Retry::times(3).backoff(Duration::from_secs(10), Duration::from_secs(10)))
 }
 
-/// One branch that fails, and one that charges: itself, or inside a subgraph.
+/// One branch that fails and one that charges, directly or inside a subgraph.
 fn graph(has_undo: bool, in_subgraph: bool) -> CompiledGraph<Names> {
     let with_undo = |graph: Graph<Names>| if has_undo { graph.compensate("charges", refund) } else { graph };
     let charges = Graph::new("charges").add_node("charges", charging).policy("charges", retried());
@@ -84,9 +86,9 @@ fn graph(has_undo: bool, in_subgraph: bool) -> CompiledGraph<Names> {
     graph.set_entry("start").compile().unwrap()
 }
 
-/// Ends the driver in the middle of what it does.
-fn crash(world: &World, graph: &CompiledGraph<Names>, told: Told) {
-    let run = world.run(graph, vec![]).extension(told);
+/// Stops the driver in the middle of its work.
+fn crash(world: &World, graph: &CompiledGraph<Names>, behaviour: Behaviour) {
+    let run = world.run(graph, vec![]).extension(behaviour);
     world.end(world.cut_off_after(run, Duration::from_secs(5))).unwrap_err();
     assert_eq!(world.info("r").status, RunStatus::Running);
 }
@@ -96,11 +98,11 @@ fn kinds(world: &World, kind: Kind) -> usize {
 }
 
 #[test]
-fn f12_effect_cut_off_by_a_crash_is_undone_as_unknown() {
+fn f12_effect_interrupted_by_a_crash_is_undone_as_unknown() {
     for in_subgraph in [false, true] {
         let (world, graph) = (World::new(1), graph(true, in_subgraph));
-        crash(&world, &graph, Told::Hang);
-        let error = world.end(world.resume(&graph, |run| run).extension(Told::FailAtOnce)).unwrap_err();
+        crash(&world, &graph, Behaviour::Hang);
+        let error = world.end(world.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
         let node = if in_subgraph { "charges/charges" } else { "charges" };
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{in_subgraph}: {error}") };
         assert_eq!(undone, &[node]);
@@ -111,11 +113,11 @@ fn f12_effect_cut_off_by_a_crash_is_undone_as_unknown() {
 }
 
 #[test]
-fn f12_effect_cut_off_in_the_same_process_is_undone_as_unknown() {
+fn f12_effect_interrupted_in_the_same_process_is_undone_as_unknown() {
     for is_stored in [false, true] {
         let (world, graph) = (World::new(1), graph(true, false));
         let run = if is_stored { world.run(&graph, vec![]) } else { world.here(graph.run(vec![])) };
-        let error = world.end(run.extension(Told::FailLater)).unwrap_err();
+        let error = world.end(run.extension(Behaviour::FailLater)).unwrap_err();
         assert!(error.compensation().is_some(), "{error}");
         let outside = world.stage.outside.take();
         let key = outside[0].strip_prefix("charge ").unwrap();
@@ -124,39 +126,39 @@ fn f12_effect_cut_off_in_the_same_process_is_undone_as_unknown() {
 }
 
 #[test]
-fn f12_effect_that_said_it_did_not_happen_is_not_undone_after_a_crash() {
+fn f12_effect_that_returned_an_error_is_not_undone_after_a_crash() {
     let (world, graph) = (World::new(1), graph(true, false));
-    // It crashes while the second attempt is waited for.
-    crash(&world, &graph, Told::Refuse);
+    // The crash happens during the backoff before the second attempt.
+    crash(&world, &graph, Behaviour::Refuse);
     assert_eq!((kinds(&world, Kind::Started), kinds(&world, Kind::Attempt)), (1, 1));
-    let error = world.end(world.resume(&graph, |run| run).extension(Told::FailAtOnce)).unwrap_err();
+    let error = world.end(world.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
     assert!(error.compensation().is_none(), "{error}");
     assert!(world.stage.outside.take().is_empty());
 }
 
 #[test]
-fn f12_fork_does_not_undo_an_effect_that_its_origin_began() {
+fn f12_fork_does_not_undo_an_effect_of_its_origin() {
     let (world, graph) = (World::new(1), graph(true, false));
-    crash(&world, &graph, Told::Hang);
-    let fork = world.resume(&graph, |run: Resume<Names>| run.fork_as("fork")).extension(Told::FailAtOnce);
+    crash(&world, &graph, Behaviour::Hang);
+    let fork = world.resume(&graph, |run: Resume<Names>| run.fork_as("fork")).extension(Behaviour::FailAtOnce);
     let error = world.end(fork).unwrap_err();
     assert!(error.compensation().is_none(), "{error}");
 }
 
 #[test]
-fn c4_effects_of_nodes_without_an_undo_write_no_more_than_before() {
+fn c4_effect_of_a_node_without_an_undo_writes_no_begin_record() {
     let (world, graph) = (World::new(1), graph(false, false));
-    crash(&world, &graph, Told::Hang);
+    crash(&world, &graph, Behaviour::Hang);
     assert_eq!(kinds(&world, Kind::Started), 0);
 }
 
 #[test]
 fn c4_effect_begun_by_an_earlier_process_is_repeated_with_its_key() {
     let (world, graph) = (World::new(1), graph(true, false));
-    crash(&world, &graph, Told::Hang);
+    crash(&world, &graph, Behaviour::Hang);
     let again = world.resume(&graph, |run| run);
     world.end(world.cut_off_after(again, Duration::from_secs(5))).unwrap_err();
     let outside = world.stage.outside.take();
     assert_eq!((outside.len(), &outside[0]), (2, &outside[1]));
-    assert_eq!(kinds(&world, Kind::Started), 1, "that it began is written once");
+    assert_eq!(kinds(&world, Kind::Started), 1, "one begin record");
 }

@@ -1,4 +1,5 @@
-//! C2, C4: values come back from a store as they were, or are refused: floats bit by bit, and whatever JSON cannot hold.
+//! C2, C4: values read back from a store unchanged, or are rejected: floats bit by bit, and
+//! anything that JSON cannot represent.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-/// What one node of a run has to do with one value: it is a state, a result, a signal, an answer, the item of a map, and what an undo is given.
+/// A value in every stored place: state, effect result, signal, answer, map item and undo payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Everywhere<T> {
     states: Vec<T>,
@@ -22,7 +23,7 @@ struct Everywhere<T> {
 
 type Undone<T> = Arc<Mutex<Vec<T>>>;
 
-/// A run that takes these values through every place where a value is stored, is resumed in between, and fails at its end.
+/// A run that stores the values in every place, is resumed in between, and fails at its end.
 fn everywhere<T>(undone: Undone<T>) -> CompiledGraph<Everywhere<T>>
 where
     T: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -63,7 +64,7 @@ where
         .unwrap()
 }
 
-/// Takes values through all of it; every driver goes as far as the next question.
+/// Checks the values in a memory store.
 async fn check_everywhere<T>(sim: &Sim, values: Vec<T>)
 where
     T: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -71,7 +72,7 @@ where
     check_everywhere_in(&MemoryStore::on(sim.runtime()), sim.runtime(), values).await;
 }
 
-/// The same in any store.
+/// Checks the values in any store. Each driver stops at the next question.
 async fn check_everywhere_in<T>(store: &(impl Store + Clone), runtime: Arc<dyn Runtime>, values: Vec<T>)
 where
     T: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -95,11 +96,11 @@ where
     let error = ended.unwrap_err().to_string();
     let expected = Everywhere { states: values.clone(), effect: Some(values.clone()) };
     assert!(error.contains(&format!("{expected:?}")), "{error}");
-    assert_eq!(*undone.lock().unwrap(), values, "what the undo was given");
+    assert_eq!(*undone.lock().unwrap(), values, "the payload of the undo");
     assert_eq!(store.head("r").await.unwrap().status, RunStatus::Compensated);
 }
 
-/// A float that is equal to itself alone, bit by bit.
+/// A float that is compared bit by bit.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Exact(f64);
 
@@ -130,7 +131,7 @@ proptest! {
     }
 }
 
-/// Any shape that serde knows.
+/// A value of any serde shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Shape {
     Unit,
@@ -167,13 +168,13 @@ fn shape() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// The plain model: whether JSON gives a value back as it was.
+/// The model: whether a value reads back from JSON unchanged.
 fn survives<T: PartialEq + Serialize + DeserializeOwned>(value: &T) -> bool {
     let back = serde_json::to_vec(value).ok().and_then(|json| serde_json::from_slice::<T>(&json).ok());
     back.is_some_and(|back| back == *value)
 }
 
-/// A graph whose first node has the value as an effect, and whose second waits.
+/// A graph whose node records the value as an effect result.
 fn keeping<T>(value: T) -> CompiledGraph<Vec<T>>
 where
     T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -196,16 +197,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn c2_a_value_of_any_shape_survives_or_is_refused(value in shape()) {
+    fn c2_value_of_any_shape_survives_or_is_rejected(value in shape()) {
         let sim = Sim::new(1);
         let store = MemoryStore::on(sim.runtime());
         let run = |state: Vec<Shape>, graph: CompiledGraph<Vec<Shape>>, id: &'static str| {
             sim.run(async { graph.run(state).id(id).on(sim.runtime()).checkpoint(&store).await })
         };
-        // As a state: before the run begins.
+        // As a state: rejected before the run begins.
         let as_state = run(vec![value.clone()], keeping(Shape::Unit), "state");
         prop_assert_eq!(as_state.is_ok(), survives(&value), "{:?}", as_state);
-        // As the result of an effect: the node fails, and says why.
+        // As an effect result: the node fails with the reason.
         let as_effect = run(Vec::new(), keeping(value.clone()), "effect");
         match as_effect {
             Ok(state) => prop_assert!(survives(&value) && state == [value]),
@@ -219,7 +220,7 @@ proptest! {
     }
 }
 
-/// A state with a field that serde does not see.
+/// A state with a field that serde skips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Skipping {
     seen: u32,
@@ -238,34 +239,34 @@ fn skipping() -> Graph<Skipping> {
 }
 
 #[test]
-fn c2_fields_that_are_not_serialised_are_found_by_comparing_states() {
+fn c2_skipped_fields_are_found_by_comparing_states() {
     let sim = Sim::new(1);
     let begins = Skipping { seen: 1, unseen: 0 };
     sim.run(async {
         let store = MemoryStore::on(sim.runtime());
         let plain = skipping().compile().unwrap();
-        // What serde does not see is not there for the store either.
+        // A store cannot see what serde skips.
         assert!(plain.run(begins.clone()).id("plain").on(sim.runtime()).checkpoint(&store).await.is_ok());
         let comparing = skipping().compare_states().compile().unwrap();
         let error = comparing.run(begins.clone()).id("compared").on(sim.runtime()).checkpoint(&store).await.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)) && error.to_string().contains("not equal"), "{error}");
-        assert_eq!(error.into_state(), Some(Skipping { seen: 1, unseen: 7 }), "the state is given back");
+        assert_eq!(error.into_state(), Some(Skipping { seen: 1, unseen: 7 }), "the state is returned");
         assert_eq!(store.head("compared").await.unwrap().head, 1, "nothing was committed");
     });
 }
 
 #[test]
-fn c4_a_result_is_compared_if_asked() {
+fn c4_effect_result_is_compared_on_request() {
     let sim = Sim::new(1);
     let log = Log::new();
-    let told = log.clone();
+    let seen = log.clone();
     let graph = Graph::<u32>::new("comparing")
         .add_node("effect", move |cx: NodeContext, n: u32| {
-            let told = told.clone();
+            let seen = seen.clone();
             async move {
                 let work = move |_key| async move { Ok::<_, String>(Skipping { seen: n, unseen: 5 }) };
                 let result = cx.effect("skips", work).compare_result().await?;
-                told.push(result.seen);
+                seen.push(result.seen);
                 Ok::<_, String>(n)
             }
         })
@@ -281,7 +282,7 @@ fn c4_a_result_is_compared_if_asked() {
     });
 }
 
-/// Floats of every kind, drawn from one seed.
+/// Floats of all kinds, drawn from one seed.
 #[cfg(all(feature = "tokio", any(feature = "sqlite", feature = "postgres")))]
 fn many_floats() -> Vec<Exact> {
     let sim = Sim::new(7);
@@ -303,7 +304,7 @@ async fn c2_floats_come_back_bit_by_bit_from_sqlite() {
 #[cfg(all(feature = "tokio", feature = "postgres"))]
 #[tokio::test]
 async fn c2_floats_come_back_bit_by_bit_from_postgres() {
-    // Without a server there is nothing to check; `cargo xtask test` starts one.
+    // Without a server this test does nothing; `cargo xtask test` starts one.
     let Ok(url) = std::env::var("PLEACH_POSTGRES_URL") else { return };
     let store = PostgresStore::connect(&url).await.unwrap();
     drop(store.delete("r").await);

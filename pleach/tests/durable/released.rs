@@ -1,4 +1,5 @@
-//! C4: no effect begins once its driver has given the run up, although the old lease would have lasted longer.
+//! C4: no effect begins after its driver has released the run, although the old lease would have
+//! lasted longer.
 #![cfg(feature = "graph")]
 
 use crate::common::outside::{World, dropped_after, with, world};
@@ -8,7 +9,8 @@ use pleach::store::MemoryStore;
 use pleach::{RunOptions, Runtime};
 use std::sync::Arc;
 
-/// The first driver's node starts to pay 20 ms later, in a task that outlives it, and never ends. Later drivers pay at once.
+/// With the first driver, the effect starts 20 ms later in a task that outlives the node, and the
+/// node never ends. Later drivers pay at once.
 async fn pay(cx: NodeContext, n: u32) -> Result<u32, String> {
     let outside = world(&cx);
     let is_first = outside.count("entered") == 0;
@@ -36,14 +38,14 @@ fn paying() -> CompiledGraph<u32> {
     Graph::new("paying").add_node("pay", pay).add_edge("pay", END).set_entry("pay").compile().unwrap()
 }
 
-/// The same, inside a subgraph.
+/// The same graph inside a subgraph.
 fn around(inner: CompiledGraph<u32>) -> CompiledGraph<u32> {
     let graph = Graph::new("around").add_subgraph("sub", inner, |n| *n, |_, n| n);
     graph.add_edge("sub", END).set_entry("sub").compile().unwrap()
 }
 
-/// The first driver ends as `leave` says after 10 ms, and a second one finishes the run.
-fn second_driver_pays_alone(leave: impl Fn(&Sim, RunOptions<'static, u32>)) {
+/// The first driver ends after 10 ms by `leave`. Then a second driver finishes the run.
+fn check_only_second_driver_pays(leave: impl Fn(&Sim, RunOptions<'static, u32>)) {
     for graph in [paying(), around(paying())] {
         let (sim, outside) = (Sim::new(1), World::default());
         let store = MemoryStore::on(sim.runtime());
@@ -57,12 +59,12 @@ fn second_driver_pays_alone(leave: impl Fn(&Sim, RunOptions<'static, u32>)) {
 
 #[test]
 fn c4_dropped_run_begins_no_effect_after_its_release() {
-    second_driver_pays_alone(|sim, run| assert!(dropped_after(sim, run, 10).is_none()));
+    check_only_second_driver_pays(|sim, run| assert!(dropped_after(sim, run, 10).is_none()));
 }
 
 #[test]
 fn c4_cancelled_run_begins_no_effect_after_its_release() {
-    second_driver_pays_alone(|sim, run| {
+    check_only_second_driver_pays(|sim, run| {
         let error = sim.run(run.token(&sim.token().child_for(Duration::from_millis(10))).into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
     });

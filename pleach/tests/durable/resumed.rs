@@ -1,20 +1,17 @@
-//! C4, C9, C12, F6, F9: what a resumed run must know of what was before it.
+//! C4, C9, C12, F6, F9: what a resumed run knows about its past.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, rest, with, world};
+use crate::{one, pass, sum};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
 use pleach::{EffectError, FanOut, Policy, Retry};
 use std::sync::Arc;
 
-fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
-    Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
-}
-
 #[test]
-fn c9_a_signal_that_was_taken_is_gone_from_the_inbox_and_not_taken_by_the_next_process() {
+fn c9_taken_signal_leaves_the_inbox_and_is_not_taken_again() {
     let node = |cx: NodeContext, n: u32| async move {
         let first = cx.signal::<u32>("go").await;
         Ok::<_, String>(n + first + cx.signal::<u32>("go").await)
@@ -38,12 +35,12 @@ fn c9_a_signal_that_was_taken_is_gone_from_the_inbox_and_not_taken_by_the_next_p
 }
 
 #[test]
-fn c4_an_effect_that_may_happen_once_is_not_called_again_by_a_retry() {
+fn c4_once_effect_is_not_called_again_by_a_retry() {
     let node = |cx: NodeContext, n: u32| async move {
         let outside = world(&cx);
         let work = move |_| async move {
             outside.happen("called");
-            Err::<u32, _>("who knows".to_string())
+            Err::<u32, _>("timed out".to_string())
         };
         Ok::<_, String>(n + cx.effect("charge", work).once().await?)
     };
@@ -62,7 +59,7 @@ fn c4_an_effect_that_may_happen_once_is_not_called_again_by_a_retry() {
 }
 
 #[test]
-fn c12_a_run_that_only_sleeps_is_due_when_the_first_of_its_sleeps_ends() {
+fn c12_sleeping_run_is_due_at_its_earliest_deadline() {
     let sleeps = |key: &'static str, seconds: u64| {
         move |cx: NodeContext, n: u32| async move {
             cx.sleep(key, Duration::from_secs(seconds)).await;
@@ -70,10 +67,10 @@ fn c12_a_run_that_only_sleeps_is_due_when_the_first_of_its_sleeps_ends() {
         }
     };
     let graph = Graph::new("g")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_node("a", sleeps("a", 50))
         .add_node("b", sleeps("b", 500))
-        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()))
+        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(sum))
         .add_edge("a", END)
         .add_edge("b", END)
         .set_entry("s")
@@ -90,13 +87,17 @@ fn c12_a_run_that_only_sleeps_is_due_when_the_first_of_its_sleeps_ends() {
 }
 
 #[test]
-fn f6_a_router_that_runs_again_after_a_resume_is_no_visit() {
-    let is_lost = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let lost = Arc::clone(&is_lost);
+fn f6_router_that_runs_again_after_a_resume_is_not_a_visit() {
+    let is_broken = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let broken = Arc::clone(&is_broken);
     let graph = Graph::new("g")
-        .add_node("a", |n: u32| async move { Ok::<_, String>(n) })
-        .add_conditional_edge("a", ["b"], move |_: &u32| if lost.load(std::sync::atomic::Ordering::SeqCst) { "?" } else { "b" })
-        .add_node("b", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("a", pass)
+        .add_conditional_edge(
+            "a",
+            ["b"],
+            move |_: &u32| if broken.load(std::sync::atomic::Ordering::SeqCst) { "?" } else { "b" },
+        )
+        .add_node("b", pass)
         .add_edge("b", "c")
         .add_node("c", |cx: NodeContext, _: u32| async move { Ok::<_, String>(cx.iteration() as u32) })
         .add_edge("c", END)
@@ -107,8 +108,8 @@ fn f6_a_router_that_runs_again_after_a_resume_is_no_visit() {
     let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
     let error = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Router(_)), "{error}");
-    is_lost.store(false, std::sync::atomic::Ordering::SeqCst);
-    // It is cut off after the router's step, so that the count is read from the store.
+    is_broken.store(false, std::sync::atomic::Ordering::SeqCst);
+    // Stop it after the step of the router, so that the count is read from the store.
     store.fail_at(store.writes() + 1, Fate::Unanswered);
     let error = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
@@ -116,15 +117,15 @@ fn f6_a_router_that_runs_again_after_a_resume_is_no_visit() {
 }
 
 #[test]
-fn f9_a_branch_that_failed_before_a_crash_fails_its_fan_out_after_it() {
+fn f9_branch_that_failed_before_a_crash_fails_its_fan_out_after_it() {
     let node = |cx: NodeContext, n: u32| async move {
         world(&cx).happen(format!("ran {n}"));
         rest(&cx, u64::from(n) * 10).await;
         if n == 1 { Err("no".to_string()) } else { Ok(n) }
     };
-    let merge = FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()).fail_fast(false);
+    let merge = FanOut::merge(sum).fail_fast(false);
     let graph = Graph::new("g")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .map("s", |_: &u32| vec![1, 2, 3], "m", END, merge)
         .add_node("m", node)
         .add_edge("m", END)

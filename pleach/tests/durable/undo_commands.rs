@@ -1,4 +1,5 @@
-//! C9: what a run is told while it is being undone changes nothing: the messages are taken, and compensation goes on to its end.
+//! C9: commands to a run that is being undone change nothing: they are taken, and the compensation
+//! continues.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -16,12 +17,12 @@ fn booking(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Name
     }
 }
 
-/// An effect, a sleep and another effect: several commits, and time for mail to be read.
+/// An effect, a sleep and another effect: several commits, with time to read the inbox.
 async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     for step in ["cancel", "confirm"] {
-        let (outside, said) = (cx.extension::<Stage>().unwrap().outside.clone(), format!("{name} {step}"));
+        let (outside, text) = (cx.extension::<Stage>().unwrap().outside.clone(), format!("{name} {step}"));
         let call = cx.effect(step, move |_| async move {
-            outside.push(said);
+            outside.push(text);
             Ok::<_, String>(())
         });
         call.await?;
@@ -30,7 +31,7 @@ async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     Ok(())
 }
 
-/// Two bookings, one of them in a branch, and then a node that fails.
+/// Two bookings, one of them in a branch, followed by a node that fails.
 fn trip() -> CompiledGraph<Names> {
     Graph::new("trip")
         .add_node("first", booking("first"))
@@ -52,50 +53,50 @@ const UNDONE: [&str; 2] = ["hotel", "first"];
 const CALLS: [&str; 4] = ["hotel cancel", "hotel confirm", "first cancel", "first confirm"];
 
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum Commands {
     Cancel,
     Pause,
     PauseAndResume,
     PauseAndCancel,
 }
 
-/// Posts it at once: nothing waits in memory. Whether the run took it.
-fn tell(store: &MemoryStore, told: Told) -> bool {
+/// Posts the commands without waiting. Returns whether the store accepted them.
+fn post(store: &MemoryStore, commands: Commands) -> bool {
     let remote = RunRemote::new(store, "r");
     let mut all = Box::pin(async move {
-        match told {
-            Told::Cancel => remote.cancel("no longer wanted").await,
-            Told::Pause => remote.pause().await,
-            Told::PauseAndResume => match remote.pause().await {
+        match commands {
+            Commands::Cancel => remote.cancel("no longer wanted").await,
+            Commands::Pause => remote.pause().await,
+            Commands::PauseAndResume => match remote.pause().await {
                 Ok(()) => remote.resume().await,
-                refused => refused,
+                rejected => rejected,
             },
-            Told::PauseAndCancel => match remote.pause().await {
+            Commands::PauseAndCancel => match remote.pause().await {
                 Ok(()) => remote.cancel("").await,
-                refused => refused,
+                rejected => rejected,
             },
         }
     });
     matches!(poll_once(&mut all), Poll::Ready(Ok(())))
 }
 
-/// Tells the run so when this record has become durable.
-fn telling(store: &MemoryStore, at: u64, told: Told) -> Hooks<Names> {
+/// Posts the commands when this record has become durable.
+fn posting(store: &MemoryStore, at: u64, commands: Commands) -> Hooks<Names> {
     let store = store.clone();
     Hooks::new(move |event: &RunEvent<&Names>| {
         if let RunEvent::Checkpointed { sequence } = event
             && *sequence == at
         {
-            tell(&store, told);
+            post(&store, commands);
         }
     })
 }
 
-fn untaken(world: &World) -> usize {
+fn inbox_len(world: &World) -> usize {
     world.sim.run(async { world.store.inbox("r", 0).await }).unwrap().len()
 }
 
-/// The records of a run that is undone and told nothing: that of its end, and the last.
+/// The end record and the last record of a run that is undone without commands.
 fn undisturbed() -> (u64, u64) {
     let world = World::new(1);
     world.stage.fail(&["pay"]);
@@ -117,14 +118,14 @@ fn assert_undone(world: &World, error: &RunError<Names>, what: &str) {
 #[test]
 fn c9_commands_during_an_undo_are_taken_and_change_nothing() {
     let (end, head) = undisturbed();
-    for told in [Told::Cancel, Told::Pause, Told::PauseAndResume, Told::PauseAndCancel] {
+    for commands in [Commands::Cancel, Commands::Pause, Commands::PauseAndResume, Commands::PauseAndCancel] {
         for at in end..head {
             let world = World::new(at);
             world.stage.fail(&["pay"]);
-            let error = world.end(world.run(&trip(), vec![]).hooks(telling(&world.store, at, told))).unwrap_err();
-            assert_undone(&world, &error, &format!("{told:?} at {at}"));
-            // The last sleep of an undo is followed by the record that it is done.
-            assert_eq!(untaken(&world), 0, "{told:?} at {at}");
+            let error = world.end(world.run(&trip(), vec![]).hooks(posting(&world.store, at, commands))).unwrap_err();
+            assert_undone(&world, &error, &format!("{commands:?} at {at}"));
+            // The last sleep of an undo is followed by its completion record.
+            assert_eq!(inbox_len(&world), 0, "{commands:?} at {at}");
         }
     }
 }
@@ -133,15 +134,15 @@ fn c9_commands_during_an_undo_are_taken_and_change_nothing() {
 fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
     let (end, head) = undisturbed();
     let mut resumed = 0;
-    for told in [Told::Cancel, Told::Pause, Told::PauseAndCancel] {
+    for commands in [Commands::Cancel, Commands::Pause, Commands::PauseAndCancel] {
         for (at, later, fate) in
             (end..head).flat_map(|at| (1..4).flat_map(move |later| [(at, later, Fate::Lost), (at, later, Fate::Unanswered)]))
         {
             let world = World::new(at);
             world.stage.fail(&["pay"]);
             let store = FlakyStore::new(world.store.clone());
-            // Each record of an undo is a commit of its own; those before the end may share one.
-            let hooks = telling(&world.store, at, told);
+            // Each record of an undo has its own commit; those before the end may share one.
+            let hooks = posting(&world.store, at, commands);
             let crash_at = at + later;
             let crash = {
                 let store = store.clone();
@@ -155,7 +156,7 @@ fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
             };
             let run = trip().run(vec![]).id("r").checkpoint(&store).hooks(hooks).hooks(crash);
             let mut error = world.end(world.here(run)).unwrap_err();
-            let what = format!("{told:?} at {at}, crash {later} later, {fate:?}");
+            let what = format!("{commands:?} at {at}, crash {later} later, {fate:?}");
             while world.info("r").status != RunStatus::Compensated {
                 assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{what}: {error}");
                 resumed += 1;
@@ -170,9 +171,11 @@ fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
 }
 
 #[test]
-fn c9_a_cancel_while_nobody_drives_an_undo_is_taken_by_the_next_driver() {
+fn c9_commands_posted_between_two_drivers_of_an_undo_are_taken() {
     let (end, head) = undisturbed();
-    for (at, told) in (end..head).flat_map(|at| [(at, Told::Cancel), (at, Told::Pause), (at, Told::PauseAndResume)]) {
+    for (at, commands) in
+        (end..head).flat_map(|at| [(at, Commands::Cancel), (at, Commands::Pause), (at, Commands::PauseAndResume)])
+    {
         let world = World::new(at);
         world.stage.fail(&["pay"]);
         let store = FlakyStore::new(world.store.clone());
@@ -187,19 +190,19 @@ fn c9_a_cancel_while_nobody_drives_an_undo_is_taken_by_the_next_driver() {
             })
         };
         world.end(world.here(trip().run(vec![]).id("r").checkpoint(&store).hooks(crash))).unwrap_err();
-        assert!(tell(&world.store, told));
+        assert!(post(&world.store, commands));
         let error = world.end(world.resume(&trip(), |run| run)).unwrap_err();
-        assert_undone(&world, &error, &format!("{told:?} at {at}"));
-        assert_eq!(untaken(&world), 0, "{told:?} at {at}");
+        assert_undone(&world, &error, &format!("{commands:?} at {at}"));
+        assert_eq!(inbox_len(&world), 0, "{commands:?} at {at}");
     }
 }
 
 #[test]
-fn c9_a_cancel_that_came_as_the_run_ended_does_not_cancel_a_later_rewind() {
+fn c9_cancel_during_the_last_commit_does_not_cancel_a_later_rewind() {
     let world = World::new(1);
     world.stage.fail(&["pay"]);
     let (_, head) = undisturbed();
-    // The last record but one is durable, and the last is on its way.
+    // The last record but one is durable, and the last one is being written.
     let slow = FlakyStore::new(world.store.clone());
     slow.commit_slowly(world.sim.runtime(), Duration::from_millis(10));
     let run = trip().run(vec![]).id("r").checkpoint(&slow);
@@ -208,15 +211,15 @@ fn c9_a_cancel_that_came_as_the_run_ended_does_not_cancel_a_later_rewind() {
         while store.head("r").await.map_or(0, |info| info.head) < head - 1 {
             clock.sleep_until(clock.now() + Duration::from_millis(1)).await;
         }
-        // The last commit begins when the last sleep is over, and takes ten milliseconds to land.
+        // The last commit begins after the last sleep and takes ten milliseconds.
         clock.sleep_until(clock.now() + Duration::from_millis(4_994)).await;
         store.post("r", Post::seal("r", "command/cancel", None, b"\"\"".to_vec())).await.is_ok()
     };
     let (outcome, is_posted) = world.sim.run(async { futures::join!(world.here(run).into_future(), post) });
     assert_eq!(world.info("r").status, RunStatus::Compensated, "{:?}", outcome.err().map(|error| error.to_string()));
-    assert!(is_posted && untaken(&world) == 1, "it came in between");
+    assert!(is_posted && inbox_len(&world) == 1, "the cancel was posted during the last commit");
     world.stage.fail(&[]);
     world.stage.outside.take();
     assert_eq!(world.end(world.resume(&trip(), |run| run.rewind_to(2))).unwrap(), ["first", "hotel", "beside", "pay"]);
-    assert_eq!(untaken(&world), 0);
+    assert_eq!(inbox_len(&world), 0);
 }

@@ -1,4 +1,4 @@
-//! C2, C4, C8, C10, F12: faults that a second reading of durable runs found. Tests that wait do so in paused time, which jumps.
+//! C2, C4, C8, C9, C10, F12: regression tests of durable runs. Waiting tests use paused time.
 #![cfg(feature = "graph")]
 
 use pleach::prelude::*;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use tokio::sync::Notify;
 
 #[tokio::test(start_paused = true)]
-async fn c4_a_late_effect_does_not_count_for_the_next_visit() {
+async fn c4_late_effect_does_not_count_for_the_next_visit() {
     let (gate, is_second, charged) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (open, closed, second, charges) = (gate.clone(), gate.clone(), is_second.clone(), charged.clone());
     let graph = Graph::<u32>::new("late")
@@ -22,7 +22,7 @@ async fn c4_a_late_effect_does_not_count_for_the_next_visit() {
                     gate.notified().await;
                     Ok::<_, String>(7u32)
                 });
-                // Nobody waits for it.
+                // The node does not wait for it.
                 tokio::spawn(late.into_future());
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 Ok::<_, String>(n)
@@ -56,7 +56,7 @@ async fn c4_a_late_effect_does_not_count_for_the_next_visit() {
 }
 
 #[tokio::test]
-async fn f12_an_undo_does_not_fail_for_what_its_node_asked_for_in_vain() {
+async fn f12_undo_ignores_a_failed_request_of_its_node() {
     let graph = Graph::<u32>::new("vain")
         .add_node("book", |cx: NodeContext, n: u32| async move {
             cx.record_undo(());
@@ -104,7 +104,7 @@ enum Payment {
 }
 
 #[tokio::test]
-async fn c2_a_state_that_is_read_as_another_value_is_refused_without_a_null_in_it() {
+async fn c2_state_that_reads_back_as_another_value_is_rejected() {
     for payment in [Payment::Other("Cash".into()), Payment::Long(0.1)] {
         let graph = Graph::<Payment>::new("pay")
             .add_node("node", |p: Payment| async move { Ok::<_, String>(p) })
@@ -118,7 +118,7 @@ async fn c2_a_state_that_is_read_as_another_value_is_refused_without_a_null_in_i
 }
 
 #[tokio::test]
-async fn c10_a_failure_with_a_long_text_is_written_down() {
+async fn c10_failure_with_a_long_text_is_stored() {
     for has_undo in [false, true] {
         let mut graph = Graph::<u32>::new("long")
             .add_node("book", |cx: NodeContext, n: u32| async move {
@@ -143,7 +143,7 @@ async fn c10_a_failure_with_a_long_text_is_written_down() {
 }
 
 #[tokio::test]
-async fn c10_an_attempt_that_failed_with_a_long_text_is_tried_again() {
+async fn c10_attempt_that_failed_with_a_long_text_is_retried() {
     let graph = Graph::<u32>::new("long")
         .add_node("pay", |cx: NodeContext, n: u32| async move {
             if cx.attempt() == 1 { Err("no ".repeat(2_000)) } else { Ok(n + 1) }
@@ -157,7 +157,7 @@ async fn c10_an_attempt_that_failed_with_a_long_text_is_tried_again() {
 }
 
 #[tokio::test]
-async fn c8_a_look_shows_a_question_although_a_signal_of_its_name_was_taken() {
+async fn c8_look_shows_a_question_after_a_signal_of_its_name_was_taken() {
     let graph = Graph::<u32>::new("ask")
         .add_node("node", |cx: NodeContext, n: u32| async move {
             let ask = cx.interrupt::<u32>("go", "how many?");
@@ -178,7 +178,7 @@ async fn c8_a_look_shows_a_question_although_a_signal_of_its_name_was_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c9_a_signal_is_not_lost_to_a_visit_that_is_over() {
+async fn c9_signal_is_not_lost_to_a_finished_visit() {
     async fn take_time(cx: &NodeContext, millis: u64) -> Result<(), String> {
         let slow = cx.effect("slow", move |_| async move {
             tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -188,7 +188,7 @@ async fn c9_a_signal_is_not_lost_to_a_visit_that_is_over() {
     }
     let graph = Graph::<u32>::new("late")
         .add_node("first", |cx: NodeContext, n: u32| async move {
-            // Nobody waits for it.
+            // The node does not wait for it.
             tokio::spawn(cx.signal::<u32>("go"));
             take_time(&cx, 20).await.map(|()| n)
         })

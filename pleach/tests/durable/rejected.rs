@@ -1,19 +1,16 @@
-//! C10, F5, F6, F12: stores that are lost, results that are refused, undos that want too much.
+//! C10, F5, F6, F12: lost stores, rejected results, and undos that ask for too much.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, rest, with, world};
+use crate::{one, pass, sum};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
 use pleach::{Compensation, FanOut, Hooks, Policy, Retry, RunEvent};
 
-fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
-    Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
-}
-
 #[test]
-fn c10_best_effort_goes_on_when_its_lease_cannot_be_renewed_and_says_so_once() {
+fn c10_best_effort_run_survives_failed_renewals_and_reports_once() {
     let graph = one(
         |cx: NodeContext, n: u32| async move {
             rest(&cx, 100_000).await;
@@ -24,24 +21,24 @@ fn c10_best_effort_goes_on_when_its_lease_cannot_be_renewed_and_says_so_once() {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.fail_renewals();
-    let told = World::default();
-    let hear = told.clone();
+    let reports = World::default();
+    let seen = reports.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
         if let RunEvent::CheckpointsLost { .. } = event {
-            hear.happen("lost");
-            assert!(hear.count("lost") < 100);
+            seen.happen("lost");
+            assert!(seen.count("lost") < 100);
         }
     });
     let run = with(&sim, &World::default(), graph.run(1).id("r").checkpoint(&store).best_effort().hooks(hooks));
     assert_eq!(sim.run(run.into_future()).unwrap(), 2);
-    assert_eq!(told.count("lost"), 1);
+    assert_eq!(reports.count("lost"), 1);
 }
 
 #[test]
-fn c10_best_effort_without_its_store_ends_paused_where_it_can_only_wait_for_mail() {
+fn c10_best_effort_run_without_its_store_pauses_when_it_waits() {
     let node = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.interrupt::<u32>("k", "?").await) };
     let graph = Graph::new("g")
-        .add_node("a", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("a", pass)
         .add_node("b", node)
         .add_edge("a", "b")
         .add_edge("b", END)
@@ -59,7 +56,7 @@ fn c10_best_effort_without_its_store_ends_paused_where_it_can_only_wait_for_mail
 }
 
 #[test]
-fn c10_a_result_that_is_refused_for_its_size_fails_the_node_and_the_run_can_be_resumed() {
+fn c10_oversized_result_fails_the_node_and_the_run_can_be_resumed() {
     let node = |cx: NodeContext, n: u32| async move {
         let attempt = cx.attempt();
         let text = cx
@@ -101,7 +98,7 @@ fn c10_a_result_that_is_refused_for_its_size_fails_the_node_and_the_run_can_be_r
 }
 
 #[test]
-fn c10_a_note_that_was_refused_leaves_no_trace_in_the_frontier() {
+fn c10_rejected_visit_record_leaves_no_trace_in_the_frontier() {
     let big = |cx: NodeContext, n: u32| async move {
         let attempt = cx.attempt();
         let text = cx
@@ -115,12 +112,12 @@ fn c10_a_note_that_was_refused_leaves_no_trace_in_the_frontier() {
         Ok::<_, String>(n + 1)
     };
     let graph = Graph::new("g")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_node("a", big)
         .policy("a", Policy::new().retry(Retry::times(5)))
         .add_node("b", turn)
         .add_conditional_edge("b", ["b", END], |n: &u32| if *n < 20 { "b" } else { END })
-        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()))
+        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(sum))
         .add_edge("a", END)
         .set_entry("s")
         .compile()
@@ -139,7 +136,7 @@ fn c10_a_note_that_was_refused_leaves_no_trace_in_the_frontier() {
 }
 
 #[test]
-fn f12_an_undo_with_effects_of_its_own_is_gone_on_with_after_a_crash_under_keys_of_its_own() {
+fn f12_undo_effects_resume_after_crash_with_separate_keys() {
     let graph = {
         let node = |cx: NodeContext, n: u32| async move {
             cx.record_undo(7u32);
@@ -192,17 +189,17 @@ fn f12_an_undo_with_effects_of_its_own_is_gone_on_with_after_a_crash_under_keys_
                 "{at} {fate:?} {error}"
             );
             if undoing {
-                assert_eq!(outside.count("b ran"), before, "{at} {fate:?}: it went forwards again: {:?}", outside.all());
+                assert_eq!(outside.count("b ran"), before, "{at} {fate:?}: a node ran again: {:?}", outside.all());
             }
             let did = outside.all().iter().find(|w| w.starts_with("did")).unwrap()[4..].to_string();
             let undid = outside.all().iter().find(|w| w.starts_with("undid")).unwrap()[6..].to_string();
-            assert_ne!(did, undid, "keys");
+            assert_ne!(did, undid, "node and undo have different keys");
         }
     }
 }
 
 #[test]
-fn f12_an_undo_that_asks_for_an_answer_fails_and_does_not_hang() {
+fn f12_undo_that_waits_for_an_answer_fails() {
     for stored in [false, true] {
         let node = |cx: NodeContext, n: u32| async move {
             cx.record_undo(7u32);
@@ -232,8 +229,8 @@ fn f12_an_undo_that_asks_for_an_answer_fails_and_does_not_hang() {
 }
 
 #[test]
-fn f5_a_stored_run_that_is_cancelled_before_it_begins_gives_its_state_back() {
-    let graph = one(|n: u32| async move { Ok::<_, String>(n) }, Policy::new());
+fn f5_run_cancelled_before_its_start_returns_its_state() {
+    let graph = one(pass, Policy::new());
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let token = sim.token();
@@ -244,11 +241,11 @@ fn f5_a_stored_run_that_is_cancelled_before_it_begins_gives_its_state_back() {
 }
 
 #[test]
-fn f6_a_branch_whose_router_failed_counts_once() {
-    // A router that fails in a branch whose fan-out collects; then a resume.
+fn f6_branch_whose_router_failed_counts_once() {
+    // A router fails in a branch of a collecting fan-out. Then the run is resumed.
     let graph = Graph::new("g")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
-        .add_node("a", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
+        .add_node("a", pass)
         .add_conditional_edge("a", ["j"], |_: &u32| "nowhere")
         .add_node("j", |cx: NodeContext, _: u32| async move { Ok::<_, String>(cx.iteration() as u32) })
         .add_parallel_edge("s", ["a"], "j", FanOut::collect(|n: u32, _| Ok::<_, String>(n)))

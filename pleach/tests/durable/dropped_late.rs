@@ -1,18 +1,20 @@
-//! F12, C5: what a cut-off task did is undone also if the task drops after its fan-out was joined, and leaves nothing else behind.
+//! F12, C5: a cancelled task that is dropped after its fan-out was joined is still undone, and
+//! leaves nothing else behind.
 #![cfg(feature = "graph")]
 
 use crate::common::Gate;
 use crate::common::outside::{World, world};
+use crate::pass;
 use pleach::prelude::*;
 use pleach::store::{MemoryStore, Store};
 use pleach::{Compensation, FanOut};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// What holds the two threads in step.
+/// Keeps the two threads in step.
 #[derive(Clone)]
 struct Steps {
-    /// The long poll ends when the sender is used or dropped.
+    /// The long poll ends when the sender is dropped.
     poll_ends: Arc<Mutex<Receiver<()>>>,
     joined: Gate,
     dropped: Gate,
@@ -27,7 +29,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// Charges, and then stays in one poll for longer than its fan-out has time.
+/// Charges, and then stays in one poll for longer than the timeout of its fan-out.
 async fn charge(cx: NodeContext, n: u32) -> Result<u32, String> {
     let steps = cx.extension::<Steps>().unwrap().clone();
     let _dropped = OnDrop(steps.dropped.clone());
@@ -47,7 +49,8 @@ async fn refund(cx: NodeContext, n: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Comes after the join. The first time it waits until the task that was cut off is gone; then it asks.
+/// Runs after the join. The first visit waits until the cancelled task is dropped, then asks a
+/// question.
 async fn ask(cx: NodeContext, _: u32) -> Result<u32, String> {
     let (steps, outside) = (cx.extension::<Steps>().unwrap().clone(), world(&cx));
     if outside.count("joined") == 0 {
@@ -66,7 +69,7 @@ fn shop() -> CompiledGraph<u32> {
     let inner = inner.add_edge("charge", END).set_entry("charge").compile().unwrap();
     let collect = FanOut::collect(|n, _: Vec<Result<u32, RunError<u32>>>| Ok::<_, String>(n));
     Graph::new("shop")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_subgraph("sub", inner, |n| *n, |_, n| n)
         .map("s", |n| vec![*n], "sub", "ask", collect.timeout(Duration::from_millis(200)).spawned())
         .add_edge("sub", "ask")
@@ -77,7 +80,8 @@ fn shop() -> CompiledGraph<u32> {
         .unwrap()
 }
 
-/// A run that waits for an answer, after its fan-out was joined and then the task of a branch was dropped.
+/// Starts a run that waits for an answer, after its fan-out was joined and the task of a branch was
+/// dropped.
 async fn paused(graph: &CompiledGraph<u32>, store: &MemoryStore, outside: &World) -> Steps {
     let (end_poll, poll_ends): (Sender<()>, Receiver<()>) = channel();
     let steps = Steps { poll_ends: Arc::new(Mutex::new(poll_ends)), joined: Gate::new(), dropped: Gate::new() };
@@ -93,7 +97,7 @@ async fn paused(graph: &CompiledGraph<u32>, store: &MemoryStore, outside: &World
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn c5_run_is_forked_after_a_task_dropped_later_than_its_join() {
+async fn c5_run_can_be_forked_after_a_task_is_dropped_past_its_join() {
     let (graph, store, outside) = (shop(), MemoryStore::new(), World::default());
     let steps = paused(&graph, &store, &outside).await;
     let head = store.head("r").await.unwrap().head;
@@ -101,7 +105,7 @@ async fn c5_run_is_forked_after_a_task_dropped_later_than_its_join() {
     let error = fork.extension(steps.clone()).extension(outside.clone()).await.unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");
     assert_eq!(outside.all(), ["charge", "joined"]);
-    // What undoes the task stays when the run is written anew.
+    // The undo of the task stays when the run is rewritten.
     let rewound = graph.resume("r").rewind_to(head).resume_with("k", &0).checkpoint(&store);
     let error = rewound.extension(steps).extension(outside.clone()).await.unwrap_err();
     assert!(matches!(error.compensation(), Some(Compensation::Compensated { .. })), "{error}");
@@ -109,7 +113,7 @@ async fn c5_run_is_forked_after_a_task_dropped_later_than_its_join() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn f12_task_dropped_later_than_its_join_is_undone_once() {
+async fn f12_task_dropped_past_its_join_is_undone_once() {
     let (graph, store, outside) = (shop(), MemoryStore::new(), World::default());
     let steps = paused(&graph, &store, &outside).await;
     let resumed = graph.resume("r").resume_with("k", &0).checkpoint(&store);

@@ -1,5 +1,5 @@
-//! F12: what a node recorded to be undone by is kept for its whole visit, over its attempts and over crashes; and what was done without such a
-//! record is told, not passed over.
+//! F12: an undo payload is kept for the whole visit, across attempts and crashes. An effect without
+//! a payload is reported.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -10,7 +10,7 @@ use pleach::{Compensation, SupervisorDirective};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Something that is done outside once.
+/// Pays once, as an effect.
 async fn pay(cx: &NodeContext) -> Result<(), String> {
     let outside = cx.extension::<Stage>().unwrap().outside.clone();
     let paid = cx.effect("pay", move |_| async move {
@@ -25,7 +25,7 @@ async fn undo<P: Debug>(cx: NodeContext, payload: P) -> Result<(), String> {
     Ok(())
 }
 
-/// `first`, and then `ship`; `first` can be undone.
+/// `first`, which can be undone, and then `ship`.
 fn graph_of<P: DeserializeOwned + Debug + Send + 'static>(
     policy: Option<Policy<Names>>,
     first: fn(NodeContext, Names) -> NodeFuture<Names>,
@@ -47,7 +47,8 @@ fn retries() -> Option<Policy<Names>> {
     Some(Policy::new().retry(Retry::times(3)))
 }
 
-/// How it ends, stored and not, if `ship` fails; and what was done outside.
+/// The compensation and the outside calls if `ship` fails. Checks that a stored and an in-memory
+/// run agree.
 fn ends(graph: &CompiledGraph<Names>) -> (Option<Compensation>, Vec<String>) {
     let ended = [true, false].map(|is_stored| {
         let world = World::new(1);
@@ -86,13 +87,13 @@ fn pays_first(cx: NodeContext, _: Names) -> NodeFuture<Names> {
 }
 
 #[test]
-fn f12_what_an_earlier_attempt_recorded_is_undone_when_the_last_fails() {
+fn f12_payload_of_an_earlier_attempt_is_undone_when_the_last_fails() {
     let (compensation, outside) = ends(&graph_of::<String>(retries(), pays_first));
     assert_eq!((compensation, outside), (compensated(), vec!["pay".into(), "undo \"paid\"".into()]));
 }
 
 #[test]
-fn f12_what_an_earlier_attempt_recorded_is_undone_after_the_node_was_done_or_skipped() {
+fn f12_payload_of_an_earlier_attempt_is_undone_after_success_or_skip() {
     let done: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, names| {
         Box::pin(async move {
             if cx.attempt() > 1 {
@@ -111,18 +112,18 @@ fn f12_what_an_earlier_attempt_recorded_is_undone_after_the_node_was_done_or_ski
 }
 
 #[test]
-fn f12_what_was_recorded_is_durable_with_the_failed_attempt_and_with_effects() {
-    // Recorded before what it undoes: so it is there even if the process dies in between.
+fn f12_payload_is_durable_with_the_failed_attempt_and_with_effects() {
+    // Recorded before the effect, so the payload is stored even if the process dies in between.
     let early: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
         Box::pin(async move {
             let stage = cx.extension::<Stage>().unwrap().clone();
             if stage.outside.len() > 0 {
-                return Err("it comes again".into());
+                return Err("second attempt".into());
             }
             cx.record_undo("paid".to_string());
             pay(&cx).await?;
             stage.enter(&cx).await?;
-            Err("in the end".into())
+            Err("last step".into())
         })
     };
     let mut crashes = 0;
@@ -139,7 +140,7 @@ fn f12_what_was_recorded_is_durable_with_the_failed_attempt_and_with_effects() {
             world.end(world.resume(graph, |run| run)).unwrap_err();
         }
         let outside = world.stage.outside.take();
-        // If nothing of the payment is on record, it comes again, or never came.
+        // If the payment is not recorded at all, it is repeated or never happened.
         let was_recorded = at > 2 || fate == Fate::Unanswered;
         let was_undone = outside.last().is_some_and(|last| last == "undo \"paid\"");
         assert!(was_undone || !was_recorded, "{at} {fate:?} {outside:?}");
@@ -150,11 +151,11 @@ fn f12_what_was_recorded_is_durable_with_the_failed_attempt_and_with_effects() {
 }
 
 #[test]
-fn f12_an_effect_with_nothing_recorded_to_undo_it_by_is_told() {
+fn f12_effect_without_an_undo_payload_is_reported() {
     let fails: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
         Box::pin(async move {
             pay(&cx).await?;
-            Err("before it recorded".into())
+            Err("failed before the record".into())
         })
     };
     let done: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, names| Box::pin(async move { pay(&cx).await.map(|()| names) });
@@ -164,7 +165,7 @@ fn f12_an_effect_with_nothing_recorded_to_undo_it_by_is_told() {
         assert_eq!((node.as_str(), outside), ("first", vec!["pay".to_string()]));
         assert!(reason.contains("record_undo"), "{reason}");
     }
-    // An undo that needs nothing is called all the same.
+    // An undo that takes no payload is called anyway.
     for node in [fails, done] {
         assert_eq!(ends(&graph_of::<()>(None, node)), (compensated(), vec!["pay".into(), "undo ()".into()]));
         assert_eq!(ends(&graph_of::<Option<String>>(None, node)), (compensated(), vec!["pay".into(), "undo None".into()]));
@@ -172,7 +173,7 @@ fn f12_an_effect_with_nothing_recorded_to_undo_it_by_is_told() {
 }
 
 #[test]
-fn f12_an_effect_that_was_cut_off_may_have_happened_and_is_undone() {
+fn f12_interrupted_effect_is_undone_since_it_may_have_happened() {
     let stuck: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
         Box::pin(async move {
             cx.record_undo("paid".to_string());
@@ -182,23 +183,23 @@ fn f12_an_effect_that_was_cut_off_may_have_happened_and_is_undone() {
     };
     let timeout = Policy::new().timeout(Duration::from_secs(1));
     assert_eq!(ends(&graph_of::<String>(Some(timeout), stuck)), (compensated(), vec!["undo \"paid\"".to_string()]));
-    // One that says that it failed did not happen.
-    let refused: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
+    // An effect that returned an error did not happen.
+    let failing: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
         Box::pin(async move {
             cx.record_undo("paid".to_string());
             cx.effect("pay", |_| async { Err::<(), _>("no money".to_string()) }).await.map(|()| vec![])
         })
     };
-    assert_eq!(ends(&graph_of::<String>(None, refused)), (None, vec![]));
+    assert_eq!(ends(&graph_of::<String>(None, failing)), (None, vec![]));
 }
 
 #[test]
-fn f12_a_done_node_that_needs_no_payload_is_undone_once() {
+fn f12_finished_node_without_a_payload_is_undone_once() {
     let done: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, names| named("first")(cx, names);
     assert_eq!(ends(&graph_of::<()>(None, done)), (compensated(), vec!["undo ()".to_string()]));
-    // One that could have recorded something, and did nothing that is known of, has nothing to be undone.
+    // A node that could record a payload but did nothing known has nothing to undo.
     assert_eq!(ends(&graph_of::<String>(None, done)), (None, vec![]));
-    // A router that runs again after its node was done is no second visit.
+    // A router that runs again after its node finished is not a second visit.
     let graph = Graph::new("routed")
         .add_node("first", done)
         .compensate("first", undo::<()>)

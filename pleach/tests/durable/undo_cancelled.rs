@@ -1,21 +1,17 @@
-//! F12: whatever way a visit ends without being done, its effects are undone once if the run fails: it failed itself, or it was cut off because
-//! another branch failed, in nested fan-outs, subgraphs and tasks, in memory and stored, and across crashes.
+//! F12: if the run fails, the effects of every unfinished visit are undone once, whether the visit
+//! failed or was cancelled by another branch: in nested fan-outs, subgraphs and tasks, in memory
+//! and stored, and across crashes.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::outside::rest;
 use pleach::prelude::*;
 use pleach::store::{Kind, RunStatus};
-use pleach::{BoxFuture, Compensation, FanOut, Policy, Resume, Retry, Runtime};
+use pleach::{BoxFuture, Compensation, FanOut, Policy, Resume, Retry};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-async fn rest(cx: &NodeContext, millis: u64) {
-    let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
-    clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
-}
-
-/// Charges once, and then takes so long.
+/// Charges once and then takes this long.
 fn charging(name: &'static str, millis: u64) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
@@ -46,22 +42,22 @@ async fn refund(cx: NodeContext, key: String) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails after a while; hangs, or fails at once, if it is told to.
+/// Fails after a while, unless its `Behaviour` says otherwise.
 fn failing(cx: NodeContext, _: Names) -> NodeFuture<Names> {
     Box::pin(async move {
-        let told = cx.extension::<Told>().copied().unwrap_or_default();
-        match told {
-            Told::Wait => rest(&cx, 60).await,
-            Told::Hang => std::future::pending().await,
-            Told::FailAtOnce => {}
-            Told::Succeed => return Ok(vec![]),
+        let behaviour = cx.extension::<Behaviour>().copied().unwrap_or_default();
+        match behaviour {
+            Behaviour::Wait => rest(&cx, 60).await,
+            Behaviour::Hang => std::future::pending().await,
+            Behaviour::FailAtOnce => {}
+            Behaviour::Succeed => return Ok(vec![]),
         }
         Err("no seats left".into())
     })
 }
 
 #[derive(Clone, Copy, Default)]
-enum Told {
+enum Behaviour {
     #[default]
     Wait,
     Hang,
@@ -69,7 +65,8 @@ enum Told {
     Succeed,
 }
 
-/// What is inside the subgraph: a node that is done, and two branches that are not when the run fails.
+/// The subgraph: one node that finishes, and two branches that are still running when the run
+/// fails.
 fn inner(spawned: bool) -> CompiledGraph<Names> {
     let fan_out = FanOut::merge(merge);
     Graph::new("inner")
@@ -87,7 +84,7 @@ fn inner(spawned: bool) -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// A booking, and then branches of which one fails while the others are in the middle of something.
+/// A booking, followed by branches of which one fails while the others are running.
 fn trip(spawned: bool) -> CompiledGraph<Names> {
     let fan_out = FanOut::merge(merge);
     let retry = Policy::new().retry(Retry::times(9).backoff(Duration::from_secs(10), Duration::from_secs(10)));
@@ -126,7 +123,7 @@ fn trip(spawned: bool) -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// Every charge was refunded, each by one undo.
+/// Checks that every charge was refunded by exactly one undo.
 fn assert_balanced(world: &World, error: &RunError<Names>, charges_min: usize, what: &str) {
     let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{what}: {error}") };
     let all = world.stage.outside.take();
@@ -140,7 +137,7 @@ fn assert_balanced(world: &World, error: &RunError<Names>, charges_min: usize, w
 const ALL: usize = 10;
 
 #[test]
-fn f12_visits_that_another_branch_cut_off_are_undone_in_memory() {
+fn f12_visits_cancelled_by_another_branch_are_undone_in_memory() {
     for (seed, spawned) in (0..30).flat_map(|seed| [(seed, false), (seed, true)]) {
         let world = World::new(seed);
         let error = world.end(world.here(trip(spawned).run(vec![]))).unwrap_err();
@@ -149,7 +146,7 @@ fn f12_visits_that_another_branch_cut_off_are_undone_in_memory() {
 }
 
 #[test]
-fn f12_visits_that_another_branch_cut_off_are_undone_in_stored_runs() {
+fn f12_visits_cancelled_by_another_branch_are_undone_in_stored_runs() {
     for (seed, spawned) in (0..10).flat_map(|seed| [(seed, false), (seed, true)]) {
         let world = World::new(seed);
         let error = world.end(world.run(&trip(spawned), vec![])).unwrap_err();
@@ -159,7 +156,7 @@ fn f12_visits_that_another_branch_cut_off_are_undone_in_stored_runs() {
 }
 
 #[test]
-fn f12_no_visit_is_undone_twice_after_a_crash_between_two_commits_of_a_failure() {
+fn f12_no_visit_is_undone_twice_after_a_crash_during_a_failure() {
     let (mut resumed, mut failed_before) = (0, 0);
     for (records, spawned) in [(1, false), (2, false), (5, false), (2, true)] {
         let graph = trip(spawned);
@@ -177,9 +174,10 @@ fn f12_no_visit_is_undone_twice_after_a_crash_between_two_commits_of_a_failure()
                     break;
                 }
                 resumed += 1;
-                // The node that failed would not fail again: but what was cut off is known to have been.
+                // The failed node would not fail again, but the recorded cancels show that the run
+                // has failed.
                 let resume = world.resume(&graph, |run| run).max_commit_records(records);
-                error = world.end(resume.extension(Told::Succeed)).unwrap_err();
+                error = world.end(resume.extension(Behaviour::Succeed)).unwrap_err();
                 is_over = error.compensation().is_some();
             }
             if is_over {
@@ -192,38 +190,38 @@ fn f12_no_visit_is_undone_twice_after_a_crash_between_two_commits_of_a_failure()
 }
 
 #[test]
-fn f12_visits_that_a_resumed_run_has_not_entered_again_are_undone() {
+fn f12_visits_not_entered_again_after_a_resume_are_undone() {
     for (seed, spawned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let world = World::new(seed);
         let graph = trip(spawned);
-        let run = world.run(&graph, vec![]).extension(Told::Hang);
+        let run = world.run(&graph, vec![]).extension(Behaviour::Hang);
         world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
         assert_eq!(world.info("r").status, RunStatus::Running);
-        let error = world.end(world.resume(&graph, |run| run).extension(Told::FailAtOnce)).unwrap_err();
+        let error = world.end(world.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
         assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
     }
 }
 
 #[test]
-fn f12_a_run_that_is_cancelled_undoes_nothing_that_it_cut_off() {
+fn f12_cancelled_run_undoes_nothing() {
     for spawned in [false, true] {
         let world = World::new(1);
         let graph = trip(spawned);
-        let run = world.run(&graph, vec![]).extension(Told::Hang);
+        let run = world.run(&graph, vec![]).extension(Behaviour::Hang);
         let error = world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
         assert!(error.compensation().is_none() && matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
-        let in_memory = world.here(graph.run(vec![])).extension(Told::Hang).timeout(Duration::from_millis(200));
+        let in_memory = world.here(graph.run(vec![])).extension(Behaviour::Hang).timeout(Duration::from_millis(200));
         assert!(world.end(in_memory).unwrap_err().compensation().is_none());
         assert!(world.stage.outside.take().iter().all(|one| one.starts_with("charge")));
         let kinds = world.rows("r").iter().map(|row| row.open_header("r").unwrap()).collect::<Vec<_>>();
         assert!(kinds.iter().all(|header| header.kind != Kind::End && header.attempt <= 1));
-        // It goes on where it was.
+        // The run resumes where it stopped.
         let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
         assert!(error.compensation().is_some());
     }
 }
 
-/// A fan-out or a subgraph whose time is up, and then a node that fails.
+/// A fan-out and a subgraph that time out.
 fn timed(collects: bool) -> CompiledGraph<Names> {
     let all = |mut before: Names, branches: Vec<Result<Names, RunError<Names>>>| {
         before.push(format!("{} late", branches.iter().filter(|one| one.is_err()).count()));
@@ -252,8 +250,8 @@ fn timed(collects: bool) -> CompiledGraph<Names> {
 }
 
 #[test]
-fn f12_visits_inside_of_what_timed_out_are_undone() {
-    // Three attempts at `after`, of three visits each, and what came before.
+fn f12_visits_inside_a_timed_out_fan_out_or_subgraph_are_undone() {
+    // Three attempts at `after` with three visits each, plus the visits before.
     for (collects, charges) in [(true, 6 + 9), (false, 6)] {
         for seed in 0..10 {
             let world = World::new(seed);
@@ -266,7 +264,7 @@ fn f12_visits_inside_of_what_timed_out_are_undone() {
 }
 
 #[test]
-fn f12_a_node_that_failed_for_good_runs_again_after_a_rewind_and_is_undone_once() {
+fn f12_failed_node_runs_again_after_a_rewind_and_is_undone_once() {
     let graph = trip(false);
     let world = World::new(1);
     world.end(world.run(&graph, vec![]).keep_records(10_000)).unwrap_err();
@@ -278,7 +276,7 @@ fn f12_a_node_that_failed_for_good_runs_again_after_a_rewind_and_is_undone_once(
         headers.any(|header| header.kind == Kind::Attempt && header.node == "slow")
     };
     for to in end - 8..=end {
-        // What the first run charged for live visits stays charged, and is refunded with the visit.
+        // Charges of live visits in the first run are refunded together with the visit.
         let error = world.end(world.resume(&graph, |run: Resume<Names>| run.rewind_to(to)).keep_records(10_000)).unwrap_err();
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{error}") };
         let visits: BTreeSet<String> =
@@ -290,11 +288,11 @@ fn f12_a_node_that_failed_for_good_runs_again_after_a_rewind_and_is_undone_once(
 }
 
 #[test]
-fn f12_an_unusable_payload_fails_the_node_before_its_next_effect() {
+fn f12_unusable_payload_fails_the_node_before_its_next_effect() {
     struct Unwritable;
     impl serde::Serialize for Unwritable {
         fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-            Err(serde::ser::Error::custom("no form as JSON"))
+            Err(serde::ser::Error::custom("cannot be serialized"))
         }
     }
     fn recording(wrong: bool, after: bool) -> impl Fn(NodeContext, Names) -> BoxFuture<'static, Result<Names, String>> {
@@ -341,8 +339,8 @@ fn f12_an_unusable_payload_fails_the_node_before_its_next_effect() {
             let text = failed.reason.to_string();
             assert!(text.contains(if wrong { "u64" } else { "a String, and" }) || text.contains("its undo takes"), "{text}");
             let expected: &[&str] = if after { &["before"] } else { &[] };
-            assert_eq!(world.stage.outside.take(), expected, "{wrong} {after} {stored}: no further effect, and no undo of it");
-            // What was done before cannot be undone without a payload, and that is said.
+            assert_eq!(world.stage.outside.take(), expected, "{wrong} {after} {stored}: no further effect and no undo");
+            // An earlier effect cannot be undone without a payload, and the error says so.
             match error.compensation() {
                 None => assert!(!after, "{error}"),
                 Some(Compensation::CompensationFailed { node, .. }) => assert!(after && node == "pay", "{error}"),

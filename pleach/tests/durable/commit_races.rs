@@ -1,20 +1,18 @@
-//! C4, C6, C8, C9, C12: nodes and runs that are cut off while what they did is being written down.
+//! C4, C6, C8, C9, C12: nodes and runs that are cancelled or dropped while their records are being
+//! written.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::FlakyStore;
 use crate::common::outside::{World, dropped_after, rest, with, world};
+use crate::{add_one, one, pass, sum};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
 use pleach::{FanOut, Instant, Policy, Retry, Runtime, Worker};
 use std::sync::Arc;
 
-fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
-    Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
-}
-
 #[test]
-fn c4_an_effect_whose_record_is_under_way_when_its_node_is_cut_off_is_not_repeated() {
+fn c4_effect_is_not_repeated_if_its_node_times_out_during_its_commit() {
     let node = |cx: NodeContext, n: u32| async move {
         let outside = world(&cx);
         let got = cx
@@ -34,9 +32,10 @@ fn c4_an_effect_whose_record_is_under_way_when_its_node_is_cut_off_is_not_repeat
 }
 
 #[test]
-fn c9_a_signal_whose_taking_is_under_way_when_its_node_is_cut_off_is_not_lost() {
+fn c9_signal_is_not_lost_if_its_node_times_out_during_the_take() {
     let node = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.signal::<u32>("go").await) };
-    // The wait is written by 20 ms; the answer is posted at 22, read; its take is under way at the timeout.
+    // The wait is durable at 20 ms. The signal is posted at 22 ms and read; its take is in flight
+    // at the timeout.
     let graph = one(node, Policy::new().timeout(Duration::from_millis(30)).retry(Retry::times(9)));
     let sim = Sim::new(1);
     let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
@@ -50,7 +49,7 @@ fn c9_a_signal_whose_taking_is_under_way_when_its_node_is_cut_off_is_not_lost() 
 }
 
 #[test]
-fn c12_the_first_deadline_counts_also_if_the_node_was_cut_off_before_it_was_durable() {
+fn c12_first_deadline_counts_even_if_its_record_was_not_durable() {
     let node = |cx: NodeContext, n: u32| async move {
         cx.sleep("s", Duration::from_millis(100)).await;
         world(&cx).happen(format!("{}", cx.attempt()));
@@ -67,7 +66,7 @@ fn c12_the_first_deadline_counts_also_if_the_node_was_cut_off_before_it_was_dura
 }
 
 #[test]
-fn c8_a_spawned_node_that_was_cut_off_and_asks_again_pauses_the_run() {
+fn c8_timed_out_spawned_node_that_asks_again_pauses_the_run() {
     let node = |cx: NodeContext, n: u32| async move {
         if cx.attempt() == 1 {
             return Ok::<_, String>(
@@ -88,11 +87,11 @@ fn c8_a_spawned_node_that_was_cut_off_and_asks_again_pauses_the_run() {
         Ok::<_, String>(n)
     };
     let graph = Graph::new("g")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_node("a", node)
         .policy("a", Policy::new().timeout(Duration::from_secs(2)).retry(Retry::times(9)))
         .add_node("b", busy)
-        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()).spawned())
+        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(sum).spawned())
         .add_edge("a", END)
         .add_edge("b", END)
         .set_entry("s")
@@ -114,7 +113,7 @@ fn c8_a_spawned_node_that_was_cut_off_and_asks_again_pauses_the_run() {
 }
 
 #[test]
-fn c9_a_signal_reaches_a_branch_that_waits_while_another_works() {
+fn c9_signal_reaches_a_waiting_branch_while_another_works() {
     let waits = |cx: NodeContext, n: u32| async move {
         let got = cx.signal::<u32>("go").await;
         let c = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
@@ -126,10 +125,10 @@ fn c9_a_signal_reaches_a_branch_that_waits_while_another_works() {
         Ok::<_, String>(n)
     };
     let graph = Graph::new("g")
-        .add_node("s", |n: u32| async move { Ok::<_, String>(n) })
+        .add_node("s", pass)
         .add_node("a", waits)
         .add_node("b", busy)
-        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(|_, all: Vec<u32>| all.into_iter().sum()))
+        .add_parallel_edge("s", ["a", "b"], END, FanOut::merge(sum))
         .add_edge("a", END)
         .add_edge("b", END)
         .set_entry("s")
@@ -152,7 +151,7 @@ fn c9_a_signal_reaches_a_branch_that_waits_while_another_works() {
 }
 
 #[test]
-fn c6_a_run_that_is_cancelled_or_dropped_at_any_moment_is_given_up_and_can_be_resumed_at_once() {
+fn c6_run_ended_at_any_moment_is_released_and_can_be_resumed() {
     let node = |cx: NodeContext, n: u32| async move {
         world(&cx).happen("ran");
         cx.effect("e", |_| async { Ok::<_, String>(()) }).await?;
@@ -174,7 +173,7 @@ fn c6_a_run_that_is_cancelled_or_dropped_at_any_moment_is_given_up_and_can_be_re
                 .unwrap()
         };
         for millis in 0..90 {
-            for drops in [false, true] {
+            for is_dropped in [false, true] {
                 let sim = Sim::new(1);
                 let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
                 store.commit_slowly(sim.runtime(), Duration::from_millis(10));
@@ -185,22 +184,22 @@ fn c6_a_run_that_is_cancelled_or_dropped_at_any_moment_is_given_up_and_can_be_re
                     t.cancel(Cause::Because("enough".into()));
                 }));
                 let run = with(&sim, &outside, graph.run(1).id("r").checkpoint(&store));
-                let outcome = if drops {
-                    let cut = dropped_after(&sim, run, millis);
+                let outcome = if is_dropped {
+                    let ended = dropped_after(&sim, run, millis);
                     sim.advance(Duration::from_millis(100));
-                    cut
+                    ended
                 } else {
                     Some(sim.run(run.token(&token).into_future()))
                 };
                 let Ok(info) = sim.run(async { store.head("r").await }) else {
                     let Some(Err(error)) = outcome else {
-                        assert!(drops);
+                        assert!(is_dropped);
                         continue;
                     };
-                    assert_eq!(error.into_state(), Some(1), "{millis}: state is given back");
+                    assert_eq!(error.into_state(), Some(1), "{millis}: the state is returned");
                     continue;
                 };
-                assert_eq!(info.lease_until, None, "failing {failing} {millis} drops {drops} {outcome:?} {info:?}");
+                assert_eq!(info.lease_until, None, "failing {failing} {millis} is_dropped {is_dropped} {outcome:?} {info:?}");
                 let began = sim.now();
                 let again = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future());
                 if failing {
@@ -215,7 +214,7 @@ fn c6_a_run_that_is_cancelled_or_dropped_at_any_moment_is_given_up_and_can_be_re
 }
 
 #[test]
-fn c8_a_run_that_pauses_after_a_sleep_is_not_due_before_it_is_answered() {
+fn c8_paused_run_whose_sleep_has_ended_is_not_due() {
     let node = |cx: NodeContext, n: u32| async move {
         let (a, ()) = futures::future::join(cx.interrupt::<u32>("k", "?"), cx.sleep("s", Duration::from_secs(5))).await;
         Ok::<_, String>(n + a)
@@ -230,7 +229,7 @@ fn c8_a_run_that_pauses_after_a_sleep_is_not_due_before_it_is_answered() {
 }
 
 #[test]
-fn c4_why_an_attempt_would_have_failed_is_nothing_to_the_next() {
+fn c4_pending_error_of_one_attempt_does_not_affect_the_next() {
     let node = |cx: NodeContext, n: u32| async move {
         if cx.attempt() == 1 {
             cx.effect("x", |_| async { Ok::<_, String>(()) }).await?;
@@ -248,8 +247,8 @@ fn c4_why_an_attempt_would_have_failed_is_nothing_to_the_next() {
 }
 
 #[test]
-fn c6_a_run_that_is_dropped_while_it_is_made_or_claimed_is_held_by_nobody() {
-    let graph = one(|n: u32| async move { Ok::<_, String>(n + 1) }, Policy::new());
+fn c6_run_dropped_while_it_is_created_or_claimed_is_released() {
+    let graph = one(add_one, Policy::new());
     let forked = |store: &FlakyStore| graph.resume("r").fork_as("f").checkpoint(store);
     let mut held = 0;
     for (at, what) in (0..25).flat_map(|at| [(at, "made"), (at, "claimed"), (at, "forked"), (at, "worked on")]) {
@@ -270,15 +269,15 @@ fn c6_a_run_that_is_dropped_while_it_is_made_or_claimed_is_held_by_nobody() {
                 drop(worker);
             }
         }
-        held += usize::from(inside_is_held(&sim, &inside));
+        held += usize::from(any_run_is_held(&sim, &inside));
         sim.run(sim.sleep(Duration::from_millis(100)));
-        assert!(!inside_is_held(&sim, &inside), "{what}, dropped after {at} ms");
+        assert!(!any_run_is_held(&sim, &inside), "{what}, dropped after {at} ms");
     }
     assert!(held > 20, "{held}");
 }
 
-/// Whether anybody holds a run.
-fn inside_is_held(sim: &Sim, store: &MemoryStore) -> bool {
+/// Whether any run has an owner.
+fn any_run_is_held(sim: &Sim, store: &MemoryStore) -> bool {
     let runs = sim.run(async { store.list(Vec::new(), None, 10).await }).unwrap().runs;
     runs.iter().any(|run| run.owner.is_some())
 }

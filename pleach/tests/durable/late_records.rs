@@ -1,4 +1,5 @@
-//! C4, C9, C12: what a node is given is durable first, an attempt that is over writes nothing, and a sleep ends by the store's clock as it is now.
+//! C4, C9, C12: a node receives only what is durable, a finished attempt writes nothing, and a
+//! sleep follows the current clock of the store.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -14,7 +15,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// One node, tried three times at most.
+/// A graph with one node and up to three attempts.
 fn one<F>(node: impl Fn(NodeContext) -> F + Send + Sync + 'static) -> CompiledGraph<u32>
 where
     F: Future<Output = Result<u32, String>> + Send + 'static,
@@ -36,13 +37,13 @@ fn slow_store(sim: &Sim) -> FlakyStore {
 }
 
 #[test]
-fn c9_signal_stays_in_the_inbox_until_its_note_is_durable() {
+fn c9_signal_stays_in_the_inbox_until_its_record_is_durable() {
     let graph = one(|cx| async move {
         let mut signal = cx.signal::<u32>("go");
         if let Poll::Ready(given) = poll_once(&mut signal) {
             return Ok(given);
         }
-        // These come before the note that the signal was taken.
+        // These records come before the record that the signal was taken.
         let mut others = Box::pin(join_all((0..5).map(|number| effect(&cx, format!("other {number}")))));
         drop(poll_once(&mut others));
         let given = match select(signal, Box::pin(rest(&cx, 3))).await {
@@ -71,7 +72,7 @@ fn c9_signal_stays_in_the_inbox_until_its_note_is_durable() {
 }
 
 #[test]
-fn c4_effect_that_is_asked_for_again_is_durable_before_it_is_given() {
+fn c4_repeated_effect_is_durable_before_its_result_is_returned() {
     let graph = one(|cx| async move {
         let outside = world(&cx);
         let charge = || {
@@ -82,7 +83,7 @@ fn c4_effect_that_is_asked_for_again_is_durable_before_it_is_given() {
             };
             cx.effect("charge", work).into_future()
         };
-        // It is dropped before its result is durable.
+        // The first request is dropped before its result is durable.
         if poll_once(&mut charge()).is_pending() {
             charge().await?;
         }
@@ -105,7 +106,7 @@ fn c4_effect_that_is_asked_for_again_is_durable_before_it_is_given() {
     assert!(shipped > 0);
 }
 
-/// Goes on polling a future of an attempt that fails, as a task of its own.
+/// Keeps polling a future of a failed attempt in a separate task.
 fn leave_behind<T: Send + 'static>(cx: &NodeContext, future: BoxFuture<'static, T>) {
     let outside = world(cx);
     cx.extension::<Arc<dyn Runtime>>().unwrap().spawn(Box::pin(async move {
@@ -114,7 +115,7 @@ fn leave_behind<T: Send + 'static>(cx: &NodeContext, future: BoxFuture<'static, 
     }));
 }
 
-/// An effect that takes so long. The run does not pause meanwhile.
+/// An effect that takes this long. The run does not pause meanwhile.
 async fn long_effect(cx: &NodeContext, time: Duration) {
     let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
     let work = move |_| async move {
@@ -125,7 +126,7 @@ async fn long_effect(cx: &NodeContext, time: Duration) {
 }
 
 #[test]
-fn c9_wait_of_an_earlier_attempt_takes_no_letter_from_the_next() {
+fn c9_wait_of_an_earlier_attempt_takes_no_message_from_the_next() {
     for is_signal in [true, false] {
         let graph = one(move |cx| async move {
             let wait = if is_signal { cx.signal::<u32>("go") } else { cx.interrupt("go", "?") };
@@ -154,7 +155,7 @@ fn c9_wait_of_an_earlier_attempt_takes_no_letter_from_the_next() {
 
 #[test]
 fn c4_effect_of_an_earlier_attempt_records_nothing_in_the_next() {
-    // The work of the first attempt ends after the second has its own result.
+    // The work of the first attempt ends after the second attempt has its result.
     let graph = one(|cx| async move {
         let (clock, attempt) = (cx.extension::<Arc<dyn Runtime>>().unwrap().clone(), cx.attempt());
         let work = move |_| async move {
@@ -197,10 +198,10 @@ fn c4_effect_of_an_earlier_attempt_records_nothing_in_the_next() {
 }
 
 #[test]
-fn c12_sleep_asked_for_again_ends_by_the_clock_of_the_store() {
+fn c12_repeated_sleep_ends_by_the_clock_of_the_store() {
     const HOUR: Duration = Duration::from_secs(3_600);
     let graph = one(|cx| async move {
-        // Asked for again every minute.
+        // Requested again every minute.
         while let Either::Right(_) = select(cx.sleep("nap", Duration::from_secs(600)), Box::pin(rest(&cx, 60_000))).await {}
         Ok(1)
     });
@@ -220,6 +221,9 @@ fn c12_sleep_asked_for_again_ends_by_the_clock_of_the_store() {
         let (ended, ()) = futures::join!(run.into_future(), set_back);
         assert_eq!(ended.unwrap(), 1);
         let took = sim.now().since(began).as_secs();
-        assert!((4_200..4_290).contains(&took), "{took} s: ten minutes and the hour by which the store's clock was set back");
+        assert!(
+            (4_200..4_290).contains(&took),
+            "{took} s; expected ten minutes plus the hour that the store clock was set back"
+        );
     });
 }

@@ -1,4 +1,5 @@
-//! F12: a compensation that cannot read a record is interrupted, not failed: the driver ends with `Checkpoint`, and a resume goes on.
+//! F12: a compensation that cannot read a record is interrupted, not failed: the driver ends with
+//! `Checkpoint`, and a resume continues.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::FlakyStore;
@@ -7,7 +8,7 @@ use pleach::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
 
-/// The records of the two nodes that can be undone: the first record is the start of the run.
+/// The records of the two undoable nodes. Record 1 is the start of the run.
 const FIRST: u64 = 2;
 const SECOND: u64 = 3;
 
@@ -27,7 +28,7 @@ async fn failing_undo(_: NodeContext, _: String) -> Result<(), String> {
     Err("the undo fails".to_string())
 }
 
-/// Two nodes that can be undone, and a third that fails.
+/// Two undoable nodes, and a third that fails.
 fn three(second_fails: bool) -> CompiledGraph<Names> {
     let graph = Graph::new("three").add_node("first", undoable("first")).compensate("first", undo);
     let graph = graph.add_node("second", undoable("second"));
@@ -36,7 +37,8 @@ fn three(second_fails: bool) -> CompiledGraph<Names> {
     graph.add_edge("third", END).set_entry("first").compile().unwrap()
 }
 
-/// Runs the graph while this record cannot be read, and gives how that driver ended, and the one after it.
+/// Runs the graph while this record cannot be read. Returns the errors of that driver and of the
+/// next one.
 fn interrupted(world: &World, graph: &CompiledGraph<Names>, damaged: u64) -> [RunError<Names>; 2] {
     world.stage.fail(&["third"]);
     let store = FlakyStore::new(world.store.clone());
@@ -51,7 +53,7 @@ fn interrupted(world: &World, graph: &CompiledGraph<Names>, damaged: u64) -> [Ru
 }
 
 #[test]
-fn f12_unread_record_interrupts_a_compensation_and_a_resume_ends_it() {
+fn f12_unreadable_record_interrupts_a_compensation_and_resume_ends_it() {
     for damaged in [FIRST, SECOND] {
         let world = World::new(1);
         let [_, ended] = interrupted(&world, &three(false), damaged);
@@ -63,7 +65,7 @@ fn f12_unread_record_interrupts_a_compensation_and_a_resume_ends_it() {
 }
 
 #[test]
-fn f12_resume_names_the_nodes_left_that_a_failed_undo_could_not_read() {
+fn f12_resume_after_an_unreadable_record_names_the_remaining_undos() {
     let world = World::new(1);
     let [_, ended] = interrupted(&world, &three(true), FIRST);
     let (node, reason, left) = ("second".to_string(), "the undo fails".to_string(), vec!["first".to_string()]);
