@@ -1,4 +1,4 @@
-//! C5, F12: a fork undoes what it did itself, and nothing that the run it was forked from did.
+//! C5, F12: a fork undoes its own visits and none of its origin.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
@@ -8,7 +8,7 @@ use pleach::{Checkpoint, FanOut, Policy, Retry, Runtime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Charges once, under the run's id, and takes a while before and after.
+/// Charges once under the run's id, with random delays before and after.
 fn charging(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
@@ -17,9 +17,9 @@ fn charging(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Nam
             let (outside, key) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.idempotency_key());
             cx.record_undo(key.clone());
             rest().await;
-            let said = format!("charge {} {key}", cx.run_id());
+            let call = format!("charge {} {key}", cx.run_id());
             let charge = cx.effect("charge", move |_| async move {
-                outside.push(said);
+                outside.push(call);
                 Ok::<_, String>(())
             });
             charge.await?;
@@ -38,7 +38,7 @@ async fn refund(cx: NodeContext, key: String) -> Result<(), String> {
     Ok(())
 }
 
-/// Charges everywhere: one after the other, in branches, in a subgraph and after a retry. Then a node that may fail.
+/// Charges in sequence, in branches, in a subgraph and after a retry. The last node can fail.
 fn shop(spawned: bool) -> CompiledGraph<Names> {
     let charged = |graph: Graph<Names>, name: &'static str| graph.add_node(name, charging(name)).compensate(name, refund);
     let inner = ["in1", "in2"].into_iter().fold(Graph::new("inner"), charged);
@@ -60,7 +60,7 @@ fn shop(spawned: bool) -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// The visits that a run charged for, and those that it refunded.
+/// The visits that a run charged and those that it refunded.
 fn accounts(all: &[String], run: &str) -> (BTreeSet<String>, Vec<String>) {
     let of = |kind: &str| {
         let start = format!("{kind} {run} ");
@@ -75,14 +75,14 @@ fn points(world: &World, graph: &CompiledGraph<Names>, run: &str) -> Vec<Checkpo
 }
 
 #[test]
-fn c5_a_fork_refunds_exactly_what_it_charged_itself() {
+fn c5_fork_refunds_exactly_what_it_charged() {
     let (mut forked, mut shared, mut own) = (0, 0, 0);
     for seed in 0..150 {
         let graph = shop(seed % 3 == 0);
         let world = World::new(seed);
         let random = |below: u64| world.sim.runtime().random() % below;
         world.stage.fail(&["last"]);
-        // The first run is cut off somewhere, or fails and is undone.
+        // The first run times out somewhere, or fails and is undone.
         let time = Duration::from_millis(20 + random(250));
         world.end(world.run(&graph, vec![]).keep_records(10_000).timeout(time)).unwrap_err();
         let mut from = "r".to_string();
@@ -92,7 +92,7 @@ fn c5_a_fork_refunds_exactly_what_it_charged_itself() {
             let id = format!("fork-{generation}");
             let fork = graph.resume(from.clone()).rewind_to(point).fork_as(id.clone()).checkpoint(&world.store);
             let fork = world.here(fork).keep_records(10_000);
-            // A fork that is cut off is forked again.
+            // A fork that times out is forked again.
             let fork = if random(3) == 0 { fork.timeout(Duration::from_millis(random(120))) } else { fork };
             let error = world.end(fork).unwrap_err();
             let (charged, refunded) = accounts(&world.stage.outside.take(), &id);
@@ -116,7 +116,7 @@ fn c5_a_fork_refunds_exactly_what_it_charged_itself() {
 }
 
 #[test]
-fn c5_a_fork_from_the_middle_of_a_charged_visit_does_not_refund_it() {
+fn c5_fork_from_inside_a_charged_visit_does_not_refund_it() {
     let graph = Graph::new("pay")
         .add_node("pay", charging("pay"))
         .compensate("pay", refund)
@@ -134,7 +134,7 @@ fn c5_a_fork_from_the_middle_of_a_charged_visit_does_not_refund_it() {
         let run = graph.resume("r").rewind_to(at).fork_as(id.to_string()).checkpoint(&world.store);
         world.end(world.here(run)).unwrap_err()
     };
-    // Two refunds for one charge is what this is about.
+    // One charge must not be refunded twice.
     let error = fork(charge, "after");
     assert_eq!((error.compensation(), world.info("after").status), (None, RunStatus::Failed));
     let error = fork(charge - 1, "before");
@@ -142,7 +142,7 @@ fn c5_a_fork_from_the_middle_of_a_charged_visit_does_not_refund_it() {
     let all = world.stage.outside.take();
     assert_eq!(all.iter().filter(|one| one.starts_with("charge")).count(), 2);
     assert_eq!(all.iter().filter(|one| one.starts_with("refund")).count(), 1, "{all:?}");
-    // A resumed fork knows it too.
+    // The same after the fork is resumed.
     world.stage.fail(&[]);
     world.stage.hang(&["ship"]);
     let run = graph.resume("r").rewind_to(charge).fork_as("later").checkpoint(&world.store);

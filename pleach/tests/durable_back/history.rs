@@ -1,4 +1,5 @@
-//! C5: the checkpoints of a run can be listed and read, in pages, with the state of each; and all of it on a file.
+//! C5: the checkpoints of a run are listed in pages and read with their states, in memory and on a
+//! file.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, World, merge, named};
@@ -6,7 +7,7 @@ use pleach::prelude::*;
 use pleach::store::{Kind, Place, StoreError};
 use pleach::{Checkpoint, Policy, Retry};
 
-/// a → (b, sub) → c; "b" is tried twice, and has an effect.
+/// a → (b, sub) → c; `b` needs two attempts and has an effect.
 fn graph() -> CompiledGraph<Names> {
     let inner = Graph::<u32>::new("inner")
         .add_node("in", |n: u32| async move { Ok::<_, String>(n + 1) })
@@ -44,7 +45,7 @@ fn graph() -> CompiledGraph<Names> {
 }
 
 #[test]
-fn c5_the_checkpoints_of_a_run_are_listed_in_pages_with_all_that_is_known_of_them() {
+fn c5_history_lists_all_checkpoints_with_details_in_pages() {
     let (world, graph) = (World::new(1), graph());
     world.end(world.run(&graph, vec![])).unwrap();
     let all = world.history(&graph, "r");
@@ -59,7 +60,7 @@ fn c5_the_checkpoints_of_a_run_are_listed_in_pages_with_all_that_is_known_of_the
     assert_eq!((attempt.attempt, &attempt.next, attempt.path[0].sequence), (1, &None, 2));
     assert_eq!((of(Kind::Arrive, "b").attempt, of(Kind::Step, "sub/in").path.len()), (2, 2));
     assert!(of(Kind::Step, "c").at >= step.at);
-    // The same in pages, however small.
+    // The same in pages of any size.
     let history = graph.history("r", &world.store);
     for count in [1, 3, 100] {
         let (mut next, mut seen): (_, Vec<Checkpoint>) = (Some(1), Vec::new());
@@ -75,9 +76,9 @@ fn c5_the_checkpoints_of_a_run_are_listed_in_pages_with_all_that_is_known_of_the
     assert_eq!((beyond.checkpoints.len(), beyond.next), (0, None));
     let nothing = world.sim.run(async { history.page(2, 0).await }).unwrap();
     assert_eq!((nothing.checkpoints.len(), nothing.next), (0, Some(2)));
-    let unknown = world.sim.run(async { graph.history("nobody", &world.store).page(1, 10).await });
+    let unknown = world.sim.run(async { graph.history("missing", &world.store).page(1, 10).await });
     assert!(matches!(unknown, Err(StoreError::Unknown { .. })));
-    // Those of a rewind belong together.
+    // The records of one rewind belong together.
     let to = of(Kind::Arrive, "b").sequence;
     world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap();
     let after = world.history(&graph, "r");
@@ -88,7 +89,7 @@ fn c5_the_checkpoints_of_a_run_are_listed_in_pages_with_all_that_is_known_of_the
 }
 
 #[test]
-fn c5_the_state_of_each_checkpoint_is_read_as_what_it_is() {
+fn c5_state_of_each_checkpoint_can_be_read() {
     let (world, graph) = (World::new(1), graph());
     world.stage.fail(&["c"]);
     world.end(world.run(&graph, vec!["first".into()])).unwrap_err();
@@ -99,7 +100,7 @@ fn c5_the_state_of_each_checkpoint_is_read_as_what_it_is() {
     assert_eq!(state(of(Kind::Step, "a")).unwrap(), ["first", "a"]);
     assert_eq!(state(of(Kind::Arrive, "b")).unwrap(), ["first", "a", "b"]);
     assert_eq!(state(of(Kind::Join, "a")).unwrap(), ["first", "a", "b", "3"]);
-    // What happens inside a node, and the failure of the run, have the state that the node was given.
+    // A record inside a node and the failure of the run have the input state of the node.
     assert_eq!(state(of(Kind::Effect, "b")).unwrap(), ["first", "a"]);
     assert_eq!(state(of(Kind::Attempt, "b")).unwrap(), ["first", "a"]);
     assert_eq!(state(of(Kind::End, "c")).unwrap(), ["first", "a", "b", "3"]);
@@ -108,8 +109,8 @@ fn c5_the_state_of_each_checkpoint_is_read_as_what_it_is() {
         matches!(&error, RunFault::Checkpoint(error) if error.op == "decode" && error.to_string().contains("\"sub\"")),
         "{error}"
     );
-    for never in [0, 1_000] {
-        let error = state(never).unwrap_err();
+    for missing in [0, 1_000] {
+        let error = state(missing).unwrap_err();
         let RunFault::Checkpoint(checkpoint) = &error else { panic!("{error}") };
         assert!(matches!(checkpoint.store_error(), Some(StoreError::NoSuchRow { .. })), "{error}");
     }
@@ -125,7 +126,7 @@ mod on_a_file {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn c5_c7_c14_a_run_on_a_file_is_listed_rewound_forked_migrated_and_attached_to() {
+    async fn c5_c7_c14_run_on_a_file_is_rewound_forked_migrated_and_attached() {
         let path = std::env::temp_dir().join(format!("pleach-history-{}.db", std::process::id()));
         let store = SqliteStore::open(&path).await.unwrap();
         let (graph, stage) = (graph(), Stage::default());
@@ -137,7 +138,7 @@ mod on_a_file {
         let history = graph.history("r", &store);
         let page = history.page(1, 100).await.unwrap();
         let arrived = page.checkpoints.iter().find(|one| one.kind == Kind::Arrive && one.node == "b").unwrap().sequence;
-        // To every record of it, and from every one as a run of its own.
+        // Rewind to every record, and fork from every record.
         for to in 1..page.checkpoints.len() as u64 {
             assert_eq!(here(graph.resume("r").rewind_to(to).checkpoint(&store)).await.unwrap(), end, "{to}");
             let fork = here(graph.resume("r").rewind_to(to).fork_as(format!("fork {to}")).checkpoint(&store));
@@ -148,11 +149,11 @@ mod on_a_file {
         assert!(!stage.started().contains(&"b".to_string()));
         let error = here(graph.resume("r").rewind_to(10_000).checkpoint(&store)).await.unwrap_err();
         assert!(error.to_string().contains("10000"), "{error}");
-        // As another schema, in another process as far as the file knows.
+        // With another schema and a newly opened file, as in another process.
         drop((history, store));
         let store = SqliteStore::open(&path).await.unwrap();
-        let shout = |state: serde_json::Value| Ok::<_, Infallible>(serde_json::json!([state[0], "migrated"]));
-        let migrations = Migrations::new().state(0, shout);
+        let migrate = |state: serde_json::Value| Ok::<_, Infallible>(serde_json::json!([state[0], "migrated"]));
+        let migrations = Migrations::new().state(0, migrate);
         let migrated =
             graph.run(vec!["not this".into()]).id("fork 2").checkpoint(&store).attach().schema(1).migrations(&migrations);
         assert_eq!(here(migrated).await.unwrap(), ["a", "migrated"]);

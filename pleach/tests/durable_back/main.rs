@@ -1,15 +1,16 @@
-//! Durable runs: ways back. Rewinds, replays, forks, migrations, and what pruning keeps for them.
+//! Durable runs: rewind, replay, fork and migration, and what pruning keeps for them.
 
 #[path = "../common/mod.rs"]
 mod common;
 
-mod again;
 mod fork_undo;
 mod history;
 mod migrated;
 mod migrated_undo;
-mod net_back;
-mod prune_back;
+mod prune_rewind;
+mod random_history;
+mod random_travel;
+mod repeats;
 mod replay;
 mod replay_branches;
 mod replay_renamed;
@@ -17,6 +18,5 @@ mod resume;
 mod resume_at;
 mod retention;
 mod rewind;
-mod signal_back;
-mod travels;
+mod signal_returned;
 mod versions;

@@ -1,4 +1,5 @@
-//! C3, C5, C7: migrations crossed with every way back, and with effects that were under way. Amounts stay right, and keys stay the same.
+//! C3, C4, C5, C7: migrations combined with rewinds, replays, forks and interrupted effects.
+//! Amounts stay right, and keys stay the same.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::World;
@@ -16,7 +17,7 @@ struct Dollars {
     amount: u64,
 }
 
-/// Schema 2: the same field, in cents. Nothing but its schema tells one from the other.
+/// Schema 2: the same field, in cents. Only the schema number tells them apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cents {
     amount: u64,
@@ -24,7 +25,7 @@ struct Cents {
 
 trait Money: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
     fn zero() -> Self;
-    /// One dollar more.
+    /// Adds one dollar.
     fn pay(&mut self);
 }
 
@@ -50,7 +51,7 @@ impl Money for Cents {
 
 const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Six nodes in a row, each of which pays a dollar.
+/// Six nodes in a row that each pay one dollar.
 fn paying<S: Money>() -> CompiledGraph<S> {
     let pay = |cx: NodeContext, mut state: S| async move {
         cx.extension::<crate::common::kept::Stage>().unwrap().enter(&cx).await?;
@@ -82,7 +83,7 @@ fn migrated(seed: u64, first: &str, second: &str) -> World {
 }
 
 #[test]
-fn c5_going_back_past_a_migration_migrates_each_state_from_its_own_schema() {
+fn c5_states_before_a_migration_are_migrated_from_their_own_schema() {
     let world = migrated(1, "c", "e");
     let graph = paying::<Cents>();
     let checkpoints = world.history(&graph, "r");
@@ -96,12 +97,12 @@ fn c5_going_back_past_a_migration_migrates_each_state_from_its_own_schema() {
         let paid = sequence.min(3) - 1 + sequence.saturating_sub(4);
         let state = world.sim.run(graph.history("r", &world.store).migrations(&to_cents()).state(sequence)).unwrap();
         assert_eq!(state.amount, paid * 100, "{checkpoint:?}");
-        // Without migrations, what was in dollars is refused, and never taken for cents.
+        // Without migrations a state in dollars is rejected, and never read as cents.
         if sequence <= 3 {
-            let refused = world.end(with(Box::new(move |run| run.rewind_to(sequence).fork_as("never")))).unwrap_err();
-            assert!(matches!(refused.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{refused}");
-            let refused = world.sim.run(graph.history("r", &world.store).state(sequence)).unwrap_err();
-            assert!(matches!(&refused, RunFault::Mismatch(error) if error.what == "schema"), "{refused}");
+            let rejected = world.end(with(Box::new(move |run| run.rewind_to(sequence).fork_as("never")))).unwrap_err();
+            assert!(matches!(rejected.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{rejected}");
+            let rejected = world.sim.run(graph.history("r", &world.store).state(sequence)).unwrap_err();
+            assert!(matches!(&rejected, RunFault::Mismatch(error) if error.what == "schema"), "{rejected}");
         }
     }
     // A rewind writes to the run itself.
@@ -110,29 +111,28 @@ fn c5_going_back_past_a_migration_migrates_each_state_from_its_own_schema() {
 }
 
 #[test]
-fn c5_the_last_node_before_a_migration_is_replayed_with_a_migrated_state() {
+fn c5_replay_of_the_last_node_before_a_migration_migrates_its_state() {
     let world = World::new(1);
     world.stage.hang(&["c"]);
     world.leave(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1));
-    // It is migrated, and stops before anything else is done.
+    // The run is migrated and stops before any other work.
     world.leave(world.resume(&paying::<Cents>(), |run| run).schema(2).migrations(&to_cents()));
     world.stage.hang(&[]);
     let replayed = world.resume(&paying::<Cents>(), |run| run.replay_last()).schema(2);
-    assert!(world.end(replayed).is_err(), "the last node was done in dollars, and nothing makes cents of them");
+    assert!(world.end(replayed).is_err(), "the last node ran in dollars, and no migration is given");
     let replayed = world.resume(&paying::<Cents>(), |run| run.replay_last()).schema(2).migrations(&to_cents());
     assert_eq!(world.end(replayed).unwrap(), Cents { amount: 600 });
 }
 
 #[test]
-fn c5_a_record_of_a_later_schema_is_refused() {
+fn c5_record_of_a_later_schema_is_rejected() {
     let world = migrated(1, "c", "e");
-    let refused = world.end(world.resume(&paying::<Dollars>(), |run| run.rewind_to(5)).schema(1)).unwrap_err();
-    assert!(matches!(refused.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{refused}");
+    let rejected = world.end(world.resume(&paying::<Dollars>(), |run| run.rewind_to(5)).schema(1)).unwrap_err();
+    assert!(matches!(rejected.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{rejected}");
 }
 
-/// Ways back and forth in any order; whatever they are, six dollars are paid in the end.
 #[test]
-fn c5_any_ways_back_and_migrations_pay_the_same_in_the_end() {
+fn c5_random_rewinds_replays_and_migrations_pay_the_same_total() {
     pleach::sim::explore(0..150, |outer| {
         let random = |below: u64| outer.runtime().random() % below;
         let (first, second) = (random(5) as usize, random(6) as usize);
@@ -149,7 +149,7 @@ fn c5_any_ways_back_and_migrations_pay_the_same_in_the_end() {
                 1 => run.replay_last(),
                 _ => run,
             });
-            // It is cut off, comes to its end, or had nothing to replay.
+            // The run times out, ends, or has nothing to replay.
             let cut_off = world.sim.token();
             let ended = world.sim.run(async {
                 let run = run.schema(2).migrations(&to_cents()).token(&cut_off).into_future();
@@ -175,7 +175,7 @@ fn c5_any_ways_back_and_migrations_pay_the_same_in_the_end() {
 }
 
 #[test]
-fn c7_an_integer_that_a_migration_would_change_is_refused() {
+fn c7_integer_that_a_migration_would_change_is_rejected() {
     let graph = || {
         let hang = |cx: NodeContext, n: u128| async move {
             cx.extension::<crate::common::kept::Stage>().unwrap().enter(&cx).await?;
@@ -188,25 +188,25 @@ fn c7_an_integer_that_a_migration_would_change_is_refused() {
     world.leave(world.run(&graph(), u128::MAX).schema(1));
     world.stage.hang(&[]);
     let same = Migrations::new().state(1, Ok::<_, String>);
-    let refused = world.end(world.resume(&graph(), |run| run).schema(2).migrations(&same)).unwrap_err();
-    assert!(refused.to_string().contains(&u128::MAX.to_string()), "{refused}");
-    assert_eq!(world.end(world.resume(&graph(), |run| run).schema(1)).unwrap(), u128::MAX, "nothing is lost");
+    let rejected = world.end(world.resume(&graph(), |run| run).schema(2).migrations(&same)).unwrap_err();
+    assert!(rejected.to_string().contains(&u128::MAX.to_string()), "{rejected}");
+    assert_eq!(world.end(world.resume(&graph(), |run| run).schema(1)).unwrap(), u128::MAX, "the stored state is intact");
 }
 
-/// The keys that effects were called with, by the names of the effects.
+/// The keys that effects were called with, by effect name.
 type Keys = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
-/// What the nodes of [`working`] are told.
+/// Controls the nodes of [`working`].
 #[derive(Clone, Default)]
 struct Outside {
     keys: Keys,
-    /// Whether effects never end.
+    /// Whether effects never return.
     hangs: Arc<Mutex<bool>>,
-    /// Whether the node that fails once has failed.
+    /// Whether the flaky node has failed already.
     has_failed: Arc<Mutex<bool>>,
 }
 
-/// A node with an effect of its own name and branch.
+/// A node with an effect named after its node and branch.
 async fn work(cx: NodeContext, state: Vec<u32>) -> Result<Vec<u32>, String> {
     let outside = cx.extension::<Outside>().unwrap().clone();
     let name = format!("{} {:?}", cx.node(), cx.branch());
@@ -228,7 +228,8 @@ async fn fail_once(cx: NodeContext, state: Vec<u32>) -> Result<Vec<u32>, String>
     if has_failed { Ok(state) } else { Err("the first attempt fails".into()) }
 }
 
-/// A fan-out, a map and subgraphs, each with effects at first and later nodes, and a subgraph that is retried as a whole.
+/// A fan-out, a map and subgraphs with effects at their first and later nodes, and a subgraph that
+/// is retried as a whole.
 fn working() -> CompiledGraph<Vec<u32>> {
     let keep = |before: Vec<u32>, _: Vec<Vec<u32>>| before;
     let pass = |state: Vec<u32>| async move { Ok::<_, String>(state) };
@@ -277,7 +278,7 @@ fn working() -> CompiledGraph<Vec<u32>> {
 }
 
 #[test]
-fn c3_effects_that_were_cut_off_keep_their_keys_over_migrations() {
+fn c3_interrupted_effects_keep_their_keys_over_migrations() {
     pleach::sim::explore(0..20, |outer| {
         let (world, outside) = (World::new(outer.seed()), Outside::default());
         *outside.hangs.lock().unwrap() = true;
@@ -286,8 +287,8 @@ fn c3_effects_that_were_cut_off_keep_their_keys_over_migrations() {
         let first = outside.keys.lock().unwrap().clone();
         assert_eq!(first.len(), 7, "{first:?}");
         let distinct: BTreeSet<&String> = first.values().flatten().collect();
-        assert_eq!(distinct.len(), 7, "every effect has a key of its own");
-        // Twice, so that what was written anew is written anew.
+        assert_eq!(distinct.len(), 7, "every effect has a different key");
+        // Migrate twice, so that rewritten records are rewritten again.
         for schema in [2, 3] {
             world.leave(
                 world.resume(&working(), |run| run).schema(schema).migrations(&same(schema - 1)).extension(outside.clone()),
@@ -299,7 +300,7 @@ fn c3_effects_that_were_cut_off_keep_their_keys_over_migrations() {
             assert_eq!(keys.len(), 4, "{effect}");
             assert!(keys.iter().all(|key| *key == first[effect][0]), "{effect}: {keys:?}");
         }
-        // Going back is another matter: what comes after runs under new keys.
+        // After a rewind, effects run under new keys.
         world
             .end(
                 world
@@ -314,7 +315,7 @@ fn c3_effects_that_were_cut_off_keep_their_keys_over_migrations() {
     });
 }
 
-/// A node whose effect happens once at most, and never ends.
+/// A node with a `once` effect that never returns.
 fn once(outside: &Outside) -> CompiledGraph<u32> {
     let outside = outside.clone();
     let act = move |cx: NodeContext, n: u32| {
@@ -331,7 +332,7 @@ fn once(outside: &Outside) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn c4_an_effect_that_is_unknown_names_the_key_it_was_begun_with() {
+fn c4_unknown_effect_names_the_key_that_it_began_with() {
     for how in 0..4 {
         let (world, outside) = (World::new(1), Outside::default());
         let graph = once(&outside);
@@ -348,12 +349,12 @@ fn c4_an_effect_that_is_unknown_names_the_key_it_was_begun_with() {
         let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
         let pleach::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
         let Some(EffectError::EffectUnknown { idempotency_key, .. }) = reason.downcast_ref() else { panic!("{reason}") };
-        assert_eq!(outside.keys.lock().unwrap()["act"], std::slice::from_ref(idempotency_key), "way {how}");
+        assert_eq!(outside.keys.lock().unwrap()["act"], std::slice::from_ref(idempotency_key), "case {how}");
     }
 }
 
 #[test]
-fn c3_a_run_made_again_under_its_id_has_other_keys() {
+fn c3_run_created_again_under_its_id_has_other_keys() {
     let (world, outside) = (World::new(1), Outside::default());
     let run = || world.end(world.run(&working(), vec![0]).extension(outside.clone())).unwrap();
     run();
@@ -365,13 +366,13 @@ fn c3_a_run_made_again_under_its_id_has_other_keys() {
 }
 
 #[test]
-fn c5_the_outcome_of_an_earlier_schema_is_migrated_or_refused() {
+fn c5_outcome_of_an_earlier_schema_is_migrated_or_rejected() {
     let world = World::new(1);
     assert_eq!(world.end(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1)).unwrap(), Dollars { amount: 6 });
     let graph = paying::<Cents>();
     let outcome = || graph.outcome_of("r", &world.store).on(world.sim.runtime());
-    for refused in [outcome(), outcome().schema(2)] {
-        let error = world.sim.run(refused.into_future()).unwrap_err();
+    for rejected in [outcome(), outcome().schema(2)] {
+        let error = world.sim.run(rejected.into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{error}");
     }
     let migrated = outcome().schema(2).migrations(&to_cents());

@@ -1,4 +1,5 @@
-//! F12, C5: a run that is migrated in the middle of its undos, and then rewound to where it failed, undoes each visit once.
+//! F12, C5: a run that is migrated during its undos and then rewound to its failure undoes each
+//! visit once.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Charges by an effect, which says how often it happened, and hangs.
+/// Charges by an effect, and hangs unless it is `first`.
 fn charging(cx: NodeContext, mut names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
         let (outside, node) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.node().to_string());
@@ -36,7 +37,7 @@ fn failing(cx: NodeContext, _: Names) -> NodeFuture<Names> {
     })
 }
 
-/// Refunds, unless it is told to hang.
+/// Refunds, unless the stage makes it hang.
 async fn refund(cx: NodeContext, (): ()) -> Result<(), String> {
     let stage = cx.extension::<Stage>().unwrap();
     stage.enter(&cx).await?;
@@ -44,7 +45,7 @@ async fn refund(cx: NodeContext, (): ()) -> Result<(), String> {
     Ok(())
 }
 
-/// `first`, and then branches of which one charges while the other fails.
+/// `first`, and then two branches: one charges while the other fails.
 fn graph(charges: &'static str) -> CompiledGraph<Names> {
     Graph::new("migrated")
         .add_node("first", charging)
@@ -60,7 +61,7 @@ fn graph(charges: &'static str) -> CompiledGraph<Names> {
         .unwrap()
 }
 
-fn later(run: RunOptions<'static, Names>) -> RunOptions<'static, Names> {
+fn migrate(run: RunOptions<'static, Names>) -> RunOptions<'static, Names> {
     let same = |state: serde_json::Value| Ok::<_, Infallible>(state);
     run.schema(2).migrations(&Migrations::new().state(1, same).rename_node("slow", "late"))
 }
@@ -72,7 +73,7 @@ fn abandon(world: &World, run: RunOptions<'static, Names>) {
     assert!(hangs, "an undo hangs");
 }
 
-/// How often each thing happened.
+/// How often each call happened.
 fn counts(world: &World) -> BTreeMap<String, usize> {
     let all = world.stage.outside.take();
     let mut counts = BTreeMap::new();
@@ -80,14 +81,15 @@ fn counts(world: &World) -> BTreeMap<String, usize> {
     counts
 }
 
-/// The run fails and hangs in the undo of `hangs`; a later version goes on with that, and is left in the undo of `hangs_later`.
+/// The run fails and hangs in the undo of `hangs`. A later version resumes it and is dropped in the
+/// undo of `hangs_later`.
 fn migrated(charges: &'static str, hangs: &str, hangs_later: &str) -> (World, CompiledGraph<Names>, u64) {
     let world = World::new(1);
     world.stage.hang(&[hangs]);
     abandon(&world, world.run(&graph("slow"), vec![]).schema(1));
     let graph = graph(charges);
     world.stage.hang(&[hangs_later]);
-    abandon(&world, later(world.resume(&graph, |run| run)));
+    abandon(&world, migrate(world.resume(&graph, |run| run)));
     let end = world.record("r", Kind::End, "fails");
     assert_eq!(world.rows("r").iter().filter(|row| row.open_header("r").unwrap().kind == Kind::End).count(), 2);
     world.stage.hang(&[]);
@@ -95,22 +97,22 @@ fn migrated(charges: &'static str, hangs: &str, hangs_later: &str) -> (World, Co
 }
 
 #[test]
-fn f12_visit_is_undone_once_after_a_migration_among_undos_and_a_rewind() {
+fn f12_visit_is_undone_once_after_a_migration_and_a_rewind() {
     for charges in ["slow", "late"] {
         let (world, graph, end) = migrated(charges, "slow", charges);
-        let error = world.end(later(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
+        let error = world.end(migrate(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{charges}: {error}") };
         assert_eq!(undone, &[charges, "first"]);
-        // Nothing was undone before the rewind, so nothing is charged again.
+        // No undo had finished before the rewind, so nothing is charged again.
         assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]), "{charges}");
     }
 }
 
 #[test]
-fn f12_visit_that_was_undone_before_a_migration_charges_anew_after_a_rewind() {
+fn f12_visit_undone_before_a_migration_charges_again_after_a_rewind() {
     for charges in ["slow", "late"] {
         let (world, graph, end) = migrated(charges, "first", "first");
-        let error = world.end(later(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
+        let error = world.end(migrate(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{charges}: {error}") };
         assert_eq!(undone, &[charges, "first"]);
         assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 3), ("refund".into(), 3)]), "{charges}");
@@ -118,7 +120,7 @@ fn f12_visit_that_was_undone_before_a_migration_charges_anew_after_a_rewind() {
 }
 
 #[test]
-fn f12_visit_that_was_undone_charges_anew_after_a_rewind_to_that_undo() {
+fn f12_undone_visit_charges_again_after_a_rewind_to_its_undo() {
     let world = World::new(1);
     let graph = graph("slow");
     world.stage.hang(&["first"]);
@@ -132,9 +134,9 @@ fn f12_visit_that_was_undone_charges_anew_after_a_rewind_to_that_undo() {
 }
 
 #[test]
-fn f12_second_migration_among_undos_keeps_which_visit_was_undone() {
+fn f12_second_migration_keeps_which_visit_was_undone() {
     let (world, graph, _) = migrated("late", "slow", "late");
-    let again = || later(world.resume(&graph, |run| run)).schema(3);
+    let again = || migrate(world.resume(&graph, |run| run)).schema(3);
     let same = |state: serde_json::Value| Ok::<_, Infallible>(state);
     let migrations = Migrations::new().state(1, same).state(2, same);
     world.stage.hang(&["late"]);
@@ -148,9 +150,9 @@ fn f12_second_migration_among_undos_keeps_which_visit_was_undone() {
     assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]));
 }
 
-/// The iteration that each undo is told, of three nodes in a row of which the last fails.
-fn iterations_told(world: &World, is_migrated: bool) -> Vec<String> {
-    let told = |cx: NodeContext, (): ()| async move {
+/// The iteration that each undo sees, for three nodes in a row of which the last fails.
+fn iterations_of_undos(world: &World, is_migrated: bool) -> Vec<String> {
+    let undo = |cx: NodeContext, (): ()| async move {
         let stage = cx.extension::<Stage>().unwrap();
         stage.enter(&cx).await?;
         stage.outside.push(cx.iteration().to_string());
@@ -161,8 +163,8 @@ fn iterations_told(world: &World, is_migrated: bool) -> Vec<String> {
             cx.record_undo(());
             Ok::<_, String>(names)
         };
-        let graph = Graph::new("chain").add_node("first", done).compensate("first", told).add_node("fails", failing);
-        let graph = graph.add_node(second, done).compensate(second, told);
+        let graph = Graph::new("chain").add_node("first", done).compensate("first", undo).add_node("fails", failing);
+        let graph = graph.add_node(second, done).compensate(second, undo);
         let graph = graph.add_edge("first", second).add_edge(second, "fails").add_edge("fails", END);
         graph.set_entry("first").compile().unwrap()
     };
@@ -170,7 +172,7 @@ fn iterations_told(world: &World, is_migrated: bool) -> Vec<String> {
     abandon(world, world.run(&chain("slow"), vec![]).schema(1));
     world.stage.hang(&[]);
     let resumed = match is_migrated {
-        true => later(world.resume(&chain("late"), |run| run)),
+        true => migrate(world.resume(&chain("late"), |run| run)),
         false => world.resume(&chain("slow"), |run| run).schema(1),
     };
     assert!(world.end(resumed).is_err());
@@ -178,7 +180,7 @@ fn iterations_told(world: &World, is_migrated: bool) -> Vec<String> {
 }
 
 #[test]
-fn f12_undo_is_told_the_iteration_of_its_visit_after_a_migration() {
-    assert_eq!(iterations_told(&World::new(1), false), ["2", "1"]);
-    assert_eq!(iterations_told(&World::new(1), true), ["2", "1"]);
+fn f12_undo_sees_the_iteration_of_its_visit_after_a_migration() {
+    assert_eq!(iterations_of_undos(&World::new(1), false), ["2", "1"]);
+    assert_eq!(iterations_of_undos(&World::new(1), true), ["2", "1"]);
 }

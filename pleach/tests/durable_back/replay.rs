@@ -1,4 +1,4 @@
-//! C5: the last node can be run again, however few records of the run are kept.
+//! C5: the last node can be replayed, however few records are kept.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, World, named};
@@ -31,8 +31,8 @@ fn c5_last_node_is_replayed_however_few_records_are_kept() {
         world.stage.hang(&[]);
         let replayed = world.resume(&graph, |run| run.replay_last()).keep_records(kept);
         assert_eq!(world.end(replayed).unwrap(), ["a", "b"]);
-        assert_eq!(world.stage.started(), ["a", "b"], "the last node that was done ran again");
-        // What `a` began with is no longer needed.
+        assert_eq!(world.stage.started(), ["a", "b"], "the last finished node ran again");
+        // The input of `a` is no longer needed.
         assert!(world.info("r").oldest > 300, "{:?}", world.info("r"));
     }
 }

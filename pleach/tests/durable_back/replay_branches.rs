@@ -1,4 +1,5 @@
-//! C5: a replay of the last node keeps what other branches wrote down, also what they wrote after a rewind, a migration or another replay.
+//! C5: a replay of the last node keeps the records of other branches, also those written after a
+//! rewind, a migration or another replay.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
@@ -6,7 +7,7 @@ use pleach::prelude::*;
 use pleach::store::Kind;
 use pleach::{FanOut, Resume};
 
-/// Pays, and then does what `named` does.
+/// Pays, and then acts like `named`.
 fn paying(cx: NodeContext, names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
         let outside = cx.extension::<Stage>().unwrap().outside.clone();
@@ -22,10 +23,10 @@ fn paying(cx: NodeContext, names: Names) -> NodeFuture<Names> {
     })
 }
 
-/// Told to a process: `pays` may pay.
+/// Extension of a process in which `pays` may pay.
 struct Pays;
 
-/// Branches that do `a1` and `a2`, and `b1` and `b2`, and one that pays, itself or inside a subgraph.
+/// Three branches: `a1` and `a2`; `b1` and `b2`; one that pays, directly or inside a subgraph.
 fn graph(in_subgraph: bool) -> CompiledGraph<Names> {
     let pays = Graph::new("inner").add_node("pays", paying).add_edge("pays", END).set_entry("pays").compile().unwrap();
     let graph = Graph::new("replayed")
@@ -46,10 +47,10 @@ fn graph(in_subgraph: bool) -> CompiledGraph<Names> {
     graph.add_edge("pays", END).set_entry("start").compile().unwrap()
 }
 
-/// What the node that pays is called, without and with a subgraph.
+/// The name of the paying node, without and with a subgraph.
 const PAYS: [&str; 2] = ["pays", "pays/pays"];
 
-/// Replays the last node until the end: `a1` runs again, and nobody pays again.
+/// Replays the last node until the end: `a1` runs again, and nothing is paid again.
 fn replay(world: &World, graph: &CompiledGraph<Names>) {
     world.stage.starts.take();
     let ended = world.end(world.resume(graph, |run: Resume<Names>| run.replay_last()).extension(Pays)).unwrap();
@@ -59,7 +60,7 @@ fn replay(world: &World, graph: &CompiledGraph<Names>) {
 }
 
 #[test]
-fn c5_replay_keeps_what_other_branches_noted_after_a_rewind() {
+fn c5_replay_keeps_records_of_other_branches_after_a_rewind() {
     for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
         let (world, graph) = (World::new(1), graph(in_subgraph));
         world.stage.hang(&["a2", "b1", hangs]);
@@ -72,7 +73,7 @@ fn c5_replay_keeps_what_other_branches_noted_after_a_rewind() {
 }
 
 #[test]
-fn c5_replay_after_a_replay_keeps_what_other_branches_noted() {
+fn c5_replay_after_a_replay_keeps_records_of_other_branches() {
     for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
         let (world, graph) = (World::new(1), graph(in_subgraph));
         world.stage.hang(&["a2", "b1"]);
@@ -80,7 +81,7 @@ fn c5_replay_after_a_replay_keeps_what_other_branches_noted() {
         world.stage.hang(&["a2", "b2", hangs]);
         world.leave(world.resume(&graph, |run| run));
         world.leave(world.resume(&graph, |run| run).extension(Pays));
-        // The last node is `b1`. Its replay comes to nothing, so the one before it is the last, which is `a1`.
+        // The last node is `b1`. Its replay does not finish, so then the last one is `a1`.
         world.stage.hang(&["a2", "b1", hangs]);
         world.leave(world.resume(&graph, |run: Resume<Names>| run.replay_last()));
         world.stage.hang(&[]);

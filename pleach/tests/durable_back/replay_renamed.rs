@@ -1,11 +1,12 @@
-//! C5: the last node is replayed after a migration that renamed nodes in a chain or in a circle. Each name is translated once.
+//! C5: the last node is replayed after a migration that renamed nodes in a chain or in a cycle.
+//! Each name is translated once.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, World, merge, named};
 use pleach::prelude::*;
 use pleach::{FanOut, Migrations};
 
-/// Two branches of two nodes each, of which the second are called so.
+/// Two branches of two nodes each. `second` names the second nodes.
 fn branches(second: [&'static str; 2]) -> CompiledGraph<Names> {
     Graph::new("branches")
         .add_node("start", named("start"))
@@ -31,7 +32,7 @@ fn c5_replay_after_chained_or_swapped_renames_translates_each_name_once() {
             let world = World::new(seed);
             world.stage.hang(&old);
             world.leave(world.run(&branches(old), vec![]));
-            // It is migrated, and stops before anything else is done.
+            // The run is migrated and stops before any other work.
             world.stage.hang(&new);
             world.leave(world.resume(&branches(new), |run| run).migrations(&migrations));
             world.stage.hang(&[]);

@@ -1,4 +1,5 @@
-//! C5, C14: a run is forked, goes on with another state or only with a good one, and its id is taken once.
+//! C5, C14: a run is forked, continues with another state or only with a valid one, and its id is
+//! unique.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::FlakyStore;
@@ -28,7 +29,7 @@ fn diamond() -> CompiledGraph<Names> {
 
 const ALL: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-fn refusal<S: std::fmt::Debug>(outcome: Result<S, RunError<S>>) -> ResumeError {
+fn resume_error<S: std::fmt::Debug>(outcome: Result<S, RunError<S>>) -> ResumeError {
     match outcome.unwrap_err().into_fault() {
         RunFault::Resume(error) => error,
         other => panic!("{other}"),
@@ -36,23 +37,23 @@ fn refusal<S: std::fmt::Debug>(outcome: Result<S, RunError<S>>) -> ResumeError {
 }
 
 #[test]
-fn c5_a_fork_goes_on_by_itself_and_the_original_is_untouched_and_may_be_deleted() {
+fn c5_fork_leaves_its_origin_unchanged_and_survives_its_deletion() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["c", "d"]);
     world.leave(world.run(&graph, vec![]));
     let (info, rows, first) = (world.info("r"), world.rows("r"), world.stage.starts.take());
-    // From where it stands: "b" has arrived, "c" has not.
+    // From the current position: "b" has arrived, "c" has not.
     world.leave(world.resume(&graph, |run| run.fork_as("f")));
     assert_eq!((world.info("r"), world.rows("r")), (info.clone(), rows.clone()));
     let fork = world.info("f");
     assert_eq!((fork.from, fork.epoch), (Some(Origin { run: "r".into(), sequence: info.head }), 1));
     let begun = world.stage.starts.take();
     assert_eq!(begun.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["c"]);
-    assert!(!first.contains(&begun[0]), "a fork has keys of its own");
-    // From an earlier record, and each goes its way when the original is gone.
+    assert!(!first.contains(&begun[0]), "a fork has new keys");
+    // From an earlier record. Both forks work after the origin is deleted.
     world.leave(world.resume(&graph, |run| run.rewind_to(1).fork_as("g")));
     assert_eq!(world.info("g").from, Some(Origin { run: "r".into(), sequence: 1 }));
-    // What was visited before counts.
+    // Visits before the fork count.
     let error = world.end(world.resume(&graph, |run| run.fork_as("h")).max_visits(2)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::MaxVisits { limit: 2, .. }), "{error}");
     world.sim.run(async { world.store.delete("r").await }).unwrap();
@@ -67,7 +68,7 @@ fn c5_a_fork_goes_on_by_itself_and_the_original_is_untouched_and_may_be_deleted(
 }
 
 #[test]
-fn c5_a_fork_takes_from_a_run_that_is_held_and_from_one_that_has_ended() {
+fn c5_fork_works_for_held_and_ended_runs() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["e"]);
     let fork = world.resume(&graph, |run| run.fork_as("f")).timeout(Duration::from_secs(5));
@@ -85,7 +86,7 @@ fn c5_a_fork_takes_from_a_run_that_is_held_and_from_one_that_has_ended() {
     drop(scope);
     assert_eq!(world.end(world.resume(&graph, |run| run.take_over())).unwrap(), ALL);
     let head = world.info("r").head;
-    let error = refusal(world.end(world.resume(&graph, |run| run.fork_as("g"))));
+    let error = resume_error(world.end(world.resume(&graph, |run| run.fork_as("g"))));
     assert!(matches!(&error, ResumeError::AtEnd { sequence, .. } if *sequence == head), "{error}");
     world.stage.starts.take();
     assert_eq!(world.end(world.resume(&graph, |run| run.replay_last().fork_as("g"))).unwrap(), ALL);
@@ -95,7 +96,7 @@ fn c5_a_fork_takes_from_a_run_that_is_held_and_from_one_that_has_ended() {
 }
 
 #[test]
-fn c5_a_fork_undoes_what_it_did_itself() {
+fn c5_fork_undoes_only_its_own_visits() {
     let booking = |name: &'static str| {
         move |cx: NodeContext, names: Names| -> NodeFuture<Names> {
             Box::pin(async move {
@@ -125,25 +126,25 @@ fn c5_a_fork_undoes_what_it_did_itself() {
 }
 
 #[test]
-fn c5_a_run_goes_on_with_another_state_which_is_durable_before_it_does() {
+fn c5_replaced_state_is_durable_before_the_run_continues() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["e"]);
     world.leave(world.run(&graph, vec![]));
     let (key, head) = (world.stage.starts.take().pop().unwrap(), world.info("r").head);
     world.leave(world.resume(&graph, |run| {
         run.with_state(|mut names| {
-            names.push("by hand".into());
+            names.push("replaced".into());
             names
         })
     }));
     let again = world.stage.starts.take();
-    assert!(again.len() == 1 && again[0].0 == "e" && again[0] != key, "what it is given is new, and so is its key");
+    assert!(again.len() == 1 && again[0].0 == "e" && again[0] != key, "a new input has a new key");
     assert_eq!(world.info("r").head, head + 1);
     world.stage.hang(&[]);
-    assert_eq!(world.end(world.resume(&graph, |run| run)).unwrap(), ["a", "b", "c", "d", "by hand", "e"]);
-    // A run that has ended has no state to go on with, unless it is rewound.
+    assert_eq!(world.end(world.resume(&graph, |run| run)).unwrap(), ["a", "b", "c", "d", "replaced", "e"]);
+    // An ended run has no state to replace, unless it is rewound.
     let head = world.info("r").head;
-    let error = refusal(world.end(world.resume(&graph, |run| run.with_state(|_| vec![]))));
+    let error = resume_error(world.end(world.resume(&graph, |run| run.with_state(|_| vec![]))));
     assert!(matches!(error, ResumeError::AtEnd { .. }), "{error}");
     let to = world.record("r", Kind::Join, "a");
     let rewound = world.resume(&graph, |run| run.rewind_to(to).with_state(|_| vec!["only".into()]));
@@ -152,23 +153,23 @@ fn c5_a_run_goes_on_with_another_state_which_is_durable_before_it_does() {
 }
 
 #[test]
-fn c5_a_failed_run_goes_on_with_a_state_that_was_put_right() {
+fn c5_failed_run_continues_with_a_corrected_state() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.fail(&["d"]);
     world.end(world.run(&graph, vec![])).unwrap_err();
     assert_eq!(world.info("r").status, RunStatus::Failed);
     world.stage.fail(&[]);
-    let put_right = world.resume(&graph, |run| run.with_state(|names| names.into_iter().rev().collect()));
-    assert_eq!(world.end(put_right).unwrap(), ["c", "b", "a", "d", "e"]);
+    let corrected = world.resume(&graph, |run| run.with_state(|names| names.into_iter().rev().collect()));
+    assert_eq!(world.end(corrected).unwrap(), ["c", "b", "a", "d", "e"]);
 }
 
 #[test]
-fn c5_a_state_is_not_replaced_while_there_are_several() {
+fn c5_state_is_not_replaced_while_branches_are_open() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
     let before = world.rows("r");
-    let error = refusal(world.end(world.resume(&graph, |run| run.with_state(|names| names))));
+    let error = resume_error(world.end(world.resume(&graph, |run| run.with_state(|names| names))));
     let ResumeError::Branched { run, open } = &error else { panic!("{error}") };
     assert_eq!((run.as_str(), &open[..]), ("r", &["a".to_string()][..]));
     assert!(error.to_string().contains('a') && world.info("r").owner.is_none());
@@ -181,50 +182,54 @@ fn c5_a_state_is_not_replaced_while_there_are_several() {
     let inside = World::new(1);
     inside.stage.hang(&["sub/e"]);
     inside.leave(inside.run(&sub, vec![]));
-    let error = refusal(inside.end(inside.resume(&sub, |run| run.with_state(|names| names))));
+    let error = resume_error(inside.end(inside.resume(&sub, |run| run.with_state(|names| names))));
     assert!(matches!(&error, ResumeError::Branched { open, .. } if open == &["sub"]), "{error}");
     assert_eq!(world.rows("r"), before);
 }
 
 #[test]
-fn c5_a_state_that_is_refused_changes_nothing_and_lets_the_run_go() {
+fn c5_rejected_state_changes_nothing_and_releases_the_run() {
     quiet();
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
     let (head, before) = (world.info("r").head, world.rows("r"));
-    let asked = crate::common::Log::<Names>::new();
-    let seen = asked.clone();
-    let picky = world.resume(&graph, |run| {
+    let validated = crate::common::Log::<Names>::new();
+    let seen = validated.clone();
+    let strict = world.resume(&graph, |run| {
         run.validate(move |names: &Names| {
             seen.push(names.clone());
-            if names.contains(&"b".to_string()) { Err("b is no good") } else { Ok(()) }
+            if names.contains(&"b".to_string()) { Err("b is invalid") } else { Ok(()) }
         })
     });
-    let error = refusal(world.end(picky));
+    let error = resume_error(world.end(strict));
     assert!(matches!(&error, ResumeError::Invalid { run, sequence, .. } if run == "r" && *sequence == head), "{error}");
-    assert!(error.to_string().contains("b is no good"));
-    assert_eq!(asked.take(), [vec!["a"], vec!["a", "b"]], "that before the fan-out, and that of the branch that has begun");
+    assert!(error.to_string().contains("b is invalid"));
+    assert_eq!(
+        validated.take(),
+        [vec!["a"], vec!["a", "b"]],
+        "the state before the fan-out and the state of the started branch"
+    );
     let panics = world.resume(&graph, |run| run.validate(|_| -> Result<(), String> { panic!("{INJECTED}: validate") }));
-    assert!(matches!(refusal(world.end(panics)), ResumeError::Invalid { .. }));
+    assert!(matches!(resume_error(world.end(panics)), ResumeError::Invalid { .. }));
     let panics = world.resume(&graph, |run| run.rewind_to(1).with_state(|_| panic!("{INJECTED}: state")));
     let error = world.end(panics).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)) && error.to_string().contains("injected"), "{error}");
-    // After a rewind the states of that moment are asked about.
+    // After a rewind the states at that record are validated.
     let rewound =
         world.resume(&graph, |run| run.rewind_to(1).validate(|names| if names.is_empty() { Err("nothing") } else { Ok(()) }));
-    assert!(matches!(refusal(world.end(rewound)), ResumeError::Invalid { sequence: 1, .. }));
+    assert!(matches!(resume_error(world.end(rewound)), ResumeError::Invalid { sequence: 1, .. }));
     let info = world.info("r");
     assert_eq!((info.owner, info.lease_until, info.status), (None, None, RunStatus::Running));
     assert_eq!(world.rows("r"), before);
     world.stage.hang(&[]);
     let now = world.sim.now();
     assert_eq!(world.end(world.resume(&graph, |run| run.validate(|_| Ok::<_, String>(())))).unwrap(), ALL);
-    assert!(world.sim.now().since(now) < Duration::from_secs(1), "nobody waits for a lease");
+    assert!(world.sim.now().since(now) < Duration::from_secs(1), "no wait for a lease");
 }
 
 #[test]
-fn c5_a_resume_that_is_cut_off_while_it_opens_lets_the_run_go() {
+fn c5_resume_cancelled_while_it_opens_releases_the_run() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
@@ -236,11 +241,11 @@ fn c5_a_resume_that_is_cut_off_while_it_opens_lets_the_run_go() {
     world.stage.hang(&[]);
     let now = world.sim.now();
     assert_eq!(world.end(world.resume(&graph, |run| run)).unwrap(), ALL);
-    assert!(world.sim.now().since(now) < Duration::from_secs(1), "nobody waits for a lease");
+    assert!(world.sim.now().since(now) < Duration::from_secs(1), "no wait for a lease");
 }
 
 #[test]
-fn c5_hostile_ids_are_refused_by_name_and_strange_ones_are_ids_like_any() {
+fn c5_invalid_ids_are_rejected_and_unusual_ones_work() {
     let (world, graph) = (World::new(1), diamond());
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
     for id in ["", "a\0b", long.as_str()] {
@@ -265,31 +270,31 @@ fn c5_hostile_ids_are_refused_by_name_and_strange_ones_are_ids_like_any() {
         assert_eq!(fork.unwrap(), ALL);
         assert_eq!(world.info(&other).from.map(|from| from.run).as_deref(), Some(id));
     }
-    let error = world.end(world.here(graph.resume("nobody").fork_as("f").checkpoint(&world.store))).unwrap_err();
-    assert!(error.to_string().contains("\"nobody\""), "{error}");
+    let error = world.end(world.here(graph.resume("missing").fork_as("f").checkpoint(&world.store))).unwrap_err();
+    assert!(error.to_string().contains("\"missing\""), "{error}");
     assert!(world.sim.run(async { world.store.head("f").await }).is_err());
 }
 
 #[test]
-fn c14_an_id_that_is_taken_is_exists_or_attached_to() {
+fn c14_taken_id_is_an_error_or_attached_to() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["d"]);
     world.leave(world.run(&graph, vec!["first".into()]));
     let mut error = world.end(world.run(&graph, vec!["second".into()])).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Exists { run } if run == "r"), "{error}");
-    assert_eq!(error.state(), Some(&vec!["second".to_string()]), "what it was given is given back");
+    assert_eq!(error.state(), Some(&vec!["second".to_string()]), "the input state is returned");
     world.stage.hang(&[]);
     world.stage.starts.take();
     let attached = world.end(world.run(&graph, vec!["second".into()]).attach()).unwrap();
-    assert_eq!(attached, ["first", "a", "b", "c", "d", "e"], "what it began with counts");
+    assert_eq!(attached, ["first", "a", "b", "c", "d", "e"], "the state of the existing run counts");
     assert_eq!(world.stage.started(), ["d", "e"]);
-    // One that has finished gives its state again, and nothing runs.
+    // A finished run returns its state again, and nothing runs.
     assert_eq!(world.end(world.run(&graph, vec!["third".into()]).attach()).unwrap(), attached);
     assert!(world.stage.started().is_empty());
-    // One that is not there begins.
+    // An unknown id starts a run.
     let other = world.here(graph.run(vec![]).id("new").checkpoint(&world.store).attach());
     assert_eq!(world.end(other).unwrap(), ALL);
-    // One of another graph is not attached to.
+    // A run of another graph cannot be attached to.
     let another = Graph::new("another").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap();
     let error = world.end(world.run(&another, vec![]).attach()).unwrap_err();
     let RunFault::Mismatch(mismatch) = error.fault() else { panic!("{error}") };
@@ -297,7 +302,7 @@ fn c14_an_id_that_is_taken_is_exists_or_attached_to() {
 }
 
 #[test]
-fn c14_attaching_to_a_run_that_is_held_waits_for_its_lease_and_no_longer() {
+fn c14_attach_to_a_held_run_waits_one_lease() {
     let (world, graph) = (World::new(1), diamond());
     world.stage.hang(&["d"]);
     let held = world.run(&graph, vec![]).lease(Duration::from_secs(30));
@@ -309,7 +314,7 @@ fn c14_attaching_to_a_run_that_is_held_waits_for_its_lease_and_no_longer() {
     assert!(matches!(error.fault(), RunFault::Held { run, .. } if run == "r"), "{error}");
     let waited = world.sim.now().since(began);
     assert!(waited > Duration::from_secs(20) && waited < Duration::from_secs(40), "{waited:?}");
-    // Its holder is gone: it is given up at once.
+    // The holder is dropped and releases the run at once.
     drop(scope);
     world.stage.hang(&[]);
     assert_eq!(world.end(world.run(&graph, vec![]).attach()).unwrap(), ALL);

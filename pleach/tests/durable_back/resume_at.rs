@@ -1,5 +1,5 @@
-//! C5: a run is resumed at a named node. C9: what a paused run waits for is told with its questions, and a run that failed and is resumed takes
-//! messages at once.
+//! C5: a run is resumed at a named node. C9: a paused run shows its open questions, and a resumed
+//! failed run accepts messages at once. F12: a resumed compensation continues.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -37,7 +37,7 @@ fn chain() -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// The last state of the run, which this worker drives to its end.
+/// The last state of the run after this worker drove it to its end.
 fn driven_by(world: &World, worker: Worker, graph: &CompiledGraph<Names>) -> Names {
     let worker = worker.on(world.sim.runtime()).start().unwrap();
     let end = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap();
@@ -45,7 +45,7 @@ fn driven_by(world: &World, worker: Worker, graph: &CompiledGraph<Names>) -> Nam
     end
 }
 
-/// A run that stands before `c`.
+/// A run that stopped before `c`.
 fn before_c() -> (World, CompiledGraph<Names>) {
     let (world, graph) = (World::new(1), chain());
     world.stage.hang(&["c"]);
@@ -55,7 +55,7 @@ fn before_c() -> (World, CompiledGraph<Names>) {
 }
 
 #[test]
-fn c5_a_run_is_resumed_at_a_named_node_with_its_state_and_new_keys() {
+fn c5_run_resumes_at_a_named_node_with_its_state_and_new_keys() {
     for node in ["a", "b", "c", "d"] {
         let (world, graph) = before_c();
         let first = world.stage.starts.take();
@@ -80,20 +80,20 @@ fn c5_a_run_is_resumed_at_a_named_node_with_its_state_and_new_keys() {
 }
 
 #[test]
-fn c5_a_resume_at_a_node_composes_with_states_forks_and_rewinds() {
+fn c5_resume_at_a_node_combines_with_states_forks_and_rewinds() {
     let (world, graph) = before_c();
     let other = |_: Names| vec!["other".to_string()];
     let fork = graph.resume("r").with_state(other).fork_as("fork").checkpoint(&world.store);
     assert_eq!(world.end(world.here(fork).from("d")).unwrap(), ["other", "d"]);
-    assert_eq!(world.info("r").status, RunStatus::Running, "the first is as it was");
+    assert_eq!(world.info("r").status, RunStatus::Running, "the origin is unchanged");
     let back = world.resume(&graph, |run: Resume<Names>| run.rewind_to(2)).from("c");
     assert_eq!(world.end(back).unwrap(), ["a", "c", "left", "right", "d"]);
-    // It has come to its end, and goes on with the state it has there.
+    // An ended run continues with its final state.
     let ended = world.resume(&graph, |run: Resume<Names>| run).from("d");
     assert_eq!(world.end(ended).unwrap(), ["a", "c", "left", "right", "d", "d"]);
     let changed = world.resume(&graph, |run: Resume<Names>| run.with_state(|_| vec![])).from("b");
     assert_eq!(world.end(changed).unwrap(), ["b", "c", "left", "right", "d"]);
-    // A crash right after it: whoever resumes the run goes on there.
+    // After a crash, a resume continues at that node.
     let (world, graph) = before_c();
     let store = FlakyStore::new(world.store.clone());
     store.fail_at(2, Fate::Lost);
@@ -103,12 +103,12 @@ fn c5_a_resume_at_a_node_composes_with_states_forks_and_rewinds() {
 }
 
 #[test]
-fn c5_what_could_be_undone_before_is_undone_after_a_resume_at_a_node() {
+fn c5_resume_at_a_node_keeps_earlier_undos() {
     let (world, graph) = before_c();
     world.stage.fail(&["d"]);
     let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
     assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["a".into()] }), "{error}");
-    // It was undone: only an earlier record can be gone back to.
+    // The run was undone: only an earlier record can be rewound to.
     let error = world.end(world.resume(&graph, |run| run).from("b")).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
     world.stage.fail(&[]);
@@ -116,7 +116,7 @@ fn c5_what_could_be_undone_before_is_undone_after_a_resume_at_a_node() {
 }
 
 #[test]
-fn c5_a_resume_at_a_node_that_cannot_be_is_refused_and_changes_nothing() {
+fn c5_resume_at_an_invalid_node_is_rejected_and_changes_nothing() {
     let (world, graph) = before_c();
     let before = world.info("r");
     let start = |node: &str| match world.end(world.resume(&graph, |run| run).from(node)).unwrap_err().into_fault() {
@@ -132,7 +132,7 @@ fn c5_a_resume_at_a_node_that_cannot_be_is_refused_and_changes_nothing() {
     let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Resume(ResumeError::Branched { open, .. }) if *open == ["c"]), "{error}");
     assert_eq!(world.info("r").head, head);
-    // While it is being undone, too.
+    // Also while it is being undone.
     world.stage.hang(&[]);
     world.stage.fail(&["d", "a"]);
     let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
@@ -143,7 +143,7 @@ fn c5_a_resume_at_a_node_that_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn c9_a_worker_goes_on_where_a_run_stands_whatever_its_options_say() {
+fn c9_worker_ignores_the_start_node_of_its_run_options() {
     let (world, graph) = before_c();
     let stage = world.stage.clone();
     let clock = world.sim.runtime();
@@ -153,7 +153,7 @@ fn c9_a_worker_goes_on_where_a_run_stands_whatever_its_options_say() {
     assert_eq!(end, ["a", "b", "c", "left", "right", "d"]);
 }
 
-/// Waits for a signal, and asks a question of the same name.
+/// Waits for a signal and asks a question of the same name.
 fn asking() -> CompiledGraph<Names> {
     let ask = |cx: NodeContext, mut names: Names| async move {
         let signal = cx.signal::<String>("go");
@@ -169,7 +169,7 @@ fn asking() -> CompiledGraph<Names> {
 }
 
 #[test]
-fn c9_an_open_question_is_seen_after_a_signal_of_the_same_name_was_taken() {
+fn c9_open_question_stays_visible_after_a_signal_of_its_name() {
     let (world, graph) = (World::new(1), asking());
     let remote = RunRemote::new(&world.store, "r");
     let seen = || {
@@ -180,12 +180,12 @@ fn c9_an_open_question_is_seen_after_a_signal_of_the_same_name_was_taken() {
     let error = world.end(world.run(&graph, vec![])).unwrap_err();
     let RunFault::Paused { keys, waits, .. } = error.fault() else { panic!("{error}") };
     assert_eq!(keys, &["go", "go"]);
-    let mut told: Vec<_> = waits.iter().map(|wait| (wait.key.clone(), wait.question.clone(), wait.is_signal)).collect();
-    told.sort();
-    assert_eq!(told, [("go".to_string(), None, true), question()]);
-    let mut looked = seen();
-    looked.sort();
-    assert_eq!(looked, told);
+    let mut reported: Vec<_> = waits.iter().map(|wait| (wait.key.clone(), wait.question.clone(), wait.is_signal)).collect();
+    reported.sort();
+    assert_eq!(reported, [("go".to_string(), None, true), question()]);
+    let mut viewed = seen();
+    viewed.sort();
+    assert_eq!(viewed, reported);
     world.sim.run(remote.signal("go", &"signal")).unwrap();
     let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
     let RunFault::Paused { waits, .. } = error.fault() else { panic!("{error}") };
@@ -194,7 +194,7 @@ fn c9_an_open_question_is_seen_after_a_signal_of_the_same_name_was_taken() {
         [question()]
     );
     assert_eq!(seen(), [question()]);
-    // A run that is not stored says the same when it is looked at.
+    // An in-memory run shows the same.
     let scope = world.sim.scope();
     let run = graph.run(vec![]).within(&scope).into_future();
     world.sim.settle();
@@ -203,11 +203,11 @@ fn c9_an_open_question_is_seen_after_a_signal_of_the_same_name_was_taken() {
 }
 
 #[test]
-fn c9_a_resumed_failed_run_takes_messages_and_can_be_taken_over_at_once() {
+fn c9_resumed_failed_run_accepts_messages_and_can_be_taken_over() {
     let slow = |cx: NodeContext, names: Names| async move {
         let stage = cx.extension::<Stage>().unwrap().clone();
-        let said = stage.outside.len();
-        if said == 0 {
+        let calls = stage.outside.len();
+        if calls == 0 {
             stage.outside.push("failed".into());
             return Err("not now".to_string());
         }
@@ -219,7 +219,7 @@ fn c9_a_resumed_failed_run_takes_messages_and_can_be_taken_over_at_once() {
     let remote = RunRemote::new(&world.store, "r");
     world.end(world.run(&graph, vec![])).unwrap_err();
     assert!(matches!(world.sim.run(remote.signal("go", &"x")), Err(TellError::Ended { status: RunStatus::Failed, .. })));
-    // The driver dies before the node has done anything; nobody gives the run up.
+    // The driver dies before the node has done anything, and without a release.
     let store = FlakyStore::new(world.store.clone());
     store.swallow_releases(true);
     store.fail_at(2, Fate::Lost);
@@ -235,7 +235,7 @@ fn c9_a_resumed_failed_run_takes_messages_and_can_be_taken_over_at_once() {
 }
 
 #[test]
-fn f12_a_failed_compensation_that_is_resumed_goes_on_whoever_has_it_next() {
+fn f12_resumed_compensation_continues_with_any_driver() {
     let (world, graph) = (World::new(1), chain());
     world.stage.fail(&["d", "a"]);
     let hooks = {
@@ -249,7 +249,7 @@ fn f12_a_failed_compensation_that_is_resumed_goes_on_whoever_has_it_next() {
     };
     world.end(world.run(&graph, vec![]).hooks(hooks)).unwrap_err();
     assert_eq!(world.info("r").status, RunStatus::CompensationFailed);
-    // It is resumed, and its driver dies at once.
+    // The run is resumed, and its driver dies at once.
     world.stage.fail(&[]);
     let store = FlakyStore::new(world.store.clone());
     store.fail_at(2, Fate::Lost);

@@ -1,4 +1,5 @@
-//! C11: what a live run keeps is bounded, and is all that going on and undoing take; runs that ended long ago go by themselves.
+//! C11: the log of a live run is bounded and keeps all that resume and undo need. Runs that ended
+//! long ago are removed automatically.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -12,7 +13,7 @@ use std::task::Poll;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Counts to this number.
+/// Counts up to this number.
 fn counting(to: u32) -> CompiledGraph<u32> {
     Graph::new("counting")
         .add_node("count", |n: u32| async move { Ok::<_, String>(n + 1) })
@@ -23,7 +24,7 @@ fn counting(to: u32) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn c11_the_log_of_a_long_loop_stays_bounded_and_the_run_can_be_resumed() {
+fn c11_log_of_a_long_loop_stays_bounded_and_can_be_resumed() {
     let (world, graph) = (World::new(1), counting(10_000));
     let store = FlakyStore::new(world.store.clone());
     store.fail_at(7_000, Fate::Lost);
@@ -51,8 +52,8 @@ fn c11_the_log_of_a_long_loop_stays_bounded_and_the_run_can_be_resumed() {
 }
 
 #[test]
-fn c11_branches_that_stand_still_survive_the_pruning_of_what_others_do() {
-    // Item 0 goes round and round, item 1 waits with a recorded effect, and all others arrived long ago.
+fn c11_waiting_branches_survive_the_pruning_of_busy_ones() {
+    // Item 0 loops, item 1 waits after a recorded effect, and all others arrived long ago.
     let item = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             let stage = cx.extension::<Stage>().unwrap().clone();
@@ -103,8 +104,9 @@ fn c11_branches_that_stand_still_survive_the_pruning_of_what_others_do() {
 }
 
 #[test]
-fn c11_nothing_goes_that_a_commit_which_fails_would_have_replaced() {
-    // Item 0 goes round every millisecond; item 1 takes a step now and then, off a record that is older than what is kept.
+fn c11_pruning_keeps_what_a_failed_commit_would_have_replaced() {
+    // Item 0 loops every millisecond. Item 1 takes a step now and then, from a record older than
+    // those kept.
     let item = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             let clock = cx.extension::<Arc<dyn Runtime>>().unwrap();
@@ -150,7 +152,7 @@ fn c11_nothing_goes_that_a_commit_which_fails_would_have_replaced() {
 }
 
 #[test]
-fn c11_what_undoes_a_node_survives_however_long_ago_it_was() {
+fn c11_undo_payloads_survive_pruning() {
     let book = |cx: NodeContext, n: u32| async move {
         cx.record_undo(format!("booking {n}"));
         Ok::<_, String>(n + 1)
@@ -182,7 +184,7 @@ fn c11_what_undoes_a_node_survives_however_long_ago_it_was() {
     world.stage.hang(&["count"]);
     world.leave(world.run(&graph, 0).max_iterations(10_000).keep_records(10));
     assert!(world.info("r").oldest > 1_000);
-    // Another driver, which has to find out what can be undone before it prunes.
+    // Another driver must find the undoable visits before it prunes.
     world.stage.hang(&[]);
     world.stage.fail(&[]);
     let store = FlakyStore::new(world.store.clone());
@@ -201,7 +203,7 @@ fn c11_what_undoes_a_node_survives_however_long_ago_it_was() {
 }
 
 #[test]
-fn c11_runs_that_ended_a_month_ago_go_by_themselves() {
+fn c11_runs_that_ended_a_month_ago_are_removed() {
     let (world, graph) = (World::new(1), counting(1));
     let run = |id: String| world.here(graph.run(0).id(id).checkpoint(&world.store));
     let is_there = |id: &str| match world.sim.run(async { world.store.head(id).await }) {
@@ -209,7 +211,7 @@ fn c11_runs_that_ended_a_month_ago_go_by_themselves() {
         Err(StoreError::Unknown { .. }) => false,
         Err(error) => panic!("{error}"),
     };
-    // One that finished, one that failed, one that was cut off and is not at its end.
+    // One run finished, one failed, and one is still open.
     world.end(run("finished".into())).unwrap();
     let hanging = Graph::new("hanging").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap();
     world.stage.fail(&["a"]);
@@ -228,15 +230,15 @@ fn c11_runs_that_ended_a_month_ago_go_by_themselves() {
     while is_there("finished") || is_there("failed") {
         world.end(run(format!("late {begun}"))).unwrap();
         begun += 1;
-        assert!(begun < 1_000, "nobody removes them");
+        assert!(begun < 1_000, "they are never removed");
     }
-    assert!(begun > 1, "not every run does it");
-    assert!(is_there("open") && is_there("later"), "what is open stays, and so does what ended later");
+    assert!(begun > 1, "not every run prunes");
+    assert!(is_there("open") && is_there("later"), "open runs and runs that ended later stay");
     assert_eq!(world.info("open").status, RunStatus::Running);
 }
 
 #[test]
-fn c11_how_long_ended_runs_are_kept_is_a_setting() {
+fn c11_retention_of_ended_runs_is_configurable() {
     let (world, graph) = (World::new(1), counting(1));
     let run = |id: String, kept| world.here(graph.run(0).id(id).checkpoint(&world.store).keep_ended(kept));
     world.end(run("first".into(), DAY)).unwrap();

@@ -1,4 +1,5 @@
-//! C5: a run goes on from any of its records, and its last node is run again. Nothing is deleted, and what follows has new keys.
+//! C5: a run continues from any of its records, and its last node can be replayed. Nothing is
+//! deleted, and later visits have new keys.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
@@ -56,17 +57,17 @@ const WIDE: [&str; 9] = ["before", "left", "deep", "d1", "d2", "d3", "in1", "in2
 
 fn store_error<S>(error: &RunError<S>) -> &StoreError {
     match error.fault() {
-        RunFault::Checkpoint(error) => error.store_error().expect("the store said so"),
+        RunFault::Checkpoint(error) => error.store_error().expect("a store error"),
         other => panic!("{other}"),
     }
 }
 
 #[test]
-fn c5_a_rewound_run_goes_on_from_there_and_nothing_is_deleted() {
+fn c5_rewound_run_continues_from_there_and_nothing_is_deleted() {
     let (world, graph) = (World::new(1), chain());
     assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["a", "b", "c"]);
     let (first, before) = (world.stage.starts.take(), world.rows("r"));
-    // After "a"; as if "b" had not been done.
+    // After "a", as if "b" had not run.
     assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap(), ["a", "b", "c"]);
     let again = world.stage.starts.take();
     assert_eq!(again.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["b", "c"]);
@@ -78,13 +79,13 @@ fn c5_a_rewound_run_goes_on_from_there_and_nothing_is_deleted() {
     let history = world.history(&graph, "r");
     let Checkpoint { kind, parent, next, visits, .. } = &history[4];
     assert_eq!((*kind, *parent, next, *visits), (Kind::Rewind, 2, &Some(Place::Node("b".into())), 1));
-    // And once more, from what was rewound to.
+    // Once more, from the record of the rewind.
     assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(5))).unwrap(), ["a", "b", "c"]);
     assert_eq!(world.stage.started(), ["b", "c"]);
 }
 
 #[test]
-fn c5_a_run_is_rewound_to_any_of_its_records_and_comes_to_the_same_end() {
+fn c5_rewind_to_any_record_leads_to_the_same_result() {
     for seed in 0..10 {
         let (world, graph) = (World::new(seed), wide());
         assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), WIDE);
@@ -94,7 +95,8 @@ fn c5_a_run_is_rewound_to_any_of_its_records_and_comes_to_the_same_end() {
         for to in 1..=last {
             let history = world.history(&graph, "r");
             let done = history[..to as usize].iter().filter(|one| matches!(one.kind, Kind::Step | Kind::Arrive)).count();
-            // What is inside the subgraph is followed by the step of the subgraph itself, which is no start here.
+            // The nodes inside the subgraph are followed by the step of the subgraph, which is not
+            // a start.
             let subs = history[..to as usize].iter().filter(|one| one.node == "sub").count();
             assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap(), WIDE, "{to}, seed {seed}");
             let starts = world.stage.starts.take();
@@ -108,7 +110,7 @@ fn c5_a_run_is_rewound_to_any_of_its_records_and_comes_to_the_same_end() {
 }
 
 #[test]
-fn c5_effects_before_that_point_stay_recorded_and_those_after_have_new_keys() {
+fn c5_rewind_keeps_earlier_effects_and_gives_later_ones_new_keys() {
     let node = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             for name in ["one", "two"] {
@@ -128,19 +130,19 @@ fn c5_effects_before_that_point_stay_recorded_and_those_after_have_new_keys() {
     let world = World::new(1);
     assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["one #1", "two #2"]);
     let first = world.stage.outside.take();
-    // 1 is the start, 2 and 3 are the effects, 4 is the step.
+    // Record 1 is the start, 2 and 3 are the effects, 4 is the step.
     let state = world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap();
     let second = world.stage.outside.take();
-    assert_eq!(state, ["one #1", "two #1"], "the first is given back, the second is done anew");
+    assert_eq!(state, ["one #1", "two #1"], "the first result is reused, the second effect runs again");
     assert!(second.len() == 1 && second[0].starts_with("two") && second[0] != first[1], "{first:?} {second:?}");
     world.end(world.resume(&graph, |run| run.replay_last())).unwrap();
     let third = world.stage.outside.take();
-    assert_eq!(third.len(), 2, "a node that is replayed does all of it anew");
+    assert_eq!(third.len(), 2, "a replayed node repeats all effects");
     assert!(third.iter().all(|effect| !first.contains(effect) && !second.contains(effect)));
 }
 
 #[test]
-fn c5_failed_runs_are_rewound_and_undo_what_could_be_undone_then() {
+fn c5_rewound_failed_run_undoes_what_was_undoable_at_that_record() {
     let booking = |name: &'static str| {
         move |cx: NodeContext, names: Names| -> NodeFuture<Names> {
             Box::pin(async move {
@@ -176,12 +178,12 @@ fn c5_failed_runs_are_rewound_and_undo_what_could_be_undone_then() {
     assert_eq!(world.info("r").status, RunStatus::Compensated);
     let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
-    // After "flight": the hotel is booked once more, under another key, and so is its undo.
+    // After "flight": the hotel is booked again under another key, and so is its undo.
     let first = world.stage.outside.take();
     assert_eq!(undone(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["hotel", "flight"]);
     let second = world.stage.outside.take();
     assert_eq!((first[0] == second[0], first[1] == second[1]), (false, true), "{first:?} {second:?}");
-    // Before "flight": nothing of it can be undone.
+    // Before "flight": nothing can be undone.
     world.stage.fail(&["hotel"]);
     assert_eq!(undone(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["flight"]);
     world.stage.fail(&["flight"]);
@@ -195,7 +197,7 @@ fn c5_failed_runs_are_rewound_and_undo_what_could_be_undone_then() {
 }
 
 #[test]
-fn c5_a_record_that_was_pruned_or_never_was_is_named_and_the_run_stays_as_it_was() {
+fn c5_rewind_to_a_pruned_or_unknown_record_changes_nothing() {
     let graph = Graph::new("loop")
         .add_node("turn", named("turn"))
         .add_conditional_edge("turn", ["turn", END], |names: &Names| if names.len() < 300 { "turn" } else { END })
@@ -210,12 +212,12 @@ fn c5_a_record_that_was_pruned_or_never_was_is_named_and_the_run_stays_as_it_was
     let StoreError::Pruned { run, oldest } = store_error(&error) else { panic!("{error}") };
     assert_eq!((run.as_str(), *oldest), ("r", before.oldest));
     assert!(error.to_string().contains(&before.oldest.to_string()), "{error}");
-    for never in [0, 302, u64::MAX] {
-        let error = world.end(world.resume(&graph, |run| run.rewind_to(never))).unwrap_err();
+    for unknown in [0, 302, u64::MAX] {
+        let error = world.end(world.resume(&graph, |run| run.rewind_to(unknown))).unwrap_err();
         let error = store_error(&error);
-        assert!(matches!(error, StoreError::NoSuchRow { head: 301, .. }), "{never}: {error}");
+        assert!(matches!(error, StoreError::NoSuchRow { head: 301, .. }), "{unknown}: {error}");
     }
-    let error = world.end(world.here(graph.resume("nobody").rewind_to(1).checkpoint(&world.store))).unwrap_err();
+    let error = world.end(world.here(graph.resume("missing").rewind_to(1).checkpoint(&world.store))).unwrap_err();
     assert!(matches!(store_error(&error), StoreError::Unknown { .. }), "{error}");
     let after = world.info("r");
     assert_eq!((after.head, after.status, after.owner), (before.head, before.status, None));
@@ -224,7 +226,7 @@ fn c5_a_record_that_was_pruned_or_never_was_is_named_and_the_run_stays_as_it_was
 }
 
 #[test]
-fn c5_the_last_node_is_replayed_under_a_new_key_wherever_it_was() {
+fn c5_last_node_is_replayed_with_a_new_key() {
     let (world, graph) = (World::new(1), chain());
     world.stage.hang(&["a"]);
     world.leave(world.run(&graph, vec![]));
@@ -238,7 +240,7 @@ fn c5_the_last_node_is_replayed_under_a_new_key_wherever_it_was() {
     let again = world.stage.starts.take();
     assert_eq!(again.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert!(!first.contains(&again[0]));
-    // Of a run that has ended, and right after that was replayed: rows of a rewind are no step.
+    // For an ended run, and right after a replay: records of a rewind are not steps.
     world.stage.fail(&["c"]);
     world.end(world.resume(&graph, |run| run.replay_last())).unwrap_err();
     assert_eq!(world.stage.started(), ["c"]);
@@ -248,9 +250,9 @@ fn c5_the_last_node_is_replayed_under_a_new_key_wherever_it_was() {
 }
 
 #[test]
-fn c5_a_replay_in_a_fan_out_leaves_the_other_branches_where_they_are() {
+fn c5_replay_in_a_fan_out_leaves_other_branches_unchanged() {
     for seed in 0..20 {
-        // The last to arrive: the join has followed, and "after" hangs.
+        // The last branch to arrive: the join has followed, and "after" hangs.
         let (world, graph) = (World::new(seed), wide());
         world.stage.hang(&["after"]);
         world.leave(world.run(&graph, vec![]));
@@ -261,7 +263,7 @@ fn c5_a_replay_in_a_fan_out_leaves_the_other_branches_where_they_are() {
         assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), WIDE);
         let started = world.stage.started();
         let expected: &[&str] = match last.node.as_str() {
-            // All of a subgraph is the node that it is.
+            // A replay of a subgraph runs all of its nodes.
             "sub" => &["sub/in1", "sub/in2", "after"],
             "left" => &["left", "after"],
             "d3" => &["d3", "after"],
@@ -269,7 +271,7 @@ fn c5_a_replay_in_a_fan_out_leaves_the_other_branches_where_they_are() {
         };
         assert_eq!(started, expected, "seed {seed}");
     }
-    // In the middle: "d1" is the last, and what else has happened stays, effects included.
+    // In the middle: "d1" is the last node; all else stays, including effects.
     let (world, graph) = (World::new(3), wide());
     world.stage.hang(&["d1", "d2"]);
     world.leave(world.run(&graph, vec![]));
@@ -284,7 +286,7 @@ fn c5_a_replay_in_a_fan_out_leaves_the_other_branches_where_they_are() {
 }
 
 #[test]
-fn c5_a_replay_keeps_the_effects_that_other_branches_have_recorded_since() {
+fn c5_replay_keeps_effects_recorded_later_by_other_branches() {
     let slow = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             let (stage, clock) = (cx.extension::<Stage>().unwrap().clone(), cx.extension::<Arc<dyn Runtime>>().unwrap());
@@ -315,7 +317,7 @@ fn c5_a_replay_keeps_the_effects_that_other_branches_have_recorded_since() {
     let world = World::new(1);
     world.stage.hang(&["slow", "quick2"]);
     world.leave(world.run(&graph, vec![]));
-    assert_eq!((world.stage.outside.len(), world.info("r").head), (1, 4), "the effect is the last of all");
+    assert_eq!((world.stage.outside.len(), world.info("r").head), (1, 4), "the effect is the last record");
     world.stage.hang(&[]);
     world.stage.starts.take();
     let end = world.end(world.resume(&graph, |run| run.replay_last())).unwrap();
@@ -324,7 +326,7 @@ fn c5_a_replay_keeps_the_effects_that_other_branches_have_recorded_since() {
 }
 
 #[test]
-fn c5_a_record_in_the_middle_of_a_rewind_stands_for_all_of_it() {
+fn c5_any_record_of_a_rewind_selects_the_whole_rewind() {
     let (world, graph) = (World::new(1), wide());
     world.stage.hang(&["d2"]);
     world.leave(world.run(&graph, vec![]));
@@ -340,7 +342,7 @@ fn c5_a_record_in_the_middle_of_a_rewind_stands_for_all_of_it() {
     }
 }
 
-/// Charges after so many seconds, and then does what it is told.
+/// Charges after this many seconds, then acts like `named`.
 fn charging_after(name: &'static str, seconds: u64) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, names| {
         Box::pin(async move {
@@ -357,7 +359,7 @@ fn charging_after(name: &'static str, seconds: u64) -> impl Fn(NodeContext, Name
 }
 
 #[test]
-fn c5_a_replay_after_a_rewind_repeats_no_effect_of_another_branch() {
+fn c5_replay_after_a_rewind_repeats_no_effect_of_another_branch() {
     let world = World::new(1);
     let graph = Graph::new("two")
         .add_node("first", named("first"))

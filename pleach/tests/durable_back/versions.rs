@@ -1,4 +1,5 @@
-//! C7: a run of another version of its graph is refused with both versions named, or migrated: its states, the names of its nodes, its shape.
+//! C7: a run of another graph version is rejected with both versions named, or migrated: its
+//! states, its node names and its shape.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
@@ -18,7 +19,7 @@ struct One {
     steps: u32,
 }
 
-/// The state of schema 3. That of schema 2 had no sum.
+/// The state of schema 3. Schema 2 had no `sum`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Three {
@@ -97,7 +98,7 @@ fn migrations() -> Migrations {
 }
 
 /// A run of schema 1 that hangs at these nodes.
-fn left_at(seed: u64, nodes: &[&str]) -> World {
+fn stopped_at(seed: u64, nodes: &[&str]) -> World {
     let world = World::new(seed);
     world.stage.hang(nodes);
     world.leave(world.run(&graph::<One>(), one()).schema(1));
@@ -107,57 +108,57 @@ fn left_at(seed: u64, nodes: &[&str]) -> World {
 }
 
 #[test]
-fn c7_another_graph_shape_or_schema_is_refused_with_both_named() {
-    let world = left_at(1, &["m"]);
+fn c7_other_graph_shape_or_schema_is_rejected_with_both_named() {
+    let world = stopped_at(1, &["m"]);
     let before = world.info("r");
-    let refused = |error: RunError<One>| match error.into_fault() {
+    let rejected = |error: RunError<One>| match error.into_fault() {
         RunFault::Mismatch(error) => error,
         other => panic!("{other}"),
     };
-    let error = refused(world.end(world.resume(&graph::<One>(), |run| run).schema(2)).unwrap_err());
+    let error = rejected(world.end(world.resume(&graph::<One>(), |run| run).schema(2)).unwrap_err());
     assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("schema", "1", "2"));
-    let error = refused(world.end(world.resume(&graph::<One>(), |run| run).schema(0)).unwrap_err());
+    let error = rejected(world.end(world.resume(&graph::<One>(), |run| run).schema(0)).unwrap_err());
     assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("schema", "1", "0"));
     let shape = |name| Graph::<One>::new(name).add_node("m", step).add_edge("m", END).set_entry("m").compile().unwrap();
     let other = shape("essay");
-    let error = refused(world.end(world.resume(&other, |run| run).schema(1)).unwrap_err());
+    let error = rejected(world.end(world.resume(&other, |run| run).schema(1)).unwrap_err());
     assert_eq!(
         (error.what, error.stored.as_str(), error.given.as_str()),
         ("fingerprint", graph::<One>().fingerprint(), other.fingerprint())
     );
-    // Migrations of the state say nothing about the shape, and nothing makes one graph another.
+    // State migrations do not apply to the shape, and a graph of another name is never accepted.
     let migrations = migrations();
-    let error = refused(world.end(world.resume(&other, |run| run).schema(3).migrations(&migrations)).unwrap_err());
+    let error = rejected(world.end(world.resume(&other, |run| run).schema(3).migrations(&migrations)).unwrap_err());
     assert_eq!(error.what, "fingerprint");
     let all = migrations.accept_compatible();
-    let error = refused(world.end(world.resume(&shape("poem"), |run| run).schema(1).migrations(&all)).unwrap_err());
+    let error = rejected(world.end(world.resume(&shape("poem"), |run| run).schema(1).migrations(&all)).unwrap_err());
     assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("graph", "essay", "poem"));
-    // The same for whoever attaches to it or forks it.
+    // The same for attach and fork.
     let attached = world.run(&graph::<One>(), one()).schema(2).attach();
-    assert_eq!(refused(world.end(attached).unwrap_err()).what, "schema");
+    assert_eq!(rejected(world.end(attached).unwrap_err()).what, "schema");
     let forked = world.resume(&graph::<One>(), |run| run.fork_as("f")).schema(2);
-    assert_eq!(refused(world.end(forked).unwrap_err()).what, "schema");
+    assert_eq!(rejected(world.end(forked).unwrap_err()).what, "schema");
     assert_eq!(world.info("r"), before);
 }
 
 #[test]
-fn c7_steps_of_a_migration_compose_and_are_durable_before_anything_runs() {
-    // In the fan-out, with "b" done; in the map, whose items are stored; between the two.
+fn c7_migration_steps_compose_and_are_durable_before_anything_runs() {
+    // In the fan-out with "b" done, between the two, in the map with stored items, and after it.
     for (hanging, starts) in [(&["c"][..], 5), (&["m"], 4), (&["item"], 3), (&["last"], 1)] {
         for seed in 0..5 {
-            let world = left_at(seed, hanging);
+            let world = stopped_at(seed, hanging);
             let (graph, done) = (graph::<Three>(), world.info("r"));
             world.stage.hang(&["b", "c", "m", "item", "last"]);
             world.leave(world.resume(&graph, |run| run).schema(3).migrations(&migrations()));
             let info = world.info("r");
             assert_eq!(info.version, GraphVersion { fingerprint: graph.fingerprint().into(), schema: 3 });
             assert!(info.head > done.head);
-            // From now on it is a run of schema 3, and needs no migration.
+            // From now on it is a run of schema 3 and needs no migration.
             world.stage.hang(&[]);
             world.stage.starts.take();
             let end = world.end(world.resume(&graph, |run| run).schema(3)).unwrap();
             assert_eq!((&end.names[..], end.steps), (&["x".to_string()][..], 5), "{hanging:?}, seed {seed}");
-            // What was done before the migration has not counted into the sum.
+            // Steps before the migration do not count into the sum.
             assert_eq!(world.stage.started().len(), starts, "{hanging:?}");
             assert!(end.sum >= 100 && end.sum < 150, "{end:?}");
         }
@@ -165,8 +166,8 @@ fn c7_steps_of_a_migration_compose_and_are_durable_before_anything_runs() {
 }
 
 #[test]
-fn c7_a_fork_is_migrated_and_its_original_is_not() {
-    let world = left_at(1, &["item"]);
+fn c7_fork_is_migrated_but_its_origin_is_not() {
+    let world = stopped_at(1, &["item"]);
     let (info, rows) = (world.info("r"), world.rows("r"));
     let forked = world.resume(&graph::<Three>(), |run| run.fork_as("f")).schema(3).migrations(&migrations());
     assert_eq!(world.end(forked).unwrap().names, ["x"]);
@@ -176,11 +177,11 @@ fn c7_a_fork_is_migrated_and_its_original_is_not() {
 }
 
 #[test]
-fn c7_a_migration_that_fails_names_the_record_and_leaves_the_run_as_it_was() {
+fn c7_failed_migration_names_the_record_and_changes_nothing() {
     quiet();
-    let world = left_at(1, &["m"]);
+    let world = stopped_at(1, &["m"]);
     let (head, rows) = (world.info("r").head, world.rows("r"));
-    let refused = |migrations: Migrations| {
+    let rejected = |migrations: Migrations| {
         let error = world.end(world.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations)).unwrap_err();
         let info = world.info("r");
         assert_eq!((info.owner, info.version.schema), (None, 1), "{error}");
@@ -188,25 +189,28 @@ fn c7_a_migration_that_fails_names_the_record_and_leaves_the_run_as_it_was() {
         error.into_fault()
     };
     let same = |state: Value| Ok::<_, Infallible>(state);
-    let fault = refused(Migrations::new().state(1, same));
+    let fault = rejected(Migrations::new().state(1, same));
     let RunFault::Resume(ResumeError::NoStep { from: 1, to: 3, missing: 2, .. }) = &fault else { panic!("{fault}") };
-    let fault = refused(Migrations::new().state(1, same).state(2, |_| Err("no way")));
+    let fault = rejected(Migrations::new().state(1, same).state(2, |_| Err("no way")));
     let RunFault::Resume(ResumeError::Migration { sequence, from: 2, .. }) = &fault else { panic!("{fault}") };
     assert!(*sequence == head && fault.to_string().contains("no way"), "{fault}");
-    let fault = refused(Migrations::new().state(1, same).state(2, |_| -> Result<Value, String> { panic!("{INJECTED}") }));
+    let fault = rejected(Migrations::new().state(1, same).state(2, |_| -> Result<Value, String> { panic!("{INJECTED}") }));
     assert!(matches!(&fault, RunFault::Resume(ResumeError::Migration { from: 2, .. })), "{fault}");
-    // What comes of it is no state of this graph.
-    let fault = refused(Migrations::new().state(1, same).state(2, same));
+    // The result is not a state of this graph.
+    let fault = rejected(Migrations::new().state(1, same).state(2, same));
     let RunFault::Checkpoint(error) = &fault else { panic!("{fault}") };
     assert_eq!(error.op, "decode");
     let valid =
         world.resume(&graph::<Three>(), |run| run.validate(|state: &Three| if state.sum == 100 { Err("100") } else { Ok(()) }));
     let error = world.end(valid.schema(3).migrations(&migrations())).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Resume(ResumeError::Invalid { .. })), "it is asked after the migration: {error}");
+    assert!(
+        matches!(error.fault(), RunFault::Resume(ResumeError::Invalid { .. })),
+        "validation follows the migration: {error}"
+    );
     assert_eq!(world.rows("r"), rows);
 }
 
-/// first → middle (a graph of its own) → last, with the names that are given; what "first" did can be undone.
+/// `first` → `middle` (a subgraph) → `last`, with these names. `first` can be undone.
 fn trip(first: &'static str, middle: &'static str, inside: &'static str, last: &'static str) -> CompiledGraph<Names> {
     let inner = Graph::new("inner")
         .add_node(inside, named("inside"))
@@ -240,7 +244,7 @@ fn trip(first: &'static str, middle: &'static str, inside: &'static str, last: &
 }
 
 #[test]
-fn c7_renamed_nodes_are_found_also_inside_subgraphs_and_by_their_undos() {
+fn c7_renamed_nodes_are_found_in_subgraphs_and_by_their_undos() {
     let (old, new) = (trip("a", "m", "in", "z"), trip("z", "n", "inner", "a"));
     let renames =
         Migrations::new().rename_node("a", "z").rename_node("z", "a").rename_node("m", "n").rename_node("m/in", "n/inner");
@@ -254,7 +258,7 @@ fn c7_renamed_nodes_are_found_also_inside_subgraphs_and_by_their_undos() {
         let error = world.end(world.resume(&new, |run| run).migrations(&renames)).unwrap_err();
         assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["z".into()] }), "{error}");
         assert_eq!(world.stage.started(), starts);
-        // The undo has the key that it would have had.
+        // The undo has the same key as without a migration.
         let undone = world.stage.outside.take();
         world.stage.fail(&["z"]);
         let twin = World::new(1);
@@ -263,11 +267,11 @@ fn c7_renamed_nodes_are_found_also_inside_subgraphs_and_by_their_undos() {
         assert_eq!(undone, twin.stage.outside.take());
         assert!(!first.is_empty());
     }
-    // One name is missing: nothing is done.
+    // With a missing name nothing is changed.
     let world = World::new(1);
     world.stage.hang(&["m/in"]);
     world.leave(world.run(&old, vec![]));
-    // What stands inside the subgraph has done nothing yet; what stands at it has.
+    // The run is inside the subgraph `m`, whose new name is not given.
     let before = world.rows("r");
     let fewer = Migrations::new().rename_node("a", "z").rename_node("z", "a");
     let error = world.end(world.resume(&new, |run| run).migrations(&fewer)).unwrap_err();
@@ -277,7 +281,7 @@ fn c7_renamed_nodes_are_found_also_inside_subgraphs_and_by_their_undos() {
 }
 
 #[test]
-fn c7_a_changed_shape_is_accepted_if_every_node_the_run_stands_at_is_in_its_place() {
+fn c7_changed_shape_is_accepted_if_all_current_nodes_still_fit() {
     let shape = |more: bool, heads: &[&'static str], in_branch: bool| {
         let graph = Graph::new("shape").add_node("a", named("a")).add_node("c", named("c")).add_node("d", named("d"));
         let graph = heads.iter().fold(graph, |graph, head| graph.add_node(*head, named(head)));
@@ -293,7 +297,7 @@ fn c7_a_changed_shape_is_accepted_if_every_node_the_run_stands_at_is_in_its_plac
         graph.set_entry("a").compile().unwrap()
     };
     let old = shape(false, &["b1", "b2", "b3"], false);
-    let left_at = |node: &str| {
+    let stopped_at = |node: &str| {
         let world = World::new(1);
         world.stage.hang(&[node]);
         world.leave(world.run(&old, vec![]));
@@ -302,31 +306,31 @@ fn c7_a_changed_shape_is_accepted_if_every_node_the_run_stands_at_is_in_its_plac
         world
     };
     let accept = Migrations::new().accept_compatible();
-    // A node was added at the end, a branch after those that have begun.
-    let world = left_at("b2");
+    // A node was added at the end, and a branch after the started ones.
+    let world = stopped_at("b2");
     let wider = shape(true, &["b1", "b2", "b3", "b4"], false);
     assert_eq!(
         world.end(world.resume(&wider, |run| run).migrations(&accept)).unwrap(),
         ["a", "b1", "b2", "b3", "b4", "c", "d", "e"]
     );
     assert_eq!(world.info("r").version.fingerprint, wider.fingerprint());
-    // "b3" has arrived and is no more; "c" is inside of a branch now.
+    // "b3" has arrived but no longer exists; "c" is inside a branch now.
     for (hangs, new) in [("b2", shape(false, &["b1", "b2"], false)), ("c", shape(false, &["b1"], true))] {
-        let world = left_at(hangs);
+        let world = stopped_at(hangs);
         let error = world.end(world.resume(&new, |run| run).migrations(&accept)).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Mismatch(mismatch) if mismatch.what == "node"), "{hangs}: {error}");
         assert_eq!(world.info("r").version.fingerprint, old.fingerprint());
     }
-    let world = left_at("d");
+    let world = stopped_at("d");
     let error = world.end(world.resume(&old, |run| run).schema(9).migrations(&accept)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Mismatch(mismatch) if mismatch.what == "schema"), "{error}");
 }
 
 #[test]
-fn c7_a_run_that_is_being_undone_goes_on_being_undone() {
+fn c7_migrated_run_continues_its_undos() {
     let old = trip("a", "m", "in", "z");
     let (new, renames) = (trip("b", "m", "in", "z"), Migrations::new().rename_node("a", "b"));
-    // Cut off after the failure was written down: its undos are still to run.
+    // The driver crashes after the failure was recorded, before the undos.
     let world = World::new(1);
     world.stage.fail(&["z"]);
     let store = crate::common::flaky::FlakyStore::new(world.store.clone());
@@ -343,7 +347,7 @@ fn c7_a_run_that_is_being_undone_goes_on_being_undone() {
 }
 
 #[test]
-fn c7_a_finished_run_gives_its_state_as_it_is_now() {
+fn c7_finished_run_returns_its_migrated_state() {
     let world = World::new(1);
     world.end(world.run(&graph::<One>(), one()).schema(1)).unwrap();
     world.stage.starts.take();
@@ -356,7 +360,7 @@ fn c7_a_finished_run_gives_its_state_as_it_is_now() {
 }
 
 #[test]
-fn c7_states_inside_a_subgraph_have_migrations_of_their_own() {
+fn c7_states_inside_a_subgraph_have_separate_migrations() {
     fn nested<S: State>(inner: CompiledGraph<S>) -> CompiledGraph<u32> {
         Graph::new("nested")
             .add_subgraph(

@@ -1,4 +1,4 @@
-//! C3, C4, F12: what a resume does again, what it does not, and under which keys.
+//! C3, C4, F12: what a resume repeats, what it does not, and under which keys.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -8,7 +8,7 @@ use pleach::prelude::*;
 use pleach::store::RunStatus;
 
 #[test]
-fn c4_an_effect_that_results_in_nothing_is_not_repeated_either() {
+fn c4_effect_with_an_empty_result_is_not_repeated() {
     let node = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             let outside = cx.extension::<Stage>().unwrap().outside.clone();
@@ -30,7 +30,7 @@ fn c4_an_effect_that_results_in_nothing_is_not_repeated_either() {
 }
 
 #[test]
-fn c3_every_visit_of_a_run_has_a_key_of_its_own() {
+fn c3_every_visit_of_a_run_has_a_different_key() {
     let inner = |name| {
         let graph = Graph::new(name).add_node("first", named("first")).add_edge("first", END).set_entry("first");
         graph.compile().unwrap()
@@ -59,7 +59,7 @@ fn c3_every_visit_of_a_run_has_a_key_of_its_own() {
 }
 
 #[test]
-fn f12_a_run_that_was_cut_off_between_two_undos_goes_on_with_them_and_never_forwards() {
+fn f12_resume_between_two_undos_continues_the_undos() {
     let booking = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             cx.record_undo(cx.node().to_string());
@@ -69,7 +69,7 @@ fn f12_a_run_that_was_cut_off_between_two_undos_goes_on_with_them_and_never_forw
     let undo = |cx: NodeContext, name: String| async move {
         let stage = cx.extension::<Stage>().unwrap();
         stage.outside.push(name.clone());
-        if stage.outside.len() == 2 { Err(format!("{name} was full")) } else { Ok(()) }
+        if stage.outside.len() == 2 { Err(format!("{name} cannot be undone")) } else { Ok(()) }
     };
     let graph = Graph::new("trip")
         .add_node("a", booking)
@@ -86,20 +86,20 @@ fn f12_a_run_that_was_cut_off_between_two_undos_goes_on_with_them_and_never_forw
         .set_entry("a")
         .compile()
         .unwrap();
-    // Cut off at the record of the second undo, or left where it failed.
-    for cut_off in [true, false] {
+    // The driver crashes at the record of the second undo, or the second undo fails.
+    for crashes in [true, false] {
         let world = World::new(1);
         world.stage.fail(&["pay"]);
         let store = FlakyStore::new(world.store.clone());
-        store.fail_at(if cut_off { 7 } else { u64::MAX }, Fate::Lost);
+        store.fail_at(if crashes { 7 } else { u64::MAX }, Fate::Lost);
         world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
         let status = world.info("r").status;
-        assert_eq!(status, if cut_off { RunStatus::Running } else { RunStatus::CompensationFailed });
-        // What failed would go well now, but what it needs is undone.
+        assert_eq!(status, if crashes { RunStatus::Running } else { RunStatus::CompensationFailed });
+        // The failed node would succeed now, but the run is already being undone.
         world.stage.fail(&[]);
         world.stage.starts.take();
         let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
-        // What an earlier process undid is among them.
+        // The undos of an earlier process are included.
         let undone = ["c", "b", "a"].map(String::from).to_vec();
         assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
         assert_eq!((world.stage.started(), world.info("r").status), (vec![], RunStatus::Compensated));

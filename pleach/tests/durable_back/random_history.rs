@@ -1,5 +1,6 @@
-//! F12, C4, C5, C7 together: a run whose branches charge, one of which may fail, is crashed, rewound, replayed and migrated at random, also in the
-//! middle of effects and of undos. A plain model says what must have been charged and given back since the run last went back.
+//! C4, C5, C7, C15, F12 combined: a run with charging branches is crashed, rewound, replayed and
+//! migrated at random, also during effects and undos. A plain model tells what must have been
+//! charged and refunded since the last rewind or replay.
 #![cfg(feature = "graph")]
 
 use futures::future::{Either, select};
@@ -14,36 +15,39 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 type Names = Vec<String>;
 
-/// What happened outside since the run last went back.
+/// The calls to the outside since the last rewind or replay.
 #[derive(Default)]
-struct Books {
+struct Account {
     charged: BTreeSet<String>,
-    /// What was given back.
+    /// The refunded visits.
     refunded: BTreeSet<String>,
-    /// The keys of the undos that did it, by node; inside of the subgraph by visit, since a replay of the subgraph visits its nodes again.
+    /// The keys of the undos, by node. Inside the subgraph by visit, since a replay of the subgraph
+    /// visits its nodes again.
     undos: BTreeMap<String, BTreeSet<String>>,
-    /// The nodes that were given the result of their charge.
+    /// The nodes that received the result of their charge.
     delivered: BTreeSet<String>,
-    /// Since a replay: those that were given it before.
+    /// After a replay: the nodes that had received their result before.
     before_replay: Option<BTreeSet<String>>,
-    /// The replays since it was rewound whose nodes have not charged again: one that was cut off leaves its node to the next.
+    /// The replays since the last rewind whose nodes have not charged again. An interrupted replay
+    /// leaves its node to the next.
     replays: usize,
-    /// The nodes that had been given it before the last replay, and charged again since.
+    /// The nodes that had received their result before the last replay and charged again since.
     again: BTreeSet<String>,
-    /// Whether anything was given back since it was rewound.
+    /// Whether anything was refunded since the last rewind.
     has_refunded: bool,
     /// The nodes that charged and have not ended since.
-    underway: BTreeSet<String>,
-    /// The node that is given back: that this is over is written down before the next undo begins.
-    giving_back: String,
-    /// The nodes that were given back before they were done: they charge again before the run finishes.
+    in_progress: BTreeSet<String>,
+    /// The node that is being refunded. Its undo is recorded before the next one begins.
+    refunding: String,
+    /// The nodes that were refunded before they ended. They must charge again before the run
+    /// finishes.
     owed: BTreeSet<String>,
 }
 
-/// The world outside of the run.
+/// The outside of the run.
 #[derive(Clone)]
 struct Outside {
-    books: Arc<Mutex<Books>>,
+    account: Arc<Mutex<Account>>,
     clock: Arc<dyn Runtime>,
     fails: Arc<AtomicBool>,
 }
@@ -54,24 +58,24 @@ impl Outside {
     }
 
     fn charge(&self, node: &str, visit: &str) {
-        let mut books = self.books.lock().unwrap();
-        books.charged.insert(visit.to_string());
-        if books.before_replay.as_ref().is_some_and(|before| before.contains(node)) {
-            books.again.insert(node.to_string());
+        let mut account = self.account.lock().unwrap();
+        account.charged.insert(visit.to_string());
+        if account.before_replay.as_ref().is_some_and(|before| before.contains(node)) {
+            account.again.insert(node.to_string());
         }
         if node == "start" {
-            // Everything runs again after that, whatever is replayed.
-            (books.replays, books.before_replay) = (0, None);
+            // All nodes run again after the start, whatever was replayed.
+            (account.replays, account.before_replay) = (0, None);
         }
-        // Whatever follows it is not done any more.
-        books.delivered.retain(|delivered| !follows(delivered, node));
-        books.owed.remove(node);
-        books.giving_back.clear();
-        books.underway.insert(node.to_string());
+        // The nodes after this one have to run again.
+        account.delivered.retain(|delivered| !follows(delivered, node));
+        account.owed.remove(node);
+        account.refunding.clear();
+        account.in_progress.insert(node.to_string());
     }
 }
 
-/// Whether a node runs after another one, or is that one.
+/// Whether a node is `before` or runs after it.
 fn follows(node: &str, before: &str) -> bool {
     node == before || before == "start" || node == "end" || (before, node) == ("a1", "a2")
 }
@@ -93,9 +97,9 @@ async fn charging(cx: NodeContext, mut names: Names) -> Result<Names, String> {
         Ok::<_, String>(())
     };
     cx.effect("charge", work).await?;
-    outside.books.lock().unwrap().delivered.insert(node.clone());
+    outside.account.lock().unwrap().delivered.insert(node.clone());
     outside.take_time(60).await;
-    outside.books.lock().unwrap().underway.remove(&node);
+    outside.account.lock().unwrap().in_progress.remove(&node);
     names.push(node);
     Ok(names)
 }
@@ -104,26 +108,26 @@ async fn refund(cx: NodeContext, visit: String) -> Result<(), String> {
     let outside = outside(&cx);
     outside.take_time(20).await;
     {
-        let mut books = outside.books.lock().unwrap();
+        let mut account = outside.account.lock().unwrap();
         let node = cx.node().to_string();
         let of = if node.starts_with("sub/") { visit.clone() } else { node.clone() };
-        books.undos.entry(of).or_default().insert(cx.idempotency_key());
-        books.refunded.insert(visit);
-        books.has_refunded = true;
-        let before = std::mem::replace(&mut books.giving_back, node.clone());
-        if before != node && books.underway.remove(&before) {
-            books.owed.insert(before);
+        account.undos.entry(of).or_default().insert(cx.idempotency_key());
+        account.refunded.insert(visit);
+        account.has_refunded = true;
+        let before = std::mem::replace(&mut account.refunding, node.clone());
+        if before != node && account.in_progress.remove(&before) {
+            account.owed.insert(before);
         }
     }
     outside.take_time(40).await;
     Ok(())
 }
 
-/// Fails after a while, if the run is to fail.
+/// Fails after a while if the run is to fail.
 async fn deciding(cx: NodeContext, names: Names) -> Result<Names, String> {
     let outside = outside(&cx);
     outside.take_time(200).await;
-    if outside.fails.load(Relaxed) { Err("told to fail".into()) } else { Ok(names) }
+    if outside.fails.load(Relaxed) { Err("decided to fail".into()) } else { Ok(names) }
 }
 
 fn merge(mut before: Names, branches: Vec<Names>) -> Names {
@@ -132,7 +136,7 @@ fn merge(mut before: Names, branches: Vec<Names>) -> Names {
     before
 }
 
-/// start → branches: a1, a2 | a subgraph with b1 | c1 | the one that decides → end.
+/// start → branches: a1, a2 | a subgraph with b1 | c1 | the node that decides → end.
 fn graph() -> CompiledGraph<Names> {
     let inner = Graph::new("inner").add_node("b1", charging).compensate("b1", refund).add_edge("b1", END).set_entry("b1");
     let mut graph = Graph::new("back").add_subgraph("sub", inner.compile().unwrap(), Names::clone, |_, inner| inner);
@@ -153,14 +157,14 @@ fn graph() -> CompiledGraph<Names> {
         .unwrap()
 }
 
-struct Net<'a> {
+struct Simulation<'a> {
     sim: &'a Sim,
     store: MemoryStore,
     outside: Outside,
     schema: u32,
 }
 
-impl Net<'_> {
+impl Simulation<'_> {
     fn random(&self, below: u64) -> u64 {
         self.sim.runtime().random() % below
     }
@@ -180,61 +184,61 @@ impl Net<'_> {
         self.set(how(graph().resume("r")).checkpoint(&self.store))
     }
 
-    /// Drives the run for a while, and drops it in the middle of what it does.
+    /// Drives the run for a random time and then drops it.
     async fn drive(&self, run: RunOptions<'static, Names>) {
-        let while_ = Box::pin(self.sim.sleep(Duration::from_millis(1 + self.random(250))));
-        if let Either::Left((Err(error), _)) = select(run.into_future(), while_).await {
+        let time = Box::pin(self.sim.sleep(Duration::from_millis(1 + self.random(250))));
+        if let Either::Left((Err(error), _)) = select(run.into_future(), time).await {
             let is_expected = matches!(error.fault(), RunFault::Node(_) | RunFault::Resume(_) | RunFault::Ended { .. });
             assert!(is_expected, "{error}");
         }
     }
 
-    /// Since a replay, only the branches that were replayed have charged again: one for each replay.
+    /// Checks that since a replay only the replayed branches have charged again, one per replay.
     fn check_replay(&self) {
-        let mut books = self.outside.books.lock().unwrap();
-        let is_checked = books.before_replay.take().is_some() && !books.has_refunded;
-        let again = std::mem::take(&mut books.again);
+        let mut account = self.outside.account.lock().unwrap();
+        let is_checked = account.before_replay.take().is_some() && !account.has_refunded;
+        let again = std::mem::take(&mut account.again);
         if is_checked {
-            // What follows the join runs after whatever was replayed.
+            // The node after the join runs after every replay.
             let in_branches = again.iter().filter(|node| *node != "end");
             let branches = in_branches.map(|node| node.trim_end_matches(char::is_numeric)).collect::<BTreeSet<_>>().len();
-            assert!(branches <= books.replays, "these charged again after {} replays: {again:?}", books.replays);
-            books.replays -= if again.is_empty() { 0 } else { branches.max(1) };
+            assert!(branches <= account.replays, "these charged again after {} replays: {again:?}", account.replays);
+            account.replays -= if again.is_empty() { 0 } else { branches.max(1) };
         }
     }
 
-    /// Nothing counts any more that was charged or given back before.
-    fn go_back(&self) -> MutexGuard<'_, Books> {
-        let mut books = self.outside.books.lock().unwrap();
-        (books.charged, books.refunded, books.undos) = Default::default();
-        books
+    /// Forgets what was charged and refunded before.
+    fn go_back(&self) -> MutexGuard<'_, Account> {
+        let mut account = self.outside.account.lock().unwrap();
+        (account.charged, account.refunded, account.undos) = Default::default();
+        account
     }
 
     async fn rewind(&self, to: u64) {
         {
-            let mut books = self.go_back();
-            (books.delivered, books.underway, books.owed) = Default::default();
-            (books.replays, books.has_refunded) = (0, false);
+            let mut account = self.go_back();
+            (account.delivered, account.in_progress, account.owed) = Default::default();
+            (account.replays, account.has_refunded) = (0, false);
         }
         self.drive(self.resume(|run| run.rewind_to(to))).await;
     }
 
     async fn replay(&self) {
         {
-            let mut books = self.go_back();
-            books.replays += 1;
-            books.before_replay = Some(books.delivered.clone());
+            let mut account = self.go_back();
+            account.replays += 1;
+            account.before_replay = Some(account.delivered.clone());
         }
         let head = self.head().await.head;
         self.drive(self.resume(Resume::replay_last)).await;
-        // It was cut off before anything of it was written, or there was nothing to replay.
+        // The replay was dropped before its first record, or there was nothing to replay.
         if self.head().await.head == head {
-            self.outside.books.lock().unwrap().replays -= 1;
+            self.outside.account.lock().unwrap().replays -= 1;
         }
     }
 
-    /// Crashes, rewinds, replays and migrations, in any order.
-    async fn trouble(&mut self) {
+    /// Crashes, rewinds, replays and migrations in random order.
+    async fn disturb(&mut self) {
         self.drive(self.set(graph().run(Vec::new()).id("r").checkpoint(&self.store))).await;
         for _ in 0..self.random(7) {
             let head = self.head().await.head;
@@ -258,7 +262,7 @@ impl Net<'_> {
         }
     }
 
-    /// Goes on, with a few more crashes, until the run has ended.
+    /// Continues, with a few more crashes, until the run has ended.
     async fn end(&self) -> RunStatus {
         for _ in 0..self.random(3) {
             self.drive(self.resume(|run| run)).await;
@@ -269,38 +273,39 @@ impl Net<'_> {
         self.head().await.status
     }
 
-    /// The model: a run that was undone gave back once whatever it had charged since it last went back.
+    /// The model: a compensated run refunded everything that it charged since the last rewind or
+    /// replay, once.
     async fn check(&self, status: RunStatus) {
         self.check_replay();
-        let books = self.outside.books.lock().unwrap();
-        for (node, keys) in &books.undos {
-            assert_eq!(keys.len(), 1, "{node} was given back by several undos");
+        let account = self.outside.account.lock().unwrap();
+        for (node, keys) in &account.undos {
+            assert_eq!(keys.len(), 1, "{node} was refunded by several undos");
         }
         match status {
             RunStatus::Compensated => {
-                let kept: Vec<_> = books.charged.difference(&books.refunded).collect();
-                assert!(kept.is_empty(), "not given back: {kept:?}");
+                let kept: Vec<_> = account.charged.difference(&account.refunded).collect();
+                assert!(kept.is_empty(), "not refunded: {kept:?}");
             }
-            // It was rewound to where all had been given back.
-            RunStatus::Failed => assert!(books.charged.is_empty() && books.refunded.is_empty()),
+            // The run was rewound to a record after all refunds.
+            RunStatus::Failed => assert!(account.charged.is_empty() && account.refunded.is_empty()),
             status => {
                 assert_eq!(status, RunStatus::Finished);
-                assert!(books.owed.is_empty(), "given back, and not charged again: {:?}", books.owed);
+                assert!(account.owed.is_empty(), "refunded, but not charged again: {:?}", account.owed);
             }
         }
     }
 }
 
 #[test]
-fn c15_runs_that_go_back_at_random_agree_with_a_plain_model() {
+fn c15_random_rewinds_and_replays_agree_with_a_model() {
     explore(0..500, |sim| {
         let fails = Arc::new(AtomicBool::new(!sim.runtime().random().is_multiple_of(3)));
-        let outside = Outside { books: Arc::default(), clock: sim.runtime(), fails };
-        let mut net = Net { sim, store: MemoryStore::on(sim.runtime()), outside, schema: 1 };
+        let outside = Outside { account: Arc::default(), clock: sim.runtime(), fails };
+        let mut simulation = Simulation { sim, store: MemoryStore::on(sim.runtime()), outside, schema: 1 };
         sim.run(async {
-            net.trouble().await;
-            let status = net.end().await;
-            net.check(status).await;
+            simulation.disturb().await;
+            let status = simulation.end().await;
+            simulation.check(status).await;
         });
     });
 }

@@ -1,4 +1,4 @@
-//! C5, C11: every checkpoint that the history lists can be gone back to, forked from and read, whatever was pruned.
+//! C5, C11: every listed checkpoint can be rewound to, forked from and read, whatever was pruned.
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
@@ -7,7 +7,8 @@ use pleach::store::{Kind, Store};
 use pleach::{Checkpoint, Compensation, FanOut, Runtime};
 use std::sync::Arc;
 
-/// A node that waits a little, has an effect now and then, sleeps durably now and then, and may record an undo or fail.
+/// A node that takes a little time and sometimes has an effect, sleeps durably, records an undo or
+/// fails.
 fn busy(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
@@ -28,7 +29,7 @@ fn busy(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> 
             }
             clock.sleep_until(clock.now() + Duration::from_millis(1 + chance % 5)).await;
             if (chance >> 8).is_multiple_of(150) {
-                return Err(format!("{name} has had enough"));
+                return Err(format!("{name} fails"));
             }
             if name == "turn" {
                 names.push(name.to_string());
@@ -47,7 +48,7 @@ async fn undo(cx: NodeContext, key: String) -> Result<(), String> {
     .await
 }
 
-/// Round and round: a node, and then a fan-out with a nested one, a subgraph and a slow branch.
+/// A loop over a node and a fan-out with a nested fan-out, a subgraph and a slow branch.
 fn rounds() -> CompiledGraph<Names> {
     let with = |graph: Graph<Names>, name: &'static str| graph.add_node(name, busy(name)).compensate(name, undo);
     let inner = ["in1", "in2"].into_iter().fold(Graph::new("inner"), with);
@@ -69,13 +70,13 @@ fn rounds() -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// The checkpoints that are listed, but for those that only make sense with others.
+/// The listed checkpoints that can be used alone.
 fn listed(world: &World, graph: &CompiledGraph<Names>) -> Vec<Checkpoint> {
     world.history(graph, "r").into_iter().filter(|point| point.part_of.is_none()).collect()
 }
 
-/// Goes back to each of them as another run, and reads its state.
-fn assert_all_can_be_gone_back_to(world: &World, graph: &CompiledGraph<Names>, what: &str) -> usize {
+/// Forks from each checkpoint and reads its state.
+fn assert_all_can_be_forked(world: &World, graph: &CompiledGraph<Names>, what: &str) -> usize {
     let points = listed(world, graph);
     let history = graph.history("r", &world.store);
     for point in &points {
@@ -92,7 +93,7 @@ fn assert_all_can_be_gone_back_to(world: &World, graph: &CompiledGraph<Names>, w
 }
 
 #[test]
-fn c5_every_listed_checkpoint_can_be_gone_back_to_after_pruning() {
+fn c5_every_listed_checkpoint_can_be_forked_after_pruning() {
     let graph = rounds();
     let (mut checked, mut pruned, mut undone) = (0, 0, 0);
     for seed in 0..8 {
@@ -108,21 +109,21 @@ fn c5_every_listed_checkpoint_can_be_gone_back_to_after_pruning() {
                 undone += usize::from(matches!(error.compensation(), Some(Compensation::Compensated { .. })));
                 assert!(matches!(error.fault(), RunFault::Cancelled { .. } | RunFault::Node(_)), "{what}: {error}");
             }
-            checked += assert_all_can_be_gone_back_to(&world, &graph, &what);
+            checked += assert_all_can_be_forked(&world, &graph, &what);
             pruned += usize::from(world.info("r").oldest > 1);
             let points = listed(&world, &graph);
             let to = points[random(points.len() as u64) as usize].sequence;
             let again = world.resume(&graph, |run| run.rewind_to(to)).keep_records(kept);
             outcome = world.end(again.max_iterations(100_000).timeout(leg(&world)));
         }
-        // As it stands it goes on, too.
-        checked += assert_all_can_be_gone_back_to(&world, &graph, &format!("seed {seed}, at last"));
+        // The same at the end.
+        checked += assert_all_can_be_forked(&world, &graph, &format!("seed {seed}, at the end"));
     }
     assert!(checked > 1_500 && pruned > 20 && undone > 3, "{checked} {pruned} {undone}");
 }
 
 #[test]
-fn c11_what_is_kept_stays_bounded_whatever_is_kept_for_going_back() {
+fn c11_log_stays_bounded_after_many_rewinds() {
     let graph = rounds();
     let world = World::new(3);
     for _ in 0..20 {
@@ -141,10 +142,10 @@ fn c11_what_is_kept_stays_bounded_whatever_is_kept_for_going_back() {
     assert!(world.info("r").head > 3_000);
 }
 
-/// Which of two bookings is made, and how many turns follow before the run hangs.
+/// Which of two bookings is made, and the number of turns before the run hangs.
 type Booking = (u32, u32);
 
-/// start, one of two bookings, and then turns.
+/// `start`, one of two bookings, and then turns.
 fn bookings() -> CompiledGraph<Booking> {
     let book = |cx: NodeContext, state: Booking| async move {
         cx.record_undo(format!("{} {}", cx.node(), cx.idempotency_key()));
@@ -177,7 +178,7 @@ fn bookings() -> CompiledGraph<Booking> {
 }
 
 #[test]
-fn c5_records_of_another_line_of_history_keep_what_undoes_them() {
+fn c5_records_of_another_line_of_history_keep_their_undo_payloads() {
     let graph = bookings();
     let world = World::new(1);
     world.stage.hang(&["hang"]);
@@ -191,7 +192,7 @@ fn c5_records_of_another_line_of_history_keep_what_undoes_them() {
     world.leave(world.run(&graph, (1, 30)).keep_records(kept));
     let hotel = head() - 5;
     let inn = go_back(1, (2, 30)) - 5;
-    // Back and forth between the two lines, until the beginning of both is pruned.
+    // Rewind between the two lines until the start of both is pruned.
     go_back(hotel, (1, 150));
     let of_inn = go_back(inn, (2, 50)) - 10;
     let of_hotel = go_back(hotel, (1, 200)) - 10;

@@ -1,5 +1,5 @@
-//! C3, C5: whatever is done to a run, cut off at any commit, resumed, rewound, replayed, forked: it comes to the same end, and nothing that was
-//! committed is ever started again under its key.
+//! C3, C5: a run that is crashed at any commit, resumed, rewound, replayed and forked always
+//! reaches the same result, and no committed visit starts again under its key.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
@@ -8,7 +8,7 @@ use pleach::prelude::*;
 use pleach::sim::SEEDS_VARIABLE;
 use pleach::store::{Parts, Rows, Store};
 
-/// Adds its name and key to the state; the third attempt of "flaky" is the first that goes well.
+/// Adds its name and key to the state. Node `flaky` succeeds in its third attempt.
 fn keyed(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
@@ -26,7 +26,8 @@ fn keyed(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names>
     }
 }
 
-/// A loop, a fan-out in a fan-out, a subgraph at the beginning of a branch with a fan-out inside, a map, a node that is tried three times.
+/// A loop, nested fan-outs, a subgraph with a fan-out at the start of a branch, a map, and a node
+/// that needs three attempts.
 fn graph() -> CompiledGraph<Names> {
     let inner = Graph::new("inner")
         .add_node("in", keyed("in"))
@@ -68,7 +69,7 @@ fn without_keys(names: &Names) -> Vec<&str> {
     names.iter().map(|name| name.split(' ').next().unwrap()).collect()
 }
 
-/// The bodies of all that was committed.
+/// The bodies of all committed records except effects.
 fn committed(world: &World, run: &str) -> String {
     world.sim.run(async {
         let Ok(info) = world.store.head(run).await else { return String::new() };
@@ -85,7 +86,7 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
     let (chance, mut run, mut did) = (|below: u64| world.sim.runtime().random() % below, "r0".to_string(), [0; 5]);
     let mut steps = 0;
     loop {
-        // The last travel is not cut off.
+        // The last step is not interrupted.
         let is_last = steps == 6;
         let write = if is_last { u64::MAX } else { store.writes() + 1 + chance(25) };
         store.fail_at(write, if chance(2) == 0 { Fate::Lost } else { Fate::Unanswered });
@@ -113,7 +114,7 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
             Ok(names) if is_last => return (names, did),
             Ok(_) => continue,
             Err(error) => {
-                // Cut off; or there was nothing to replay, or nothing left to fork.
+                // The commit failed, or there was nothing to replay or fork.
                 let is_expected = matches!(error.fault(), RunFault::Checkpoint(_) | RunFault::Resume(_));
                 assert!(is_expected, "{error}; seed {seed}, step {steps}");
             }
@@ -126,7 +127,7 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
 }
 
 #[test]
-fn c5_however_a_run_is_cut_off_rewound_replayed_and_forked_it_comes_to_the_same_end() {
+fn c5_random_crashes_rewinds_replays_and_forks_give_the_same_result() {
     let graph = graph();
     let world = World::new(0);
     let expected = world.end(world.run(&graph, vec![])).unwrap();
@@ -138,5 +139,5 @@ fn c5_however_a_run_is_cut_off_rewound_replayed_and_forked_it_comes_to_the_same_
         assert_eq!(without_keys(&names), without_keys(&expected), "seed {seed}");
         did.iter_mut().zip(these).for_each(|(sum, one)| *sum += one);
     }
-    assert!(did.iter().all(|count| *count as u64 >= seeds / 4), "begun, resumed, rewound, forked, replayed: {did:?}");
+    assert!(did.iter().all(|count| *count as u64 >= seeds / 4), "started, resumed, rewound, forked, replayed: {did:?}");
 }

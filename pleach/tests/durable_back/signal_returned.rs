@@ -1,4 +1,4 @@
-//! C9: a signal that a wait took, and that was not given out before the visit of its node ended, goes to a later wait.
+//! C9: a signal that a wait took but did not deliver before its visit ended goes to a later wait.
 #![cfg(feature = "graph")]
 
 use crate::common::mortal::MortalStore;
@@ -10,13 +10,13 @@ use pleach::store::{MemoryStore, Store};
 use pleach::{FanOut, Policy, RunRemote, Runtime};
 use std::sync::Arc;
 
-/// How many signals each run is sent.
+/// The number of signals that each run receives.
 const SENT: u32 = 8;
 
-/// How long a commit takes: longer than many of the waits, so that visits end before what they took is durable.
+/// Duration of a commit. Many waits are shorter, so visits end before their signal is durable.
 const COMMIT: Duration = Duration::from_millis(4);
 
-/// Waits for one signal for a short time. The visit is over then, whether or not a signal came.
+/// Waits a short time for one signal. Then the visit ends, with or without a signal.
 async fn wait_or_tick(cx: NodeContext, mut seen: Vec<u32>) -> Result<Vec<u32>, String> {
     let tick = Duration::from_millis(1 + cx.iteration() * 5 % 13);
     if let Either::Left((signal, _)) = select(cx.signal::<u32>("go"), cx.sleep("tick", tick)).await {
@@ -25,7 +25,8 @@ async fn wait_or_tick(cx: NodeContext, mut seen: Vec<u32>) -> Result<Vec<u32>, S
     Ok(seen)
 }
 
-/// Waits for one signal until it is cut off. An effect is under way meanwhile, so the run is not paused.
+/// Waits for one signal until it times out. An effect is in flight meanwhile, so the run does not
+/// pause.
 async fn wait(cx: NodeContext, mut seen: Vec<u32>) -> Result<Vec<u32>, String> {
     let busy = cx.effect("busy", |_key| pending::<Result<(), String>>()).into_future();
     if let Either::Left((signal, _)) = select(cx.signal("go"), busy).await {
@@ -43,25 +44,25 @@ fn next(seen: &Vec<u32>) -> &'static str {
     if (seen.len() as u32) < SENT { "wait" } else { END }
 }
 
-/// Each visit waits against a timer.
+/// Each visit waits for a signal or a timer.
 fn against_timer() -> CompiledGraph<Vec<u32>> {
     let graph = Graph::new("polling").add_node("wait", wait_or_tick).add_conditional_edge("wait", ["wait", END], next);
     graph.set_entry("wait").compile().unwrap()
 }
 
-/// Each visit is cut off after a while, and another node follows.
+/// Each visit times out, and another node follows.
 fn against_timeout() -> CompiledGraph<Vec<u32>> {
-    cut_off_after_a_while(Graph::new("polling").add_node("wait", wait))
+    with_timeout(Graph::new("polling").add_node("wait", wait))
 }
 
-/// The same, where the node that waits is inside of a subgraph.
+/// The same with the waiting node inside a subgraph.
 fn inside_subgraph() -> CompiledGraph<Vec<u32>> {
     let inner = Graph::new("inner").add_node("first", late).add_node("wait", wait);
     let inner = inner.add_edge("first", "wait").add_edge("wait", END).set_entry("first").compile().unwrap();
-    cut_off_after_a_while(Graph::new("polling").add_subgraph("wait", inner, Vec::clone, |_, seen| seen))
+    with_timeout(Graph::new("polling").add_subgraph("wait", inner, Vec::clone, |_, seen| seen))
 }
 
-fn cut_off_after_a_while(graph: Graph<Vec<u32>>) -> CompiledGraph<Vec<u32>> {
+fn with_timeout(graph: Graph<Vec<u32>>) -> CompiledGraph<Vec<u32>> {
     graph
         .policy("wait", Policy::new().timeout(Duration::from_millis(19)).fallback("late"))
         .add_node("late", late)
@@ -74,7 +75,7 @@ fn cut_off_after_a_while(graph: Graph<Vec<u32>>) -> CompiledGraph<Vec<u32>> {
 
 const GRAPHS: [fn() -> CompiledGraph<Vec<u32>>; 3] = [against_timer, against_timeout, inside_subgraph];
 
-/// Sends all signals, and gives the run the time to take the last.
+/// Sends all signals and gives the run time to take the last one.
 async fn send_all(sim: &Sim, remote: &RunRemote) {
     for number in 0..SENT {
         sim.sleep(Duration::from_millis(sim.runtime().random() % 25)).await;
@@ -83,17 +84,18 @@ async fn send_all(sim: &Sim, remote: &RunRemote) {
     sim.sleep(Duration::from_secs(20)).await;
 }
 
-/// Drives the run until it has ended. A driver dies after a random time of up to `lives`; one that pauses is followed by another.
-async fn drive(sim: &Sim, graph: &CompiledGraph<Vec<u32>>, store: &MemoryStore, lives: Duration) -> Vec<u32> {
+/// Drives the run until it has ended. A driver dies after a random time of up to `life_max`. After a
+/// pause the next driver starts.
+async fn drive(sim: &Sim, graph: &CompiledGraph<Vec<u32>>, store: &MemoryStore, life_max: Duration) -> Vec<u32> {
     loop {
         let mortal = MortalStore::new(store.clone()).slow(sim.runtime(), COMMIT);
         let run = graph.resume("r").take_over().checkpoint(&mortal).max_iterations(100_000).on(sim.runtime());
-        let life = 20 + sim.runtime().random() % lives.as_millis() as u64;
+        let life = 20 + sim.runtime().random() % life_max.as_millis() as u64;
         let dies = Box::pin(sim.sleep(Duration::from_millis(life)));
         match select(run.into_future(), dies).await {
             Either::Left((Ok(seen), _)) => return seen,
             Either::Left((Err(error), _)) => assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}"),
-            // Nothing more is heard of it.
+            // The driver dies without a release.
             Either::Right(((), run)) => {
                 mortal.kill();
                 drop(run);
@@ -103,14 +105,14 @@ async fn drive(sim: &Sim, graph: &CompiledGraph<Vec<u32>>, store: &MemoryStore, 
     }
 }
 
-fn receives_all(lives: Duration) {
+fn check_all_received(life_max: Duration) {
     explore(0..60, |sim| {
         let store = MemoryStore::on(sim.runtime());
         let graph = GRAPHS[(sim.runtime().random() % 3) as usize]();
         sim.run(async {
             let run = graph.run(Vec::new()).id("r").on(sim.runtime());
             let remote = run.checkpoint(&store).enqueue().await.unwrap();
-            let driven = Box::pin(drive(sim, &graph, &store, lives));
+            let driven = Box::pin(drive(sim, &graph, &store, life_max));
             let Either::Left((mut seen, _)) = select(driven, Box::pin(send_all(sim, &remote))).await else {
                 panic!("a signal was lost");
             };
@@ -122,13 +124,13 @@ fn receives_all(lives: Duration) {
 }
 
 #[test]
-fn c9_signal_of_a_visit_that_ended_goes_to_a_later_visit() {
-    receives_all(Duration::from_secs(3_600));
+fn c9_signal_of_an_ended_visit_goes_to_a_later_visit() {
+    check_all_received(Duration::from_secs(3_600));
 }
 
 #[test]
-fn c9_signal_of_a_visit_that_ended_survives_dying_drivers() {
-    receives_all(Duration::from_millis(120));
+fn c9_signal_of_an_ended_visit_survives_dying_drivers() {
+    check_all_received(Duration::from_millis(120));
 }
 
 async fn wait_for_all(cx: NodeContext, mut seen: Vec<u32>) -> Result<Vec<u32>, String> {
@@ -185,7 +187,8 @@ fn c9_signal_posted_while_the_inbox_is_read_is_not_lost() {
             let (ended, ()) = futures::join!(driven, async {
                 for number in 0..SENT {
                     sim.sleep(Duration::from_millis(sim.runtime().random() % 40)).await;
-                    // The store says that something was posted, and the driver looks in vain.
+                    // The store hints that a message was posted, but the driver finds none for its
+                    // run.
                     other.signal("go", &number).await.unwrap();
                     sim.sleep(Duration::from_millis(sim.runtime().random() % 12)).await;
                     remote.signal("go", &number).await.unwrap();
