@@ -1,4 +1,5 @@
-//! C12, C16: a driver follows the store's clock, also after its machine was suspended and its own clock stood still.
+//! C12, C16: a driver follows the clock of the store, also after its machine was suspended and its
+//! own clock stood still.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const LEASE: Duration = Duration::from_secs(8);
 
-/// One node, which does this.
+/// A graph with one node, which is retried after two hours.
 fn one<F>(node: impl Fn(NodeContext) -> F + Send + Sync + 'static) -> CompiledGraph<u32>
 where
     F: Future<Output = Result<(), String>> + Send + 'static,
@@ -50,21 +51,22 @@ impl Suspended {
         Self { sim, store, process }
     }
 
-    /// How a run ends whose machine is suspended after ten seconds, for an hour.
+    /// The outcome of a run whose machine is suspended after ten seconds, for an hour.
     fn end(
         &self,
         graph: &CompiledGraph<u32>,
         how: impl FnOnce(RunOptions<'static, u32>) -> RunOptions<'static, u32>,
     ) -> Result<u32, RunError<u32>> {
         let run = how(graph.run(0).id("r").checkpoint(&self.store).lease(LEASE)).on(self.process.runtime());
-        let away = async {
+        let suspend = async {
             self.sim.sleep(Duration::from_secs(10)).await;
             self.process.suspend(HOUR).await;
         };
-        self.sim.run(futures::future::join(self.process.task(run.into_future()), away)).0
+        self.sim.run(futures::future::join(self.process.task(run.into_future()), suspend)).0
     }
 
-    /// Whether it took two hours. The driver knows at the next renewal that its clock stood still.
+    /// Whether it took two hours. The driver notices at its next renewal that its clock stood
+    /// still.
     fn took_two_hours(&self) -> bool {
         let took = self.sim.now().since_start();
         (HOUR * 2..HOUR * 2 + LEASE).contains(&took)
@@ -72,14 +74,14 @@ impl Suspended {
 }
 
 #[test]
-fn c12_sleep_counts_time_in_which_the_machine_was_suspended() {
+fn c12_sleep_counts_the_time_of_a_suspended_machine() {
     let world = Suspended::new();
     assert_eq!(world.end(&sleeper(), |run| run).unwrap(), 1);
     assert!(world.took_two_hours(), "{:?}", world.sim.now());
 }
 
 #[test]
-fn c12_retry_wait_counts_time_in_which_the_machine_was_suspended() {
+fn c12_backoff_counts_the_time_of_a_suspended_machine() {
     let world = Suspended::new();
     let graph = one(|cx| {
         let attempt = cx.attempt();
@@ -107,13 +109,13 @@ fn c12_worker_run_sleeps_by_the_clock_of_the_store() {
 }
 
 #[test]
-fn c16_deadline_counts_time_in_which_the_machine_was_suspended() {
+fn c16_deadline_counts_the_time_of_a_suspended_machine() {
     let world = Suspended::new();
     let graph = one(|_| std::future::pending());
     let error = world.end(&graph, |run| run.timeout(HOUR * 2)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. }), "{error}");
     assert!(world.took_two_hours(), "{:?}", world.sim.now());
-    // For good, and not for this driver only.
+    // The run is cancelled permanently, not only for this driver.
     assert_eq!(world.sim.run(async { world.store.head("r").await }).unwrap().status, RunStatus::Cancelled);
 }
 
@@ -121,8 +123,8 @@ fn c16_deadline_counts_time_in_which_the_machine_was_suspended() {
 fn c12_driver_is_never_ahead_of_the_clock_of_a_slow_store() {
     explore(0..100, |sim| {
         let store = SlowStore::new(MemoryStore::on(sim.runtime()), sim.runtime(), Duration::from_millis(500));
-        let (clock, ahead) = (sim.runtime(), Log::new());
-        let seen = ahead.clone();
+        let (clock, early_reads) = (sim.runtime(), Log::new());
+        let seen = early_reads.clone();
         let graph = one(move |cx| {
             let (clock, seen) = (Arc::clone(&clock), seen.clone());
             async move {
@@ -139,6 +141,6 @@ fn c12_driver_is_never_ahead_of_the_clock_of_a_slow_store() {
         });
         let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(sim.runtime());
         assert_eq!(sim.run(run.into_future()).unwrap(), 1);
-        assert_eq!(ahead.take(), []);
+        assert_eq!(early_reads.take(), []);
     });
 }

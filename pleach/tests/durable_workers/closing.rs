@@ -1,4 +1,4 @@
-//! C15: a worker that is closed while it claims runs leaves none of them leased.
+//! C15: a worker that is closed during a claim leaves no run leased.
 #![cfg(feature = "graph")]
 
 use crate::common::mortal::MortalStore;
@@ -9,21 +9,21 @@ use pleach::sim::explore;
 use pleach::store::Store;
 
 #[test]
-fn c15_close_gives_up_runs_of_a_claim_under_way() {
+fn c15_close_releases_the_runs_of_a_claim_in_flight() {
     for grace in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(60)] {
         explore(0..5, |sim| {
             let world = World::new(sim);
             let graph = five(&world);
-            let way = MortalStore::new(world.store.clone()).slow_claims(sim.runtime(), Duration::from_secs(3));
+            let connection = MortalStore::new(world.store.clone()).slow_claims(sim.runtime(), Duration::from_secs(3));
             sim.run(async {
                 enqueue(&world, &graph, 4).await;
-                let worker = Worker::new(&way).graph(&graph).on(sim.runtime()).start().unwrap();
+                let worker = Worker::new(&connection).graph(&graph).on(sim.runtime()).start().unwrap();
                 while world.store.head("run 0").await.unwrap().owner.is_none() {
                     sim.sleep(Duration::from_millis(1)).await;
                 }
                 let began = sim.now();
                 worker.close(grace).await;
-                assert!(sim.now().since(began) < Duration::from_secs(7), "it waits for the claim only");
+                assert!(sim.now().since(began) < Duration::from_secs(7), "it waits only for the claim");
                 for run in 0..4 {
                     let info = world.store.head(&format!("run {run}")).await.unwrap();
                     assert_eq!((info.owner, info.takeovers), (None, 0), "run {run}");
@@ -34,14 +34,14 @@ fn c15_close_gives_up_runs_of_a_claim_under_way() {
 }
 
 #[test]
-fn c15_close_does_not_wait_for_a_claim_that_is_never_answered() {
+fn c15_close_does_not_wait_for_an_unanswered_claim() {
     let sim = pleach::sim::Sim::new(1);
     let world = World::new(&sim);
     let graph = five(&world);
-    let way = MortalStore::new(world.store.clone());
-    way.kill();
+    let connection = MortalStore::new(world.store.clone());
+    connection.kill();
     sim.run(async {
-        let worker = Worker::new(&way).graph(&graph).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&connection).graph(&graph).on(sim.runtime()).start().unwrap();
         sim.sleep(Duration::from_secs(1)).await;
         let began = sim.now();
         worker.close(Duration::from_secs(2)).await;

@@ -1,4 +1,5 @@
-//! C16: the deadline of a stored run is stored, counts across drivers, and ends the run for good.
+//! C16: the deadline of a stored run is stored, counts across drivers, and ends the run
+//! permanently.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -27,11 +28,11 @@ fn is_overdue<T>(outcome: &Result<T, RunError<T>>) -> bool {
 }
 
 #[test]
-fn c16_a_deadline_is_counted_across_drivers_and_ends_the_run() {
+fn c16_deadline_counts_across_drivers_and_ends_the_run() {
     let (world, graph) = (World::new(1), two());
     world.stage.hang(&["b"]);
     let began = world.sim.now();
-    // Its driver is cut off from above: the run stays open.
+    // The driver is cancelled from above: the run stays open.
     let cut_off = world.cut_off_after(world.run(&graph, vec![]).timeout(seconds(100)), seconds(40));
     assert!(is_overdue(&world.end(cut_off)));
     assert_eq!(world.info("r").status, RunStatus::Running);
@@ -43,7 +44,7 @@ fn c16_a_deadline_is_counted_across_drivers_and_ends_the_run() {
     let info = world.info("r");
     assert_eq!((info.status, info.owner, info.wake_at), (RunStatus::Cancelled, None, None));
     assert_eq!(world.rows("r").last().unwrap().open_header("r").unwrap().kind, Kind::End);
-    // It is over for good, and whoever asks is told why.
+    // The run has ended permanently, and its outcome names the reason.
     let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
     let outcome = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future());
@@ -55,15 +56,15 @@ fn c16_a_deadline_is_counted_across_drivers_and_ends_the_run() {
 }
 
 #[test]
-fn c16_a_rewind_a_replay_a_new_state_and_a_fork_begin_a_new_deadline() {
+fn c16_rewind_replay_new_state_and_fork_start_a_new_deadline() {
     type How = fn(pleach::Resume<Names>) -> pleach::Resume<Names>;
-    let ways: [(How, &str); 4] = [
+    let cases: [(How, &str); 4] = [
         (|run| run.rewind_to(1), "r"),
         (|run| run.replay_last(), "r"),
         (|run| run.rewind_to(2).with_state(|names| names), "r"),
         (|run| run.rewind_to(1).fork_as("f"), "f"),
     ];
-    for (how, id) in ways {
+    for (how, id) in cases {
         for timeout in [None, Some(seconds(500))] {
             let (world, graph) = (World::new(1), two());
             world.stage.hang(&["b"]);
@@ -72,7 +73,7 @@ fn c16_a_rewind_a_replay_a_new_state_and_a_fork_begin_a_new_deadline() {
             let resumed = world.resume(&graph, how);
             let resumed = timeout.map_or(world.resume(&graph, how), |timeout| resumed.timeout(timeout));
             world.leave(resumed);
-            assert_eq!(world.sim.now().since(now), seconds(60), "the old deadline is over");
+            assert_eq!(world.sim.now().since(now), seconds(60), "the old deadline no longer applies");
             let due = timeout.map(|timeout| Timestamp::default().after(now.since_start() + timeout));
             assert_eq!(world.info(id).deadline, due, "{id}");
             world.stage.hang(&[]);
@@ -83,12 +84,12 @@ fn c16_a_rewind_a_replay_a_new_state_and_a_fork_begin_a_new_deadline() {
 }
 
 #[test]
-fn c16_a_deadline_given_to_a_resume_is_stored_with_its_first_commit() {
+fn c16_deadline_of_a_resume_is_stored_with_its_first_commit() {
     let (world, graph) = (World::new(1), two());
     world.stage.hang(&["a"]);
     world.leave(world.run(&graph, vec![]));
     assert_eq!(world.info("r").deadline, None);
-    // No commit: nothing is stored.
+    // Without a commit nothing is stored.
     world.leave(world.resume(&graph, |run| run).timeout(seconds(300)));
     assert_eq!(world.info("r").deadline, None);
     world.stage.hang(&["b"]);
@@ -98,7 +99,7 @@ fn c16_a_deadline_given_to_a_resume_is_stored_with_its_first_commit() {
 }
 
 #[test]
-fn c16_a_worker_ends_overdue_runs_and_does_not_restart_them() {
+fn c16_worker_ends_overdue_runs_and_does_not_restart_them() {
     explore(0..50, |sim| {
         let store = MemoryStore::on(sim.runtime());
         let starts = Arc::new(AtomicU32::new(0));
@@ -118,7 +119,7 @@ fn c16_a_worker_ends_overdue_runs_and_does_not_restart_them() {
         let worker = || Worker::new(&store).graph_with(&graph, |run| run.timeout(seconds(20))).on(sim.runtime());
         let worker = worker().on_event(listen).start().unwrap();
         sim.run(async {
-            // One has its own deadline, one has that of the worker.
+            // One run has its own deadline, the other gets that of the worker.
             for (run, timeout) in [("own", Some(seconds(50))), ("none", None)] {
                 let run = graph.run(0).id(run).on(sim.runtime()).checkpoint(&store);
                 let run = timeout.into_iter().fold(run, |run, timeout| run.timeout(timeout));
@@ -137,7 +138,7 @@ fn c16_a_worker_ends_overdue_runs_and_does_not_restart_them() {
 }
 
 #[test]
-fn c16_a_run_that_waits_is_due_at_its_deadline_and_a_worker_ends_it() {
+fn c16_waiting_run_is_due_at_its_deadline_and_a_worker_ends_it() {
     type Wait = fn(NodeContext) -> pleach::BoxFuture<'static, ()>;
     let waits: [Wait; 3] = [
         |cx| cx.interrupt("approve", "well?"),
@@ -162,7 +163,7 @@ fn c16_a_run_that_waits_is_due_at_its_deadline_and_a_worker_ends_it() {
                     sim.sleep(seconds(30)).await;
                 }
                 let info = store.head("r").await.unwrap();
-                assert_eq!((info.status, info.owner.as_deref()), (RunStatus::Waiting, None), "it is given up");
+                assert_eq!((info.status, info.owner.as_deref()), (RunStatus::Waiting, None), "it is released");
                 assert_eq!(info.wake_at, info.deadline);
                 let outcome = graph.outcome_of("r", &store).on(sim.runtime()).await;
                 assert!(is_overdue(&outcome), "{outcome:?}");
@@ -184,14 +185,14 @@ fn c16_opening_a_run_is_bounded_by_its_deadline() {
     assert!(is_overdue(&world.end(resumed)));
     assert_eq!(world.sim.now().since_start(), seconds(100));
     let info = world.info("r");
-    assert_eq!((info.status, info.owner), (RunStatus::Running, None), "nobody could end it");
-    // Whoever can read it ends it.
+    assert_eq!((info.status, info.owner), (RunStatus::Running, None), "no driver could end it");
+    // The next driver that can read the run ends it.
     assert!(is_overdue(&world.end(world.resume(&graph, |run| run))));
     assert_eq!(world.info("r").status, RunStatus::Cancelled);
 }
 
 #[test]
-fn c12_a_store_that_answers_no_release_holds_nobody_up() {
+fn c12_unanswered_release_does_not_block_the_driver() {
     let (world, graph) = (World::new(1), two());
     world.stage.hang(&["b"]);
     world.leave(world.run(&graph, vec![]).timeout(seconds(100)));
@@ -204,7 +205,7 @@ fn c12_a_store_that_answers_no_release_holds_nobody_up() {
 }
 
 #[test]
-fn c16_a_deadline_undoes_nothing_and_does_not_cut_undos_off() {
+fn c16_deadline_undoes_nothing_and_does_not_stop_undos() {
     let undo = |cx: NodeContext, _: ()| async move {
         let stage = cx.extension::<crate::common::kept::Stage>().unwrap().clone();
         let clock = cx.extension::<Arc<dyn pleach::Runtime>>().unwrap().clone();
@@ -227,7 +228,7 @@ fn c16_a_deadline_undoes_nothing_and_does_not_cut_undos_off() {
 }
 
 #[test]
-fn f7_a_timeout_of_zero_expires_before_anything_starts() {
+fn f7_zero_timeout_expires_before_anything_starts() {
     let starts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&starts);
     let node = move |n: u32| {
@@ -240,7 +241,7 @@ fn f7_a_timeout_of_zero_expires_before_anything_starts() {
         graph.compile().unwrap()
     };
     let world = World::new(1);
-    // Of a run, stored or not.
+    // The timeout of a run, in memory and stored.
     let plain = graph(Policy::new());
     let error = world.end(world.here(plain.run(7)).timeout(Duration::ZERO)).unwrap_err();
     assert!(
@@ -254,7 +255,7 @@ fn f7_a_timeout_of_zero_expires_before_anything_starts() {
         "{error}"
     );
     assert_eq!((world.info("r").status, error.into_state()), (RunStatus::Cancelled, Some(7)));
-    // Of a node, stored or not: every attempt fails.
+    // The timeout of a node, in memory and stored: every attempt fails.
     let zero = graph(Policy::new().timeout(Duration::ZERO).retry(Retry::times(3)));
     for run in [zero.run(7), zero.run(7).id("s").checkpoint(&world.store)] {
         let error = world.end(world.here(run)).unwrap_err();
@@ -264,12 +265,12 @@ fn f7_a_timeout_of_zero_expires_before_anything_starts() {
     }
     let once = graph(Policy::new().timeout(Duration::ZERO));
     let error = world.end(world.here(once.run(7))).unwrap_err();
-    assert_eq!(error.into_state(), Some(7), "no node has taken it");
+    assert_eq!(error.into_state(), Some(7), "no node consumed it");
     assert_eq!(starts.load(SeqCst), 0);
 }
 
 #[test]
-fn c16_random_deadlines_end_runs_on_time_whoever_drives_them() {
+fn c16_random_deadlines_end_runs_on_time_with_any_driver() {
     explore(0..100, |sim| {
         let inside = MemoryStore::on(sim.runtime());
         let store = SlowStore::new(inside.clone(), sim.runtime(), Duration::from_millis(20));
@@ -309,11 +310,11 @@ fn c16_random_deadlines_end_runs_on_time_whoever_drives_them() {
                 let deadline = info.deadline.unwrap();
                 match info.status {
                     RunStatus::Finished => assert!(info.changed <= deadline.after(seconds(1)), "{info:?}"),
-                    // A driver's idea of the store's clock is as good as the store is fast.
+                    // A driver knows the clock of the store as exactly as the store is fast.
                     RunStatus::Cancelled => assert!(info.changed.after(Duration::from_millis(20)) >= deadline, "{info:?}"),
                     _ => panic!("{info:?}"),
                 }
-                // A worker looks each second, and both may be busy with runs that end soon.
+                // A worker polls every second, and both may be busy with runs that end soon.
                 assert!(info.changed <= deadline.after(seconds(8)), "{info:?}");
             }
             drop(workers);

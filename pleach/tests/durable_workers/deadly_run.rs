@@ -13,28 +13,28 @@ use std::sync::{Arc, Mutex};
 const LEASE: Duration = Duration::from_secs(8);
 const RUNS: usize = 8;
 
-/// The way to the store of the process that is alive, and whether it has died since.
+/// The store connection of the live process, and whether that process has died since.
 #[derive(Clone, Default)]
 struct Process {
-    way: Arc<Mutex<Option<MortalStore>>>,
+    connection: Arc<Mutex<Option<MortalStore>>>,
     is_dead: Arc<AtomicBool>,
 }
 
 impl Process {
     fn start(&self, store: &MemoryStore) -> MortalStore {
-        let way = MortalStore::new(store.clone());
-        *self.way.lock().unwrap() = Some(way.clone());
+        let connection = MortalStore::new(store.clone());
+        *self.connection.lock().unwrap() = Some(connection.clone());
         self.is_dead.store(false, SeqCst);
-        way
+        connection
     }
 
     fn die(&self) {
-        self.way.lock().unwrap().iter().for_each(MortalStore::kill);
+        self.connection.lock().unwrap().iter().for_each(MortalStore::kill);
         self.is_dead.store(true, SeqCst);
     }
 }
 
-/// One node of five seconds. The run `run 0` kills its process at once.
+/// One node of five seconds. Run `run 0` kills its process at once.
 fn graph(process: &Process, clock: Arc<dyn Runtime>) -> CompiledGraph<u32> {
     let process = process.clone();
     let node = move |cx: NodeContext, state: u32| {
@@ -52,7 +52,7 @@ fn graph(process: &Process, clock: Arc<dyn Runtime>) -> CompiledGraph<u32> {
 }
 
 #[test]
-fn c13_a_run_that_kills_its_process_makes_no_other_run_stuck() {
+fn c13_run_that_kills_its_process_makes_no_other_run_stuck() {
     explore(0..10, |sim| {
         let (store, process) = (MemoryStore::on(sim.runtime()), Process::default());
         let graph = graph(&process, sim.runtime());
@@ -61,8 +61,8 @@ fn c13_a_run_that_kills_its_process_makes_no_other_run_stuck() {
                 graph.run(1).id(format!("run {run}")).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             }
             for _ in 0..20 {
-                let way = process.start(&store);
-                let worker = Worker::new(&way).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+                let connection = process.start(&store);
+                let worker = Worker::new(&connection).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
                 for _ in 0..100 {
                     sim.sleep(Duration::from_secs(1)).await;
                     if process.is_dead.load(SeqCst) {
@@ -79,7 +79,7 @@ fn c13_a_run_that_kills_its_process_makes_no_other_run_stuck() {
     });
 }
 
-/// Lets each of the first runs be taken over twice, so that they are suspects.
+/// Lets the first runs be taken over twice each, so that they become suspects.
 async fn make_suspects(sim: &Sim, store: &MemoryStore, count: usize) {
     for time in 0..3 {
         for run in 0..count {
@@ -92,10 +92,10 @@ async fn make_suspects(sim: &Sim, store: &MemoryStore, count: usize) {
 }
 
 #[test]
-fn c13_other_runs_do_not_wait_for_suspects_and_a_dropped_worker_gives_them_up() {
+fn c13_other_runs_do_not_wait_for_suspects_and_all_are_released() {
     explore(0..10, |sim| {
         let store = MemoryStore::on(sim.runtime());
-        let way = MortalStore::new(store.clone()).slow_releases(sim.runtime(), Duration::from_secs(1));
+        let connection = MortalStore::new(store.clone()).slow_releases(sim.runtime(), Duration::from_secs(1));
         let started = Log::new();
         let seen = started.clone();
         let node = move |cx: NodeContext, _: u32| {
@@ -108,8 +108,8 @@ fn c13_other_runs_do_not_wait_for_suspects_and_a_dropped_worker_gives_them_up() 
                 graph.run(1).id(format!("run {run}")).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             }
             make_suspects(sim, &store, 4).await;
-            let worker = Worker::new(&way).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
-            // Meanwhile the suspects are being given up.
+            let worker = Worker::new(&connection).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+            // Meanwhile the suspects are being released.
             sim.sleep(Duration::from_millis(500)).await;
             let mut others = started.take();
             others.sort_unstable();

@@ -1,4 +1,5 @@
-//! C7, C15: a rolling deploy. Workers of two schemas share one store, and each claims only what it can drive.
+//! C7, C15: a rolling deploy. Workers of two schemas share one store, and each claims only runs
+//! that it can drive.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -13,14 +14,14 @@ use std::sync::Arc;
 
 const STEPS: u32 = 6;
 
-/// Schema 1.
+/// The state of schema 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Dollars {
     steps: u32,
     dollars: u32,
 }
 
-/// Schema 2.
+/// The state of schema 2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cents {
     steps: u32,
@@ -52,7 +53,7 @@ impl Account for Cents {
     }
 }
 
-/// Adds a dollar at each step.
+/// A graph that adds a dollar at each step.
 fn account<A: Account>(clock: &Arc<dyn Runtime>) -> CompiledGraph<A> {
     let clock = Arc::clone(clock);
     let add = move |account: A| {
@@ -81,13 +82,13 @@ fn to_cents() -> Migrations {
 fn start<A: Account>(
     sim: &Sim,
     store: &MemoryStore,
-    troubles: &Log<String>,
+    problems: &Log<String>,
     options: impl Fn(RunOptions<'static, A>) -> RunOptions<'static, A> + Send + Sync + 'static,
 ) -> RunningWorker {
-    let troubles = troubles.clone();
+    let problems = problems.clone();
     let listen = move |event: &WorkerEvent| match event {
         WorkerEvent::Rests { .. } | WorkerEvent::Stuck { .. } | WorkerEvent::StoreFailed { .. } => {
-            troubles.note(format!("{event:?}"));
+            problems.note(format!("{event:?}"));
         }
         _ => {}
     };
@@ -98,15 +99,15 @@ fn start<A: Account>(
 #[test]
 fn c15_workers_of_two_schemas_share_one_store_during_a_deploy() {
     explore(0..60, |sim| {
-        let (store, troubles) = (MemoryStore::on(sim.runtime()), Log::new());
+        let (store, problems) = (MemoryStore::on(sim.runtime()), Log::new());
         let (old, new) = (account::<Dollars>(&sim.runtime()), account::<Cents>(&sim.runtime()));
-        let start_old = || start::<Dollars>(sim, &store, &troubles, |run| run.schema(1));
-        let start_new = || start::<Cents>(sim, &store, &troubles, |run| run.schema(2).migrations(&to_cents()));
+        let start_old = || start::<Dollars>(sim, &store, &problems, |run| run.schema(1));
+        let start_new = || start::<Cents>(sim, &store, &problems, |run| run.schema(2).migrations(&to_cents()));
         let mut workers = vec![start_old(), start_old(), start_old()];
         sim.run(async {
             for run in 0..12 {
                 let id = format!("run {run}");
-                // Clients are deployed in their own time.
+                // Clients are deployed at their own time.
                 if run < 4 || sim.runtime().random() % 2 == 0 {
                     let run = old.run(Dollars { steps: 0, dollars: 0 }).id(id).schema(1);
                     run.on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
@@ -135,18 +136,18 @@ fn c15_workers_of_two_schemas_share_one_store_during_a_deploy() {
             }
             drop(workers);
         });
-        assert_eq!(troubles.take(), Vec::<String>::new());
+        assert_eq!(problems.take(), Vec::<String>::new());
     });
 }
 
 #[test]
-fn c15_a_worker_claims_no_run_that_its_migrations_do_not_reach() {
+fn c15_worker_claims_no_run_that_its_migrations_cannot_reach() {
     let sim = Sim::new(1);
-    let (store, troubles) = (MemoryStore::on(sim.runtime()), Log::new());
+    let (store, problems) = (MemoryStore::on(sim.runtime()), Log::new());
     let new = account::<Cents>(&sim.runtime());
-    // From 3 to 4 and from 1 to 2, but not from 2 to 3.
+    // Migrations from 3 to 4 and from 1 to 2, but not from 2 to 3.
     let same = |state| Ok::<_, Infallible>(state);
-    let worker = start::<Cents>(&sim, &store, &troubles, move |run| {
+    let worker = start::<Cents>(&sim, &store, &problems, move |run| {
         run.schema(4).migrations(&Migrations::new().state(1, same).state(3, same))
     });
     sim.run(async {
@@ -160,10 +161,10 @@ fn c15_a_worker_claims_no_run_that_its_migrations_do_not_reach() {
             let GraphVersion { schema: version, .. } = info.version;
             match schema {
                 3 | 4 => assert_eq!((info.status, version), (RunStatus::Finished, 4)),
-                _ => assert_eq!((info.status, info.epoch, version), (RunStatus::Running, 1, schema), "nobody claimed it"),
+                _ => assert_eq!((info.status, info.epoch, version), (RunStatus::Running, 1, schema), "it was not claimed"),
             }
         }
         drop(worker);
     });
-    assert_eq!(troubles.take(), Vec::<String>::new());
+    assert_eq!(problems.take(), Vec::<String>::new());
 }

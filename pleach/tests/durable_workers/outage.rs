@@ -1,4 +1,4 @@
-//! C6, C10: a store that is away for a while, and a lease that is waited for.
+//! C6, C10: a store that is unavailable for a while, and a wait for a lease.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -11,12 +11,12 @@ use pleach::store::{Lease, MemoryStore, RunStatus, Store, Wanted};
 use pleach::{Hooks, RunEvent, RunOptions, Runtime};
 use std::sync::Arc;
 
-/// Counts to `last`, one step each second, with an effect at each step.
+/// Counts to `last`, one step per second, with an effect at each step.
 fn counting(clock: Arc<dyn Runtime>, outside: &Log<String>, last: u32) -> CompiledGraph<u32> {
     crate::common::counting::counting(clock, outside, last, |_| Duration::from_secs(1))
 }
 
-/// Notes what a run says of its store.
+/// Logs what a run reports about its store.
 fn listening(run: RunOptions<'static, u32>, log: &Log<String>) -> RunOptions<'static, u32> {
     let log = log.clone();
     run.hooks(Hooks::new(move |event: &RunEvent<&u32>| match event {
@@ -29,7 +29,7 @@ fn listening(run: RunOptions<'static, u32>, log: &Log<String>) -> RunOptions<'st
 }
 
 #[test]
-fn c10_a_short_outage_does_not_end_a_plain_run() {
+fn c10_short_outage_does_not_end_a_run() {
     let logged = logged();
     explore(0..200, |sim| {
         let store = MortalStore::new(MemoryStore::on(sim.runtime()));
@@ -54,7 +54,7 @@ fn c10_a_short_outage_does_not_end_a_plain_run() {
 }
 
 #[test]
-fn c10_a_long_outage_ends_a_plain_run_before_its_lease_ends() {
+fn c10_long_outage_ends_a_run_before_its_lease_ends() {
     explore(0..100, |sim| {
         let inside = MemoryStore::on(sim.runtime());
         let store = MortalStore::new(inside.clone());
@@ -72,7 +72,7 @@ fn c10_a_long_outage_ends_a_plain_run_before_its_lease_ends() {
         assert!(matches!(why.op, "commit" | "renew"), "{error}");
         let took = sim.now().since(cut_at);
         assert!(took > Duration::from_secs(14) && took < Duration::from_secs(30), "{took:?}");
-        // What was done is on record, but for the effect that could not be written.
+        // Everything is recorded except the effect that could not be written.
         let done = outside.take().len();
         let resumed = graph.resume("r").checkpoint(&inside).on(sim.runtime());
         assert_eq!(sim.run(resumed.into_future()).unwrap(), 100);
@@ -81,22 +81,22 @@ fn c10_a_long_outage_ends_a_plain_run_before_its_lease_ends() {
 }
 
 #[test]
-fn c10_lost_calls_and_answers_change_nothing_of_a_run() {
+fn c10_lost_calls_and_answers_do_not_change_a_run() {
     explore(0..400, |sim| {
         let inside = MemoryStore::on(sim.runtime());
         let mut store = SlowStore::new(inside.clone(), sim.runtime(), Duration::from_millis(30));
         store.lost = 25;
         let outside = Log::new();
         let graph = counting(sim.runtime(), &outside, 6);
-        // Cut off at some time, and gone on with by another driver.
+        // The run is cancelled at some time and resumed by another driver.
         let token = sim.token().child_for(Duration::from_millis(sim.runtime().random() % 9_000));
         let run = graph.run(0).id("r").checkpoint(&store).token(&token).on(sim.runtime());
         let cut_off = sim.run(run.into_future());
         if let Err(error) = &cut_off {
             assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
         }
-        if inside_has(sim, &inside) {
-            // The look before the claim is not repeated.
+        if has_run(sim, &inside) {
+            // The read before the claim is not retried.
             let resumed = loop {
                 match sim.run(graph.resume("r").checkpoint(&store).on(sim.runtime()).into_future()) {
                     Err(error) if error.to_string().contains("(open)") => continue,
@@ -114,7 +114,7 @@ fn c10_lost_calls_and_answers_change_nothing_of_a_run() {
     });
 }
 
-fn inside_has(sim: &Sim, store: &MemoryStore) -> bool {
+fn has_run(sim: &Sim, store: &MemoryStore) -> bool {
     sim.run(async { store.head("r").await }).is_ok()
 }
 
@@ -143,15 +143,15 @@ fn c10_best_effort_waits_one_second_for_its_store() {
 }
 
 #[test]
-fn c6_a_wait_for_a_lease_is_logged_and_told() {
+fn c6_wait_for_a_lease_is_logged_and_reported() {
     let logged = logged();
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let graph = counting(sim.runtime(), &Log::new(), 2);
-    for (run, seconds, expected) in [("long", 30, &["waits 30 s for the dead"][..]), ("short", 1, &[])] {
+    for (run, seconds, expected) in [("long", 30, &["waits 30 s for old owner"][..]), ("short", 1, &[])] {
         sim.run(async {
             graph.run(0).id(run).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
-            let lease = Lease { owner: "the dead".into(), length: Duration::from_secs(seconds) };
+            let lease = Lease { owner: "old owner".into(), length: Duration::from_secs(seconds) };
             store.claim(Wanted::One { run: run.into(), force: false }, lease).await.unwrap();
         });
         let events = Log::new();
@@ -164,7 +164,7 @@ fn c6_a_wait_for_a_lease_is_logged_and_told() {
     let mut lines = logged.seen();
     lines.retain(|line| line.contains("run=long") || line.contains("run=short"));
     assert_eq!(lines.len(), 1, "{lines:?}");
-    for part in ["WARN", "run=long", "holder=\"the dead\"", "ends_in=30s", "take_over"] {
+    for part in ["WARN", "run=long", "holder=\"old owner\"", "ends_in=30s", "take_over"] {
         assert!(lines[0].contains(part), "{part} in {lines:?}");
     }
 }

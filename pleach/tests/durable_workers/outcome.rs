@@ -1,4 +1,4 @@
-//! F5: whoever waits for a run that others drive is told of its failure as they are.
+//! F5: `outcome_of` reports the failure of a run exactly as its driver does.
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::FlakyStore;
@@ -10,7 +10,7 @@ async fn next(n: u32) -> Result<u32, String> {
     Ok(n + 1)
 }
 
-/// Two nodes, with this way from the first to the second.
+/// Two nodes with this router between them.
 fn routed(route: fn(&u32) -> &'static str) -> CompiledGraph<u32> {
     Graph::new("routed")
         .add_node("a", next)
@@ -33,7 +33,7 @@ fn forked(fan_out: FanOut<u32>, items: fn(&u32) -> Vec<u32>) -> CompiledGraph<u3
         .unwrap()
 }
 
-/// The fault as its driver is told, and as one who waits is; they read the same.
+/// The fault as the driver sees it and as `outcome_of` returns it. Their texts are equal.
 fn faults(graph: &CompiledGraph<u32>, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>) -> [RunFault; 2] {
     let world = World::new(1);
     let driven = world.end(how(world.run(graph, 1))).unwrap_err();
@@ -43,7 +43,7 @@ fn faults(graph: &CompiledGraph<u32>, how: fn(RunOptions<'static, u32>) -> RunOp
 }
 
 #[test]
-fn f5_the_outcome_of_a_run_at_its_limit_is_that() {
+fn f5_outcome_of_a_run_at_its_limit_names_the_limit() {
     for fault in faults(&routed(|_| "a"), |run| run.max_visits(3)) {
         assert!(matches!(&fault, RunFault::MaxVisits { limit: 3, next } if next == "a"), "{fault:?}");
     }
@@ -53,7 +53,7 @@ fn f5_the_outcome_of_a_run_at_its_limit_is_that() {
 }
 
 #[test]
-fn f5_the_outcome_of_a_run_whose_router_failed_says_what_it_may_answer() {
+fn f5_outcome_of_a_router_failure_lists_the_declared_targets() {
     for fault in faults(&routed(|_| "nowhere"), |run| run) {
         let RunFault::Router(error) = &fault else { panic!("{fault:?}") };
         assert_eq!((error.answer.as_str(), &*error.declared), ("nowhere", &["b".to_string(), "a".into(), END.into()][..]));
@@ -61,7 +61,7 @@ fn f5_the_outcome_of_a_run_whose_router_failed_says_what_it_may_answer() {
 }
 
 #[test]
-fn f5_the_outcome_of_a_run_whose_code_panicked_says_which() {
+fn f5_outcome_of_a_panic_names_the_panicking_code() {
     let merged = FanOut::merge(|_: u32, _: Vec<u32>| -> u32 { panic!("of a merge") });
     let plain = FanOut::merge(|n: u32, _: Vec<u32>| n);
     let graphs = [
@@ -79,9 +79,9 @@ fn f5_the_outcome_of_a_run_whose_code_panicked_says_which() {
 }
 
 #[test]
-fn f5_a_checkpoint_that_failed_names_its_run_and_says_what_to_do() {
+fn f5_checkpoint_error_names_its_run_and_gives_advice() {
     let graph = routed(|_| "b");
-    let told = |at: u64, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>| {
+    let error_text = |at: u64, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>| {
         let world = World::new(1);
         let store = FlakyStore::new(world.store.clone());
         store.down_from(at);
@@ -91,9 +91,9 @@ fn f5_a_checkpoint_that_failed_names_its_run_and_says_what_to_do() {
         why.to_string()
     };
     for (text, advice) in [
-        (told(1, |run| run), "attach"),
-        (told(2, |run| run), "resume"),
-        (told(u64::MAX, |run| run.max_state_bytes(3)), "max_state_bytes"),
+        (error_text(1, |run| run), "attach"),
+        (error_text(2, |run| run), "resume"),
+        (error_text(u64::MAX, |run| run.max_state_bytes(3)), "max_state_bytes"),
     ] {
         assert!(text.contains("run \"r\"") && text.contains(advice), "{text}");
     }

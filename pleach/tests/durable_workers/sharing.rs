@@ -1,4 +1,4 @@
-//! C6, C13, C15: workers that share the runs of a store, lose their way to it, and die.
+//! C6, C10, C13, C15: workers that share the runs of a store, lose their connection to it, and die.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -12,24 +12,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 #[test]
-fn c15_workers_share_the_runs_and_lose_nothing_when_they_are_killed_at_random() {
+fn c15_workers_share_runs_and_lose_nothing_when_killed_at_random() {
     explore(0..60, |sim| {
         let world = World::new(sim);
         let graph = five(&world);
-        let way = || MortalStore::new(world.store.clone());
-        let first_ways = [way(), way()];
-        let mut crew: Vec<Option<RunningWorker>> = first_ways.iter().map(|way| Some(worker(sim, way, &graph))).collect();
-        let mut ways = Vec::from(first_ways);
+        let connection = || MortalStore::new(world.store.clone());
+        let first_connections = [connection(), connection()];
+        let mut workers: Vec<Option<RunningWorker>> =
+            first_connections.iter().map(|connection| Some(worker(sim, connection, &graph))).collect();
+        let mut connections = Vec::from(first_connections);
         sim.run(async {
             enqueue(&world, &graph, 10).await;
             for _ in 0..4 {
                 world.pass(world.clock.random() % 6_000).await;
                 let victim = world.clock.random() as usize % 2;
-                ways[victim].kill();
-                drop(crew[victim].take());
+                connections[victim].kill();
+                drop(workers[victim].take());
                 world.pass(world.clock.random() % 3_000).await;
-                ways[victim] = way();
-                crew[victim] = Some(worker(sim, &ways[victim], &graph));
+                connections[victim] = connection();
+                workers[victim] = Some(worker(sim, &connections[victim], &graph));
             }
             all_finish(&world, 10).await;
             for run in 0..10 {
@@ -37,18 +38,18 @@ fn c15_workers_share_the_runs_and_lose_nothing_when_they_are_killed_at_random() 
             }
         });
         let starts = world.starts.take();
-        assert!(starts.len() >= 50, "each step of each run was done");
-        drop(crew);
+        assert!(starts.len() >= 50, "each step of each run was executed");
+        drop(workers);
     });
 }
 
 #[test]
-fn c15_two_workers_both_have_a_share() {
+fn c15_two_workers_both_get_a_share() {
     let sim = Sim::new(7);
     let world = World::new(&sim);
     let graph = five(&world);
     let claimed = [Log::<String>::new(), Log::new()];
-    let crew: Vec<RunningWorker> = claimed
+    let workers: Vec<RunningWorker> = claimed
         .iter()
         .map(|log| {
             let log = log.clone();
@@ -65,17 +66,17 @@ fn c15_two_workers_both_have_a_share() {
         all_finish(&world, 40).await;
     });
     let [one, other] = claimed.map(|log| log.len());
-    assert_eq!(one + other, 40, "no run changed hands");
+    assert_eq!(one + other, 40, "each run was claimed once");
     assert!(one >= 10 && other >= 10, "{one} and {other}");
     assert_eq!(world.starts.len(), 200);
-    drop(crew);
+    drop(workers);
 }
 
 #[test]
-fn c6_a_worker_that_loses_its_way_to_the_store_stops_its_nodes_before_another_has_the_run() {
+fn c6_worker_without_its_store_stops_its_nodes_before_a_takeover() {
     explore(0..50, |sim| {
         let world = World::new(sim);
-        // `enter` fails the test if two nodes of one run are running at a time.
+        // `enter` fails the test if two nodes of one run are active at the same time.
         let slow = {
             let world = world.clone();
             move |cx: NodeContext, mut state: State| {
@@ -89,7 +90,7 @@ fn c6_a_worker_that_loses_its_way_to_the_store_stops_its_nodes_before_another_ha
             }
         };
         let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-        let ways = [MortalStore::new(world.store.clone()), MortalStore::new(world.store.clone())];
+        let connections = [MortalStore::new(world.store.clone()), MortalStore::new(world.store.clone())];
         let ends = Log::<RunEnd>::new();
         let seen = ends.clone();
         let listen = move |event: &WorkerEvent| {
@@ -97,40 +98,40 @@ fn c6_a_worker_that_loses_its_way_to_the_store_stops_its_nodes_before_another_ha
                 seen.push(end.clone());
             }
         };
-        let start = |way: &MortalStore| Worker::new(way).graph(&graph).lease(LEASE).on(sim.runtime());
-        let first = start(&ways[0]).on_event(listen).start().unwrap();
+        let start = |connection: &MortalStore| Worker::new(connection).graph(&graph).lease(LEASE).on(sim.runtime());
+        let first = start(&connections[0]).on_event(listen).start().unwrap();
         let second = sim.run(async {
             enqueue(&world, &graph, 1).await;
             world.pass(10_000 + world.clock.random() % 10_000).await;
-            ways[0].cut();
-            let second = start(&ways[1]).start().unwrap();
+            connections[0].cut();
+            let second = start(&connections[1]).start().unwrap();
             all_finish(&world, 1).await;
             second
         });
-        assert!(matches!(&ends.take()[..], [RunEnd::Trouble { .. }, ..]), "it stopped by itself");
+        assert!(matches!(&ends.take()[..], [RunEnd::Trouble { .. }, ..]), "it stopped without a command");
         assert_eq!(world.starts.len(), 2);
         drop((first, second));
     });
 }
 
 #[test]
-fn c6_the_leases_of_all_runs_are_renewed_at_once() {
+fn c6_all_leases_of_a_worker_are_renewed_in_one_call() {
     let sim = Sim::new(1);
     let world = World::new(&sim);
     let wait = |_: State| std::future::pending::<Result<State, String>>();
     let graph = Graph::new("wait").add_node("wait", wait).add_edge("wait", END).set_entry("wait").compile().unwrap();
-    let way = MortalStore::new(world.store.clone());
-    let worker = Worker::new(&way).graph(&graph).limit(20).lease(LEASE).on(sim.runtime()).start().unwrap();
+    let connection = MortalStore::new(world.store.clone());
+    let worker = Worker::new(&connection).graph(&graph).limit(20).lease(LEASE).on(sim.runtime()).start().unwrap();
     sim.run(async {
         enqueue(&world, &graph, 20).await;
         world.pass(80_000).await;
         assert_eq!(worker.held().len(), 20);
         // Every quarter of the lease, for 80 seconds.
-        assert!((38..=41).contains(&way.renewals.load(SeqCst)), "{:?}", way.renewals);
+        assert!((38..=41).contains(&connection.renewals.load(SeqCst)), "{:?}", connection.renewals);
         for run in 0..20 {
-            assert_eq!(world.store.head(&format!("run {run}")).await.unwrap().epoch, 2, "nobody lost it meanwhile");
+            assert_eq!(world.store.head(&format!("run {run}")).await.unwrap().epoch, 2, "no run was lost meanwhile");
         }
-        // One that somebody takes by force is given up, and the others are not.
+        // A run that is taken over by force is lost; the others are not.
         let taken = graph.resume("run 3").take_over().checkpoint(&world.store).on(sim.runtime()).into_future();
         let taken = futures::future::select(taken, Box::pin(world.pass(5_000))).await;
         assert_eq!(worker.held().len(), 19);
@@ -139,7 +140,7 @@ fn c6_the_leases_of_all_runs_are_renewed_at_once() {
 }
 
 #[test]
-fn c13_a_run_that_kills_its_workers_is_stuck_and_left_alone_until_it_is_told_to_go_on() {
+fn c13_run_that_kills_its_workers_is_stuck_until_it_is_resumed() {
     let sim = Sim::new(5);
     let world = World::new(&sim);
     let deadly = Arc::new(AtomicU32::new(0));
@@ -160,20 +161,20 @@ fn c13_a_run_that_kills_its_workers_is_stuck_and_left_alone_until_it_is_told_to_
     sim.run(async {
         graph.run(Vec::new()).id("poison").on(sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
         for deaths in 1..=6 {
-            let way = MortalStore::new(world.store.clone());
-            let worker = worker(&sim, &way, &graph);
+            let connection = MortalStore::new(world.store.clone());
+            let worker = worker(&sim, &connection, &graph);
             while deadly.load(SeqCst) < deaths {
                 world.pass(500).await;
             }
-            way.kill();
+            connection.kill();
             drop(worker);
         }
-        let way = MortalStore::new(world.store.clone());
-        let worker = Worker::new(&way).graph(&graph).graph(&good).lease(LEASE).on(sim.runtime()).start().unwrap();
+        let connection = MortalStore::new(world.store.clone());
+        let worker = Worker::new(&connection).graph(&graph).graph(&good).lease(LEASE).on(sim.runtime()).start().unwrap();
         enqueue(&world, &good, 3).await;
         all_finish(&world, 3).await;
         world.pass(60_000).await;
-        assert_eq!(deadly.load(SeqCst), 6, "it was left alone");
+        assert_eq!(deadly.load(SeqCst), 6, "it was not claimed");
         let stuck = world.store.list(vec![Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
         assert_eq!(stuck.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["poison"]);
         let error = graph.outcome_of("poison", &world.store).on(sim.runtime()).await.unwrap_err();
@@ -186,48 +187,48 @@ fn c13_a_run_that_kills_its_workers_is_stuck_and_left_alone_until_it_is_told_to_
 }
 
 #[test]
-fn c15_a_worker_that_is_closed_finishes_what_it_can_and_gives_up_the_rest_at_once() {
+fn c15_closed_worker_finishes_within_its_grace_and_releases_the_rest() {
     explore(0..50, |sim| {
         let world = World::new(sim);
         let graph = five(&world);
-        let way = MortalStore::new(world.store.clone());
+        let connection = MortalStore::new(world.store.clone());
         sim.run(async {
-            let worker = worker(sim, &way, &graph);
+            let worker = worker(sim, &connection, &graph);
             enqueue(&world, &graph, 6).await;
             world.pass(1_500).await;
             let grace = Duration::from_millis(world.clock.random() % 6_000);
             let began = sim.now();
             let unfinished = worker.close(grace).await;
-            assert!(sim.now().since(began) <= grace + Duration::from_millis(10), "nothing is waited for in vain");
+            assert!(sim.now().since(began) <= grace + Duration::from_millis(10), "it does not wait longer than needed");
             for run in 0..6 {
                 let info = world.store.head(&format!("run {run}")).await.unwrap();
                 assert_eq!(info.owner, None, "{info:?}");
-                let was_given_up = unfinished.contains(&info.id);
-                assert!(!(was_given_up && info.status == RunStatus::Finished), "{info:?}");
+                let was_released = unfinished.contains(&info.id);
+                assert!(!(was_released && info.status == RunStatus::Finished), "{info:?}");
             }
-            // The next goes on at once, and not after the lease.
-            let next = self::worker(sim, &way, &graph);
+            // The next worker continues at once, and not after the lease.
+            let next = self::worker(sim, &connection, &graph);
             all_finish(&world, 6).await;
             assert!(sim.now().since(began) < Duration::from_secs(25));
             assert_eq!(next.cancel().await, Vec::<String>::new());
         });
-        let claims = way.claims.load(SeqCst);
+        let claims = connection.claims.load(SeqCst);
         sim.advance(Duration::from_secs(60));
-        assert_eq!(way.claims.load(SeqCst), claims, "a worker that was closed claims nothing");
+        assert_eq!(connection.claims.load(SeqCst), claims, "a closed worker claims nothing");
         assert_eq!(sim.tasks_alive(), 0);
     });
 }
 
 #[test]
-fn c15_a_step_whose_commit_is_under_way_is_not_lost_when_its_worker_is_cancelled() {
+fn c15_step_whose_commit_is_in_flight_survives_a_cancelled_worker() {
     let sim = Sim::new(3);
     let world = World::new(&sim);
     let graph = five(&world);
-    let way = MortalStore::new(world.store.clone()).slow(sim.runtime(), Duration::from_secs(1));
+    let connection = MortalStore::new(world.store.clone()).slow(sim.runtime(), Duration::from_secs(1));
     sim.run(async {
-        let worker = worker(&sim, &way, &graph);
+        let worker = worker(&sim, &connection, &graph);
         enqueue(&world, &graph, 1).await;
-        // The first step takes less than two seconds, its commit another one.
+        // The first step takes less than two seconds, and its commit another second.
         while world.running.lock().unwrap().get("run 0") != Some(&0) {
             world.pass(50).await;
         }
@@ -240,7 +241,7 @@ fn c15_a_step_whose_commit_is_under_way_is_not_lost_when_its_worker_is_cancelled
 }
 
 #[test]
-fn c15_a_worker_finishes_its_runs_when_its_tree_shuts_down() {
+fn c15_worker_finishes_its_runs_when_its_tree_shuts_down() {
     explore(0..20, |sim| {
         let (world, system) = (World::new(sim), sim.system("shop"));
         let scope = system.scope("work").unwrap();
@@ -251,16 +252,16 @@ fn c15_a_worker_finishes_its_runs_when_its_tree_shuts_down() {
             world.pass(500).await;
             let began = sim.now();
             system.shutdown(Duration::from_secs(600)).await.unwrap();
-            assert!(sim.now().since(began) < Duration::from_secs(15), "idle tasks are not waited for");
+            assert!(sim.now().since(began) < Duration::from_secs(15), "it does not wait for idle tasks");
             let list = world.store.list(vec![Filter::Status(RunStatus::Finished)], None, 10).await.unwrap();
-            assert_eq!(list.runs.len(), 2, "what it had, and no more");
+            assert_eq!(list.runs.len(), 2, "only the runs that it held");
         });
         drop(worker);
     });
 }
 
 #[test]
-fn c10_a_store_that_is_away_for_a_moment_does_not_stop_a_run_that_writes_nothing() {
+fn c10_short_outage_does_not_stop_a_run_that_writes_nothing() {
     let sim = Sim::new(3);
     let world = World::new(&sim);
     let slow = {
@@ -274,39 +275,39 @@ fn c10_a_store_that_is_away_for_a_moment_does_not_stop_a_run_that_writes_nothing
         }
     };
     let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-    let way = MortalStore::new(world.store.clone());
-    let worker = worker(&sim, &way, &graph);
+    let connection = MortalStore::new(world.store.clone());
+    let worker = worker(&sim, &connection, &graph);
     sim.run(async {
         enqueue(&world, &graph, 1).await;
         world.pass(10_000).await;
-        way.cut();
+        connection.cut();
         world.pass(3_000).await;
-        way.mend();
+        connection.mend();
         all_finish(&world, 1).await;
-        assert_eq!(world.store.head("run 0").await.unwrap().epoch, 2, "it stayed where it was");
+        assert_eq!(world.store.head("run 0").await.unwrap().epoch, 2, "it stayed with its worker");
     });
     drop(worker);
 }
 
 #[test]
-fn c15_a_store_that_is_down_is_asked_again_with_patience() {
+fn c15_worker_retries_an_unavailable_store_with_backoff() {
     let sim = Sim::new(2);
     let world = World::new(&sim);
     let graph = five(&world);
-    let way = MortalStore::new(world.store.clone());
+    let connection = MortalStore::new(world.store.clone());
     let events = Log::<WorkerEvent>::new();
     let seen = events.clone();
-    let worker = Worker::new(&way).graph(&graph).lease(LEASE).on_event(move |event| seen.push(event.clone()));
+    let worker = Worker::new(&connection).graph(&graph).lease(LEASE).on_event(move |event| seen.push(event.clone()));
     let worker = worker.on(sim.runtime()).start().unwrap();
     sim.run(async {
         world.pass(1_000).await;
-        way.cut();
+        connection.cut();
         enqueue(&world, &graph, 2).await;
-        let before = way.claims.load(SeqCst);
+        let before = connection.claims.load(SeqCst);
         world.pass(600_000).await;
-        let asked = way.claims.load(SeqCst) - before;
-        assert!((15..50).contains(&asked), "asked {asked} times in ten minutes");
-        way.mend();
+        let claims = connection.claims.load(SeqCst) - before;
+        assert!((15..50).contains(&claims), "{claims} claims in ten minutes");
+        connection.mend();
         all_finish(&world, 2).await;
     });
     let events = events.take();
@@ -316,7 +317,7 @@ fn c15_a_store_that_is_down_is_asked_again_with_patience() {
 }
 
 #[test]
-fn c13_a_run_that_cannot_be_written_is_tried_five_times_and_then_stuck() {
+fn c13_run_that_cannot_be_stored_is_stuck_after_five_tries() {
     let sim = Sim::new(2);
     let world = World::new(&sim);
     let starts = Arc::new(AtomicU32::new(0));

@@ -1,11 +1,11 @@
-//! C10: a store that does not answer at all is no thread that was blocked.
+//! C10: a store that does not answer is not mistaken for a blocked thread.
 
 use crate::common::mortal::MortalStore;
 use pleach::prelude::*;
 use pleach::store::MemoryStore;
 use tokio::time::Instant;
 
-/// How long a run that ends waits for its store to let it go.
+/// How long an ending run waits for its release.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// A node that does nothing for an hour.
@@ -22,8 +22,8 @@ fn idle() -> CompiledGraph<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_run_whose_store_is_silent_ends_before_its_lease_does() {
-    // The timers of Tokio are due at whole milliseconds, so they are late for most of these.
+async fn c10_run_whose_store_is_silent_ends_before_its_lease() {
+    // Tokio timers fire at whole milliseconds, so they are late for most of these leases.
     for micros in (1_000_000..1_010_000).step_by(700) {
         let (lease, store) = (Duration::from_micros(micros), MortalStore::new(MemoryStore::new()));
         let (began, dying) = (Instant::now(), store.clone());

@@ -1,4 +1,4 @@
-//! C13: a run that stalls its own worker is counted like one that is taken over by another.
+//! C13: a run that stalls its own worker counts like one that is taken over by another worker.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 const LEASE: Duration = Duration::from_secs(8);
 
-/// What stops the process of a worker.
+/// Stops the process of a worker.
 type Stall = Arc<dyn Fn() + Send + Sync>;
 
-/// A node that stops its process whenever it starts, for longer than a lease, and never ends.
+/// A node that stops its process for longer than a lease whenever it starts, and never ends.
 fn stalling() -> CompiledGraph<u32> {
     let node = |cx: NodeContext, n: u32| async move {
         cx.extension::<Stall>().unwrap()();
@@ -25,7 +25,7 @@ fn stalling() -> CompiledGraph<u32> {
 }
 
 #[test]
-fn c13_run_that_stalls_its_worker_and_is_claimed_again_counts_as_taken_over() {
+fn c13_run_that_stalls_its_worker_counts_as_taken_over() {
     let (graph, mut claimed_again) = (stalling(), 0);
     for seed in 0..20 {
         let sim = Sim::new(seed);
@@ -55,7 +55,8 @@ fn c13_run_that_stalls_its_worker_and_is_claimed_again_counts_as_taken_over() {
             graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             sim.sleep(LEASE * 100).await;
             let info = store.head("r").await.unwrap();
-            // After a stall the worker has renewed the lease and goes on, or has claimed the run again.
+            // After a stall the worker has renewed the lease and continues, or has claimed the run
+            // again.
             if claims.len() > 1 {
                 claimed_again += 1;
                 assert!(

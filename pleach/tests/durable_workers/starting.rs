@@ -1,4 +1,4 @@
-//! C15: what a worker refuses when it is started, and what it logs about its store.
+//! C15: what a worker rejects at its start, and what it logs about its store.
 #![cfg(feature = "graph")]
 
 use crate::common::logged::logged;
@@ -9,7 +9,7 @@ use pleach::sim::Sim;
 use pleach::{RunFault, Worker};
 
 #[test]
-fn c15_start_refuses_fingerprints_that_no_store_takes() {
+fn c15_start_rejects_fingerprints_that_no_store_accepts() {
     let sim = Sim::new(1);
     let world = World::new(&sim);
     let graph = five(&world);
@@ -23,21 +23,21 @@ fn c15_start_refuses_fingerprints_that_no_store_takes() {
 }
 
 #[test]
-fn c15_a_worker_logs_the_first_failure_of_its_store_and_its_return() {
+fn c15_worker_logs_the_first_failure_and_the_recovery_of_its_store() {
     let log = logged();
     let sim = Sim::new(1);
     let world = World::new(&sim);
     let graph = five(&world);
-    let way = MortalStore::new(world.store.clone());
+    let connection = MortalStore::new(world.store.clone());
     let logs = |what: &str| log.seen().iter().filter(|line| line.contains("logging-worker") && line.contains(what)).count();
     sim.run(async {
-        let worker = Worker::new(&way).graph(&graph).name("logging-worker").on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&connection).graph(&graph).name("logging-worker").on(sim.runtime()).start().unwrap();
         enqueue(&world, &graph, 1).await;
         for outages in 1..=2 {
-            way.cut();
+            connection.cut();
             sim.sleep(Duration::from_secs(60)).await;
-            assert_eq!(logs("the store of this worker failed"), outages, "once, although it failed several times");
-            way.mend();
+            assert_eq!(logs("the store of this worker failed"), outages, "one line per outage");
+            connection.mend();
             sim.sleep(Duration::from_secs(60)).await;
             assert_eq!(logs("the store of this worker answers again"), outages);
         }

@@ -1,4 +1,5 @@
-//! C13: a worker of an earlier version leaves the runs of a later one alone, and nothing is counted against them.
+//! C13: a worker of an earlier version leaves runs of a later version alone, and no takeover is
+//! counted.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -41,7 +42,8 @@ fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
         newer.close(Duration::ZERO).await;
     });
     let rests = rests.take();
-    // The rests grow to a minute: it neither hammers the store nor keeps the run from a newer worker for long.
+    // The rests grow to a minute: the worker neither floods the store nor blocks a newer worker for
+    // long.
     assert!(rests.len() > TAKEOVERS_MAX as usize && rests.len() < 200, "{rests:?}");
     assert!(*rests.last().unwrap() <= Duration::from_secs(60) && rests[0] <= Duration::from_secs(1), "{rests:?}");
 }

@@ -1,4 +1,5 @@
-//! D4: with workers, stored runs, waiting for outcomes and sleeping nodes, one seed still gives one trace.
+//! D4: one seed gives one trace, also with workers, stored runs, waits for outcomes and sleeping
+//! nodes.
 #![cfg(feature = "graph")]
 
 use crate::common::shift::{LEASE, State, World, all_finish, enqueue, five};
@@ -9,8 +10,8 @@ use pleach::store::{Lease, Store, Wanted};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Runs a program ten times with one seed, for some seeds.
-fn has_one_trace(program: impl Fn(&Sim)) {
+/// Runs a program ten times per seed and compares the traces.
+fn check_one_trace(program: impl Fn(&Sim)) {
     let trace = |seed| {
         let sim = Sim::recording(seed);
         program(&sim);
@@ -18,7 +19,7 @@ fn has_one_trace(program: impl Fn(&Sim)) {
     };
     for seed in 0..5 {
         let first = trace(seed);
-        assert!(first.0.lines().count() > 10, "a trace of something");
+        assert!(first.0.lines().count() > 10, "the trace is not empty");
         for _ in 0..9 {
             assert!(trace(seed) == first, "seed {seed} gave two traces");
         }
@@ -26,8 +27,8 @@ fn has_one_trace(program: impl Fn(&Sim)) {
 }
 
 #[test]
-fn d4_one_seed_gives_one_trace_when_many_wait_for_outcomes() {
-    has_one_trace(|sim| {
+fn d4_waiting_for_many_outcomes_is_deterministic() {
+    check_one_trace(|sim| {
         let world = World::new(sim);
         let graph = five(&world);
         let scope = sim.scope();
@@ -43,8 +44,8 @@ fn d4_one_seed_gives_one_trace_when_many_wait_for_outcomes() {
 }
 
 #[test]
-fn d4_one_seed_gives_one_trace_when_a_worker_loses_many_runs_at_once() {
-    has_one_trace(|sim| {
+fn d4_losing_many_runs_at_once_is_deterministic() {
+    check_one_trace(|sim| {
         let world = World::new(sim);
         let clock = Arc::clone(&world.clock);
         let slow = move |_: NodeContext, mut state: State| {
@@ -61,7 +62,7 @@ fn d4_one_seed_gives_one_trace_when_a_worker_loses_many_runs_at_once() {
             enqueue(&world, &graph, 8).await;
             sim.sleep(Duration::from_secs(3)).await;
             for run in 0..8 {
-                let lease = Lease { owner: "a thief".to_string(), length: LEASE };
+                let lease = Lease { owner: "other owner".to_string(), length: LEASE };
                 world.store.claim(Wanted::One { run: format!("run {run}"), force: true }, lease).await.unwrap();
             }
             all_finish(&world, 8).await;
@@ -70,7 +71,7 @@ fn d4_one_seed_gives_one_trace_when_a_worker_loses_many_runs_at_once() {
     });
 }
 
-/// A node that sleeps until the next whole quarter of a second, twice.
+/// A node that sleeps twice until the next quarter of a second.
 fn sleeping() -> CompiledGraph<Vec<u64>> {
     let node = async |cx: NodeContext, mut seen: Vec<u64>| {
         for key in ["one", "two"] {
@@ -85,9 +86,9 @@ fn sleeping() -> CompiledGraph<Vec<u64>> {
 }
 
 #[test]
-fn d4_one_seed_gives_one_trace_when_nodes_sleep() {
+fn d4_sleeping_nodes_are_deterministic() {
     let graph = sleeping();
-    has_one_trace(|sim| {
+    check_one_trace(|sim| {
         let world = World::new(sim);
         let runs = (0..20).map(|run| {
             let run = graph.run(Vec::new()).id(format!("run {run}")).on(sim.runtime());

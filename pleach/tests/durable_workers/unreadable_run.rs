@@ -21,41 +21,42 @@ fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static
 }
 
 #[test]
-fn c13_a_run_that_alone_cannot_be_read_rests_and_becomes_stuck() {
+fn c13_only_unreadable_run_rests_and_becomes_stuck() {
     explore(0..10, |sim| {
         let world = World::new(sim);
         let graph = five(&world);
-        let way = MortalStore::new(world.store.clone());
+        let connection = MortalStore::new(world.store.clone());
         let events = Log::new();
-        way.fail_reads_of(BAD);
+        connection.fail_reads_of(BAD);
         sim.run(async {
             enqueue(&world, &graph, 6).await;
-            // It has no room for the bad run and a good one at the same time.
-            let worker = Worker::new(&way).graph(&graph).limit(1).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            // The worker has no room for the bad run and a good one at the same time.
+            let worker =
+                Worker::new(&connection).graph(&graph).limit(1).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
             all_finish(&world, 5).await;
             sim.sleep(Duration::from_secs(900)).await;
             let info = world.store.head(BAD).await.unwrap();
             assert_eq!((info.status, info.owner.is_none()), (RunStatus::Stuck, true), "{info:?}");
             assert!(info.trouble.as_ref().is_some_and(|trouble| trouble.contains("a block cannot be read")), "{info:?}");
-            let told = events.seen();
-            assert!(told.iter().all(|event| event.starts_with(BAD)), "{told:#?}");
-            assert!(told.last().is_some_and(|event| event.contains("is stuck") && event.contains("a block")), "{told:#?}");
+            let lines = events.seen();
+            assert!(lines.iter().all(|event| event.starts_with(BAD)), "{lines:#?}");
+            assert!(lines.last().is_some_and(|event| event.contains("is stuck") && event.contains("a block")), "{lines:#?}");
             drop(worker);
         });
     });
 }
 
 #[test]
-fn c13_a_run_is_not_blamed_if_no_other_run_can_be_read() {
+fn c13_run_is_not_blamed_if_no_other_run_can_be_read() {
     explore(0..5, |sim| {
         let world = World::new(sim);
         let graph = five(&world);
-        let way = MortalStore::new(world.store.clone());
+        let connection = MortalStore::new(world.store.clone());
         let events = Log::new();
-        way.fail_reads_of(BAD);
+        connection.fail_reads_of(BAD);
         sim.run(async {
             enqueue(&world, &graph, 1).await;
-            let worker = Worker::new(&way).graph(&graph).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            let worker = Worker::new(&connection).graph(&graph).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
             sim.sleep(Duration::from_secs(600)).await;
             let info = world.store.head(BAD).await.unwrap();
             assert_eq!((info.status, info.takeovers), (RunStatus::Running, 0), "{info:?}");
@@ -66,29 +67,29 @@ fn c13_a_run_is_not_blamed_if_no_other_run_can_be_read() {
 }
 
 #[test]
-fn c13_a_run_is_not_blamed_for_an_outage_that_is_over_soon() {
+fn c13_run_is_not_blamed_for_a_short_outage() {
     explore(0..10, |sim| {
         let world = World::new(sim);
         let graph = five(&world);
-        let way = MortalStore::new(world.store.clone()).slow_claims(sim.runtime(), Duration::from_secs(1));
+        let connection = MortalStore::new(world.store.clone()).slow_claims(sim.runtime(), Duration::from_secs(1));
         let (events, ended) = (Log::new(), Log::new());
-        let (told, noted) = (listen(&events), ended.clone());
+        let (lines, noted) = (listen(&events), ended.clone());
         let listener = move |event: &WorkerEvent| {
-            told(event);
+            lines(event);
             if let WorkerEvent::Ended { run, .. } = event {
                 noted.note(run);
             }
         };
         sim.run(async {
             enqueue(&world, &graph, 2).await;
-            let worker = Worker::new(&way).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
-            // The runs are claimed, and cannot be read.
+            let worker = Worker::new(&connection).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
+            // The runs are claimed but cannot be read.
             sim.sleep(Duration::from_millis(500)).await;
-            way.cut();
+            connection.cut();
             while ended.len() < 2 {
                 sim.sleep(Duration::from_millis(10)).await;
             }
-            way.mend();
+            connection.mend();
             all_finish(&world, 2).await;
             assert_eq!(events.seen(), Vec::<String>::new());
             drop(worker);
@@ -97,13 +98,13 @@ fn c13_a_run_is_not_blamed_for_an_outage_that_is_over_soon() {
 }
 
 #[test]
-fn c13_a_run_that_cannot_be_read_is_given_up_at_once_by_a_worker_that_closes() {
+fn c13_closing_worker_releases_an_unreadable_run_at_once() {
     explore(0..10, |sim| {
         let world = World::new(sim);
         let graph = five(&world);
-        let way = MortalStore::new(world.store.clone()).silent_lists();
+        let connection = MortalStore::new(world.store.clone()).silent_lists();
         let ended = Log::new();
-        way.fail_reads_of(BAD);
+        connection.fail_reads_of(BAD);
         sim.run(async {
             enqueue(&world, &graph, 1).await;
             let noted = ended.clone();
@@ -112,11 +113,11 @@ fn c13_a_run_that_cannot_be_read_is_given_up_at_once_by_a_worker_that_closes() {
                     noted.note(run);
                 }
             };
-            let worker = Worker::new(&way).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
+            let worker = Worker::new(&connection).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
             while ended.len() < 1 {
                 sim.sleep(Duration::from_millis(10)).await;
             }
-            // Whether another run can be read is being asked.
+            // The worker is checking whether another run can be read.
             sim.sleep(Duration::from_secs(2)).await;
             assert_eq!(worker.held(), [BAD]);
             worker.cancel().await;

@@ -1,4 +1,4 @@
-//! C7, C9, C11, C12, C15: what a worker does with single runs: those it knows, those that wait, and those that have ended.
+//! C7, C9, C11, C12, C15: what a worker does with single runs: known, waiting and ended ones.
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
@@ -12,7 +12,7 @@ use pleach::{
 };
 
 #[test]
-fn c12_a_run_that_sleeps_long_is_not_held_and_is_claimed_when_it_is_due() {
+fn c12_long_sleeping_run_is_released_and_claimed_when_due() {
     let hour = Duration::from_secs(3_600);
     let nap = |cx: NodeContext, state: State| async move {
         cx.sleep("short", Duration::from_secs(5)).await;
@@ -40,14 +40,14 @@ fn c12_a_run_that_sleeps_long_is_not_held_and_is_claimed_when_it_is_due() {
     sim.run(async {
         enqueue(&world, &graph, 1).await;
         world.pass(3_000).await;
-        assert_eq!(worker.held(), ["run 0"], "a short sleep is waited for");
+        assert_eq!(worker.held(), ["run 0"], "a run in a short sleep is held");
         world.pass(5_000).await;
         assert!(worker.held().is_empty());
         let info = world.store.head("run 0").await.unwrap();
         assert_eq!((info.status, &info.owner, info.epoch), (RunStatus::Waiting, &None, 2));
         sim.sleep(hour).await;
-        assert_eq!(attempts.len(), 1, "it is there when it is due");
-        assert!(worker.held().is_empty(), "nor is a long backoff held");
+        assert_eq!(attempts.len(), 1, "it runs when it is due");
+        assert!(worker.held().is_empty(), "a run in a long backoff is not held");
         let outcome = graph.outcome_of("run 0", &world.store).on(sim.runtime());
         assert_eq!(outcome.await.unwrap(), State::new());
         assert!(sim.now().since_start() > hour + Duration::from_secs(1_000));
@@ -58,7 +58,7 @@ fn c12_a_run_that_sleeps_long_is_not_held_and_is_claimed_when_it_is_due() {
 }
 
 #[test]
-fn c7_a_worker_claims_only_the_graphs_that_it_knows_in_all_their_versions() {
+fn c7_worker_claims_only_known_graphs_in_all_their_versions() {
     let sim = Sim::new(4);
     let world = World::new(&sim);
     let named = |node: &'static str| {
@@ -80,7 +80,7 @@ fn c7_a_worker_claims_only_the_graphs_that_it_knows_in_all_their_versions() {
         world.pass(60_000).await;
         assert_eq!(world.store.head("unknown").await.unwrap().epoch, 1);
 
-        // One that knows how runs of that version are migrated, and says so.
+        // A worker with a migration for that version.
         let migrations = Migrations::new().rename_node("unknown", "new");
         let options = move |run: pleach::RunOptions<'static, State>| run.migrations(&migrations);
         let next = Worker::new(&world.store).graph_with(&new, options).earlier([unknown.fingerprint()]);
@@ -92,29 +92,29 @@ fn c7_a_worker_claims_only_the_graphs_that_it_knows_in_all_their_versions() {
 }
 
 #[test]
-fn c9_a_run_of_a_worker_stands_in_the_tree_whatever_its_id_is() {
+fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
     let sim = Sim::new(6);
     let (system, store) = (sim.system("shop"), MemoryStore::on(sim.runtime()));
     let scope = system.scope("work").unwrap();
     let slow = |_: State| std::future::pending::<Result<State, String>>();
     let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-    let worker = Worker::new(&store).graph(&graph).name("clerk").start_in(&scope).unwrap();
+    let worker = Worker::new(&store).graph(&graph).name("worker").start_in(&scope).unwrap();
     let path = |text: &str| text.parse::<ActorPath>().unwrap();
     sim.run(async {
         for id in ["essay-7", "a/../b\n'; DROP TABLE", "essay-8"] {
             graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         }
         sim.sleep(Duration::from_secs(2)).await;
-        let desk = system.root().lookup::<WorkerMessage>(&path("/user/work/clerk/desk")).unwrap();
-        assert_eq!(desk.ask(WorkerMessage::Held).await.unwrap().len(), 3);
-        let run = RunRef::find(&system.root(), &path("/user/work/clerk/runs/essay-7")).unwrap();
+        let control = system.root().lookup::<WorkerMessage>(&path("/user/work/worker/desk")).unwrap();
+        assert_eq!(control.ask(WorkerMessage::Held).await.unwrap().len(), 3);
+        let run = RunRef::find(&system.root(), &path("/user/work/worker/runs/essay-7")).unwrap();
         assert_eq!(Some(&run), worker.run("essay-7").as_ref());
         run.cancel("enough").await.unwrap();
         let error = graph.outcome_of("essay-7", &store).on(sim.runtime()).await.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
         let hostile = worker.run("a/../b\n'; DROP TABLE").unwrap();
         assert_eq!(hostile.look().await.unwrap().run, "a/../b\n'; DROP TABLE");
-        // The tree shuts down: the worker claims nothing more, and gives up what does not end.
+        // The tree shuts down: the worker claims nothing more and releases runs that do not end.
         system.shutdown(Duration::from_secs(3)).await.unwrap_err();
         sim.sleep(Duration::from_secs(1)).await;
         assert_eq!(store.head("essay-8").await.unwrap().owner, None);
@@ -122,7 +122,7 @@ fn c9_a_run_of_a_worker_stands_in_the_tree_whatever_its_id_is() {
 }
 
 #[test]
-fn c9_a_paused_run_is_given_up_by_its_worker_and_claimed_when_it_is_told_to_go_on() {
+fn c9_worker_releases_a_paused_run_and_claims_it_on_resume() {
     let sim = Sim::new(6);
     let world = World::new(&sim);
     let graph = five(&world);
@@ -136,7 +136,7 @@ fn c9_a_paused_run_is_given_up_by_its_worker_and_claimed_when_it_is_told_to_go_o
         let starts = world.starts.len();
         RunRemote::new(&world.store, "run 0").signal("go", &1).await.unwrap();
         world.pass(60_000).await;
-        assert_eq!((worker.held().len(), world.starts.len()), (0, starts), "other news does not let it go on");
+        assert_eq!((worker.held().len(), world.starts.len()), (0, starts), "other messages do not resume it");
         RunRemote::new(&world.store, "run 0").resume().await.unwrap();
         assert_eq!(graph.outcome_of("run 0", &world.store).on(sim.runtime()).await.unwrap(), finished());
     });
@@ -144,7 +144,7 @@ fn c9_a_paused_run_is_given_up_by_its_worker_and_claimed_when_it_is_told_to_go_o
 }
 
 #[test]
-fn c11_a_worker_prunes_runs_that_ended_long_ago() {
+fn c11_worker_prunes_runs_that_ended_long_ago() {
     let sim = Sim::new(6);
     let world = World::new(&sim);
     let graph = five(&world);
@@ -166,7 +166,7 @@ fn c11_a_worker_prunes_runs_that_ended_long_ago() {
 }
 
 #[test]
-fn c15_how_a_run_ended_is_known_to_whoever_waits_for_it_and_to_the_workers_hooks() {
+fn c15_waiters_and_worker_hooks_see_how_a_run_ended() {
     let sim = Sim::new(6);
     let store = MemoryStore::on(sim.runtime());
     let fail = |_: State| async { Err::<State, _>("no paper") };

@@ -23,10 +23,10 @@ fn pass<S: Send + 'static>(state: S) -> pleach::BoxFuture<'static, Result<S, Str
     Box::pin(async { Ok(state) })
 }
 
-/// Four kinds of runs that cannot be driven, and whether they still cannot.
+/// Four kinds of runs that cannot be driven, and a switch that repairs them.
 struct Bad {
     nan: CompiledGraph<f64>,
-    /// The graph as it was, and as it is: a node of it is gone.
+    /// The graph before and after the removal of a node.
     old: CompiledGraph<u32>,
     new: CompiledGraph<u32>,
     panics: CompiledGraph<u32>,
@@ -89,7 +89,7 @@ impl Bad {
     }
 }
 
-/// What happened to a run, in words.
+/// Logs what happens to a run.
 fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
     let events = events.clone();
     move |event| match event {
@@ -104,31 +104,31 @@ fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static
 }
 
 #[test]
-fn c13_runs_that_cannot_be_driven_do_not_starve_good_ones() {
+fn c13_undrivable_runs_do_not_starve_good_ones() {
     explore(0..40, |sim| {
         let (world, bad) = (World::new(sim), Bad::new());
         let good = five(&world);
         let events = Log::new();
-        let way = MortalStore::new(world.store.clone());
+        let connection = MortalStore::new(world.store.clone());
         sim.run(async {
             bad.enqueue(sim, &world.store).await;
             sim.sleep(Duration::from_secs(10)).await;
-            let worker = bad.worker(&way, &good).limit(4).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            let worker = bad.worker(&connection, &good).limit(4).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
             enqueue(&world, &good, 8).await;
             let began = sim.now();
             all_finish(&world, 8).await;
-            assert!(sim.now().since(began) < Duration::from_secs(30), "they waited for bad ones");
+            assert!(sim.now().since(began) < Duration::from_secs(30), "good runs waited for bad ones");
             sim.sleep(Duration::from_secs(600)).await;
             let stuck = world.store.list(vec![Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
             assert_eq!(stuck.runs.len(), 4);
             for (run, why) in BAD {
                 let info = world.store.head(run).await.unwrap();
                 assert!(info.owner.is_none() && info.trouble.as_ref().is_some_and(|trouble| trouble.contains(why)), "{info:?}");
-                let told: Vec<String> = events.seen().into_iter().filter(|event| event.starts_with(run)).collect();
-                let count = |what: &str| told.iter().filter(|event| event.contains(what) && event.contains(why)).count();
-                assert_eq!((count("ended: "), count("rests: "), count("is stuck: ")), (5, 4, 1), "{told:#?}");
+                let lines: Vec<String> = events.seen().into_iter().filter(|event| event.starts_with(run)).collect();
+                let count = |what: &str| lines.iter().filter(|event| event.contains(what) && event.contains(why)).count();
+                assert_eq!((count("ended: "), count("rests: "), count("is stuck: ")), (5, 4, 1), "{lines:#?}");
             }
-            // Once what was wrong is mended, whoever takes them over frees them.
+            // Once the cause is repaired, a takeover frees them.
             bad.is_bad.store(false, SeqCst);
             let on = || sim.runtime();
             let error = bad.nan.resume("nan").checkpoint(&world.store).on(on()).await.unwrap_err();
@@ -143,11 +143,11 @@ fn c13_runs_that_cannot_be_driven_do_not_starve_good_ones() {
 }
 
 #[test]
-fn c13_a_run_that_is_mended_while_it_rests_goes_on() {
+fn c13_run_repaired_while_it_rests_continues() {
     let sim = Sim::new(1);
     let (world, bad) = (World::new(&sim), Bad::new());
-    let way = MortalStore::new(world.store.clone());
-    let worker = bad.worker(&way, &five(&world)).limit(1).on(sim.runtime()).start().unwrap();
+    let connection = MortalStore::new(world.store.clone());
+    let worker = bad.worker(&connection, &five(&world)).limit(1).on(sim.runtime()).start().unwrap();
     sim.run(async {
         bad.enqueue(&sim, &world.store).await;
         // Within the third rest.
@@ -164,11 +164,11 @@ fn c13_a_run_that_is_mended_while_it_rests_goes_on() {
 }
 
 #[test]
-fn c13_mail_wakes_a_run_that_rests() {
+fn c13_message_wakes_a_resting_run() {
     let sim = Sim::new(1);
     let (world, bad) = (World::new(&sim), Bad::new());
-    let way = MortalStore::new(world.store.clone());
-    let worker = bad.worker(&way, &five(&world)).on(sim.runtime()).start().unwrap();
+    let connection = MortalStore::new(world.store.clone());
+    let worker = bad.worker(&connection, &five(&world)).on(sim.runtime()).start().unwrap();
     sim.run(async {
         bad.nan.run(1.0).id("nan").on(sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
         sim.sleep(Duration::from_secs(12)).await;
@@ -181,11 +181,11 @@ fn c13_mail_wakes_a_run_that_rests() {
 }
 
 #[test]
-fn c13_outages_of_the_store_never_count_against_a_run() {
+fn c13_store_outages_never_count_against_a_run() {
     explore(0..20, |sim| {
         let world = World::new(sim);
         let graph = five(&world);
-        let way = MortalStore::new(world.store.clone());
+        let connection = MortalStore::new(world.store.clone());
         let starts = Arc::new(AtomicU32::new(0));
         let (counted, blamed) = (Arc::clone(&starts), Log::new());
         let blame = blamed.clone();
@@ -193,29 +193,29 @@ fn c13_outages_of_the_store_never_count_against_a_run() {
             if let WorkerEvent::Ended { end: RunEnd::Trouble { .. }, .. } = event {
                 counted.fetch_add(1, SeqCst);
             }
-            // A panic here would harm nobody.
+            // A panic in this listener would not be seen, so log it.
             if matches!(event, WorkerEvent::Rests { .. } | WorkerEvent::Stuck { .. }) {
                 blame.note(format!("{event:?}"));
             }
         };
-        let worker = Worker::new(&way).graph(&graph).limit(2).lease(Duration::from_secs(2)).on_event(listen);
+        let worker = Worker::new(&connection).graph(&graph).limit(2).lease(Duration::from_secs(2)).on_event(listen);
         let worker = worker.on(sim.runtime()).start().unwrap();
         sim.run(async {
             enqueue(&world, &graph, 2).await;
             for _ in 0..10 {
                 sim.sleep(Duration::from_millis(200 + sim.runtime().random() % 300)).await;
                 match sim.runtime().random() % 3 {
-                    0 => way.cut(),
-                    1 => way.disconnect(),
-                    _ => way.refuse_commits(),
+                    0 => connection.cut(),
+                    1 => connection.disconnect(),
+                    _ => connection.refuse_commits(),
                 }
                 sim.sleep(Duration::from_secs(4)).await;
-                way.mend();
+                connection.mend();
             }
             all_finish(&world, 2).await;
             drop(worker);
         });
-        assert!(starts.load(SeqCst) >= 2, "there was trouble");
+        assert!(starts.load(SeqCst) >= 2, "some runs ended with trouble");
         assert_eq!(blamed.seen(), Vec::<String>::new());
     });
 }

@@ -1,5 +1,6 @@
-//! C2 to C15 together: workers that die, close, and are of two versions share runs that charge, wait, fan out, fail, or cannot be driven, while
-//! somebody signals, answers, pauses, and deletes and makes runs again. A plain model says what each run should have seen.
+//! C2 to C15 combined: workers of two versions die and close while they share runs that charge,
+//! wait, fan out, fail or cannot be driven. Clients signal, answer and pause runs, delete them and
+//! create them again. A plain model tells what each run must have seen.
 #![cfg(feature = "graph")]
 
 use crate::common::bank::Bank;
@@ -17,20 +18,21 @@ use std::sync::Arc;
 
 const LEASE: Duration = Duration::from_millis(400);
 
-/// How long everything may take, in virtual time: a run that cannot be driven rests for minutes in the end.
+/// Time limit of a simulation, in virtual time. A run that cannot be driven finally rests for
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(1_200);
 
-/// What is to become of a run.
+/// How a run is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Fate {
     Finishes,
-    /// It fails at its last node, and is undone.
+    /// It fails at its last node and is undone.
     Fails,
-    /// One of its states has no form as JSON: nobody can drive it.
+    /// One of its states cannot be stored, so no worker can drive it.
     Unstorable,
 }
 
-/// A run, as the model knows it.
+/// A run as the model knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Spec {
     id: String,
@@ -50,13 +52,13 @@ impl Spec {
         Self { id: format!("run {number}"), fate, signals: random(4) as u32, items: random(4) as u32 }
     }
 
-    /// All that it is charged for.
+    /// Everything that the run is charged for.
     fn charges(&self) -> BTreeSet<String> {
         (0..self.items).map(|item| format!("item {item}")).chain(["fee".to_string()]).collect()
     }
 }
 
-/// The state of schema 1 counts dollars, that of schema 2 cents, in the same field.
+/// Schema 1 counts dollars and schema 2 cents, in the same field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct State<const UNIT: u64> {
     spec: Spec,
@@ -66,7 +68,7 @@ struct State<const UNIT: u64> {
     rate: f64,
 }
 
-/// What the nodes know of the world.
+/// What the nodes use outside of their run.
 #[derive(Clone)]
 struct Outside {
     bank: Bank,
@@ -83,7 +85,7 @@ fn outside(cx: &NodeContext) -> Outside {
     cx.extension::<Outside>().unwrap().clone()
 }
 
-/// Charges for something, and records how to give it back.
+/// Charges for an item and records its undo.
 async fn charge(cx: &NodeContext, what: String) -> Result<(), String> {
     let (outside, run) = (outside(cx), cx.run_id().to_string());
     cx.record_undo(what.clone());
@@ -117,7 +119,7 @@ async fn pay_item<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> R
     Ok(state)
 }
 
-/// Collects signals, each wait against a timer.
+/// Collects signals; each wait races a timer.
 async fn collect<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result<State<UNIT>, String> {
     let mut ticks = 0;
     while (state.seen.len() as u32) < state.spec.signals {
@@ -136,7 +138,7 @@ async fn end<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result
     match state.spec.fate {
         _ if !approved => Err("not approved".into()),
         Fate::Finishes => Ok(state),
-        Fate::Fails => Err("told to fail".into()),
+        Fate::Fails => Err("must fail".into()),
         Fate::Unstorable => {
             state.rate = f64::NAN;
             Ok(state)
@@ -154,7 +156,7 @@ where
         before.paid += paid.iter().map(|item| item.paid - before.paid).sum::<u64>();
         before
     };
-    Graph::<State<UNIT>>::new("net")
+    Graph::<State<UNIT>>::new("random")
         .add_node("pay", pay::<UNIT>)
         .add_node("collect", collect::<UNIT>)
         .add_node("item", pay_item::<UNIT>)
@@ -177,14 +179,14 @@ fn to_cents() -> Migrations {
     })
 }
 
-struct Net<'a> {
+struct Simulation<'a> {
     sim: &'a Sim,
     store: MemoryStore,
     outside: Outside,
     specs: Vec<Spec>,
 }
 
-impl Net<'_> {
+impl Simulation<'_> {
     fn random(&self, below: u64) -> u64 {
         self.sim.runtime().random() % below
     }
@@ -197,19 +199,22 @@ impl Net<'_> {
         RunRemote::new(&self.store, spec.id.as_str())
     }
 
-    async fn make(&self, spec: &Spec) {
+    async fn create(&self, spec: &Spec) {
         let state = State::<1> { spec: spec.clone(), paid: 0, seen: Vec::new(), item: None, rate: 0.5 };
         let run = graph::<1>().run(state).id(spec.id.as_str()).schema(1).on(self.sim.runtime());
         run.checkpoint(&self.store).enqueue().await.unwrap();
     }
 
-    /// One process after the other in the same place: each works for a while, and dies or closes.
+    /// One process after the other in the same place. Each works for a while and then dies or
+    /// closes.
     async fn process(&self) {
         loop {
-            let way = MortalStore::new(self.store.clone()).slow(self.sim.runtime(), Duration::from_millis(self.random(30)));
+            let connection =
+                MortalStore::new(self.store.clone()).slow(self.sim.runtime(), Duration::from_millis(self.random(30)));
             let outside = self.outside.clone();
-            let worker = Worker::new(&way).limit(2).lease(LEASE).patience(Duration::from_millis(30)).on(self.sim.runtime());
-            // A rolling deploy: later processes are of the second version, a few are still of the first.
+            let worker =
+                Worker::new(&connection).limit(2).lease(LEASE).patience(Duration::from_millis(30)).on(self.sim.runtime());
+            // A rolling deploy: later processes mostly have the second version.
             let is_new = self.sim.now().since_start() > Duration::from_secs(1) && self.random(4) > 0;
             let worker = match is_new {
                 true => worker
@@ -219,7 +224,7 @@ impl Net<'_> {
             let worker = worker.start().unwrap();
             self.pause(900).await;
             if self.random(2) == 0 {
-                way.kill();
+                connection.kill();
                 drop(worker);
             } else {
                 worker.close(Duration::from_millis(self.random(60))).await;
@@ -228,7 +233,7 @@ impl Net<'_> {
         }
     }
 
-    /// Somebody who talks to one run until it has ended: signals in order, one answer, and pauses in between.
+    /// A client that sends a run its signals in order and one answer, with pauses in between.
     async fn talk(&self, spec: &Spec) {
         let remote = self.remote(spec);
         for signal in 0..spec.signals {
@@ -247,8 +252,8 @@ impl Net<'_> {
         remote.resume_with("approve", &true).await.unwrap();
     }
 
-    /// A run that is deleted and made again, under the eyes of its workers.
-    async fn make_again(&self, spec: &Spec) {
+    /// Deletes a run and creates it again while workers are active.
+    async fn recreate(&self, spec: &Spec) {
         self.pause(700).await;
         loop {
             match self.store.delete(&spec.id).await {
@@ -256,14 +261,14 @@ impl Net<'_> {
                 Err(_) => self.pause(60).await,
             }
         }
-        self.make(spec).await;
+        self.create(spec).await;
     }
 
     async fn info(&self, spec: &Spec) -> RunInfo {
         self.store.head(&spec.id).await.unwrap()
     }
 
-    /// Waits until every run is where it is to end.
+    /// Waits until every run has ended as expected.
     async fn all_end(&self) {
         while self.sim.now().since_start() < PATIENCE {
             let mut left = Vec::new();
@@ -282,10 +287,10 @@ impl Net<'_> {
         for spec in &self.specs {
             eprintln!("{spec:?}: {:?}", self.info(spec).await);
         }
-        panic!("not all runs have come to their ends");
+        panic!("not all runs have ended");
     }
 
-    /// The model: what each run should have seen, charged and given back.
+    /// The model: what each run must have seen, charged and refunded.
     async fn check(&self) {
         for spec in &self.specs {
             let info = self.info(spec).await;
@@ -313,45 +318,45 @@ impl Net<'_> {
 }
 
 #[test]
-fn c15_random_compositions_agree_with_a_plain_model() {
+fn c15_random_compositions_agree_with_a_model() {
     explore(0..40, |sim| {
         let specs: Vec<Spec> = (0..6).map(|number| Spec::draw(sim, number)).collect();
         let outside = Outside { bank: Bank::default(), clock: sim.runtime() };
-        let net = Net { sim, store: MemoryStore::on(sim.runtime()), outside, specs };
+        let simulation = Simulation { sim, store: MemoryStore::on(sim.runtime()), outside, specs };
         sim.run(async {
-            futures::future::join_all(net.specs.iter().map(|spec| net.make(spec))).await;
-            let talks = futures::future::join_all(net.specs.iter().map(|spec| net.talk(spec)));
+            futures::future::join_all(simulation.specs.iter().map(|spec| simulation.create(spec))).await;
+            let talks = futures::future::join_all(simulation.specs.iter().map(|spec| simulation.talk(spec)));
             let ends = async {
                 talks.await;
-                net.all_end().await;
+                simulation.all_end().await;
             };
-            let processes = futures::future::join(net.process(), net.process());
+            let processes = futures::future::join(simulation.process(), simulation.process());
             drop(select(Box::pin(ends), Box::pin(processes)).await);
-            net.check().await;
+            simulation.check().await;
         });
     });
 }
 
 #[test]
-fn c6_a_run_made_again_under_live_drivers_is_driven_once() {
+fn c6_run_recreated_under_live_drivers_is_driven_once() {
     explore(0..40, |sim| {
         let spec = Spec { id: "again".into(), fate: Fate::Finishes, signals: 0, items: 2 };
         let outside = Outside { bank: Bank::default(), clock: sim.runtime() };
-        let net = Net { sim, store: MemoryStore::on(sim.runtime()), outside, specs: vec![spec.clone()] };
+        let simulation = Simulation { sim, store: MemoryStore::on(sim.runtime()), outside, specs: vec![spec.clone()] };
         sim.run(async {
-            net.make(&spec).await;
-            let first = net.info(&spec).await.instance;
+            simulation.create(&spec).await;
+            let first = simulation.info(&spec).await.instance;
             let ends = async {
-                net.make_again(&spec).await;
-                net.remote(&spec).resume_with("approve", &true).await.unwrap();
-                net.all_end().await;
+                simulation.recreate(&spec).await;
+                simulation.remote(&spec).resume_with("approve", &true).await.unwrap();
+                simulation.all_end().await;
             };
-            let processes = futures::future::join(net.process(), net.process());
+            let processes = futures::future::join(simulation.process(), simulation.process());
             drop(select(Box::pin(ends), Box::pin(processes)).await);
-            let info = net.info(&spec).await;
+            let info = simulation.info(&spec).await;
             assert!(info.instance != first && info.status == RunStatus::Finished, "{info:?}");
-            // The keys of the first and of the second are apart.
-            let view = net.remote(&spec).look().await.unwrap();
+            // The keys of the first and the second run differ.
+            let view = simulation.remote(&spec).look().await.unwrap();
             let state = view.tokens[0].state.as_deref().unwrap();
             let unit = if info.version.schema == 1 { 1 } else { 100 };
             assert_eq!(serde_json::from_str::<State<1>>(state).unwrap().paid, 3 * unit);
