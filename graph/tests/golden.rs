@@ -1,9 +1,14 @@
-//! C7: checkpoints that earlier formats wrote are kept, and every later version resumes them.
+//! C7: checkpoints of earlier formats are kept, and every later version resumes them.
 //!
-//! `golden/vN/run.db` is a SQLite file, `rows.json` the rows in it and `keys.json` the idempotency keys of the nodes that were under way, of one run that
-//! was cut off in the middle of everything: after a loop, inside nested fan-outs, a map, a subgraph, a retry, and a node with effects, a sleep,
-//! one answer and one open question. In `v2` it was also migrated, so that its rows go on with the keys of others. The files of a format that was
-//! released are never written again. While the last format is new:
+//! `golden/vN/` belongs to one run that was interrupted in the middle of everything: after a loop,
+//! inside nested fan-outs, a map, a subgraph, a retry, and a node with effects, a sleep, one answer
+//! and one open question. In `v2` the run was also migrated, so its rows continue with the keys of
+//! others.
+//! - `run.db`: a SQLite file.
+//! - `rows.json`: the rows of the run.
+//! - `keys.json`: the idempotency keys of the nodes in progress.
+//!
+//! The files of a released format are never written again. While the last format is new:
 //!
 //! ```text
 //! PLEACH_WRITE_GOLDEN=1 cargo test -p pleach-graph --all-features --test golden
@@ -41,20 +46,20 @@ const VERSIONS: [Version; 2] = [Version { folder: "v1", format: 1, schema: 0 }, 
 /// The format that this version writes.
 const NEWEST: Version = VERSIONS[1];
 
-/// The nodes at which the run was cut off, besides the one that asks.
+/// The nodes at which the run was interrupted, besides the one that asks.
 const HANGING: [&str; 6] = ["d2", "flaky", "item 2", "item 3", "late", "sub/right"];
 
-/// What each node did, in the order of its branch.
+/// The executed nodes, in the order of their branch.
 type Done = Vec<String>;
 
-/// Whether nodes may end, and what they did in this process.
+/// Controls whether nodes may end, and logs what they did in this process.
 #[derive(Clone, Default)]
 struct World {
     is_cut_off: bool,
     fails_at_last: bool,
     hanging: Arc<Mutex<BTreeSet<String>>>,
     started: Arc<Mutex<Vec<String>>>,
-    /// The idempotency keys of the nodes that were started.
+    /// The idempotency keys of the started nodes.
     keys: Arc<Mutex<BTreeMap<String, String>>>,
     outside: Arc<Mutex<Vec<String>>>,
 }
@@ -86,7 +91,7 @@ fn node(name: &'static str) -> impl Fn(NodeContext, Done) -> Work {
                 "flaky" if cx.attempt() == 1 => return Err("the first attempt fails".into()),
                 "flaky" => done.push(format!("attempt {}", cx.attempt())),
                 "asks" => done.push(ask(&cx, &world).await?),
-                "last" if world.fails_at_last => return Err("told to fail".into()),
+                "last" if world.fails_at_last => return Err("must fail".into()),
                 _ => {}
             }
             done.push(name);
@@ -95,7 +100,7 @@ fn node(name: &'static str) -> impl Fn(NodeContext, Done) -> Work {
     }
 }
 
-/// Two effects, one that happens once at most, a sleep, and two questions.
+/// Two effects (one of them `once`), a sleep and two questions.
 async fn ask(cx: &NodeContext, world: &World) -> Result<String, String> {
     let happens = |what: &'static str| {
         let outside = Arc::clone(&world.outside);
@@ -162,7 +167,7 @@ fn graph() -> CompiledGraph<Done> {
     graph.set_entry("turn").compile().unwrap()
 }
 
-/// The end that the run comes to.
+/// The final state of the run.
 const END_STATE: [&str; 25] = [
     "turn",
     "turn",
@@ -196,13 +201,13 @@ impl Version {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(self.folder).join(name)
     }
 
-    /// The keys that the nodes had which were under way.
+    /// The keys of the nodes in progress.
     fn keys(self) -> BTreeMap<String, String> {
         serde_json::from_str(&std::fs::read_to_string(self.file("keys.json")).unwrap()).unwrap()
     }
 }
 
-/// A row as text: bodies of this size are not compressed, and all of it is JSON.
+/// A row as text. Bodies of this size are not compressed, and everything is JSON.
 #[derive(Serialize, Deserialize)]
 struct TextRow {
     sequence: u64,
@@ -211,8 +216,8 @@ struct TextRow {
     sum: u32,
 }
 
-/// The run goes on to its end, and only what was not done is done.
-async fn goes_on(version: Version, store: &(impl Store + Clone)) {
+/// Resumes the run to its end and checks that only unfinished nodes run.
+async fn check_resume(version: Version, store: &(impl Store + Clone)) {
     let world = World::default();
     let state = resumed(version, store, &world).await.unwrap();
     assert_eq!(state, END_STATE, "{version:?}");
@@ -233,12 +238,12 @@ fn resumed(version: Version, store: &(impl Store + Clone), world: &World) -> Run
     run.schema(version.schema).extension(world.clone())
 }
 
-/// The states of both schemas are alike.
+/// The states of both schemas are equal.
 fn migrations() -> Migrations {
     Migrations::new().state(0, Ok::<_, String>)
 }
 
-/// The rows of the golden run in a store of this process.
+/// The rows of the golden run in a memory store.
 async fn from_rows(of: Version, change: impl Fn(Row) -> Row) -> MemoryStore {
     let text = std::fs::read_to_string(of.file("rows.json")).unwrap();
     let rows: Vec<TextRow> = serde_json::from_str(&text).unwrap();
@@ -248,7 +253,7 @@ async fn from_rows(of: Version, change: impl Fn(Row) -> Row) -> MemoryStore {
     let store = MemoryStore::new();
     let version = GraphVersion { fingerprint: graph().fingerprint().to_string(), schema: of.schema };
     let (id, graph) = (RUN.to_string(), "golden".to_string());
-    // The file knows the instance; before the second format there was none.
+    // The file contains the instance. The first format had none.
     let copy = Copied::new(of, "instance");
     let instance = SqliteStore::open(&copy.0).await.unwrap().head(RUN).await.unwrap().instance;
     assert_eq!(instance == 0, of.format == 1);
@@ -258,7 +263,7 @@ async fn from_rows(of: Version, change: impl Fn(Row) -> Row) -> MemoryStore {
     store
 }
 
-/// The golden file, in a place of its own, since going on changes it.
+/// A copy of the golden file, since a resume changes it.
 struct Copied(PathBuf);
 
 impl Copied {
@@ -283,27 +288,27 @@ impl Drop for Copied {
 
 #[tokio::test]
 async fn c7_golden_sqlite_files_are_resumed() {
-    write_if_told().await;
+    write_if_requested().await;
     for version in VERSIONS {
         let copy = Copied::new(version, "on");
         let store = SqliteStore::open(&copy.0).await.unwrap();
         let stored = store.head(RUN).await.unwrap().version;
         assert_eq!(stored.fingerprint, graph().fingerprint(), "the same graph has the same fingerprint");
-        goes_on(version, &store).await;
+        check_resume(version, &store).await;
     }
 }
 
 #[tokio::test]
 async fn c7_golden_rows_are_resumed() {
-    write_if_told().await;
+    write_if_requested().await;
     for version in VERSIONS {
-        goes_on(version, &from_rows(version, |row| row).await).await;
+        check_resume(version, &from_rows(version, |row| row).await).await;
     }
 }
 
 #[tokio::test]
 async fn c7_golden_runs_are_undone_and_rewound() {
-    write_if_told().await;
+    write_if_requested().await;
     for version in VERSIONS {
         let copy = Copied::new(version, "undo");
         let store = SqliteStore::open(&copy.0).await.unwrap();
@@ -322,7 +327,7 @@ async fn c7_golden_runs_are_undone_and_rewound() {
 
 #[tokio::test]
 async fn c7_golden_runs_are_migrated_and_keep_their_keys() {
-    write_if_told().await;
+    write_if_requested().await;
     let version = VERSIONS[0];
     let store = from_rows(version, |row| row).await;
     let world = World::default();
@@ -333,8 +338,8 @@ async fn c7_golden_runs_are_migrated_and_keep_their_keys() {
 }
 
 #[tokio::test]
-async fn c7_a_record_of_a_later_format_is_refused_with_both_formats_named() {
-    write_if_told().await;
+async fn c7_record_of_a_later_format_is_rejected_with_both_formats_named() {
+    write_if_requested().await;
     let later = |mut row: Row| {
         let mut header: serde_json::Value = serde_json::from_slice(&row.header).unwrap();
         assert_eq!(header["format"], NEWEST.format);
@@ -355,11 +360,11 @@ async fn c7_a_record_of_a_later_format_is_refused_with_both_formats_named() {
         matches!(checkpoint.store_error(), Some(StoreError::Future { format, known: k, .. }) if (*format, *k) == (known + 1, known)),
         "{error}"
     );
-    assert_eq!(store.head(RUN).await.unwrap().owner, None, "whoever knows the format need not wait");
+    assert_eq!(store.head(RUN).await.unwrap().owner, None, "a newer version need not wait for the lease");
 }
 
-/// Writes the golden files, if that is asked for: once, whichever test comes first.
-async fn write_if_told() {
+/// Writes the golden files on request, once, in the first test that runs.
+async fn write_if_requested() {
     static WRITING: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
     if std::env::var_os("PLEACH_WRITE_GOLDEN").is_some() {
         WRITING.get_or_init(write).await;
@@ -374,10 +379,10 @@ async fn write() {
     let store = SqliteStore::open(&path).await.unwrap();
     let world = World { is_cut_off: true, ..World::default() };
     let run = graph().run(vec![]).id(RUN).checkpoint(&store).extension(world.clone());
-    cut_off(run, &store, &world, 2).await;
+    drive_until_hanging(run, &store, &world, 2).await;
     let run = graph().resume(RUN).resume_with("first", &true).checkpoint(&store).schema(1).migrations(&migrations());
-    // Two of its waits were written anew.
-    cut_off(run.extension(world.clone()), &store, &world, 5).await;
+    // Two of its waits were rewritten.
+    drive_until_hanging(run.extension(world.clone()), &store, &world, 5).await;
     let head = store.head(RUN).await.unwrap().head;
     let rows = store.read(RUN, Rows::Range(1..=head), Parts::Whole).await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -395,13 +400,14 @@ async fn write() {
     file.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;").unwrap();
 }
 
-/// Drives a run until every node that hangs does, and so many waits are written down; then it is dropped.
-async fn cut_off(run: RunOptions<'static, Done>, store: &SqliteStore, world: &World, waits: usize) {
+/// Drives a run until all nodes in [`HANGING`] hang and this many waits are recorded. Then drops
+/// it.
+async fn drive_until_hanging(run: RunOptions<'static, Done>, store: &SqliteStore, world: &World, waits: usize) {
     world.hanging.lock().unwrap().clear();
     let run = tokio::spawn(run.into_future());
     loop {
         tokio::task::yield_now().await;
-        // It is not there before its first commit.
+        // The run is unknown before its first commit.
         let Ok(info) = store.head(RUN).await else { continue };
         let rows = store.read(RUN, Rows::Range(1..=info.head), Parts::Headers).await.unwrap();
         let kinds = rows.iter().map(|row| row.open_header(RUN).unwrap());

@@ -1,4 +1,5 @@
-//! C6 with real processes: a driver that was stopped past its lease (SIGSTOP) begins nothing that its successor has done.
+//! C6 with real processes: a driver that was stopped past its lease (SIGSTOP) repeats nothing that
+//! its successor did.
 #![cfg(all(feature = "sqlite", feature = "tokio", target_os = "linux"))]
 
 mod common;
@@ -11,16 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A test that finds the folder in this variable is the process that is stopped.
+/// The folder of the test. If this variable is set, the test is the process that is stopped.
 const FOLDER: &str = "PLEACH_STOPPED_FOLDER";
 
-/// A quarter of it is the time that a process has to renew its lease after it was stopped, also on a busy machine.
+/// The lease duration. A quarter of it is the time to renew after a stop, also on a busy machine.
 const LEASE: Duration = Duration::from_secs(4);
 
-/// How long a test waits for what must come soon.
+/// Upper limit of a wait in a test.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Waits until it may, and charges: a line in a file. With `once` at most once.
+/// Waits for a file named `go`, then charges: one line in a file. With `once`, the effect is a
+/// `once` effect.
 fn charging(folder: &Path, once: bool) -> CompiledGraph<u32> {
     let folder = folder.to_path_buf();
     let charge = move |cx: NodeContext, n: u32| {
@@ -45,7 +47,7 @@ fn on_tokio<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(future)
 }
 
-/// The process that is stopped: drives the run, and says how it ended.
+/// The process that is stopped: drives the run and prints the outcome.
 fn drive(folder: PathBuf) {
     on_tokio(async {
         let store = SqliteStore::open(folder.join("runs.db")).await.unwrap();
@@ -72,15 +74,15 @@ impl Driver {
         Self { child, lines }
     }
 
-    /// Waits for one of these, and says which.
-    fn says(&mut self, texts: &[&'static str]) -> &'static str {
+    /// Waits for a line with one of these texts and returns that text.
+    fn wait_for(&mut self, texts: &[&'static str]) -> &'static str {
         for line in &mut self.lines {
             let line = line.unwrap();
-            if let Some(said) = texts.iter().find(|text| line.contains(**text)) {
-                return said;
+            if let Some(found) = texts.iter().find(|text| line.contains(**text)) {
+                return found;
             }
         }
-        panic!("the process ended before it said one of {texts:?}");
+        panic!("the process ended before it printed one of {texts:?}");
     }
 
     fn send(&self, signal: &str) {
@@ -101,26 +103,28 @@ fn charges(folder: &Path) -> usize {
 }
 
 #[test]
-fn c6_a_process_stopped_past_its_lease_repeats_no_effect() {
+fn c6_process_stopped_past_its_lease_repeats_no_effect() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return drive(folder.into());
     }
     for (once, takes_over) in [(false, false), (true, false), (false, true)] {
-        // A process that is stopped in the midst of a transaction keeps the file locked. Then the case says nothing, and is tried again.
-        let is_told = (0..5).any(|_| repeats_no_effect(once, takes_over));
-        assert!(is_told, "the file was locked each time");
+        // A process that is stopped during a transaction keeps the file locked. Then the case is
+        // inconclusive and repeated.
+        let is_conclusive = (0..5).any(|_| repeats_no_effect(once, takes_over));
+        assert!(is_conclusive, "the file was locked each time");
     }
 }
 
-/// Whether it was seen that a stopped process repeats no effect of its successor.
+/// Checks that a stopped process repeats no effect of its successor. Returns whether the check was
+/// conclusive.
 fn repeats_no_effect(once: bool, takes_over: bool) -> bool {
     let folder = Folder::new();
     let path = folder.file("");
     if once {
         std::fs::write(path.join("once"), "").unwrap();
     }
-    let mut first = Driver::start("c6_a_process_stopped_past_its_lease_repeats_no_effect", &path);
-    first.says(&["in the node"]);
+    let mut first = Driver::start("c6_process_stopped_past_its_lease_repeats_no_effect", &path);
+    first.wait_for(&["in the node"]);
     first.send("-STOP");
     let stopped_at = Instant::now();
     std::fs::write(path.join("go"), "").unwrap();
@@ -138,25 +142,25 @@ fn repeats_no_effect(once: bool, takes_over: bool) -> bool {
     }
     std::thread::sleep((LEASE * 2).saturating_sub(stopped_at.elapsed()));
     first.send("-CONT");
-    assert_eq!(first.says(&["finished", "fenced", "failed"]), "fenced");
+    assert_eq!(first.wait_for(&["finished", "fenced", "failed"]), "fenced");
     assert_eq!(charges(&path), 1, "once {once}, takes over {takes_over}");
     assert!(stopped_at.elapsed() < SOON);
     true
 }
 
 #[test]
-fn c6_a_process_stopped_past_its_lease_goes_on_if_nobody_claimed_its_run() {
+fn c6_stopped_process_continues_if_its_run_is_unclaimed() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return drive(folder.into());
     }
     let folder = Folder::new();
     let path = folder.file("");
-    let mut first = Driver::start("c6_a_process_stopped_past_its_lease_goes_on_if_nobody_claimed_its_run", &path);
-    first.says(&["in the node"]);
+    let mut first = Driver::start("c6_stopped_process_continues_if_its_run_is_unclaimed", &path);
+    first.wait_for(&["in the node"]);
     first.send("-STOP");
     std::fs::write(path.join("go"), "").unwrap();
     std::thread::sleep(LEASE * 2);
     first.send("-CONT");
-    assert_eq!(first.says(&["finished", "fenced", "failed"]), "finished");
+    assert_eq!(first.wait_for(&["finished", "fenced", "failed"]), "finished");
     assert_eq!(charges(&path), 1);
 }

@@ -1,14 +1,14 @@
-//! What the tests of stores share: runs and rows that mean nothing, and folders to put them into.
+//! Shared by the tests of stores: sample runs and rows, and temporary folders.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
-#[cfg(feature = "tokio")]
-pub mod crew;
 #[cfg(all(feature = "conformance", feature = "postgres", unix))]
 pub mod own_server;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "postgres")]
 pub mod proxy;
+#[cfg(feature = "tokio")]
+pub mod workers;
 
 use pleach_graph::store::{
     BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewRun, Parts, Place, Post, Prune, Release, Row,
@@ -58,7 +58,7 @@ fn version() -> GraphVersion {
     GraphVersion { fingerprint: "0123456789abcdef".into(), schema: 1 }
 }
 
-/// A run of the usual instance, as held with this epoch.
+/// A run of the usual instance, held with this epoch.
 pub fn holding(run: &str, epoch: u64) -> Held {
     Held { run: run.into(), instance: INSTANCE, epoch }
 }
@@ -85,8 +85,9 @@ pub fn forced(run: &str) -> Wanted {
     Wanted::One { run: run.into(), force: true }
 }
 
-/// How each call of a store fails that was upgraded by a later version since it was opened, by the name of the call.
-pub async fn all_fail(store: &dyn Store, claim: &Claim) -> Vec<(&'static str, StoreError)> {
+/// The errors of all calls on a store whose database was upgraded since it was opened, by the name
+/// of the call.
+pub async fn errors_of_all_calls(store: &dyn Store, claim: &Claim) -> Vec<(&'static str, StoreError)> {
     let (run, held) = (claim.run.id.as_str(), Held::of(&claim.run));
     let rows = Prune::Rows { held: held.clone(), before: 1, keep: vec![] };
     vec![
@@ -107,12 +108,13 @@ pub async fn all_fail(store: &dyn Store, claim: &Claim) -> Vec<(&'static str, St
     ]
 }
 
-/// Checks that runs which seem to be old because the clock was wrong stay. `set_times` says when a run was made, if that is to change, and when it
-/// ended.
-pub async fn wrong_clock_removes_nothing(store: &dyn Store, set_times: impl AsyncFn(&str, Option<Timestamp>, Timestamp)) {
+/// Checks that runs which only seem old because of a wrong clock are kept.
+///
+/// `set_times` changes the creation time of a run (if given) and its end time.
+pub async fn check_wrong_clock(store: &dyn Store, set_times: impl AsyncFn(&str, Option<Timestamp>, Timestamp)) {
     let now = Timestamp::from(std::time::SystemTime::now()).as_millis();
     let ago = |days: i64| Timestamp::from_millis(now - days * 86_400_000);
-    for id in ["a", "b", "c", "jitter", "untrue", "future"] {
+    for id in ["a", "b", "c", "jitter", "reversed", "future"] {
         let finished =
             Commit { status: Some(RunStatus::Finished), release: true, ..next(&create_held(store, id).await, b"{}") };
         store.commit(finished).await.unwrap();
@@ -121,23 +123,24 @@ pub async fn wrong_clock_removes_nothing(store: &dyn Store, set_times: impl Asyn
         let unchanged_for = Duration::from_secs(30 * 24 * 60 * 60);
         store.prune(Prune::Ended { unchanged_for, count: 9 }).await.unwrap()
     };
-    // The clock stood at 1970 when it ended.
+    // The clock showed 1970 when the run ended.
     set_times("a", None, Timestamp::default()).await;
     assert_eq!(prune().await, 0);
     // The clock has jumped by two years since, and runs have ended after that.
     set_times("b", Some(ago(801)), ago(800)).await;
     assert_eq!(prune().await, 0);
-    // An end before the run was made is no sign of what ended all along.
-    set_times("untrue", None, ago(300)).await;
+    // An end before the creation does not prove that runs ended regularly.
+    set_times("reversed", None, ago(300)).await;
     assert_eq!(prune().await, 0);
     // Clocks differ a little.
     let minute = |time: Timestamp| Timestamp::from_millis(time.as_millis() + 60_000);
     set_times("jitter", Some(minute(ago(300))), ago(300)).await;
-    // No jump: some ended all along. An end in the future is none either. What ended in 1970 stays, or before it was made.
+    // No jump: runs ended all along. An end in the future does not count. Runs that ended in 1970
+    // or before their creation stay.
     set_times("c", Some(ago(301)), ago(300)).await;
     set_times("future", Some(ago(301)), ago(-4_000)).await;
     assert_eq!(prune().await, 3);
-    assert!(store.head("a").await.is_ok() && store.head("untrue").await.is_ok());
+    assert!(store.head("a").await.is_ok() && store.head("reversed").await.is_ok());
 }
 
 /// Bytes that do not compress.
@@ -146,7 +149,7 @@ pub fn noise(seed: u64, count: usize) -> Vec<u8> {
     std::iter::repeat_with(|| random.next_u64() as u8).take(count).collect()
 }
 
-/// A folder that goes with the test.
+/// A temporary folder, removed when dropped.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -154,7 +157,7 @@ impl Folder {
         Self::below(std::env::temp_dir())
     }
 
-    /// In memory where the system has a place for that: for files whose syncs prove nothing.
+    /// In memory if the system has such a folder. For files whose syncs prove nothing.
     pub fn in_memory() -> Self {
         let memory = PathBuf::from("/dev/shm");
         Self::below(if memory.is_dir() { memory } else { std::env::temp_dir() })
@@ -178,18 +181,19 @@ impl Drop for Folder {
     }
 }
 
-/// Checks that `there` is told of runs that `here` makes. What was said before it listened is not heard, so a few are made.
-pub async fn hears_of_new_runs(here: &dyn Store, there: &dyn Store) {
-    let mut heard = 0;
+/// Checks that `there` gets hints of runs that `here` creates. A hint before it listens is lost, so
+/// several runs are created.
+pub async fn check_hints_of_new_runs(here: &dyn Store, there: &dyn Store) {
+    let mut hints = 0;
     for number in 0..100 {
         let nudged = there.nudged();
         let id = format!("new {number}");
         here.create(queued(&id), vec![row(&id, 1, 1, b"{}")]).await.unwrap();
-        heard += u32::from(tokio::time::timeout(Duration::from_millis(500), nudged).await.is_ok());
-        // The first time it may have been told that it listens from now on.
-        if heard == 2 {
+        hints += u32::from(tokio::time::timeout(Duration::from_millis(500), nudged).await.is_ok());
+        // The first hint may only say that it listens from now on.
+        if hints == 2 {
             return;
         }
     }
-    panic!("it was not told of any new run");
+    panic!("no hint of a new run arrived");
 }

@@ -1,4 +1,5 @@
-//! `OwnServer`: a PostgreSQL of the test's own, in a temporary folder, on a free port of this machine only. It asks for passwords and speaks TLS.
+//! [`OwnServer`]: a private PostgreSQL server in a temporary folder, on a free local port. It
+//! requires passwords and supports TLS.
 
 use super::Folder;
 use std::net::TcpListener;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Who may log in how. What matches no line is refused.
+/// The allowed logins. All others are rejected.
 const LOGINS: &str = "
     host    all admin         127.0.0.1/32 trust
     host    all with_password 127.0.0.1/32 scram-sha-256
@@ -21,7 +22,7 @@ const LOGINS: &str = "
 pub struct OwnServer {
     process: Child,
     port: u16,
-    /// The server's certificate, which is its own root.
+    /// The self-signed certificate of the server.
     pub certificate: String,
     _folder: Folder,
 }
@@ -56,7 +57,7 @@ impl OwnServer {
         server
     }
 
-    /// An address for this login.
+    /// The address for this login.
     pub fn url(&self, login: &str, host: &str, database: &str) -> String {
         format!("postgres://{login}@{host}:{}/{database}", self.port)
     }
@@ -75,16 +76,16 @@ impl OwnServer {
 
 impl Drop for OwnServer {
     fn drop(&mut self) {
-        // An interrupt lets the server end its own processes; a kill would leave them.
-        let asked = Command::new("kill").args(["-INT", &self.process.id().to_string()]).status();
-        if !asked.is_ok_and(|status| status.success()) {
+        // After an interrupt the server ends its own processes; a kill would leave them.
+        let interrupted = Command::new("kill").args(["-INT", &self.process.id().to_string()]).status();
+        if !interrupted.is_ok_and(|status| status.success()) {
             drop(self.process.kill());
         }
         drop(self.process.wait());
     }
 }
 
-/// The folder with the server's programs: on the path, or where Debian puts them.
+/// The folder with the server programs: on the path, or the default of Debian.
 fn programs() -> PathBuf {
     let on_path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
@@ -93,11 +94,11 @@ fn programs() -> PathBuf {
     folders.find(has_all).expect("PostgreSQL's server is missing: install it, or put `initdb` and `postgres` on the path")
 }
 
-/// PostgreSQL refuses to run as the superuser, who lets the user `postgres` do it.
+/// PostgreSQL does not run as root. Then the user `postgres` runs it.
 fn owner() -> Option<(u32, u32)> {
     let id = |arguments: &[&str]| -> u32 {
-        let said = Command::new("id").args(arguments).output().unwrap();
-        String::from_utf8_lossy(&said.stdout).trim().parse().unwrap()
+        let output = Command::new("id").args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
     };
     (id(&["-u"]) == 0).then(|| (id(&["-u", "postgres"]), id(&["-g", "postgres"])))
 }

@@ -1,26 +1,26 @@
-//! What the tests of the PostgreSQL store share: the server they use, and schemas of their own in it.
+//! Shared by the tests of the PostgreSQL store: the server, and a separate schema per test.
 
 use pleach_graph::store::PostgresStore;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Poll;
 use tokio_postgres::{Client, NoTls};
 
-/// The address of the server that tests may use.
+/// The address of the server for tests.
 pub fn server() -> String {
     std::env::var("PLEACH_POSTGRES_URL").expect(
-        "PLEACH_POSTGRES_URL is not set: it is where these tests find a PostgreSQL. \
-         `cargo xtask postgres cargo test -p pleach-graph --all-features --test store_postgres` starts one for them",
+        "PLEACH_POSTGRES_URL is not set; these tests need a PostgreSQL server. \
+         `cargo xtask postgres cargo test -p pleach-graph --all-features --test postgres` starts one",
     )
 }
 
-/// A connection beside the store's own.
+/// A connection besides those of the store.
 pub async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-/// The address of a schema that nobody else uses.
+/// The address of a new schema.
 pub async fn fresh_schema() -> String {
     let name = fresh_name("schema");
     let statement = format!("DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}");
@@ -43,7 +43,7 @@ pub async fn store(url: &str) -> PostgresStore {
     PostgresStore::connect(url).await.unwrap()
 }
 
-/// Several futures at once, in one task.
+/// Runs several futures at once, in one task.
 pub async fn futures_of<F: Future>(count: usize, make: impl Fn() -> F) -> Vec<F::Output> {
     let mut running: Vec<_> = (0..count).map(|_| Box::pin(make())).collect();
     let mut done: Vec<Option<F::Output>> = (0..count).map(|_| None).collect();

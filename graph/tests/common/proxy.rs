@@ -1,7 +1,8 @@
-//! `Proxy`: stands between a store and its server, and treats connections as networks and frozen machines do.
+//! [`Proxy`]: between a store and its server, behaves like a broken network or a frozen machine.
 //!
-//! It forwards whole requests of the client, which tokio-postgres writes in one piece: all messages up to a sync. It can swallow everything on the
-//! connections there are while new ones work, and it can stop a client in the middle of a call.
+//! It forwards whole requests of the client, which tokio-postgres writes at once: all messages up
+//! to a sync. It can swallow everything on existing connections while new ones work, and it can
+//! freeze a client in the middle of a call.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub struct Proxy {
 }
 
 struct Plan {
-    /// Connections of an earlier generation are black holes.
+    /// Connections of an earlier generation swallow everything.
     generation: AtomicU64,
     /// How many requests of clients are still forwarded.
     budget: AtomicI64,
@@ -27,7 +28,7 @@ struct Plan {
 }
 
 impl Proxy {
-    /// In front of the server of this address.
+    /// Starts a proxy in front of the server of this address.
     pub async fn start(url: &str) -> Self {
         let config: tokio_postgres::Config = url.parse().unwrap();
         let server = config.get_ports()[0];
@@ -58,12 +59,12 @@ impl Proxy {
         url.replacen(&format!(":{}/", config.get_ports()[0]), &format!(":{}/", self.port), 1)
     }
 
-    /// From now on the connections there are swallow everything; new ones work.
+    /// Makes the existing connections swallow everything. New ones work.
     pub fn swallow_old_connections(&self) {
         self.plan.generation.fetch_add(1, SeqCst);
     }
 
-    /// Stops all clients after so many more of their requests.
+    /// Freezes all clients after this many further requests.
     pub fn freeze_after(&self, requests: i64) {
         self.plan.budget.store(requests, SeqCst);
     }
@@ -73,7 +74,7 @@ impl Proxy {
         self.plan.is_frozen.subscribe().wait_for(|is_frozen| *is_frozen).await.unwrap();
     }
 
-    /// How many connections were made.
+    /// The number of accepted connections.
     pub fn accepted(&self) -> u64 {
         self.plan.accepted.load(SeqCst)
     }
@@ -85,12 +86,12 @@ fn join(client: TcpStream, server: TcpStream, generation: u64, plan: Arc<Plan>) 
     tokio::spawn(async move {
         let asking = ask(from_client, to_server, generation, &plan);
         let answering = answer(from_server, to_client, generation, &plan);
-        // Whichever ends first drops all four halves.
+        // The first to end drops all four halves.
         tokio::select! { _ = asking => {}, _ = answering => {} }
     });
 }
 
-/// From the client to the server.
+/// Forwards from the client to the server.
 async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, generation: u64, plan: &Plan) -> io::Result<()> {
     let (mut is_first, mut request) = (true, Vec::new());
     loop {
@@ -113,7 +114,7 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, generation: u64, p
     }
 }
 
-/// From the server to the client.
+/// Forwards from the server to the client.
 async fn answer(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, generation: u64, plan: &Plan) -> io::Result<()> {
     let mut bytes = vec![0; 64 << 10];
     loop {
@@ -127,7 +128,7 @@ async fn answer(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, generation: u64
     }
 }
 
-/// The first message of a connection has no type.
+/// Reads one message. The first message of a connection has no type byte.
 async fn read_message(from: &mut OwnedReadHalf, is_first: bool) -> io::Result<Vec<u8>> {
     let at = usize::from(!is_first);
     let mut message = vec![0; at + 4];

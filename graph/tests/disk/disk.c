@@ -1,16 +1,25 @@
-/* A disk that can be watched, can fail and can be full: loaded before libc, it sees every write, truncation, sync and removal of files below
- * PLEACH_DISK_FOLDER, and notes each in PLEACH_DISK_LOG in the order in which they took effect.
+/* A disk that can be watched, can fail and can be full.
  *
- * A line a note, its words apart by one blank: "write NAME OFFSET BYTES" (the bytes follow), "zeros NAME OFFSET BYTES" (they do not), "truncate
- * NAME BYTES", "sync NAME", "lost NAME" (a sync that failed), "remove NAME", "rename NAME NEW". The name of a folder ends with a slash.
+ * Loaded before libc, it sees every write, truncation, sync, rename and removal of files below
+ * PLEACH_DISK_FOLDER, and logs each of them to PLEACH_DISK_LOG in the order of their effect.
  *
- * What a program writes to a file called `faults` in the folder is an order and reaches no disk:
- *   "fail N ERRNO COUNT"  the Nth call from now on fails, and those after it, so many in all (0: for good)
- *   "die N"               the Nth sync from now on fails, and the process ends there
- *   "room BYTES"          the files below the folder may hold so many bytes together; a write that does not fit is cut short, then fails
- *   "heal"                neither from now on
- *   "hit?"                fails unless an order to fail has been carried out since it was given
- * Files called `acknowledged` are noted, and never fail. */
+ * One line per event, words separated by one blank. The name of a folder ends with a slash.
+ *   "write NAME OFFSET BYTES"   the bytes follow
+ *   "zeros NAME OFFSET BYTES"   the bytes do not follow
+ *   "truncate NAME BYTES"
+ *   "sync NAME"
+ *   "lost NAME"                 a sync that failed
+ *   "remove NAME"
+ *   "rename NAME NEW"
+ *
+ * A write to a file named `faults` in the folder is a command and reaches no disk:
+ *   "fail N ERRNO COUNT"  fail COUNT calls, beginning with the Nth from now on (0: all of them)
+ *   "die N"               fail the Nth sync from now on and end the process there
+ *   "room BYTES"          limit the total size of the files below the folder; a write that does
+ *                         not fit is shortened, then fails
+ *   "heal"                end all of this
+ *   "hit?"                fails unless a call has failed since the last command to fail
+ * Files named `acknowledged` are logged and never fail. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,7 +50,7 @@ __attribute__((constructor)) static void begin(void) {
     if (log_name) log_file = open(log_name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* What follows the folder in a path, or NULL if it lies elsewhere. */
+/* The part of a path after the folder, or NULL if the path is outside of it. */
 static const char *below_folder(const char *path) {
     size_t length = folder ? strlen(folder) : 0;
     if (!length || strncmp(path, folder, length)) return NULL;
@@ -87,7 +96,7 @@ static void note_write(const char *name, const void *bytes, size_t count, long l
     if (log_file >= 0) put(bytes, count);
 }
 
-/* Whether this call is to fail; errno says how. */
+/* Whether this call must fail. Sets errno. */
 static int fails(const char *name) {
     if (is_called(name, "acknowledged") || calls_left < 0) return 0;
     if (calls_left > 1) {
@@ -107,7 +116,7 @@ static int add_size(const char *path, const struct stat *status, int kind, struc
     return 0;
 }
 
-/* How many of the bytes fit. */
+/* The number of bytes that fit. */
 static size_t fitting(int file, size_t count, long long offset) {
     struct stat status;
     if (room < 0 || fstat(file, &status) || offset + (long long)count <= status.st_size) return count;

@@ -1,6 +1,6 @@
-//! A disk that can be watched, can fail and can be full, under a process of its own: `disk.c` says how.
+//! A disk that can be watched, can fail and can be full, under a separate process. See `disk.c`.
 //!
-//! A C compiler is there wherever SQLite was built, so a test that needs it is never skipped.
+//! A C compiler exists wherever SQLite was built, so these tests are never skipped.
 #![allow(dead_code)]
 
 pub mod replay;
@@ -11,42 +11,44 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder whose files are watched. A test that finds this variable is the process that uses it.
+/// The folder whose files are watched. If this variable is set, the test is the watched process.
 const FOLDER: &str = "PLEACH_DISK_FOLDER";
 
-/// The folder that this process is to use, if it was started by [`run`].
+/// The folder to use, if this process was started by [`run`].
 pub fn watched() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(PathBuf::from)
 }
 
-/// Runs a test of this program once more, as a process whose files below `folder` are watched. What was written lies in the log.
+/// Runs a test of this program again as a process whose files below `folder` are watched. All
+/// writes are in `log`.
 pub fn run(test: &str, folder: &Path, log: &Path) {
     let folder = folder.canonicalize().unwrap();
     let mut process = Command::new(std::env::current_exe().unwrap());
     process.args(["--exact", test, "--nocapture"]).env("LD_PRELOAD", library()).env(FOLDER, folder).env("PLEACH_DISK_LOG", log);
     let output = process.output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    let output_text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output_text));
 }
 
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        // Another test may be making it as well: each makes its own, and the last one is kept.
+        // Another test may compile it at the same time: each compiles its own file, and the last
+        // rename wins.
         let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("pleach-disk.so");
         let fresh = library.with_extension(std::process::id().to_string());
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disk/disk.c");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let mut command = Command::new(compiler);
         command.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&fresh).arg(source).arg("-ldl");
-        let output = command.output().expect("there is a C compiler, which SQLite needs as well");
+        let output = command.output().expect("a C compiler, which SQLite needs as well");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         std::fs::rename(fresh, &library).unwrap();
         library
     })
 }
 
-/// Notes beside the writes that something was acknowledged.
+/// Writes acknowledgements into the watched log.
 pub struct Acknowledged(File);
 
 impl Acknowledged {
@@ -54,13 +56,13 @@ impl Acknowledged {
         Self(OpenOptions::new().create(true).append(true).open(folder.join("acknowledged")).unwrap())
     }
 
-    /// In one write: a note is whole.
+    /// One write per note, so a note is complete.
     pub fn note(&mut self, run: &str, head: u64) {
         self.0.write_all(format!("{run} {head}").as_bytes()).unwrap();
     }
 }
 
-/// Orders to the disk.
+/// Commands to the disk.
 pub struct Faults(File);
 
 impl Faults {
@@ -70,17 +72,18 @@ impl Faults {
         faults
     }
 
-    /// The call with this number from now on fails, and so do those after it, `count` in all; without a count, for good.
+    /// Fails `count` calls, beginning with this call counted from now on. Without a count, all of
+    /// them.
     pub fn fail(&mut self, call: u32, error: i32, count: Option<u32>) {
         self.order(format!("fail {call} {error} {}", count.unwrap_or(0)));
     }
 
-    /// The files in the folder may hold so many bytes together.
+    /// Limits the total size of the files in the folder.
     pub fn bound(&mut self, bytes: u64) {
         self.order(format!("room {bytes}"));
     }
 
-    /// The sync with this number from now on fails, and this process ends there, as if it were killed.
+    /// Fails this sync, counted from now on, and ends the process there as if it was killed.
     pub fn die(&mut self, sync: u32) {
         self.order(format!("die {sync}"));
     }
@@ -89,7 +92,7 @@ impl Faults {
         self.order("heal".into());
     }
 
-    /// Whether something has failed since the order to do so.
+    /// Whether a call has failed since the last command to fail.
     pub fn were_hit(&mut self) -> bool {
         self.0.write(b"hit?").is_ok()
     }

@@ -1,18 +1,20 @@
-//! What a power cut may leave on a disk, from the log of what was written to it.
+//! What a power cut may leave on a disk, computed from the log of writes.
 //!
-//! A write is on the disk once its file was synced; until then each of its sectors may be there or not, or be torn: then what was to be written
-//! there is garbage. What lies beside it in the sector is unharmed, as SQLite expects ("powersafe overwrite"). A file that was made or removed is so on
-//! the disk once its folder was synced; until then some of the first such changes are. What a failed sync should have written may never get
-//! there, whatever is synced later.
+//! - A write is on the disk once its file was synced. Until then each of its sectors may be there,
+//!   missing or torn. A torn sector holds garbage where the write was; the rest of it is unharmed,
+//!   as SQLite expects ("powersafe overwrite").
+//! - A created or removed file name is on the disk once its folder was synced. Until then some of
+//!   the first such changes are.
+//! - Data of a failed sync may never get to the disk, whatever is synced later.
 
 use pleach_core::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The bytes that a disk writes at once.
+/// The number of bytes that a disk writes at once.
 const SECTOR: u64 = 512;
 
-/// Something that happened to the files of one folder, in order.
+/// A change of the files in one folder.
 #[derive(Clone, Debug)]
 pub enum Event {
     Write {
@@ -20,7 +22,7 @@ pub enum Event {
         offset: u64,
         bytes: Vec<u8>,
     },
-    /// A write of nothing but zeros.
+    /// A write of zeros.
     Zeros {
         name: String,
         offset: u64,
@@ -40,7 +42,7 @@ pub enum Event {
     Remove {
         name: String,
     },
-    /// Another name, in the same folder, instead of this one.
+    /// A new name in the same folder.
     Rename {
         name: String,
         new: String,
@@ -51,7 +53,8 @@ pub enum Event {
     },
 }
 
-/// The events of each folder below the watched one, whose own are under the empty name.
+/// The events of each folder below the watched one. Those of the watched folder itself have an
+/// empty name.
 pub fn events(log: &[u8]) -> BTreeMap<String, Vec<Event>> {
     let mut folders = BTreeMap::<String, Vec<Event>>::new();
     let mut rest = log;
@@ -82,14 +85,14 @@ pub fn events(log: &[u8]) -> BTreeMap<String, Vec<Event>> {
                 let new = words[2].rsplit_once('/').map_or(words[2], |(_, new)| new);
                 Event::Rename { name, new: new.to_string() }
             }
-            other => panic!("{other} is no event"),
+            other => panic!("unknown event {other}"),
         };
         folders.entry(folder.to_string()).or_default().push(event);
     }
     folders
 }
 
-/// A file: how long it is, and its bytes; there are only zeros after those.
+/// The content of a file: its length, and its bytes without trailing zeros.
 #[derive(Clone, Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
@@ -123,20 +126,21 @@ enum Change {
     Truncate { length: u64 },
 }
 
-/// A file, whatever its name: what is on the disk, and what is not for certain.
+/// A file under any name: its synced content and its unsynced changes.
 #[derive(Clone, Debug, Default)]
 struct Stored {
     synced: Content,
     unsynced: Vec<Change>,
 }
 
-/// Which of the changes that were not synced are on the disk.
+/// Which unsynced changes are on the disk.
 pub enum Kept<'a> {
     All,
     None,
-    /// Those whose bit is set, the oldest first; and of the changes of names all or none.
+    /// The changes whose bit is set, oldest first. Of the name changes all or none.
     Each(u64),
-    /// A random choice of sectors; of those that the file has grown by, and that were not written, some hold garbage.
+    /// A random choice of sectors. Some of the unwritten sectors that the file has grown by hold
+    /// garbage.
     Sectors(&'a mut Random),
     /// The same, and any sector may be torn.
     Torn(&'a mut Random),
@@ -146,11 +150,11 @@ pub enum Kept<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     files: Vec<Stored>,
-    /// Which file a name stands for, as programs see it; as synced; and what lies between.
+    /// The file of each name as programs see it, as synced, and the changes in between.
     names: BTreeMap<String, usize>,
     synced_names: BTreeMap<String, usize>,
     unsynced_names: Vec<(String, Option<usize>)>,
-    /// The highest sequence of each run that was acknowledged.
+    /// The highest acknowledged sequence number of each run.
     pub acknowledged: BTreeMap<String, u64>,
 }
 
@@ -191,12 +195,12 @@ impl Disk {
         }
     }
 
-    /// How many changes there are that may or may not be on the disk.
+    /// The number of changes that may or may not be on the disk.
     pub fn unsynced_count(&self) -> usize {
         self.files.iter().map(|file| file.unsynced.len()).sum()
     }
 
-    /// Writes down what is on the disk after a cut.
+    /// Writes the files as a power cut leaves them.
     pub fn write_image(&self, folder: &Path, mut kept: Kept<'_>) {
         let mut names = self.synced_names.clone();
         let names_kept = match &mut kept {

@@ -1,4 +1,5 @@
-//! Renewals wait a short time for rows that others lock again and again. `cargo xtask test` starts a server.
+//! C13: renewals wait a short time for rows that others lock again and again. `cargo xtask test`
+//! starts a server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{connect, fresh_schema, store};
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use tokio::task::JoinHandle;
 
-/// Clients that lock the row of one run in short transactions, one after the other. One of them always waits for the row.
+/// Clients that lock the row of one run in short transactions. One of them always waits for the
+/// row.
 struct Clients {
     tasks: Vec<JoinHandle<()>>,
     locked: Arc<AtomicU32>,
@@ -36,7 +38,7 @@ impl Clients {
         Self { tasks, locked, is_over }
     }
 
-    /// Returns how often the row was locked.
+    /// Stops the clients and returns how often the row was locked.
     async fn stop(self) -> u32 {
         self.is_over.store(true, SeqCst);
         for task in self.tasks {
@@ -47,7 +49,7 @@ impl Clients {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c13_a_row_locked_back_to_back_is_renewed() {
+async fn c13_row_locked_back_to_back_is_renewed() {
     let url = fresh_schema().await;
     let store = store(&url).await;
     let mut held = Vec::new();
@@ -66,7 +68,7 @@ async fn c13_a_row_locked_back_to_back_is_renewed() {
 }
 
 #[tokio::test]
-async fn c13_a_frozen_row_does_not_use_up_the_wait_of_busy_rows() {
+async fn c13_frozen_row_does_not_use_up_the_wait_of_busy_rows() {
     let url = fresh_schema().await;
     let store = store(&url).await;
     let mut held = Vec::new();
@@ -81,14 +83,14 @@ async fn c13_a_frozen_row_does_not_use_up_the_wait_of_busy_rows() {
         assert_eq!((lost, busy), (vec![], vec![held[0].clone()]));
     }
     clients.stop().await;
-    // The wait for one row leaves the limit of the session as it was.
+    // The wait for one row does not change the lock timeout of the session.
     frozen.batch_execute("ROLLBACK").await.unwrap();
     let Renewed { lost, busy, .. } = store.renew(held, LONG).await.unwrap();
     assert_eq!((lost, busy), (vec![], vec![]));
 }
 
 #[tokio::test]
-async fn c13_a_run_claimed_while_its_renewal_waits_is_lost() {
+async fn c13_run_claimed_while_its_renewal_waits_is_lost() {
     let url = fresh_schema().await;
     let store = store(&url).await;
     let held = Held::of(&create_held(&store, "r").await.run);

@@ -1,14 +1,15 @@
-//! `PostgresStore` is a store, and what only a server can go through. `cargo xtask test` starts one.
+//! C6, C11, C15: `PostgresStore` conforms to the store contract, also with several clients. `cargo
+//! xtask test` starts a server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::fresh_schema;
-use crate::common::{create_held, forced, hears_of_new_runs, lease, next, queued, ready, row};
+use crate::common::{check_hints_of_new_runs, create_held, forced, lease, next, queued, ready, row};
 use pleach_graph::store::{Commit, Parts, PostgresStore, Rows, RunStatus, Store, conformance};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn c11_the_postgres_store_conforms() {
+async fn c11_postgres_store_conforms() {
     conformance::check_all(async || {
         let store = PostgresStore::connect(&fresh_schema().await).await.unwrap();
         Arc::new(store) as Arc<dyn Store>
@@ -69,9 +70,9 @@ async fn c15_workers_share_the_runs_of_one_database() {
 }
 
 #[tokio::test]
-async fn c15_other_machines_are_nudged() {
+async fn c15_other_machines_get_hints() {
     let url = fresh_schema().await;
     let (here, there) = (PostgresStore::connect(&url).await.unwrap(), PostgresStore::connect(&url).await.unwrap());
-    hears_of_new_runs(&here, &there).await;
+    check_hints_of_new_runs(&here, &there).await;
     assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
 }

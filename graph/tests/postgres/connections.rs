@@ -1,9 +1,10 @@
-//! Connections that break, swallow, read only, or come with settings of their own. `cargo xtask test` starts a server.
+//! C1, C10, C13, C15: connections that break, hang, are read-only, or have unusual settings. `cargo
+//! xtask test` starts a server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{application, connect, fresh_name, fresh_schema, futures_of, server, store};
 use crate::common::proxy::Proxy;
-use crate::common::{create_held, forced, hears_of_new_runs, lease, next, queued, ready, row};
+use crate::common::{check_hints_of_new_runs, create_held, forced, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use pleach_graph::store::{Held, Post, PostgresStore, Store, StoreError};
 use std::time::Duration;
@@ -14,7 +15,7 @@ fn pool(url: &str, recycling_method: RecyclingMethod, size: usize) -> Pool {
     Pool::builder(manager).max_size(size).build().unwrap()
 }
 
-/// A role of its own with a setting, and an address to log in with it.
+/// Creates a role with a setting. Returns its name and an address to log in with it.
 async fn role_with(url: &str, setting: &str) -> (String, String) {
     let role = fresh_name("role");
     let statement = format!("CREATE ROLE {role} LOGIN SUPERUSER; ALTER ROLE {role} SET {setting}");
@@ -41,7 +42,7 @@ async fn c10_lost_connections_are_replaced() {
 }
 
 #[tokio::test]
-async fn c10_a_server_that_is_down_is_told_at_once() {
+async fn c10_unreachable_server_is_reported_at_once() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let down = PostgresStore::connect(&format!("postgres://nobody:secret@127.0.0.1:{port}/none")).await.unwrap_err();
     assert!(matches!(down, StoreError::Unreachable(_)) && !format!("{down} {down:?}").contains("secret"), "{down:?}");
@@ -57,7 +58,7 @@ async fn c10_black_holed_connections_cost_one_timeout() {
     let store = PostgresStore::builder(&proxy.url(&url)).answer_timeout(patience).pool_size(6).connect().await.unwrap();
     create_held(&store, "r").await;
     for turn in 0..3 {
-        // As many connections as calls at once.
+        // As many connections as parallel calls.
         let warm = futures_of(6, || store.head("r")).await;
         assert!(warm.iter().all(Result::is_ok), "{warm:?}");
         proxy.swallow_old_connections();
@@ -73,21 +74,21 @@ async fn c10_black_holed_connections_cost_one_timeout() {
 }
 
 #[tokio::test]
-async fn c10_a_call_that_is_dropped_drops_its_connection() {
+async fn c10_dropped_call_drops_its_connection() {
     let url = fresh_schema().await;
     let proxy = Proxy::start(&url).await;
     let store = PostgresStore::builder(&proxy.url(&url)).pool_size(1).connect().await.unwrap();
     create_held(&store, "r").await;
     proxy.swallow_old_connections();
-    // The caller is less patient than the store.
+    // The caller waits less long than the store.
     assert!(tokio::time::timeout(Duration::from_millis(50), store.head("r")).await.is_err());
     store.head("r").await.unwrap();
     let made = proxy.accepted();
     store.head("r").await.unwrap();
-    assert_eq!(proxy.accepted(), made, "a call that was answered keeps its connection");
+    assert_eq!(proxy.accepted(), made, "an answered call keeps its connection");
 }
 
-/// Old connections are read-only, new ones are not: so it looks when a server was demoted and its address leads to another.
+/// Old connections are read-only and new ones are not, as after a failover to another server.
 #[tokio::test]
 async fn c10_connections_to_a_demoted_server_are_dropped() {
     let url = fresh_schema().await;
@@ -95,17 +96,18 @@ async fn c10_connections_to_a_demoted_server_are_dropped() {
     let (role, url) = role_with(&url, "default_transaction_read_only = on").await;
     let store = PostgresStore::builder(&url).pool_size(3).connect().await.unwrap();
     assert!(futures_of(3, || store.head("r")).await.iter().all(Result::is_ok));
-    let refused = store.commit(next(&claim, b"{}")).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Unreachable(_)), "{refused:?}");
-    assert!(refused.to_string().contains("25006") && refused.to_string().contains("target_session_attrs"), "{refused}");
+    let rejected = store.commit(next(&claim, b"{}")).await.unwrap_err();
+    assert!(matches!(rejected, StoreError::Unreachable(_)), "{rejected:?}");
+    assert!(rejected.to_string().contains("25006") && rejected.to_string().contains("target_session_attrs"), "{rejected}");
     assert!(futures_of(3, || store.head("r")).await.iter().all(Result::is_ok));
     connect(&server()).await.batch_execute(&format!("ALTER ROLE {role} RESET default_transaction_read_only")).await.unwrap();
     store.commit(next(&claim, b"{}")).await.unwrap();
-    // A post that must not be repeated blindly is repeated too: the server refused it before it did anything.
+    // A post that must not be repeated blindly is repeated, too: the server rejected it before it
+    // did anything.
     assert_eq!(store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap(), 1);
 }
 
-/// What `synchronous_commit` is at the moment of each commit to `pleach_run`.
+/// Records `synchronous_commit` at each commit to `pleach_run`.
 const WATCH: &str = "
     CREATE TABLE seen (setting text NOT NULL);
     CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
@@ -117,11 +119,11 @@ const WATCH: &str = "
 #[tokio::test]
 async fn c1_no_change_is_committed_asynchronously() {
     for (setting, expected) in [("off", "on"), ("on", "on"), ("local", "local"), ("remote_apply", "remote_apply")] {
-        for way in ["connect", "pool", "pool that resets its sessions"] {
+        for source in ["connect", "pool", "resetting pool"] {
             let url = fresh_schema().await;
             drop(store(&url).await);
             let (_, url) = role_with(&url, &format!("synchronous_commit = {setting}")).await;
-            let store = match way {
+            let store = match source {
                 "connect" => PostgresStore::connect(&url).await.unwrap(),
                 "pool" => PostgresStore::with_pool(pool(&url, RecyclingMethod::Fast, 4)).await.unwrap(),
                 _ => PostgresStore::with_pool(pool(&url, RecyclingMethod::Clean, 4)).await.unwrap(),
@@ -136,7 +138,7 @@ async fn c1_no_change_is_committed_asynchronously() {
             store.commit(next(&claim, b"{}")).await.unwrap();
             let seen: Vec<String> =
                 watcher.query("SELECT setting FROM seen", &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
-            assert_eq!(seen, vec![expected; 6], "{way}, {setting}");
+            assert_eq!(seen, vec![expected; 6], "{source}, {setting}");
         }
     }
 }
@@ -160,22 +162,22 @@ async fn c13_sessions_have_timeouts_and_keep_stricter_ones() {
         assert_eq!((shown("lock_timeout").await.as_str(), shown("synchronous_commit").await.as_str()), (lock, "on"));
         assert_eq!(shown("idle_in_transaction_session_timeout").await, idle);
         assert_eq!(shown("tcp_keepalives_idle").await, "30");
-        assert_eq!(shown("plan_cache_mode").await, "auto", "a caller's pool plans as the caller likes");
+        assert_eq!(shown("plan_cache_mode").await, "auto", "the store does not change the plan mode of a caller's pool");
     }
 }
 
 #[tokio::test]
-async fn c15_a_store_on_a_callers_pool_hears_other_machines() {
+async fn c15_store_on_a_callers_pool_gets_hints_of_other_machines() {
     let url = fresh_schema().await;
     let here = store(&url).await;
     let pool = pool(&url, RecyclingMethod::Fast, 2);
     let there = PostgresStore::with_pool_and_listener(pool, url.parse().unwrap(), NoTls).await.unwrap();
-    hears_of_new_runs(&here, &there).await;
+    check_hints_of_new_runs(&here, &there).await;
     assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn c10_a_pool_without_a_free_connection_is_told() {
+async fn c10_exhausted_pool_is_reported() {
     let url = fresh_schema().await;
     let proxy = Proxy::start(&url).await;
     let builder = PostgresStore::builder(&proxy.url(&url)).pool_size(1);
@@ -184,14 +186,14 @@ async fn c10_a_pool_without_a_free_connection_is_told() {
     proxy.swallow_old_connections();
     let mut waits = store.head("r");
     assert!(tokio::time::timeout(Duration::from_millis(20), &mut waits).await.is_err());
-    let refused = store.head("r").await.unwrap_err();
-    assert!(matches!(refused, StoreError::Unreachable(_)), "{refused:?}");
-    assert!(refused.to_string().contains("all 1 connections") && refused.to_string().contains("pool size"), "{refused}");
+    let rejected = store.head("r").await.unwrap_err();
+    assert!(matches!(rejected, StoreError::Unreachable(_)), "{rejected:?}");
+    assert!(rejected.to_string().contains("all 1 connections") && rejected.to_string().contains("pool size"), "{rejected}");
 }
 
-/// A lease must not end while a renewal waits for a connection that swallows everything.
+/// A lease must not expire while a renewal waits for a hanging connection.
 #[tokio::test]
-async fn c10_a_swallowed_renewal_leaves_time_for_another() {
+async fn c10_hanging_renewal_leaves_time_for_another() {
     let url = fresh_schema().await;
     let proxy = Proxy::start(&url).await;
     let store = PostgresStore::builder(&proxy.url(&url)).pool_size(4).connect().await.unwrap();
@@ -206,7 +208,7 @@ async fn c10_a_swallowed_renewal_leaves_time_for_another() {
 }
 
 #[tokio::test]
-async fn c10_the_longest_timeouts_there_are_are_no_fault() {
+async fn c10_longest_timeouts_are_accepted() {
     let builder = PostgresStore::builder(&fresh_schema().await).connect_timeout(Duration::MAX).answer_timeout(Duration::MAX);
     create_held(&builder.connect().await.unwrap(), "r").await;
 }

@@ -1,11 +1,12 @@
-//! Corrupt data that the server reports while it reads one run. `cargo xtask test` starts a server.
+//! C10: corrupt data that the server reports while it reads one run. `cargo xtask test` starts a
+//! server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{connect, fresh_schema, store};
 use crate::common::{create_held, next, queued, row};
 use pleach_graph::store::{Parts, Post, Rows, Store, StoreError};
 
-/// Reading records and messages of the run `bad` fails as a missing TOAST chunk does.
+/// Reading records and messages of run `bad` fails like a missing TOAST chunk.
 const CORRUPT: &str = "
     CREATE FUNCTION broken(what bytea) RETURNS bytea LANGUAGE plpgsql VOLATILE AS
         $$ BEGIN RAISE EXCEPTION 'missing chunk number 0 for toast value 1' USING ERRCODE = '{code}'; END $$;
@@ -36,7 +37,7 @@ async fn c10_corrupt_data_of_one_run_is_damage_to_that_run() {
     }
 }
 
-/// Writing records and messages fails as it does with a corrupt index, which all runs share.
+/// Writing records and messages fails like a corrupt index, which all runs share.
 const CORRUPT_INDEX: &str = "
     CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'index contains unexpected zero page' USING ERRCODE = 'XX002'; END $$;
@@ -44,7 +45,7 @@ const CORRUPT_INDEX: &str = "
     CREATE TRIGGER broken BEFORE INSERT ON pleach_inbox FOR EACH ROW EXECUTE FUNCTION broken();";
 
 #[tokio::test]
-async fn c10_corrupt_index_that_a_write_meets_is_damage_to_no_run() {
+async fn c10_corrupt_index_is_not_damage_to_a_run() {
     let url = fresh_schema().await;
     let store = store(&url).await;
     let claim = create_held(&store, "good").await;

@@ -1,4 +1,4 @@
-//! Damage to the tables stays with the run it is in. `cargo xtask test` starts a server.
+//! C2, C9: damage to the tables stays with its run. `cargo xtask test` starts a server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{connect, fresh_schema};
@@ -11,37 +11,37 @@ async fn c2_damage_to_the_tables_is_found_and_named() {
     let store = PostgresStore::connect(&url).await.unwrap();
     let claimed = create_held(&store, "r").await;
     store.commit(next(&claimed, b"{\"a\":1}")).await.unwrap();
-    let meddler = connect(&url).await;
+    let direct = connect(&url).await;
     let opened = async || store.read("r", Rows::Each(vec![2]), Parts::Whole).await?.remove(0).open("r");
     for column in ["header", "body"] {
         for byte in 0..7 {
             let flip = format!(
                 "UPDATE pleach_log SET {column} = set_byte({column}, {byte}, get_byte({column}, {byte}) # 4) WHERE seq = 2"
             );
-            meddler.execute(&flip, &[]).await.unwrap();
+            direct.execute(&flip, &[]).await.unwrap();
             let damaged = opened().await;
             assert!(matches!(&damaged, Err(StoreError::Damaged { run, sequence: 2, .. }) if run == "r"), "{damaged:?}");
-            meddler.execute(&flip, &[]).await.unwrap();
+            direct.execute(&flip, &[]).await.unwrap();
         }
     }
     opened().await.unwrap();
-    meddler.execute("DELETE FROM pleach_log WHERE seq = 2", &[]).await.unwrap();
+    direct.execute("DELETE FROM pleach_log WHERE seq = 2", &[]).await.unwrap();
     assert!(matches!(opened().await, Err(StoreError::Damaged { sequence: 2, .. })));
 }
 
 #[tokio::test]
-async fn c2_a_damaged_row_stays_found_whatever_is_written_to_it() {
+async fn c2_damaged_row_stays_detected_after_later_writes() {
     let url = fresh_schema().await;
     let store = PostgresStore::connect(&url).await.unwrap();
-    let meddler = connect(&url).await;
+    let direct = connect(&url).await;
     let columns = ["epoch", "head", "oldest", "posted", "created", "wake_at", "lease_until", "schema", "sum", "instance"];
     for (column, bit) in columns.into_iter().flat_map(|column| [12, 40].map(|bit| (column, bit))) {
         let bit = if column == "schema" { 12 } else { bit };
         let claim = create_held(&store, "r").await;
         store.create(queued("well"), vec![row("well", 1, 1, b"{}")]).await.unwrap();
         let flip = format!("UPDATE pleach_run SET {column} = {column} # (1::bigint << {bit}) WHERE id = 'r'");
-        meddler.execute(&flip, &[]).await.unwrap();
-        // What knows nothing of that column does not vouch for it.
+        direct.execute(&flip, &[]).await.unwrap();
+        // A write that does not read that column must not repair its checksum.
         let held = Held::of(&claim.run);
         store.renew(vec![held.clone()], crate::common::LONG).await.unwrap();
         let last = Commit { status: Some(RunStatus::Finished), release: true, ..next(&claim, b"{}") };
@@ -56,23 +56,23 @@ async fn c2_a_damaged_row_stays_found_whatever_is_written_to_it() {
         named(store.claim(forced("r"), lease("bob")).await.unwrap_err());
         named(store.post("r", Post::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
         named(store.prune(Prune::Rows { held, before: 1, keep: vec![] }).await.unwrap_err());
-        // Others are claimed all the same, and it can be deleted once nobody holds it.
+        // Other runs are still claimed, and the run can be deleted once it is not held.
         let ready_again = "UPDATE pleach_run SET owner = NULL, lease_until = NULL, wake_at = 1 WHERE id = 'r'";
-        meddler.execute(ready_again, &[]).await.unwrap();
+        direct.execute(ready_again, &[]).await.unwrap();
         let claims = store.claim(ready(9), lease("bob")).await.unwrap();
         assert_eq!(claims.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
-        meddler.execute("UPDATE pleach_run SET owner = NULL, lease_until = NULL", &[]).await.unwrap();
+        direct.execute("UPDATE pleach_run SET owner = NULL, lease_until = NULL", &[]).await.unwrap();
         store.delete("r").await.unwrap();
         store.delete("well").await.unwrap();
     }
 }
 
-/// Values that no version writes, in every column that may hold a number, and words that are no status.
+/// Impossible numbers in every numeric column, and unknown status texts.
 #[tokio::test]
 async fn c2_impossible_values_fail_no_page_and_no_claim() {
     let url = fresh_schema().await;
     let store = PostgresStore::connect(&url).await.unwrap();
-    let meddler = connect(&url).await;
+    let direct = connect(&url).await;
     let numbers = [
         "epoch",
         "head",
@@ -94,11 +94,8 @@ async fn c2_impossible_values_fail_no_page_and_no_claim() {
         for id in ["before", "r", "after"] {
             store.create(queued(id), vec![row(id, 1, 1, b"{}")]).await.unwrap();
         }
-        let broken: String = meddler
-            .query_one(&format!("UPDATE pleach_run SET {change} WHERE id = 'r' RETURNING id"), &[])
-            .await
-            .unwrap()
-            .get(0);
+        let broken: String =
+            direct.query_one(&format!("UPDATE pleach_run SET {change} WHERE id = 'r' RETURNING id"), &[]).await.unwrap().get(0);
         let page = store.list(vec![], None, 9).await.unwrap();
         let ids: Vec<&str> = page.runs.iter().map(|run| run.id.as_str()).collect();
         assert_eq!(ids, ["after", "before"], "{change}");
@@ -110,12 +107,12 @@ async fn c2_impossible_values_fail_no_page_and_no_claim() {
             store.claim(ready(9), lease("bob")).await.unwrap().into_iter().map(|claim| claim.run.id).collect();
         claimed.sort_unstable();
         assert_eq!(claimed, ["after", "before"], "{change}");
-        meddler.execute("DELETE FROM pleach_run", &[]).await.unwrap();
+        direct.execute("DELETE FROM pleach_run", &[]).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn c2_a_damaged_run_keeps_its_place_between_two_pages() {
+async fn c2_damaged_run_keeps_its_place_between_two_pages() {
     let url = fresh_schema().await;
     let store = PostgresStore::connect(&url).await.unwrap();
     for id in ["a", "b", "c"] {
@@ -136,10 +133,10 @@ async fn c2_a_damaged_run_keeps_its_place_between_two_pages() {
 }
 
 #[tokio::test]
-async fn c9_a_damaged_message_does_not_hide_the_others() {
+async fn c9_damaged_message_does_not_hide_the_others() {
     let url = fresh_schema().await;
     let store = PostgresStore::connect(&url).await.unwrap();
-    let meddler = connect(&url).await;
+    let direct = connect(&url).await;
     let damages =
         ["sum = -1", "sum = 9223372036854775807", "sum = sum # 1", "payload = 'x'", "name = 'signal/other'", "dedup = 'x'"];
     for damage in damages {
@@ -147,21 +144,21 @@ async fn c9_a_damaged_message_does_not_hide_the_others() {
         for payload in [b"1", b"2", b"3"] {
             store.post("r", Post::seal("r", "signal/go", None, payload.to_vec())).await.unwrap();
         }
-        meddler.execute(&format!("UPDATE pleach_inbox SET {damage} WHERE n = 2"), &[]).await.unwrap();
-        let mail = store.inbox("r", 0).await.unwrap();
-        assert_eq!(mail.iter().map(|mail| mail.number).collect::<Vec<_>>(), [1, 2, 3], "{damage}");
-        let opened: Vec<bool> = mail.into_iter().map(|mail| mail.post.open("r").is_ok()).collect();
+        direct.execute(&format!("UPDATE pleach_inbox SET {damage} WHERE n = 2"), &[]).await.unwrap();
+        let messages = store.inbox("r", 0).await.unwrap();
+        assert_eq!(messages.iter().map(|message| message.number).collect::<Vec<_>>(), [1, 2, 3], "{damage}");
+        let opened: Vec<bool> = messages.into_iter().map(|message| message.post.open("r").is_ok()).collect();
         assert_eq!(opened, [true, false, true], "{damage}");
-        // It can be taken out.
+        // The damaged message can be taken.
         store.commit(Commit { takes: vec![2], ..next(&claim, b"{}") }).await.unwrap();
         assert_eq!(store.inbox("r", 0).await.unwrap().len(), 2, "{damage}");
-        meddler.execute("DELETE FROM pleach_run", &[]).await.unwrap();
+        direct.execute("DELETE FROM pleach_run", &[]).await.unwrap();
     }
 }
 
-/// Workers ask for ready runs all the time: what they find damaged must not stay held by them.
+/// Workers claim ready runs all the time, so they must not hold on to damaged ones.
 #[tokio::test]
-async fn c2_a_damaged_run_that_is_due_can_be_deleted_while_workers_claim() {
+async fn c2_damaged_due_run_can_be_deleted_while_workers_claim() {
     let url = fresh_schema().await;
     let store = PostgresStore::connect(&url).await.unwrap();
     for id in ["bad", "good"] {

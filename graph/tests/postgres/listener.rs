@@ -1,7 +1,7 @@
-//! A listener whose connection is silent connects again. `cargo xtask test` starts a server.
+//! C15: a listener whose connection is silent reconnects. `cargo xtask test` starts a server.
 #![cfg(feature = "postgres")]
 
-use crate::common::hears_of_new_runs;
+use crate::common::check_hints_of_new_runs;
 use crate::common::postgres::{fresh_schema, store};
 use crate::common::proxy::Proxy;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_postgres::{Config, NoTls};
 
-/// Far longer than anything here takes.
+/// Far longer than any step of these tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn c15_listener_gives_up_a_server_that_does_not_answer_its_login() {
+async fn c15_listener_reconnects_if_its_login_is_not_answered() {
     let url = fresh_schema().await;
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let pool = Pool::builder(Manager::from_config(url.parse().unwrap(), NoTls, manager)).max_size(2).build().unwrap();
@@ -27,16 +27,16 @@ async fn c15_listener_gives_up_a_server_that_does_not_answer_its_login() {
 }
 
 #[tokio::test]
-async fn c15_listener_on_a_black_holed_connection_connects_again() {
+async fn c15_listener_on_a_hanging_connection_reconnects() {
     let url = fresh_schema().await;
     let here = store(&url).await;
     let proxy = Proxy::start(&url).await;
     let there = store(&format!("{}&keepalives_idle=1&connect_timeout=1", proxy.url(&url))).await;
-    hears_of_new_runs(&here, &there).await;
+    check_hints_of_new_runs(&here, &there).await;
     proxy.swallow_old_connections();
-    tokio::time::timeout(PATIENCE, there.nudged()).await.expect("it listens again, and says so");
+    tokio::time::timeout(PATIENCE, there.nudged()).await.expect("it listens again and sends a hint");
     for run in here.list(vec![], None, 100).await.unwrap().runs {
         here.delete(&run.id).await.unwrap();
     }
-    hears_of_new_runs(&here, &there).await;
+    check_hints_of_new_runs(&here, &there).await;
 }

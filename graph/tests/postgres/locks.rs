@@ -1,4 +1,5 @@
-//! One locked row never stops another run: frozen clients, clients that are killed, and writers that meet. `cargo xtask test` starts a server.
+//! C9, C13: one locked row never stops another run: frozen clients, killed clients, and concurrent
+//! writers. `cargo xtask test` starts a server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{application, connect, fresh_schema, server, store};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_postgres::Client;
 
-/// A call that takes this long has waited for a lock.
+/// A call that takes this long waited for a lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A client that has locked the row of a run and does nothing more.
@@ -59,7 +60,7 @@ async fn c13_busy_rows_do_not_block_renewal() {
     unfreeze(&frozen).await;
     let Renewed { lost, busy, .. } = at_once(store.renew(held.clone(), LONG * 2)).await.unwrap();
     assert_eq!((lost, busy), (vec![], vec![]));
-    // What is locked and not held is lost, not busy.
+    // A locked run that is not held is lost, not busy.
     let taken = store.claim(forced("b"), lease("bob")).await.unwrap().remove(0);
     assert_eq!(taken.run.epoch, 2);
     let frozen = freeze(&url, "b").await;
@@ -92,14 +93,14 @@ async fn c13_calls_for_other_runs_do_not_wait_for_a_locked_row() {
     assert_eq!(at_once(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 })).await.unwrap(), 1);
     let stale = Held::of(&c.run);
     assert_eq!(at_once(store.release(vec![Held::of(&a.run), stale.clone()], Release::AsIs)).await.unwrap(), [stale]);
-    // Reading the locked run itself needs no lock.
+    // Reading the locked run needs no lock.
     at_once(store.head("locked")).await.unwrap();
     at_once(store.inbox("locked", 0)).await.unwrap();
     unfreeze(&frozen).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c13_a_release_that_waits_holds_no_other_row() {
+async fn c13_waiting_release_holds_no_other_row() {
     let url = fresh_schema().await;
     let store = store(&url).await;
     let mut held = Vec::new();
@@ -122,29 +123,29 @@ async fn c13_a_release_that_waits_holds_no_other_row() {
 }
 
 #[tokio::test]
-async fn c13_a_call_for_a_locked_run_gives_up_and_says_why() {
+async fn c13_call_for_a_locked_run_fails_with_the_reason() {
     let url = fresh_schema().await;
-    // Half of it is the lock timeout.
+    // Half of the answer timeout is the lock timeout.
     let store = PostgresStore::builder(&url).answer_timeout(Duration::from_secs(1)).connect().await.unwrap();
     let claim = create_held(&store, "r").await;
     let frozen = freeze(&url, "r").await;
-    let told = |error: StoreError| {
+    let check = |error: StoreError| {
         assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
         assert!(error.to_string().contains("55P03") && error.to_string().contains("pg_locks"), "{error}");
     };
-    told(at_once(store.commit(next(&claim, b"{}"))).await.unwrap_err());
-    told(at_once(store.post("r", Post::seal("r", "signal/go", None, vec![]))).await.unwrap_err());
-    told(at_once(store.claim(forced("r"), lease("bob"))).await.unwrap_err());
-    told(at_once(store.release(vec![Held::of(&claim.run)], Release::AsIs)).await.unwrap_err());
+    check(at_once(store.commit(next(&claim, b"{}"))).await.unwrap_err());
+    check(at_once(store.post("r", Post::seal("r", "signal/go", None, vec![]))).await.unwrap_err());
+    check(at_once(store.claim(forced("r"), lease("bob"))).await.unwrap_err());
+    check(at_once(store.release(vec![Held::of(&claim.run)], Release::AsIs)).await.unwrap_err());
     unfreeze(&frozen).await;
     store.commit(next(&claim, b"{}")).await.unwrap();
     let info = store.head("r").await.unwrap();
-    assert_eq!((info.head, info.posted, info.epoch), (2, 0, 1), "nothing else was done");
+    assert_eq!((info.head, info.posted, info.epoch), (2, 0, 1), "nothing was changed");
 }
 
-/// A client that stops at any point of a call has locked nothing.
+/// A client that freezes at any point of a call has locked nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c13_a_client_frozen_in_a_call_locks_nothing() {
+async fn c13_client_frozen_in_a_call_locks_nothing() {
     type Act = fn(PostgresStore) -> tokio::task::JoinHandle<()>;
     let acts: [(&str, Act); 4] = [
         ("post", |store| {
@@ -183,9 +184,10 @@ async fn c13_a_client_frozen_in_a_call_locks_nothing() {
     }
 }
 
-/// A client that is killed at any point of a post leaves nothing locked, and the message is there once or not at all.
+/// A client that is killed at any point of a post leaves nothing locked, and the message is stored
+/// at most once.
 #[tokio::test]
-async fn c13_a_post_cut_off_at_any_point_leaves_nothing_locked() {
+async fn c13_post_interrupted_at_any_point_leaves_nothing_locked() {
     let url = fresh_schema().await;
     let store = store(&url).await;
     create_held(&store, "r").await;
@@ -194,17 +196,17 @@ async fn c13_a_post_cut_off_at_any_point_leaves_nothing_locked() {
         let message = Post::seal("r", "signal/go", Some(format!("{polls}")), vec![]);
         let mut posting = store.post("r", message.clone());
         let mut left = polls;
-        let cut = std::future::poll_fn(|cx| {
+        let polling = std::future::poll_fn(|cx| {
             left -= 1;
             match posting.as_mut().poll(cx) {
                 std::task::Poll::Pending if left > 0 => std::task::Poll::Pending,
                 polled => std::task::Poll::Ready(polled),
             }
         });
-        let is_done = cut.await.is_ready();
+        let is_done = polling.await.is_ready();
         drop(posting);
         posted += 1;
-        assert_eq!(at_once(store.post("r", message)).await.unwrap(), posted, "it is there once");
+        assert_eq!(at_once(store.post("r", message)).await.unwrap(), posted, "it is stored once");
         if is_done {
             assert!(polls > 2);
             break;
@@ -214,7 +216,7 @@ async fn c13_a_post_cut_off_at_any_point_leaves_nothing_locked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn c9_posts_from_many_clients_keep_the_limit_and_the_numbers() {
+async fn c9_posts_of_many_clients_keep_the_limit_and_the_numbers() {
     let url = fresh_schema().await;
     let first = store(&url).await;
     create_held(&first, "r").await;
@@ -222,17 +224,17 @@ async fn c9_posts_from_many_clients_keep_the_limit_and_the_numbers() {
     for client in 0..4 {
         let store = store(&url).await;
         clients.push(tokio::spawn(async move {
-            let (mut numbers, mut refused) = (Vec::new(), 0);
+            let (mut numbers, mut rejected) = (Vec::new(), 0);
             for turn in 0..INBOX_MAX / 4 + 5 {
-                // Every tenth has a dedup text that the other clients have too.
+                // Every tenth message has a dedup text that the other clients use, too.
                 let dedup = (turn % 10 == 0).then(|| format!("{turn}"));
                 match store.post("r", Post::seal("r", "signal/go", dedup, vec![client])).await {
                     Ok(number) => numbers.push(number),
-                    Err(StoreError::InboxFull { .. }) => refused += 1,
+                    Err(StoreError::InboxFull { .. }) => rejected += 1,
                     Err(error) => panic!("{error}"),
                 }
             }
-            (numbers, refused)
+            (numbers, rejected)
         }));
     }
     let mut all = Vec::new();
@@ -240,14 +242,14 @@ async fn c9_posts_from_many_clients_keep_the_limit_and_the_numbers() {
         all.extend(client.await.unwrap().0);
     }
     while first.post("r", Post::seal("r", "signal/go", None, vec![])).await.is_ok() {}
-    assert_eq!(first.head("r").await.unwrap().posted, INBOX_MAX as u64, "no more than there may be");
-    let inbox: Vec<u64> = first.inbox("r", 0).await.unwrap().iter().map(|mail| mail.number).collect();
-    assert_eq!(inbox, (1..=INBOX_MAX as u64).collect::<Vec<_>>(), "as many as there may be, without gaps");
+    assert_eq!(first.head("r").await.unwrap().posted, INBOX_MAX as u64, "the limit is kept");
+    let inbox: Vec<u64> = first.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect();
+    assert_eq!(inbox, (1..=INBOX_MAX as u64).collect::<Vec<_>>(), "the limit is reached without gaps");
     assert!(all.iter().all(|number| inbox.contains(number)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn c9_commands_from_many_clients_leave_one_of_each_kind() {
+async fn c9_commands_of_many_clients_leave_one_of_each_kind() {
     let url = fresh_schema().await;
     let first = store(&url).await;
     create_held(&first, "r").await;
@@ -264,18 +266,19 @@ async fn c9_commands_from_many_clients_leave_one_of_each_kind() {
     for client in clients {
         client.await.unwrap();
     }
-    let names: Vec<String> = first.inbox("r", 0).await.unwrap().into_iter().map(|mail| mail.post.name).collect();
+    let names: Vec<String> = first.inbox("r", 0).await.unwrap().into_iter().map(|message| message.post.name).collect();
     let count = |kinds: &[&str]| names.iter().filter(|name| kinds.contains(&name.as_str())).count();
     assert_eq!(count(&["command/pause", "command/resume"]), 1, "{names:?}");
     assert_eq!(count(&["command/cancel"]), 1, "{names:?}");
     assert_eq!(count(&["signal/go"]), 20, "{names:?}");
 }
 
-/// Makes calls that have all read the run's row when the first of them writes it: they wait for its lock until then.
+/// Makes calls that all wait for the lock of the run's row, so that all have read it before the
+/// first one writes it.
 async fn together<T: Send + 'static>(url: &str, calls: Vec<impl Future<Output = T> + Send + 'static>) -> Vec<T> {
     let frozen = freeze(url, "r").await;
     let calls: Vec<_> = calls.into_iter().map(tokio::spawn).collect();
-    // The activity is seen as it was when the transaction first looked, so another client has to look.
+    // The activity view is fixed within a transaction, so another client has to look.
     let watcher = connect(&server()).await;
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'";
     let all = calls.len() as i64;
@@ -308,7 +311,7 @@ async fn c13_writers_that_waited_for_a_row_decide_again() {
     assert_eq!(claims.iter().filter(|claim| matches!(claim, Err(StoreError::Held { .. }))).count(), 2, "{claims:?}");
     let numbers = |answers: Vec<Result<u64, StoreError>>| answers.into_iter().map(Result::unwrap).collect::<Vec<_>>();
     let pauses = together(&url, vec![post("command/pause", None), post("command/pause", None)]).await;
-    assert_eq!(numbers(pauses), [1, 1], "the second says the same");
+    assert_eq!(numbers(pauses), [1, 1], "the second returns the same number");
     let mixed = together(&url, ["command/resume", "signal/go", "command/cancel"].map(|name| post(name, None)).into()).await;
     let mut mixed = numbers(mixed);
     mixed.sort_unstable();
@@ -324,7 +327,7 @@ async fn c13_writers_that_waited_for_a_row_decide_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn c13_a_worker_keeps_its_runs_while_one_row_is_locked() {
+async fn c13_worker_keeps_its_runs_while_one_row_is_locked() {
     // On a busy machine the worker may not be scheduled for a second or two.
     const LEASE: Duration = Duration::from_secs(6);
     const RUNS: [&str; 4] = ["run 0", "run 1", "run 2", "run 3"];
@@ -351,7 +354,7 @@ async fn c13_a_worker_keeps_its_runs_while_one_row_is_locked() {
     let frozen = freeze(&url, RUNS[1]).await;
     let begin = lease_of(&store, RUNS[0]).await.lease_until.unwrap();
     for id in [RUNS[0], RUNS[2], RUNS[3]] {
-        // A lease later it is still renewed.
+        // One lease later it is still renewed.
         let patience = async { while lease_of(&store, id).await.lease_until < Some(begin.after(LEASE)) {} };
         tokio::time::timeout(LEASE * 10, patience).await.expect("the run is renewed while another is locked");
     }

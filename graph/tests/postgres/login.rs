@@ -1,4 +1,5 @@
-//! What a server that refuses is told to the user, and connections with TLS. These tests start a server of their own.
+//! C10: errors of a server that rejects the login, and connections with TLS. These tests start
+//! their own server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::own_server::OwnServer;
@@ -17,17 +18,17 @@ const ROLES: &str = "
     REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 ";
 
-/// What the error says, after it was checked that it has no secret in it.
-fn told(error: &StoreError) -> String {
+/// The error text, after a check that it contains no secret.
+fn checked_text(error: &StoreError) -> String {
     let all = format!("{error} {error:?}");
     assert!(!all.contains("wrong") && !all.contains("right"), "a password is shown: {all}");
     assert!(!all.contains("db error"), "{all}");
     error.to_string()
 }
 
-async fn refused(url: &str) -> (StoreError, String) {
+async fn connect_error(url: &str) -> (StoreError, String) {
     let error = PostgresStore::connect(url).await.unwrap_err();
-    let text = told(&error);
+    let text = checked_text(&error);
     (error, text)
 }
 
@@ -38,7 +39,7 @@ fn assert_has(text: &str, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn c10_refused_logins_say_what_to_change() {
+async fn c10_rejected_logins_say_what_to_change() {
     let server = OwnServer::start();
     connect(&server.url("admin", "127.0.0.1", "postgres")).await.batch_execute(ROLES).await.unwrap();
     let unusable: [(&str, &str, &[&str]); 6] = [
@@ -54,21 +55,21 @@ async fn c10_refused_logins_say_what_to_change() {
         ("only_tls:right", "postgres", &["28000", "no encryption", "postgres-tls", "sslmode=require"]),
     ];
     for (login, database, parts) in unusable {
-        let (error, text) = refused(&server.url(login, "127.0.0.1", database)).await;
+        let (error, text) = connect_error(&server.url(login, "127.0.0.1", database)).await;
         assert!(matches!(error, StoreError::Unusable { .. }), "{error:?}");
         assert_has(&text, parts);
     }
-    let (error, text) = refused(&server.url("unconnectable", "127.0.0.1", "postgres")).await;
+    let (error, text) = connect_error(&server.url("unconnectable", "127.0.0.1", "postgres")).await;
     assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
     assert_has(&text, &["53300", "max_connections"]);
-    // A password that is missing is found before anything is sent.
-    let (error, text) = refused(&server.url("with_password", "127.0.0.1", "postgres")).await;
+    // A missing password is detected before anything is sent.
+    let (error, text) = connect_error(&server.url("with_password", "127.0.0.1", "postgres")).await;
     assert!(matches!(error, StoreError::Unusable { .. }), "{error:?}");
     assert_has(&text, &["password"]);
 }
 
-/// A server that refuses every connection with this code.
-async fn refusing(code: &'static str, message: &'static str) -> String {
+/// A server that rejects every connection with this code.
+async fn rejecting_server(code: &'static str, message: &'static str) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -92,22 +93,22 @@ async fn c10_servers_that_cannot_answer_now_are_unreachable() {
         ("53300", "sorry, too many clients already", "lower the pool size"),
     ];
     for (code, message, advice) in cases {
-        let (error, text) = refused(&refusing(code, message).await).await;
+        let (error, text) = connect_error(&rejecting_server(code, message).await).await;
         assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
         assert_has(&text, &[code, message, advice, "nothing was changed"]);
     }
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (error, text) = refused(&format!("postgres://app:wrong@127.0.0.1:{port}/app")).await;
+    let (error, text) = connect_error(&format!("postgres://app:wrong@127.0.0.1:{port}/app")).await;
     assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
     assert_has(&text, &["Connection refused", &format!("127.0.0.1:{port}"), "check host and port"]);
 }
 
 #[tokio::test]
-async fn c10_wrong_options_are_refused_before_connecting() {
+async fn c10_wrong_options_are_rejected_before_connecting() {
     let url = "postgres://app:wrong@127.0.0.1:1/app";
     let unusable = async |builder: pleach_graph::store::PostgresBuilder, part: &str| {
         let error = builder.connect().await.unwrap_err();
-        assert!(matches!(error, StoreError::Unusable { .. }) && told(&error).contains(part), "{error:?}");
+        assert!(matches!(error, StoreError::Unusable { .. }) && checked_text(&error).contains(part), "{error:?}");
     };
     unusable(PostgresStore::builder(url).pool_size(0), "pool size is 0").await;
     for connections in [usize::MAX, usize::MAX - 1, 262_144] {
@@ -121,9 +122,9 @@ async fn c10_wrong_options_are_refused_before_connecting() {
     unusable(PostgresStore::builder(&format!("{url}?sslmode=require")), "postgres-tls").await;
 }
 
-/// A store that goes down does not send anybody to look for a run that cannot be there.
+/// The error must not suggest to attach to a run that cannot exist.
 #[tokio::test]
-async fn c10_a_run_that_was_not_made_is_not_to_be_attached() {
+async fn c10_error_of_a_failed_creation_does_not_suggest_attach() {
     let server = OwnServer::start();
     let store = PostgresStore::connect(&server.url("admin", "127.0.0.1", "postgres")).await.unwrap();
     let graph = Graph::<u32>::new("one")
@@ -134,7 +135,7 @@ async fn c10_a_run_that_was_not_made_is_not_to_be_attached() {
         .unwrap();
     graph.run(1).id("made").checkpoint(&store).await.unwrap();
     drop(server);
-    // Connections that were open fail first.
+    // Open connections fail first.
     for _ in 0..20 {
         let error = graph.run(1).id("not made").checkpoint(&store).await.unwrap_err().to_string();
         if error.contains("Connection refused") {
@@ -142,13 +143,13 @@ async fn c10_a_run_that_was_not_made_is_not_to_be_attached() {
             return;
         }
     }
-    panic!("the server is gone, and connections are not refused");
+    panic!("the server is gone, but connections are not rejected");
 }
 
 #[cfg(feature = "postgres-tls")]
 mod tls {
-    use super::{OwnServer, ROLES, TcpListener, assert_has, connect, told};
-    use crate::common::{create_held, hears_of_new_runs, lease, ready};
+    use super::{OwnServer, ROLES, TcpListener, assert_has, checked_text, connect};
+    use crate::common::{check_hints_of_new_runs, create_held, lease, ready};
     use pleach_graph::store::{PostgresStore, PostgresTls, Store, StoreError};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -165,14 +166,14 @@ mod tls {
         let encrypted = "SELECT bool_and(s.ssl), count(*) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'only_tls'";
         let row_of = admin.query_one(encrypted, &[]).await.unwrap();
         assert!(row_of.get::<_, bool>(0) && row_of.get::<_, i64>(1) >= 2);
-        // The listener uses TLS too.
-        hears_of_new_runs(&here, &there).await;
+        // The listener uses TLS, too.
+        check_hints_of_new_runs(&here, &there).await;
         assert_eq!(there.claim(ready(1), lease("bob")).await.unwrap().len(), 1);
     }
 
-    /// It may restart at this moment, so a run must not end because of that.
+    /// The server may be restarting, so a run must not end because of this.
     #[tokio::test]
-    async fn c10_server_that_goes_while_tls_begins_is_unreachable() {
+    async fn c10_server_that_closes_during_the_tls_handshake_is_unreachable() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
@@ -186,11 +187,11 @@ mod tls {
         let url = format!("postgres://app:wrong@localhost:{port}/app?hostaddr=127.0.0.1");
         let error = PostgresStore::builder(&url).tls(PostgresTls::roots_pem(root)).connect().await.unwrap_err();
         assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
-        assert_has(&told(&error), &["TLS", "nothing was changed"]);
+        assert_has(&checked_text(&error), &["TLS", "nothing was changed"]);
     }
 
     #[tokio::test]
-    async fn c10_tls_refuses_what_it_cannot_verify() {
+    async fn c10_tls_rejects_what_it_cannot_verify() {
         let server = OwnServer::start();
         let admin = connect(&server.url("admin", "127.0.0.1", "postgres")).await;
         admin.batch_execute(ROLES).await.unwrap();
@@ -207,7 +208,7 @@ mod tls {
         for (builder, part) in cases {
             let error = builder.connect().await.unwrap_err();
             assert!(matches!(error, StoreError::Unusable { .. }), "{error:?}");
-            assert_has(&told(&error), &[part]);
+            assert_has(&checked_text(&error), &[part]);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `Store` in PostgreSQL: what every store does, and servers and connections that fail, freeze, block or refuse.
+//! The PostgreSQL store: conformance, and servers and connections that fail, freeze, block or
+//! reject.
 #![cfg(feature = "postgres")]
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,5 @@
-//! Lists and claims find their runs by an index, whatever the filter. `cargo xtask test` starts a server.
+//! C11, C15: lists and claims use an index, whatever the filter. `cargo xtask test` starts a
+//! server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{connect, fresh_schema};
@@ -10,7 +11,8 @@ use pleach_graph::store::{
 use std::time::Duration;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-/// Many runs of two graphs, few of them stuck, in no useful order. All are due, for a schema that nobody asks for.
+/// Many runs of two graphs, few of them stuck, in no useful order. All are due, but with a schema
+/// that is never claimed.
 const FILL: &str = "
     INSERT INTO pleach_run (id, graph, fingerprint, schema, status, epoch, head, oldest, wake_at, takeovers, posted, created, changed)
     SELECT 'run ' || n, CASE WHEN n % 500 = 0 THEN 'rare' ELSE 'essay' END, '0123456789abcdef', 2,
@@ -19,7 +21,7 @@ const FILL: &str = "
     ANALYZE pleach_run;
 ";
 
-/// A store with one connection, and that connection.
+/// A store with one connection, and the pool of that connection.
 async fn filled() -> (PostgresStore, Pool) {
     let url = fresh_schema().await;
     let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
@@ -28,7 +30,7 @@ async fn filled() -> (PostgresStore, Pool) {
     (store, pool)
 }
 
-/// How the server carries out the statement that this session has prepared last and that looks so.
+/// The plan of the last prepared statement of this session that matches `like`.
 async fn plan(client: &Object, like: &str, values: &str) -> String {
     let last = "SELECT name FROM pg_prepared_statements WHERE statement LIKE $1 ORDER BY prepare_time DESC LIMIT 1";
     let name: String = client.query_one(last, &[&like]).await.unwrap().get(0);
@@ -77,7 +79,7 @@ async fn c15_claims_find_their_schema_by_an_index() {
     assert!(plan.contains("Index Scan using pleach_run_due") && plan.contains("schema = known.schema"), "{plan}");
 }
 
-/// Makes every call once, so that the session has every statement.
+/// Makes every call once, so that the session has prepared every statement.
 async fn call_all(store: &PostgresStore) {
     let claim = create_held(store, "r").await;
     create_held(store, "other").await;
@@ -114,12 +116,12 @@ async fn c11_no_statement_reads_a_whole_table() {
     let prepared = "SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements
         WHERE statement LIKE '%pleach_%' AND cardinality(parameter_types) > 0 ORDER BY prepare_time";
     let statements = client.query(prepared, &[]).await.unwrap();
-    assert!(statements.len() >= 20, "every statement was prepared: {}", statements.len());
+    assert!(statements.len() >= 20, "too few prepared statements: {}", statements.len());
     for found in statements {
         let (name, text, parameters): (String, String, i32) = (found.get(0), found.get(1), found.get(2));
         let values = vec!["NULL"; parameters as usize].join(", ");
         let plan = explain(&client, &name, &values).await;
-        // The table of the format has one row.
+        // The format table has one row.
         let others = plan.replace("Seq Scan on pleach_format", "");
         assert!(!others.contains("Seq Scan on pleach_"), "{text}:\n{plan}");
     }

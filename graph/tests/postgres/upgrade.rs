@@ -1,11 +1,12 @@
-//! Tables of earlier and later versions, and several processes that make or upgrade them at once. `cargo xtask test` starts a server.
+//! C7, C15: tables of earlier and later versions, and several processes that create or upgrade them
+//! at once. `cargo xtask test` starts a server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{connect, fresh_schema, futures_of};
-use crate::common::{all_fail, create_held, lease, next, queued, ready, row};
+use crate::common::{create_held, errors_of_all_calls, lease, next, queued, ready, row};
 use pleach_graph::store::{Claim, NewRun, PostgresStore, Store, StoreError};
 
-/// Makes tables of format 3 those of format 2. Runs must have instance 0 and no deadline.
+/// Downgrades tables of format 3 to format 2. Runs must have instance 0 and no deadline.
 const FORMAT_2: &str = "
     ALTER TABLE pleach_run DROP COLUMN instance, DROP COLUMN trouble, DROP COLUMN deadline;
     DROP INDEX pleach_run_due, pleach_run_status, pleach_run_graph, pleach_run_graph_status;
@@ -13,10 +14,10 @@ const FORMAT_2: &str = "
     UPDATE pleach_format SET format = 2;
 ";
 
-/// Makes tables of format 2 those of format 1.
+/// Downgrades tables of format 2 to format 1.
 const FORMAT_1: &str = "ALTER TABLE pleach_run DROP COLUMN sum; UPDATE pleach_format SET format = 1";
 
-/// The indexes of the tables, without their schema.
+/// The indexes of the tables, without the schema name.
 async fn indexes(url: &str) -> Vec<String> {
     let shown =
         "SELECT replace(indexdef, current_schema() || '.', '') FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1";
@@ -35,9 +36,9 @@ async fn c7_tables_of_format_1_are_upgraded() {
     let mut claim = create_of_instance_0(&first, "r").await;
     first.create(NewRun { instance: 0, ..queued("queued") }, vec![row("queued", 1, 1, b"{}")]).await.unwrap();
     drop(first);
-    let meddler = connect(&url).await;
-    meddler.batch_execute(&format!("{FORMAT_2}{FORMAT_1}")).await.unwrap();
-    // Several at once, of which one does it.
+    let direct = connect(&url).await;
+    direct.batch_execute(&format!("{FORMAT_2}{FORMAT_1}")).await.unwrap();
+    // Several stores connect at once. One of them upgrades.
     let stores = futures_of(4, || PostgresStore::connect(&url)).await;
     for store in stores {
         let store = store.unwrap();
@@ -55,8 +56,8 @@ async fn c7_tables_of_format_2_are_upgraded_and_keep_their_checksums() {
     first.create(NewRun { instance: 0, ..queued("queued") }, vec![row("queued", 1, 1, b"{}")]).await.unwrap();
     drop(first);
     let new_indexes = indexes(&url).await;
-    let meddler = connect(&url).await;
-    meddler.batch_execute(FORMAT_2).await.unwrap();
+    let direct = connect(&url).await;
+    direct.batch_execute(FORMAT_2).await.unwrap();
     let connecting: Vec<_> = (0..8)
         .map(|_| {
             let url = url.clone();
@@ -70,40 +71,40 @@ async fn c7_tables_of_format_2_are_upgraded_and_keep_their_checksums() {
         let list = store.list(Vec::new(), None, 9).await.unwrap();
         assert_eq!((list.runs.len(), list.damaged), (2, vec![]));
     }
-    assert_eq!(indexes(&url).await, new_indexes, "an upgraded database is like a new one");
+    assert_eq!(indexes(&url).await, new_indexes, "an upgraded database equals a new one");
     let store = PostgresStore::connect(&url).await.unwrap();
     let claimed = store.claim(ready(9), lease("bob")).await.unwrap();
     assert_eq!(claimed.iter().map(|claim| (claim.run.id.as_str(), claim.run.instance)).collect::<Vec<_>>(), [("queued", 0)]);
 }
 
 #[tokio::test]
-async fn c7_tables_of_a_later_version_are_refused() {
+async fn c7_tables_of_a_later_version_are_rejected() {
     let url = fresh_schema().await;
     drop(PostgresStore::connect(&url).await.unwrap());
     connect(&url).await.execute("UPDATE pleach_format SET format = 99", &[]).await.unwrap();
-    let refused = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Future { format: 99, known: 3, .. }), "{refused}");
+    let rejected = PostgresStore::connect(&url).await.unwrap_err();
+    assert!(matches!(rejected, StoreError::Future { format: 99, known: 3, .. }), "{rejected}");
 }
 
 #[tokio::test]
-async fn c7_open_store_is_refused_once_its_tables_are_upgraded() {
+async fn c7_open_store_is_rejected_once_its_tables_are_upgraded() {
     for change in ["", "ALTER TABLE pleach_run RENAME COLUMN status TO state"] {
         let url = fresh_schema().await;
         let store = PostgresStore::connect(&url).await.unwrap();
         let claim = create_held(&store, "r").await;
         store.commit(next(&claim, b"{}")).await.unwrap();
-        let meddler = connect(&url).await;
-        meddler.batch_execute(&format!("UPDATE pleach_format SET format = 4; {change}")).await.unwrap();
-        for (call, error) in all_fail(&store, &claim).await {
+        let direct = connect(&url).await;
+        direct.batch_execute(&format!("UPDATE pleach_format SET format = 4; {change}")).await.unwrap();
+        for (call, error) in errors_of_all_calls(&store, &claim).await {
             assert!(matches!(error, StoreError::Future { format: 4, known: 3, .. }), "{call}: {error}");
         }
-        let head: i64 = meddler.query_one("SELECT head FROM pleach_run", &[]).await.unwrap().get(0);
+        let head: i64 = direct.query_one("SELECT head FROM pleach_run", &[]).await.unwrap().get(0);
         assert_eq!(head, 2);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn c15_many_may_connect_first() {
+async fn c15_many_clients_can_connect_first() {
     let url = fresh_schema().await;
     let connecting: Vec<_> = (0..8)
         .map(|_| {

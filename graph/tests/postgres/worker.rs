@@ -1,4 +1,5 @@
-//! C15 on PostgreSQL: workers on connections of their own share one database. `cargo xtask test` starts one.
+//! C15 on PostgreSQL: workers with separate connections share one database. `cargo xtask test`
+//! starts a server.
 #![cfg(feature = "postgres")]
 
 use pleach_graph::store::PostgresStore;
@@ -7,8 +8,8 @@ use tokio_postgres::NoTls;
 #[test]
 fn c15_workers_on_one_database_share_the_runs_though_some_are_killed() {
     let server = std::env::var("PLEACH_POSTGRES_URL").expect(
-        "PLEACH_POSTGRES_URL is not set: it is where these tests find a PostgreSQL. \
-         `cargo xtask postgres cargo test -p pleach-graph --all-features --test worker_postgres` starts one for them",
+        "PLEACH_POSTGRES_URL is not set; these tests need a PostgreSQL server. \
+         `cargo xtask postgres cargo test -p pleach-graph --all-features --test postgres` starts one",
     );
     let schema = format!("worker_{}", std::process::id());
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -19,5 +20,5 @@ fn c15_workers_on_one_database_share_the_runs_though_some_are_killed() {
         client.batch_execute(&statement).await.unwrap();
     });
     let url = format!("{server}?options=-csearch_path%3D{schema}&application_name={schema}");
-    crate::common::crew::share_and_lose_nothing(async || PostgresStore::connect(&url).await.unwrap());
+    crate::common::workers::check_shared_runs(async || PostgresStore::connect(&url).await.unwrap());
 }

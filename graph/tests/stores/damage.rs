@@ -1,5 +1,5 @@
-//! C2: a bit that flips on the disk is found, wherever in a row it lies: in its key, its checksum, its header, its body, in a run's own row, or in
-//! SQLite's own bytes.
+//! C2: a flipped bit on the disk is found, wherever it is in a row: in its key, checksum, header or
+//! body, in the row of the run, or in SQLite's own bytes.
 #![cfg(feature = "sqlite")]
 
 use crate::common::{Folder, create_held, forced, lease, next, queued, ready, row};
@@ -13,17 +13,18 @@ use std::path::Path;
 
 const ROWS: u64 = 4;
 
-/// What lies before the header of a row: the size and number of the cell, the types of the columns, run, sequence and checksum.
+/// The bytes before the header of a row: the size and number of the cell, the column types, run,
+/// sequence and checksum.
 const BEFORE_HEADER: usize = 20;
 
-/// The rows of the log, or what the store says instead.
+/// The records of the log, or the error of the store.
 async fn read(path: &Path) -> Result<Vec<Record>, StoreError> {
     let store = SqliteStore::open(path).await?;
     let rows = store.read("r", Rows::Range(1..=ROWS), Parts::Whole).await?;
     rows.into_iter().map(|row| row.open("r")).collect()
 }
 
-/// The file of a store with a small log, and where the header of its second row begins.
+/// The file of a store with a small log, and the position of the header of its second row.
 fn file() -> (Vec<u8>, Range<usize>) {
     let folder = Folder::in_memory();
     let path = folder.file("runs.db");
@@ -41,7 +42,7 @@ fn file() -> (Vec<u8>, Range<usize>) {
     (bytes, at..at + header.len())
 }
 
-/// The used bytes of the page that is the root of the index over the log.
+/// The used bytes of the root page of the index over the log.
 fn index_page(bytes: &[u8]) -> Vec<usize> {
     let folder = Folder::in_memory();
     let path = folder.file("copy.db");
@@ -53,7 +54,8 @@ fn index_page(bytes: &[u8]) -> Vec<usize> {
     (start..start + 8 + 2 * ROWS as usize).chain(start + cells..start + 4_096).collect()
 }
 
-/// Flips each bit of these bytes, one at a time. How often all rows could be read all the same.
+/// Flips each bit of these bytes, one at a time. Returns how often all rows could still be read
+/// unchanged.
 fn unharmed(bytes: &[u8], places: &[usize]) -> usize {
     let folder = Folder::in_memory();
     let path = folder.file("runs.db");
@@ -80,20 +82,21 @@ fn unharmed(bytes: &[u8], places: &[usize]) -> usize {
 }
 
 #[test]
-fn c2_every_flipped_bit_of_a_row_in_the_file_is_found() {
+fn c2_every_flipped_bit_of_a_row_is_found() {
     let (bytes, header) = file();
     let body = header.end..header.end + br#"{"words":3}"#.len();
     assert!(bytes[body.clone()].starts_with(b"{\"words\""));
     let payload: Vec<usize> = (header.start..body.end).collect();
     assert_eq!(unharmed(&bytes, &payload), 0);
-    // Some bits decide nothing, such as those of the number that SQLite gives a cell: then all is read as it was.
+    // Some bits have no effect, such as those of SQLite's cell number. Then everything reads as
+    // before.
     let before: Vec<usize> = (header.start - BEFORE_HEADER..header.start).collect();
     let harmless = unharmed(&bytes, &before);
     assert!(harmless < before.len() * 8 / 2, "{harmless} of {} flips change nothing", before.len() * 8);
 }
 
 #[test]
-fn c2_every_flipped_bit_of_the_index_over_rows_is_found() {
+fn c2_every_flipped_bit_of_the_row_index_is_found() {
     let (bytes, _) = file();
     let places = index_page(&bytes);
     let harmless = unharmed(&bytes, &places);
@@ -102,22 +105,23 @@ fn c2_every_flipped_bit_of_the_index_over_rows_is_found() {
 
 const LONG_ID: &str = "a run with a name that is found in the file";
 
-/// What of a run's row is covered by its checksum: all but who holds it, how often it was taken over and why, and when it was last committed to.
+/// The part of a run's row that its checksum covers: all but the holder, the takeovers and their
+/// reason, and the time of the last commit.
 fn covered(info: RunInfo) -> RunInfo {
     RunInfo { owner: None, takeovers: 0, trouble: None, changed: info.created, lease_until: None, ..info }
 }
 
-/// Whether two leases are the same: each store measures anew how far the lease clock is from the time of day.
+/// Whether two leases are equal. Each store measures the offset of the lease clock anew.
 fn is_same_lease(one: &RunInfo, other: &RunInfo) -> bool {
     let millis = |info: &RunInfo| info.lease_until.map(Timestamp::as_millis);
     matches!((millis(one), millis(other)), (Some(one), Some(other)) if (one - other).abs() < 50)
 }
 
 #[test]
-fn c2_every_flipped_bit_of_a_runs_own_row_in_the_file_is_found() {
+fn c2_every_flipped_bit_of_the_row_of_a_run_is_found() {
     let folder = Folder::in_memory();
     let path = folder.file("runs.db");
-    // Asked for by its id, SQLite takes the id from the index; a list reads it from the row.
+    // For a lookup by id, SQLite takes the id from the index. A list reads it from the row.
     let look = async || {
         let store = SqliteStore::open(&path).await?;
         let listed = store.list(Vec::new(), None, 9).await?;
@@ -139,11 +143,12 @@ fn c2_every_flipped_bit_of_a_runs_own_row_in_the_file_is_found() {
         look().await.unwrap()
     });
     let bytes = std::fs::read(&path).unwrap();
-    // The row, not the index over ids: the name of the graph follows.
+    // The row and not the index over ids: in the row the graph name follows.
     let needle = format!("{LONG_ID}essay");
     let id = bytes.windows(needle.len()).position(|window| window == needle.as_bytes()).unwrap();
     let origin = bytes.windows(11).position(|window| window == b"another run").unwrap();
-    // Before it lie the sizes of the columns, and behind the origin a number, two times, the checksum, the instance and the holder.
+    // Before the id are the column sizes. After the origin are a number, two times, the checksum,
+    // the instance and the holder.
     let places: Vec<usize> = (id - 28..origin + 11 + 1 + 6 + 6 + 8 + 3 + 16).collect();
     let (mut found, mut harmless) = (0, 0);
     for (place, bit) in places.iter().flat_map(|place| (0..8).map(move |bit| (*place, bit))) {
@@ -167,7 +172,7 @@ fn c2_every_flipped_bit_of_a_runs_own_row_in_the_file_is_found() {
 }
 
 #[test]
-fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_it() {
+fn c2_damaged_row_of_a_run_stays_detected_after_later_writes() {
     let folder = Folder::in_memory();
     let path = folder.file("runs.db");
     block_on(async {
@@ -175,9 +180,9 @@ fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_
         for column in ["epoch", "head", "oldest", "posted", "created", "wake_at", "lease_end", "schema", "instance"] {
             let claim = create_held(&store, "r").await;
             store.create(queued("well"), vec![row("well", 1, 1, b"{}")]).await.unwrap();
-            let meddler = rusqlite::Connection::open(&path).unwrap();
-            meddler.execute(&format!("UPDATE run SET {column} = {column} + 4096 WHERE id = 'r'"), []).unwrap();
-            // What knows nothing of that column does not vouch for it.
+            let direct = rusqlite::Connection::open(&path).unwrap();
+            direct.execute(&format!("UPDATE run SET {column} = {column} + 4096 WHERE id = 'r'"), []).unwrap();
+            // A write that does not read that column must not repair its checksum.
             let held = Held::of(&claim.run);
             store.renew(vec![held.clone()], crate::common::LONG).await.unwrap();
             drop(store.commit(next(&claim, b"{}")).await);
@@ -193,8 +198,8 @@ fn c2_a_run_whose_row_is_damaged_is_named_and_left_alone_whatever_is_written_to_
             named(store.prune(Prune::Rows { held: held.clone(), before: 1, keep: vec![] }).await.unwrap_err());
             let last = Commit { status: Some(RunStatus::Finished), ..next(&claim, b"{}") };
             named(store.commit(last).await.unwrap_err());
-            // Others are claimed all the same, and it can be deleted once nobody holds it.
-            meddler
+            // Other runs are still claimed, and the run can be deleted once it is not held.
+            direct
                 .execute("UPDATE run SET owner = NULL, lease_end = NULL, holder = NULL, wake_at = 1 WHERE id = 'r'", [])
                 .unwrap();
             let claims = store.claim(ready(9), lease("bob")).await.unwrap();

@@ -1,6 +1,7 @@
-//! C10: what fails on the disk fails the commit and nothing before it, and is never taken for success.
+//! C10: a disk error fails its commit and nothing before it, and is never reported as success.
 //!
-//! A process of its own works on a disk that fails at the first call, at the second, and so on until it gets through unharmed.
+//! A separate process works on a disk that fails at the first call, then at the second, and so on
+//! until it succeeds.
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
 use crate::common::{Folder, create_held, forced, lease, next, noise};
@@ -13,7 +14,7 @@ use std::path::Path;
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// A run that is driven on a disk that fails, and what its driver was told.
+/// Drives a run on a failing disk and logs what was acknowledged.
 struct Driver {
     acknowledged: Acknowledged,
     claimed: Claim,
@@ -32,7 +33,7 @@ impl Driver {
         noise(sequence, if sequence.is_multiple_of(3) { 9_000 } else { 700 })
     }
 
-    /// Commits the next row; one that failed is there whole, or not at all.
+    /// Commits the next row. A failed commit is stored completely or not at all.
     async fn commit(&mut self, store: &SqliteStore) {
         let sequence = self.claimed.run.head + 1;
         match store.commit(next(&self.claimed, &Self::body(sequence))).await {
@@ -43,7 +44,7 @@ impl Driver {
             Err(failed) => {
                 assert!(matches!(failed, StoreError::Unavailable(_) | StoreError::Unusable { .. }), "{failed:?}");
                 self.failures += 1;
-                // Reading may fail as well, as long as the disk does.
+                // Reading may fail as well while the disk fails.
                 if let Ok(info) = store.head("r").await {
                     assert!((sequence - 1..=sequence).contains(&info.head), "{} rows of {sequence}", info.head);
                     self.claimed.run.head = info.head;
@@ -52,10 +53,10 @@ impl Driver {
         }
     }
 
-    /// All that was acknowledged is there, whole.
+    /// Checks that all acknowledged rows are stored completely.
     async fn check(&self, store: &SqliteStore) {
         let head = store.head("r").await.unwrap().head;
-        assert!(head >= self.claimed.run.head, "{} rows were acknowledged, {head} are there", self.claimed.run.head);
+        assert!(head >= self.claimed.run.head, "{} rows were acknowledged, {head} are stored", self.claimed.run.head);
         check_rows(store, head).await;
     }
 }
@@ -65,11 +66,11 @@ async fn check_rows(store: &SqliteStore, head: u64) {
     assert_eq!(rows.len() as u64, head);
     for row in rows.into_iter().skip(1) {
         let record = row.open("r").unwrap();
-        assert!(record.body == Driver::body(record.sequence), "row {} is another", record.sequence);
+        assert!(record.body == Driver::body(record.sequence), "row {} has another body", record.sequence);
     }
 }
 
-/// A failure at one call, and those that follow: whether the work came so far.
+/// Fails one call and the following ones. Returns whether the work reached that call.
 async fn fail_at(call: u32, error: i32, count: Option<u32>, root: &Path, faults: &mut Faults) -> bool {
     let folder = root.join(format!("call-{call}-error-{error}-count-{}", count.unwrap_or(0)));
     std::fs::create_dir(&folder).unwrap();
@@ -87,7 +88,7 @@ async fn fail_at(call: u32, error: i32, count: Option<u32>, root: &Path, faults:
     if let Ok(store) = SqliteStore::open(&path).await {
         driver.commit(&store).await;
         faults.heal();
-        // The store that has seen the failure goes on by itself.
+        // The store that has seen the failure recovers.
         let failures = driver.failures;
         driver.claimed.run.head = store.head("r").await.unwrap().head;
         driver.commit(&store).await;
@@ -100,7 +101,7 @@ async fn fail_at(call: u32, error: i32, count: Option<u32>, root: &Path, faults:
     driver.claimed = store.claim(forced("r"), lease("bob")).await.unwrap().remove(0);
     let failures = driver.failures;
     driver.commit(&store).await;
-    assert_eq!(driver.failures, failures, "with the disk in order, the run goes on");
+    assert_eq!(driver.failures, failures, "with a healthy disk the run continues");
     drop(store);
     faults.were_hit()
 }
@@ -119,17 +120,14 @@ async fn fail_everywhere(root: &Path) {
 }
 
 #[test]
-fn c10_an_error_at_any_write_or_sync_fails_the_commit_and_nothing_before_it() {
+fn c10_error_at_any_write_or_sync_fails_only_its_commit() {
     if let Some(folder) = crate::disk::watched() {
         return block_on(fail_everywhere(&folder));
     }
     let (folder, logs) = (Folder::in_memory(), Folder::new());
-    crate::disk::run(
-        "faults::c10_an_error_at_any_write_or_sync_fails_the_commit_and_nothing_before_it",
-        &folder.0,
-        &logs.file("log"),
-    );
-    // What a failed sync should have written is gone for good, as it may be on Linux, and then the power fails: what was acknowledged is there.
+    crate::disk::run("faults::c10_error_at_any_write_or_sync_fails_only_its_commit", &folder.0, &logs.file("log"));
+    // Data of a failed sync is lost permanently, as it may be on Linux, and then the power fails.
+    // Acknowledged rows must survive.
     let log = std::fs::read(logs.file("log")).unwrap();
     for (case, events) in events(&log) {
         let mut disk = Disk::default();
@@ -140,13 +138,13 @@ fn c10_an_error_at_any_write_or_sync_fails_the_commit_and_nothing_before_it() {
         block_on(async {
             let store = SqliteStore::open(image.file("runs.db")).await.unwrap_or_else(|error| panic!("{case}: {error}"));
             let head = store.head("r").await.unwrap_or_else(|error| panic!("{case}: {error}")).head;
-            assert!(head >= *acknowledged, "{case}: {acknowledged} rows were acknowledged, {head} are there");
+            assert!(head >= *acknowledged, "{case}: {acknowledged} rows were acknowledged, {head} are stored");
             check_rows(&store, head).await;
         });
     }
 }
 
-/// Commits until the disk is full, and some more; then there is room again.
+/// Commits until the disk is full and beyond. Then there is room again.
 async fn fill(root: &Path) {
     let mut faults = Faults::of(root);
     faults.bound(1 << 20);
@@ -156,22 +154,22 @@ async fn fill(root: &Path) {
         let (failures, head) = (driver.failures, driver.claimed.run.head);
         driver.commit(&store).await;
         if driver.failures > failures {
-            assert_eq!(driver.claimed.run.head, head, "what failed is not there");
+            assert_eq!(driver.claimed.run.head, head, "a failed commit is not stored");
             driver.check(&store).await;
         }
     }
     assert!(driver.claimed.run.head > 50, "{} rows are too few", driver.claimed.run.head);
     faults.heal();
     driver.commit(&store).await;
-    assert_eq!(driver.failures, 5, "with room again it goes on");
+    assert_eq!(driver.failures, 5, "with room again it continues");
     driver.check(&store).await;
 }
 
 #[test]
-fn c10_a_disk_of_a_mebibyte_runs_full_and_nothing_is_lost() {
+fn c10_full_disk_loses_nothing() {
     if let Some(folder) = crate::disk::watched() {
         return block_on(fill(&folder));
     }
     let (folder, logs) = (Folder::new(), Folder::new());
-    crate::disk::run("faults::c10_a_disk_of_a_mebibyte_runs_full_and_nothing_is_lost", &folder.0, &logs.file("log"));
+    crate::disk::run("faults::c10_full_disk_loses_nothing", &folder.0, &logs.file("log"));
 }

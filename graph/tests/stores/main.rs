@@ -1,4 +1,5 @@
-//! `Store` in memory and in a SQLite file: what every store does, and files that are damaged, full, shared, or cut off from power.
+//! The memory and the SQLite store: conformance, and files that are damaged, full, shared, or hit
+//! by a power cut.
 
 #[path = "../common/mod.rs"]
 mod common;

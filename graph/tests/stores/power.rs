@@ -1,8 +1,10 @@
-//! C2: what was acknowledged survives a power cut, at any moment, whatever the disk had in its cache.
+//! C2: acknowledged commits survive a power cut at any moment, whatever the disk had in its cache.
 //!
-//! Processes commit while their disk is watched, one after the other: the first ends without closing its file. Then the power is cut, on paper, after
-//! each write, truncation, renaming, removal and sync; what may be on the disk at that moment, torn sectors included, is laid out as files and opened by
-//! the store. Nothing but the syncs makes a difference, so the proof that the test can fail is the same log with syncs left out.
+//! Two processes commit one after the other while their disk is watched; the first ends without
+//! closing its file. Then a power cut is simulated after each write, truncation, rename, removal
+//! and sync. What may be on the disk at that moment, including torn sectors, is written as files
+//! and opened by the store. Only the syncs make a difference, so the same log without some syncs
+//! proves that the test can fail.
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
 use crate::common::{Folder, create_held, forced, lease, next, noise};
@@ -15,19 +17,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 const RUNS: [&str; 2] = ["r", "s"];
 
-/// With at most so many changes in doubt, all their subsets are tried.
+/// With at most this many unsynced changes, all their subsets are tried.
 const ALL_SUBSETS_MAX: usize = 4;
 
-/// Besides, so many random choices of sectors, and as many with torn sectors.
+/// The number of random choices of sectors in addition, and of those with torn sectors.
 const CHOICES: u64 = 2;
 
-/// The body of a row; every size has its own way into pages.
+/// The body of a row. Each size fills pages in a different way.
 fn body(run: &str, sequence: u64) -> Vec<u8> {
     let sizes = [7, 900, 2_500, 9_000, 1_100, 40, 20_000, 300];
     noise(sequence * 100 + run.len() as u64, sizes[(sequence % 8) as usize])
 }
 
-/// A run that is driven, and what its driver was told.
+/// Drives runs and logs what was acknowledged.
 struct Driver {
     path: PathBuf,
     acknowledged: Acknowledged,
@@ -35,7 +37,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Begins two runs.
+    /// Starts two runs.
     async fn begin(folder: &Path, store: &SqliteStore) -> Self {
         let (path, mut acknowledged) = (folder.join("runs.db"), Acknowledged::below(folder));
         let mut claims = Vec::new();
@@ -46,13 +48,13 @@ impl Driver {
         Self { path, acknowledged, claims }
     }
 
-    /// Goes on with them after another process.
+    /// Continues them after another process.
     async fn go_on(folder: &Path, store: &SqliteStore) -> Self {
         let (path, mut acknowledged) = (folder.join("runs.db"), Acknowledged::below(folder));
         let mut claims = Vec::new();
         for run in RUNS {
             let claim = store.claim(forced(run), lease("bob")).await.unwrap().remove(0);
-            // What is found is as good as what was acknowledged: it was built upon.
+            // What is found counts as acknowledged, since later commits build on it.
             acknowledged.note(run, claim.run.head);
             claims.push(claim);
         }
@@ -70,7 +72,8 @@ impl Driver {
     }
 }
 
-/// Two runs that commit in turn, with mail, a checkpoint of SQLite's log, the log begun anew, a second store on the file, and an end without closing.
+/// Two runs that commit in turn, with messages, a checkpoint of SQLite's log, a restarted log, a
+/// second store on the file, and an end without closing.
 async fn work(folder: &Path) {
     let path = folder.join("runs.db");
     if path.exists() {
@@ -87,7 +90,7 @@ async fn work(folder: &Path) {
         driver.commit(&store, |commit| if round == 4 { Commit { takes: vec![1], ..commit } } else { commit }).await;
         match round {
             2 => drop(SqliteStore::open(&path).await.unwrap()),
-            // The commits that follow overwrite the log from its beginning.
+            // The following commits overwrite the log from its beginning.
             5 => checkpoint(&driver.path),
             _ => {}
         }
@@ -95,7 +98,7 @@ async fn work(folder: &Path) {
     std::mem::forget(store);
 }
 
-/// Goes on after that, with a file closed and opened again.
+/// Continues after that, with a file that is closed and opened again.
 async fn work_on(folder: &Path) {
     let path = folder.join("runs.db");
     let mut store = SqliteStore::open(&path).await.unwrap();
@@ -117,7 +120,7 @@ fn checkpoint(path: &Path) {
     assert_eq!(left, 0);
 }
 
-/// What is wrong with what the power cut has left; or nothing.
+/// Checks what the power cut has left.
 async fn judge(folder: &Path, disk: &Disk) -> Result<(), String> {
     let path = folder.join("runs.db");
     let store = SqliteStore::open(&path).await.map_err(|error| format!("it does not open: {error}"))?;
@@ -129,7 +132,7 @@ async fn judge(folder: &Path, disk: &Disk) -> Result<(), String> {
             Err(error) => return Err(format!("{run} has no head: {error}")),
         };
         if head < acknowledged || head > acknowledged + 1 {
-            return Err(format!("{acknowledged} rows of {run} were acknowledged, {head} are there"));
+            return Err(format!("{acknowledged} rows of {run} were acknowledged, {head} are stored"));
         }
         if head == 0 {
             continue;
@@ -142,11 +145,11 @@ async fn judge(folder: &Path, disk: &Disk) -> Result<(), String> {
         for row in rows.into_iter().skip(1) {
             let record = row.open(run).map_err(|error| error.to_string())?;
             if record.body != body(run, record.sequence) {
-                return Err(format!("row {} of {run} is another", record.sequence));
+                return Err(format!("row {} of {run} has another body", record.sequence));
             }
         }
         let claimed = store.claim(forced(run), lease("bob")).await.map_err(|error| error.to_string())?.remove(0);
-        store.commit(next(&claimed, b"{}")).await.map_err(|error| format!("{run} does not go on: {error}"))?;
+        store.commit(next(&claimed, b"{}")).await.map_err(|error| format!("{run} does not continue: {error}"))?;
     }
     drop(store);
     let found: Result<String, _> =
@@ -154,18 +157,18 @@ async fn judge(folder: &Path, disk: &Disk) -> Result<(), String> {
     if found.as_deref() == Ok("ok") { Ok(()) } else { Err(format!("its pages are damaged: {found:?}")) }
 }
 
-/// All that a cut at this moment may leave, one after the other; what is wrong with the first that is.
+/// Checks everything that a cut at this moment may leave, until the first error.
 fn judge_cut(disk: &Disk, choices: u64, seed: u64, images: &AtomicUsize) -> Result<(), String> {
     let judge_one = |what: &str, kept: Kept<'_>| {
         let folder = Folder::in_memory();
-        // Nobody syncs the memory that connections share: anything may be there.
+        // The shared memory of connections is never synced, so it may hold anything.
         let garbage = matches!(kept, Kept::Sectors(_) | Kept::Torn(_));
         disk.write_image(&folder.0, kept);
         if garbage && folder.file("runs.db-shm").exists() {
             std::fs::write(folder.file("runs.db-shm"), noise(seed, 32_768)).unwrap();
         }
         images.fetch_add(1, Relaxed);
-        block_on(judge(&folder.0, disk)).map_err(|why| format!("with {what} of what was not synced: {why}"))
+        block_on(judge(&folder.0, disk)).map_err(|why| format!("with {what} of the unsynced changes: {why}"))
     };
     judge_one("none", Kept::None)?;
     let unsynced = disk.unsynced_count();
@@ -186,16 +189,18 @@ fn judge_cut(disk: &Disk, choices: u64, seed: u64, images: &AtomicUsize) -> Resu
     Ok(())
 }
 
-/// Cuts the power after each event, in two threads, until something is wrong with what that leaves; or says how many images there were.
+/// Cuts the power after each event, in two threads, until the first error. Returns the number of
+/// images.
 fn judge_all(events: &[Event], choices: u64) -> Result<usize, String> {
     let (images, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let part = |which: usize| {
         let mut disk = Disk::default();
         for (number, event) in events.iter().enumerate() {
             disk.apply(event);
-            // An answer changes no disk, but says what must be there: the same cut is judged after it.
-            let is_asked_again = matches!(events.get(number + 1), Some(Event::Acknowledged { .. }));
-            if is_asked_again || number % 2 != which || is_over.load(Relaxed) {
+            // An acknowledgement does not change the disk, but raises the expectation: the same cut
+            // is checked after it.
+            let is_checked_next = matches!(events.get(number + 1), Some(Event::Acknowledged { .. }));
+            if is_checked_next || number % 2 != which || is_over.load(Relaxed) {
                 continue;
             }
             if let Err(why) = judge_cut(&disk, choices, number as u64, &images) {
@@ -228,45 +233,45 @@ fn watch(test: &str, work: impl AsyncFn(&Path)) -> Option<Vec<Event>> {
 }
 
 #[test]
-fn c2_what_was_acknowledged_survives_a_power_cut_at_any_moment() {
-    let Some(events) = watch("c2_what_was_acknowledged_survives_a_power_cut_at_any_moment", work) else { return };
+fn c2_acknowledged_commits_survive_a_power_cut_at_any_moment() {
+    let Some(events) = watch("c2_acknowledged_commits_survive_a_power_cut_at_any_moment", work) else { return };
     let count = |which: fn(&Event) -> bool| events.iter().filter(|event| which(event)).count();
     assert!(count(|event| matches!(event, Event::Acknowledged { .. })) == 28);
-    assert!(count(|event| matches!(event, Event::Write { name, .. } if name == "runs.db")) > 20, "the log was carried over");
+    assert!(count(|event| matches!(event, Event::Write { name, .. } if name == "runs.db")) > 20, "the log was checkpointed");
     assert_eq!(count(|event| matches!(event, Event::Rename { .. })), 1, "the log of the first process was copied");
     let images = judge_all(&events, CHOICES).unwrap_or_else(|why| panic!("{why}"));
     println!("{} events, {images} images", events.len());
 }
 
 #[test]
-fn c2_a_power_cut_finds_out_whoever_leaves_out_a_sync() {
-    let Some(events) = watch("c2_a_power_cut_finds_out_whoever_leaves_out_a_sync", work) else { return };
-    // The file itself is made with care: what is lost is what was acknowledged, and not the whole.
+fn c2_power_cut_detects_a_missing_sync() {
+    let Some(events) = watch("c2_power_cut_detects_a_missing_sync", work) else { return };
+    // The file itself is created with all syncs: only acknowledged commits are lost, not the file.
     let first = events.iter().position(|event| matches!(event, Event::Acknowledged { .. })).unwrap();
     let without = |left_out: fn(&str) -> bool| -> Vec<Event> {
         let (before, after) = events.split_at(first);
         let is_kept = |event: &&Event| !matches!(event, Event::Sync { name } if left_out(name));
         before.iter().chain(after.iter().filter(is_kept)).cloned().collect()
     };
-    let caught = |what: &str, events: &[Event]| {
+    let must_fail = |what: &str, events: &[Event]| {
         let verdict = judge_all(events, 1);
         println!("{what}: {verdict:?}");
-        assert!(verdict.is_err(), "{what} must be found out");
+        assert!(verdict.is_err(), "{what} must be detected");
     };
-    caught("synchronous = OFF", &without(|_| true));
-    caught("synchronous = NORMAL", &without(|name| name.ends_with("-wal")));
-    caught("a checkpoint that is not synced", &without(|name| name == "runs.db"));
-    caught("a folder that is not synced", &without(str::is_empty));
+    must_fail("synchronous = OFF", &without(|_| true));
+    must_fail("synchronous = NORMAL", &without(|name| name.ends_with("-wal")));
+    must_fail("a checkpoint that is not synced", &without(|name| name == "runs.db"));
+    must_fail("a folder that is not synced", &without(str::is_empty));
     let mut early = events.clone();
     for at in 1..early.len() {
         if matches!(&early[at], Event::Acknowledged { .. }) {
             early.swap(at - 1, at);
         }
     }
-    caught("an answer before COMMIT", &early);
+    must_fail("an answer before COMMIT", &early);
 }
 
-/// A process whose sync fails, and that dies of it; and another that goes on.
+/// A process whose sync fails and that dies of it, and another one that continues.
 async fn work_after_a_lost_sync(folder: &Path) {
     let path = folder.join("runs.db");
     let is_first = !path.exists();
@@ -274,7 +279,7 @@ async fn work_after_a_lost_sync(folder: &Path) {
     if is_first {
         let mut driver = Driver::begin(folder, &store).await;
         driver.commit(&store, |commit| commit).await;
-        // Then what is not synced is all there is in the log. The first sync is that of its header.
+        // Then the log has only unsynced content. The first sync is that of its header.
         checkpoint(&path);
         Faults::of(folder).die(2);
         return driver.commit(&store, |commit| commit).await;
@@ -286,8 +291,8 @@ async fn work_after_a_lost_sync(folder: &Path) {
 }
 
 #[test]
-fn c2_what_a_dead_process_failed_to_sync_is_not_built_upon() {
-    let test = "c2_what_a_dead_process_failed_to_sync_is_not_built_upon";
+fn c2_unsynced_commit_of_a_dead_process_is_not_built_upon() {
+    let test = "c2_unsynced_commit_of_a_dead_process_is_not_built_upon";
     let Some(events) = watch(test, work_after_a_lost_sync) else { return };
     let lost = events.iter().position(|event| matches!(event, Event::Lost { .. })).unwrap();
     assert!(matches!(&events[lost], Event::Lost { name } if name == "runs.db-wal"));

@@ -1,4 +1,4 @@
-//! C1 and C2: what is sealed opens again, and nothing that was changed does.
+//! C1, C2, C7, C10: a sealed row opens again, and a changed one does not.
 
 use crate::common::{header, row};
 use pleach_graph::store::{BODY_BYTES_MAX, Post, Row, StoreError};
@@ -58,7 +58,7 @@ fn c2_every_flipped_bit_of_a_message_is_found() {
 }
 
 #[test]
-fn c1_a_header_is_readable_text_and_needs_no_body() {
+fn c1_header_is_readable_text_and_needs_no_body() {
     let row = row("r", 2, 1, b"{}");
     let text = std::str::from_utf8(&row.header).unwrap();
     assert!(text.starts_with(r#"{"format":2,"graph":"essay","#) && text.contains(r#""kind":"step""#), "{text}");
@@ -67,34 +67,34 @@ fn c1_a_header_is_readable_text_and_needs_no_body() {
 }
 
 #[test]
-fn c7_a_record_of_a_later_format_is_refused_with_both_versions() {
+fn c7_record_of_a_later_format_is_rejected_with_both_versions() {
     let now = row("r", 2, 1, b"{}");
     let later = String::from_utf8(now.header).unwrap().replacen(r#""format":2"#, r#""format":9,"new":[]"#, 1).into_bytes();
-    // The checksum of a row: its parts, each after its length.
+    // The checksum of a row covers its parts, each after its length.
     let mut sum = crc32fast::Hasher::new();
     for part in [b"r".as_slice(), &2_u64.to_le_bytes(), &later] {
         sum.update(&(part.len() as u64).to_le_bytes());
         sum.update(part);
     }
-    let refused = Row { sequence: 2, header: later, body: now.body, sum: sum.finalize() }.open("r").unwrap_err();
-    assert!(matches!(refused, StoreError::Future { format: 9, known: 2, .. }), "{refused}");
+    let rejected = Row { sequence: 2, header: later, body: now.body, sum: sum.finalize() }.open("r").unwrap_err();
+    assert!(matches!(rejected, StoreError::Future { format: 9, known: 2, .. }), "{rejected}");
 }
 
 #[test]
-fn c10_a_body_above_the_limit_is_refused_with_both_sizes() {
+fn c10_body_above_the_limit_is_rejected_with_both_sizes() {
     assert!(Row::seal("r", 1, &header(1, 1), vec![b'1'; 10], 10).is_ok());
-    let refused = Row::seal("r", 1, &header(1, 1), vec![b'1'; 11], 10).unwrap_err();
-    assert!(matches!(refused, StoreError::TooLarge { limit: 10, size: 11, .. }), "{refused}");
+    let rejected = Row::seal("r", 1, &header(1, 1), vec![b'1'; 11], 10).unwrap_err();
+    assert!(matches!(rejected, StoreError::TooLarge { limit: 10, size: 11, .. }), "{rejected}");
     assert_eq!(BODY_BYTES_MAX, 16 << 20);
 }
 
 #[cfg(feature = "zstd")]
 #[test]
-fn c1_large_bodies_are_compressed_and_come_back() {
+fn c1_large_bodies_are_compressed_and_read_back() {
     let words = b"to pleach ".repeat(2_000);
     let sealed = row("r", 2, 1, &words);
     assert!(sealed.body.len() < words.len() / 10);
     assert_eq!(sealed.open("r").unwrap().body, words);
     let small = row("r", 2, 1, &[b'x'; 4_096]);
-    assert_eq!(small.body.len(), 4_096, "small bodies are left as they are");
+    assert_eq!(small.body.len(), 4_096, "small bodies are not compressed");
 }

@@ -1,4 +1,5 @@
-//! `SqliteStore` is a store, and what only a file can go through.
+//! C2, C6, C7, C10, C11, C15: `SqliteStore` conforms to the store contract, and handles everything
+//! that can happen to a file.
 #![cfg(all(feature = "conformance", feature = "sqlite"))]
 
 use crate::common::{Folder, create_held, forced, lease, next, noise, queued, ready, row};
@@ -11,15 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Says something to the file behind the store's back.
-fn meddle(path: &Path, statement: &str) {
+/// Changes the file without the store.
+fn tamper(path: &Path, statement: &str) {
     rusqlite::Connection::open(path).unwrap().execute_batch(statement).unwrap();
 }
 
-/// A test that needs further processes starts itself again with the file in this variable: then it is such a process.
+/// The file of a test with several processes. If this variable is set, the test is one of the other
+/// processes.
 const FILE: &str = "PLEACH_TEST_FILE";
 
-/// Another process, of this test.
+/// Another process of this test.
 fn child(test: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("sqlite::{test}"), "--nocapture"]).env(FILE, path).stdout(Stdio::piped());
@@ -27,7 +29,7 @@ fn child(test: &str, path: &Path) -> Command {
 }
 
 #[tokio::test]
-async fn c11_the_sqlite_store_conforms() {
+async fn c11_sqlite_store_conforms() {
     let folder = Folder::new();
     let count = AtomicU32::new(0);
     conformance::check_all(async || {
@@ -52,7 +54,7 @@ async fn c2_damage_to_the_file_is_found_and_named() {
         rows.remove(0).open("r")
     };
     let header_bytes = store.read("r", Rows::Each(vec![2]), Parts::Headers).await.unwrap()[0].header.len();
-    // A byte of each part is replaced by one that differs in a single bit.
+    // One byte of each part is replaced by one that differs in a single bit.
     let flips = (1..=header_bytes).map(|at| ("header", at)).chain((1..=7).map(|at| ("body", at)));
     for (column, at) in flips {
         let parts = format!("substr({column}, 1, {at} - 1), substr({column}, {at}, 1), substr({column}, {at} + 1)");
@@ -74,14 +76,14 @@ async fn c2_damage_to_the_file_is_found_and_named() {
         put(kept.1[0]);
     }
     read(2).await.unwrap();
-    meddle(&path, "UPDATE log SET seq = 9 WHERE seq = 3");
-    assert!(matches!(read(3).await, Err(StoreError::Damaged { sequence: 3, .. })), "a row that is missing is damage");
+    tamper(&path, "UPDATE log SET seq = 9 WHERE seq = 3");
+    assert!(matches!(read(3).await, Err(StoreError::Damaged { sequence: 3, .. })), "a missing row is damage");
     assert!(matches!(store.read("r", Rows::Range(1..=4), Parts::Headers).await, Err(StoreError::Damaged { sequence: 3, .. })));
     read(4).await.unwrap();
 }
 
-/// Commits without end, and says of each that it was acknowledged, until the test below kills it.
-async fn commit_for_ever(path: String) {
+/// Commits without end and prints each acknowledgement, until the test kills it.
+async fn commit_forever(path: String) {
     let store = SqliteStore::open(path).await.unwrap();
     let mut claimed = create_held(&store, "r").await;
     loop {
@@ -92,21 +94,21 @@ async fn commit_for_ever(path: String) {
 }
 
 #[tokio::test]
-async fn c2_what_was_acknowledged_survives_a_kill() {
+async fn c2_acknowledged_commits_survive_a_kill() {
     if let Ok(path) = std::env::var(FILE) {
-        return commit_for_ever(path).await;
+        return commit_forever(path).await;
     }
     for acknowledged_min in [1, 20, 90] {
         let folder = Folder::new();
         let path = folder.file("runs.db");
-        let mut process = child("c2_what_was_acknowledged_survives_a_kill", &path).spawn().unwrap();
+        let mut process = child("c2_acknowledged_commits_survive_a_kill", &path).spawn().unwrap();
         let mut acknowledged = 0;
         for line in BufReader::new(process.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             let Some((_, number)) = line.split_once("acknowledged ") else { continue };
             acknowledged = number.parse().unwrap();
             if acknowledged >= acknowledged_min {
-                // What it says from now on is still read: the pipe may hold more.
+                // Keep reading: the pipe may hold more lines.
                 process.kill().unwrap();
             }
         }
@@ -114,13 +116,14 @@ async fn c2_what_was_acknowledged_survives_a_kill() {
         assert!(acknowledged >= acknowledged_min);
         let store = SqliteStore::open(&path).await.unwrap();
         let head = store.head("r").await.unwrap().head;
-        assert!(head == acknowledged || head == acknowledged + 1, "{acknowledged} were acknowledged, {head} are there");
+        assert!(head == acknowledged || head == acknowledged + 1, "{acknowledged} were acknowledged, {head} are stored");
         let rows = store.read("r", Rows::Range(1..=head), Parts::Whole).await.unwrap();
         assert!(rows.into_iter().all(|row| row.open("r").is_ok()));
     }
 }
 
-/// Commits until that has failed a few times, and looks each time at what is there. The test below bounds the size of files.
+/// Commits until some commits have failed, and checks the stored rows each time. The test limits
+/// the file size.
 async fn commit_on_a_full_disk(path: String) {
     let store = SqliteStore::open(path).await.unwrap();
     let mut claimed = create_held(&store, "r").await;
@@ -133,7 +136,7 @@ async fn commit_on_a_full_disk(path: String) {
                 assert!(matches!(failed, StoreError::Unavailable(_)), "{failed:?}");
                 failures += 1;
                 let head = store.head("r").await.unwrap().head;
-                assert_eq!(head, claimed.run.head, "what failed is not there");
+                assert_eq!(head, claimed.run.head, "a failed commit is not stored");
                 let rows = store.read("r", Rows::Range(1..=head), Parts::Whole).await.unwrap();
                 assert!(rows.into_iter().all(|row| row.open("r").is_ok()), "earlier checkpoints are whole");
             }
@@ -144,22 +147,22 @@ async fn commit_on_a_full_disk(path: String) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn c10_a_full_disk_fails_the_commit_and_nothing_before_it() {
+async fn c10_full_disk_fails_only_the_commit() {
     if let Ok(path) = std::env::var(FILE) {
         return commit_on_a_full_disk(path).await;
     }
     let folder = Folder::new();
     let path = folder.file("runs.db");
-    // Writes beyond the bound fail, as on a disk that is full, instead of ending the process.
+    // Writes beyond the limit fail, as on a full disk, instead of ending the process.
     let mut shell = Command::new("sh");
-    let script = "trap '' XFSZ; ulimit -f 600; exec \"$0\" --exact sqlite::c10_a_full_disk_fails_the_commit_and_nothing_before_it --nocapture";
+    let script = "trap '' XFSZ; ulimit -f 600; exec \"$0\" --exact sqlite::c10_full_disk_fails_only_the_commit --nocapture";
     shell.args(["-c", script]).arg(std::env::current_exe().unwrap()).env(FILE, &path);
     let output = shell.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let acknowledged: u64 = said.lines().find_map(|line| line.split_once("acknowledged ")).unwrap().1.parse().unwrap();
-    assert!(acknowledged > 2, "some commits went well before");
-    // With room again it goes on.
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let acknowledged: u64 = printed.lines().find_map(|line| line.split_once("acknowledged ")).unwrap().1.parse().unwrap();
+    assert!(acknowledged > 2, "some commits succeeded before");
+    // With room again the run continues.
     let store = SqliteStore::open(&path).await.unwrap();
     let claimed = store.claim(forced("r"), lease("bob")).await.unwrap().remove(0);
     assert_eq!(claimed.run.head, acknowledged);
@@ -178,7 +181,7 @@ async fn c6_two_handles_of_one_file_fence_each_other() {
     assert_eq!(one.head("r").await.unwrap().head, 2);
 }
 
-/// Finishes runs until there are none, in several processes at once.
+/// Finishes runs until none is left, in several processes at once.
 async fn finish_runs(path: String) {
     let store = SqliteStore::open(path).await.unwrap();
     let me = format!("process {}", std::process::id());
@@ -212,8 +215,8 @@ async fn c15_processes_share_the_runs_of_one_file() {
     for process in processes {
         let output = process.wait_with_output().unwrap();
         assert!(output.status.success());
-        let said = String::from_utf8(output.stdout).unwrap();
-        finished.extend(said.lines().filter_map(|line| Some(line.split_once("done with ")?.1.to_string())));
+        let printed = String::from_utf8(output.stdout).unwrap();
+        finished.extend(printed.lines().filter_map(|line| Some(line.split_once("done with ")?.1.to_string())));
     }
     finished.sort_unstable();
     assert_eq!(finished.len(), 60, "each run was finished by one process");
@@ -226,48 +229,48 @@ async fn c15_processes_share_the_runs_of_one_file() {
 }
 
 #[tokio::test]
-async fn c7_a_file_from_the_future_is_refused_and_left_alone() {
+async fn c7_file_of_a_later_version_is_rejected_and_unchanged() {
     let folder = Folder::new();
     let path = folder.file("runs.db");
     drop(SqliteStore::open(&path).await.unwrap());
-    meddle(&path, "PRAGMA user_version = 99");
+    tamper(&path, "PRAGMA user_version = 99");
     let before = std::fs::read(&path).unwrap();
-    let refused = SqliteStore::open(&path).await.unwrap_err();
-    assert!(matches!(&refused, StoreError::Future { format: 99, known: 3, what } if what.contains("runs.db")), "{refused}");
+    let rejected = SqliteStore::open(&path).await.unwrap_err();
+    assert!(matches!(&rejected, StoreError::Future { format: 99, known: 3, what } if what.contains("runs.db")), "{rejected}");
     assert!(std::fs::read(&path).unwrap() == before);
 }
 
 #[tokio::test]
-async fn c7_open_store_is_refused_once_its_file_is_upgraded() {
+async fn c7_open_store_is_rejected_once_its_file_is_upgraded() {
     let folder = Folder::new();
     let path = folder.file("runs.db");
     let store = SqliteStore::open(&path).await.unwrap();
     let claim = create_held(&store, "r").await;
     store.commit(next(&claim, b"{}")).await.unwrap();
-    meddle(&path, "PRAGMA user_version = 4");
-    for (call, error) in crate::common::all_fail(&store, &claim).await {
+    tamper(&path, "PRAGMA user_version = 4");
+    for (call, error) in crate::common::errors_of_all_calls(&store, &claim).await {
         assert!(matches!(error, StoreError::Future { format: 4, known: 3, .. }), "{call}: {error}");
     }
-    meddle(&path, "PRAGMA user_version = 3");
+    tamper(&path, "PRAGMA user_version = 3");
     assert_eq!(store.head("r").await.unwrap().head, 2);
 }
 
 #[tokio::test]
-async fn c10_files_that_are_no_store_are_refused_with_the_reason() {
+async fn c10_files_that_are_not_a_store_are_rejected_with_the_reason() {
     let folder = Folder::new();
-    let refused = async |path: PathBuf, word: &str| {
+    let rejected = async |path: PathBuf, word: &str| {
         let before = std::fs::read(&path).ok();
-        let refused = SqliteStore::open(&path).await.unwrap_err();
-        assert!(matches!(&refused, StoreError::Unusable { store, .. } if Path::new(store) == path), "{refused:?}");
-        assert!(refused.to_string().contains(word), "{refused}");
-        assert!(std::fs::read(&path).ok() == before, "it is left as it is");
+        let rejected = SqliteStore::open(&path).await.unwrap_err();
+        assert!(matches!(&rejected, StoreError::Unusable { store, .. } if Path::new(store) == path), "{rejected:?}");
+        assert!(rejected.to_string().contains(word), "{rejected}");
+        assert!(std::fs::read(&path).ok() == before, "the file is unchanged");
     };
     std::fs::write(folder.file("text.db"), "not a database at all, but long enough to be taken for one".repeat(20)).unwrap();
-    refused(folder.file("text.db"), "no SQLite file").await;
-    meddle(&folder.file("other.db"), "CREATE TABLE theirs (a)");
-    refused(folder.file("other.db"), "another program").await;
-    refused(folder.file("missing/runs.db"), "cannot be made").await;
-    refused(folder.0.clone(), "cannot be opened").await;
+    rejected(folder.file("text.db"), "no SQLite file").await;
+    tamper(&folder.file("other.db"), "CREATE TABLE theirs (a)");
+    rejected(folder.file("other.db"), "another program").await;
+    rejected(folder.file("missing/runs.db"), "cannot be made").await;
+    rejected(folder.0.clone(), "cannot be opened").await;
 
     let whole = folder.file("whole.db");
     let store = SqliteStore::open(&whole).await.unwrap();
@@ -281,13 +284,13 @@ async fn c10_files_that_are_no_store_are_refused_with_the_reason() {
     for length in [bytes.len() / 2, 4_096, 100, 17] {
         let path = folder.file(&format!("cut to {length}.db"));
         std::fs::write(&path, &bytes[..length]).unwrap();
-        refused(path, "restore it from a backup").await;
+        rejected(path, "restore it from a backup").await;
     }
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn c10_a_new_file_is_for_its_owner_alone() {
+async fn c10_new_file_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new();
     let store = SqliteStore::open(folder.file("runs.db")).await.unwrap();
@@ -302,7 +305,7 @@ async fn c10_a_new_file_is_for_its_owner_alone() {
 }
 
 #[test]
-fn c2_a_store_needs_no_runtime() {
+fn c2_store_needs_no_runtime() {
     let folder = Folder::new();
     block_on(async {
         let store = SqliteStore::open(folder.file("runs.db")).await.unwrap();

@@ -1,15 +1,15 @@
-//! C10: damage stays with its run. Every column of every table gets values that were never written, one at a time.
+//! C10: damage stays with its run. Every column of every table gets invalid values, one at a time.
 #![cfg(feature = "sqlite")]
 
 use crate::common::{Folder, LONG, create_held, lease, next, queued, ready, row};
-use crate::sqlite_damage::meddle;
+use crate::sqlite_damage::tamper;
 use pleach_core::block_on;
 use pleach_graph::store::{Commit, Held, Post, Prune, Release, RunStatus, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::Duration;
 
-/// How the damaged run stands.
+/// The state of the damaged run.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Queued,
@@ -17,16 +17,16 @@ enum Role {
     Ended,
 }
 
-/// A column, and a value for it.
+/// A column and an invalid value for it.
 struct Damage {
     table: String,
     column: String,
     value: &'static str,
-    /// Whether the value is of a type that the column never has.
+    /// Whether the column never has values of this type.
     is_wrong_type: bool,
 }
 
-/// All columns of all tables, each with values that fit it badly.
+/// All columns of all tables, each with several invalid values.
 fn all_damage(path: &Path) -> Vec<Damage> {
     const NUMBERS: [&str; 4] = ["-1", "4294967295", "-9223372036854775808", "9223372036854775807"];
     let db = Connection::open(path).unwrap();
@@ -37,7 +37,7 @@ fn all_damage(path: &Path) -> Vec<Damage> {
     let mut all = Vec::new();
     for column in columns {
         let (table, column, kind, not_null, key): (String, String, String, bool, i64) = column.unwrap();
-        // The key of `run` is the place of the row in its file: no other type fits there.
+        // The key of `run` is the rowid, which allows no other type.
         let is_place = table == "run" && key > 0;
         let wrong: &[&str] = match kind.as_str() {
             "INTEGER" if is_place => &[],
@@ -55,7 +55,7 @@ fn all_damage(path: &Path) -> Vec<Damage> {
             is_wrong_type,
         }));
     }
-    assert!(all.iter().filter(|one| one.is_wrong_type).count() > 60, "every column was found");
+    assert!(all.iter().filter(|one| one.is_wrong_type).count() > 60, "all columns are covered");
     all
 }
 
@@ -65,7 +65,7 @@ async fn end(store: &SqliteStore, id: &str) {
     store.commit(last).await.unwrap();
 }
 
-/// Makes the run that is to be damaged, with two rows in its log and two messages.
+/// Creates the run to be damaged, with two rows in its log and two messages.
 async fn make_bad(store: &SqliteStore, role: Role) {
     let claim = create_held(store, "bad").await;
     let post = |name: &str, dedup: &str| Post::seal("bad", name, Some(dedup.into()), b"1".to_vec());
@@ -76,7 +76,8 @@ async fn make_bad(store: &SqliteStore, role: Role) {
     store.commit(Commit { status, release, ..next(&claim, b"{}") }).await.unwrap();
 }
 
-/// Whatever is asked of the damaged run answers, or is refused for that run alone. Each is done in one batch with a call for another run.
+/// Checks that every call for the damaged run succeeds or is rejected for that run alone. Posts are
+/// in one batch with a call for another run.
 async fn check_bad(store: &SqliteStore, well: &Held, what: &str) {
     let fine = |error: &StoreError| !matches!(error, StoreError::Unavailable(_) | StoreError::Unusable { .. });
     let check = |name: &str, answer: Option<StoreError>| {
@@ -111,15 +112,15 @@ async fn check_one(path: &Path, role: Role, damage: &Damage) {
     let (table, column) = (&damage.table, &damage.column);
     let place = if table == "run" { "id = 'bad'" } else { "run = (SELECT no FROM run WHERE id = 'bad')" };
     let rows = format!("SELECT max(rowid) FROM {table} WHERE {place}");
-    meddle(path, &format!("UPDATE {table} SET {column} = {} WHERE rowid = ({rows})", damage.value));
-    // It is named, and hides no other.
+    tamper(path, &format!("UPDATE {table} SET {column} = {} WHERE rowid = ({rows})", damage.value));
+    // The run is named and hides no other.
     let list = store.list(vec![], None, 9).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(list.runs.len() + list.damaged.len(), 4, "{what}");
     if table == "run" && damage.is_wrong_type {
         let named: Vec<&str> = list.damaged.iter().map(|run| run.run.as_str()).collect();
         assert!(named == ["bad"] || column == "id" && named.len() == 1, "{what}: {named:?}");
     }
-    // Other runs go on: first in a store that was open, then in one that is opened on the damaged file.
+    // Other runs continue: first in the open store, then in a store opened on the damaged file.
     let claimed = store.claim(ready(9), lease("bob")).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(claimed.iter().any(|claim| claim.run.id == "early"), "{what}");
     check_bad(&store, &Held::of(&well.run), &what).await;
@@ -134,9 +135,9 @@ async fn check_one(path: &Path, role: Role, damage: &Damage) {
         .prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 })
         .await
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(matches!(store.head("old").await, Err(StoreError::Unknown { .. })), "{what}: a run that ended is removed");
+    assert!(matches!(store.head("old").await, Err(StoreError::Unknown { .. })), "{what}: the ended run is removed");
     assert!(store.head("well").await.is_ok() && store.head("late").await.is_ok(), "{what}");
-    meddle(path, "DELETE FROM log; DELETE FROM inbox; DELETE FROM run");
+    tamper(path, "DELETE FROM log; DELETE FROM inbox; DELETE FROM run");
 }
 
 fn check_role(role: Role) {

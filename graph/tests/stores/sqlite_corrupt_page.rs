@@ -1,4 +1,5 @@
-//! C10: a page of a SQLite file that holds a part of one record is damaged. Other runs are read, written and removed.
+//! C10: a page of a SQLite file that holds a part of one record is damaged. Other runs can be read,
+//! written and removed.
 #![cfg(feature = "sqlite")]
 
 use crate::common::{Folder, create_held, next, noise, queued, row};
@@ -8,10 +9,10 @@ use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A file with runs that have ended, one of which has a damaged page under its second record.
+/// A file with ended runs. Run `bad` has a damaged page under its second record.
 async fn damaged_file(folder: &Folder, ended: &[&str]) -> PathBuf {
     let path = folder.file("runs.db");
-    // It does not compress, so that its bytes are found in the file.
+    // It does not compress, so its bytes can be found in the file.
     let body = noise(7, 60_000);
     let store = SqliteStore::open(&path).await.unwrap();
     for id in ended {
@@ -25,7 +26,7 @@ async fn damaged_file(folder: &Folder, ended: &[&str]) -> PathBuf {
     path
 }
 
-/// Gives the page that has these bytes a next page that is not there.
+/// Gives the page with these bytes a link to a page that does not exist.
 fn break_page(path: &Path, part: &[u8]) {
     let mut file = std::fs::read(path).unwrap();
     let at = file.windows(part.len()).position(|bytes| bytes == part).expect("the record is in the file");
@@ -40,7 +41,7 @@ fn is_damaged(error: &StoreError) -> bool {
 }
 
 #[test]
-fn c10_a_damaged_page_of_one_record_is_damage_to_its_run() {
+fn c10_damaged_page_of_one_record_is_damage_to_its_run() {
     let folder = Folder::in_memory();
     block_on(async {
         let store = SqliteStore::open(damaged_file(&folder, &["bad", "good"]).await).await.unwrap();
@@ -53,13 +54,14 @@ fn c10_a_damaged_page_of_one_record_is_damage_to_its_run() {
 }
 
 #[test]
-fn c10_a_damaged_page_fails_no_other_job_of_its_batch() {
+fn c10_damaged_page_fails_no_other_job_of_its_batch() {
     let folder = Folder::in_memory();
     block_on(async {
         let path = damaged_file(&folder, &["bad"]).await;
         let store = SqliteStore::open(&path).await.unwrap();
         let (a, b) = (create_held(&store, "a").await, create_held(&store, "b").await);
-        // While the file is locked, jobs pile up: the first may be taken alone, the others make one batch.
+        // While the file is locked, jobs queue up: the first may run alone, the others form one
+        // batch.
         let lock = Connection::open(&path).unwrap();
         lock.execute_batch("BEGIN IMMEDIATE").unwrap();
         let unlock = async { lock.execute_batch("ROLLBACK").unwrap() };
@@ -77,7 +79,7 @@ fn c10_a_damaged_page_fails_no_other_job_of_its_batch() {
         for id in ["a", "b"] {
             assert_eq!(store.head(id).await.unwrap().head, 2, "{id}");
         }
-        assert_eq!(store.head("bad").await.unwrap().head, 2, "what failed has changed nothing");
+        assert_eq!(store.head("bad").await.unwrap().head, 2, "the failed call changed nothing");
     });
 }
 
@@ -95,7 +97,7 @@ fn c10_pruning_passes_over_a_run_with_a_damaged_page() {
     });
 }
 
-/// Lets the list of free pages be damaged, from which all runs get new pages.
+/// Damages the list of free pages, from which all runs get new pages.
 fn break_free_pages(path: &Path) {
     let mut file = std::fs::read(path).unwrap();
     let number = |file: &[u8], at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
@@ -108,7 +110,7 @@ fn break_free_pages(path: &Path) {
 }
 
 #[test]
-fn c10_a_damaged_page_that_runs_share_is_damage_to_none_of_them() {
+fn c10_damaged_shared_page_is_damage_to_no_run() {
     let folder = Folder::in_memory();
     block_on(async {
         let path = folder.file("runs.db");
@@ -127,9 +129,9 @@ fn c10_a_damaged_page_that_runs_share_is_damage_to_none_of_them() {
         let committed = store.commit(next(&claim, &body)).await.map(drop);
         let posted = store.post("good", Post::seal("good", "signal/go", None, body)).await.map(drop);
         for failed in [committed, posted] {
-            let told = failed.as_ref().map_err(ToString::to_string);
+            let text = failed.as_ref().map_err(ToString::to_string);
             assert!(matches!(failed, Err(StoreError::Unusable { .. })), "{failed:?}");
-            assert!(told.is_err_and(|told| told.contains("restore it from a backup")), "{failed:?}");
+            assert!(text.is_err_and(|text| text.contains("restore it from a backup")), "{failed:?}");
         }
     });
 }

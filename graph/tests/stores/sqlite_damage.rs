@@ -1,4 +1,5 @@
-//! C10: damage stays with its run. Whatever stands in one row of a SQLite file, other runs are listed, claimed, posted to and committed to.
+//! C10, C15: damage stays with its run. Whatever is in one row of a SQLite file, other runs can be
+//! listed, claimed, posted to and committed to.
 #![cfg(feature = "sqlite")]
 
 use crate::common::{Folder, create_held, forced, lease, next, queued, ready, row};
@@ -7,7 +8,7 @@ use pleach_graph::store::{Commit, Filter, Held, Post, Release, RunStatus, Sqlite
 use rusqlite::Connection;
 use std::path::Path;
 
-/// What may stand in a column of a run's row and was never written: numbers out of range, texts that are none, wrong types.
+/// Invalid values for columns of a run's row: numbers out of range, invalid texts, wrong types.
 const DAMAGE: [(&str, &str); 26] = [
     ("epoch", "-1"),
     ("head", "-9223372036854775808"),
@@ -32,14 +33,14 @@ const DAMAGE: [(&str, &str); 26] = [
     ("fingerprint", "CAST(x'ff' AS TEXT)"),
     ("owner", "CAST(x'ff' AS TEXT)"),
     ("trouble", "CAST(x'ff' AS TEXT)"),
-    // Columns that the tables are told to take anything for.
+    // Values of a type that a STRICT table does not accept.
     ("head", "'two'"),
     ("changed", "x'00'"),
     ("wake_at", "'soon'"),
 ];
 
-/// Says something to the file behind the store's back. Types and references are not looked at.
-pub(crate) fn meddle(path: &Path, statement: &str) {
+/// Changes the file without the store, ignoring types and references.
+pub(crate) fn tamper(path: &Path, statement: &str) {
     let db = Connection::open(path).unwrap();
     let set_schema = |sql: &str, table: &str| {
         db.execute_batch("PRAGMA writable_schema = ON; PRAGMA foreign_keys = OFF").unwrap();
@@ -67,7 +68,7 @@ async fn claim_all(store: &SqliteStore) -> Vec<String> {
 }
 
 #[test]
-fn c10_a_damaged_row_is_named_and_stops_no_other_run() {
+fn c10_damaged_row_is_named_and_stops_no_other_run() {
     let folder = Folder::in_memory();
     for (number, (column, value)) in DAMAGE.into_iter().enumerate() {
         block_on(async {
@@ -78,8 +79,8 @@ fn c10_a_damaged_row_is_named_and_stops_no_other_run() {
                 store.create(queued(run), vec![row(run, 1, 1, b"{}")]).await.unwrap();
             }
             let held = create_held(&store, "held").await;
-            meddle(&path, &format!("UPDATE run SET {column} = {value} WHERE id = 'bad'"));
-            // Lists name it, and have all others.
+            tamper(&path, &format!("UPDATE run SET {column} = {value} WHERE id = 'bad'"));
+            // Lists name it and contain all others.
             let list = store.list(vec![], None, 9).await.unwrap();
             assert_eq!(list.damaged.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["bad"], "{what}");
             assert_eq!(list.runs.len(), 3, "{what}");
@@ -93,7 +94,7 @@ fn c10_a_damaged_row_is_named_and_stops_no_other_run() {
             }
             assert_eq!((pages.1, pages.2), (3, 1), "{what}");
             store.list(vec![Filter::Status(RunStatus::Running)], None, 9).await.unwrap();
-            // Whoever asks for it is told.
+            // Calls for this run report the damage.
             assert!(is_damaged(&store.head("bad").await.unwrap_err()), "{what}");
             let one = Wanted::One { run: "bad".into(), force: false };
             assert!(is_damaged(&store.claim(one, lease("bob")).await.unwrap_err()), "{what}");
@@ -102,13 +103,13 @@ fn c10_a_damaged_row_is_named_and_stops_no_other_run() {
             assert!(is_damaged(&store.post("bad", post).await.unwrap_err()), "{what}");
             let again = store.create(queued("bad"), vec![row("bad", 1, 1, b"{}")]).await.unwrap_err();
             assert!(is_damaged(&again), "{what}");
-            // Others go on, also in the same batch.
+            // Other runs continue, also in the same batch.
             assert_eq!(claim_all(&store).await, ["early", "late"], "{what}");
             let stale = Held { run: "bad".into(), ..Held::of(&held.run) };
             let last =
                 Commit { status: Some(RunStatus::Finished), ..Commit::new(stale.clone(), vec![row("bad", 2, 1, b"{}")]) };
-            let (refused, landed) = tokio::join!(store.commit(last), store.commit(next(&held, b"{}")));
-            assert!(refused.is_err() && landed.is_ok(), "{what}: {refused:?} {landed:?}");
+            let (rejected, landed) = tokio::join!(store.commit(last), store.commit(next(&held, b"{}")));
+            assert!(rejected.is_err() && landed.is_ok(), "{what}: {rejected:?} {landed:?}");
             let troubled = Release::Troubled { reason: "tired".into(), rest: crate::common::LONG };
             store.release(vec![stale.clone(), Held::of(&held.run)], troubled).await.unwrap();
             store.renew(vec![stale, Held::of(&held.run)], crate::common::LONG).await.unwrap();
@@ -119,7 +120,7 @@ fn c10_a_damaged_row_is_named_and_stops_no_other_run() {
 }
 
 #[test]
-fn c10_an_unreadable_id_is_listed_as_far_as_it_can_be_read() {
+fn c10_unreadable_id_is_listed_as_far_as_it_can_be_read() {
     let folder = Folder::in_memory();
     let path = folder.file("runs.db");
     block_on(async {
@@ -127,18 +128,18 @@ fn c10_an_unreadable_id_is_listed_as_far_as_it_can_be_read() {
         for run in ["bad", "well"] {
             store.create(queued(run), vec![row(run, 1, 1, b"{}")]).await.unwrap();
         }
-        meddle(&path, "UPDATE run SET id = CAST(x'626164ff' AS TEXT), no = -7 WHERE id = 'bad'");
+        tamper(&path, "UPDATE run SET id = CAST(x'626164ff' AS TEXT), no = -7 WHERE id = 'bad'");
         let list = store.list(vec![], None, 9).await.unwrap();
         assert_eq!(list.damaged[0].run, "bad\u{fffd}");
         assert_eq!(claim_all(&store).await, ["well"]);
         let first = store.list(vec![], None, 1).await.unwrap();
         let second = store.list(vec![], first.next, 1).await.unwrap();
-        assert_eq!((second.damaged.len(), second.next), (1, None), "a negative key leads on, not back");
+        assert_eq!((second.damaged.len(), second.next), (1, None), "a negative key leads forward");
     });
 }
 
 #[test]
-fn c10_a_damaged_message_is_given_back_as_damaged_and_can_be_taken() {
+fn c10_damaged_message_is_returned_as_damaged_and_can_be_taken() {
     let folder = Folder::in_memory();
     let damage = [
         ("name", "CAST(x'7369676e616cff' AS TEXT)"),
@@ -160,24 +161,24 @@ fn c10_a_damaged_message_is_given_back_as_damaged_and_can_be_taken() {
                 let post = Post::seal("r", "signal/go", dedup, number.to_string().into_bytes());
                 assert_eq!(store.post("r", post).await.unwrap(), number);
             }
-            meddle(&path, &format!("UPDATE inbox SET {column} = {value} WHERE n = 2"));
-            let opened: Vec<_> = store.inbox("r", 0).await.unwrap().into_iter().map(|mail| mail.post.open("r")).collect();
+            tamper(&path, &format!("UPDATE inbox SET {column} = {value} WHERE n = 2"));
+            let opened: Vec<_> = store.inbox("r", 0).await.unwrap().into_iter().map(|message| message.post.open("r")).collect();
             assert_eq!(opened.len(), 3, "{what}");
             assert_eq!(
                 (opened[0].as_ref().unwrap().as_slice(), opened[2].as_ref().unwrap().as_slice()),
                 (&b"1"[..], &b"3"[..])
             );
             assert!(matches!(&opened[1], Err(StoreError::Damaged { run, .. }) if run == "r"), "{what}: {:?}", opened[1]);
-            // Its driver gets rid of it by its number.
+            // The driver takes it by its number.
             store.commit(Commit { takes: vec![2], ..next(&claimed, b"{}") }).await.unwrap();
-            let numbers: Vec<u64> = store.inbox("r", 0).await.unwrap().iter().map(|mail| mail.number).collect();
+            let numbers: Vec<u64> = store.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect();
             assert_eq!(numbers, [1, 3], "{what}");
         });
     }
 }
 
 #[test]
-fn c10_rows_that_were_never_written_stop_only_their_run() {
+fn c10_stray_rows_stop_only_their_run() {
     let folder = Folder::in_memory();
     let path = folder.file("runs.db");
     block_on(async {
@@ -188,10 +189,10 @@ fn c10_rows_that_were_never_written_stop_only_their_run() {
         db.execute_batch("INSERT INTO log SELECT no, 3, 0, x'00', x'00' FROM run WHERE id = 'bad'").unwrap();
         let rows = vec![row("bad", 2, 1, b"2"), row("bad", 3, 1, b"3")];
         let two = || Commit::new(Held::of(&bad.run), rows.clone());
-        let (refused, landed) = tokio::join!(store.commit(two()), store.commit(next(&well, b"{}")));
-        assert!(matches!(&refused, Err(StoreError::Damaged { run, sequence: 3, .. }) if run == "bad"), "{refused:?}");
+        let (rejected, landed) = tokio::join!(store.commit(two()), store.commit(next(&well, b"{}")));
+        assert!(matches!(&rejected, Err(StoreError::Damaged { run, sequence: 3, .. }) if run == "bad"), "{rejected:?}");
         landed.unwrap();
-        assert_eq!(store.head("bad").await.unwrap().head, before.head, "what was refused is not there");
+        assert_eq!(store.head("bad").await.unwrap().head, before.head, "a rejected commit is not stored");
         let left: i64 = db.query_row("SELECT count(*) FROM log WHERE seq = 2 AND body = x'32'", [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0);
         db.execute_batch("DELETE FROM log WHERE seq = 3").unwrap();
@@ -199,8 +200,8 @@ fn c10_rows_that_were_never_written_stop_only_their_run() {
         // The same for the inbox.
         db.execute_batch("INSERT INTO inbox SELECT no, 1, 0, 'stray', NULL, 0, NULL, x'' FROM run WHERE id = 'bad'").unwrap();
         let post = |run: &str| Post::seal(run, "signal/go", None, b"1".to_vec());
-        let (refused, landed) = tokio::join!(store.post("bad", post("bad")), store.post("well", post("well")));
-        assert!(matches!(&refused, Err(StoreError::Damaged { run, .. }) if run == "bad"), "{refused:?}");
+        let (rejected, landed) = tokio::join!(store.post("bad", post("bad")), store.post("well", post("well")));
+        assert!(matches!(&rejected, Err(StoreError::Damaged { run, .. }) if run == "bad"), "{rejected:?}");
         assert_eq!(landed.unwrap(), 1);
         db.execute_batch("DELETE FROM inbox WHERE name = 'stray'").unwrap();
         assert_eq!(store.post("bad", post("bad")).await.unwrap(), 1);
@@ -217,12 +218,12 @@ fn c10_leases_of_damaged_runs_end_without_stopping_others() {
         for run in ["bad", "holder", "well"] {
             claims.push(create_held(&store, run).await);
         }
-        meddle(
+        tamper(
             &path,
             "UPDATE run SET wake_at = 'soon' WHERE id = 'bad'; UPDATE run SET holder = CAST(x'ff' AS TEXT) WHERE id = 'holder'",
         );
-        let (refused, landed) = tokio::join!(store.commit(next(&claims[0], b"{}")), store.commit(next(&claims[2], b"{}")));
-        assert!(is_damaged(&refused.unwrap_err()), "a row with a value of the wrong type cannot be changed");
+        let (rejected, landed) = tokio::join!(store.commit(next(&claims[0], b"{}")), store.commit(next(&claims[2], b"{}")));
+        assert!(is_damaged(&rejected.unwrap_err()), "a row with a value of the wrong type cannot be changed");
         landed.unwrap();
         let held: Vec<Held> = claims.iter().map(|claim| Held::of(&claim.run)).collect();
         store.renew(held, crate::common::LONG).await.unwrap();
@@ -236,23 +237,23 @@ fn c10_leases_of_damaged_runs_end_without_stopping_others() {
 }
 
 #[test]
-fn c15_a_damaged_holder_does_not_stop_claims() {
+fn c15_damaged_holder_does_not_stop_claims() {
     let folder = Folder::in_memory();
     let path = folder.file("holder.db");
     block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
         create_held(&store, "bad").await;
         store.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
-        // One flipped bit makes a blob of a text.
-        meddle(&path, "UPDATE run SET holder = CAST(holder AS BLOB) WHERE id = 'bad'");
+        // One flipped bit turns a text into a blob.
+        tamper(&path, "UPDATE run SET holder = CAST(holder AS BLOB) WHERE id = 'bad'");
     });
-    let (told, claimed) = std::sync::mpsc::channel();
+    let (sender, claimed) = std::sync::mpsc::channel();
     let path = path.clone();
     std::thread::spawn(move || {
         block_on(async {
             let store = SqliteStore::open(&path).await.unwrap();
             let claims = store.claim(ready(9), lease("bob")).await;
-            drop(told.send(claims.map(|claims| claims.into_iter().map(|claim| claim.run.id).collect::<Vec<_>>())));
+            drop(sender.send(claims.map(|claims| claims.into_iter().map(|claim| claim.run.id).collect::<Vec<_>>())));
         });
     });
     let claimed = claimed.recv_timeout(std::time::Duration::from_secs(20)).expect("the claim is answered");
@@ -260,13 +261,13 @@ fn c15_a_damaged_holder_does_not_stop_claims() {
 }
 
 #[test]
-fn c15_a_claim_without_a_limit_passes_over_damaged_runs() {
+fn c15_claim_without_a_limit_skips_damaged_runs() {
     let folder = Folder::in_memory();
     let path = folder.file("limit.db");
     block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
         store.create(queued("bad"), vec![row("bad", 1, 1, b"{}")]).await.unwrap();
-        meddle(&path, "UPDATE run SET sum = sum + 1 WHERE id = 'bad'");
+        tamper(&path, "UPDATE run SET sum = sum + 1 WHERE id = 'bad'");
         assert!(store.claim(ready(usize::MAX), lease("bob")).await.unwrap().is_empty());
         store.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
         assert_eq!(store.claim(ready(usize::MAX), lease("bob")).await.unwrap().len(), 1);

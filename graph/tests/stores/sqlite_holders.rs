@@ -1,4 +1,4 @@
-//! C6: on SQLite a lease ends with the process that holds it, and not before its time while that process lives.
+//! C6, C15: on SQLite a lease ends with its process, and never early while that process lives.
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
 use crate::common::{Folder, create_held, lease, next, queued, ready, row};
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A test that finds the file in this variable is the process that holds the runs.
+/// The file of a test. If this variable is set, the test is the process that holds the runs.
 const FILE: &str = "PLEACH_HOLDER_FILE";
-/// The length of its leases, in milliseconds.
+/// The duration of its leases, in milliseconds.
 const LEASE: &str = "PLEACH_HOLDER_LEASE";
 
-/// How long a test waits for what must come soon.
+/// Upper limit of a wait in a test.
 const SOON: Duration = Duration::from_secs(20);
 
 fn one(run: &str) -> Wanted {
@@ -25,7 +25,7 @@ async fn claim(store: &SqliteStore, run: &str) -> Result<Claim, StoreError> {
     store.claim(one(run), lease("bob")).await.map(|mut claims| claims.remove(0))
 }
 
-/// Holds runs in each way there is, says so, and waits for its end.
+/// Holds runs in every possible way, prints `held`, and waits for its end.
 async fn hold(path: String) {
     let store = SqliteStore::open(path).await.unwrap();
     let length = Duration::from_millis(std::env::var(LEASE).unwrap().parse().unwrap());
@@ -45,7 +45,7 @@ async fn hold(path: String) {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// The process that does it, once it holds its runs.
+/// Starts the holding process and waits until it holds its runs.
 fn holder(test: &str, path: &Path, lease: Duration) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -83,16 +83,16 @@ fn c6_runs_of_a_killed_process_are_free_at_once() {
     block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
         let child = holder("c6_runs_of_a_killed_process_are_free_at_once", &path, crate::common::LONG);
-        // As long as it lives, it holds them all.
+        // While the process lives, it holds all of them.
         for run in ["one", "ready", "ended"] {
-            let refused = claim(&store, run).await.unwrap_err();
-            assert!(matches!(&refused, StoreError::Held { owner, .. } if owner == "child"), "{refused}");
+            let rejected = claim(&store, run).await.unwrap_err();
+            assert!(matches!(&rejected, StoreError::Held { owner, .. } if owner == "child"), "{rejected}");
         }
         assert!(matches!(store.delete("deleted").await, Err(StoreError::Held { .. })));
         assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 }).await.unwrap(), 0);
         kill(child);
         let claimed = claim(&store, "one").await.unwrap();
-        assert_eq!((claimed.run.epoch, claimed.run.takeovers), (2, 1), "its holder was taken over");
+        assert_eq!((claimed.run.epoch, claimed.run.takeovers), (2, 1), "it counts as a takeover");
         store.delete("deleted").await.unwrap();
         assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 }).await.unwrap(), 1);
         let begun = Instant::now();
@@ -100,7 +100,7 @@ fn c6_runs_of_a_killed_process_are_free_at_once() {
         assert_eq!(claims.iter().map(|claim| claim.run.id.as_str()).collect::<Vec<_>>(), ["ready"]);
         assert_eq!(claims[0].run.takeovers, 1);
         assert!(begun.elapsed() < SOON);
-        assert_eq!(holder_files(&path), 1, "the dead process has left nothing behind");
+        assert_eq!(holder_files(&path), 1, "the files of the dead process are removed");
     });
 }
 
@@ -118,7 +118,7 @@ fn c15_ready_runs_of_a_killed_process_are_found_by_polling() {
         kill(child);
         let begun = Instant::now();
         let mut claimed = Vec::new();
-        // Holders are looked at a few times a second.
+        // Holders are checked a few times per second.
         while claimed.len() < 3 {
             claimed.extend(store.claim(ready(9), lease("bob")).await.unwrap().into_iter().map(|claim| claim.run.id));
             assert!(begun.elapsed() < SOON, "{claimed:?}");
@@ -129,7 +129,7 @@ fn c15_ready_runs_of_a_killed_process_are_found_by_polling() {
 }
 
 #[test]
-fn c6_a_stopped_process_keeps_its_leases_until_they_end() {
+fn c6_stopped_process_keeps_its_leases_until_they_expire() {
     if let Ok(path) = std::env::var(FILE) {
         return block_on(hold(path));
     }
@@ -138,7 +138,7 @@ fn c6_a_stopped_process_keeps_its_leases_until_they_end() {
     block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
         let length = Duration::from_secs(1);
-        let child = holder("c6_a_stopped_process_keeps_its_leases_until_they_end", &path, length);
+        let child = holder("c6_stopped_process_keeps_its_leases_until_they_expire", &path, length);
         send("-STOP", &child);
         let until = store.head("one").await.unwrap().lease_until.unwrap();
         let begun = Instant::now();
@@ -149,7 +149,7 @@ fn c6_a_stopped_process_keeps_its_leases_until_they_end() {
                 Err(other) => panic!("{other}"),
             }
         };
-        // The two clocks are read a moment apart.
+        // The two clocks are read at slightly different times.
         assert!(claimed.now.after(Duration::from_millis(20)) >= until, "{claimed:?} {until:?}");
         assert_eq!(claimed.run.takeovers, 1);
         send("-CONT", &child);
@@ -158,7 +158,7 @@ fn c6_a_stopped_process_keeps_its_leases_until_they_end() {
 }
 
 #[test]
-fn c6_a_run_is_free_when_its_store_is_closed() {
+fn c6_run_is_free_when_its_store_is_closed() {
     let folder = Folder::new();
     let path = folder.file("runs.db");
     block_on(async {
@@ -175,7 +175,7 @@ fn c6_a_run_is_free_when_its_store_is_closed() {
         assert_eq!((claimed.run.epoch, claimed.run.takeovers), (3, 2));
         drop(store);
         assert_eq!(holder_files(&path), 0);
-        assert!(!folder.file("runs.db-holders").exists(), "a closed store leaves nothing but the file");
+        assert!(!folder.file("runs.db-holders").exists(), "a closed store leaves only the file");
     });
 }
 
@@ -194,9 +194,9 @@ fn c6_holder_files_of_killed_processes_do_not_pile_up() {
     let children: Vec<Child> = (0..3).map(|_| holder(test, &path, crate::common::LONG)).collect();
     assert_eq!(holder_files(&path), 3);
     children.into_iter().for_each(kill);
-    assert_eq!(holder_files(&path), 3, "nobody was there to remove them");
+    assert_eq!(holder_files(&path), 3, "no live process removed them");
     let child = holder(test, &path, crate::common::LONG);
-    assert_eq!(holder_files(&path), 1, "whoever opens the file removes those of the dead");
+    assert_eq!(holder_files(&path), 1, "opening the file removes those of dead processes");
     kill(child);
     drop(block_on(SqliteStore::open(&path)).unwrap());
     assert!(!folder.file("runs.db-holders").exists());

@@ -1,8 +1,9 @@
-//! Rows of a log or an inbox that belong to no commit and no run: they stop at most the run they lie in, and change nothing of it.
+//! C2, C10, C13: rows of a log or an inbox that belong to no commit and no run. They stop at most
+//! their run and change nothing of it.
 #![cfg(feature = "sqlite")]
 
 use crate::common::{Folder, LONG, create_held, forced, lease, next, queued, row};
-use crate::sqlite_damage::meddle;
+use crate::sqlite_damage::tamper;
 use pleach_core::block_on;
 use pleach_graph::store::{Claim, Commit, Held, Release, RunStatus, SqliteStore, Store, StoreError, TAKEOVERS_MAX};
 use rusqlite::Connection;
@@ -26,8 +27,8 @@ fn is_stray(error: &StoreError, at: u64) -> bool {
     matches!(error, StoreError::Damaged { run, sequence, .. } if run == "bad" && *sequence == at)
 }
 
-/// Gives a run up as one that could not be driven, and claims it again.
-async fn trouble(store: &SqliteStore, claim: &Claim) -> Result<Claim, StoreError> {
+/// Releases a run as undrivable and claims it again.
+async fn release_troubled(store: &SqliteStore, claim: &Claim) -> Result<Claim, StoreError> {
     let how = Release::Troubled { reason: "its log has a stray row".into(), rest: std::time::Duration::ZERO };
     assert_eq!(store.release(vec![Held::of(&claim.run)], how).await.unwrap(), []);
     let one = pleach_graph::store::Wanted::One { run: claim.run.id.clone(), force: false };
@@ -35,22 +36,22 @@ async fn trouble(store: &SqliteStore, claim: &Claim) -> Result<Claim, StoreError
 }
 
 #[test]
-fn c2_commit_refused_for_a_stray_row_changes_no_column() {
+fn c2_commit_rejected_for_a_stray_row_changes_no_column() {
     let folder = Folder::in_memory();
     let path = folder.file("runs.db");
     block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
         let claim = create_held(&store, "bad").await;
-        let claim = trouble(&store, &claim).await.unwrap();
-        meddle(&path, "UPDATE run SET changed = 5 WHERE id = 'bad'");
+        let claim = release_troubled(&store, &claim).await.unwrap();
+        tamper(&path, "UPDATE run SET changed = 5 WHERE id = 'bad'");
         stray_row(&path, 3);
         let before = whole_row(&path, "bad");
         let rows = vec![row("bad", 2, claim.run.epoch, b"2"), row("bad", 3, claim.run.epoch, b"3")];
         let plain = Commit::new(Held::of(&claim.run), rows);
         let ending = Commit { status: Some(RunStatus::Finished), release: true, ..plain.clone() };
         for commit in [plain, ending] {
-            let refused = store.commit(commit).await.unwrap_err();
-            assert!(is_stray(&refused, 3), "{refused}");
+            let rejected = store.commit(commit).await.unwrap_err();
+            assert!(is_stray(&rejected, 3), "{rejected}");
             assert_eq!(whole_row(&path, "bad"), before);
         }
     });
@@ -66,11 +67,11 @@ fn c13_run_with_a_stray_row_becomes_stuck() {
         stray_row(&path, 2);
         for _ in 1..TAKEOVERS_MAX {
             assert!(is_stray(&store.commit(next(&claim, b"{}")).await.unwrap_err(), 2));
-            claim = trouble(&store, &claim).await.unwrap();
+            claim = release_troubled(&store, &claim).await.unwrap();
         }
         assert!(is_stray(&store.commit(next(&claim, b"{}")).await.unwrap_err(), 2));
-        let refused = trouble(&store, &claim).await.unwrap_err();
-        assert!(matches!(&refused, StoreError::Stuck { run, .. } if run == "bad"), "{refused}");
+        let rejected = release_troubled(&store, &claim).await.unwrap_err();
+        assert!(matches!(&rejected, StoreError::Stuck { run, .. } if run == "bad"), "{rejected}");
         assert_eq!(store.head("bad").await.unwrap().status, RunStatus::Stuck);
         store.claim(forced("bad"), lease("ann")).await.unwrap();
     });
@@ -85,17 +86,18 @@ fn c10_stray_row_with_null_columns_stops_only_its_run() {
         let (bad, well) = (create_held(&store, "bad").await, create_held(&store, "well").await);
         stray_row(&path, 2);
         for column in ["sum", "header", "body"] {
-            // A NOT NULL column, so the NULL is written where the table does not look: as a value that compares with nothing.
-            meddle_null(&path, column);
-            let (refused, landed) = tokio::join!(store.commit(next(&bad, b"{}")), store.renew(vec![Held::of(&well.run)], LONG));
-            assert!(is_stray(&refused.unwrap_err(), 2), "{column}");
+            // The column is NOT NULL, so the NULL is written with a changed schema.
+            tamper_with_null(&path, column);
+            let (rejected, landed) =
+                tokio::join!(store.commit(next(&bad, b"{}")), store.renew(vec![Held::of(&well.run)], LONG));
+            assert!(is_stray(&rejected.unwrap_err(), 2), "{column}");
             assert_eq!(landed.unwrap().lost, []);
         }
     });
 }
 
-/// Puts NULL into a column of the stray row, although the table does not allow it.
-fn meddle_null(path: &Path, column: &str) {
+/// Sets a column of the stray row to NULL, although the table does not allow it.
+fn tamper_with_null(path: &Path, column: &str) {
     let db = Connection::open(path).unwrap();
     let sql: String = db.query_row("SELECT sql FROM sqlite_schema WHERE name = 'log'", [], |row| row.get(0)).unwrap();
     let set = |sql: &str| {
@@ -109,7 +111,7 @@ fn meddle_null(path: &Path, column: &str) {
 }
 
 #[test]
-fn c10_rows_of_no_run_do_not_stop_creations() {
+fn c10_rows_without_a_run_do_not_block_creations() {
     let folder = Folder::in_memory();
     for (number, stray) in [
         "INSERT INTO log VALUES (2, 1, 0, x'00', x'00')",
@@ -124,7 +126,7 @@ fn c10_rows_of_no_run_do_not_stop_creations() {
         block_on(async {
             let store = SqliteStore::open(&path).await.unwrap();
             store.create(queued("first"), vec![row("first", 1, 1, b"{}")]).await.unwrap();
-            meddle(&path, stray);
+            tamper(&path, stray);
             for run in ["second", "third"] {
                 let mut claim = create_held(&store, run).await;
                 for _ in 0..9 {
@@ -135,7 +137,7 @@ fn c10_rows_of_no_run_do_not_stop_creations() {
                 assert_eq!(store.post(run, post).await.unwrap(), 1, "{stray}");
                 assert_eq!(store.inbox(run, 0).await.unwrap().len(), 1, "{stray}");
             }
-            // Nobody knows whose they are, so they are left for a repair by hand.
+            // Their owner is unknown, so they stay for a repair by hand.
             let db = Connection::open(&path).unwrap();
             let count = |table: &str| -> i64 {
                 let strays = format!("SELECT count(*) FROM {table} WHERE run NOT IN (SELECT no FROM run)");

@@ -1,4 +1,4 @@
-//! C15 on SQLite: workers with handles of their own share one file.
+//! C15 on SQLite: workers with separate handles share one file.
 #![cfg(all(feature = "sqlite", feature = "tokio"))]
 
 use pleach_graph::store::SqliteStore;
@@ -8,6 +8,6 @@ fn c15_workers_on_one_file_share_the_runs_though_some_are_killed() {
     let folder = std::env::temp_dir().join(format!("pleach-worker-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("runs.db");
-    crate::common::crew::share_and_lose_nothing(async || SqliteStore::open(&file).await.unwrap());
+    crate::common::workers::check_shared_runs(async || SqliteStore::open(&file).await.unwrap());
     std::fs::remove_dir_all(&folder).unwrap();
 }
