@@ -1,15 +1,19 @@
-//! What must hold, whatever was killed: the ledger and the store, side by side.
+//! What must hold after any kill: checks the ledger against the store.
 //!
-//! A store is read after each kill, before anything is restarted, and at the end. Each reading is compared with all that the ledger had before it
-//! began, and with the readings before it:
+//! A store is read after each kill, before anything is restarted, and at the end. Each reading is
+//! compared with all ledger entries from before it began, and with earlier readings:
 //!
-//! - *lost*: a record that was there, or was acknowledged, is gone or is another; the log has a hole or a damaged record;
-//! - *ran ahead*: something began whose grounds were not durable: the step before it, the note that an effect begins;
-//! - *repeated*: something began again that was durable before, and its driver had to know;
-//! - *twice*: an effect that may happen once happened again;
-//! - *fence*: epochs fall along the log; a record of an older epoch came after a claim; two processes had one epoch; a driver did what a later one
-//!   had done: one that nothing had held up, or one that was held up and did so more than once, though it had to check its lease in between;
-//! - *end*: a run did not end as one that nothing disturbed does; undos came in another order than that of the records, from the last on.
+//! - *lost*: a record that was seen or acknowledged is missing or differs; the log has a hole or a
+//!   damaged record;
+//! - *ran ahead*: something began before its preconditions were durable: the step before it, or the
+//!   begin record of an effect;
+//! - *repeated*: something durable began again, and its driver had to know;
+//! - *twice*: a `once` effect happened again;
+//! - *fence*: epochs decrease along the log; a record of an older epoch came after a claim; two
+//!   processes had one epoch; a driver repeated what a later one had done, although it was not
+//!   stopped, or more than once although it had to check its lease in between;
+//! - *end*: a run did not end like an undisturbed one, or undos did not run in reverse order of the
+//!   records.
 
 use crate::desk::Task;
 use crate::graph::{State, Variant};
@@ -20,7 +24,7 @@ use pleach::store::{Kind, RunStatus};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-/// Something that must not be.
+/// A broken rule.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub rule: &'static str,
@@ -34,19 +38,19 @@ impl fmt::Display for Violation {
     }
 }
 
-/// How a run ends that nothing disturbs.
+/// The end of an undisturbed run.
 #[derive(Clone, Debug)]
 pub struct Reference {
     pub state: Option<State>,
     pub visits: u64,
 }
 
-/// What is known of each run.
+/// Compares readings of the store with the ledger.
 #[derive(Default)]
 pub struct Checker {
     runs: HashMap<String, Known>,
     pub violations: Vec<Violation>,
-    /// What drivers did that had been stopped past their leases.
+    /// Late starts of drivers that were stopped past their leases.
     pub late: u64,
     pub readings: u64,
 }
@@ -72,9 +76,9 @@ impl Checker {
         self.violations.push(Violation { rule, run: run.to_string(), what: what.into() });
     }
 
-    /// Reads a run and compares it. What was read, if it is there.
+    /// Reads a run and checks it. Returns the reading if the run exists.
     pub fn read(&mut self, ledger: &Ledger, run: &str) -> Option<Reading> {
-        // What is in the ledger by now must be in what is read from now on.
+        // Everything in the ledger by now must be visible in this reading.
         let before = ledger.now();
         let read = ledger.handle().block_on(reading::read(ledger.store(), run));
         let after = ledger.now();
@@ -87,7 +91,7 @@ impl Checker {
             }
             Ok(None) => {
                 if entries.iter().any(|entry| entry.order < before && matches!(entry.report, Report::Acknowledged { .. })) {
-                    self.add("lost", run, "all of it, though records were acknowledged");
+                    self.add("lost", run, "the whole run is missing, although records were acknowledged");
                 }
                 None
             }
@@ -107,10 +111,10 @@ impl Checker {
         self.runs.insert(run.to_string(), known);
     }
 
-    /// The end of a run: reads it once more, and looks at all that was ever said of it.
+    /// Checks a run at its end: reads it once more and checks all ledger entries.
     pub fn finish(&mut self, ledger: &Ledger, run: &str, reference: &HashMap<Variant, Reference>) -> Option<Reading> {
         let Some(reading) = self.read(ledger, run) else {
-            self.add("end", run, "it is not in the store");
+            self.add("end", run, "the run is not in the store");
             return None;
         };
         let (entries, stopped) =
@@ -131,7 +135,8 @@ impl Checker {
         Some(reading)
     }
 
-    /// Of the things that a process had begun, is any not durable? Then it died in the midst of something.
+    /// Whether a process had begun something that is not durable, so that it died in the middle of
+    /// a step.
     pub fn was_busy(&self, ledger: &Ledger, run: &str, pid: u32) -> bool {
         ledger.with(|book| {
             let began = book.entries.get(run).into_iter().flatten().filter(|entry| entry.pid == pid);
@@ -148,32 +153,34 @@ impl Checker {
 
 type Found = Vec<(&'static str, String)>;
 
-/// How often a driver may do what a later one has done.
+/// How often a driver may repeat what a later driver has done.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LateStarts {
     None,
-    /// It was stopped between the check of its lease and what it did next. Before it does more, it checks again.
+    /// The driver was stopped between a check of its lease and its next action. It checks again
+    /// before any further action.
     One,
-    /// Its run was taken by force, and its lease had not ended: it learns that with its next commit or renewal.
+    /// The run was taken by force before the lease expired. The driver learns that with its next
+    /// commit or renewal.
     Any,
 }
 
 impl Known {
-    /// What a reading adds; what it contradicts is found.
+    /// Adds a reading and reports contradictions.
     fn add(&mut self, reading: &Reading, order: u64, found: &mut Found) {
         let mut epoch_before = 0;
         for record in &reading.records {
             let Durable { sequence, sum, epoch, .. } = *record;
             if epoch < epoch_before {
-                found.push(("fence", format!("record {sequence} has epoch {epoch}, after one of epoch {epoch_before}")));
+                found.push(("fence", format!("record {sequence} has epoch {epoch}, but follows epoch {epoch_before}")));
             }
             epoch_before = epoch;
             if let Some((since, head)) = self.fences.iter().find(|(since, head)| sequence > *head && epoch < *since) {
-                let what = format!("record {sequence} of epoch {epoch} came after record {head}, when epoch {since} had begun");
+                let what = format!("record {sequence} of epoch {epoch} follows record {head}, after epoch {since} had begun");
                 found.push(("fence", what));
             }
             match self.records.insert(sequence, (sum, epoch)) {
-                Some(was) if was != (sum, epoch) => found.push(("lost", format!("record {sequence} was another one before"))),
+                Some(was) if was != (sum, epoch) => found.push(("lost", format!("record {sequence} has changed"))),
                 _ => {}
             }
             for thing in &record.things {
@@ -183,28 +190,28 @@ impl Known {
         if let Some((last, _)) = self.records.last_key_value()
             && *last > reading.info.head
         {
-            found.push(("lost", format!("record {last} was there, and the head is {}", reading.info.head)));
+            found.push(("lost", format!("record {last} was stored before, but the head is {}", reading.info.head)));
         }
         if reading.records.last().map_or(0, |record| record.sequence) != reading.info.head {
-            found.push(("lost", format!("the log does not end with the head {}", reading.info.head)));
+            found.push(("lost", format!("the log does not end at the head {}", reading.info.head)));
         }
         self.fences.push((reading.info.epoch, reading.info.head));
     }
 
-    /// What was said before the reading must be seen in it.
+    /// Checks that all entries from before the reading are visible in it.
     fn check_entries(&self, reading: &Reading, entries: &[Entry], before: u64, found: &mut Found) {
         let oldest = reading.info.oldest;
         for entry in entries.iter().filter(|entry| entry.order < before) {
             match &entry.report {
                 Report::Acknowledged { sequence, sum, .. } if *sequence >= oldest => match self.records.get(sequence) {
                     Some((is, _)) if is == sum => {}
-                    Some(_) => found.push(("lost", format!("record {sequence} is not the one that was acknowledged"))),
-                    None => found.push(("lost", format!("record {sequence} was acknowledged"))),
+                    Some(_) => found.push(("lost", format!("record {sequence} differs from the acknowledged one"))),
+                    None => found.push(("lost", format!("record {sequence} was acknowledged, but is missing"))),
                 },
-                // What a pruned record showed can no longer be seen.
+                // A pruned record can no longer prove anything.
                 Report::Began { thing, rests_on, .. } if oldest == 1 => {
                     if let Some(ground) = rests_on.iter().find(|ground| !self.things.contains_key(*ground)) {
-                        found.push(("ran ahead", format!("{thing} began and {ground} was not durable")));
+                        found.push(("ran ahead", format!("{thing} began before {ground} was durable")));
                     }
                 }
                 _ => {}
@@ -212,7 +219,7 @@ impl Known {
         }
     }
 
-    /// Nothing durable begins again. How often a driver that could not know better did.
+    /// Checks that nothing durable begins again. Returns the number of late starts.
     fn check_repeats(&self, entries: &[Entry], late_starts: impl Fn(&Entry, bool) -> LateStarts, found: &mut Found) -> u64 {
         let mut late: HashMap<(u32, u64), u64> = HashMap::new();
         let mut happened = HashSet::new();
@@ -231,9 +238,9 @@ impl Known {
             let Some(since) = self.things.get(thing) else { continue };
             let told = acknowledged.get(&since.sequence).is_some_and(|told| *told < entry.order);
             let is_known = since.order < entry.order || told;
-            // Whoever claimed a run later than the record was written has read it.
+            // A driver that claimed the run after the record was written has read it.
             if since.epoch < *epoch || (since.epoch == *epoch && is_known) {
-                let what = format!("{thing} began with epoch {epoch}, and was durable since record {}", since.sequence);
+                let what = format!("{thing} began with epoch {epoch}, but was durable since record {}", since.sequence);
                 found.push(("repeated", what));
             } else if is_known && since.epoch > *epoch {
                 let count = late.entry((entry.pid, *epoch)).or_default();
@@ -246,7 +253,7 @@ impl Known {
                 if !is_allowed {
                     let Since { sequence, epoch: later, .. } = since;
                     let what = format!(
-                        "{thing} began with epoch {epoch}; epoch {later} had done it with record {sequence}; that was late start {count} of its driver"
+                        "{thing} began with epoch {epoch}, but epoch {later} had done it with record {sequence}; late start {count} of its driver"
                     );
                     found.push(("fence", what));
                 }
@@ -256,7 +263,7 @@ impl Known {
     }
 }
 
-/// One process for each epoch.
+/// Checks that each epoch belongs to one process.
 fn check_claims(entries: &[Entry], found: &mut Found) {
     let mut holders: HashMap<u64, u32> = HashMap::new();
     for entry in entries {
@@ -266,12 +273,12 @@ fn check_claims(entries: &[Entry], found: &mut Found) {
         };
         let holder = *holders.entry(epoch).or_insert(entry.pid);
         if holder != entry.pid {
-            found.push(("fence", format!("epoch {epoch} was that of the processes {holder} and {}", entry.pid)));
+            found.push(("fence", format!("epoch {epoch} belonged to the processes {holder} and {}", entry.pid)));
         }
     }
 }
 
-/// Undos run from the last record that can be undone to the first.
+/// Checks that undos run in reverse order of the undoable records.
 fn check_undos(records: &[Durable], entries: &[Entry], found: &mut Found) {
     let undone: Vec<String> = of_kind(records, Kind::Undo).map(|record| thing::undo(&record.node)).collect();
     if undone.is_empty() {
@@ -289,7 +296,7 @@ fn check_undos(records: &[Durable], entries: &[Entry], found: &mut Found) {
         }
     }
     if undone != expected || begun != expected.iter().collect::<Vec<_>>() {
-        found.push(("end", format!("undos began as {begun:?} and are recorded as {undone:?}, and not {expected:?}")));
+        found.push(("end", format!("undos began as {begun:?} and are recorded as {undone:?}; expected {expected:?}")));
     }
 }
 
@@ -297,13 +304,14 @@ fn of_kind(records: &[Durable], kind: Kind) -> impl Iterator<Item = &Durable> {
     records.iter().filter(move |record| record.kind == kind)
 }
 
-/// As a run that nothing disturbs, but for a wire of which nobody knows whether it went out: that is settled by another node.
+/// Checks that the run ended like an undisturbed one. If the outcome of the wire is unknown, node
+/// `settle` runs instead of `charge`.
 fn check_end(task: &Task, reading: &Reading, reference: Option<&Reference>, found: &mut Found) {
     let expected = if task.variant.is_undone() { RunStatus::Compensated } else { RunStatus::Finished };
     let (status, complaints) = (reading.info.status, &task.complaints);
     if status != expected || !task.is_done {
         let last = complaints.iter().rev().take(3).collect::<Vec<_>>();
-        found.push(("end", format!("it is {status} and not {expected}; its drivers said {last:?}")));
+        found.push(("end", format!("its status is {status}, expected {expected}; its drivers reported {last:?}")));
         return;
     }
     let Some(reference) = reference else { return };
@@ -313,11 +321,11 @@ fn check_end(task: &Task, reading: &Reading, reference: Option<&Reference>, foun
         (state.turns, done.collect::<Vec<String>>())
     };
     if task.state.as_ref().map(plain) != reference.state.as_ref().map(plain) {
-        found.push(("end", format!("its state is {:?} and not {:?}", task.state, reference.state)));
+        found.push(("end", format!("its state is {:?}, expected {:?}", task.state, reference.state)));
     }
     let visits = reading.records.last().map_or(0, |record| record.visits);
     if visits != reference.visits + u64::from(has_settled) {
-        found.push(("end", format!("it counts {visits} visits and not {}", reference.visits)));
+        found.push(("end", format!("it counts {visits} visits, expected {}", reference.visits)));
     }
 }
 
@@ -325,7 +333,8 @@ fn check_end(task: &Task, reading: &Reading, reference: Option<&Reference>, foun
 mod tests {
     use super::*;
 
-    /// A driver of epoch 1 begins these things after a driver of epoch 2 has done them. The rules that this breaks.
+    /// The rules that are broken if a driver of epoch 1 begins these things after a driver of epoch
+    /// 2 has done them.
     fn broken_by(things: &[&str], late_starts: LateStarts) -> Vec<&'static str> {
         let since = |_| Since { sequence: 7, epoch: 2, order: 1 };
         let known =

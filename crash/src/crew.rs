@@ -1,4 +1,5 @@
-//! `Crew`: the processes that were started here, drivers and servers. Each is ended and waited for by its own id, and none outlives this program.
+//! [`Crew`]: the driver and server processes of this program. Each is killed and waited for by its
+//! own id, and none outlives this program.
 
 use crate::outside::lock;
 use crate::report::Spec;
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// All that were started and not waited for, for the watchdog.
+/// All started processes that were not waited for yet. Used by the watchdog.
 #[derive(Clone, Default)]
 pub struct Crew(Arc<Mutex<BTreeSet<u32>>>);
 
@@ -31,17 +32,17 @@ impl Crew {
         Ok(Driver { pid, child, crew: self.clone() })
     }
 
-    /// A process that somebody else started for this program, and waits for.
+    /// Registers a process that another part of this program started and waits for.
     pub fn adopt(&self, pid: u32) {
         lock(&self.0).insert(pid);
     }
 
-    /// It is waited for: its id may be given to another.
+    /// Removes a process that was waited for. Its id may be reused.
     pub fn forget(&self, pid: u32) {
         lock(&self.0).remove(&pid);
     }
 
-    /// Ends all there are; only for the watchdog.
+    /// Kills all processes. Only for the watchdog.
     pub fn end(&self) {
         for pid in lock(&self.0).iter() {
             signal(*pid, "KILL");
@@ -50,18 +51,18 @@ impl Crew {
 }
 
 impl Driver {
-    /// SIGKILL, and nothing more comes from it.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process has ended without a kill.
     pub fn wait(&mut self, time: Duration) -> Result<ExitStatus, String> {
         let begun = Instant::now();
         loop {
@@ -76,7 +77,7 @@ impl Driver {
         }
     }
 
-    /// Stops it where it is.
+    /// Sends SIGSTOP.
     pub fn stop(&self) {
         signal(self.pid, "STOP");
     }
@@ -93,7 +94,8 @@ impl Drop for Driver {
     }
 }
 
-/// Only for processes that were started here and not waited for yet: their ids are not given to others.
+/// Sends a signal. Only for own processes that were not waited for yet, since their ids are not
+/// reused.
 fn signal(pid: u32, signal: &str) {
     drop(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).stderr(Stdio::null()).status());
 }

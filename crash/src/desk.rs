@@ -1,48 +1,49 @@
-//! `Desk`: which runs there are, who drives them, and what a driver that is free does next. Pure: the ledger keeps it under its lock.
+//! [`Desk`]: which runs exist, which processes drive them, and what a free driver does next. Pure;
+//! the ledger keeps it under its lock.
 
 use crate::dice::Dice;
 use crate::graph::{State, Variant};
 use crate::report::{Ending, Reply};
 use std::collections::BTreeMap;
 
-/// How often, of a hundred times, a driver is sent after a run that another drives.
+/// How often, in percent, a driver gets a run that another one drives.
 const SHARED_PERCENT: u64 = 8;
-/// How often, of a hundred times, it takes such a run, or one whose driver died, by force.
+/// How often, in percent, such a run, or one whose driver died, is taken over by force.
 const FORCED_PERCENT: u64 = 30;
-/// One of so many runs that are left to workers is long enough to be pruned.
+/// Every n-th run for workers is long enough to be pruned.
 const LONG_EVERY: usize = 8;
 
-/// A run, as seen from outside.
+/// A run as seen from outside.
 #[derive(Debug)]
 pub struct Task {
     pub variant: Variant,
     pub lot: String,
-    /// The processes that drive it, or try to.
+    /// The processes that drive it or try to.
     pub hands: Vec<u32>,
-    /// It is in the store.
+    /// Whether it is in the store.
     pub is_made: bool,
-    /// It waits for an answer.
+    /// Whether it waits for an answer.
     pub is_paused: bool,
     pub is_done: bool,
-    /// It was taken by force from a driver that lived.
+    /// Whether it was taken by force from a live driver.
     pub was_forced: bool,
     is_to_be_forced: bool,
-    /// Another may go after it, though somebody drives it.
+    /// Whether another driver may get it although it is driven.
     is_shared: bool,
     pub state: Option<State>,
     /// How often a driver has stopped driving it.
     pub endings: u32,
-    /// How it went wrong for drivers, in their words.
+    /// The errors of its drivers.
     pub complaints: Vec<String>,
 }
 
-/// Runs that belong together; the drivers of a lot ask for its runs alone.
+/// A group of runs. The drivers of a lot get only its runs.
 enum Lot {
-    /// One run.
+    /// A single run.
     Case,
-    /// Runs without end: the number of the next that is made up when all others are in somebody's hands; `None` when there are enough.
+    /// An endless number of runs: the number of the next new run, or `None` once no more are added.
     Crowd(Option<u64>),
-    /// Runs that workers find in the store; whether there will be more.
+    /// Runs that workers find in the store, and whether more will follow.
     Queue(bool),
 }
 
@@ -57,7 +58,7 @@ impl Desk {
         Self { tasks: BTreeMap::new(), lots: BTreeMap::new(), dice: Dice::new(seed) }
     }
 
-    /// One run, and nothing else; it may be there already.
+    /// Adds a single run, unless it exists.
     pub fn add_case(&mut self, run: &str, variant: Variant) {
         if self.tasks.contains_key(run) {
             return;
@@ -66,17 +67,17 @@ impl Desk {
         self.add(run.into(), run, variant);
     }
 
-    /// Runs without end, until it is closed.
+    /// Adds an endless lot, until it is closed.
     pub fn add_crowd(&mut self, lot: &str) {
         self.lots.insert(lot.into(), Lot::Crowd(Some(1)));
     }
 
-    /// Runs that workers find in the store; see [`leave`](Self::leave).
+    /// Adds a lot of runs that workers find in the store; see [`leave`](Self::leave).
     pub fn add_queue(&mut self, lot: &str) {
         self.lots.insert(lot.into(), Lot::Queue(true));
     }
 
-    /// A new run, which is left to the workers of a lot.
+    /// Adds a new run for the workers of a lot.
     pub fn leave(&mut self, lot: &str) -> (String, Variant) {
         let run = format!("{lot}-{}", self.tasks.len());
         let variant = match self.dice.below(10) {
@@ -89,7 +90,7 @@ impl Desk {
         (run, variant)
     }
 
-    /// A process has claimed a run: one that it was sent after, or one that it found.
+    /// Records that a process has claimed a run.
     pub fn claimed(&mut self, pid: u32, run: &str) {
         if let Some(task) = self.tasks.get_mut(run) {
             task.is_made = true;
@@ -99,7 +100,7 @@ impl Desk {
         }
     }
 
-    /// No more runs: what there is, is driven to its end.
+    /// Adds no more runs to the lot; existing ones are driven to their end.
     pub fn close(&mut self, lot: &str) {
         match self.lots.get_mut(lot) {
             Some(Lot::Crowd(next)) => *next = None,
@@ -126,7 +127,7 @@ impl Desk {
         self.tasks.insert(run, task);
     }
 
-    /// Whoever drives a run is forgotten, and the next one takes it by force.
+    /// Forgets the drivers of a run. The next driver takes it over by force.
     pub fn hand_over(&mut self, run: &str) {
         if let Some(task) = self.tasks.get_mut(run) {
             task.hands.clear();
@@ -143,17 +144,17 @@ impl Desk {
         self.tasks.iter().filter(|(_, task)| task.hands.contains(&pid)).map(|(run, _)| run.clone()).collect()
     }
 
-    /// A process stands still: others may go after its runs.
+    /// A process is stopped: other drivers may get its runs.
     pub fn share(&mut self, pid: u32) {
         self.tasks.values_mut().filter(|task| task.hands == [pid]).for_each(|task| task.is_shared = true);
     }
 
-    /// A process is no more.
+    /// Removes a dead process.
     pub fn died(&mut self, pid: u32) {
         self.tasks.values_mut().for_each(|task| task.hands.retain(|hand| *hand != pid));
     }
 
-    /// What a process does next; it may wish for runs that go a certain way.
+    /// What a process does next. It can ask for runs of one variant.
     pub fn next(&mut self, pid: u32, lot: &str, wish: Option<Variant>) -> Reply {
         if let Some(Lot::Queue(is_open)) = self.lots.get(lot) {
             return if *is_open || !self.is_done(lot) { Reply::Idle } else { Reply::Quit };

@@ -1,6 +1,6 @@
-//! `Dice`: chance from a seed, so that one seed gives one plan.
+//! [`Dice`]: random numbers from a seed, so that one seed gives one plan.
 
-/// Splitmix64.
+/// The splitmix64 generator.
 pub struct Dice(u64);
 
 impl Dice {
@@ -14,13 +14,13 @@ impl Dice {
         mixed(self.0) % max.max(1)
     }
 
-    /// Whether it comes true, with a chance of so many in a hundred.
+    /// True with this chance in percent.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
 }
 
-/// A number whose bits all depend on all bits of another.
+/// A hash: all bits of the result depend on all bits of the number.
 pub fn mixed(number: u64) -> u64 {
     let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! `Drive`: one run, from when this process takes it up until it lets go of it. Its nodes are given it, and report by it.
+//! [`Drive`]: one run, from its start or resume in this process until the process stops driving it.
+//! Its nodes use it to report.
 
 use crate::outside::{Outside, lock};
 use crate::report::Report;
@@ -14,11 +15,11 @@ pub struct Drive {
     known: Arc<Known>,
 }
 
-/// A worker does not say which run it drives: the first node of it does.
+/// The run of this drive. For a worker it is known only when the first node starts.
 #[derive(Default)]
 struct Known {
     run: OnceLock<(String, u64)>,
-    /// What was said to be durable before.
+    /// Acknowledged records from before the run was known.
     early: Mutex<Vec<u64>>,
 }
 
@@ -27,7 +28,7 @@ impl Drive {
         Self { outside, store: Arc::new(store.clone()), known: Arc::default() }
     }
 
-    /// It is this run, and held since the last claim of it.
+    /// Sets the run and its epoch, that of the last claim.
     pub fn is_of(&self, run: &str) {
         self.known.run.get_or_init(|| (run.to_string(), self.outside.epoch_of(run)));
         let early = std::mem::take(&mut *lock(&self.known.early));
@@ -60,7 +61,7 @@ impl Drive {
         }
     }
 
-    /// Tells what the engine says to be durable.
+    /// Hooks that report durable records.
     pub fn hooks<S: 'static>(&self) -> Hooks<S> {
         let drive = self.clone();
         Hooks::new(move |event| {

@@ -1,4 +1,5 @@
-//! A process that drives runs: it asks what to do, does it, and says how it ended, until it is told to quit or dies.
+//! A process that drives runs: it asks for a run, drives it and reports the end, until it gets
+//! `Quit` or dies.
 
 use crate::drive::Drive;
 use crate::graph::{State, Variant, everything};
@@ -13,13 +14,13 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a driver with nothing to do waits before it asks again.
+/// How long an idle driver waits before it asks again.
 const IDLE: Duration = Duration::from_millis(4);
 
-/// How soon a worker looks for what nobody told it of.
+/// The poll interval of a worker.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
-/// Everything that drivers of one process share.
+/// Shared by all slots of one process.
 #[derive(Clone)]
 struct Driver {
     outside: Outside,
@@ -77,14 +78,14 @@ impl Driver {
         }
     }
 
-    /// Drives what it finds in the store, until there is nothing left.
+    /// Drives runs from the store as a worker, until none is left.
     async fn serve(self) -> Result<(), Box<dyn Error>> {
         let Spec { lot, lease_millis, slots, .. } = self.outside.spec().clone();
         let witness = Witness { inside: Arc::clone(&self.store), outside: self.outside.clone() };
         let (outside, store) = (self.outside.clone(), witness.clone());
         let options = move |run: RunOptions<'static, State>| {
             let drive = Drive::new(outside.clone(), &store);
-            // So few that long runs are pruned; the others have not so many.
+            // Few enough that long runs are pruned. Other runs have fewer records.
             run.keep_records(Variant::Long.records_kept()).hooks(drive.hooks()).extension(drive)
         };
         let outside = self.outside.clone();
@@ -103,7 +104,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The store as this run uses it, and what its nodes report by.
+    /// The store for one run, and the drive of its nodes.
     fn store_for(&self) -> (Witness, Drive) {
         let inside = mutant::apply(&self.outside, Arc::clone(&self.store));
         let witness = Witness { inside, outside: self.outside.clone() };
@@ -113,7 +114,7 @@ impl Driver {
     async fn drive(&self, options: RunOptions<'static, State>, variant: Variant, drive: Drive) -> Ending {
         let lease = Duration::from_millis(self.outside.spec().lease_millis);
         let options = options.lease(lease).keep_records(variant.records_kept());
-        // Where the store is to advance too early and nothing else, it says itself what is durable.
+        // For this mutant the store itself reports durable records.
         let says_itself = self.outside.spec().mutant == Some(Mutant::AdvanceBeforeCommit);
         let options = if says_itself { options } else { options.hooks(drive.hooks()) };
         match options.extension(drive).await {
@@ -128,12 +129,13 @@ fn ending_of(error: &RunError<State>) -> Ending {
         (_, Some(Compensation::Compensated { .. })) => Ending::Compensated,
         (RunFault::Ended { status: RunStatus::Compensated, .. }, _) => Ending::Compensated,
         (RunFault::Paused { .. }, _) => Ending::Paused,
-        // A store that fails in the middle of the undos says so as a compensation that failed; the run's own status tells.
+        // A store that fails during the undos ends as a failed compensation without a node. The
+        // status of the run is right.
         (_, Some(Compensation::CompensationFailed { node, reason, .. })) if node.is_empty() => Ending::Stopped(reason.clone()),
         (RunFault::Fenced { .. } | RunFault::Held { .. } | RunFault::Exists { .. } | RunFault::Checkpoint(_), _) => {
             Ending::Stopped(error.to_string())
         }
-        // An answer that had been taken before: somebody else was quicker.
+        // Another driver took the answer first.
         (RunFault::AnswerRefused { why, .. }, _) => Ending::Stopped(why.clone()),
         _ => Ending::Failed(error.to_string()),
     }

@@ -1,4 +1,5 @@
-//! A process dies at every place that a run passes, at each pass, and another goes on; sometimes that one dies too.
+//! A process dies at every place of a run, at each pass, and another one continues. Sometimes that
+//! one dies, too.
 
 use crate::dice::Dice;
 use crate::graph::Variant;
@@ -10,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-/// How often, of a hundred times, the process that goes on dies as well.
+/// How often, in percent, the second process dies as well.
 const SECOND_PERCENT: u64 = 20;
 /// More passes than any run makes.
 const PASSES_MAX: u64 = 400;
@@ -21,7 +22,8 @@ pub struct Deaths {
     pub second: u64,
 }
 
-/// Every `stride`-th pass of each class, from the first on. As many at a time as there are sites: most of the time a run waits for a lease to end.
+/// Dies at every `stride`-th pass of each class, beginning with the first. Uses one thread per
+/// site, since a run mostly waits for a lease to expire.
 pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
     let mut jobs: VecDeque<(Variant, &str)> = CLASSES.iter().map(|class| (Variant::Full, *class)).collect();
     let undoing = [
@@ -38,7 +40,7 @@ pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
     let refused = ["commit before", "commit after", "undo start", "undo end"];
     jobs.extend(refused.map(|class| (Variant::Refused, class)));
     jobs.extend(["prune before", "prune after"].map(|class| (Variant::Long, class)));
-    // The long ones first.
+    // Long jobs first.
     jobs.make_contiguous().sort_by_key(|(_, class)| !(class.starts_with("commit") || class.starts_with("node")));
     let (jobs, first, second) = (Mutex::new(jobs), AtomicU64::new(0), AtomicU64::new(0));
     let failed = Mutex::new(None);
@@ -63,13 +65,13 @@ pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
             });
         }
     });
-    // The first pass of each class is among them; a place that no run passes any more is no place.
+    // Each class has at least its first pass. A class without a death is no longer a place.
     let died_at = sites.iter().flat_map(|site| site.ledger.with(|book| book.deaths.keys().cloned().collect::<Vec<String>>()));
     let died_at: BTreeSet<String> = died_at.collect();
     let missing: Vec<&&str> = CLASSES.iter().filter(|class| !died_at.contains(**class)).collect();
     match failed.into_inner().unwrap_or_default() {
         Some(why) => Err(why),
-        None if !missing.is_empty() => Err(format!("nothing died at {missing:?}")),
+        None if !missing.is_empty() => Err(format!("no process died at {missing:?}")),
         None => Ok(Deaths { first: first.into_inner(), second: second.into_inner() }),
     }
 }
@@ -87,7 +89,8 @@ fn die_at_each(site: &Site, variant: Variant, class: &str, stride: u64, seed: u6
         let died = site.case(&run, variant, &places, None)?;
         deaths.first += died.min(1) as u64;
         deaths.second += died.saturating_sub(1) as u64;
-        // Branches may finish together in one run and apart in the next: once is no end.
+        // Branches may finish together in one run and separately in the next, so one miss does not
+        // end the class.
         missed = if died == 0 { missed + 1 } else { 0 };
         if missed == 2 {
             break;
@@ -96,7 +99,7 @@ fn die_at_each(site: &Site, variant: Variant, class: &str, stride: u64, seed: u6
     Ok(deaths)
 }
 
-/// Somewhere in what a resume does first, or soon after.
+/// A place at the start of a resume, or soon after.
 fn a_second_death(dice: &mut Dice) -> DiesAt {
     let places = ["claim after", "read after", "commit before", "commit after", "acknowledged", "node start", "node end"];
     let class = places[dice.below(places.len() as u64) as usize];

@@ -1,4 +1,5 @@
-//! The graph that is driven: everything a run can do, in one. Each node tells the ledger before it does anything.
+//! The driven graph: every feature of a run in one graph. Each node reports to the ledger before it
+//! does anything.
 
 use crate::drive::Drive;
 use crate::report::thing;
@@ -9,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Which way a run takes.
+/// The path of a run through the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Variant {
-    /// Through everything.
+    /// Through all nodes.
     Full,
-    /// To a node that fails after it did something, and back.
+    /// To a node that fails after an effect, and then the undos.
     Undone,
-    /// To a node that fails and did nothing, and back.
+    /// To a node that fails without an effect, and then the undos.
     Refused,
-    /// Round and round, so that records are pruned.
+    /// A loop that is long enough for pruning.
     Long,
 }
 
@@ -31,7 +32,7 @@ impl Variant {
         }
     }
 
-    /// Whether what it did is undone in the end.
+    /// Whether the run is undone in the end.
     pub fn is_undone(self) -> bool {
         matches!(self, Self::Undone | Self::Refused)
     }
@@ -42,7 +43,7 @@ impl Variant {
     }
 }
 
-/// What was done, and the keys of the visits that did it; together about a kilobyte.
+/// The executed nodes and the keys of their visits; about a kilobyte together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub variant: Variant,
@@ -58,7 +59,7 @@ impl State {
     }
 
     fn after(mut self, cx: &NodeContext, what: impl Into<String>) -> Self {
-        // A long run would outgrow the kilobyte: its last turns will do.
+        // A long run would outgrow the kilobyte, so it keeps only its last turns.
         if self.variant == Variant::Long && self.keys.len() > 12 {
             self.keys.remove(0);
             self.done.remove(0);
@@ -69,7 +70,7 @@ impl State {
     }
 }
 
-/// What an effect gives: the key that it was done under, so that its record shows it.
+/// The result of an effect: its key, so that its record shows it.
 #[derive(Serialize, Deserialize)]
 struct Receipt {
     receipt: String,
@@ -83,7 +84,7 @@ fn drive(cx: &NodeContext) -> Drive {
     drive
 }
 
-/// Tells the ledger that a node begins.
+/// Reports that a node begins.
 fn begin(cx: &NodeContext, state: &State) -> Drive {
     let drive = drive(cx);
     let rests_on = state.keys.iter().map(|key| thing::node(key)).collect();
@@ -97,7 +98,7 @@ fn work(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
     move |cx, state| {
         Box::pin(async move {
             let drive = begin(&cx, &state);
-            // A long run is long enough.
+            // Long runs do not sleep.
             if state.variant != Variant::Long {
                 tokio::time::sleep(Duration::from_micros(drive.chance(2_000))).await;
             }
@@ -130,7 +131,7 @@ async fn call(cx: NodeContext, state: State) -> Result<State, String> {
     Ok(state.after(&cx, "call"))
 }
 
-/// Pays, by an effect that may be repeated and one that may not.
+/// Pays by a repeatable effect and by a `once` effect.
 async fn charge(cx: NodeContext, state: State) -> Result<State, String> {
     let drive = begin(&cx, &state);
     let again = drive.clone();
@@ -170,7 +171,7 @@ async fn rest(cx: NodeContext, state: State) -> Result<State, String> {
     Ok(state.after(&cx, "rest"))
 }
 
-/// Can be undone; the last of them fails where that is wanted.
+/// A node that can be undone. The last one fails in variant `Undone`.
 fn book(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
     move |cx, state| {
         Box::pin(async move {
@@ -186,7 +187,7 @@ fn book(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
     }
 }
 
-/// Cancels what was booked, by an effect that is not repeated once it is durable.
+/// Cancels a booking by an effect.
 async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     let drive = drive(&cx);
     drive.begins(thing::undo(&name), Vec::new(), false);
@@ -227,7 +228,7 @@ fn inner() -> Graph<State> {
         .set_entry("in1")
 }
 
-/// A loop, conditional edges, a fan-out in a fan-out, a subgraph with one of its own, a map with a limit.
+/// A loop, conditional edges, nested fan-outs, a subgraph with a fan-out, a map with a limit.
 fn branching(graph: Graph<State>) -> Result<Graph<State>, pleach::CompileError> {
     let turn = |cx: NodeContext, mut state: State| async move {
         state.turns += 1;
@@ -268,7 +269,8 @@ fn branching(graph: Graph<State>) -> Result<Graph<State>, pleach::CompileError> 
         .add_edge("item2", "gather"))
 }
 
-/// All of it: after the branches a retry, effects, a signal, a question, a sleep, and nodes that can be undone.
+/// The whole graph: after the branches a retry, effects, a signal, a question, a sleep, and
+/// undoable nodes.
 pub fn everything() -> Result<CompiledGraph<State>, pleach::CompileError> {
     let backoff = Duration::from_millis(5);
     let last = |cx: NodeContext, state: State| async move {
@@ -283,7 +285,7 @@ pub fn everything() -> Result<CompiledGraph<State>, pleach::CompileError> {
         .policy("call", Policy::new().retry(Retry::times(20).backoff(backoff, backoff * 10)))
         .add_edge("call", "charge")
         .add_node("charge", charge)
-        // Where nobody knows whether the wire went out, somebody sees to it.
+        // If the outcome of the wire is unknown, `settle` runs instead.
         .policy("charge", Policy::new().fallback("settle"))
         .add_edge("charge", "hear")
         .add_node("settle", work("settle"))

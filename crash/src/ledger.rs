@@ -1,5 +1,6 @@
-//! `Ledger`: what happened, in one order, outside of everything that is killed. Drivers report over a socket of this machine and wait until it
-//! is written down; so whatever a driver did after a report, it did after it is in here.
+//! [`Ledger`]: what happened, in one total order, outside of all killed processes. Drivers report
+//! over a local socket and wait until the report is recorded, so everything that a driver does
+//! after a report comes after its entry.
 
 use crate::desk::Desk;
 use crate::outside::lock;
@@ -13,10 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-/// How long a driver's last words may take after its end.
+/// How long the last reports of a driver may take after its end.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// One report, where it stands in the order of all, and who made it.
+/// One report, its position in the total order, and the process that made it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub order: u64,
@@ -24,13 +25,14 @@ pub struct Entry {
     pub report: Report,
 }
 
-/// All that was written down.
+/// All recorded reports.
 pub struct Book {
     pub desk: Desk,
     pub entries: HashMap<String, Vec<Entry>>,
-    /// How many processes died of themselves, by the class of the place.
+    /// The number of processes that died at a place, by class.
     pub deaths: BTreeMap<String, u64>,
-    /// Processes that were stopped for a while, or kept waiting here: their leases may have ended meanwhile.
+    /// Processes that were stopped, or kept waiting by the ledger: their leases may have expired
+    /// meanwhile.
     pub were_stopped: HashSet<u32>,
     order: u64,
     lines: HashMap<u32, usize>,
@@ -52,7 +54,7 @@ struct Shared {
 }
 
 impl Ledger {
-    /// Listens on a free port; it looks into `store` and posts answers there.
+    /// Listens on a free port. Reads `store` and posts answers there.
     pub fn start(store: Arc<dyn Store>, handle: Handle, seed: u64) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
@@ -89,7 +91,7 @@ impl Ledger {
         &self.shared.handle
     }
 
-    /// The place in the order of all that comes next.
+    /// The next position in the total order.
     pub fn now(&self) -> u64 {
         self.with(|book| {
             book.order += 1;
@@ -97,24 +99,24 @@ impl Ledger {
         })
     }
 
-    /// Waits until everything that a dead process had said is written down.
+    /// Waits until all reports of a dead process are recorded.
     pub fn drain(&self, pid: u32) {
         self.wait(DRAIN_MAX, |book| !book.lines.contains_key(&pid));
         self.with(|book| book.desk.died(pid));
     }
 
-    /// Waits until a process holds at the place it was told to. Whether it does.
+    /// Waits until a process holds at its place. Returns whether it does.
     pub fn wait_for_hold(&self, pid: u32, time: Duration) -> bool {
         self.wait(time, |book| book.holding.contains(&pid))
     }
 
-    /// Lets a process go on that holds.
+    /// Lets a holding process continue.
     pub fn let_go(&self, pid: u32) {
         self.with(|book| book.holding.remove(&pid));
         self.shared.changed.notify_all();
     }
 
-    /// Whether it came true in time.
+    /// Waits until the condition is true. Returns whether that happened in time.
     pub fn wait(&self, time: Duration, is_true: impl Fn(&Book) -> bool) -> bool {
         let until = Instant::now() + time;
         let mut book = lock(&self.shared.book);
@@ -129,7 +131,7 @@ impl Ledger {
         true
     }
 
-    /// One line of one driver, to its end.
+    /// Serves one connection of a driver until it ends.
     fn serve(&self, stream: TcpStream) {
         let _ = stream.set_nodelay(true);
         let mut line = BufReader::new(stream);
@@ -169,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// A run that was begun may be in the store, and nobody knows: the answer was lost, or whoever asked died.
+    /// Checks whether a run is in the store, if its creation was lost or its driver died.
     fn see_whether_made(&self, run: String, variant: crate::graph::Variant) -> Reply {
         let is_made = self.shared.handle.block_on(self.shared.store.head(&run)).is_ok();
         self.with(|book| book.desk.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
@@ -177,12 +179,12 @@ impl Ledger {
         if is_made { Reply::GoOn { run, variant, take_over, answer } } else { Reply::Begin { run, variant } }
     }
 
-    /// Half of the answers are posted to the run, the others are given to its driver.
+    /// Posts half of the answers to the run, and gives the others to its driver.
     fn answer(&self, run: String, variant: crate::graph::Variant, take_over: bool) -> Reply {
         let answer = run.bytes().map(usize::from).sum::<usize>().is_multiple_of(2);
         if !answer {
             let post = Post::seal(&run, "answer/approve", Some("the answer".into()), b"true".to_vec());
-            // If it fails, the run pauses once more, and is answered again.
+            // If this fails, the run pauses again and is answered again.
             drop(self.shared.handle.block_on(self.shared.store.post(&run, post)));
         }
         Reply::GoOn { run, variant, take_over, answer }

@@ -1,9 +1,12 @@
-//! The crash test of durable runs: processes that drive them are killed, at every place and at random, and what is left is checked against a
-//! ledger outside of them.
+//! The crash test of durable runs: driver processes are killed at every place and at random, and
+//! the result is checked against a ledger outside of them.
 //!
-//! `cargo xtask crash` starts it. One program is all of it: with `drive` it is a process to be killed (`driver`, `drive`, `graph`,
-//! `outside`, `witness`, `mutant`), else it is the one that kills (`site`, `ledger`, `desk`, `crew`), looks (`reading`) and judges (`check`). The tests are
-//! `exhaustive`, `random` (with `queue`) and `mutants`; `server` and `proxy` are PostgreSQL and the road to it.
+//! `cargo xtask crash` starts it. One program has two roles:
+//! - With `drive` it is a process to be killed: `driver`, `drive`, `graph`, `outside`, `witness`,
+//!   `mutant`.
+//! - Otherwise it kills (`site`, `ledger`, `desk`, `crew`), reads (`reading`) and checks (`check`).
+//!   The tests are `exhaustive`, `random` (with `queue`) and `mutants`; `server` and `proxy` are
+//!   PostgreSQL and the connection to it.
 
 mod check;
 mod crew;
@@ -38,24 +41,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-const HELP: &str = "--kills N   kills that hit an open step, 200 unless told, shared by the stores
---store S   sqlite, postgres or both, which it is unless told
---seed N    one plan of kills; a new one unless told
---only T    mutants, exhaustive or random
---short     what CI has time for";
+const HELP: &str = "--kills N   kills that hit an open step, shared by the stores; default 200
+--store S   sqlite, postgres or both; default both
+--seed N    seed of the plan of kills; random by default
+--only T    run one test: mutants, exhaustive or random
+--short     a shorter test for CI";
 
-/// How many runs are driven at a time where a process dies at every place.
+/// The number of runs driven at a time by the exhaustive test.
 const AT_ONCE: usize = 6;
 
-/// What is asked for.
+/// The command line options.
 struct Options {
     kills: u64,
     sqlite: bool,
     postgres: bool,
     seed: u64,
-    /// This test alone.
+    /// Runs only this test.
     only: Option<String>,
-    /// On PostgreSQL every n-th pass of a place, not every one.
+    /// On PostgreSQL, tests every n-th pass of a place instead of every one.
     is_short: bool,
 }
 
@@ -97,16 +100,16 @@ impl Options {
                 "--seed" => options.seed = number()?,
                 "--only" => match words.next() {
                     Some(word @ ("mutants" | "exhaustive" | "random")) => options.only = Some(word.to_string()),
-                    other => return Err(format!("--only is mutants, exhaustive or random, and not {other:?}")),
+                    other => return Err(format!("--only takes mutants, exhaustive or random, not {other:?}")),
                 },
                 "--short" => options.is_short = true,
                 "--store" => match words.next() {
                     Some("sqlite") => options.postgres = false,
                     Some("postgres") => options.sqlite = false,
                     Some("both") => {}
-                    other => return Err(format!("--store is sqlite, postgres or both, and not {other:?}")),
+                    other => return Err(format!("--store takes sqlite, postgres or both, not {other:?}")),
                 },
-                other => return Err(format!("unknown word: {other:?}")),
+                other => return Err(format!("unknown option: {other:?}")),
             }
         }
         Ok(options)
@@ -116,13 +119,13 @@ impl Options {
         self.only.as_ref().is_none_or(|only| only == test)
     }
 
-    /// How long all of it may take.
+    /// The time limit of the whole test.
     fn time_max(&self) -> Duration {
         Duration::from_secs(600 + self.kills)
     }
 }
 
-/// Everything, with somebody watching the clock.
+/// Runs everything, with a watchdog.
 fn test(options: &Options) -> Result<(), String> {
     println!("seed {}", options.seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -131,7 +134,7 @@ fn test(options: &Options) -> Result<(), String> {
     let (watched, time_max) = (crew.clone(), options.time_max());
     thread::spawn(move || {
         thread::sleep(time_max);
-        eprintln!("the crash test did not end within {time_max:?}; what it did so far is above");
+        eprintln!("the crash test did not end within {time_max:?}; its progress is above");
         watched.end();
         std::process::exit(1);
     });
@@ -139,7 +142,7 @@ fn test(options: &Options) -> Result<(), String> {
     let kills = options.kills.div_ceil(stores);
     if options.sqlite {
         let folder = std::env::temp_dir().join(format!("pleach-crash-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
         let place = Place::Sqlite(folder.join("runs.db"));
         let tested = test_one(options, kills, place.clone(), place, None, &crew, runtime.handle());
         if tested.is_ok() {
@@ -155,7 +158,7 @@ fn test(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// All tests on one store.
+/// Runs all tests on one store.
 fn test_one(
     options: &Options,
     kills: u64,
@@ -171,12 +174,12 @@ fn test_one(
     let begun = Instant::now();
     let mut site = Site::open(place, &direct, crew, handle, seed)?;
     site.learn()?;
-    step("runs that nothing disturbed", begun);
+    step("undisturbed runs", begun);
 
     if options.has("mutants") {
         let begun = Instant::now();
         mutants::run(&site)?.iter().for_each(|told| println!("{name}: {told}"));
-        step("the faults were found", begun);
+        step("all faults were found", begun);
     }
     if options.has("exhaustive") {
         let begun = Instant::now();

@@ -1,4 +1,5 @@
-//! Stores with a fault each, to see that the checks find it. None of it is in the product: they stand between it and a store that is sound.
+//! Stores with one fault each, to prove that the checks find it. They wrap a sound store and are
+//! not part of the product.
 
 use crate::outside::Outside;
 use crate::place::Place;
@@ -17,22 +18,24 @@ use tokio_postgres::{Client, NoTls};
 /// How late a commit lands that was answered too early.
 const LATE: Duration = Duration::from_millis(30);
 
-/// What is wrong.
+/// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mutant {
-    /// The run goes on before its step is durable; nobody says that it is.
+    /// The run continues before its step is durable. The store reports a record only once it is
+    /// durable.
     AdvanceBeforeCommit,
-    /// A commit is said to be durable before it is.
+    /// A commit is acknowledged before it is durable.
     AcknowledgeBeforeCommit,
-    /// A commit lands whatever its epoch is, if the head is right.
+    /// A commit lands with any epoch, if the head is right.
     NoEpochCheck,
-    /// Whoever claims a run is told of all its records but the last.
+    /// A claim hides the last record of the run.
     Forgetful,
-    /// PostgreSQL: a commit looks at the run's row under `FOR KEY SHARE`, then writes; a claim is a plain update.
+    /// PostgreSQL: a commit reads the row of the run under `FOR KEY SHARE` and then writes; a claim
+    /// is a plain update.
     ForKeyShare,
 }
 
-/// The store that a driver is given: the one it asked for, or one with a fault.
+/// The store for a driver: the given one, or one with a fault.
 pub fn apply(outside: &Outside, store: Arc<dyn Store>) -> Arc<dyn Store> {
     let Spec { mutant, place, .. } = outside.spec();
     let fault: Box<dyn Fault> = match (*mutant, place) {
@@ -51,17 +54,17 @@ pub fn apply(outside: &Outside, store: Arc<dyn Store>) -> Arc<dyn Store> {
     Arc::new(Mutated { inside: store, fault })
 }
 
-/// What is done in another way than it should be.
+/// The calls that a faulty store changes.
 trait Fault: Send + Sync + 'static {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed>;
 
-    /// `None`: as it should be.
+    /// `None`: unchanged.
     fn claim(&self, _wanted: &Wanted, _lease: &Lease) -> Option<StoreFuture<'_, Vec<Claim>>> {
         None
     }
 }
 
-/// Answers at once, and commits later, in order.
+/// Answers at once and commits later, in order.
 struct Early(mpsc::UnboundedSender<Commit>);
 
 impl Early {
@@ -86,12 +89,12 @@ impl Early {
 
 impl Fault for Early {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
-        let sent = self.0.send(commit).map_err(|_| StoreError::unavailable("nobody commits"));
+        let sent = self.0.send(commit).map_err(|_| StoreError::unavailable("the commit task has ended"));
         Box::pin(async move { sent.map(|()| Committed { posted: 0, now: SystemTime::now().into() }) })
     }
 }
 
-/// Looks at the head alone.
+/// Checks only the head.
 struct NoEpochCheck(Arc<dyn Store>);
 
 impl Fault for NoEpochCheck {
@@ -108,7 +111,7 @@ impl Fault for NoEpochCheck {
     }
 }
 
-/// Claims, and gives a head that is too low.
+/// Claims and returns a head that is too low.
 struct Forgetful(Arc<dyn Store>);
 
 impl Fault for Forgetful {
@@ -126,7 +129,7 @@ impl Fault for Forgetful {
     }
 }
 
-/// Looks under a lock that does not keep claims out.
+/// Reads under a lock that does not block claims.
 struct ForKeyShare {
     url: String,
     inside: Arc<dyn Store>,
@@ -176,7 +179,7 @@ impl ForKeyShare {
 impl Fault for ForKeyShare {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
-            // What does more than add rows is left to the sound store: one fault at a time.
+            // Commits that do more than add rows go to the sound store: one fault at a time.
             if commit.status.is_some() || commit.wake.is_some() || commit.release || !commit.takes.is_empty() {
                 return self.inside.commit(commit).await;
             }
@@ -199,7 +202,7 @@ impl Fault for ForKeyShare {
     }
 }
 
-/// A store of which commits, and maybe claims, are done in another way.
+/// A store with changed commits and possibly changed claims.
 struct Mutated {
     inside: Arc<dyn Store>,
     fault: Box<dyn Fault>,

@@ -1,7 +1,8 @@
-//! The checks can fail: stores with a fault each are found out, in a scene that a sound store passes.
+//! The checks can fail: each faulty store is detected in a scene that a sound store passes.
 //!
-//! Of the five faults that the checks must find, `synchronous=OFF` is not here: what a process wrote survives its death whether or not it was
-//! synced, so that only a test of power loss can see it: `store_power` in `graph/tests` does.
+//! Of the five faults that the checks must find, `synchronous=OFF` is missing here: data of a dead
+//! process survives whether or not it was synced, so only a power cut shows that fault. See
+//! `stores/power.rs` in `graph/tests`.
 
 use crate::graph::Variant;
 use crate::mutant::Mutant;
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 const HOLD_MAX: Duration = Duration::from_secs(20);
 
-/// Runs each mutant that this store can have, and what a sound store does in the same scene. What was found, in words.
+/// Runs each mutant that this store can have, and a sound store in the same scene. Returns the
+/// findings.
 pub fn run(site: &Site) -> Result<Vec<String>, String> {
     let mut told = Vec::new();
     let die = |class: &str, pass: u64| (class.to_string(), pass);
@@ -32,7 +34,7 @@ pub fn run(site: &Site) -> Result<Vec<String>, String> {
     for mutant in [None, Some(Mutant::Forgetful)] {
         let run = format!("forgetful, {mutant:?}");
         a_death(site, &run, &Spec { dies_at: Some(die("commit after", 3)), ..site.spec(&run) })?;
-        // It goes on where it should not, until its first commit is refused.
+        // It continues although it should not, until its first commit is rejected.
         let mut driver = site.start(&Spec { mutant, ..site.spec(&run) })?;
         let lot = run.clone();
         site.ledger.wait(HOLD_MAX, move |book| book.desk.tasks[&lot].endings > 0);
@@ -53,7 +55,7 @@ pub fn run(site: &Site) -> Result<Vec<String>, String> {
     Ok(told)
 }
 
-/// A driver begins a run and dies. What follows is left to others: a faulty store may not get to an end at all.
+/// A driver starts a run and dies. Others continue, since a faulty store may never reach an end.
 fn a_death(site: &Site, run: &str, spec: &Spec) -> Result<(), String> {
     site.ledger.with(|book| book.desk.add_case(run, Variant::Full));
     let mut driver = site.start(spec)?;
@@ -62,15 +64,16 @@ fn a_death(site: &Site, run: &str, spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-/// A driver is held up in the midst of a commit; another claims its run and dies; then the first goes on.
+/// A driver is held during a commit, another one claims its run and dies, and then the first
+/// continues.
 fn a_stale_commit(site: &Site, run: &str, mutant: Option<Mutant>, place: &str) -> Result<(), String> {
-    // No lease ends here: the run is taken by force.
+    // No lease expires here: the run is taken by force.
     let lease_millis = 60_000;
     let spec = Spec { mutant, lease_millis, ..site.spec(run) };
     site.ledger.with(|book| book.desk.add_case(run, Variant::Full));
     let mut stale = site.start(&Spec { holds_at: Some((place.into(), 5)), ..spec.clone() })?;
     if !site.ledger.wait_for_hold(stale.pid, HOLD_MAX) {
-        return Err(format!("{run}: the driver did not get to {place:?}"));
+        return Err(format!("{run}: the driver did not reach {place:?}"));
     }
     site.ledger.with(|book| book.desk.hand_over(run));
     let mut next = site.start(&Spec { dies_at: Some(("claim after".into(), 1)), ..spec })?;
@@ -79,7 +82,7 @@ fn a_stale_commit(site: &Site, run: &str, mutant: Option<Mutant>, place: &str) -
     site.ledger.let_go(stale.pid);
     let lot = run.to_string();
     if !site.ledger.wait(HOLD_MAX, move |book| book.desk.tasks[&lot].endings > 0) {
-        return Err(format!("{run}: the driver that was held up did not end: {}", site.complaints(run)));
+        return Err(format!("{run}: the held driver did not end: {}", site.complaints(run)));
     }
     stale.kill();
     site.autopsy(stale.pid);
@@ -87,15 +90,15 @@ fn a_stale_commit(site: &Site, run: &str, mutant: Option<Mutant>, place: &str) -
     site.case(run, Variant::Full, &[], None).map(drop)
 }
 
-/// A mutant must have been found by its rule; a sound store must not be accused.
+/// Checks that a mutant was found by its rule, and that a sound store breaks no rule.
 fn verdict(site: &Site, run: &str, mutant: Option<Mutant>, rule: &str) -> Result<String, String> {
     let mut checker = lock(&site.checker);
     let (found, others) = std::mem::take(&mut checker.violations).into_iter().partition(|violation| violation.run == run);
     checker.violations = others;
     match (mutant, found.iter().find(|violation| violation.rule == rule)) {
-        (None, None) if found.is_empty() => Ok(format!("{run}: a sound store is not accused")),
-        (None, _) => Err(format!("{run}: a sound store is accused: {}", found[0])),
+        (None, None) if found.is_empty() => Ok(format!("{run}: no violation in a sound store")),
+        (None, _) => Err(format!("{run}: violation in a sound store: {}", found[0])),
         (Some(_), Some(found)) => Ok(format!("{run}: found: {found}")),
-        (Some(_), None) => Err(format!("{run}: the fault was not found as {rule:?}, only {found:?}")),
+        (Some(_), None) => Err(format!("{run}: the fault was not found as {rule:?}; found {found:?}")),
     }
 }

@@ -1,4 +1,4 @@
-//! The world as a driver sees it: the ledger it reports to, and the places where it dies.
+//! The outside as a driver sees it: the ledger that it reports to, and the places where it dies.
 
 use crate::report::{Reply, Report, Spec};
 use pleach::store::Row;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The ledger, and where this process dies. Shared by all that happens in a driver.
+/// The connection to the ledger, and the place where this process dies. Shared within a driver.
 #[derive(Clone)]
 pub struct Outside(Arc<Inner>);
 
@@ -20,18 +20,19 @@ struct Inner {
     line: Mutex<BufReader<TcpStream>>,
     passes: Mutex<HashMap<String, u64>>,
     begun: Instant,
-    /// When this process was last found not to be scheduled, in milliseconds since it began, plus one.
+    /// When this process was last not scheduled for too long, in milliseconds since its start, plus
+    /// one.
     stalled_at: AtomicU64,
     chance: AtomicU64,
     claims: Mutex<Claims>,
 }
 
-/// What the stores of this process were asked and said.
+/// Claims and written rows of this process.
 #[derive(Default)]
 struct Claims {
     /// The last epoch of each run that this process claimed.
     epochs: HashMap<String, u64>,
-    /// The sums of rows that were handed to a store and not acknowledged yet.
+    /// The sums of rows that were written and not yet acknowledged.
     sums: HashMap<(String, u64), u64>,
 }
 
@@ -39,7 +40,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What tells one row from any other.
+/// A hash that identifies a row.
 pub fn sum_of(row: &Row) -> u64 {
     let mut hash = DefaultHasher::new();
     (row.sequence, &row.header, &row.body, row.sum).hash(&mut hash);
@@ -63,12 +64,13 @@ impl Outside {
         &self.0.spec
     }
 
-    /// Reports, and waits until it is written down. Without a ledger there is no point in living.
+    /// Reports and waits until the report is recorded. Exits the process if the ledger is gone.
     pub fn say(&self, report: &Report) -> Reply {
         tell(&mut lock(&self.0.line), report).unwrap_or_else(|_| std::process::exit(3))
     }
 
-    /// Reports what must be written down before a lease can have ended, and says so if it may not have been.
+    /// Reports something that must be recorded before the lease can have expired. If that took too
+    /// long, reports `Waited`.
     pub fn say_in_time(&self, report: &Report) {
         let begun = Instant::now();
         self.say(report);
@@ -77,12 +79,12 @@ impl Outside {
         }
     }
 
-    /// How long this process may not have gone on before its lease is in doubt.
+    /// How long this process may stall before its lease is in doubt.
     fn patience(&self) -> Duration {
         Duration::from_millis(self.0.spec.lease_millis / 4)
     }
 
-    /// A place where a process can be made to die, or to stop for a while.
+    /// A place where a process can be made to die or to hold.
     pub fn pass(&self, class: &'static str) {
         let Spec { dies_at, holds_at, .. } = &self.0.spec;
         let concerns = |at: &Option<(String, u64)>| at.as_ref().is_some_and(|(at, _)| at == class);
@@ -101,7 +103,7 @@ impl Outside {
             std::process::abort();
         }
         if is_now(holds_at) {
-            // On a line of its own: the others go on reporting.
+            // On a separate connection: other tasks keep reporting.
             let held = dial(&self.0.spec).map(BufReader::new);
             let answer = held.and_then(|mut line| tell(&mut line, &Report::Holds { pid: std::process::id() }));
             answer.map_or_else(|_| std::process::exit(3), drop);
@@ -119,23 +121,23 @@ impl Outside {
         }
     }
 
-    /// This process holds a run.
+    /// Records and reports a claim.
     pub fn claimed(&self, run: &str, epoch: u64) {
         lock(&self.0.claims).epochs.insert(run.to_string(), epoch);
         self.say(&Report::Claimed { run: run.to_string(), epoch });
     }
 
-    /// With which epoch it does.
+    /// The epoch of the last claim of a run.
     pub fn epoch_of(&self, run: &str) -> u64 {
         lock(&self.0.claims).epochs.get(run).copied().unwrap_or(0)
     }
 
-    /// Rows are about to be handed to a store.
+    /// Records the sums of rows that are about to be written.
     pub fn writes(&self, run: &str, rows: &[Row]) {
         lock(&self.0.claims).sums.extend(rows.iter().map(|row| ((run.to_string(), row.sequence), sum_of(row))));
     }
 
-    /// A row is said to be durable.
+    /// Reports that a row is durable.
     pub fn acknowledged(&self, run: &str, epoch: u64, sequence: u64) {
         let run = run.to_string();
         let sum = lock(&self.0.claims).sums.remove(&(run.clone(), sequence)).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `Place`: where runs are kept.
+//! [`Place`]: where runs are stored.
 
 use pleach::store::{PostgresStore, SqliteStore, Store, StoreError};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,9 @@
-//! `Proxy`: stands between drivers and a PostgreSQL server, and loses the answer to a commit after the commit has landed.
+//! [`Proxy`]: between drivers and a PostgreSQL server, loses the answer to a commit after the
+//! commit has landed.
 //!
-//! It forwards whole messages. A commit is known by the text of its statement; its answer is complete when the server says that it is ready for the
-//! next one, which it says after the commit is durable. Then the connection is closed instead.
+//! It forwards whole messages. A commit is recognized by the text of its statement. Its answer is
+//! complete when the server reports that it is ready, which it does after the commit is durable.
+//! Then the proxy closes the connection instead of forwarding the answer.
 
 use crate::dice::Dice;
 use crate::outside::lock;
@@ -13,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the statement of a commit has in it, and no other.
+/// A part of the text of a commit statement that no other statement has.
 const COMMIT: &[u8] = b"WITH moved AS";
 
 pub struct Proxy {
@@ -29,7 +31,7 @@ struct Plan {
     dice: Mutex<Option<Dice>>,
 }
 
-/// One connection: the statements that commit, and whether one is on its way.
+/// One connection: its commit statements, and whether a commit is in flight.
 #[derive(Default)]
 struct Talk {
     commits: Mutex<HashSet<Vec<u8>>>,
@@ -37,7 +39,7 @@ struct Talk {
 }
 
 impl Proxy {
-    /// In front of the server at this port of this machine.
+    /// Starts a proxy in front of the server at this local port.
     pub async fn start(server: u16, seed: u64) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
@@ -46,7 +48,7 @@ impl Proxy {
         tokio::spawn(async move {
             while let Ok((driver, _)) = listener.accept().await {
                 let plan = Arc::clone(&plan);
-                // A server that is gone is a connection that closes at once.
+                // If the server is gone, the connection closes at once.
                 tokio::spawn(async move {
                     TcpStream::connect(("127.0.0.1", server)).await.map(|server| join(driver, server, plan))
                 });
@@ -55,7 +57,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Loses the answers to so many commits, every second one on average.
+    /// Loses the answers to this many commits, every second one on average.
     pub fn lose(&self, count: u64) {
         self.plan.to_lose.store(count, SeqCst);
     }
@@ -74,7 +76,7 @@ impl Plan {
     }
 }
 
-/// Forwards both ways until either side is gone.
+/// Forwards in both directions until one side closes.
 fn join(driver: TcpStream, server: TcpStream, plan: Arc<Plan>) {
     let _ = (driver.set_nodelay(true), server.set_nodelay(true));
     let talk = Arc::new(Talk::default());
@@ -84,15 +86,15 @@ fn join(driver: TcpStream, server: TcpStream, plan: Arc<Plan>) {
         async move {
             let asking = ask(from_driver, to_server, &talk);
             let answering = answer(from_server, to_driver, &talk, &plan);
-            // Whichever ends first drops all four halves.
+            // The first to end drops all four halves.
             tokio::select! { _ = asking => {}, _ = answering => {} }
         }
     });
 }
 
-/// From the driver to the server.
+/// Forwards from the driver to the server.
 async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Talk) -> io::Result<()> {
-    // The first message has no type.
+    // The first message has no type byte.
     let mut first = vec![0; 4];
     from.read_exact(&mut first).await?;
     read_rest(&mut from, &mut first, 0).await?;
@@ -111,7 +113,8 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Talk) -> io
     }
 }
 
-/// From the server to the driver. What answers a commit is forwarded as a whole, or not at all.
+/// Forwards from the server to the driver. The answer to a commit is forwarded completely or not at
+/// all.
 async fn answer(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Talk, plan: &Plan) -> io::Result<()> {
     let mut held = Vec::new();
     loop {
@@ -137,7 +140,7 @@ async fn read_message(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// The rest of a message whose length stands at `at`, and counts itself.
+/// Reads the rest of a message. Its length is at `at` and includes itself.
 async fn read_rest(from: &mut OwnedReadHalf, message: &mut Vec<u8>, at: usize) -> io::Result<()> {
     let length = u32::from_be_bytes([message[at], message[at + 1], message[at + 2], message[at + 3]]) as usize;
     let have = message.len();

@@ -1,4 +1,5 @@
-//! `Queue`: whoever leaves runs to workers, answers them when they ask, and looks how they end; from outside, by the store alone.
+//! [`Queue`]: creates runs for workers, answers their questions and watches their end, from
+//! outside, through the store alone.
 
 use crate::graph::{State, everything};
 use crate::reading;
@@ -8,9 +9,9 @@ use pleach::store::{Held, Lease, Post, Release, RunStatus, Store, StoreError, Wa
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How many runs are open at a time.
+/// The number of open runs.
 const OPEN: usize = 16;
-/// How often they are looked at.
+/// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
 pub struct Queue {
@@ -25,7 +26,7 @@ impl Queue {
         Ok(Self { lot: lot.into(), graph, looked_at: Instant::now() })
     }
 
-    /// Sees to all runs, if it is time. What cannot be done now is done the next time.
+    /// Checks all runs if the interval has passed. A failed step is repeated the next time.
     pub fn tend(&mut self, site: &Site, is_open: bool) {
         if self.looked_at.elapsed() < LOOK_EVERY {
             return;
@@ -58,7 +59,7 @@ impl Queue {
                 store.post(run, Post::seal(run, "answer/approve", Some("the answer".into()), b"true".to_vec())).await?;
             }
             RunStatus::Stuck => {
-                let lease = Lease { owner: "whoever looks after stuck runs".into(), length: Duration::from_secs(1) };
+                let lease = Lease { owner: "stuck run cleanup".into(), length: Duration::from_secs(1) };
                 let claims = store.claim(Wanted::One { run: run.into(), force: true }, lease).await?;
                 let held = claims.iter().map(|claim| Held::of(&claim.run)).collect();
                 store.release(held, Release::AsIs).await?;

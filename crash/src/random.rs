@@ -1,5 +1,5 @@
-//! Four processes share the runs of one store, and are killed at random moments and at random places, stopped past their leases, and cut off
-//! from a server that is itself killed.
+//! Four processes share the runs of one store. They are killed at random moments and places,
+//! stopped past their leases, and disconnected from a server that is itself killed.
 
 use crate::crew::Driver;
 use crate::dice::Dice;
@@ -15,35 +15,36 @@ use std::time::{Duration, Instant};
 
 const PROCESSES: usize = 4;
 const SLOTS: usize = 3;
-/// How often each class of places must have been died at.
+/// How many deaths each class of places needs.
 const EACH_CLASS: u64 = 5;
-/// How many processes must have been stopped past their leases, and how often, with a server, one must have been cut off.
+/// How many processes must be stopped past their leases, and, with a server, how many connections
+/// must be cut.
 const STOPS_MIN: u64 = 3;
 const CUT_OFF_MIN: u64 = 4;
-/// How long a process that will die at some place is left alone.
+/// How long an armed process is not killed: it will die at some place.
 const ARMED_FOR: Duration = Duration::from_millis(1500);
-/// How long the runs that are left may take in the end.
+/// Time limit for the remaining runs at the end.
 const LAST_MAX: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Default)]
 pub struct Kills {
     pub all: u64,
-    /// Those that hit a process in the midst of a step.
+    /// Kills that hit a process in the middle of a step.
     pub open: u64,
     pub stops: u64,
     pub cut_off: u64,
     pub servers: u64,
     pub runs: usize,
-    /// Those of which records were pruned.
+    /// Runs whose records were pruned.
     pub pruned: usize,
 }
 
 /// One process.
 struct Post {
     driver: Driver,
-    /// Until when it is left alone: it will die at some place.
+    /// Until when it is not killed: it will die at some place.
     armed_until: Option<Instant>,
-    /// Until when it stands still.
+    /// Until when it is stopped.
     stopped_until: Option<Instant>,
 }
 
@@ -52,22 +53,24 @@ struct Field<'a> {
     server: Option<&'a mut Server>,
     dice: Dice,
     lot: String,
-    /// Where the processes are workers.
+    /// Set if the processes are workers.
     queue: Option<Queue>,
     posts: Vec<Post>,
     kills: Kills,
 }
 
-/// How processes come to their runs.
+/// How processes get their runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// They are sent after them, now and then two after the same; each class of places must have been died at.
+    /// Drivers that get runs from the ledger, sometimes two the same one. Each class of places
+    /// needs deaths.
     Orders,
-    /// They are workers, and claim what is ready.
+    /// Workers that claim ready runs.
     Claims,
 }
 
-/// Kills until so many kills hit an open step and each class was died at, but no longer than `time`.
+/// Kills until enough kills hit an open step and each class has enough deaths, but no longer than
+/// `time`.
 pub fn run(site: &Site, by: By, server: Option<&mut Server>, open: u64, time: Duration, seed: u64) -> Result<Kills, String> {
     let lot = if by == By::Claims { "queue" } else { "crowd" }.to_string();
     site.ledger.with(|book| {
@@ -89,7 +92,7 @@ pub fn run(site: &Site, by: By, server: Option<&mut Server>, open: u64, time: Du
     let mut servers_left = if field.server.is_some() { 2 } else { 0 };
     while field.kills.open < open || !field.rare().is_empty() || field.lacks_trouble() {
         if begun.elapsed() > time {
-            return Err(format!("after {time:?} there were {:?}, and too few deaths at {:?}", field.kills, field.rare()));
+            return Err(format!("after {time:?}: {:?}, with too few deaths at {:?}", field.kills, field.rare()));
         }
         thread::sleep(Duration::from_millis(5 + field.dice.below(35)));
         field.bury()?;
@@ -111,13 +114,13 @@ impl Field<'_> {
         }
     }
 
-    /// Whether there was too little of what is worse than a death.
+    /// Whether there were too few stops and cut connections.
     fn lacks_trouble(&self) -> bool {
         let is_cut_off = |server: &&mut Server| self.kills.cut_off >= CUT_OFF_MIN && server.answers_lost() > 0;
         self.kills.stops < STOPS_MIN || !self.server.as_ref().is_none_or(is_cut_off)
     }
 
-    /// The classes that too few have died at.
+    /// The classes with too few deaths.
     fn rare(&self) -> Vec<&'static str> {
         if self.queue.is_some() {
             return Vec::new();
@@ -131,7 +134,7 @@ impl Field<'_> {
         Spec { slots: SLOTS, is_worker: self.queue.is_some(), ..self.site.spec(&self.lot) }
     }
 
-    /// A new process. Half of them will die at some place.
+    /// Starts a new process. Most of them will die at some place.
     fn enlist(&mut self) -> Result<Post, String> {
         let mut spec = self.spec();
         let mut armed_until = None;
@@ -155,7 +158,7 @@ impl Field<'_> {
         Ok(Post { driver: self.site.start(&spec)?, armed_until, stopped_until: None })
     }
 
-    /// A process has died: its runs are looked at before another takes its place.
+    /// Replaces a dead process, after its runs were checked.
     fn replace(&mut self, at: usize, counts: bool) -> Result<(), String> {
         let pid = self.posts[at].driver.pid;
         let was_busy = self.site.autopsy(pid);
@@ -167,11 +170,11 @@ impl Field<'_> {
         Ok(())
     }
 
-    /// Replaces those that died by themselves.
+    /// Replaces the processes that died at their place.
     fn bury(&mut self) -> Result<(), String> {
         for at in 0..self.posts.len() {
             if let Some(status) = self.posts[at].driver.ended() {
-                // One that ended with an error had no server to talk to.
+                // A process that ended with an error had no server.
                 self.replace(at, status.code().is_none())?;
             }
         }
@@ -195,7 +198,7 @@ impl Field<'_> {
         Ok(())
     }
 
-    /// SIGSTOP: others take its runs when its leases have ended.
+    /// Sends SIGSTOP: others take its runs once its leases have expired.
     fn stop_past_lease(&mut self, at: usize) {
         let post = &mut self.posts[at];
         self.site.ledger.with(|book| {
@@ -207,7 +210,7 @@ impl Field<'_> {
         self.kills.stops += 1;
     }
 
-    /// SIGCONT to those that stood still long enough, after what is durable was noted.
+    /// Sends SIGCONT to processes that were stopped long enough, after a reading of their runs.
     fn wake(&mut self) {
         for post in &mut self.posts {
             if post.stopped_until.take_if(|until| *until < Instant::now()).is_some() {
@@ -219,7 +222,7 @@ impl Field<'_> {
         }
     }
 
-    /// The server drops a connection, or the answers to some commits are lost on the way.
+    /// Makes the server close a connection, or loses the answers to some commits.
     fn cut_off(&mut self) -> Result<(), String> {
         if let Some(server) = &mut self.server {
             self.kills.cut_off += 1;
@@ -240,7 +243,7 @@ impl Field<'_> {
         Ok(())
     }
 
-    /// No more kills: all runs come to their ends.
+    /// Ends the kills and drives all runs to their ends.
     fn finish(mut self) -> Result<Kills, String> {
         self.site.ledger.with(|book| book.desk.close(&self.lot));
         let spec = self.spec();
@@ -272,7 +275,7 @@ impl Field<'_> {
             self.kills.pruned += usize::from(reading.is_some_and(|reading| reading.info.oldest > 1));
         }
         if self.queue.is_some() && self.kills.pruned == 0 {
-            return Err(format!("none of the runs was pruned: {:?}", self.kills));
+            return Err(format!("no run was pruned: {:?}", self.kills));
         }
         Ok(self.kills)
     }

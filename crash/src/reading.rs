@@ -1,4 +1,5 @@
-//! What a store holds of a run, read by whoever looks from outside: its row, and what each record shows to be durable.
+//! What a store holds of a run, read from outside: its row, and what each record proves to be
+//! durable.
 
 use crate::graph::State;
 use crate::outside::sum_of;
@@ -8,18 +9,18 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a store may be gone: a server that was killed comes back.
+/// How long a store may be unavailable. A killed server comes back.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A run as it was at one moment.
+/// A run at one moment.
 pub struct Reading {
     pub info: RunInfo,
     pub records: Vec<Durable>,
-    /// The state in the last record, if it has one.
+    /// The state in the last record, if any.
     pub state: Option<State>,
 }
 
-/// A record, and what it shows.
+/// A record and what it proves.
 pub struct Durable {
     pub sequence: u64,
     pub sum: u64,
@@ -31,14 +32,15 @@ pub struct Durable {
     pub things: Vec<String>,
 }
 
-/// Reads a run; `None` if there is none. A log with a hole, or a damaged record, is an error.
+/// Reads a run. Returns `None` if it does not exist, and an error if the log has a hole or a
+/// damaged record.
 pub async fn read(store: &Arc<dyn Store>, run: &str) -> Result<Option<Reading>, StoreError> {
     let begun = Instant::now();
     loop {
         match read_once(store, run).await {
             Ok(reading) => return Ok(Some(reading)),
             Err(StoreError::Unknown { .. }) => return Ok(None),
-            // It was pruned between two questions, or the server is not back yet.
+            // It was pruned between two reads, or the server is not back yet.
             Err(error) if is_passing(&error) && begun.elapsed() < PATIENCE => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

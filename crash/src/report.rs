@@ -1,11 +1,13 @@
-//! What processes that drive runs say to the ledger, and what they are told. A line of JSON each way; whoever reports waits for the answer.
+//! The protocol between drivers and the ledger: one line of JSON in each direction. A driver waits
+//! for the reply to each report.
 
 use crate::graph::{State, Variant};
 use crate::mutant::Mutant;
 use crate::place::Place;
 use serde::{Deserialize, Serialize};
 
-/// The places where a process can be made to die, each at its n-th pass. They surround every call of the store and all code of the graph.
+/// The places where a process can be made to die, each at its n-th pass. They surround every store
+/// call and all code of the graph.
 pub const CLASSES: [&str; 28] = [
     "create before",
     "create after",
@@ -37,82 +39,83 @@ pub const CLASSES: [&str; 28] = [
     "ended",
 ];
 
-/// What a driver is made for.
+/// The settings of a driver process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
     /// The port of the ledger.
     pub ledger: u16,
-    /// Where the runs are.
+    /// Where the runs are stored.
     pub place: Place,
-    /// Which runs it asks for.
+    /// The lot whose runs it drives.
     pub lot: String,
-    /// Which of them it would rather have.
+    /// The variant that it prefers.
     pub wish: Option<Variant>,
     pub lease_millis: u64,
-    /// It claims what is ready, and does not ask for runs.
+    /// Whether it claims ready runs as a worker instead of asking for runs.
     pub is_worker: bool,
     /// How many runs it drives at a time.
     pub slots: usize,
-    /// Where it dies: at the n-th pass of this class.
+    /// Where it dies: the n-th pass of this class.
     pub dies_at: Option<(String, u64)>,
-    /// Where it stops until it is let go.
+    /// Where it holds until it is released.
     pub holds_at: Option<(String, u64)>,
-    /// What is wrong with its store.
+    /// The fault of its store.
     pub mutant: Option<Mutant>,
 }
 
 /// Something that happened in a driver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// The first words of a process.
+    /// The first report of a process.
     Hello { pid: u32 },
-    /// It is free: what is to be done?
+    /// It is free and asks for a run.
     Next { lot: String, wish: Option<Variant> },
-    /// It holds a run.
+    /// It has claimed a run.
     Claimed { run: String, epoch: u64 },
-    /// It begins something that may not begin again once it is durable: a visit, an attempt, an effect, an undo.
+    /// It begins something that must not begin again once it is durable: a visit, an attempt, an
+    /// effect, an undo.
     Began {
         run: String,
         thing: String,
         epoch: u64,
         /// What must be durable by now.
         rests_on: Vec<String>,
-        /// It may happen once at most.
+        /// Whether it may happen at most once.
         once: bool,
-        /// This process was not scheduled for so long that its lease may have ended unseen.
+        /// Whether this process stalled for so long that its lease may have expired.
         stalled: bool,
     },
-    /// What it said last may have been written down long after it was so.
+    /// The last report may have been recorded too late.
     Waited,
-    /// It was told that a record is durable.
+    /// A record was acknowledged as durable.
     Acknowledged { run: String, epoch: u64, sequence: u64, sum: u64 },
     /// It stopped driving a run.
     Ended { run: String, how: Ending },
     /// It dies now, at this place.
     Dies { class: String },
-    /// It stays at this place until it is answered.
+    /// It holds at this place until the reply arrives.
     Holds { pid: u32 },
 }
 
-/// How it came that a driver stopped driving a run.
+/// Why a driver stopped driving a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Ending {
     Finished(Box<State>),
     Compensated,
-    /// It waits for an answer.
+    /// The run waits for an answer.
     Paused,
-    /// A worker has let go of it; the store knows why.
+    /// A worker released it; the store knows why.
     LetGo,
-    /// It was fenced, or the store failed, or another holds the run: others go on.
+    /// It was fenced, the store failed, or another driver holds the run. Others continue.
     Stopped(String),
-    /// What should not happen.
+    /// Something that must not happen.
     Failed(String),
 }
 
-/// What a driver is told.
+/// The reply to a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// Go on.
+    /// The report was recorded.
     Noted,
     Begin {
         run: String,
@@ -124,13 +127,13 @@ pub enum Reply {
         take_over: bool,
         answer: bool,
     },
-    /// There is nothing to do now.
+    /// No work at the moment.
     Idle,
-    /// There will be nothing to do.
+    /// No more work.
     Quit,
 }
 
-/// Names of things, as drivers report them and as records show them to be durable.
+/// Names of things, as drivers report them and as records prove them.
 pub mod thing {
     pub fn node(key: &str) -> String {
         format!("visit {key}")
@@ -140,7 +143,7 @@ pub mod thing {
         format!("effect {key}")
     }
 
-    /// That an effect which may happen once has begun.
+    /// The begin record of a `once` effect.
     pub fn started(node: &str, name: &str) -> String {
         format!("started {node}/{name}")
     }

@@ -1,4 +1,4 @@
-//! `Server`: a PostgreSQL that may be killed, behind a proxy that loses answers.
+//! [`Server`]: a PostgreSQL server that can be killed, behind a proxy that loses answers.
 
 use crate::crew::Crew;
 use crate::place::Place;
@@ -7,10 +7,10 @@ use tokio::runtime::Handle;
 use tokio_postgres::NoTls;
 use xtask::postgres::Postgres;
 
-/// How drivers call themselves, so that only their connections are cut.
+/// The application name of drivers, so that only their connections are cut.
 const NAME: &str = "pleach-crash-driver";
 
-/// One of those that the drivers have; never one of ours.
+/// Terminates one connection of a driver.
 const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE application_name = 'pleach-crash-driver' ORDER BY random() LIMIT 1";
 
@@ -29,17 +29,17 @@ impl Server {
         Ok(Self { postgres, proxy, handle: handle.clone(), crew: crew.clone() })
     }
 
-    /// As it is.
+    /// The address without the proxy.
     pub fn direct(&self) -> Place {
         Place::Postgres(self.postgres.url())
     }
 
-    /// As drivers see it.
+    /// The address for drivers.
     pub fn through_proxy(&self) -> Place {
         Place::Postgres(format!("postgres://pleach@127.0.0.1:{}/postgres?application_name={NAME}", self.proxy.port))
     }
 
-    /// The answers to so many of the next commits do not arrive.
+    /// Loses the answers to this many of the next commits.
     pub fn lose_answers(&self, count: u64) {
         self.proxy.lose(count);
     }
@@ -49,7 +49,7 @@ impl Server {
         self.proxy.lost()
     }
 
-    /// The server ends one connection of a driver, whatever it is doing.
+    /// Makes the server close one connection of a driver.
     pub fn terminate_one(&self) -> Result<(), String> {
         let ended = self.handle.block_on(async {
             let (client, connection) = tokio_postgres::connect(&self.postgres.url(), NoTls).await?;
@@ -59,7 +59,7 @@ impl Server {
         ended.map_err(|error| format!("cannot end a connection: {error}"))
     }
 
-    /// SIGKILL to the server itself, and another one on what it left.
+    /// Kills the server with SIGKILL and starts another one on its data.
     pub fn kill_and_restart(&mut self) -> Result<(), String> {
         self.crew.forget(self.postgres.pid());
         self.postgres.kill();

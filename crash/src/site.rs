@@ -1,4 +1,4 @@
-//! `Site`: one store with its ledger, its checks and the processes that drive its runs. All tests are made of what it can do.
+//! [`Site`]: one store with its ledger, its checks and its driver processes. All tests use it.
 
 use crate::check::{Checker, Reference};
 use crate::crew::{Crew, Driver};
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long a driver may take with one run.
+/// Time limit of a driver for one run.
 const CASE_MAX: Duration = Duration::from_secs(40);
 
 /// Where a process dies: the n-th pass of a class of places.
@@ -31,7 +31,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Drivers reach the store at `place`, and whoever looks from outside at `direct`.
+    /// Drivers use the store at `place`; the checks use `direct`.
     pub fn open(place: Place, direct: &Place, crew: &Crew, handle: &Handle, seed: u64) -> Result<Self, String> {
         let store = handle.block_on(direct.open()).map_err(|error| error.to_string())?;
         let ledger = Ledger::start(store, handle.clone(), seed).map_err(|error| error.to_string())?;
@@ -39,15 +39,15 @@ impl Site {
         Ok(Self { place, ledger, crew: crew.clone(), checker, reference, lease: Duration::from_millis(250) })
     }
 
-    /// Runs that nothing disturbs: what all others must come to.
+    /// Drives undisturbed runs, which all others are compared with.
     pub fn learn(&mut self) -> Result<(), String> {
         for variant in [Variant::Full, Variant::Undone, Variant::Refused, Variant::Long] {
             let run = format!("reference {variant:?}");
             self.case(&run, variant, &[], None)?;
-            let reading = lock(&self.checker).read(&self.ledger, &run).ok_or("the reference is not in the store")?;
+            let reading = lock(&self.checker).read(&self.ledger, &run).ok_or("the reference run is not in the store")?;
             let expected = if variant.is_undone() { RunStatus::Compensated } else { RunStatus::Finished };
             if reading.info.status != expected {
-                return Err(format!("the reference {variant:?} is {}, and nothing disturbed it", reading.info.status));
+                return Err(format!("the undisturbed reference {variant:?} ended as {}", reading.info.status));
             }
             let state = self.ledger.with(|book| book.desk.tasks[&run].state.clone());
             let visits = reading.records.last().map_or(0, |record| record.visits);
@@ -56,12 +56,12 @@ impl Site {
         let did =
             |what: &str| self.reference[&Variant::Full].state.iter().flat_map(|state| &state.done).any(|done| done == what);
         match ["in2", "item2", "gather", "charge", "heard 7", "approved true", "rest", "last"].iter().find(|what| !did(what)) {
-            Some(missing) => Err(format!("the reference did not get to {missing:?}")),
+            Some(missing) => Err(format!("the reference did not reach {missing:?}")),
             None => Ok(()),
         }
     }
 
-    /// What a driver of these runs is made for.
+    /// The settings of a driver of this lot.
     pub fn spec(&self, lot: &str) -> Spec {
         Spec {
             ledger: self.ledger.port,
@@ -77,7 +77,8 @@ impl Site {
         }
     }
 
-    /// After the death of a process, before anything else is started: what is left of the runs it drove. Whether it was in the midst of a step.
+    /// Checks the runs of a dead process before anything else is started. Returns whether it died
+    /// in the middle of a step.
     pub fn autopsy(&self, pid: u32) -> bool {
         let runs = self.ledger.with(|book| book.desk.runs_of(pid));
         self.ledger.drain(pid);
@@ -91,7 +92,8 @@ impl Site {
         was_busy
     }
 
-    /// One run: driven by processes that die at these places, one after the other, and then by one that does not. How many have died.
+    /// Drives one run: by processes that die at these places, one after the other, and then by one
+    /// that does not die. Returns the number of deaths.
     pub fn case(&self, run: &str, variant: Variant, deaths: &[DiesAt], mutant: Option<Mutant>) -> Result<usize, String> {
         self.ledger.with(|book| book.desk.add_case(run, variant));
         let mut died = 0;
@@ -113,7 +115,7 @@ impl Site {
         Ok(died)
     }
 
-    /// What drivers said who could not go on with a run.
+    /// The errors of drivers that could not continue a run.
     pub fn complaints(&self, run: &str) -> String {
         self.ledger.with(|book| format!("{:?}", book.desk.tasks.get(run)))
     }

@@ -1,4 +1,5 @@
-//! `Witness`: a store that tells the ledger of claims, knows what was written, and has a place to die before and after each call.
+//! [`Witness`]: a store that reports claims to the ledger, records what was written, and has a
+//! place to die before and after each call.
 
 use crate::outside::Outside;
 use pleach::BoxFuture;
@@ -16,7 +17,8 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// What is asked of the store, between the two places. A refusal is no place to die after: nothing happened.
+    /// Calls the store between two places. After an error there is no second place, since nothing
+    /// happened.
     fn between<'a, T: Send + 'a>(
         &'a self,
         before: &'static str,
