@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use pleach::{
-    Actor, ActorRef, ActorSystem, BoxError, Context, FailureInfo, OneForAll, OneForOne, Props, Supervisor, SupervisorDirective,
-};
+use pleach::supervise::{OneForAll, OneForOne, SupervisorDirective};
+use pleach::{Actor, ActorRef, ActorSystem, BoxError, Context, FailureInfo, Props, Supervisor};
 
 use crate::ground::{Place, Tally, timed};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pleach::prelude::*;
 use pleach::store::{Filter, PostgresStore, RunStatus, Store};
-use pleach::{Worker, WorkerEvent};
+use pleach::worker::{Worker, WorkerEvent};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_postgres::{Client, NoTls};
 

@@ -55,7 +55,9 @@ async fn plan(mut essay: Essay) -> Result<Essay, pleach::BoxError> {
 }
 
 /// One of three drafts. It is paid for once, however often the demo is killed here.
-fn draft(part: &'static str) -> impl Fn(NodeContext, Essay) -> pleach::BoxFuture<'static, Result<Essay, pleach::BoxError>> {
+fn draft(
+    part: &'static str,
+) -> impl Fn(NodeContext, Essay) -> pleach::runtime::BoxFuture<'static, Result<Essay, pleach::BoxError>> {
     move |cx, mut essay| {
         Box::pin(async move {
             let till = cx.extension::<Till>().ok_or("there is no till")?.clone();
@@ -83,7 +85,7 @@ async fn polish(mut essay: Essay) -> Result<Essay, pleach::BoxError> {
 }
 
 /// The graph: two steps, a fan-out, and a loop.
-pub fn graph() -> Result<CompiledGraph<Essay>, pleach::CompileError> {
+pub fn graph() -> Result<CompiledGraph<Essay>, pleach::graph::CompileError> {
     Graph::new("essay")
         .add_node("plan", plan)
         .add_node("opening", draft("an opening"))

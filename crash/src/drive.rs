@@ -4,8 +4,8 @@
 use crate::outside::{Outside, lock};
 use crate::report::Report;
 use crate::witness::Witness;
+use pleach::graph::{Hooks, RunEvent};
 use pleach::store::Store;
-use pleach::{Hooks, RunEvent};
 use std::sync::{Arc, Mutex, OnceLock};
 
 #[derive(Clone)]

@@ -3,9 +3,9 @@
 
 use crate::drive::Drive;
 use crate::report::thing;
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::store::Post;
-use pleach::{FanOut, Policy, Retry};
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
 use std::time::Duration;
@@ -229,7 +229,7 @@ fn inner() -> Graph<State> {
 }
 
 /// A loop, conditional edges, nested fan-outs, a subgraph with a fan-out, a map with a limit.
-fn branching(graph: Graph<State>) -> Result<Graph<State>, pleach::CompileError> {
+fn branching(graph: Graph<State>) -> Result<Graph<State>, pleach::graph::CompileError> {
     let turn = |cx: NodeContext, mut state: State| async move {
         state.turns += 1;
         work("turn")(cx, state).await
@@ -271,7 +271,7 @@ fn branching(graph: Graph<State>) -> Result<Graph<State>, pleach::CompileError> 
 
 /// The whole graph: after the branches a retry, effects, a signal, a question, a sleep, and
 /// undoable nodes.
-pub fn everything() -> Result<CompiledGraph<State>, pleach::CompileError> {
+pub fn everything() -> Result<CompiledGraph<State>, pleach::graph::CompileError> {
     let backoff = Duration::from_millis(5);
     let last = |cx: NodeContext, state: State| async move {
         let refuses = state.variant == Variant::Refused;

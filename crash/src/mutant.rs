@@ -4,7 +4,7 @@
 use crate::outside::Outside;
 use crate::place::Place;
 use crate::report::Spec;
-use pleach::BoxFuture;
+use pleach::runtime::BoxFuture;
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,

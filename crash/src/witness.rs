@@ -2,7 +2,7 @@
 //! place to die before and after each call.
 
 use crate::outside::Outside;
-use pleach::BoxFuture;
+use pleach::runtime::BoxFuture;
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreFuture, Wanted,

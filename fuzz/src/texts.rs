@@ -1,7 +1,7 @@
 //! Paths and names: what parses is written back the same.
 
 use crate::random::Random;
-use pleach::{ActorPath, NAME_LEN_MAX, Name};
+use pleach::actor::{ActorPath, NAME_LEN_MAX, Name};
 
 /// Paths that parse, as a beginning for mutations.
 const PATHS: [&str; 6] = ["/", "/user", "/user/workers/3", "/user/$42", "//node-7/user/a", "/user/a name 多"];

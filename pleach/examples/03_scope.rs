@@ -55,7 +55,7 @@ async fn read_from_a_producer() -> Result<(), pleach::Error> {
         for n in 1..=5_u32 {
             out.send(n * n).await?;
         }
-        Ok::<(), pleach::Unreceived<u32>>(())
+        Ok::<(), pleach::scope::Unreceived<u32>>(())
     })?;
     let mut sum = 0;
     while let Some(square) = squares.next().await {

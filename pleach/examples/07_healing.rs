@@ -2,8 +2,9 @@
 //!
 //! Run it with `cargo run --package pleach --example 07_healing`. It prints one planned panic.
 
+use pleach::events::EventSubscription;
 use pleach::prelude::*;
-use pleach::{EventSubscription, ExponentialBackoff, RestForOne, RestartPolicy};
+use pleach::supervise::{ExponentialBackoff, RestForOne, RestartPolicy};
 
 /// One part of a service: a store, a cache filled from it, or a front end that uses both.
 struct Part;

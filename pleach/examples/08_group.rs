@@ -2,8 +2,9 @@
 //!
 //! Run it with `cargo run --package pleach --example 08_group`. It needs no network.
 
+use pleach::CancelToken;
 use pleach::prelude::*;
-use pleach::{CancelToken, Elapsed};
+use pleach::scope::Elapsed;
 
 struct Page {
     url: String,

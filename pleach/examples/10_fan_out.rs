@@ -11,7 +11,10 @@ struct Trip {
 }
 
 /// Returns a node that waits and then adds a note.
-fn look_up(what: &'static str, millis: u64) -> impl Fn(Trip) -> pleach::BoxFuture<'static, Result<Trip, String>> + Send + Sync {
+fn look_up(
+    what: &'static str,
+    millis: u64,
+) -> impl Fn(Trip) -> pleach::runtime::BoxFuture<'static, Result<Trip, String>> + Send + Sync {
     move |mut trip| {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(millis)).await;

@@ -2,7 +2,8 @@
 //!
 //! Run it with `cargo run --package pleach --example 11_subgraph`.
 
-use pleach::{Compensation, RunEvent, RunUpdate, prelude::*};
+use pleach::graph::{Compensation, RunEvent, RunUpdate};
+use pleach::prelude::*;
 
 /// The state of the inner graph.
 #[derive(serde::Serialize, serde::Deserialize)]

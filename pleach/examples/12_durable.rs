@@ -2,7 +2,8 @@
 //!
 //! Run it with `cargo run --package pleach --features sqlite --example 12_durable`.
 
-use pleach::{RunEvent, prelude::*};
+use pleach::graph::RunEvent;
+use pleach::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 

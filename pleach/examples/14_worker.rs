@@ -2,9 +2,10 @@
 //!
 //! Run it with `cargo run --package pleach --example 14_worker`.
 
+use pleach::durable::RunRemote;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
-use pleach::{RunEnd, RunRemote, RunningWorker, Worker, WorkerEvent};
+use pleach::worker::{RunEnd, RunningWorker, Worker, WorkerEvent};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Default, Serialize, Deserialize)]

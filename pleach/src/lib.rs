@@ -68,13 +68,19 @@ pub mod system;
 #[cfg(feature = "tokio")]
 mod tokio_runtime;
 
-pub use actor_system::{ActorSystem, ActorSystemBuilder};
 pub use error::Error;
-pub use pleach_core::*;
+#[doc(no_inline)]
+pub use pleach_core::{
+    Actor, ActorRef, BoxError, CancelToken, Cause, Context, Counts, Exit, FailureInfo, Group, Mailbox, Props, Reply, Scope,
+    SendError, Supervisor,
+};
 #[cfg(feature = "graph")]
-pub use pleach_graph::*;
-#[cfg(feature = "tokio")]
-pub use runtime::{NoRuntime, TokioRuntime};
+#[doc(no_inline)]
+pub use pleach_graph::{CompiledGraph, END, Graph};
+#[cfg(feature = "graph")]
+pub use pleach_graph::{store, worker};
+#[doc(no_inline)]
+pub use system::ActorSystem;
 
 /// Returns a cancel token without a parent, on the current Tokio runtime.
 ///

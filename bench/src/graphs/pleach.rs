@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use pleach::{CompiledGraph, END, Graph, NodeContext};
+use pleach::graph::NodeContext;
+use pleach::{CompiledGraph, END, Graph};
 
 use super::{NAP, Shape, State, step};
 use crate::counting;

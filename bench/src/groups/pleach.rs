@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use pleach::{CancelToken, GroupBuilder, token};
+use pleach::group::GroupBuilder;
+use pleach::{CancelToken, token};
 
 use super::Shape;
 use crate::ground::{Place, timed};

@@ -4,7 +4,9 @@ use std::future::ready;
 use std::hint::black_box;
 use std::time::Duration;
 
-use pleach::{Actor, ActorRef, ActorSystem, Context, Mailbox, OneForOne, Props, Reply, block_on};
+use pleach::runtime::block_on;
+use pleach::supervise::OneForOne;
+use pleach::{Actor, ActorRef, ActorSystem, Context, Mailbox, Props, Reply};
 
 use super::Peer;
 use crate::durable;

@@ -9,7 +9,9 @@ mod server;
 
 use async_openai::{Client, config::OpenAIConfig};
 use nodes::{Agent, each_call, found, judge, plan, tool};
-use pleach::{BoxError, RunEvent, RunUpdate, prelude::*};
+use pleach::BoxError;
+use pleach::graph::{RunEvent, RunUpdate};
+use pleach::prelude::*;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {

@@ -3,7 +3,8 @@
 use async_openai::types::chat::{ChatCompletionRequestUserMessageArgs, CreateChatCompletionRequestArgs};
 use async_openai::{Client, config::OpenAIConfig};
 use futures::StreamExt;
-use pleach::{BoxError, NodeContext};
+use pleach::BoxError;
+use pleach::graph::NodeContext;
 
 #[derive(Clone, Debug, Default)]
 pub struct Agent {

@@ -3,9 +3,11 @@
 
 use crate::common::{Job, Log, TestActor, dead_letters, quiet};
 use futures::{SinkExt, StreamExt};
+use pleach::BoxError;
+use pleach::actor::{AnyRef, Exited};
 use pleach::prelude::*;
+use pleach::runtime::Random;
 use pleach::sim::{Sim, explore};
-use pleach::{AnyRef, BoxError, Exited, Random};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 
 use crate::common::adapters::{text, text_recipient};
 use crate::common::{INJECTED, Job, Log, PanicOnDrop, TestActor, busy_actor, dead_letters, failures, poll_once, quiet};
-use pleach::DeadLetterReason;
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use std::sync::atomic::Ordering;
@@ -215,7 +215,7 @@ fn s8_panic_in_an_adapter_is_recorded_and_harms_neither_side() {
     for failure in &recorded {
         assert_eq!((failure.path(), failure.actor()), (&actor.path(), actor.id()));
         assert!(failure.message().is_some_and(|message| message.contains("Job")));
-        assert!(matches!(failure.reason(), pleach::Reason::Panic { message, .. } if message.starts_with(INJECTED)));
+        assert!(matches!(failure.reason(), pleach::supervise::Reason::Panic { message, .. } if message.starts_with(INJECTED)));
     }
     assert_eq!(log.take(), ["started 0", "9", "8"], "no restart, and no message is stuck");
     assert_eq!(actor.counts(), Counts { accepted: 7, handled: 2, failed: 5, dead_lettered: 0 });

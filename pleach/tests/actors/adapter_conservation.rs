@@ -2,9 +2,11 @@
 
 use crate::common::adapters::{text, text_recipient};
 use crate::common::{INJECTED, Job, Log, TestActor, busy_actor, dead_letters, failures, poll_once, quiet};
+use pleach::BoxError;
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
+use pleach::runtime::Random;
 use pleach::sim::explore;
-use pleach::{BoxError, DeadLetterReason, Random};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -182,7 +184,7 @@ async fn a2_counts_are_exact_with_adapters_on_threads() {
                 });
                 let plain = actor.clone();
                 std::thread::spawn(move || {
-                    pleach::block_on(async move {
+                    pleach::runtime::block_on(async move {
                         let mut accepted = 0;
                         for n in 1..1_000_u64 {
                             let sent = match n % 4 {

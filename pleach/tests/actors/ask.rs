@@ -261,7 +261,7 @@ fn a10_ask_from_another_thread_ends_with_the_runtime() {
     let start = Gate::new();
     let (entered, to) = (start.clone(), actor.clone());
     let asker = std::thread::spawn(move || {
-        pleach::block_on(to.ask(|reply: Reply<u32>| {
+        pleach::runtime::block_on(to.ask(|reply: Reply<u32>| {
             Job::work(|_| async move {
                 entered.open();
                 std::future::pending::<Result<(), BoxError>>().await.map(|()| drop(reply))

@@ -2,7 +2,7 @@
 
 use crate::ask::{answer, block};
 use crate::common::{Gate, Job, Log, TestActor};
-use pleach::Lint;
+use pleach::events::Lint;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::task::Poll;

@@ -2,8 +2,10 @@
 
 use crate::common::{Gate, Job, Log, PanicOnDrop, TestActor, failures, quiet};
 use pleach::prelude::*;
+use pleach::runtime::Dispatcher;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, Dispatcher, Supervisor, System};
+use pleach::system::System;
+use pleach::{BoxError, Supervisor};
 use std::sync::{Arc, OnceLock, mpsc};
 
 fn ignore((): &mut (), _: u32) -> Result<(), BoxError> {

@@ -2,8 +2,10 @@
 
 use crate::common::{Job, Log, TestActor, quiet};
 use pleach::prelude::*;
+use pleach::routing::SlowSubscriber;
+use pleach::runtime::Instant;
 use pleach::sim::{Sim, explore};
-use pleach::{Instant, SlowSubscriber, System};
+use pleach::system::System;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -188,7 +190,7 @@ const CASES: &[Case] = &[
     }),
     ("produce", |sim, _, _| {
         let scope = sim.scope();
-        drop(scope.produce(1, |_: pleach::Producer<u8>| failing_task()).unwrap());
+        drop(scope.produce(1, |_: pleach::scope::Producer<u8>| failing_task()).unwrap());
         sim.settle();
     }),
 ];

@@ -3,8 +3,8 @@
 
 use crate::common::quiet;
 use crate::ledger::{Action, Ledger, Policy, Sent, TrackedMessage, TrackingActor};
-use pleach::Random;
 use pleach::prelude::*;
+use pleach::runtime::Random;
 use pleach::sim::{Sim, explore};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

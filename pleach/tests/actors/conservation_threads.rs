@@ -93,7 +93,7 @@ async fn a2_millions_of_messages_on_threads_have_exactly_one_outcome() {
     // One sender runs on a thread outside of the runtime.
     let outside = std::thread::spawn({
         let actors = actors.clone();
-        move || pleach::block_on(send_share(actors, 0))
+        move || pleach::runtime::block_on(send_share(actors, 0))
     });
     let inside: Vec<_> = (1..SENDERS).map(|sender| tokio::spawn(send_share(actors.clone(), sender))).collect();
     let disturber = tokio::spawn({
@@ -145,7 +145,7 @@ async fn a4_send_never_waits_while_there_is_room() {
                 let to = actor.clone();
                 let (done, ended) = tokio::sync::oneshot::channel();
                 std::thread::spawn(move || {
-                    pleach::block_on(async move {
+                    pleach::runtime::block_on(async move {
                         for n in 0..30_000 {
                             to.send(n).await.unwrap();
                         }

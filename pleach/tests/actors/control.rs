@@ -1,9 +1,11 @@
 //! A5, A7 and A9: the control lane, the ways to end an actor, and a fair actor loop.
 
 use crate::common::{Gate, Job, Log, TestActor, dead_letters};
+use pleach::BoxError;
+use pleach::actor::{MAILBOX_CAPACITY_DEFAULT, MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, DeadLetterReason, MAILBOX_CAPACITY_DEFAULT, MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
 use std::sync::{Arc, OnceLock};
 
 /// Termination messages of `count` different actors.

@@ -1,9 +1,10 @@
 //! S8: every failure, injected at any point of the life of an actor, gives one record.
 
 use crate::common::{INJECTED, TestActor, failures, quiet};
+use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::explore;
-use pleach::{BoxError, Reason};
+use pleach::supervise::Reason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

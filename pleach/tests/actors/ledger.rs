@@ -1,7 +1,8 @@
 //! Messages that record their outcome in a ledger, and the actor that handles them.
 
+use pleach::BoxError;
 use pleach::prelude::*;
-use pleach::{BoxError, Random, Runtime};
+use pleach::runtime::{Random, Runtime};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -1,9 +1,12 @@
 //! A3 and A4: what a mailbox accepts, what it returns to the sender, and the order of delivery.
 
 use crate::common::{Job, busy_actor, dead_letters, poll_once};
+use pleach::BoxError;
+use pleach::actor::{MAILBOX_CAPACITY_DEFAULT, Refusal};
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
+use pleach::runtime::Random;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, DeadLetterReason, MAILBOX_CAPACITY_DEFAULT, Random, Refusal};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 

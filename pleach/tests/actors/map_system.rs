@@ -1,9 +1,10 @@
 //! E6: `Props::map_system` turns signals into messages of the actor's own type.
 
 use crate::common::{INJECTED, Log, failures, quiet};
+use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, EscalationStage};
+use pleach::supervise::EscalationStage;
 
 /// Messages of the test actors: plain ones and mapped signals.
 #[derive(Clone)]

@@ -2,9 +2,11 @@
 
 use crate::common::pool_worker::{Msg, key_of, shares, worker_props};
 use crate::common::{Gate, INJECTED, Job, Log, TestActor, dead_letters, failures, poll_once, quiet};
+use pleach::actor::Refusal;
+use pleach::events::{DeadLetterReason, Lint};
 use pleach::prelude::*;
+use pleach::routing::{POOL_SIZE_MAX, PoolError};
 use pleach::sim::{Sim, explore};
-use pleach::{DeadLetterReason, Lint, POOL_SIZE_MAX, PoolError, Refusal};
 
 #[test]
 fn a13_round_robin_serves_each_worker_in_turn() {

@@ -2,9 +2,11 @@
 
 use crate::common::pool_worker::{Msg, worker_props};
 use crate::common::{Log, failures};
+use pleach::Supervisor;
 use pleach::prelude::*;
+use pleach::routing::Pool;
 use pleach::sim::{Sim, explore};
-use pleach::{ExponentialBackoff, Pool, Supervisor};
+use pleach::supervise::ExponentialBackoff;
 
 const SIZE: usize = 3;
 
@@ -53,7 +55,7 @@ fn a13_worker_that_failed_before_a_pool_restart_counts_after_it() {
             sim.settle();
         }
         assert_eq!(pool.workers(), workers[..1]);
-        assert!(failures.take().iter().all(|failure| failure.stage() == pleach::EscalationStage::Initial));
+        assert!(failures.take().iter().all(|failure| failure.stage() == pleach::supervise::EscalationStage::Initial));
     });
 }
 

@@ -2,9 +2,10 @@
 
 use crate::common::{Job, busy_actor, dead_letters, poll_once};
 use crate::mailbox::{note, texts};
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
+use pleach::runtime::Random;
 use pleach::sim::{Sim, explore};
-use pleach::{DeadLetterReason, Random};
 
 #[test]
 fn a6_higher_priority_is_handled_first_and_in_send_order() {

@@ -2,9 +2,10 @@
 //! it has started.
 
 use crate::common::{Gate, Job, Log, TestActor};
+use pleach::BoxError;
+use pleach::actor::{NotStarted, Starting};
 use pleach::prelude::*;
 use pleach::sim::explore;
-use pleach::{BoxError, NotStarted, Starting};
 
 struct SlowStart {
     gate: Gate,

@@ -1,9 +1,9 @@
 //! A13: the stash and `pipe_to_self`, also across restarts.
 
 use crate::common::quiet;
+use pleach::actor::{Refusal, StashFull};
 use pleach::prelude::*;
 use pleach::sim::explore;
-use pleach::{Refusal, StashFull};
 use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<u32>>>;

@@ -2,9 +2,11 @@
 //! step.
 
 use crate::common::quiet;
+use pleach::BoxError;
+use pleach::actor::StashFull;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, StashFull, System};
+use pleach::system::System;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Msg {

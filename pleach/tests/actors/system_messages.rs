@@ -2,7 +2,7 @@
 
 use crate::common::{Job, Log, TestActor, dead_letters};
 use crate::control::terminated;
-use pleach::DeadLetterReason;
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 

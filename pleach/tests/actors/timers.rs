@@ -1,9 +1,10 @@
 //! A12: timers of an actor, in virtual time.
 
 use crate::common::quiet;
+use pleach::actor::TimerKey;
 use pleach::prelude::*;
+use pleach::runtime::Instant;
 use pleach::sim::explore;
-use pleach::{Instant, TimerKey};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 

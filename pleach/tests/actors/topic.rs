@@ -1,9 +1,10 @@
 //! A13: topics. Delivery, slow subscribers, and subscriptions across restarts.
 
 use crate::common::{Job, Log, TestActor, busy_actor, failures, poll_once, quiet};
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::routing::{Published, SlowSubscriber, Topic};
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, Published, SlowSubscriber, Topic};
 
 pub const DELIVERED: Published = Published { delivered: 1, dropped: 0, unsubscribed: 0, ended: 0, failed: 0 };
 

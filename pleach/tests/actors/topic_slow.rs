@@ -3,8 +3,8 @@
 use crate::common::{Job, Log, busy_actor, poll_once};
 use crate::topic::{DELIVERED, NONE, logging_props};
 use pleach::prelude::*;
+use pleach::routing::{Published, SlowSubscriber, Topic};
 use pleach::sim::{Sim, explore};
-use pleach::{Published, SlowSubscriber, Topic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,8 +2,8 @@
 //! systems use the same id numbers.
 
 use crate::common::{Gate, Job, Log, TestActor};
-use pleach::SlowSubscriber;
 use pleach::prelude::*;
+use pleach::routing::SlowSubscriber;
 use pleach::sim::{Sim, explore};
 
 /// Two equal systems: the actors called `name` have the same id number.

@@ -1,9 +1,10 @@
 //! S10: a watcher gets one signal when the watched member exits.
 
 use crate::common::{Gate, Job, Log, TestActor};
+use pleach::actor::AnyRef;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{AnyRef, System};
+use pleach::system::System;
 
 /// An actor that logs its signals.
 fn logging_actor(system: &System, name: &str) -> (ActorRef<Job>, Log<String>) {

@@ -1,7 +1,8 @@
 //! A system on a given runtime, and an actor that counts its messages.
 
+use pleach::BoxError;
 use pleach::prelude::*;
-use pleach::{BoxError, Runtime};
+use pleach::runtime::Runtime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

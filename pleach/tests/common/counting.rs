@@ -1,8 +1,8 @@
 //! A graph that counts, with an effect and a wait in each step.
 
 use super::Log;
-use pleach::Runtime;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use std::sync::Arc;
 
 /// Counts to `last`. Each step first waits for the duration that `wait` returns.

@@ -1,10 +1,10 @@
 //! A store that fails on request, as a crash, a full disk or a lost answer looks to a driver.
 
+use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows,
     RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
-use pleach::{BoxFuture, Runtime};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};

@@ -2,10 +2,12 @@
 
 use super::Log;
 use futures::future::Either;
+use pleach::durable::{Checkpoint, Resume};
+use pleach::graph::RunOptions;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{Kind, MemoryStore, Parts, Row, Rows, RunInfo, Store};
-use pleach::{Checkpoint, Resume, RunOptions, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;

@@ -25,9 +25,12 @@ pub mod shift;
 pub mod slow;
 pub mod tasks;
 
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
+use pleach::runtime::BoxFuture;
 use pleach::sim::Sim;
-use pleach::{BoxError, BoxFuture, DeadLetterReason, Mailbox, System};
+use pleach::system::System;
+use pleach::{BoxError, Mailbox};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};

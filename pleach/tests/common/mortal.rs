@@ -1,10 +1,10 @@
 //! A connection to a store that can fail: interrupted for a while, or dead with its process.
 
+use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreError, StoreFuture, Wanted,
 };
-use pleach::{BoxFuture, Runtime};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

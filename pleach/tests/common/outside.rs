@@ -1,8 +1,9 @@
 //! Side effects of nodes outside of their run, delays of nodes, and runs that are dropped early.
 
+use pleach::graph::RunOptions;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
-use pleach::{RunOptions, Runtime};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 

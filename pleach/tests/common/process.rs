@@ -1,7 +1,7 @@
 //! A simulated process. Its tasks can be stopped, as by SIGSTOP or a suspended machine, and its
 //! clocks can be set.
 
-use pleach::{BoxFuture, Instant, Runtime};
+use pleach::runtime::{BoxFuture, Instant, Runtime};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -3,10 +3,12 @@
 
 use super::Log;
 use super::mortal::MortalStore;
+use pleach::durable::RunRemote;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{Filter, MemoryStore, RunStatus, Store};
-use pleach::{RunRemote, RunningWorker, Runtime, Worker};
+use pleach::worker::{RunningWorker, Worker};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 

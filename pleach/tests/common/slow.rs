@@ -1,11 +1,11 @@
 //! A slow store: every call waits a random time before and after it is applied. Answers may be
 //! lost.
 
+use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows,
     RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
-use pleach::{BoxFuture, Runtime};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,10 +4,14 @@
 use crate::common::flaky::FlakyStore;
 use crate::{pass, sum};
 use futures::future::{Either, select};
+use pleach::CompiledGraph;
+use pleach::durable::RunRemote;
+use pleach::graph::FanOut;
 use pleach::prelude::*;
+use pleach::runtime::{BoxFuture, Runtime};
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{BoxFuture, CompiledGraph, FanOut, RunRemote, Runtime, Worker};
+use pleach::worker::Worker;
 use std::future::IntoFuture;
 use std::sync::Arc;
 

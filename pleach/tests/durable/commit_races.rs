@@ -5,10 +5,12 @@
 use crate::common::flaky::FlakyStore;
 use crate::common::outside::{World, dropped_after, rest, with, world};
 use crate::{add_one, one, pass, sum};
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
+use pleach::runtime::{Instant, Runtime};
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
-use pleach::{FanOut, Instant, Policy, Retry, Runtime, Worker};
+use pleach::worker::Worker;
 use std::sync::Arc;
 
 #[test]

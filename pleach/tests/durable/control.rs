@@ -2,10 +2,14 @@
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
+use pleach::actor::ActorPath;
+use pleach::durable::{RunMessage, RunRef, RunRemote, TellError};
+use pleach::graph::FanOut;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, Place, RunStatus, Store};
-use pleach::{ActorPath, FanOut, LookupError, RunMessage, RunRef, RunRemote, Runtime, TellError};
+use pleach::system::LookupError;
 use std::sync::Arc;
 
 /// A node that logs its start and takes one second.

@@ -48,6 +48,6 @@ fn c9_in_memory_run_can_be_inspected_while_it_is_undone() {
             gate.open();
         });
         let error = sim.run(run).unwrap_err();
-        assert!(matches!(error.compensation(), Some(pleach::Compensation::Compensated { .. })), "{error}");
+        assert!(matches!(error.compensation(), Some(pleach::graph::Compensation::Compensated { .. })), "{error}");
     });
 }

@@ -3,10 +3,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::flaky::{Fate, FlakyStore};
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{Kind, MemoryStore, Parts, Rows, RunStatus, Store};
-use pleach::{FanOut, Policy, Retry, Runtime};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};

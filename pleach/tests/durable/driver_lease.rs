@@ -4,8 +4,8 @@
 use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::faults::{Log, chain, checkpoint_error};
-use pleach::Runtime;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Store};
 use std::sync::Arc;

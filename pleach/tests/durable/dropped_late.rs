@@ -5,9 +5,9 @@
 use crate::common::Gate;
 use crate::common::outside::{World, world};
 use crate::pass;
+use pleach::graph::{Compensation, FanOut};
 use pleach::prelude::*;
 use pleach::store::{MemoryStore, Store};
-use pleach::{Compensation, FanOut};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 

@@ -4,13 +4,15 @@
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, world};
 use crate::{pass, sum};
+use pleach::durable::EffectError;
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
-use pleach::{EffectError, FanOut, Policy, Retry, Runtime};
 use std::sync::Arc;
 
-fn one_node<Shape>(node: impl pleach::IntoNode<u32, Shape>) -> CompiledGraph<u32> {
+fn one_node<Shape>(node: impl pleach::graph::IntoNode<u32, Shape>) -> CompiledGraph<u32> {
     Graph::new("one").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap()
 }
 
@@ -226,8 +228,9 @@ fn c8_run_pauses_when_every_branch_waits_and_lists_all_keys() {
         .unwrap();
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
-    let with =
-        |run: pleach::RunOptions<'static, u32>| run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime());
+    let with = |run: pleach::graph::RunOptions<'static, u32>| {
+        run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
+    };
     let error = sim.run(with(graph.run(0).id("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if *keys == ["a", "b"]), "{error}");
     assert_eq!(outside.count("worked"), 1, "the branch that can continue finishes first");

@@ -3,10 +3,12 @@
 
 use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
+use pleach::durable::CheckpointError;
+use pleach::graph::{FanOut, Hooks, Policy, Retry, RunEvent, RunOptions};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{Kind, MemoryStore, Parts, Place, Rows, RunStatus, Store};
-use pleach::{CheckpointError, FanOut, Hooks, Policy, Retry, RunEvent, RunOptions, Runtime};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -230,7 +232,10 @@ fn options<'a>(run: RunOptions<'a, u32>, sim: &Sim, log: &Log) -> RunOptions<'a,
 }
 
 /// A node that logs its name and fails on demand.
-fn logged(name: &'static str, fails: bool) -> impl Fn(NodeContext, u32) -> pleach::BoxFuture<'static, Result<u32, String>> {
+fn logged(
+    name: &'static str,
+    fails: bool,
+) -> impl Fn(NodeContext, u32) -> pleach::runtime::BoxFuture<'static, Result<u32, String>> {
     move |cx, n| {
         Box::pin(async move {
             cx.extension::<Log>().unwrap().note(name.to_string());

@@ -4,7 +4,7 @@
 
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::{Names, World, merge, named};
-use pleach::FanOut;
+use pleach::graph::FanOut;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
 

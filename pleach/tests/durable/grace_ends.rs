@@ -5,10 +5,11 @@
 use crate::common::Log;
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::outside::rest;
+use pleach::durable::RunRemote;
+use pleach::graph::{Compensation, FanOut, GraceEnd, Hooks, Policy, RunEvent};
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::store::{RunStatus, Store};
-use pleach::{Compensation, FanOut, GraceEnd, Hooks, Policy, RunEvent, RunRemote};
 
 const GRACE: Duration = Duration::from_secs(5);
 const STATE_BYTES_MAX: usize = 1_000;

@@ -3,10 +3,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
+use pleach::durable::{RunRemote, TellError};
+use pleach::graph::{Hooks, RunEvent};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::store::{INBOX_MAX, MemoryStore, Post, RunStatus, Store, StoreError};
-use pleach::{Hooks, RunEvent, RunRemote, TellError};
 
 /// A node that asks for approval.
 fn asking() -> CompiledGraph<u32> {

@@ -61,6 +61,6 @@ fn sum(_before: u32, branches: Vec<u32>) -> u32 {
 
 /// A graph of one node with this policy.
 #[cfg(feature = "graph")]
-fn one<Shape>(node: impl pleach::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
+fn one<Shape>(node: impl pleach::graph::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
     Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
 }

@@ -5,10 +5,11 @@
 use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::World;
+use pleach::graph::RunOptions;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{Lease, StoreError, Timestamp, Wanted};
-use pleach::{RunOptions, Worker};
+use pleach::worker::Worker;
 use serde::{Serialize, Serializer};
 
 fn ten() -> CompiledGraph<u32> {
@@ -207,5 +208,7 @@ fn c11_conformance_suite_is_available_for_other_stores() {
     use crate::common::mortal::MortalStore;
     use pleach::store::conformance;
     use std::sync::Arc;
-    pleach::block_on(conformance::check_all(async || Arc::new(MortalStore::new(MemoryStore::new())) as Arc<dyn Store>));
+    pleach::runtime::block_on(conformance::check_all(async || {
+        Arc::new(MortalStore::new(MemoryStore::new())) as Arc<dyn Store>
+    }));
 }

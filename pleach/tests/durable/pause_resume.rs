@@ -5,10 +5,11 @@
 use crate::common::flaky::FlakyStore;
 use crate::common::outside::{World, dropped_after, rest, with};
 use crate::pass;
+use pleach::durable::RunRemote;
+use pleach::graph::{FanOut, Policy};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{GraphVersion, Lease, MemoryStore, RunStatus, Store, Wanted};
-use pleach::{FanOut, Policy, RunRemote};
 
 async fn work(cx: NodeContext, n: u32) -> Result<u32, String> {
     rest(&cx, 30).await;

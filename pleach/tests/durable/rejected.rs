@@ -4,10 +4,10 @@
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, rest, with, world};
 use crate::{one, pass, sum};
+use pleach::graph::{Compensation, FanOut, Hooks, Policy, Retry, RunEvent};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{Compensation, FanOut, Hooks, Policy, Retry, RunEvent};
 
 #[test]
 fn c10_best_effort_run_survives_failed_renewals_and_reports_once() {

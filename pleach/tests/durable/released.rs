@@ -3,10 +3,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::outside::{World, dropped_after, with, world};
+use pleach::graph::RunOptions;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::MemoryStore;
-use pleach::{RunOptions, Runtime};
 use std::sync::Arc;
 
 /// With the first driver, the effect starts 20 ms later in a task that outlives the node, and the

@@ -4,10 +4,11 @@
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, rest, with, world};
 use crate::{one, pass, sum};
+use pleach::durable::EffectError;
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
-use pleach::{EffectError, FanOut, Policy, Retry};
 use std::sync::Arc;
 
 #[test]

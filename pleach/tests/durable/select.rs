@@ -4,10 +4,11 @@
 
 use crate::common::mortal::MortalStore;
 use futures::future::{Either, select};
+use pleach::durable::{EffectError, RunRemote, TellError};
 use pleach::prelude::*;
+use pleach::runtime::BoxFuture;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, Store, StoreError};
-use pleach::{BoxFuture, EffectError, RunRemote, TellError};
 use std::sync::Arc;
 
 /// The number of signals that each run receives.
@@ -167,7 +168,7 @@ fn c8_invalid_key_fails_its_node() {
                 let store = MemoryStore::on(sim.runtime());
                 let error = graph.run(1).id("r").on(sim.runtime()).checkpoint(&store).await.unwrap_err();
                 let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
-                let pleach::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
+                let pleach::supervise::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
                 assert!(matches!(reason.downcast_ref(), Some(EffectError::InvalidKey { .. })), "{reason}");
                 assert!(error.to_string().len() < 400, "a long key is shortened: {error}");
             });
@@ -222,7 +223,7 @@ fn c8_message_too_large_to_record_is_rejected_and_the_node_keeps_waiting() {
     let graph = Graph::new("waiting").add_node("wait", wait).add_edge("wait", END).set_entry("wait").compile().unwrap();
     sim.run(async {
         let store = MemoryStore::on(sim.runtime());
-        let small = |run: pleach::RunOptions<'static, String>| run.on(sim.runtime()).max_state_bytes(10_000);
+        let small = |run: pleach::graph::RunOptions<'static, String>| run.on(sim.runtime()).max_state_bytes(10_000);
         assert!(small(graph.run(String::new()).id("r").checkpoint(&store)).await.is_err(), "it waits");
         let remote = RunRemote::new(&store, "r");
         remote.signal("go", &"x".repeat(9_999)).await.unwrap();

@@ -4,8 +4,10 @@
 
 use crate::common::kept::World;
 use crate::{pass, sum};
+use pleach::BoxError;
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
-use pleach::{BoxError, Elapsed, FanOut, Policy, Retry};
+use pleach::scope::Elapsed;
 
 /// The first attempt of the first branch returns `Elapsed` as its own error; it did not time out.
 async fn elapse(cx: NodeContext, n: u32) -> Result<u32, BoxError> {

@@ -4,9 +4,11 @@
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::durable::{EffectError, Migrations, Resume};
+use pleach::graph::{Compensation, Hooks, RunEvent};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::store::{Kind, RunStatus};
-use pleach::{Compensation, EffectError, Hooks, Migrations, Resume, RunEvent, Runtime};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -6,9 +6,11 @@
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::outside::rest;
+use pleach::durable::Resume;
+use pleach::graph::{Compensation, FanOut, Policy, Retry};
 use pleach::prelude::*;
+use pleach::runtime::BoxFuture;
 use pleach::store::{Kind, RunStatus};
-use pleach::{BoxFuture, Compensation, FanOut, Policy, Resume, Retry};
 use std::collections::BTreeSet;
 
 /// Charges once and then takes this long.

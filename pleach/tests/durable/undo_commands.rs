@@ -5,9 +5,10 @@
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::poll_once;
+use pleach::durable::RunRemote;
+use pleach::graph::{Compensation, RunEvent};
 use pleach::prelude::*;
 use pleach::store::{Kind, MemoryStore, Post, RunStatus, Store};
-use pleach::{Compensation, RunEvent, RunRemote};
 use std::task::Poll;
 
 fn booking(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {

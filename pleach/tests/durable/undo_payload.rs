@@ -2,10 +2,12 @@
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
+use pleach::durable::EffectError;
+use pleach::graph::RunFault;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Store};
-use pleach::{EffectError, RunFault, Runtime};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -60,7 +62,7 @@ async fn check(store: &(impl Store + Clone), runtime: Arc<dyn Runtime>) {
             let graph = paying(payment, with_effect, &log);
             let error = graph.run(1).id(&*id).on(Arc::clone(&runtime)).checkpoint(store).await.unwrap_err();
             let RunFault::Node(node) = error.fault() else { panic!("{error}") };
-            let pleach::Reason::Error(reason) = &*node.reason else { panic!("{error}") };
+            let pleach::supervise::Reason::Error(reason) = &*node.reason else { panic!("{error}") };
             assert!(matches!(reason.downcast_ref(), Some(EffectError::Unstorable { .. })), "{error}");
             assert_eq!((&*node.node, log.take()), ("pay", Vec::new()), "{error}");
             store.delete(&id).await.unwrap();
@@ -98,7 +100,7 @@ async fn f12_undo_payload_that_json_changes_fails_the_node_on_sqlite() {
     let folder = std::env::temp_dir().join(format!("pleach-undo-payload-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let store = SqliteStore::open(folder.join("store.db")).await.unwrap();
-    check(&store, pleach::TokioRuntime::current().unwrap()).await;
+    check(&store, pleach::runtime::TokioRuntime::current().unwrap()).await;
     drop(store);
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -109,5 +111,5 @@ async fn f12_undo_payload_that_json_changes_fails_the_node_on_postgres() {
     // Without a server this test does nothing; `cargo xtask test` starts one.
     let Ok(url) = std::env::var("PLEACH_POSTGRES_URL") else { return };
     let store = PostgresStore::connect(&url).await.unwrap();
-    check(&store, pleach::TokioRuntime::current().unwrap()).await;
+    check(&store, pleach::runtime::TokioRuntime::current().unwrap()).await;
 }

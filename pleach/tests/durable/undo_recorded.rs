@@ -4,9 +4,10 @@
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, named};
+use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
-use pleach::{Compensation, SupervisorDirective};
+use pleach::supervise::SupervisorDirective;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 

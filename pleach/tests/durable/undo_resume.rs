@@ -3,10 +3,11 @@
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, world};
+use pleach::graph::{Compensation, Hooks, RunEvent};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{Compensation, Hooks, RunEvent, Runtime};
 use std::sync::{Arc, Mutex};
 
 fn undoable() -> CompiledGraph<u32> {
@@ -91,7 +92,7 @@ fn f12_waiting_driver_sees_a_run_that_another_one_compensated() {
     };
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
-    let with = |run: pleach::RunOptions<'static, u32>| {
+    let with = |run: pleach::graph::RunOptions<'static, u32>| {
         let records = outside.clone();
         let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
             if let RunEvent::Checkpointed { sequence } = event {

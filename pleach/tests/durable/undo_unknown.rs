@@ -3,9 +3,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::durable::{Resume, UnknownEffect};
+use pleach::graph::{Compensation, FanOut, Policy, Retry};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::store::{Kind, RunStatus};
-use pleach::{Compensation, FanOut, Policy, Resume, Retry, Runtime, UnknownEffect};
 use std::sync::Arc;
 
 /// The behaviour of the nodes.

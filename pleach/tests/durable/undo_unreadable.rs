@@ -4,7 +4,7 @@
 
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::{Names, NodeFuture, Stage, World, named};
-use pleach::Compensation;
+use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
 

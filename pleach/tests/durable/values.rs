@@ -3,10 +3,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
+use pleach::durable::{EffectError, RunRemote};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{EffectError, RunRemote, Runtime};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -213,7 +214,7 @@ proptest! {
             Err(error) => {
                 prop_assert!(!survives(&value), "{error}");
                 let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
-                let pleach::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
+                let pleach::supervise::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
                 prop_assert!(matches!(reason.downcast_ref(), Some(EffectError::Unstorable { .. })), "{reason}");
             }
         }
@@ -296,7 +297,7 @@ async fn c2_floats_come_back_bit_by_bit_from_sqlite() {
     let folder = std::env::temp_dir().join(format!("pleach-floats-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let store = SqliteStore::open(folder.join("store.db")).await.unwrap();
-    check_everywhere_in(&store, pleach::TokioRuntime::current().unwrap(), many_floats()).await;
+    check_everywhere_in(&store, pleach::runtime::TokioRuntime::current().unwrap(), many_floats()).await;
     drop(store);
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -308,6 +309,6 @@ async fn c2_floats_come_back_bit_by_bit_from_postgres() {
     let Ok(url) = std::env::var("PLEACH_POSTGRES_URL") else { return };
     let store = PostgresStore::connect(&url).await.unwrap();
     drop(store.delete("r").await);
-    check_everywhere_in(&store, pleach::TokioRuntime::current().unwrap(), many_floats()).await;
+    check_everywhere_in(&store, pleach::runtime::TokioRuntime::current().unwrap(), many_floats()).await;
     store.delete("r").await.unwrap();
 }

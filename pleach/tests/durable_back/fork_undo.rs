@@ -2,9 +2,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::durable::Checkpoint;
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::store::{Kind, RunStatus};
-use pleach::{Checkpoint, FanOut, Policy, Retry, Runtime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -3,9 +3,10 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, World, merge, named};
+use pleach::durable::Checkpoint;
+use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
 use pleach::store::{Kind, Place, StoreError};
-use pleach::{Checkpoint, Policy, Retry};
 
 /// a → (b, sub) → c; `b` needs two attempts and has an effect.
 fn graph() -> CompiledGraph<Names> {
@@ -120,8 +121,9 @@ fn c5_state_of_each_checkpoint_can_be_read() {
 mod on_a_file {
     use super::*;
     use crate::common::kept::Stage;
+    use pleach::durable::Migrations;
+    use pleach::runtime::TokioRuntime;
     use pleach::store::{RunStatus, SqliteStore, Store};
-    use pleach::{Migrations, TokioRuntime};
     use std::convert::Infallible;
     use std::sync::Arc;
 
@@ -130,8 +132,9 @@ mod on_a_file {
         let path = std::env::temp_dir().join(format!("pleach-history-{}.db", std::process::id()));
         let store = SqliteStore::open(&path).await.unwrap();
         let (graph, stage) = (graph(), Stage::default());
-        let runtime: Arc<dyn pleach::Runtime> = TokioRuntime::current().unwrap();
-        let here = |run: pleach::RunOptions<'static, Names>| run.extension(stage.clone()).extension(Arc::clone(&runtime));
+        let runtime: Arc<dyn pleach::runtime::Runtime> = TokioRuntime::current().unwrap();
+        let here =
+            |run: pleach::graph::RunOptions<'static, Names>| run.extension(stage.clone()).extension(Arc::clone(&runtime));
         let end = here(graph.run(vec![]).id("r").checkpoint(&store)).await.unwrap();
         assert_eq!(end, ["a", "b", "2", "c"]);
         stage.started();

@@ -3,8 +3,9 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::World;
+use pleach::durable::{EffectError, Migrations, Resume, ResumeError};
+use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
-use pleach::{EffectError, Migrations, Policy, Resume, ResumeError, Retry};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -347,7 +348,7 @@ fn c4_unknown_effect_names_the_key_that_it_began_with() {
         });
         let error = world.end(run.schema(2).migrations(&migrations)).unwrap_err();
         let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
-        let pleach::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
+        let pleach::supervise::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
         let Some(EffectError::EffectUnknown { idempotency_key, .. }) = reason.downcast_ref() else { panic!("{reason}") };
         assert_eq!(outside.keys.lock().unwrap()["act"], std::slice::from_ref(idempotency_key), "case {how}");
     }

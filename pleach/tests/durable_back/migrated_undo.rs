@@ -4,9 +4,11 @@
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
 use futures::future::{Either, select};
+use pleach::durable::{Migrations, Resume};
+use pleach::graph::{Compensation, FanOut, RunOptions};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::store::Kind;
-use pleach::{Compensation, FanOut, Migrations, Resume, RunOptions, Runtime};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -2,9 +2,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::durable::Checkpoint;
+use pleach::graph::{Compensation, FanOut};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::store::{Kind, Store};
-use pleach::{Checkpoint, Compensation, FanOut, Runtime};
 use std::sync::Arc;
 
 /// A node that takes a little time and sometimes has an effect, sleeps durably, records an undo or

@@ -4,10 +4,12 @@
 #![cfg(feature = "graph")]
 
 use futures::future::{Either, select};
+use pleach::durable::{Migrations, Resume};
+use pleach::graph::{FanOut, RunOptions};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, RunInfo, RunStatus, Store};
-use pleach::{FanOut, Migrations, Resume, RunOptions, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -3,7 +3,7 @@
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
-use pleach::Compensation;
+use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
 

@@ -3,9 +3,10 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::durable::Resume;
+use pleach::graph::FanOut;
 use pleach::prelude::*;
 use pleach::store::Kind;
-use pleach::{FanOut, Resume};
 
 /// Pays, and then acts like `named`.
 fn paying(cx: NodeContext, names: Names) -> NodeFuture<Names> {

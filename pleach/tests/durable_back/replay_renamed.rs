@@ -3,8 +3,9 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, World, merge, named};
+use pleach::durable::Migrations;
+use pleach::graph::FanOut;
 use pleach::prelude::*;
-use pleach::{FanOut, Migrations};
 
 /// Two branches of two nodes each. `second` names the second nodes.
 fn branches(second: [&'static str; 2]) -> CompiledGraph<Names> {

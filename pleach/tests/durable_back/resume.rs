@@ -5,9 +5,10 @@
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::{Names, NodeFuture, World, merge, named};
 use crate::common::{INJECTED, quiet};
+use pleach::durable::ResumeError;
+use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::{Kind, Origin, RunStatus, Store, StoreError, TEXT_BYTES_MAX};
-use pleach::{Compensation, ResumeError};
 
 /// a → (b, c) → d → e.
 fn diamond() -> CompiledGraph<Names> {

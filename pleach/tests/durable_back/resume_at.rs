@@ -4,9 +4,11 @@
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::durable::{Resume, ResumeError, RunRemote, TellError};
+use pleach::graph::{Compensation, RunEvent, RunOptions, StartError};
 use pleach::prelude::*;
 use pleach::store::{Kind, RunStatus, Store};
-use pleach::{Compensation, Resume, ResumeError, RunEvent, RunOptions, RunRemote, StartError, TellError, Worker};
+use pleach::worker::Worker;
 
 fn chain() -> CompiledGraph<Names> {
     let booking = |cx: NodeContext, names: Names| -> NodeFuture<Names> {

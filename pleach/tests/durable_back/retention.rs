@@ -5,9 +5,10 @@
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::{Log, poll_once};
+use pleach::graph::{Compensation, RunEvent};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::store::{RunStatus, Store, StoreError};
-use pleach::{Compensation, RunEvent, Runtime};
 use std::sync::Arc;
 use std::task::Poll;
 

@@ -3,9 +3,11 @@
 #![cfg(feature = "graph")]
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use pleach::durable::{Checkpoint, ResumeError};
+use pleach::graph::Compensation;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::store::{Kind, Place, RunStatus, StoreError};
-use pleach::{Checkpoint, Compensation, ResumeError, Runtime};
 use std::sync::Arc;
 
 fn chain() -> CompiledGraph<Names> {

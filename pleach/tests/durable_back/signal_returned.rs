@@ -4,10 +4,12 @@
 use crate::common::mortal::MortalStore;
 use crate::common::slow::SlowStore;
 use futures::future::{Either, pending, select};
+use pleach::durable::RunRemote;
+use pleach::graph::{FanOut, Policy};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, Store};
-use pleach::{FanOut, Policy, RunRemote, Runtime};
 use std::sync::Arc;
 
 /// The number of signals that each run receives.

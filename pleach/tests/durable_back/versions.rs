@@ -4,9 +4,10 @@
 
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::{INJECTED, quiet};
+use pleach::durable::{Migrations, ResumeError};
+use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::{GraphVersion, Kind, RunStatus};
-use pleach::{Compensation, Migrations, ResumeError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

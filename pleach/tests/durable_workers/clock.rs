@@ -5,10 +5,11 @@
 use crate::common::Log;
 use crate::common::process::Process;
 use crate::common::slow::SlowStore;
+use pleach::graph::{Policy, Retry, RunOptions};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{Policy, Retry, RunOptions, Worker};
+use pleach::worker::Worker;
 use std::future::Future;
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{World, enqueue, five};
-use pleach::Worker;
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::store::Store;
+use pleach::worker::Worker;
 
 #[test]
 fn c15_close_releases_the_runs_of_a_claim_in_flight() {

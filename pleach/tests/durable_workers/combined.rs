@@ -4,10 +4,11 @@
 
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, dropped_after, jitter, with, world};
+use pleach::Scope;
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Post, RunStatus, Store};
-use pleach::{FanOut, Policy, Retry, Scope};
 
 pub(crate) fn sum(n: u32, all: Vec<u32>) -> u32 {
     n + all.into_iter().sum::<u32>()

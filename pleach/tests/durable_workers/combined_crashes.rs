@@ -5,10 +5,10 @@
 use crate::combined::{pass, pass_node, sum};
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, jitter, rest, with, world};
+use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{FanOut, Policy, Retry};
 
 #[test]
 fn f12_undos_of_branches_and_subgraphs_survive_a_crash_at_any_commit() {

@@ -5,10 +5,12 @@
 use crate::common::Log;
 use crate::common::kept::{Names, World, named};
 use crate::common::slow::SlowStore;
+use pleach::durable::RunRemote;
+use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::store::{Kind, MemoryStore, RunStatus, Store, Timestamp};
-use pleach::{Policy, Retry, RunEnd, RunRemote, Worker, WorkerEvent};
+use pleach::worker::{RunEnd, Worker, WorkerEvent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -57,7 +59,7 @@ fn c16_deadline_counts_across_drivers_and_ends_the_run() {
 
 #[test]
 fn c16_rewind_replay_new_state_and_fork_start_a_new_deadline() {
-    type How = fn(pleach::Resume<Names>) -> pleach::Resume<Names>;
+    type How = fn(pleach::durable::Resume<Names>) -> pleach::durable::Resume<Names>;
     let cases: [(How, &str); 4] = [
         (|run| run.rewind_to(1), "r"),
         (|run| run.replay_last(), "r"),
@@ -139,7 +141,7 @@ fn c16_worker_ends_overdue_runs_and_does_not_restart_them() {
 
 #[test]
 fn c16_waiting_run_is_due_at_its_deadline_and_a_worker_ends_it() {
-    type Wait = fn(NodeContext) -> pleach::BoxFuture<'static, ()>;
+    type Wait = fn(NodeContext) -> pleach::runtime::BoxFuture<'static, ()>;
     let waits: [Wait; 3] = [
         |cx| cx.interrupt("approve", "well?"),
         |cx| cx.signal("go"),
@@ -208,7 +210,7 @@ fn c12_unanswered_release_does_not_block_the_driver() {
 fn c16_deadline_undoes_nothing_and_does_not_stop_undos() {
     let undo = |cx: NodeContext, _: ()| async move {
         let stage = cx.extension::<crate::common::kept::Stage>().unwrap().clone();
-        let clock = cx.extension::<Arc<dyn pleach::Runtime>>().unwrap().clone();
+        let clock = cx.extension::<Arc<dyn pleach::runtime::Runtime>>().unwrap().clone();
         clock.sleep_until(clock.now() + seconds(50)).await;
         stage.outside.note("undone");
         Ok::<_, String>(())

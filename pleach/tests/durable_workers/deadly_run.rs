@@ -4,9 +4,10 @@
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{Filter, Lease, MemoryStore, RunStatus, Store, Wanted};
-use pleach::{Runtime, Worker};
+use pleach::worker::Worker;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 

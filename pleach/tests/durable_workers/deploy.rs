@@ -3,10 +3,13 @@
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
+use pleach::durable::Migrations;
+use pleach::graph::RunOptions;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{GraphVersion, MemoryStore, RunStatus, Store};
-use pleach::{Migrations, RunOptions, RunningWorker, Runtime, Worker, WorkerEvent};
+use pleach::worker::{RunningWorker, Worker, WorkerEvent};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;

@@ -7,9 +7,10 @@ use crate::common::mortal::MortalStore;
 use crate::common::process::Process;
 use crate::common::slow::SlowStore;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{RunEnd, Runtime, Worker, WorkerEvent};
+use pleach::worker::{RunEnd, Worker, WorkerEvent};
 use std::sync::Arc;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(1);

@@ -6,10 +6,12 @@ use crate::common::mortal::MortalStore;
 use crate::common::process::Process;
 use crate::common::slow::SlowStore;
 use crate::lease::{LEASE, counting, millis};
+use pleach::graph::FanOut;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{Lease, MemoryStore, RunStatus, Store, Wanted};
-use pleach::{FanOut, RunEnd, Runtime, Worker, WorkerEvent};
+use pleach::worker::{RunEnd, Worker, WorkerEvent};
 use std::sync::Arc;
 
 #[test]

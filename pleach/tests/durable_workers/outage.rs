@@ -5,10 +5,11 @@ use crate::common::Log;
 use crate::common::logged::logged;
 use crate::common::mortal::MortalStore;
 use crate::common::slow::SlowStore;
+use pleach::graph::{Hooks, RunEvent, RunOptions};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{Lease, MemoryStore, RunStatus, Store, Wanted};
-use pleach::{Hooks, RunEvent, RunOptions, Runtime};
 use std::sync::Arc;
 
 /// Counts to `last`, one step per second, with an effect at each step.

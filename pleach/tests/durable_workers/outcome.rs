@@ -3,8 +3,8 @@
 
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::World;
+use pleach::graph::{During, FanOut, RunOptions};
 use pleach::prelude::*;
-use pleach::{During, FanOut, RunOptions};
 
 async fn next(n: u32) -> Result<u32, String> {
     Ok(n + 1)

@@ -6,10 +6,12 @@
 use crate::common::bank::Bank;
 use crate::common::mortal::MortalStore;
 use futures::future::{Either, select};
+use pleach::durable::{Migrations, RunRemote};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, RunInfo, RunStatus, Store};
-use pleach::{Migrations, RunRemote, Runtime, Worker};
+use pleach::worker::Worker;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

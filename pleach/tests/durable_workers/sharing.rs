@@ -7,7 +7,7 @@ use crate::common::shift::{LEASE, State, World, all_finish, enqueue, finished, f
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::store::{Filter, RunStatus, Store};
-use pleach::{RunEnd, RunningWorker, Worker, WorkerEvent};
+use pleach::worker::{RunEnd, RunningWorker, Worker, WorkerEvent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 

@@ -6,7 +6,7 @@ use crate::common::process::Process;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{Worker, WorkerEvent};
+use pleach::worker::{Worker, WorkerEvent};
 use std::sync::Arc;
 
 const LEASE: Duration = Duration::from_secs(8);

@@ -4,9 +4,10 @@
 use crate::common::logged::logged;
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{World, enqueue, five};
+use pleach::graph::RunFault;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::{RunFault, Worker};
+use pleach::worker::Worker;
 
 #[test]
 fn c15_start_rejects_fingerprints_that_no_store_accepts() {

@@ -7,7 +7,7 @@ use crate::common::mortal::MortalStore;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store, TAKEOVERS_MAX};
-use pleach::{RunEnd, Worker, WorkerEvent};
+use pleach::worker::{RunEnd, Worker, WorkerEvent};
 
 fn add_one() -> CompiledGraph<u32> {
     let add = |n: u32| async move { Ok::<_, String>(n + 1) };

@@ -3,10 +3,10 @@
 #![cfg(feature = "graph")]
 
 use crate::common::shift::{LEASE, State, World, all_finish, enqueue, five};
-use pleach::Worker;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{Lease, Store, Wanted};
+use pleach::worker::Worker;
 use std::sync::Arc;
 use std::time::SystemTime;
 

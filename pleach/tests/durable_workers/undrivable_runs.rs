@@ -4,22 +4,23 @@
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{State, World, all_finish, enqueue, five};
 use crate::common::{INJECTED, Log, quiet};
+use pleach::durable::RunRemote;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::store::{Filter, MemoryStore, RunStatus, Store};
-use pleach::{RunEnd, RunRemote, Worker, WorkerEvent};
+use pleach::worker::{RunEnd, Worker, WorkerEvent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 /// A graph of one node.
 fn one<S: Send + 'static>(
     name: &str,
-    node: impl Fn(S) -> pleach::BoxFuture<'static, Result<S, String>> + Send + Sync + 'static,
+    node: impl Fn(S) -> pleach::runtime::BoxFuture<'static, Result<S, String>> + Send + Sync + 'static,
 ) -> CompiledGraph<S> {
     Graph::new(name).add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap()
 }
 
-fn pass<S: Send + 'static>(state: S) -> pleach::BoxFuture<'static, Result<S, String>> {
+fn pass<S: Send + 'static>(state: S) -> pleach::runtime::BoxFuture<'static, Result<S, String>> {
     Box::pin(async { Ok(state) })
 }
 
@@ -74,7 +75,7 @@ impl Bad {
     }
 
     fn worker(&self, store: &MortalStore, good: &CompiledGraph<State>) -> Worker {
-        let migrations = pleach::Migrations::new().accept_compatible();
+        let migrations = pleach::durable::Migrations::new().accept_compatible();
         let is_bad = Arc::clone(&self.is_bad);
         Worker::new(store)
             .graph(good)

@@ -7,7 +7,7 @@ use crate::common::shift::{World, all_finish, enqueue, five};
 use pleach::prelude::*;
 use pleach::sim::explore;
 use pleach::store::{RunStatus, Store};
-use pleach::{Worker, WorkerEvent};
+use pleach::worker::{Worker, WorkerEvent};
 
 const BAD: &str = "run 0";
 

@@ -4,12 +4,13 @@
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{LEASE, State, World, all_finish, enqueue, finished, five, worker};
+use pleach::actor::ActorPath;
+use pleach::durable::{Migrations, RunRef, RunRemote};
+use pleach::graph::{Hooks, Policy, Retry, RunEvent};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Prune, RunStatus, Store};
-use pleach::{
-    ActorPath, Hooks, Migrations, Policy, Retry, RunEnd, RunEvent, RunRef, RunRemote, Worker, WorkerEvent, WorkerMessage,
-};
+use pleach::worker::{RunEnd, Worker, WorkerEvent, WorkerMessage};
 
 #[test]
 fn c12_long_sleeping_run_is_released_and_claimed_when_due() {
@@ -82,7 +83,7 @@ fn c7_worker_claims_only_known_graphs_in_all_their_versions() {
 
         // A worker with a migration for that version.
         let migrations = Migrations::new().rename_node("unknown", "new");
-        let options = move |run: pleach::RunOptions<'static, State>| run.migrations(&migrations);
+        let options = move |run: pleach::graph::RunOptions<'static, State>| run.migrations(&migrations);
         let next = Worker::new(&world.store).graph_with(&new, options).earlier([unknown.fingerprint()]);
         let next = next.on(sim.runtime()).start().unwrap();
         assert_eq!(new.outcome_of("unknown", &world.store).on(sim.runtime()).await.unwrap(), ["new"]);
@@ -178,7 +179,7 @@ fn c15_waiters_and_worker_hooks_see_how_a_run_ended() {
             ended.push(end.clone());
         }
     };
-    let options = move |run: pleach::RunOptions<'static, State>| {
+    let options = move |run: pleach::graph::RunOptions<'static, State>| {
         let hooked = hooked.clone();
         run.hooks(Hooks::new(move |event: &RunEvent<&State>| {
             if let RunEvent::NodeStarted { visit, .. } = event {

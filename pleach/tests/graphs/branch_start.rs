@@ -8,7 +8,7 @@ use pleach::sim::{Sim, explore};
 use std::sync::Arc;
 use tokio::sync::Barrier;
 
-type Step = pleach::BoxFuture<'static, Result<u32, String>>;
+type Step = pleach::runtime::BoxFuture<'static, Result<u32, String>>;
 
 /// A node that returns its state after that many milliseconds.
 fn sleeps(sim: &Sim) -> impl Fn(u32) -> Step + Send + Sync + use<> {

@@ -3,8 +3,9 @@
 
 use crate::run::{Words, counting, linear, waiting};
 use pleach::prelude::*;
+use pleach::runtime::block_on;
+use pleach::scope::Elapsed;
 use pleach::sim::{Sim, explore};
-use pleach::{Elapsed, block_on};
 use std::error::Error;
 use std::future::pending;
 use std::sync::Arc;
@@ -116,16 +117,16 @@ fn f7_run_deadline_cancels_and_node_timeout_is_an_error() {
 /// advances it by one second.
 struct Busy(std::sync::atomic::AtomicU64);
 
-impl pleach::Runtime for Busy {
-    fn spawn(&self, task: pleach::BoxFuture<'static, ()>) {
+impl pleach::runtime::Runtime for Busy {
+    fn spawn(&self, task: pleach::runtime::BoxFuture<'static, ()>) {
         std::mem::forget(task);
     }
 
-    fn now(&self) -> pleach::Instant {
-        pleach::Instant::after_start(Duration::from_secs(self.0.fetch_add(1, SeqCst)))
+    fn now(&self) -> pleach::runtime::Instant {
+        pleach::runtime::Instant::after_start(Duration::from_secs(self.0.fetch_add(1, SeqCst)))
     }
 
-    fn sleep_until(&self, _: pleach::Instant) -> pleach::BoxFuture<'static, ()> {
+    fn sleep_until(&self, _: pleach::runtime::Instant) -> pleach::runtime::BoxFuture<'static, ()> {
         Box::pin(pending())
     }
 

@@ -2,8 +2,8 @@
 #![cfg(feature = "graph")]
 
 use crate::add_one;
+use pleach::graph::{CompileError, GraphFault, LeadsTo, NamedBy};
 use pleach::prelude::*;
-use pleach::{CompileError, GraphFault, LeadsTo, NamedBy};
 use std::time::Instant;
 
 async fn same(state: u32) -> Result<u32, pleach::BoxError> {
@@ -240,7 +240,7 @@ fn f1_deeply_nested_fan_outs_compile_and_run() {
     }
     let graph = graph.add_node("leaf", add_one);
     let graph = graph.add_edge("leaf", format!("join-{}", depth - 1)).compile().unwrap();
-    let state = pleach::block_on(async { graph.run(1).max_iterations(10_000).await }).unwrap();
+    let state = pleach::runtime::block_on(async { graph.run(1).max_iterations(10_000).await }).unwrap();
     assert_eq!(state, 2);
 }
 

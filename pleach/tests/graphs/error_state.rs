@@ -3,10 +3,12 @@
 
 use crate::add_one;
 use crate::common::{INJECTED, quiet};
+use pleach::graph::{During, FanOutTimeout, RunOptions};
 use pleach::prelude::*;
+use pleach::runtime::block_on;
+use pleach::scope::Elapsed;
 use pleach::sim::Sim;
 use pleach::store::MemoryStore;
-use pleach::{During, Elapsed, FanOutTimeout, RunOptions, block_on};
 use std::error::Error;
 use std::future::pending;
 

@@ -3,9 +3,10 @@
 
 use crate::common::Log;
 use crate::{add_one, pass, sum};
+use pleach::graph::{RunEvent, RunUpdate};
 use pleach::prelude::*;
+use pleach::runtime::{Random, block_on};
 use pleach::sim::{Sim, explore};
-use pleach::{Random, RunEvent, RunUpdate, block_on};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -26,7 +27,7 @@ pub(crate) fn appended(before: Notes, branches: Vec<Notes>) -> Notes {
 fn delayed(
     sim: &Sim,
     name: &'static str,
-) -> impl Fn(Notes) -> pleach::BoxFuture<'static, Result<Notes, String>> + Send + Sync + use<> {
+) -> impl Fn(Notes) -> pleach::runtime::BoxFuture<'static, Result<Notes, String>> + Send + Sync + use<> {
     let runtime = sim.runtime();
     move |mut notes| {
         let runtime = Arc::clone(&runtime);

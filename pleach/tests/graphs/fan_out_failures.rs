@@ -4,9 +4,12 @@
 use crate::common::{INJECTED, Log, quiet};
 use crate::fan_out::{Notes, appended, same, squares};
 use crate::pass;
+use pleach::BoxError;
+use pleach::graph::{During, RunEvent};
 use pleach::prelude::*;
+use pleach::runtime::block_on;
+use pleach::scope::Elapsed;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, During, Elapsed, RunEvent, block_on};
 use std::error::Error;
 use std::future::pending;
 use std::sync::Arc;

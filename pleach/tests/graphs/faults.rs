@@ -2,9 +2,10 @@
 #![cfg(feature = "graph")]
 
 use crate::common::{INJECTED, quiet};
+use pleach::graph::During;
 use pleach::prelude::*;
+use pleach::runtime::block_on;
 use pleach::sim::Sim;
-use pleach::{During, block_on};
 use std::error::Error;
 use std::future::pending;
 

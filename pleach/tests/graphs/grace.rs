@@ -2,9 +2,10 @@
 #![cfg(feature = "graph")]
 
 use crate::common::Log;
+use pleach::graph::GraceEnd;
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
-use pleach::{GraceEnd, Runtime};
 use std::sync::Arc;
 
 pub(crate) const GRACE: Duration = Duration::from_secs(5);

@@ -4,10 +4,11 @@
 use crate::common::Log;
 use crate::grace::{cancel_after_a_second, cancelled, graceful, noting, tidy, two};
 use crate::pass;
+use pleach::graph::{FanOut, GraceEnd};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{FanOut, GraceEnd, Runtime};
 use std::sync::Arc;
 use std::task::Poll;
 

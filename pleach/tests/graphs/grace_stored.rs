@@ -3,10 +3,11 @@
 
 use crate::common::Log;
 use crate::grace::{cancelled, graceful, tidy, two};
+use pleach::durable::RunRemote;
+use pleach::graph::GraceEnd;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::store::{MemoryStore, RunStatus, Store};
-use pleach::{GraceEnd, RunRemote};
 
 #[test]
 fn f7_stored_run_commits_the_step_of_its_grace_and_resumes_after_it() {

@@ -5,9 +5,10 @@ use crate::add_one;
 use crate::common::{INJECTED, Log, quiet};
 use crate::run::{Words, linear, say, waiting};
 use futures::StreamExt;
+use pleach::graph::{During, RunEvent, RunUpdate};
 use pleach::prelude::*;
+use pleach::runtime::block_on;
 use pleach::sim::Sim;
-use pleach::{During, RunEvent, RunUpdate, block_on};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -66,7 +67,9 @@ fn f8_cancelled_node_finishes_with_the_cause() {
     let seen = log.clone();
     let hooks = Hooks::around_nodes(
         |_, _| {},
-        move |visit, result: Result<&Words, &pleach::Reason>| seen.note(format!("{} {:?}", visit.node, result.map(|_| ()))),
+        move |visit, result: Result<&Words, &pleach::supervise::Reason>| {
+            seen.note(format!("{} {:?}", visit.node, result.map(|_| ())))
+        },
     );
     let run = waiting().run(vec![]).on(sim.runtime()).timeout(Duration::from_secs(1)).hooks(hooks);
     sim.run(run.into_future()).unwrap_err();

@@ -4,10 +4,11 @@
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, with};
 use crate::{pass, sum};
+use pleach::graph::FanOut;
 use pleach::prelude::*;
+use pleach::runtime::block_on;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Store};
-use pleach::{FanOut, block_on};
 
 /// Fans out over as many documents as its state says.
 fn documents() -> CompiledGraph<u32> {

@@ -4,9 +4,10 @@
 //! time. Both must give the same visits, final state and error.
 #![cfg(feature = "graph")]
 
+use pleach::graph::RunUpdate;
 use pleach::prelude::*;
+use pleach::runtime::Random;
 use pleach::sim::Sim;
-use pleach::{Random, RunUpdate};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -4,15 +4,17 @@
 use crate::common::{INJECTED, Log, quiet};
 use crate::{pass, sum};
 use pleach::prelude::*;
+use pleach::runtime::block_on;
+use pleach::scope::Elapsed;
 use pleach::sim::{Sim, explore};
-use pleach::{Elapsed, Reason, block_on};
+use pleach::supervise::Reason;
 use std::future::pending;
 
 /// A node that fails the first `fails` attempts and logs its attempt and input.
 fn flaky(
     fails: u32,
     log: &Log<String>,
-) -> impl Fn(NodeContext, u32) -> pleach::BoxFuture<'static, Result<u32, String>> + Send + Sync + use<> {
+) -> impl Fn(NodeContext, u32) -> pleach::runtime::BoxFuture<'static, Result<u32, String>> + Send + Sync + use<> {
     let log = log.clone();
     move |cx, n| {
         log.note(format!("{} {n}", cx.attempt()));
@@ -21,7 +23,7 @@ fn flaky(
 }
 
 fn one(
-    node: impl Fn(NodeContext, u32) -> pleach::BoxFuture<'static, Result<u32, String>> + Send + Sync + 'static,
+    node: impl Fn(NodeContext, u32) -> pleach::runtime::BoxFuture<'static, Result<u32, String>> + Send + Sync + 'static,
     policy: Policy<u32>,
 ) -> Graph<u32> {
     Graph::new("one").add_node("node", node).add_edge("node", END).set_entry("node").policy("node", policy)
@@ -90,7 +92,7 @@ fn f11_retry_honours_its_classifier_and_jitter() {
 fn f11_timeouts_and_panics_are_retried() {
     quiet();
     let sim = Sim::new(1);
-    let node = |cx: NodeContext, n: u32| -> pleach::BoxFuture<'static, Result<u32, String>> {
+    let node = |cx: NodeContext, n: u32| -> pleach::runtime::BoxFuture<'static, Result<u32, String>> {
         Box::pin(async move {
             match cx.attempt() {
                 1 => pending().await,
@@ -166,7 +168,7 @@ fn f11_panicking_policy_fails_the_run() {
     quiet();
     let graph = one(flaky(9, &Log::new()), Policy::new().on_error(|_| panic!("{INJECTED} deciding"))).compile().unwrap();
     let error = block_on(async { graph.run(5).await }).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == pleach::During::Policy));
+    assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == pleach::graph::During::Policy));
     assert_eq!(error.into_state(), Some(5));
 }
 

@@ -3,9 +3,10 @@
 
 use crate::common::Log;
 use crate::{add_one, pass};
+use pleach::graph::StartError;
 use pleach::prelude::*;
+use pleach::runtime::block_on;
 use pleach::sim::Sim;
-use pleach::{StartError, block_on};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

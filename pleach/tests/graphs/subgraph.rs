@@ -3,9 +3,10 @@
 
 use crate::common::Log;
 use crate::{add_one, pass, sum};
+use pleach::graph::RunEvent;
 use pleach::prelude::*;
+use pleach::runtime::block_on;
 use pleach::sim::{Sim, explore};
-use pleach::{RunEvent, block_on};
 use std::future::pending;
 
 /// Doubles a text until it is long enough.

@@ -44,7 +44,7 @@ fn t4_run_in_a_scope_is_one_child_that_exits_once() {
         // The name is taken while the run executes. The state of the second run is returned.
         let second = graph.run(5).within(&scope).id("run-7").into_future();
         let error = sim.run(second).unwrap_err();
-        assert!(matches!(error.fault(), RunFault::Refused(pleach::Refusal::NameTaken { .. })));
+        assert!(matches!(error.fault(), RunFault::Refused(pleach::actor::Refusal::NameTaken { .. })));
         assert_eq!(error.into_state(), Some(5));
         assert_eq!(sim.run(run).unwrap(), 1);
         assert!(scope.children().is_empty(), "the outcome arrives after the run has left the scope");

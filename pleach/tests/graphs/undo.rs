@@ -3,9 +3,10 @@
 
 use crate::add_one;
 use crate::common::{Log, quiet};
+use pleach::graph::Compensation;
 use pleach::prelude::*;
+use pleach::runtime::block_on;
 use pleach::sim::{Sim, explore};
-use pleach::{Compensation, block_on};
 use std::future::pending;
 use std::sync::Arc;
 

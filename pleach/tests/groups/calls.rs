@@ -3,9 +3,9 @@
 use crate::common::tasks::{AliveCount, after, gated, numbers, spawn_on};
 use crate::common::{Gate, Log, poll_once};
 use futures::StreamExt;
+use pleach::group::{GroupError, NotTaken};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{GroupError, NotTaken};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;

@@ -4,9 +4,10 @@
 
 use crate::common::tasks::{AliveCount, after, forever, numbers, spawn_on};
 use crate::common::{INJECTED, Log, PanicOnDrop, failures, quiet};
+use pleach::group::PanicPolicy;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{PanicPolicy, Reason};
+use pleach::supervise::Reason;
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

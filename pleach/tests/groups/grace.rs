@@ -2,9 +2,10 @@
 
 use crate::common::tasks::{AliveCount, after, forever, numbers};
 use crate::common::{PanicOnDrop, quiet};
+use pleach::group::GroupError;
 use pleach::prelude::*;
+use pleach::runtime::{Dispatcher, Runtime};
 use pleach::sim::{Sim, explore};
-use pleach::{Dispatcher, GroupError, Runtime};
 use std::sync::Arc;
 
 const GRACE: Duration = Duration::from_secs(5);
@@ -173,7 +174,7 @@ fn g13_deadline_during_the_grace_drops_the_task() {
     let start = sim.now();
     group.cancel("enough");
     let error = sim.run(group.next()).unwrap().unwrap_err();
-    assert!(error.error::<pleach::Elapsed>().is_some(), "{error}");
+    assert!(error.error::<pleach::scope::Elapsed>().is_some(), "{error}");
     assert_eq!(sim.now().since(start), Duration::from_secs(2));
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::tasks::{after, numbers};
 use crate::common::{CountingWaker, poll_once};
-use pleach::InPlace;
+use pleach::group::InPlace;
 use pleach::sim::{Sim, explore};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -3,9 +3,9 @@
 use crate::common::tasks::{AliveCount, after, forever, gated, numbers};
 use crate::common::{Gate, Log, poll_once, quiet};
 use futures::StreamExt;
+use pleach::group::{InPlace, NotTaken, PanicPolicy};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{InPlace, NotTaken, PanicPolicy};
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 
 use crate::common::tasks::{AliveCount, after, forever, gated, numbers, spawn_on};
 use crate::common::{Log, poll_once};
-use pleach::NotTaken;
+use pleach::group::NotTaken;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
 use std::task::Poll;

@@ -1,9 +1,11 @@
 //! Names and deadlines of tasks, and the operations `try_map_all` and `race`.
 
 use crate::common::tasks::{AliveCount, after, forever, numbers};
+use pleach::group::{GroupError, MapError, NotTaken, RaceError};
 use pleach::prelude::*;
+use pleach::runtime::Instant;
+use pleach::scope::Elapsed;
 use pleach::sim::{Sim, explore};
-use pleach::{Elapsed, GroupError, Instant, MapError, NotTaken, RaceError};
 use std::future::pending;
 
 #[test]

@@ -2,9 +2,9 @@
 
 use crate::common::quiet;
 use crate::common::tasks::numbers;
+use pleach::group::{GoError, NotTaken};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{GoError, NotTaken};
 use std::sync::{Arc, Weak};
 
 /// Waits for a slot of its own group, with a token so that it gets the reason if there is none.

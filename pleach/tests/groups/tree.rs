@@ -2,9 +2,11 @@
 
 use crate::common::tasks::{AliveCount, after, forever, numbers, spawn_on};
 use crate::common::{Job, Log, TestActor, failures, poll_once};
+use pleach::actor::Refusal;
+use pleach::group::GroupError;
 use pleach::prelude::*;
+use pleach::runtime::{Dispatcher, Instant, Runtime, StdClock};
 use pleach::sim::{Sim, explore};
-use pleach::{Dispatcher, GroupError, Instant, Refusal, Runtime, StdClock};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -251,9 +253,9 @@ fn d1_group_runs_on_tokio_and_on_a_dispatcher() {
         group.drain().await.values.iter().sum::<u32>()
     };
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let on_tokio = tokio.block_on(async { work(pleach::TokioRuntime::current().unwrap()).await });
+    let on_tokio = tokio.block_on(async { work(pleach::runtime::TokioRuntime::current().unwrap()).await });
     let dispatcher = Dispatcher::new(StdClock::new());
-    let on_dispatcher = pleach::block_on(dispatcher.run_until(work(dispatcher.runtime())));
+    let on_dispatcher = pleach::runtime::block_on(dispatcher.run_until(work(dispatcher.runtime())));
     assert_eq!((on_tokio, on_dispatcher), (4_950, 4_950));
 }
 

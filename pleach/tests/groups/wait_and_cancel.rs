@@ -2,7 +2,7 @@
 
 use crate::common::tasks::{AliveCount, after, forever, numbers, spawn_on};
 use crate::common::{Log, poll_once};
-use pleach::NotTaken;
+use pleach::group::NotTaken;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::future::pending;

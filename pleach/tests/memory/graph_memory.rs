@@ -42,12 +42,12 @@ fn f4_node_costs_one_box_and_a_run_one_allocation() {
     for waits in [false, true] {
         let graph = counting(waits);
         let before = ALLOCATOR.stats();
-        let n = pleach::block_on(async { graph.run(0).max_iterations(10_000).await }).unwrap();
+        let n = pleach::runtime::block_on(async { graph.run(0).max_iterations(10_000).await }).unwrap();
         let allocations = (ALLOCATOR.stats() - before).allocations;
         assert!((n as usize..n as usize + HARNESS_ALLOCATIONS_MAX).contains(&allocations), "{allocations} for {n} nodes");
     }
     let graph = counting(false);
-    let short = || assert_eq!(pleach::block_on(async { graph.run(9_999).await }).unwrap(), 10_000);
+    let short = || assert_eq!(pleach::runtime::block_on(async { graph.run(9_999).await }).unwrap(), 10_000);
     short();
     let before = ALLOCATOR.stats();
     (0..1_000).for_each(|_| short());
@@ -69,7 +69,7 @@ fn f8_hooks_and_streams_cost_nothing_without_a_listener() {
         .compile()
         .unwrap();
     let before = ALLOCATOR.stats();
-    pleach::block_on(async { graph.run(0).max_iterations(10_000).await }).unwrap();
+    pleach::runtime::block_on(async { graph.run(0).max_iterations(10_000).await }).unwrap();
     let allocations = (ALLOCATOR.stats() - before).allocations;
     assert!(allocations < 10_000 + HARNESS_ALLOCATIONS_MAX, "{allocations}: items without a listener must not allocate");
 }

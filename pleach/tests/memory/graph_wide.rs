@@ -77,7 +77,7 @@ fn bytes(depth: usize) -> (isize, isize) {
     let before = in_use();
     let graph = nested(depth);
     let compiled = in_use();
-    let run = pleach::block_on(async { graph.run(0).await });
+    let run = pleach::runtime::block_on(async { graph.run(0).await });
     assert_eq!(run.unwrap(), 1);
     (compiled - before, INNERMOST.load(Relaxed) - compiled)
 }

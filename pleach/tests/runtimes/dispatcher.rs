@@ -4,7 +4,7 @@ use crate::at;
 use crate::common::counter::{counter, system_on};
 use crate::common::{CountingWaker, yield_once};
 use pleach::prelude::*;
-use pleach::{Clock, Dispatcher, Instant, block_on};
+use pleach::runtime::{Clock, Dispatcher, Instant, block_on};
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -203,7 +203,7 @@ fn d2_control_messages_go_first() {
     let task = scope.launch(pending::<()>()).unwrap();
     let [stops, closes, cancels] = ["stops", "closes", "cancels"].map(|name| system.spawn(name, counter(&handled)).unwrap());
     dispatcher.drain_ready();
-    let ends: [(pleach::AnyRef, &dyn Fn()); 4] = [
+    let ends: [(AnyRef, &dyn Fn()); 4] = [
         (stops.any(), &|| stops.stop()),
         (closes.any(), &|| closes.close()),
         (cancels.any(), &|| cancels.cancel(())),

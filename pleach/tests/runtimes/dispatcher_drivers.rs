@@ -2,8 +2,10 @@
 
 use crate::at;
 use crate::common::{CountingWaker, poll_once};
+use pleach::CancelToken;
 use pleach::prelude::*;
-use pleach::{CancelToken, Clock, Dispatcher, Instant, WaitError, block_on};
+use pleach::runtime::{Clock, Dispatcher, Instant, block_on};
+use pleach::scope::WaitError;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 
 use crate::common::{Gate, Job, Log, TestActor, poll_once};
 use pleach::prelude::*;
-use pleach::{TokioRuntime, block_on};
+use pleach::runtime::{TokioRuntime, block_on};
 
 fn tokio_runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -40,9 +40,9 @@ fn w10_bounded_wait_ends_after_its_runtime_was_dropped() {
     let runtime = TokioRuntime::new(tokio.handle().clone()).unwrap();
     drop(tokio);
     let wait = Duration::from_millis(20);
-    let start = pleach::Runtime::now(&*runtime);
-    block_on(pleach::Runtime::sleep_until(&*runtime, start + wait));
-    assert!(pleach::Runtime::now(&*runtime) >= start + wait, "not before the deadline");
+    let start = pleach::runtime::Runtime::now(&*runtime);
+    block_on(pleach::runtime::Runtime::sleep_until(&*runtime, start + wait));
+    assert!(pleach::runtime::Runtime::now(&*runtime) >= start + wait, "not before the deadline");
 }
 
 /// Runs the tasks of the runtime until they wait.

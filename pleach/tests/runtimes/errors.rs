@@ -1,69 +1,71 @@
 //! A3 and F5: every error converts to `pleach::Error` with `?`. Its text and source are kept;
 //! payloads are dropped.
 
+use pleach::actor::StashFull;
 use pleach::prelude::*;
-use pleach::{BoxError, Elapsed, Error, StashFull, Unreceived};
+use pleach::scope::{Elapsed, Unreceived};
+use pleach::{BoxError, Error};
 
 /// Compiles if `?` converts the error to `pleach::Error`.
 fn converts<E: std::error::Error + Into<Error>>() {}
 
 #[test]
 fn a3_every_error_of_the_tree_converts_to_the_common_error() {
-    converts::<pleach::Refusal>();
-    converts::<pleach::NameError>();
-    converts::<pleach::PathError>();
-    converts::<pleach::LookupError>();
-    converts::<pleach::DispatchError<BoxError>>();
-    converts::<pleach::PoolError>();
-    converts::<pleach::GroupError>();
+    converts::<pleach::actor::Refusal>();
+    converts::<pleach::actor::NameError>();
+    converts::<pleach::actor::PathError>();
+    converts::<pleach::system::LookupError>();
+    converts::<pleach::system::DispatchError<BoxError>>();
+    converts::<pleach::routing::PoolError>();
+    converts::<pleach::group::GroupError>();
     converts::<GroupClosed<()>>();
-    converts::<pleach::GoError<()>>();
+    converts::<pleach::group::GoError<()>>();
     converts::<TaskError>();
-    converts::<pleach::MapError>();
-    converts::<pleach::RaceError>();
+    converts::<pleach::group::MapError>();
+    converts::<pleach::group::RaceError>();
     converts::<AskError>();
     converts::<SendError<BoxError>>();
-    converts::<pleach::LaunchError<()>>();
-    converts::<pleach::ChildError>();
-    converts::<pleach::WaitError>();
-    converts::<pleach::ShutdownError>();
+    converts::<pleach::scope::LaunchError<()>>();
+    converts::<pleach::supervise::ChildError>();
+    converts::<pleach::scope::WaitError>();
+    converts::<pleach::system::ShutdownError>();
     converts::<FailureInfo>();
     converts::<Cause>();
     converts::<StashFull<BoxError>>();
     converts::<Unreceived<BoxError>>();
     converts::<Elapsed>();
-    converts::<pleach::EndedUnasked>();
-    converts::<pleach::Stalled>();
-    converts::<pleach::BlockingError>();
-    converts::<pleach::MountError>();
-    converts::<pleach::NotStarted<crate::common::TestActor>>();
+    converts::<pleach::supervise::EndedUnasked>();
+    converts::<pleach::runtime::Stalled>();
+    converts::<pleach::scope::BlockingError>();
+    converts::<pleach::system::MountError>();
+    converts::<pleach::actor::NotStarted<crate::common::TestActor>>();
     #[cfg(feature = "tokio")]
-    converts::<pleach::NoRuntime>();
+    converts::<pleach::runtime::NoRuntime>();
 }
 
 #[test]
 fn a3_exit_after_cleanup_keeps_its_cause_as_an_error() {
-    let ended = pleach::BlockingError::Ended(Exit::TidiedUp("shutdown".into()));
+    let ended = pleach::scope::BlockingError::Ended(Exit::TidiedUp("shutdown".into()));
     assert!(matches!(Error::from(ended), Error::Cancelled(cause) if cause == "shutdown".into()));
 }
 
 #[cfg(feature = "graph")]
 #[test]
 fn f5_every_error_of_graphs_and_stores_converts() {
-    converts::<pleach::CompileError>();
+    converts::<pleach::graph::CompileError>();
     converts::<RunError<u32>>();
     converts::<RunFault>();
     converts::<NodeError>();
-    converts::<pleach::PanicError>();
-    converts::<pleach::RouterError>();
-    converts::<pleach::MergeError>();
-    converts::<pleach::FanOutTimeout>();
-    converts::<pleach::StartError>();
-    converts::<pleach::CheckpointError>();
-    converts::<pleach::MismatchError>();
-    converts::<pleach::ResumeError>();
-    converts::<pleach::TellError>();
-    converts::<pleach::EffectError>();
+    converts::<pleach::graph::PanicError>();
+    converts::<pleach::graph::RouterError>();
+    converts::<pleach::graph::MergeError>();
+    converts::<pleach::graph::FanOutTimeout>();
+    converts::<pleach::graph::StartError>();
+    converts::<pleach::durable::CheckpointError>();
+    converts::<pleach::durable::MismatchError>();
+    converts::<pleach::durable::ResumeError>();
+    converts::<pleach::durable::TellError>();
+    converts::<pleach::durable::EffectError>();
     converts::<pleach::store::StoreError>();
 }
 
@@ -77,9 +79,9 @@ fn a3_common_error_has_the_text_of_its_source() {
     check(&StashFull(7), StashFull("dropped").into());
     check(&Unreceived(7), Unreceived("dropped").into());
     check(&Elapsed(Duration::from_secs(1)), Elapsed(Duration::from_secs(1)).into());
-    check(&pleach::Stalled, pleach::Stalled.into());
+    check(&pleach::runtime::Stalled, pleach::runtime::Stalled.into());
     #[cfg(feature = "graph")]
     check(&RunFault::NoRuntime, RunFault::NoRuntime.into());
     #[cfg(feature = "tokio")]
-    check(&pleach::NoRuntime::WithoutTime, pleach::NoRuntime::WithoutTime.into());
+    check(&pleach::runtime::NoRuntime::WithoutTime, pleach::runtime::NoRuntime::WithoutTime.into());
 }

@@ -3,9 +3,10 @@
 use crate::common::{INJECTED, Job, Log, TestActor, quiet};
 use crate::{always_restart, only, take_all};
 use futures::StreamExt;
+use pleach::BoxError;
+use pleach::events::Listening;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, Listening};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -1,9 +1,10 @@
 //! D1 and A9: one program on every runtime, and the cost of an idle system.
 
 use crate::common::counter::{counter, system_on};
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::runtime::{BoxFuture, Dispatcher, Instant, Runtime, TokioRuntime, block_on};
 use pleach::sim::Sim;
-use pleach::{BoxError, BoxFuture, Dispatcher, Instant, Runtime, TokioRuntime, block_on};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -135,10 +136,10 @@ fn a9_idle_system_of_100_000_actors_makes_no_poll_on_tokio() {
 #[test]
 fn d1_tokio_runtime_without_timers_is_refused() {
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(TokioRuntime::new(bare.handle().clone()).unwrap_err(), pleach::NoRuntime::WithoutTime);
+    assert_eq!(TokioRuntime::new(bare.handle().clone()).unwrap_err(), pleach::runtime::NoRuntime::WithoutTime);
     bare.block_on(async {
         let error = ActorSystem::new("bare").unwrap_err();
         assert!(matches!(error, pleach::Error::WithoutTime) && error.to_string().contains("enable_time"), "{error}");
-        assert_eq!(pleach::scope().unwrap_err(), pleach::NoRuntime::WithoutTime);
+        assert_eq!(pleach::scope().unwrap_err(), pleach::runtime::NoRuntime::WithoutTime);
     });
 }

@@ -2,9 +2,10 @@
 
 use crate::common::{Gate, Job, Log, TestActor};
 use crate::{always_restart, only, take_all};
+use pleach::events::{EventSubscription, Lint};
 use pleach::prelude::*;
+use pleach::runtime::{BoxFuture, Instant, Runtime};
 use pleach::sim::{Sim, explore};
-use pleach::{BoxFuture, EventSubscription, Instant, Lint, Runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

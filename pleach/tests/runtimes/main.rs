@@ -12,8 +12,9 @@ mod every_runtime;
 mod lints;
 mod sim;
 
+use pleach::events::{EventSubscription, SubscriptionOptions};
 use pleach::prelude::*;
-use pleach::{EventSubscription, Instant, SubscriptionOptions};
+use pleach::runtime::Instant;
 
 /// The instant `ms` milliseconds after the start.
 fn at(ms: u64) -> Instant {

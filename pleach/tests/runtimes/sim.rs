@@ -1,9 +1,10 @@
 //! D4: the simulator.
 
 use crate::common::yield_once;
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::runtime::{Instant, Runtime};
 use pleach::sim::{SEED_VARIABLE, SEEDS_VARIABLE, Sim, explore, first_failing};
-use pleach::{BoxError, Instant, Runtime};
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

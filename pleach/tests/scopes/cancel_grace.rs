@@ -28,7 +28,7 @@ impl Actor for CleansUp {
     async fn handle(&mut self, n: u32, cx: &mut Context<Self>) -> Result<(), BoxError> {
         self.log.note(format!("started {n}"));
         cx.token().cancelled().await;
-        pleach::current_runtime().expect("an actor is polled").sleep_until(cx.now() + self.cleanup_time).await;
+        pleach::runtime::current_runtime().expect("an actor is polled").sleep_until(cx.now() + self.cleanup_time).await;
         self.log.note(format!("cleaned up {n}"));
         Ok(())
     }

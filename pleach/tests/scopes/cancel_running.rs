@@ -2,9 +2,10 @@
 
 use crate::common::yield_once;
 use futures::FutureExt;
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::scope::WaitError;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, WaitError};
 use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -305,7 +306,7 @@ async fn t8_running_poll_finishes_and_no_further_poll_starts() {
         let (exit, dropped) = (task.any().exit(), dropped_in.lock().unwrap().is_some());
         release.send(()).unwrap();
         assert_eq!((exit, dropped), (None, false));
-        assert_eq!(pleach::block_on(task.exited()), Exit::Cancelled(Cause::Dropped));
+        assert_eq!(pleach::runtime::block_on(task.exited()), Exit::Cancelled(Cause::Dropped));
         (dropped_in.lock().unwrap().unwrap(), std::thread::current().id())
     });
     let (dropped_in, dropper) = outcome.await.unwrap();

@@ -1,9 +1,10 @@
 //! Edge cases of the tree: waits for itself, tokens of scopes, deep trees, suspended actors.
 
 use crate::common::quiet;
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::runtime::{Dispatcher, TokioRuntime};
 use pleach::sim::explore;
-use pleach::{BoxError, Dispatcher, TokioRuntime};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,11 @@
 //! T11: ends that a member requests from inside.
 
+use pleach::BoxError;
+use pleach::actor::AnyRef;
 use pleach::prelude::*;
+use pleach::scope::WaitError;
 use pleach::sim::explore;
-use pleach::{AnyRef, BoxError, ShutdownError, WaitError};
+use pleach::system::ShutdownError;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 

@@ -1,9 +1,11 @@
 //! A19, S10, T1 and T4: names and watchers of ended members, deep trees, and panicking wakers.
 
 use crate::common::{INJECTED, Job, Log, TestActor, quiet};
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::runtime::Dispatcher;
 use pleach::sim::Sim;
-use pleach::{BoxError, Dispatcher, System};
+use pleach::system::System;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -2,9 +2,11 @@
 //! member.
 
 use crate::common::{Gate, Job, Log, TestActor};
+use pleach::BoxError;
+use pleach::actor::{Name, NameFault, Refusal};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, DispatchError, LookupError, Name, NameFault, Refusal};
+use pleach::system::{DispatchError, LookupError};
 
 fn path(text: &str) -> ActorPath {
     text.parse().unwrap()

@@ -1,12 +1,12 @@
 //! T4, T6, T7 and E3: a system mounted in a scope of another system.
 
 use crate::common::{Job, Log, TestActor};
-use pleach::Refusal;
+use pleach::actor::Refusal;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 
 /// An outer system with a scope, and an inner system with one actor mounted in that scope.
-fn mounted(sim: &Sim, log: &Log<String>) -> (ActorSystem, Scope, pleach::Mounted, ActorRef<Job>) {
+fn mounted(sim: &Sim, log: &Log<String>) -> (ActorSystem, Scope, pleach::system::Mounted, ActorRef<Job>) {
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
     let actor = inner.spawn("a", TestActor::props(log)).unwrap();
     let scope = outer.scope("work").unwrap();

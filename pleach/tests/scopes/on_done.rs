@@ -1,8 +1,9 @@
 //! T10 and A19: `on_done` of every kind of member; invalid names and capacities.
 
+use pleach::BoxError;
+use pleach::actor::{NAME_LEN_MAX, NameFault, Refusal};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, NAME_LEN_MAX, NameFault, Refusal};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,10 @@
 //! T9: producers.
 
 use futures::StreamExt;
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::scope::{Produced, Producer, Unreceived, WaitError};
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, Produced, Producer, Unreceived, WaitError};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

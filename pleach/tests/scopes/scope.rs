@@ -2,9 +2,11 @@
 //! `on_done.rs`.
 
 use futures::FutureExt;
+use pleach::BoxError;
+use pleach::actor::Refusal;
 use pleach::prelude::*;
+use pleach::scope::WaitError;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, Refusal, WaitError};
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +22,7 @@ fn adder() -> Props<impl Actor<Msg = u32>> {
     Props::from_fn(|| 0, add)
 }
 
-fn paths(running: &[pleach::Running]) -> Vec<String> {
+fn paths(running: &[pleach::scope::Running]) -> Vec<String> {
     running.iter().map(|member| member.path.to_string()).collect()
 }
 
@@ -213,7 +215,7 @@ fn t5_wait_from_inside_a_child_is_an_error() {
                 assert_eq!(sim.run(child.exited()), Exit::Closed);
             }
         }
-        assert_eq!((sim.now(), system.failures()), (pleach::Instant::ZERO, 0));
+        assert_eq!((sim.now(), system.failures()), (pleach::runtime::Instant::ZERO, 0));
         // A task may wait for a scope that it is not part of.
         let (separate, scope) = (system.scope("separate").unwrap(), Arc::clone(&inner));
         let free = separate.launch(async move { scope.wait_all().await }).unwrap();

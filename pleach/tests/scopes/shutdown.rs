@@ -1,8 +1,11 @@
 //! T13: the shutdown of a system.
 
+use pleach::BoxError;
+use pleach::actor::{AskError, Refusal};
 use pleach::prelude::*;
+use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
-use pleach::{AskError, BoxError, LookupError, Refusal, Runtime, ShutdownError};
+use pleach::system::{LookupError, ShutdownError};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -244,17 +247,17 @@ fn t13_dropped_tokio_runtime_settles_counts_and_empties_the_tree() {
         drop(runtime);
         let ended = Exit::Cancelled(Cause::Dropped);
         assert_eq!((actor.exit(), task.any().exit()), (Some(ended.clone()), Some(ended)));
-        assert_eq!(pleach::block_on(produced.next()), None);
+        assert_eq!(pleach::runtime::block_on(produced.next()), None);
         let counts = system.counts();
         assert!(counts.is_settled(), "{counts}");
         assert_eq!((counts.accepted, counts.handled), (90, 30));
         scope.blocking_wait_all_for(Duration::ZERO).unwrap();
         drop(scope);
         assert_eq!(system.root().running().len(), 2, "only the guardians remain");
-        pleach::block_on(system.shutdown(Duration::from_secs(1))).unwrap();
+        pleach::runtime::block_on(system.shutdown(Duration::from_secs(1))).unwrap();
         assert!(system.root().running().is_empty());
         // A task launched on a dropped runtime ends at once.
-        let scope = Scope::under(&CancelToken::root(pleach::TokioRuntime::new(dead_handle()).unwrap()));
+        let scope = Scope::under(&CancelToken::root(pleach::runtime::TokioRuntime::new(dead_handle()).unwrap()));
         let task = scope.launch(pending::<()>()).unwrap();
         assert_eq!(task.any().exit(), Some(Exit::Cancelled(Cause::Dropped)));
     }

@@ -1,9 +1,9 @@
 //! W9e and W9f: the shutdown token, and whom a late shutdown lists.
 
 use crate::common::{Gate, Job, Log, TestActor};
-use pleach::ShutdownError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
+use pleach::system::ShutdownError;
 
 const SECOND: Duration = Duration::from_secs(1);
 

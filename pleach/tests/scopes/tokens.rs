@@ -3,9 +3,10 @@
 
 use crate::common::CountingWaker;
 use futures::FutureExt;
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::runtime::{Instant, Random};
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, Instant, Random};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -3,9 +3,10 @@
 use crate::common::{Job, Log, TestActor, quiet};
 use crate::named_actor::NamedActor;
 use crate::strategy::spawn_three;
+use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, ChildError, OneForAll, RestForOne, RestartPolicy};
+use pleach::supervise::{ChildError, OneForAll, RestForOne, RestartPolicy};
 use std::sync::Arc;
 
 #[test]
@@ -119,7 +120,7 @@ fn s13_events_during_a_group_stop_do_not_stall_it() {
         let outer = system.supervisor("outer", OneForAll::new().intensity(50, Duration::from_secs(1))).unwrap();
         let inner = outer.supervisor("inner", RestForOne::new().intensity(2, Duration::from_secs(1))).unwrap();
         let children = [spawn_three(&outer, &log), spawn_three(&inner, &log)].concat();
-        let mut random = pleach::Random::seeded(sim.seed());
+        let mut random = pleach::runtime::Random::seeded(sim.seed());
         sim.run(async {
             for _ in 0..20 {
                 let child = &children[random.below(children.len())];

@@ -2,10 +2,11 @@
 
 use crate::common::{Gate, INJECTED, Job, Log, TestActor, failures, quiet};
 use crate::{escalate, ms};
+use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{
-    BoxError, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ExponentialBackoff, OneForAll, ParentGuardianSink,
+use pleach::supervise::{
+    CompositeEscalationSink, CustomEscalationSink, EscalationSink, ExponentialBackoff, OneForAll, ParentGuardianSink,
     RestartPolicy, Restarts, SupervisorStrategy,
 };
 use std::sync::Arc;
@@ -96,7 +97,7 @@ impl SupervisorStrategy for PanickingStrategy {
         if self.has_rules { Restarts::default() } else { std::panic::panic_any(INJECTED) }
     }
 
-    fn after_restart(&self, _child: &pleach::AnyRef) {
+    fn after_restart(&self, _child: &AnyRef) {
         std::panic::panic_any(INJECTED)
     }
 }
@@ -204,7 +205,7 @@ fn e2_composite_remembers_a_bounded_number_of_partial_deliveries() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let seen = failures(&system);
-    let supervisor = system.supervisor("supervisor", pleach::AlwaysRestart).unwrap();
+    let supervisor = system.supervisor("supervisor", pleach::supervise::AlwaysRestart).unwrap();
     let child = supervisor.spawn("a", TestActor::props(&Log::new())).unwrap();
     (0..257).for_each(|_| child.tell(Job::Fail("again")).unwrap());
     sim.settle();
@@ -251,7 +252,7 @@ fn s12_name_of_a_stopping_child_is_taken_until_it_has_ended() {
         let stopping = supervisor.stop_child("a").unwrap();
         sim.settle();
         let refused = supervisor.spawn("a", props(&gate)).unwrap_err();
-        assert!(matches!(refused.why, pleach::Refusal::NameTaken { .. }), "{refused}");
+        assert!(matches!(refused.why, pleach::actor::Refusal::NameTaken { .. }), "{refused}");
         gate.open();
         assert_eq!(sim.run(stopping.exited()), Exit::Stopped);
         supervisor.spawn("a", refused.into_props()).unwrap();

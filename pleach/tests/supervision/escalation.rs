@@ -4,7 +4,7 @@ use crate::common::{Job, Log, TestActor, failures};
 use crate::escalate;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{CustomEscalationSink, EscalationSink, EscalationStage};
+use pleach::supervise::{CustomEscalationSink, EscalationSink, EscalationStage};
 
 /// Handles every failure and logs its path, its origin and the number of hops.
 pub fn logging_sink(log: &Log<String>) -> impl EscalationSink {

@@ -1,8 +1,9 @@
 //! A7 and A9: an actor that fails repeatedly lets others run and can be stopped.
 
+use pleach::BoxError;
+use pleach::actor::MESSAGES_PER_POLL_MAX;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::{BoxError, MESSAGES_PER_POLL_MAX};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -3,11 +3,12 @@
 use crate::common::logged::logged;
 use crate::common::pool_worker::{Msg, worker_props};
 use crate::common::{Job, Log, TestActor};
+use pleach::events::{GaveUp, SubscriptionOptions};
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::{GaveUp, RestartBudget, SubscriptionOptions};
+use pleach::supervise::RestartBudget;
 
-fn gave_up(system: &pleach::System) -> impl FnMut() -> Vec<GaveUp> + use<> {
+fn gave_up(system: &pleach::system::System) -> impl FnMut() -> Vec<GaveUp> + use<> {
     let mut events = system.hub().subscribe_with(SubscriptionOptions::new().kinds(EventKinds::GAVE_UP));
     move || {
         let reports = std::iter::from_fn(|| events.try_next());

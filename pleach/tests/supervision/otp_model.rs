@@ -7,9 +7,11 @@
 //! children are compared in order.
 
 use crate::common::Log;
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::runtime::Random;
 use pleach::sim::Sim;
-use pleach::{BoxError, Random, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorStrategy};
+use pleach::supervise::{Reach, RestartBudget, RestartPolicy, Restarts, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -2,9 +2,11 @@
 //! message.
 
 use crate::common::{Job, Log, TestActor, dead_letters, failures, quiet};
+use pleach::BoxError;
+use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, DeadLetterReason, EscalationStage, INTENSITY_DEFAULT, Reach, Restarts, SupervisorStrategy};
+use pleach::supervise::{EscalationStage, INTENSITY_DEFAULT, Reach, Restarts, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -350,7 +352,7 @@ fn a2_message_that_exceeds_the_limit_is_counted() {
 }
 
 /// An actor that always fails.
-type AlwaysFailing = pleach::FnActor<(), (u32, u32), BoxError, fn(&mut (), (u32, u32)) -> Result<(), BoxError>>;
+type AlwaysFailing = pleach::actor::FnActor<(), (u32, u32), BoxError, fn(&mut (), (u32, u32)) -> Result<(), BoxError>>;
 
 fn always_failing() -> Props<AlwaysFailing> {
     Props::from_fn(|| (), |(), _| Err("always".into()))

@@ -5,7 +5,7 @@ use crate::named_actor::NamedActor;
 use crate::{escalate, ms};
 use pleach::prelude::*;
 use pleach::sim::explore;
-use pleach::{ExponentialBackoff, OneForAll, RestForOne, RestartPolicy};
+use pleach::supervise::{ExponentialBackoff, OneForAll, RestForOne, RestartPolicy};
 
 fn ups(log: &Log<String>) -> Vec<String> {
     log.take().into_iter().filter(|line| line.starts_with("up")).collect()
@@ -135,7 +135,7 @@ fn s2_temporary_child_that_fails_during_a_group_stop_stays_down() {
 fn s13_a2_overlapping_plans_leave_no_child_waiting() {
     explore(0..1_000, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let mut random = pleach::Random::seeded(sim.seed());
+        let mut random = pleach::runtime::Random::seeded(sim.seed());
         let mut supervisors = vec![system.supervisor("top", OneForAll::new().intensity(100, ms(1_000))).unwrap()];
         let mut children = Vec::new();
         for n in 0..9 {
@@ -213,7 +213,7 @@ async fn s13_overlapping_plans_on_threads_leave_no_child_waiting() {
         let drivers = (0..3).map(|thread| {
             let (children, top, inner) = (children.clone(), top.clone(), inner.clone());
             tokio::spawn(async move {
-                let mut random = pleach::Random::seeded(round * 3 + thread);
+                let mut random = pleach::runtime::Random::seeded(round * 3 + thread);
                 for _ in 0..30 {
                     let child = &children[random.below(children.len())];
                     match random.below(30) {

@@ -3,9 +3,11 @@
 use crate::common::logged::logged;
 use crate::common::{INJECTED, Job, Log, TestActor, quiet};
 use crate::escalate;
+use pleach::events::SubscriptionOptions;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{ESCALATIONS_KEPT_MAX, SubscriptionOptions, System};
+use pleach::supervise::ESCALATIONS_KEPT_MAX;
+use pleach::system::System;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Lets a new actor under a new supervisor fail, so that the failure reaches the root.

@@ -5,7 +5,7 @@ use crate::escalate;
 use crate::escalation::{describe, fail, logging_sink};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{
+use pleach::supervise::{
     ATTEMPTS_MAX, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentGuardianSink, REFUSED_KEPT_MAX,
     RootEscalationSink,
 };
@@ -104,7 +104,7 @@ fn e2_e3_parent_guardian_sink_equals_no_sink() {
 
 struct NoTarget;
 
-impl pleach::SupervisorStrategy for NoTarget {
+impl pleach::supervise::SupervisorStrategy for NoTarget {
     fn decide(&self, _failure: &FailureInfo) -> SupervisorDirective {
         SupervisorDirective::Escalate
     }

@@ -4,7 +4,7 @@
 use crate::common::{Job, TestActor};
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::{AlwaysRestart, ExponentialBackoff};
+use pleach::supervise::{AlwaysRestart, ExponentialBackoff};
 
 const CHILDREN: u64 = 10_000;
 

@@ -3,10 +3,11 @@
 use crate::common::{Gate, INJECTED, Job, Log, TestActor, failures, quiet};
 use crate::ms;
 use crate::named_actor::NamedActor;
+use pleach::actor::AnyRef;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{
-    AlwaysRestart, AnyRef, EndedUnasked, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy, Restarts, SupervisorStrategy,
+use pleach::supervise::{
+    AlwaysRestart, EndedUnasked, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy, Restarts, SupervisorStrategy,
 };
 
 /// Spawns the children `a`, `b` and `c`.

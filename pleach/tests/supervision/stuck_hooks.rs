@@ -8,10 +8,10 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Its `stopped` hook logs its start time. It returns after a second, or never.
 struct SlowStop {
-    hook_starts: Log<(usize, pleach::Instant)>,
+    hook_starts: Log<(usize, pleach::runtime::Instant)>,
     number: usize,
     returns: bool,
-    runtime: std::sync::Arc<dyn pleach::Runtime>,
+    runtime: std::sync::Arc<dyn pleach::runtime::Runtime>,
 }
 
 impl Actor for SlowStop {
@@ -33,12 +33,12 @@ impl Actor for SlowStop {
     }
 }
 
-fn slow_stop(sim: &Sim, hook_starts: &Log<(usize, pleach::Instant)>, number: usize, returns: bool) -> Props<SlowStop> {
+fn slow_stop(sim: &Sim, hook_starts: &Log<(usize, pleach::runtime::Instant)>, number: usize, returns: bool) -> Props<SlowStop> {
     let (hook_starts, runtime) = (hook_starts.clone(), sim.runtime());
     Props::new(move || SlowStop { hook_starts: hook_starts.clone(), number, returns, runtime: runtime.clone() })
 }
 
-fn elapsed(sim: &Sim, from: pleach::Instant) -> Duration {
+fn elapsed(sim: &Sim, from: pleach::runtime::Instant) -> Duration {
     sim.runtime().now().since(from)
 }
 

@@ -1,9 +1,10 @@
 //! T2, E1, E3 and E7: causes and failures that user code creates, annotates and escalates.
 
 use crate::common::{Job, Log, TestActor, failures, quiet};
+use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::{AnnotatedError, BoxError, CustomEscalationSink, EscalationSink, METADATA_MAX, ParentGuardianSink, Reason};
+use pleach::supervise::{AnnotatedError, CustomEscalationSink, EscalationSink, METADATA_MAX, ParentGuardianSink, Reason};
 use std::fmt;
 
 #[derive(Debug, PartialEq)]

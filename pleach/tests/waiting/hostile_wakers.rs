@@ -3,7 +3,7 @@
 
 use crate::common::{Job, Log, TestActor, quiet};
 use futures::Stream;
-use pleach::SubscriptionOptions;
+use pleach::events::SubscriptionOptions;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use std::future::Future;
@@ -231,7 +231,7 @@ fn w8_awaited_start_accepts_a_waker_that_calls_back() {
 #[test]
 fn w8_waker_of_a_durable_wait_may_use_its_run_when_dropped() {
     use pleach::store::MemoryStore;
-    type WaitFuture = pleach::BoxFuture<'static, ()>;
+    type WaitFuture = pleach::runtime::BoxFuture<'static, ()>;
     let touch = |cx: &Arc<NodeContext>, count: &Arc<AtomicUsize>| {
         let (cx, count) = (Arc::clone(cx), Arc::clone(count));
         move || {

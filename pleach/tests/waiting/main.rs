@@ -11,8 +11,8 @@ mod send_cycles_groups;
 mod sends;
 mod waits;
 
+use pleach::events::{EventSubscription, Lint, SubscriptionOptions};
 use pleach::prelude::*;
-use pleach::{EventSubscription, Lint, SubscriptionOptions};
 
 /// Subscribes to the lints of a system.
 fn lints(system: &ActorSystem) -> EventSubscription {

@@ -3,9 +3,12 @@
 //! restart and stop them. When the simulator is idle, no actor waits, and the counts balance.
 
 use crate::common::quiet;
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::routing::{SlowSubscriber, Topic};
+use pleach::runtime::{Random, Runtime};
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, ExponentialBackoff, Random, Runtime, SlowSubscriber, Topic};
+use pleach::supervise::ExponentialBackoff;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

@@ -2,9 +2,10 @@
 
 use crate::common::{Gate, Job, Log, TestActor, poll_once, quiet};
 use crate::{lints, reported_cycles};
+use pleach::BoxError;
 use pleach::prelude::*;
+use pleach::routing::{SlowSubscriber, Topic};
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, SlowSubscriber, Topic};
 
 const SMALL: usize = 1;
 

@@ -2,9 +2,10 @@
 
 use crate::common::{Job, Log, TestActor};
 use crate::{lints, reported_cycles};
+use pleach::events::EventSubscription;
 use pleach::prelude::*;
+use pleach::routing::{SlowSubscriber, Topic};
 use pleach::sim::{Sim, explore};
-use pleach::{EventSubscription, SlowSubscriber, Topic};
 use std::sync::Arc;
 
 const SENDS: u32 = 3;

@@ -1,9 +1,10 @@
 //! W9: when waiting sends are accepted, and when a send yields.
 
 use crate::common::{Job, Log, TestActor, poll_once};
+use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::{BoxError, ExponentialBackoff};
+use pleach::supervise::ExponentialBackoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;

@@ -2,9 +2,11 @@
 
 use crate::common::logged::logged;
 use crate::common::{Job, Log, TestActor, quiet};
+use pleach::BoxError;
+use pleach::actor::Refusal;
 use pleach::prelude::*;
+use pleach::scope::{BlockingError, Elapsed};
 use pleach::sim::{Sim, explore};
-use pleach::{BlockingError, BoxError, Elapsed, Refusal};
 use std::sync::mpsc;
 
 const MS: Duration = Duration::from_millis(1);
