@@ -54,7 +54,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 if there is none.
+    /// A number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { (self.next() % end as u64) as usize }
     }
@@ -78,7 +78,7 @@ impl Random {
         bytes
     }
 
-    /// The same as text, with a replacement for what is not UTF-8.
+    /// The same as text, with replacement characters for invalid UTF-8.
     pub fn text(&mut self, len_max: usize) -> String {
         String::from_utf8_lossy(&self.bytes(len_max)).into_owned()
     }
@@ -104,7 +104,7 @@ impl Random {
         }
     }
 
-    /// Puts another number into the place of one in JSON: the text stays valid, its meaning does not.
+    /// Replaces a number in JSON: the text stays valid, but its meaning changes.
     fn replace_number(&mut self, bytes: &mut Vec<u8>) {
         let digits: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at].is_ascii_digit()).collect();
         let Some(at) = digits.get(self.below(digits.len())) else { return };

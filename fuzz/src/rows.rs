@@ -52,7 +52,7 @@ pub fn message(random: &mut Random) {
     }
 }
 
-/// A row with a checksum that fits its header, as the store computes it: each part counts with its length.
+/// Returns a row whose checksum fits its header. The checksum covers each part and its length.
 pub fn sealed(run: &str, sequence: u64, header: Vec<u8>, body: Vec<u8>) -> Row {
     let mut sum = crc32fast::Hasher::new();
     for part in [run.as_bytes(), &sequence.to_le_bytes(), &header] {

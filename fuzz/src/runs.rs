@@ -1,7 +1,7 @@
 //! Stored runs: one is cut off, damaged behind valid checksums, and then read and resumed.
 //!
-//! A damaged run may fail in any way or even complete, but it must not panic or hang. The graph uses
-//! each kind of record: fan-out, subgraph, effects, retries, waits and undos.
+//! A damaged run may fail in any way or even complete, but it must not panic or hang. The graph
+//! uses fan-out, a subgraph, effects, retries, waits and undos, to write each kind of record.
 
 use crate::random::Random;
 use crate::rows::sealed;
@@ -123,7 +123,8 @@ fn record() -> Recorded {
     Recorded { graph, version: info.version, rows }
 }
 
-/// first → (left | right) → last, which waits for a signal of `left` and fails; then `first` is undone.
+/// first → (left | right) → last. `last` waits for a signal of `left` and fails; then `first` is
+/// undone.
 fn graph() -> CompiledGraph<Vec<u32>> {
     let inner = Graph::<u32>::new("inner")
         .add_node("add", |n: u32| async move { Ok::<_, String>(n.wrapping_add(1)) })

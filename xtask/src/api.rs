@@ -1,7 +1,7 @@
-//! The public API of each library, listed in its `public-api.txt`, so that a change to it is seen in review.
+//! Lists the public API of each library in its `public-api.txt`, so that reviews show API changes.
 //!
-//! The list comes from rustdoc's JSON, made by the oldest supported Rust: it does not change with the
-//! compiler of the day. The format is unstable, hence the variable that only rustdoc gets to see.
+//! The lists come from the rustdoc JSON of the oldest supported Rust, so that a new compiler does
+//! not change them. The JSON format is unstable: rustdoc needs `RUSTC_BOOTSTRAP` to write it.
 
 use crate::msrv::Toolchain;
 use std::fs;
@@ -43,7 +43,7 @@ pub fn check(root: &Path) -> Outcome {
     Err(format!("{}\n{count} lines of the public API changed; if that is intended, run `cargo xtask api`", changes.join("\n")))
 }
 
-/// The path and the contents of each list; empty if this machine cannot make them.
+/// Returns the path and contents of each list, or nothing if the toolchain cannot be installed.
 fn lists(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
     let Some(toolchain) = Toolchain::install(root)? else { return Ok(Vec::new()) };
     let rustdoc = rustdoc(toolchain.target())?;
@@ -59,7 +59,8 @@ fn lists(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
     Ok(lists)
 }
 
-/// A rustdoc that allows unstable options. If cargo saw the variable too, it would build all dependencies again.
+/// Writes a script that runs rustdoc with unstable options allowed. With the variable set for all
+/// of cargo, the build scripts of dependencies would run again.
 fn rustdoc(target: &Path) -> Result<PathBuf, String> {
     let path = target.join("rustdoc-unstable");
     let complain = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
@@ -69,7 +70,7 @@ fn rustdoc(target: &Path) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// The lines that only one of two lists has, marked `-` and `+`.
+/// Returns the lines that only one of two lists has, marked `-` and `+`.
 fn difference(known: &str, list: &str) -> Vec<String> {
     let only_in = |one: &str, other: &str, sign: char| -> Vec<String> {
         let there: std::collections::HashSet<&str> = other.lines().collect();

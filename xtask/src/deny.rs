@@ -1,7 +1,7 @@
-//! Checks the dependencies against `deny.toml`, without a network: licences, duplicates and sources.
+//! Checks licences, duplicates and sources of the dependencies against `deny.toml`, offline.
 //!
-//! `cargo deny` would do the same, but it takes longer to build than all checks of this project take
-//! to run. It stays the judge of advisories, in the workflow `.github/workflows/deny.yml`.
+//! `cargo deny` checks the same and advisories too, in the workflow `.github/workflows/deny.yml`.
+//! It takes minutes to build and needs a network, so it is not a step here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use xtask::step::{Outcome, cargo, output_of};
 /// Which packages are checked, with which features.
 const GRAPH: [&str; 5] = ["--workspace", "--all-features", "--locked", "--edges", "normal,build"];
 
-/// What `deny.toml` says.
+/// The rules of `deny.toml` that this check reads.
 struct Rules {
     licences: BTreeSet<String>,
     denied: BTreeSet<String>,
@@ -50,7 +50,7 @@ impl Rules {
     }
 }
 
-/// What stands between the brackets of `key = [..]` in a section of a TOML file.
+/// Returns the text between the brackets of `key = [..]` in a section of a TOML file.
 fn array<'a>(text: &'a str, section: &str, key: &str) -> &'a str {
     let section = text.split("\n[").find(|part| part.starts_with(&format!("{section}]")));
     let begin = format!("\n{key} = [");
@@ -58,7 +58,7 @@ fn array<'a>(text: &'a str, section: &str, key: &str) -> &'a str {
     array.split_once(']').map_or("", |(array, _)| array)
 }
 
-/// What is wrong with the packages of `cargo tree --format '{p}|{l}'`.
+/// Finds faults in the output of `cargo tree --format '{p}|{l}'`.
 fn faults_of_packages(listed: &str, rules: &Rules) -> Vec<String> {
     let (mut faults, mut versions) = (BTreeSet::new(), BTreeMap::<&str, BTreeSet<&str>>::new());
     for line in listed.lines() {
@@ -79,13 +79,13 @@ fn faults_of_packages(listed: &str, rules: &Rules) -> Vec<String> {
         versions.retain(|version| !is_skipped(name, version));
         if versions.len() > 1 {
             let versions: Vec<&str> = versions.into_iter().collect();
-            faults.insert(format!("{name} is there in versions {}; unify them, or skip the older", versions.join(" and ")));
+            faults.insert(format!("{name} has versions {}; unify them, or skip the older one", versions.join(" and ")));
         }
     }
     faults.into_iter().collect()
 }
 
-/// Which sources in a Cargo.lock are not allowed.
+/// Finds sources in a Cargo.lock that are not allowed.
 fn faults_of_sources(lock: &str, rules: &Rules) -> Vec<String> {
     let sources: BTreeSet<&str> = lock.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
     let is_known =
@@ -93,7 +93,7 @@ fn faults_of_sources(lock: &str, rules: &Rules) -> Vec<String> {
     sources.into_iter().filter(|source| !is_known(source)).map(|source| format!("the source {source} is not allowed")).collect()
 }
 
-/// Whether an SPDX expression can be satisfied with allowed licences. `/` is the old way to write `OR`.
+/// Whether allowed licences satisfy an SPDX expression. `/` is an old spelling of `OR`.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let text = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -158,8 +158,10 @@ mod tests {
     #[test]
     fn an_expression_is_allowed_if_a_choice_satisfies_it() {
         let allowed = ["MIT", "ISC"].map(String::from).into();
-        for good in ["MIT", "Apache-2.0 OR MIT", "GPL/MIT", "ISC AND (GPL OR MIT)", "Apache-2.0 WITH LLVM-exception OR MIT"] {
-            assert!(is_allowed(good, &allowed), "{good}");
+        for allowed_one in
+            ["MIT", "Apache-2.0 OR MIT", "GPL/MIT", "ISC AND (GPL OR MIT)", "Apache-2.0 WITH LLVM-exception OR MIT"]
+        {
+            assert!(is_allowed(allowed_one, &allowed), "{allowed_one}");
         }
         for bad in ["", "GPL", "MIT AND GPL", "MIT OR", "MIT WITH LLVM-exception", "(MIT OR ISC) AND GPL"] {
             assert!(!is_allowed(bad, &allowed), "{bad}");

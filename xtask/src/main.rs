@@ -1,7 +1,14 @@
-//! `cargo xtask WORD`: what this project checks, explores and measures. Plain std: it builds with nothing but Rust, and what tests need besides, it installs.
+//! `cargo xtask COMMAND`: everything that this project checks, explores and measures.
 //!
-//! The modules in reading order: `suite` (the steps of `cargo xtask test`), `dependencies` and `promises` (the two checks that are not a
-//! command), `demo` (which is killed). The library beside it has `step` (how a step is run and told of) and `postgres` (a server for tests).
+//! It uses only std, so that it builds in seconds, and installs the tools that the tests need.
+//!
+//! Modules in reading order:
+//! - `suite`: the steps of `cargo xtask test`,
+//! - checks of the text: `promises`, `words`, `layers` (with `tokens`),
+//! - checks of what users get: `dependencies`, `deny`, `packages`, `msrv`, `api`,
+//! - `demo`: kills the demo and checks that it recovers.
+//!
+//! The library has `step`, which runs a step and reports it, and `postgres`, a server for tests.
 
 mod api;
 mod demo;
@@ -22,23 +29,26 @@ use xtask::step::{cargo, run_in_sight};
 use xtask::{postgres, root};
 
 const HELP: &str = "\
-cargo xtask test [STEP..]    everything a change must pass, or only the steps whose names begin so
-cargo xtask promises         each promise of SEMANTICS.md with the tests that prove it
-cargo xtask api              writes the public API of each library to its public-api.txt
-cargo xtask fuzz [SECONDS]   random and damaged input for every parser (Default: 60 s)
-cargo xtask layers           imports of core and graph that break the order of their rooms
-cargo xtask loom             the loom models, deeper; LOOM_MAX_PREEMPTIONS=n sets how deep
-cargo xtask sim --seeds N    the tests in release, exploring N seeds where they explore (10000 unless told)
-cargo xtask bench [OPTION..] the benchmarks; bench/README.md lists the options
-cargo xtask crash [OPTION..] processes that drive durable runs are killed, and what is left is checked: --kills N (200 unless told),
-                             --store sqlite|postgres|both, --seed N
-cargo xtask postgres COMMAND.. a command with a PostgreSQL of its own, e.g. one test: `cargo test --all-features -p ..`
-cargo xtask words [PATH..]   words, names, long lines and short docs that the glossary rejects; --all lists each place
-cargo xtask help             this text";
+cargo xtask test [STEP..]      run all checks, or only the steps whose names begin with STEP
+cargo xtask api                write the public API of each library to its public-api.txt
+cargo xtask bench [OPTION..]   run the benchmarks; bench/README.md lists the options
+cargo xtask crash [OPTION..]   kill processes that drive durable runs, then check all runs:
+                               --kills N (default 200), --store sqlite|postgres|both, --seed N
+cargo xtask fuzz [SECONDS]     feed random and damaged input to every parser (default 60 s)
+cargo xtask layers             list imports of core and graph that break the order of rooms
+cargo xtask loom               run the loom models, deeper; LOOM_MAX_PREEMPTIONS=N sets how deep
+cargo xtask postgres COMMAND.. run a command with a temporary PostgreSQL server, such as
+                               `cargo test --all-features -p ..`
+cargo xtask promises           list each promise of SEMANTICS.md with the tests that prove it
+cargo xtask sim --seeds N      run the tests in release with N seeds each (default 10000)
+cargo xtask words [PATH..]     count words, names, long lines and short docs to rewrite;
+                               --all lists every place
+cargo xtask help               show this text";
 
-/// The variable by which tests that explore seeds learn how many to try.
+/// The variable that sets how many seeds the tests explore.
 const SEEDS_VARIABLE: &str = "PLEACH_SEEDS";
 const SEEDS_DEFAULT: u64 = 10_000;
+const FUZZ_SECONDS_DEFAULT: &str = "60";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -47,14 +57,14 @@ fn main() -> ExitCode {
         ["test", only @ ..] => suite::run(&root(), only),
         ["promises"] => promises::list(&root()).map(|list| print!("{list}")),
         ["api"] => api::write(&root()),
-        ["fuzz"] => suite::fuzz_for("60"),
+        ["fuzz"] => suite::fuzz_for(FUZZ_SECONDS_DEFAULT),
         ["fuzz", seconds] => suite::fuzz_for(seconds),
         ["layers"] => layers::check(&root()),
         ["loom"] => run_in_sight(suite::loom(&root()).args(["--", "--nocapture"])),
         ["sim"] => sim(SEEDS_DEFAULT),
         ["sim", "--seeds", seeds] => match seeds.parse() {
             Ok(seeds) if seeds > 0 => sim(seeds),
-            _ => return misused(&format!("--seeds {seeds:?} is no number above 0")),
+            _ => return misused(&format!("--seeds needs a number above 0, got {seeds:?}")),
         },
         ["bench", options @ ..] => run_in_sight(cargo(&["run", "--release", "--package", "pleach-bench", "--"]).args(options)),
         ["crash", options @ ..] => run_in_sight(suite::crash().args(options)),
@@ -64,7 +74,7 @@ fn main() -> ExitCode {
             println!("{HELP}");
             Ok(())
         }
-        _ => return misused(&format!("unknown words: {:?}", words.join(" "))),
+        _ => return misused(&format!("unknown command: {:?}", words.join(" "))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

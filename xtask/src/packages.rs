@@ -1,4 +1,4 @@
-//! What a published package must contain: its README, both licences, its examples, and valid metadata.
+//! Checks the packages to publish: README, both licences, examples, and valid metadata.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,7 @@
-//! `Postgres`: a server of our own for tests, in a temporary folder, on a free port of this machine only. It is gone when this is dropped. A test
-//! that wants to see what a dead server leaves may kill it, and start it again on the same folder and port.
+//! A temporary PostgreSQL server for tests.
+//!
+//! [`Postgres`] runs in a temporary folder on a free loopback port, and is removed on drop. A test
+//! can kill it and start it again on the same folder and port.
 
 use crate::step::{Outcome, output_of, run_in_sight};
 use std::env;
@@ -10,16 +12,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The variable by which tests learn where the server is.
+/// The variable that gives tests the URL of the server.
 pub const URL_VARIABLE: &str = "PLEACH_POSTGRES_URL";
 
-/// How long a server may take to start.
+/// Time limit of a start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a server that was killed may take to come back: what it leaves behind must end first.
+/// Time limit of a restart: the processes of the killed server must exit first.
 const PATIENCE_AGAIN: Duration = Duration::from_secs(30);
 
-/// A server that runs as long as this is kept.
+/// A server that runs until this value is dropped.
 pub struct Postgres {
     server: Child,
     port: u16,
@@ -28,7 +30,7 @@ pub struct Postgres {
     owner: Option<(u32, u32)>,
 }
 
-/// Runs a command in sight while a server is there.
+/// Runs a command, with its output shown, while a server is running.
 pub fn with_server(words: &[&str]) -> Outcome {
     let [program, arguments @ ..] = words else { return Err("which command? `cargo xtask postgres cargo test ..`".into()) };
     let server = Postgres::start()?;
@@ -36,7 +38,7 @@ pub fn with_server(words: &[&str]) -> Outcome {
 }
 
 impl Postgres {
-    /// Starts a server, after installing the programs if they are missing.
+    /// Starts a server. Installs PostgreSQL first if it is missing.
     pub fn start() -> Result<Self, String> {
         let programs = programs()?;
         let folder = env::temp_dir().join(format!("pleach-postgres-{}", std::process::id()));
@@ -58,13 +60,13 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// Kills the server, and nothing else: the processes it had started find out by themselves.
+    /// Kills the main process only. The processes that it started notice and exit later.
     pub fn kill(&mut self) {
         drop(self.server.kill());
         drop(self.server.wait());
     }
 
-    /// Starts a server that was killed again.
+    /// Starts a killed server again.
     pub fn restart(&mut self) -> Outcome {
         let begun = Instant::now();
         loop {
@@ -72,24 +74,24 @@ impl Postgres {
             match self.wait_until_ready() {
                 Ok(()) => return Ok(()),
                 Err(why) if begun.elapsed() > PATIENCE_AGAIN => return Err(why),
-                // It does not start while processes of the dead one are there.
+                // It does not start while processes of the killed server are running.
                 Err(_) => self.kill(),
             }
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Where clients find it.
+    /// The URL by which clients connect.
     pub fn url(&self) -> String {
         format!("postgres://pleach@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// The id of its first process.
+    /// The id of the main process.
     pub fn pid(&self) -> u32 {
         self.server.id()
     }
 
-    /// The port that it listens at.
+    /// The loopback port that it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -113,7 +115,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // An interrupt lets the server end its own processes; a kill would leave them.
+        // An interrupt lets the server stop its other processes; a kill would leave them running.
         let asked = Command::new("kill").args(["-INT", &self.server.id().to_string()]).status();
         if !asked.is_ok_and(|status| status.success()) {
             drop(self.server.kill());
@@ -131,12 +133,12 @@ fn spawn(programs: &Path, folder: &Path, port: u16, owner: Option<(u32, u32)>) -
     server.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))
 }
 
-/// The folder with the server's programs: on the path, or where Debian puts them.
+/// Returns the folder of the server's programs: on the path, or where Debian installs them.
 fn programs() -> Result<PathBuf, String> {
     if let Some(folder) = find_programs() {
         return Ok(folder);
     }
-    // A machine that has never installed anything does not know its packages yet.
+    // A new machine has no package list yet.
     let installed = apt(&["install", "--yes", "--no-install-recommends", "postgresql"])
         || apt(&["update"]) && apt(&["install", "--yes", "--no-install-recommends", "postgresql"]);
     if let Some(folder) = find_programs().filter(|_| installed) {
@@ -158,7 +160,8 @@ fn find_programs() -> Option<PathBuf> {
     versions.chain(on_path).find(has_all)
 }
 
-/// The user and group to run as: PostgreSQL refuses to run as the superuser, who gives the folder to the user `postgres`.
+/// Returns the user and group to run as. PostgreSQL refuses to run as root, so root gives the
+/// folder to the user `postgres`.
 fn owner(folder: &Path) -> Result<Option<(u32, u32)>, String> {
     let id = |arguments: &[&str]| -> Result<u32, String> {
         let said = output_of(Command::new("id").args(arguments))?;

@@ -1,7 +1,8 @@
-//! `Step`: one thing to check, with a name. A step is silent when it passes, and shows everything when it does not.
+//! Runs named checks and reports them.
 //!
-//! The one exception is a test that takes more than a minute: its name is shown while it runs, since a test that hangs would
-//! otherwise hang in silence. What does not end in its time is stopped with all that it started, and has failed.
+//! A [`Step`] prints nothing when it passes, and all its output when it fails. One exception: the
+//! name of a test that runs for more than a minute is shown at once, to make a hang visible.
+//! A command that exceeds its time limit is killed with all processes that it started, and fails.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,45 +15,45 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How the test harness words that a test takes long.
+/// The text by which the test harness reports a slow test.
 const HANGS: &str = "has been running for over";
 
-/// How long a command may take that runs what was built before.
+/// Time limit of a command that only runs what was built before.
 const TIME_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// How long a build may take: on a busy machine, as long as it takes.
+/// Time limit of a build. Generous, since a busy machine can be very slow.
 const BUILD_TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a step that failed has to say.
+/// The result of a step, with the report of a failure.
 pub type Outcome = Result<(), String>;
 
-/// One thing to check.
+/// A named check that runs once.
 pub struct Step {
-    /// What it is called.
+    /// The name by which a user selects it.
     pub name: String,
     check: Box<dyn FnOnce() -> Outcome>,
 }
 
 impl Step {
-    /// A step by its name, and what it does.
+    /// Creates a step from a name and a function.
     pub fn new(name: impl Into<String>, check: impl FnOnce() -> Outcome + 'static) -> Self {
         Self { name: name.into(), check: Box::new(check) }
     }
 
-    /// A command that builds and runs nothing, and so has no limit in time.
+    /// Creates a step that only builds, with the time limit of builds.
     pub fn build(name: impl Into<String>, command: &mut Command) -> Self {
         let mut command = std::mem::replace(command, Command::new(""));
         Self::new(name, move || output_within(BUILD_TIME_MAX, &mut command).map(drop))
     }
 
-    /// A command that must succeed in its time.
+    /// Creates a step from a command that must succeed within the usual time limit.
     pub fn command(name: impl Into<String>, command: &mut Command) -> Self {
         let command = std::mem::replace(command, Command::new(""));
         Self::new(name, move || run_quietly(command))
     }
 }
 
-/// Runs the steps in order, a line each, and stops at the first that fails.
+/// Runs the steps in order, prints a line for each, and stops at the first failure.
 pub fn run_all(steps: Vec<Step>) -> Outcome {
     let begun = Instant::now();
     let width = steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
@@ -60,7 +61,7 @@ pub fn run_all(steps: Vec<Step>) -> Outcome {
     let mut passed = 0;
     for Step { name, check } in steps {
         print!("{name:width$} ");
-        // A step may take minutes: whoever watches sees which one it is.
+        // A step may take minutes. Show its name before it starts.
         drop(std::io::stdout().flush());
         let step_begun = Instant::now();
         let outcome = check();
@@ -82,25 +83,25 @@ pub fn run_all(steps: Vec<Step>) -> Outcome {
     Ok(())
 }
 
-/// The cargo that runs this, with these arguments.
+/// Returns a command for the cargo that runs this program, at the root of the workspace.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(crate::root());
     command
 }
 
-/// Runs a command whose output is the point of it.
+/// Runs a command and shows its output.
 pub fn run_in_sight(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|error| cannot_run(command, &error))?;
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {}", text(command))) }
 }
 
-/// The output of a command that must succeed.
+/// Runs a command that must succeed, and returns its standard output.
 pub fn output_of(command: &mut Command) -> Result<String, String> {
     output_within(TIME_MAX, command)
 }
 
-/// The same for a command that must also end in this time.
+/// As [`output_of`], with a time limit.
 pub fn output_within(time: Duration, command: &mut Command) -> Result<String, String> {
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = piped.spawn().map_err(|error| cannot_run(command, &error))?;
@@ -119,7 +120,7 @@ pub fn output_within(time: Duration, command: &mut Command) -> Result<String, St
     if status.success() { Ok(said) } else { Err(format!("{said}{complained}\nfailed ({why}): {}", text(command))) }
 }
 
-/// Reads a pipe to its end. What a test says of itself when it seems to hang is shown at once.
+/// Reads a pipe to its end, and prints reports of slow tests at once.
 fn lines_of(pipe: impl Read) -> String {
     let mut text = String::new();
     for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
@@ -141,7 +142,7 @@ fn cannot_run(command: &Command, error: &std::io::Error) -> String {
     format!("cannot run {}: {error}", text(command))
 }
 
-/// The command as one would type it, with the variables it sets.
+/// The command as a user would type it, with the variables it sets.
 fn text(command: &Command) -> String {
     let mut text = String::new();
     for (variable, value) in command.get_envs() {

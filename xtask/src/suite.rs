@@ -1,4 +1,6 @@
-//! The steps of `cargo xtask test`: the cheap ones first, then the lints, the tests, and what a user would run.
+//! The steps of `cargo xtask test`.
+//!
+//! The order is from cheap to expensive: text checks, lints, tests, then what a user runs.
 
 use crate::{api, demo, deny, dependencies, msrv, packages, promises, words};
 use std::env;
@@ -9,26 +11,27 @@ use std::time::{Duration, SystemTime};
 use xtask::postgres::{Postgres, URL_VARIABLE};
 use xtask::step::{Outcome, Step, cargo, output_of, output_within, run_all, run_in_sight};
 
-/// An example is read in one go.
+/// Longest example, in lines, so that it fits on two screens.
 const EXAMPLE_LINES_MAX: usize = 80;
-/// An example takes a second or two, and its build a minute.
+/// Time limit of an example, including its build.
 const EXAMPLE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Cases of each fuzz target: a few seconds.
 const FUZZ_CASES: &str = "1000";
 
-/// The bench pulls in every peer, so it is linted alone and never run here; the agent pulls in an HTTP client.
+/// All packages except two with many dependencies: the bench (every peer) and the agent (an HTTP
+/// client). Those are linted in separate steps.
 const WITHOUT_BENCH: [&str; 5] = ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT];
 
-/// The example that is a package of its own.
+/// The example that is a separate package.
 const AGENT: &str = "pleach-example-agent";
 
-/// Runs all steps, or those whose names begin with one of `only`.
+/// Runs all steps, or only the steps whose names begin with one of `only`.
 pub fn run(root: &Path, only: &[&str]) -> Outcome {
     let mut steps = steps(root)?;
     if let Some(unknown) = only.iter().find(|word| !steps.iter().any(|step| step.name.starts_with(**word))) {
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
-        return Err(format!("no step is called {unknown:?}; there are: {}", names.join(", ")));
+        return Err(format!("unknown step {unknown:?}; the steps are: {}", names.join(", ")));
     }
     steps.retain(|step| only.is_empty() || only.iter().any(|word| step.name.starts_with(word)));
     run_all(steps)
@@ -92,13 +95,14 @@ fn at_root(name: &str, root: &Path, check: fn(&Path) -> Outcome) -> Step {
     Step::new(name, move || check(&root))
 }
 
-/// All tests, with a PostgreSQL of their own.
+/// Runs all tests with a temporary PostgreSQL server.
 fn test() -> Outcome {
     let server = Postgres::start()?;
     output_of(tests(&mut cargo(&["test"])).env(URL_VARIABLE, server.url())).map(drop)
 }
 
-/// Which tests there are; they are built first, so that only running them counts against their limit.
+/// Selects the tests. They are built in an earlier step, so that the time limit applies only to
+/// running them.
 fn tests(command: &mut Command) -> &mut Command {
     command.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])
 }
@@ -110,7 +114,7 @@ pub fn fuzz_for(seconds: &str) -> Outcome {
     run_in_sight(cargo(&["run", "--release", "--package", "pleach-fuzz", "--"]).args(options))
 }
 
-/// The crash test, which starts and kills a PostgreSQL of its own.
+/// The crash test. It starts and kills its own PostgreSQL server.
 pub fn crash() -> Command {
     cargo(&["run", "--package", "pleach-crash", "--"])
 }
@@ -119,7 +123,7 @@ fn with_lints(command: &mut Command) -> &mut Command {
     command.args(["--", "--deny", "warnings"])
 }
 
-/// The loom models, in a target directory of their own: the flag would rebuild everything else twice.
+/// The loom models, in a separate target folder: their flag would rebuild everything else.
 pub fn loom(root: &Path) -> Command {
     let target = root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
     let mut command = cargo(&["test", "--package", "pleach-core", "--lib", "--release", "loom_"]);
@@ -127,10 +131,10 @@ pub fn loom(root: &Path) -> Command {
     command
 }
 
-/// Finding no model is a failure too: a name that changed must not turn the step off.
+/// Fails if no model ran: a renamed test must not disable the step.
 fn some_models_pass(command: &mut Command) -> Outcome {
     let said = output_of(command)?;
-    if said.contains("ok. 0 passed") { Err(format!("{said}\nthere is no test called `loom_…` in core")) } else { Ok(()) }
+    if said.contains("ok. 0 passed") { Err(format!("{said}\ncore has no test named `loom_…`")) } else { Ok(()) }
 }
 
 fn examples(root: &Path) -> Result<Vec<PathBuf>, String> {

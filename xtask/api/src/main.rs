@@ -1,4 +1,4 @@
-//! `xtask-api FILE`: lists the public items of the crate whose rustdoc JSON is in FILE, a line each.
+//! `xtask-api FILE`: lists the public items of a crate, from its rustdoc JSON in FILE.
 
 use std::env;
 use std::process::ExitCode;
