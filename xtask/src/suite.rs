@@ -2,7 +2,7 @@
 //!
 //! The order is from cheap to expensive: text checks, lints, tests, then what a user runs.
 
-use crate::{api, demo, deny, dependencies, msrv, packages, promises, words};
+use crate::{api, demo, deny, dependencies, layers, msrv, packages, promises, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::command("format", &mut cargo(&["fmt", "--all", "--check"])),
         at_root("promises", root, promises::check),
         at_root("words", root, words::check),
+        at_root("layers", root, layers::check),
         Step::new("dependencies", dependencies::check),
         at_root("deny", root, deny::check),
         at_root("packages", root, packages::check),
