@@ -18,73 +18,76 @@
 //! # }
 //! ```
 //!
-//! Read in this order: `builder`, `compile` (with `shape`), `engine::step` (one step of a run), `engine::forks`.
+//! The modules below are layers: each imports only from those above it. Read `define`, `compile`, then `engine` from
+//! `engine::step` (one step of a run) on.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod builder;
-mod checkpoint_error;
-mod compile;
-mod compiled;
-mod context;
-mod control;
-mod counted;
-mod drive;
-mod driven;
-mod effect;
-mod effect_error;
-mod engine;
-mod error;
-mod error_text;
-mod events;
-mod fan_out;
-mod fault;
-mod history;
-mod inspect;
-mod journal;
-mod letters;
-mod migrate;
-mod node;
-mod outcome;
-mod plan;
-mod policy;
-mod reopen;
-mod resume;
-mod run;
-mod runtime;
-mod shape;
-mod shared;
+/// Small shared parts: futures, wakers, the runtime lookup.
+mod util;
+
+/// Where durable runs live: the `Store` trait and its implementations.
 pub mod store;
-mod stored_run;
-mod stream;
+
+/// Positions of control: token ids, branch paths, idempotency keys.
 mod token;
-mod wait;
+
+/// Why a run fails, and how a failure is stored.
+mod error;
+
+/// The right to execute a run: claims, leases and the store's clock.
+mod lease;
+
+/// The log of a durable run: records, frontier, commits, the state of a visit.
+mod log;
+
+/// Signals, answers and commands to a run, and views of it.
+mod control;
+
+/// What a node can use while it runs: context, effects, waits, events.
+mod context;
+
+/// How a graph is written: nodes, edges, policies, fan-outs.
+mod define;
+
+/// From a written graph to a checked plan.
+mod compile;
+
+/// Executes a run, step by step, as one future.
+mod engine;
+
+/// Durable runs: open, resume, migrate, inspect.
+mod durable;
+
+/// How a run is started: options, future, stream.
+mod run;
+
+/// A member of the tree that claims ready runs and drives them.
 pub mod worker;
 
-pub use builder::Graph;
-pub use checkpoint_error::{CheckpointError, MismatchError};
-pub use compiled::CompiledGraph;
+pub use compile::compiled::CompiledGraph;
+pub use compile::fault::{CompileError, GraphFault, NamedBy};
+pub use compile::inspect::{Inspection, LeadsTo, NodeInfo};
 pub use context::NodeContext;
-pub use control::{RunMessage, RunRef, RunRemote, RunView, TellError, TokenView, WaitView};
-pub use effect::Effect;
-pub use effect_error::{EffectError, UnknownEffect};
+pub use context::effect::Effect;
+pub use context::events::{Emission, Hooks, RunEvent, Visit};
+pub use control::{RunMessage, RunRef, RunRemote, RunView, TellError, TokenView};
+pub use define::builder::Graph;
+pub use define::fan_out::FanOut;
+pub use define::node::{IntoNode, IntoRouter};
+pub use define::policy::{FailedAttempt, Policy, Retry};
+pub use define::shape::END;
+pub use durable::history::{Checkpoint, History, HistoryPage};
+pub use durable::migrate::Migrations;
+pub use durable::outcome::OutcomeOf;
 pub use engine::STEPS_PER_POLL_MAX;
 pub use error::{
-    Compensation, During, FanOutTimeout, GraceEnd, MergeError, NodeError, PanicError, RouterError, RunError, RunFault,
-    StartError,
+    CheckpointError, Compensation, During, EffectError, FanOutTimeout, GraceEnd, MergeError, MismatchError, NodeError,
+    PanicError, ResumeError, RouterError, RunError, RunFault, StartError, UnknownEffect,
 };
-pub use events::{Emission, Hooks, RunEvent, Visit};
-pub use fan_out::FanOut;
-pub use fault::{CompileError, GraphFault, NamedBy};
-pub use history::{Checkpoint, History, HistoryPage};
-pub use inspect::{Inspection, LeadsTo, NodeInfo};
-pub use migrate::Migrations;
-pub use node::{IntoNode, IntoRouter};
-pub use outcome::OutcomeOf;
-pub use policy::{FailedAttempt, Policy, Retry};
-pub use resume::{Resume, ResumeError};
-pub use run::{MAX_ITERATIONS_DEFAULT, MAX_VISITS_DEFAULT, RunFuture, RunOptions};
-pub use shape::END;
-pub use stream::{RunStream, RunUpdate, STREAM_CAPACITY};
-pub use token::BranchPath;
+pub use run::future::RunFuture;
+pub use run::options::{MAX_ITERATIONS_DEFAULT, MAX_VISITS_DEFAULT, RunOptions};
+pub use run::resume::Resume;
+pub use run::stream::{RunStream, RunUpdate, STREAM_CAPACITY};
+pub use token::{BranchPath, WaitView};
 pub use worker::{RunEnd, RunningWorker, WORKER_LIMIT_DEFAULT, Worker, WorkerEvent, WorkerMessage};

@@ -4,8 +4,8 @@
 //! heads a new frame and its join its own. An edge to the join of its frame is an arrival and labels nothing. A node that would
 //! get two labels is where a branch is left, or entered, by a way that no join sees.
 
-use crate::GraphFault;
-use crate::shape::{Exit, Shape, Target};
+use crate::compile::fault::GraphFault;
+use crate::define::shape::{Exit, Shape, Target};
 
 /// The inside of a fan-out, or, at index 0, the whole run.
 pub(crate) struct Frame {

@@ -3,25 +3,36 @@
 //! In order: `names` makes numbers of ids, `frames` finds the fan-out of every node, `reach` that every node has a way to the
 //! end. Each is one pass, linear in nodes and edges, and each goes on past what it finds.
 
+pub(crate) mod compiled;
+pub(crate) mod fault;
 mod frames;
+pub(crate) mod inspect;
 #[cfg(test)]
 mod model;
 mod names;
+pub(crate) mod plan;
 mod reach;
 
-use crate::builder::{Draft, Edge, Graph};
-use crate::compiled::CompiledGraph;
-use crate::fault::{CompileError, GraphFault, NamedBy};
-use crate::inspect;
-use crate::node::Call;
-use crate::plan::{Care, KnownNode, Needs, NodesById, Plan, Stop, Way};
-use crate::policy::{Policy, Retry};
-use crate::shape::{Shape, Target};
-use frames::Frames;
-use names::Names;
+use crate::compile::compiled::CompiledGraph;
+use crate::compile::fault::{CompileError, GraphFault, NamedBy};
+use crate::compile::frames::Frames;
+use crate::compile::names::Names;
+use crate::compile::plan::{Care, Plan, Stop, Way};
+use crate::define::builder::{Draft, Edge, Graph};
+use crate::define::node::Call;
+use crate::define::policy::{Policy, Retry};
+use crate::define::shape::{Shape, Target};
+use crate::define::subgraph::{KnownNode, Needs, NodesById};
 use std::sync::Arc;
 
-pub(crate) fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, CompileError> {
+impl<S: Send + 'static> Graph<S> {
+    /// Checks all of it, in time linear in nodes and edges. The error lists every fault there is.
+    pub fn compile(self) -> Result<CompiledGraph<S>, CompileError> {
+        compile(self)
+    }
+}
+
+fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, CompileError> {
     let mut names = Names::of(&graph);
     let count = names.ids.len();
     let cares = cares(&mut graph, &mut names);

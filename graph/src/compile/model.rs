@@ -1,8 +1,8 @@
 //! A brute-force explorer of tokens, as slow and plain as can be, that must agree with the real thing on random graphs.
 
-use super::frames::Frames;
-use super::reach;
-use crate::shape::{Exit, Shape, Target};
+use crate::compile::frames::Frames;
+use crate::compile::reach;
+use crate::define::shape::{Exit, Shape, Target};
 use pleach_core::Random;
 use std::collections::{HashMap, HashSet};
 

@@ -1,10 +1,10 @@
 //! From ids to numbers: every name is looked up, and what leaves a node becomes one thing.
 
-use crate::builder::{Edge, EdgeKind, Graph};
-use crate::fault::{GraphFault, NamedBy, nearest};
-use crate::node::Declared;
-use crate::plan::{Fork, Heads, Way};
-use crate::shape::{END, Exit, Target};
+use crate::compile::fault::{GraphFault, NamedBy, nearest};
+use crate::compile::plan::{Fork, Heads, Way};
+use crate::define::builder::{Edge, EdgeKind, Graph};
+use crate::define::node::Declared;
+use crate::define::shape::{END, Exit, Target};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -4,9 +4,9 @@
 //! Fallback edges do not count: a node that only a failure leads out of has no way to the end. What another fault explains is not
 //! reported again, nor is whatever leads only there.
 
-use super::frames::Frames;
-use crate::GraphFault;
-use crate::shape::{Exit, Shape, Target};
+use crate::compile::fault::GraphFault;
+use crate::compile::frames::Frames;
+use crate::define::shape::{Exit, Shape, Target};
 
 /// Reports every node that control can reach and that has no way to the end.
 pub(crate) fn check(shape: &Shape, frames: &Frames, faults: &mut Vec<GraphFault>) {

@@ -10,21 +10,20 @@
 //!                            control ─► Desk ────────┴ (not stored) ───────────────► engine and nodes
 //! ```
 
-pub(crate) mod desk;
+mod inbox;
 mod remote;
+mod run_control;
 mod run_ref;
 mod view;
 
+pub(crate) use inbox::{Awaited, InHand, Letters, RefusedLetter};
 pub use remote::{RunRemote, TellError};
+pub(crate) use run_control::{Desk, News};
 pub(crate) use run_ref::{CONTROL, Inbox, control};
 pub use run_ref::{RunMessage, RunRef};
-pub use view::{RunView, TokenView, WaitView};
+pub use view::{RunView, TokenView};
 
-pub(crate) use crate::store::post_kind::ANSWER;
-use crate::store::post_kind::{CANCEL, PAUSE, RESUME};
-
-/// What the names of signals to a run begin with.
-pub(crate) const SIGNAL: &str = "signal/";
+use crate::store::message_kind::{CANCEL, PAUSE, RESUME};
 
 /// What a run is told as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]

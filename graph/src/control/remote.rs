@@ -1,7 +1,9 @@
 //! `RunRemote`: a stored run, reached through its store from any process.
 
-use super::view::{self, RunView};
-use super::{ANSWER, Command, SIGNAL};
+use crate::control::view::RunView;
+use crate::control::{Command, view};
+use crate::log::message::SIGNAL;
+use crate::store::message_kind::ANSWER;
 use crate::store::{Post, RunStatus, Store, StoreError};
 use pleach_core::AskError;
 use serde::Serialize;

@@ -1,10 +1,12 @@
 //! `RunRef`: a run that stands in the tree, told through the actor beside its driver.
 
-use super::desk::Desk;
-use super::remote::{RunRemote, TellError, json};
-use super::view::RunView;
-use super::{ANSWER, Command, SIGNAL};
-use crate::letters::Letters;
+use crate::control::Command;
+use crate::control::inbox::Letters;
+use crate::control::remote::{RunRemote, TellError, json};
+use crate::control::run_control::Desk;
+use crate::control::view::RunView;
+use crate::log::message::SIGNAL;
+use crate::store::message_kind::ANSWER;
 use pleach_core::{Actor, ActorPath, ActorRef, Context, LookupError, Mailbox, Name, Props, Reply, RestartPolicy, RootContext};
 use serde::Serialize;
 use std::convert::Infallible;

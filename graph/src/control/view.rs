@@ -1,9 +1,11 @@
 //! `RunView`: where a run stands, for whoever looks at it from outside.
 
-use super::{Command, SIGNAL};
-use crate::journal::notes::{NoteBody, OpenWait};
-use crate::journal::opening;
-use crate::store::{Fork, Kind, LiveToken, Mail, Place, Record, RunStatus, Store, StoreError, Timestamp};
+use crate::control::Command;
+use crate::log::message::SIGNAL;
+use crate::log::open;
+use crate::log::visit::{NoteBody, OpenWait};
+use crate::store::{Fork, Kind, LiveToken, Mail, Place, Record, RunStatus, Store, StoreError};
+use crate::token::WaitView;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
@@ -43,20 +45,6 @@ pub struct TokenView {
     pub waits: Vec<WaitView>,
 }
 
-/// Something that a node waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WaitView {
-    /// The key of the interrupt or the sleep, or the name of the signal.
-    pub key: String,
-    /// What the node asks, as JSON.
-    pub question: Option<String>,
-    /// Until when it waits at most, by the store's clock.
-    pub due: Option<Timestamp>,
-    /// Whether it waits for a signal, and not for an answer or a time.
-    pub is_signal: bool,
-}
-
 impl WaitView {
     /// What a node of this process waits for.
     pub(crate) fn of(wait: OpenWait) -> Self {
@@ -91,9 +79,9 @@ pub(super) async fn look(store: &dyn Store, run: &str) -> Result<RunView, StoreE
 
 async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
     let info = store.head(run).await?;
-    let stands = opening::standpoint(store, run, info.head).await?;
-    let records = opening::records(store, run, stands.frontier.rows().collect()).await?;
-    let mail = if info.posted == 0 { Vec::new() } else { opening::untaken(store, run, info.posted).await? };
+    let stands = open::standpoint(store, run, info.head).await?;
+    let records = open::records(store, run, stands.frontier.rows().collect()).await?;
+    let mail = if info.posted == 0 { Vec::new() } else { open::untaken(store, run, info.posted).await? };
     Ok(RunView {
         run: info.id,
         graph: info.graph,

@@ -6,22 +6,18 @@
 //! 2. A fan-out that was cut off ends after the last of its nodes in grace, and so does the run.
 //! 3. A node in its grace is polled only when it was woken, however many there are.
 
-use super::Engine;
-use super::branches::{Branches, Closing};
-use super::forks::Rise;
-use super::lane::{Ended, Grace, Lane, Phase};
-use super::spawned;
-use super::step::{Driver, Turn, Visited};
-use super::subgraph::{self, Left};
-use super::wakeups::{LaneWaker, Wakeups};
-use super::{Outcome, ROOT};
-use crate::checkpoint_error::StoredFault;
-use crate::counted;
-use crate::error::{GraceEnd, RunError, RunFault};
-use crate::events::RunEvent;
-use crate::journal::scribe::Standing;
-use crate::plan::{Plan, Stop};
-use crate::shared::Aside;
+use crate::compile::plan::{Plan, Stop};
+use crate::context::events::{Aside, RunEvent};
+use crate::engine::fan_out::branches::{Branches, Closing};
+use crate::engine::fan_out::join::Rise;
+use crate::engine::fan_out::wakeups::{LaneWaker, Wakeups};
+use crate::engine::lane::{Ended, Grace, Lane, Phase};
+use crate::engine::step::{Driver, Turn, Visited};
+use crate::engine::subgraph::Left;
+use crate::engine::{Engine, ROOT, spawned, subgraph};
+use crate::error::{GraceEnd, Outcome, RunError, RunFault, StoredFault};
+use crate::log::committer::Standing;
+use crate::util::work_count;
 use pleach_core::{BoxFuture, Cause, Reason};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -79,7 +75,7 @@ impl<S> Graces<S> {
 
     /// The run waits for all of them. Gives their numbers.
     fn move_all_to_run(&mut self) -> Vec<usize> {
-        counted::visit(self.lanes.len() as u64);
+        work_count::visit(self.lanes.len() as u64);
         let lanes = self.lanes.iter_mut().enumerate().filter_map(|(number, one)| Some((number, one.as_mut()?)));
         let moved = lanes.map(|(number, one)| {
             one.fan_out = None;
@@ -90,7 +86,7 @@ impl<S> Graces<S> {
 
     /// The fan-out `to` waits for those that the one at `from` waited for. Gives the numbers of those that have not ended.
     fn move_to(&mut self, from: usize, numbers: &[usize], to: usize) -> Vec<usize> {
-        counted::visit(numbers.len() as u64);
+        work_count::visit(numbers.len() as u64);
         let mut moved = Vec::new();
         for number in numbers {
             // If none was left meanwhile, the number may be that of another node.

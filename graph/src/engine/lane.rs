@@ -1,10 +1,10 @@
 //! `Lane`: one token on its way: where it is, what it holds, and the attempt at a node that it waits for.
 
-use super::spawned::Spawned;
+use crate::define::node::NodeFuture;
+use crate::define::shape::Target;
+use crate::engine::spawned::Spawned;
 use crate::error::RunError;
-use crate::journal::notes::Notes;
-use crate::node::NodeFuture;
-use crate::shape::Target;
+use crate::log::visit::Notes;
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxFuture, CancelToken, Elapsed, Reason, catch_panic};
 use std::num::NonZeroU32;

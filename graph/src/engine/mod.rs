@@ -9,47 +9,43 @@
 //! 4. User code is called, polled and dropped inside `catch_panic`.
 //! 5. When the engine waits, every lane has left a waker, and the token of the run has one too.
 
-mod branches;
-mod care;
-mod ending;
-mod forks;
+mod commands;
+mod commits;
+mod completion;
+mod fan_out;
+mod fast_path;
 mod grace;
+mod interrupted;
 mod lane;
-pub(crate) mod ledger;
-mod lost;
-mod orders;
-pub(crate) mod parked;
+mod lane_waits;
+mod parked;
+pub(crate) mod records;
 mod restore;
+mod retry;
 mod spawned;
-mod sprint;
-mod starts;
 mod step;
-pub(crate) mod subgraph;
+mod subgraph;
 mod undo;
 pub(crate) mod undo_stored;
-pub(crate) mod waits_inside;
-mod wakeups;
-mod writing;
 
-use crate::checkpoint_error::StoredFault;
-use crate::error::{During, PanicError, RunError, RunFault};
-use crate::events::{Hooks, RunEvent};
-use crate::journal::scribe::Scribe;
-use crate::plan::Plan;
-use crate::shape::Target;
-use crate::shared::{Aside, RunWide, Shared};
+use crate::compile::plan::Plan;
+use crate::context::events::{Aside, Hooks, RunEvent};
+use crate::context::run_context::{RunWide, Shared};
+use crate::define::shape::Target;
+use crate::engine::completion::Stage;
+use crate::engine::fan_out::branches::Branches;
+use crate::engine::grace::Graces;
+use crate::engine::lane::{Committing, Lane, Phase, Then};
+use crate::engine::records::Ledger;
+use crate::engine::step::{Driver, Turn};
+use crate::error::{During, Outcome, PanicError, RunError, RunFault, StoredFault};
+use crate::log::committer::Scribe;
 use crate::token::{BranchPath, TokenId};
-use branches::Branches;
-use ending::Stage;
-use grace::Graces;
-use lane::{Committing, Lane, Phase, Then};
-use ledger::Ledger;
 use pleach_core::{Cancelled, Cause, Reason, catch_panic};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use step::{Driver, Turn};
 
 /// How many nodes a run visits before it lets others run, if none of them waits.
 pub const STEPS_PER_POLL_MAX: u32 = 256;
@@ -78,9 +74,6 @@ pub(crate) struct Engine<S> {
     is_ending: bool,
     panics: Vec<PanicError>,
 }
-
-/// How a run ended.
-pub(crate) type Outcome<S> = Result<S, RunError<S>>;
 
 /// How many nodes a run may visit: one after the other, and in all.
 #[derive(Clone, Copy)]

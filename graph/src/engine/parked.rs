@@ -6,10 +6,11 @@
 //! 1. Every lane is listed in `unsure`, or it was parked when it was looked at, and nobody has touched it since.
 //! 2. The notes of a lane that is not in `unsure` have a [`Watcher`], which lists the lane with the first change.
 
-use crate::counted;
+use crate::log::visit::watcher::{Changed, Watcher};
 use crate::store::Timestamp;
+use crate::util::work_count;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Until when lanes wait that do nothing but wait.
 #[derive(Clone, Copy, Default)]
@@ -42,23 +43,6 @@ pub(super) struct Parked {
     was_held: bool,
 }
 
-/// The numbers of lanes whose notes changed.
-#[derive(Default)]
-pub(crate) struct Changed(Mutex<Vec<usize>>);
-
-/// Lists a lane when its notes change.
-pub(crate) struct Watcher {
-    changed: Arc<Changed>,
-    lane: usize,
-}
-
-impl Watcher {
-    /// The notes have changed: nothing more is to be watched.
-    pub(crate) fn tell(self) {
-        self.changed.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.lane);
-    }
-}
-
 impl Parked {
     /// A lane was added, or may have moved.
     pub(super) fn touch(&mut self, lane: usize) {
@@ -80,7 +64,7 @@ impl Parked {
 
     /// Before the lanes are looked at. `all` are looked at again if nodes are held since, or no longer are.
     pub(super) fn refresh(&mut self, is_held: bool, all: usize) {
-        let changed = std::mem::take(&mut *self.changed.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let changed = self.changed.take();
         changed.into_iter().for_each(|lane| self.touch(lane));
         if std::mem::replace(&mut self.was_held, is_held) != is_held {
             (1..=all).for_each(|lane| self.touch(lane));
@@ -89,7 +73,7 @@ impl Parked {
 
     /// A lane to be looked at, if there is one.
     pub(super) fn next_unsure(&self) -> Option<usize> {
-        counted::visit(1);
+        work_count::visit(1);
         self.unsure.last().copied()
     }
 
@@ -120,7 +104,7 @@ impl Parked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::notes::Notes;
+    use crate::log::visit::Notes;
     use std::task::{Context, Poll, Waker};
 
     #[test]

@@ -1,17 +1,14 @@
 //! How a resumed run gets its lanes back: each live token becomes a lane, an arrived branch, or an open fan-out, as its record says.
 
-use super::Engine;
-use super::branches::{Branches, Open};
-use super::forks::fork_of;
-use super::lane::{Lane, Phase, Trail};
-use super::{Outcome, ROOT};
-use crate::checkpoint_error::{CheckpointError, MismatchError, StoredFault};
-use crate::error::{During, RunError, RunFault};
-use crate::fan_out::Merge;
-use crate::journal::codec::Stored;
-use crate::journal::notes::Notes;
-use crate::plan::{Heads, Plan, Way};
-use crate::reopen;
+use crate::compile::plan::{Heads, Plan, Way};
+use crate::define::fan_out::Merge;
+use crate::engine::fan_out::branches::{Branches, Open};
+use crate::engine::fan_out::join::fork_of;
+use crate::engine::lane::{Lane, Phase, Trail};
+use crate::engine::{Engine, ROOT};
+use crate::error::{CheckpointError, During, MismatchError, Outcome, RunError, RunFault, StoredFault};
+use crate::log::codec::{Stored, decode};
+use crate::log::visit::Notes;
 use crate::store::{Fork, LiveToken, Place, Record, StoreError};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::catch_panic;
@@ -199,7 +196,7 @@ impl<S: Send + 'static> Engine<S> {
         self.journal().ok()?.take_restored(sequence)
     }
 
-    fn journal(&self) -> Result<&Arc<crate::journal::Journal>, RunFault> {
+    fn journal(&self) -> Result<&Arc<crate::log::Journal>, RunFault> {
         self.driver.shared.run().journal().ok_or(RunFault::NoRuntime)
     }
 
@@ -216,7 +213,7 @@ impl<S: Send + 'static> Engine<S> {
 
     fn decode(&self, record: &Record) -> Result<Stored<S>, RunFault> {
         let codec = self.driver.ledger.as_ref().map(|ledger| ledger.codec).ok_or(RunFault::NoRuntime)?;
-        reopen::decode(codec, record)
+        decode(codec, record)
     }
 
     /// The node of this engine's graph that a record names.

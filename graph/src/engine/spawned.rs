@@ -1,7 +1,8 @@
 //! `Spawned`: a node that runs as a task in the scope of its run, on whatever thread the runtime has for it.
 
-use crate::node::NodeFuture;
-use crate::shared::{LeavingTask, RunWide};
+use crate::context::cancelled_tasks::CancelledTask;
+use crate::context::run_context::RunWide;
+use crate::define::node::NodeFuture;
 use pleach_core::{BoxError, Cause, Reason, Refusal, Scope, Task, catch_panic};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -27,7 +28,7 @@ struct State<S> {
     /// The node is dropped. Unlike the result, this stays.
     is_gone: bool,
     /// There while the run waits for that.
-    leaving: Option<LeavingTask>,
+    leaving: Option<CancelledTask>,
 }
 
 /// The far end, with the node. However the task ends, the node is dropped first, and then there is a result.
@@ -75,7 +76,7 @@ impl<S: Send + 'static> Spawned<S> {
         if self.slot.lock().is_gone {
             return;
         }
-        let mut leaving = Some(run.leaving_task());
+        let mut leaving = Some(run.cancelled_task());
         let mut state = self.slot.lock();
         if !state.is_gone && state.leaving.is_none() {
             state.leaving = leaving.take();

@@ -11,16 +11,16 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use super::lane::{Ended, Grace, Lane, Phase, Running, Terms, Trail, Work};
-use super::ledger::Ledger;
-use super::spawned::Spawned;
+use crate::compile::plan::{Care, Plan, Stop, Way};
+use crate::context::events::{Aside, Hooks, RunEvent, Visit};
+use crate::context::run_context::Shared;
 use crate::context::{NodeContext, Rare};
+use crate::define::node::{Call, Declared, NodeFuture, Route};
+use crate::define::shape::Target;
+use crate::engine::lane::{Ended, Grace, Lane, Phase, Running, Terms, Trail, Work};
+use crate::engine::records::Ledger;
+use crate::engine::spawned::Spawned;
 use crate::error::{During, RouterError, RunError, RunFault};
-use crate::events::{Hooks, RunEvent, Visit};
-use crate::node::{Call, Declared, NodeFuture, Route};
-use crate::plan::{Care, Plan, Stop, Way};
-use crate::shape::Target;
-use crate::shared::{Aside, Shared};
 use pleach_core::{BoxError, Elapsed, Reason, Refusal, catch_panic};
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};

@@ -1,28 +1,53 @@
 //! A graph as a node of another: it runs in the engine's own poll, with its own state, as a part of the same run.
 
-use super::ledger::Ledger;
-use super::parked::Until;
-use super::step::Driver;
-use super::waits_inside::WaitsInside;
-use super::{Engine, Outcome, STEPS_PER_POLL_MAX, Setup};
-use crate::CompiledGraph;
+use crate::compile::compiled::CompiledGraph;
+use crate::compile::plan::Plan;
 use crate::context::NodeContext;
-use crate::error::{RunError, RunFault};
-use crate::journal::codec::Codec;
-use crate::journal::notes::{Notes, ParkedInside};
-use crate::node::Call;
-use crate::plan::Plan;
-use crate::shared::Shared;
+use crate::context::run_context::Shared;
+use crate::define::builder::{Draft, Graph};
+use crate::define::node::Call;
+use crate::define::subgraph::SubgraphInfo;
+use crate::engine::parked::Until;
+use crate::engine::records::Ledger;
+use crate::engine::step::Driver;
+use crate::engine::{Engine, STEPS_PER_POLL_MAX, Setup};
+use crate::error::{Outcome, RunError, RunFault};
+use crate::log::codec::Codec;
+use crate::log::visit::waits_inside::WaitsInside;
+use crate::log::visit::{Notes, ParkedInside};
 use crate::token::BranchPath;
 use pleach_core::{BoxError, Reason};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+impl<S: Send + 'static> Graph<S> {
+    /// Adds a step that is a graph with a state of its own: `project` makes that state, `merge` takes the result back.
+    ///
+    /// It counts its visits against the limit of the run, and is cancelled and checkpointed with it. A state that cannot be serialised is no
+    /// obstacle to running another graph inside a plain node.
+    pub fn add_subgraph<T: Serialize + DeserializeOwned + Send + 'static>(
+        mut self,
+        id: impl Into<String>,
+        graph: CompiledGraph<T>,
+        project: impl Fn(&S) -> T + Send + Sync + 'static,
+        merge: impl Fn(S, T) -> S + Send + Sync + 'static,
+    ) -> Self {
+        let plan = &graph.plan;
+        let (fingerprint, nodes) = (plan.fingerprint.clone(), Arc::clone(&plan.nodes));
+        let inside = SubgraphInfo { fingerprint, needs: plan.needs, nodes };
+        let call = call(graph, Codec::new(), project, merge);
+        self.nodes.push(Draft { id: id.into(), call, subgraph: Some(inside) });
+        self
+    }
+}
+
 /// The code of a node that is a graph.
-pub(crate) fn call<S: Send + 'static, T: Send + 'static>(
+fn call<S: Send + 'static, T: Send + 'static>(
     graph: CompiledGraph<T>,
     codec: Codec<T>,
     project: impl Fn(&S) -> T + Send + Sync + 'static,

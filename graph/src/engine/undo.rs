@@ -1,11 +1,11 @@
 //! Compensation: after a run has failed, what its committed nodes recorded is undone, the last first, on a token that nobody
 //! has cancelled.
 
+use crate::context::run_context::{Shared, Undoable};
 use crate::context::{NodeContext, Rare};
 use crate::error::{Compensation, RunError};
-use crate::journal::notes::Notes;
-use crate::node::Payload;
-use crate::shared::{Shared, Undoable};
+use crate::log::undo_payload::Payload;
+use crate::log::visit::Notes;
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
 use std::sync::{Arc, OnceLock};

@@ -1,16 +1,15 @@
 //! Compensation of a stored run: what an undo does is written down like what a node does, and so is that it is done, so that a run which is
 //! resumed goes on in the middle of an undo, or with the next.
 
-use super::undo::Work;
-use crate::checkpoint_error::{cut_fault, fault_of};
-use crate::error::{Compensation, RunError, RunFault};
-use crate::journal::codec::StoredUndo;
-use crate::journal::frontier::undo_path;
-use crate::journal::notes::{NoteBody, Notes};
-use crate::journal::{Entry, Journal, opening};
-use crate::node::Payload;
-use crate::plan::Plan;
-use crate::shared::{Shared, Undoable};
+use crate::compile::plan::Plan;
+use crate::context::run_context::{Shared, Undoable};
+use crate::engine::undo::Work;
+use crate::error::{Compensation, RunError, RunFault, cut_fault, fault_of};
+use crate::log::codec::StoredUndo;
+use crate::log::frontier::undo_path;
+use crate::log::undo_payload::Payload;
+use crate::log::visit::{NoteBody, Notes};
+use crate::log::{Entry, Journal, open};
 use crate::store::{Kind, Record, RunStatus, Store, StoreError};
 use crate::token::TokenId;
 use pleach_core::{BoxFuture, CancelToken, Reason};
@@ -86,7 +85,7 @@ async fn undo_one<S: Send + 'static>(
 ) -> Result<(String, Result<(), Reason>), RunFault> {
     let fault = |op, error| fault_of(&*journal.run, "", op, error);
     let (record, StoredUndo { payload, unknown, before }) =
-        opening::undo_of(journal, sequence).await.map_err(|error| fault("open", error))?;
+        open::undo_of(journal, sequence).await.map_err(|error| fault("open", error))?;
     let header = &record.header;
     let ended = match plan.nodes.undo(&header.node).map(Arc::clone) {
         None => Err(Reason::Error("this graph has no undo for it".into())),
@@ -134,9 +133,9 @@ async fn write(journal: &Arc<Journal>, record: &Record, left: u64, failed: Optio
 /// The nodes before the one that this record can be undone by: their undos have not run.
 async fn nodes_before(journal: &Arc<Journal>, sequence: u64) -> Result<Vec<String>, StoreError> {
     let mut nodes = Vec::new();
-    let mut next = opening::undo_of(journal, sequence).await?.1.before;
+    let mut next = open::undo_of(journal, sequence).await?.1.before;
     while next > 0 {
-        let (record, StoredUndo { before, .. }) = opening::undo_of(journal, next).await?;
+        let (record, StoredUndo { before, .. }) = open::undo_of(journal, next).await?;
         nodes.push(record.header.node);
         next = before;
     }
@@ -152,11 +151,11 @@ pub(crate) async fn compensation_of(
 ) -> Result<Compensation, StoreError> {
     let Some(failed) = undo_failed else { return Ok(Compensation::Compensated { undone }) };
     let damaged = || StoreError::Damaged { run: run.to_string(), sequence: failed, why: "it does not say how an undo failed" };
-    let record = opening::records(store, run, vec![failed]).await?.remove(&failed).ok_or_else(damaged)?;
+    let record = open::records(store, run, vec![failed]).await?.remove(&failed).ok_or_else(damaged)?;
     let NoteBody { error, .. } = serde_json::from_slice(&record.body).map_err(|_| damaged())?;
-    let (mut left, mut next) = (Vec::new(), opening::undo_at(store, run, record.header.parent).await?.1.before);
+    let (mut left, mut next) = (Vec::new(), open::undo_at(store, run, record.header.parent).await?.1.before);
     while next > 0 {
-        let (record, StoredUndo { before, .. }) = opening::undo_at(store, run, next).await?;
+        let (record, StoredUndo { before, .. }) = open::undo_at(store, run, next).await?;
         left.push(record.header.node);
         next = before;
     }

@@ -1,6 +1,6 @@
 //! What stores bound, and the checks they share: they are made before a store is touched.
 
-use super::post_kind::ANSWER;
+use super::message_kind::ANSWER;
 use super::{Commit, Lease, NewRun, Post, Row, StoreError, Wanted};
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 //! One lock guards everything, and each method holds it once: what the contract calls "all or nothing" is plain here. Nothing is woken or called
 //! under it.
 
-use super::asked::{Answer, Query, Sought};
+use super::hint::Nudge;
 use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease, check_text};
-use super::nudge::Nudge;
+use super::query::{Answer, Query, Sought};
 use super::time::EARLY_END_MAX;
 use super::{
     Claim, CommandPost, Commit, Committed, Filter, GraphVersion, Held, Lease, Mail, NewRun, Parts, Post, PostKind, Prune,
@@ -372,7 +372,8 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{RunStatus, Wake};
+    use crate::store::Wake;
+    use crate::store::run_info::RunStatus;
 
     #[test]
     fn c11_run_that_ended_before_it_was_made_is_kept() {

@@ -17,17 +17,17 @@
 //!
 //! Read in this order: this file, `record` (what the bytes are), `memory` (the whole contract in one file), `sqlite`, `postgres`.
 
-mod asked;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod decide;
 mod error;
+mod hint;
 mod limits;
 mod memory;
-mod nudge;
-pub(crate) mod post_kind;
+pub(crate) mod message_kind;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod query;
 mod record;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod retention;
@@ -46,7 +46,7 @@ pub use limits::{
     TAKEOVERS_MAX, TEXT_BYTES_MAX,
 };
 pub use memory::MemoryStore;
-pub use post_kind::{CommandPost, PostKind};
+pub use message_kind::{CommandPost, PostKind};
 #[cfg(feature = "postgres-tls")]
 pub use postgres::PostgresTls;
 #[cfg(feature = "postgres")]

@@ -45,7 +45,7 @@ impl RunInfo {
 
 #[cfg(test)]
 mod tests {
-    use crate::store::RunStatus;
+    use crate::store::run_info::RunStatus;
 
     #[test]
     fn c2_no_flipped_bit_makes_one_status_of_another() {

@@ -1,9 +1,9 @@
 //! What a worker does to get runs: it asks for as many as it has room for, when there may be some.
 
-use super::shift::{CALL_MAX, Shift, either};
-use crate::journal::asking::Asking;
-use crate::journal::lease::Moment;
+use crate::lease::{Asking, Moment};
 use crate::store::{Claim, Lease, StoreError, Wanted};
+use crate::util::future::either;
+use crate::worker::claim_loop::{CALL_MAX, Shift};
 use std::sync::Arc;
 use std::time::Duration;
 

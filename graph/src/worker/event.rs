@@ -194,7 +194,7 @@ fn is_of_reading(fault: &RunFault) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint_error::fault_of;
+    use crate::error::fault_of;
 
     #[test]
     fn c13_only_trouble_of_the_run_itself_counts_against_it() {

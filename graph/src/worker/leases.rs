@@ -1,11 +1,11 @@
 //! What a worker does for the runs it holds, and for the store: it renews all leases at once, and removes runs that ended long ago.
 
-use super::claims::ASK_AGAIN;
-use super::event::WorkerEvent;
-use super::shift::{CALL_MAX, Shift, either};
-use crate::journal::keeper::LEASE_PARTS;
-use crate::journal::lease::Moment;
+use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Held, Prune, Renewed};
+use crate::util::future::either;
+use crate::worker::claim_loop::{CALL_MAX, Shift};
+use crate::worker::claims::ASK_AGAIN;
+use crate::worker::event::WorkerEvent;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -46,25 +46,25 @@
 //!
 //! Read in this order: this file, `shift`, `prevented`, `claims`, `suspects`, `leases`, `known`.
 
+mod claim_loop;
 mod claims;
 mod event;
-mod known;
+mod graphs;
 mod leases;
-mod prevented;
 mod running;
-mod shift;
 mod suspects;
+mod unserved;
 
 pub use event::{RunEnd, WorkerEvent};
 pub use running::{RunningWorker, WorkerMessage};
 
-use crate::checkpoint_error::CheckpointError;
-use crate::error::RunFault;
-use crate::run::RunOptions;
+use crate::compile::compiled::CompiledGraph;
+use crate::durable::options::{ENDED_KEPT_DEFAULT, LEASE_DEFAULT};
+use crate::error::{CheckpointError, RunFault};
+use crate::run::options::RunOptions;
 use crate::store::{Lease, Store, StoreError, Wanted};
-use crate::stored_run::{ENDED_KEPT_DEFAULT, LEASE_DEFAULT};
-use crate::{CompiledGraph, runtime};
-use known::Known;
+use crate::util::runtime;
+use crate::worker::graphs::Known;
 use pleach_core::{CancelToken, Runtime, Scope};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,8 +1,9 @@
 //! `RunningWorker`: a worker at work, to be closed or cancelled.
 
-use super::shift::{Shift, either};
-use super::{Worker, claims, leases};
 use crate::control::RunRef;
+use crate::util::future::either;
+use crate::worker::claim_loop::Shift;
+use crate::worker::{Worker, claims, leases};
 use pleach_core::{Actor, ActorPath, Context, Exit, Mailbox, Props, Refusal, Reply, RestartPolicy, Scope};
 use std::convert::Infallible;
 use std::fmt;

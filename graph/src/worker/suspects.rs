@@ -4,10 +4,9 @@
 //!    have no owner when the process dies, so nothing is counted against them.
 //! 2. Runs that are no suspects are driven beside it. If the process dies, they are taken over, and become suspects at most.
 
-use super::shift::Shift;
-use crate::journal::keeper::LEASE_PARTS;
-use crate::journal::lease::Moment;
+use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Claim, Held, Release};
+use crate::worker::claim_loop::Shift;
 use pleach_core::Instant;
 use std::sync::Arc;
 use std::time::Duration;

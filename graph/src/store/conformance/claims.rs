@@ -4,10 +4,12 @@ use super::fixture::{
     GRAPH, LONG, PRINT, SHORT, bodies, claim, claim_after_lease, claim_ready, create, held, holding, ids, lease, next, only,
     queued, row, rows, take_over, together, until,
 };
-use crate::store::{
-    Claim, Commit, Deadline, GraphVersion, Held, NewRun, Post, Prune, Release, Renewed, RunStatus, Store, StoreError,
-    TAKEOVERS_MAX, Timestamp, Wake, Wanted,
-};
+use crate::store::error::StoreError;
+use crate::store::limits::TAKEOVERS_MAX;
+use crate::store::row::Post;
+use crate::store::run_info::{GraphVersion, RunStatus};
+use crate::store::time::Timestamp;
+use crate::store::{Claim, Commit, Deadline, Held, NewRun, Prune, Release, Renewed, Store, Wake, Wanted};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -249,7 +251,7 @@ pub async fn c13_a_run_taken_over_too_often_is_stuck(store: &dyn Store) {
     })
     .await;
     assert!(matches!(claim(store, "r", "eve", LONG).await, Err(StoreError::Stuck { takeovers: TAKEOVERS_MAX, .. })));
-    let listed = store.list(vec![crate::store::Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
+    let listed = store.list(vec![crate::store::run_info::Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
     assert_eq!(listed.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["r"]);
     let told = take_over(store, "r", "eve", SHORT).await;
     assert_eq!((told.run.status, told.run.takeovers), (RunStatus::Running, 0));

@@ -1,10 +1,13 @@
 //! What the cases share: runs, rows, leases, and waiting without a clock of their own.
 
 use super::Checking;
-use crate::store::{
-    BODY_BYTES_MAX, Claim, Commit, Fork, GraphVersion, Header, Held, Kind, Lease, LiveToken, NewRun, Parts, Place, Record, Row,
-    Rows, RunInfo, Store, StoreError, Timestamp, Wake, Wanted,
-};
+use crate::store::error::StoreError;
+use crate::store::limits::BODY_BYTES_MAX;
+use crate::store::record::{Fork, Header, Kind, LiveToken, Place, Record};
+use crate::store::row::Row;
+use crate::store::run_info::{GraphVersion, RunInfo};
+use crate::store::time::Timestamp;
+use crate::store::{Claim, Commit, Held, Lease, NewRun, Parts, Rows, Store, Wake, Wanted};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};

@@ -1,7 +1,11 @@
 //! The inbox: anyone posts, the driver's commit takes, and nobody sleeps through mail.
 
 use super::fixture::{LONG, claim, claim_ready, create, held, holding, ids, next, queued};
-use crate::store::{Commit, INBOX_MAX, NewRun, Post, Prune, READ_ROWS_MAX, RunStatus, Store, StoreError, Wake};
+use crate::store::error::StoreError;
+use crate::store::limits::{INBOX_MAX, READ_ROWS_MAX};
+use crate::store::row::Post;
+use crate::store::run_info::RunStatus;
+use crate::store::{Commit, NewRun, Prune, Store, Wake};
 
 fn post(name: &str, payload: &[u8]) -> Post {
     Post::seal("r", name, None, payload.to_vec())

@@ -2,17 +2,18 @@
 
 use super::Checking;
 use super::fixture::{LONG, bodies, claim, create, header, held, holding, next, queued, read, row, rows, take_over, together};
-use crate::store::{
-    BODY_BYTES_MAX, Commit, Origin, Parts, Prune, READ_ROWS_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX, Row, Rows, RunStatus,
-    Store, StoreError, TEXT_BYTES_MAX, Wake,
-};
+use crate::store::error::StoreError;
+use crate::store::limits::{BODY_BYTES_MAX, READ_ROWS_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX, TEXT_BYTES_MAX};
+use crate::store::row::Row;
+use crate::store::run_info::{Origin, RunStatus};
+use crate::store::{Commit, Parts, Prune, Rows, Store, Wake};
 use std::time::Duration;
 
 /// Header and body are what was sealed, and so is the run's own row.
 pub async fn c1_a_record_comes_back_as_it_was_written(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let mut commit = next(&claimed, br#"{"words":["a","b"]}"#);
-    commit.version = Some(crate::store::GraphVersion { fingerprint: "fedc".into(), schema: 4 });
+    commit.version = Some(crate::store::run_info::GraphVersion { fingerprint: "fedc".into(), schema: 4 });
     store.commit(commit).await.unwrap();
     let record = read(store, "r", Rows::Each(vec![2])).await.unwrap().remove(0);
     assert_eq!((record.run.as_str(), record.sequence), ("r", 2));
@@ -125,7 +126,7 @@ pub async fn c1_a_row_that_is_not_there_is_named(store: &dyn Store) {
 /// All or nothing: rows, status, wake-up time, takes, release.
 pub async fn c2_a_refused_commit_changes_nothing(store: &dyn Store) {
     create(store, held("r")).await;
-    let post = crate::store::Post::seal("r", "go", None, b"1".to_vec());
+    let post = crate::store::row::Post::seal("r", "go", None, b"1".to_vec());
     store.post("r", post).await.unwrap();
     let before = store.head("r").await.unwrap();
     let refused = Commit {
@@ -254,7 +255,7 @@ pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
         store.commit(Commit::new(holding("r", 1), many)).await,
         Err(StoreError::TooLarge { limit: ROWS_PER_COMMIT_MAX, .. })
     ));
-    let post = crate::store::Post::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
+    let post = crate::store::row::Post::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
     assert!(matches!(store.post("r", post).await, Err(StoreError::TooLarge { limit: BODY_BYTES_MAX, .. })));
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
     assert!(matches!(store.create(held(&long), vec![]).await, Err(StoreError::TooLarge { limit: TEXT_BYTES_MAX, .. })));
@@ -290,7 +291,7 @@ pub async fn c10_an_unknown_run_is_named(store: &dyn Store) {
     unknown(store.read("none", Rows::Each(vec![1]), Parts::Whole).await.map(drop));
     unknown(store.read("none", Rows::Range(1..=2), Parts::Headers).await.map(drop));
     unknown(store.inbox("none", 0).await.map(drop));
-    unknown(store.post("none", crate::store::Post::seal("none", "go", None, vec![])).await.map(drop));
+    unknown(store.post("none", crate::store::row::Post::seal("none", "go", None, vec![])).await.map(drop));
     unknown(store.delete("none").await);
     assert!(matches!(store.commit(Commit::new(holding("none", 1), rows("none", 1))).await, Err(StoreError::Fenced { .. })));
 }

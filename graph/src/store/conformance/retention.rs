@@ -1,7 +1,11 @@
 //! Listing, pruning, deleting.
 
 use super::fixture::{LONG, bodies, create, held, holding, next, queued, rows, take_over};
-use crate::store::{Commit, Filter, NewRun, Parts, Post, Prune, Row, Rows, RunStatus, Store, StoreError, Timestamp};
+use crate::store::error::StoreError;
+use crate::store::row::{Post, Row};
+use crate::store::run_info::{Filter, RunStatus};
+use crate::store::time::Timestamp;
+use crate::store::{Commit, NewRun, Parts, Prune, Rows, Store};
 use std::time::Duration;
 
 async fn listed(store: &dyn Store, filters: Vec<Filter>) -> Vec<String> {

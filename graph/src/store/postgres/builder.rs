@@ -5,8 +5,8 @@ use super::target::Target;
 #[cfg(feature = "postgres-tls")]
 use super::tls::PostgresTls;
 use super::{PostgresStore, listen};
-use crate::store::StoreError;
-use crate::store::nudge::Nudge;
+use crate::store::error::StoreError;
+use crate::store::hint::Nudge;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use std::fmt;
 use std::str::FromStr as _;

@@ -4,8 +4,11 @@
 use super::fault::{Failure, TRIES_MAX};
 use super::read::{Found, find};
 use super::{run_row, sql};
-use crate::store::time::millis;
-use crate::store::{Claim, GraphVersion, Lease, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, Timestamp};
+use crate::store::error::StoreError;
+use crate::store::limits::TAKEOVERS_MAX;
+use crate::store::run_info::{GraphVersion, RunInfo, RunStatus};
+use crate::store::time::{Timestamp, millis};
+use crate::store::{Claim, Lease};
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::types::ToSql;
 

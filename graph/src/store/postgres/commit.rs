@@ -3,9 +3,11 @@
 use super::fault::Failure;
 use super::read::{Found, find};
 use super::{run_row, sql};
-use crate::store::row::STRAY_ROW;
-use crate::store::time::millis;
-use crate::store::{Claim, Commit, Committed, Deadline, NewRun, Row, RunInfo, RunStatus, StoreError, Timestamp, Wake};
+use crate::store::error::StoreError;
+use crate::store::row::{Row, STRAY_ROW};
+use crate::store::run_info::{RunInfo, RunStatus};
+use crate::store::time::{Timestamp, millis};
+use crate::store::{Claim, Commit, Committed, Deadline, NewRun, Wake};
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;

@@ -9,7 +9,7 @@
 use super::fault::{Failure, of_pool};
 use super::sql;
 use super::target::Target;
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use deadpool_postgres::{ClientWrapper, Object, Pool, PoolError, TimeoutType};
 use std::fmt;
 use std::ops::Deref;

@@ -1,7 +1,7 @@
 //! Why a call failed: what the server said, what to do about it, and whether anything can have been changed.
 
 use super::target::Target;
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use deadpool_postgres::{PoolError, TimeoutType};
 use std::error::Error;
 use std::io;

@@ -3,9 +3,10 @@
 
 use super::fault::Failure;
 use super::sql::{self, Statement};
-use crate::store::limits::cut_reason;
-use crate::store::time::millis;
-use crate::store::{Held, Release, Renewed, StoreError, TAKEOVERS_MAX, Timestamp};
+use crate::store::error::StoreError;
+use crate::store::limits::{TAKEOVERS_MAX, cut_reason};
+use crate::store::time::{Timestamp, millis};
+use crate::store::{Held, Release, Renewed};
 use deadpool_postgres::ClientWrapper;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

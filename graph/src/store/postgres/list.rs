@@ -2,9 +2,10 @@
 
 use super::fault::Failure;
 use super::{run_row, sql};
-use crate::store::asked::{Query, last_key};
 use crate::store::limits::LIST_MAX;
-use crate::store::{Filter, RunList, RunStatus, Timestamp};
+use crate::store::query::{Query, last_key};
+use crate::store::run_info::{Filter, RunList, RunStatus};
+use crate::store::time::Timestamp;
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::types::ToSql;
 

@@ -5,7 +5,7 @@
 
 use super::builder::KEEPALIVE_IDLE;
 use super::connections::CONNECT_TIMEOUT;
-use crate::store::nudge::Nudge;
+use crate::store::hint::Nudge;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;

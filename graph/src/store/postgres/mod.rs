@@ -31,8 +31,8 @@ pub use builder::PostgresBuilder;
 #[cfg(feature = "postgres-tls")]
 pub use tls::PostgresTls;
 
+use super::hint::Nudge;
 use super::limits::check_lease;
-use super::nudge::Nudge;
 use super::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreError, StoreFuture, Wanted,

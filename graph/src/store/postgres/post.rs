@@ -5,9 +5,10 @@
 
 use super::fault::{Failure, TRIES_MAX};
 use super::{run_row, sql};
-use crate::store::limits::check_text;
-use crate::store::post_kind::STRAY_MESSAGE;
-use crate::store::{CommandPost, INBOX_MAX, Post, PostKind, StoreError};
+use crate::store::error::StoreError;
+use crate::store::limits::{INBOX_MAX, check_text};
+use crate::store::message_kind::{CommandPost, PostKind, STRAY_MESSAGE};
+use crate::store::row::Post;
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;

@@ -3,11 +3,12 @@
 use super::fault::{Failure, TRIES_MAX};
 use super::read::find;
 use super::sql;
+use crate::store::Held;
 use crate::store::decide::check_free;
+use crate::store::error::StoreError;
 use crate::store::limits::check_text;
 use crate::store::retention::{EARLIEST, Neighbours, tell_untrue_ends};
-use crate::store::time::millis;
-use crate::store::{Held, StoreError, Timestamp};
+use crate::store::time::{Timestamp, millis};
 use deadpool_postgres::ClientWrapper;
 use std::time::Duration;
 use tokio_postgres::types::ToSql;

@@ -2,10 +2,13 @@
 
 use super::fault::Failure;
 use super::{run_row, sql};
-use crate::store::asked::{Answer, Sought};
+use crate::store::error::StoreError;
 use crate::store::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_text};
-use crate::store::row::sum_of_row;
-use crate::store::{Mail, Parts, Post, Row, Rows, RunInfo, StoreError, Timestamp};
+use crate::store::query::{Answer, Sought};
+use crate::store::row::{Mail, Post, Row, sum_of_row};
+use crate::store::run_info::RunInfo;
+use crate::store::time::Timestamp;
+use crate::store::{Parts, Rows};
 use deadpool_postgres::ClientWrapper;
 
 /// A run's key, its row and the database's time.

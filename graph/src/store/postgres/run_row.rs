@@ -1,7 +1,10 @@
 //! A run's own row, as it comes from the database.
 
 use super::fault::Failure;
-use crate::store::{Claim, DamagedRun, GraphVersion, Origin, RunInfo, RunStatus, StoreError, Timestamp};
+use crate::store::Claim;
+use crate::store::error::StoreError;
+use crate::store::run_info::{DamagedRun, GraphVersion, Origin, RunInfo, RunStatus};
+use crate::store::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 

@@ -2,7 +2,7 @@
 
 use super::fault::Failure;
 use super::{run_row, sql};
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use deadpool_postgres::{ClientWrapper, Transaction};
 use tokio_postgres::GenericClient;
 

@@ -9,7 +9,7 @@
 //! A time to wake is a time of day, but a run that is due stays due when the time of day is set back. So a time that has come when it is written is
 //! stored as one long past: see [`Now::stored_wake`].
 
-use crate::store::Timestamp;
+use crate::store::time::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::SystemTime;
 

@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::holders::Holders;
 use super::schema::{FORMAT, TABLES, migrate};
 use super::wal;
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

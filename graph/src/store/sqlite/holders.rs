@@ -211,7 +211,7 @@ pub(super) fn time_alone(boot_id: Option<&str>, now: Now) -> String {
 mod tests {
     use super::*;
 
-    const NOW: Now = Now { wall: crate::store::Timestamp::from_millis(1_700_000_000_000), lease: 77 };
+    const NOW: Now = Now { wall: crate::store::time::Timestamp::from_millis(1_700_000_000_000), lease: 77 };
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("pleach-{name}-{}", std::process::id()));

@@ -2,7 +2,11 @@
 
 use super::SqliteStore;
 use super::clock::{Clock, Manual};
-use crate::store::{Claim, GraphVersion, Held, Lease, NewRun, Post, Release, Row, Store, StoreError, Timestamp, Wake, Wanted};
+use crate::store::error::StoreError;
+use crate::store::row::{Post, Row};
+use crate::store::run_info::GraphVersion;
+use crate::store::time::Timestamp;
+use crate::store::{Claim, Held, Lease, NewRun, Release, Store, Wake, Wanted};
 use pleach_core::block_on;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

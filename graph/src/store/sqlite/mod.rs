@@ -24,8 +24,8 @@ mod wal;
 mod write;
 mod writer;
 
+use super::hint::Nudge;
 use super::limits::check_lease;
-use super::nudge::Nudge;
 use super::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreError, StoreFuture, Wanted,

@@ -3,10 +3,11 @@
 use super::lease::{check_free, end_leases};
 use super::read;
 use super::writer::{Batch, Done};
+use crate::store::Held;
+use crate::store::error::StoreError;
 use crate::store::limits::check_text;
 use crate::store::retention::{EARLIEST, Neighbours, tell_untrue_ends};
-use crate::store::time::millis;
-use crate::store::{Held, StoreError, Timestamp};
+use crate::store::time::{Timestamp, millis};
 use rusqlite::{OptionalExtension as _, params};
 use std::time::Duration;
 

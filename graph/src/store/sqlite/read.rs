@@ -3,11 +3,13 @@
 use super::clock::{Now, shown_wake};
 use super::schema::counted;
 use super::writer::Done;
-use crate::store::asked::{Answer, Query, Sought, last_key};
+use crate::store::error::StoreError;
 use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
-use crate::store::{
-    DamagedRun, Filter, GraphVersion, Mail, Origin, Parts, Post, Row, Rows, RunInfo, RunList, RunStatus, StoreError, Timestamp,
-};
+use crate::store::query::{Answer, Query, Sought, last_key};
+use crate::store::row::{Mail, Post, Row};
+use crate::store::run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
+use crate::store::time::Timestamp;
+use crate::store::{Parts, Rows};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, params};
 

@@ -2,9 +2,12 @@
 
 use super::read::{self, MIN_DEADLINE, Run};
 use super::writer::{Batch, Done};
-use crate::store::post_kind::STRAY_MESSAGE;
-use crate::store::row::STRAY_ROW;
-use crate::store::{Claim, CommandPost, Commit, Committed, Held, NewRun, Post, PostKind, Row, RunInfo, StoreError, Timestamp};
+use crate::store::error::StoreError;
+use crate::store::message_kind::{CommandPost, PostKind, STRAY_MESSAGE};
+use crate::store::row::{Post, Row, STRAY_ROW};
+use crate::store::run_info::RunInfo;
+use crate::store::time::Timestamp;
+use crate::store::{Claim, Commit, Committed, Held, NewRun};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, named_params, params};
 
 const CREATE: &str = "INSERT INTO run (no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, holder, wake_at,

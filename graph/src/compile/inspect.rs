@@ -1,0 +1,227 @@
+//! A compiled graph to look into and to draw: `Inspection`, Mermaid, DOT, and the fingerprint.
+
+use crate::compile::plan::{Plan, Stop};
+use crate::define::shape::{END, Exit, Shape};
+use crate::token::Fnv;
+use std::fmt::Write as _;
+
+/// What a graph looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The name of the graph.
+    pub name: String,
+    /// See [`CompiledGraph::fingerprint`](crate::CompiledGraph::fingerprint).
+    pub fingerprint: String,
+    /// Where a run starts.
+    pub entry: String,
+    /// The nodes, in the order in which they were added.
+    pub nodes: Vec<NodeInfo>,
+}
+
+/// What a node looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeInfo {
+    /// Its id.
+    pub id: String,
+    /// What leaves it.
+    pub leads_to: LeadsTo,
+    /// Where it falls back to.
+    pub fallback: Option<String>,
+    /// The node whose fan-out it is part of, the innermost one.
+    pub fan_out: Option<String>,
+    /// The fingerprint of the graph that it is, if it is a subgraph.
+    pub subgraph: Option<String>,
+}
+
+/// What leaves a node. The end is [`END`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeadsTo {
+    /// Nothing: no way leads to the node either.
+    Nowhere,
+    /// One node.
+    Next(String),
+    /// One of these.
+    OneOf(Vec<String>),
+    /// All of these at once, and then the join.
+    AllOf {
+        /// The first nodes of the branches.
+        heads: Vec<String>,
+        /// Where they end.
+        join: String,
+    },
+    /// One node, once for each item of the state, and then the join.
+    Each {
+        /// The first node of the branches.
+        head: String,
+        /// Where they end.
+        join: String,
+    },
+}
+
+pub(crate) fn inspect<S>(plan: &Plan<S>) -> Inspection {
+    let shape = &plan.shape;
+    let node = |node: u32| NodeInfo {
+        id: shape.id(node),
+        leads_to: leads_to(shape, node),
+        fallback: shape.fallbacks[node as usize].map(|to| shape.name(to)),
+        fan_out: plan.fan_outs[node as usize].map(|fork| shape.id(fork)),
+        subgraph: plan.stops[node as usize].subgraph().map(str::to_string),
+    };
+    Inspection {
+        name: plan.name.clone(),
+        fingerprint: plan.fingerprint.clone(),
+        entry: shape.id(shape.entry),
+        nodes: (0..shape.ids.len() as u32).map(node).collect(),
+    }
+}
+
+fn leads_to(shape: &Shape, node: u32) -> LeadsTo {
+    let names = |targets: &[_]| targets.iter().map(|to| shape.name(*to)).collect::<Vec<_>>();
+    match &shape.exits[node as usize] {
+        Exit::None | Exit::Faulty => LeadsTo::Nowhere,
+        Exit::Plain(to) => LeadsTo::Next(shape.name(*to)),
+        Exit::Choice(targets) => LeadsTo::OneOf(names(targets)),
+        Exit::Fork { heads, join, is_map: true } => LeadsTo::Each { head: names(heads).concat(), join: shape.name(*join) },
+        Exit::Fork { heads, join, .. } => LeadsTo::AllOf { heads: names(heads), join: shape.name(*join) },
+    }
+}
+
+impl<S> Stop<S> {
+    fn subgraph(&self) -> Option<&str> {
+        self.care.as_ref().and_then(|care| care.subgraph.as_deref())
+    }
+}
+
+/// A hash of what a run depends on. Nodes and the targets of a choice are sorted, since their order says nothing; branches are
+/// not, since theirs is the order of the merge.
+///
+/// Stored runs are compared by it, so what is written here must never change: a letter for each kind of thing, and texts with
+/// their length.
+pub(crate) fn fingerprint<S>(shape: &Shape, stops: &[Stop<S>]) -> String {
+    fn text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
+        bytes.push(kind);
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    let of_node = |(node, stop): (usize, &Stop<S>)| {
+        let mut bytes = Vec::new();
+        text(&mut bytes, b'n', &shape.ids[node]);
+        match leads_to(shape, node as u32) {
+            LeadsTo::Nowhere => {}
+            LeadsTo::Next(to) => text(&mut bytes, b't', &to),
+            LeadsTo::OneOf(mut targets) => {
+                targets.sort_unstable();
+                targets.iter().for_each(|to| text(&mut bytes, b'o', to));
+            }
+            LeadsTo::AllOf { heads, join } => {
+                heads.iter().for_each(|to| text(&mut bytes, b'a', to));
+                text(&mut bytes, b'j', &join);
+            }
+            LeadsTo::Each { head, join } => {
+                text(&mut bytes, b'e', &head);
+                text(&mut bytes, b'j', &join);
+            }
+        }
+        shape.fallbacks[node].iter().for_each(|to| text(&mut bytes, b'f', &shape.name(*to)));
+        stop.subgraph().iter().for_each(|inner| text(&mut bytes, b's', inner));
+        bytes
+    };
+    let mut nodes: Vec<Vec<u8>> = stops.iter().enumerate().map(of_node).collect();
+    nodes.sort_unstable();
+    let mut entry = Vec::new();
+    text(&mut entry, b'b', &shape.id(shape.entry));
+    let mut hash = Fnv::new();
+    nodes.iter().chain([&entry]).for_each(|bytes| hash.write(bytes));
+    hash.text()
+}
+
+/// How an edge is drawn.
+enum Stroke {
+    Plain,
+    Choice,
+    Fork,
+    Join,
+    Fallback,
+}
+
+impl Inspection {
+    /// Calls `draw` for each edge: from, to, how.
+    fn edges(&self, mut draw: impl FnMut(&str, &str, Stroke)) {
+        for node in &self.nodes {
+            match &node.leads_to {
+                LeadsTo::Nowhere => {}
+                LeadsTo::Next(to) => draw(&node.id, to, Stroke::Plain),
+                LeadsTo::OneOf(targets) => targets.iter().for_each(|to| draw(&node.id, to, Stroke::Choice)),
+                LeadsTo::AllOf { heads, join } => {
+                    heads.iter().for_each(|to| draw(&node.id, to, Stroke::Fork));
+                    draw(&node.id, join, Stroke::Join);
+                }
+                LeadsTo::Each { head, join } => {
+                    draw(&node.id, head, Stroke::Fork);
+                    draw(&node.id, join, Stroke::Join);
+                }
+            }
+            if let Some(to) = &node.fallback {
+                draw(&node.id, to, Stroke::Fallback);
+            }
+        }
+    }
+
+    /// The number of a node in drawings; ids may have letters that a drawing language has other uses for.
+    fn number(&self) -> impl Fn(&str) -> String {
+        let numbers: std::collections::HashMap<&str, usize> =
+            self.nodes.iter().enumerate().map(|(number, node)| (node.id.as_str(), number)).collect();
+        move |id| if id == END { "finish".to_string() } else { format!("n{}", numbers.get(id).copied().unwrap_or_default()) }
+    }
+
+    /// The graph as a Mermaid flowchart.
+    pub fn to_mermaid(&self) -> String {
+        let number = self.number();
+        let mut text = String::from("flowchart TD\n    start([start])\n    finish([end])\n");
+        for node in &self.nodes {
+            let label = node.id.replace('&', "#amp;").replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;");
+            let (open, close) = if node.subgraph.is_some() { ("[[", "]]") } else { ("[", "]") };
+            let _ = writeln!(text, "    {}{open}\"{label}\"{close}", number(&node.id));
+        }
+        let _ = writeln!(text, "    start --> {}", number(&self.entry));
+        self.edges(|from, to, stroke| {
+            let arrow = match stroke {
+                Stroke::Plain => "-->",
+                Stroke::Choice => "-.->",
+                Stroke::Fork => "==>",
+                Stroke::Join => "-. join .->",
+                Stroke::Fallback => "-. on error .->",
+            };
+            let _ = writeln!(text, "    {} {arrow} {}", number(from), number(to));
+        });
+        text
+    }
+
+    /// The graph in the language of Graphviz.
+    pub fn to_dot(&self) -> String {
+        let number = self.number();
+        let escaped = |id: &str| id.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut text = format!("digraph \"{}\" {{\n    start [shape=circle, label=\"\"];\n", escaped(&self.name));
+        text.push_str("    finish [shape=doublecircle, label=\"\"];\n");
+        for node in &self.nodes {
+            let style = if node.subgraph.is_some() { "box3d" } else { "box" };
+            let _ = writeln!(text, "    {} [shape={style}, label=\"{}\"];", number(&node.id), escaped(&node.id));
+        }
+        let _ = writeln!(text, "    start -> {};", number(&self.entry));
+        self.edges(|from, to, stroke| {
+            let style = match stroke {
+                Stroke::Plain => "",
+                Stroke::Choice => " [style=dashed]",
+                Stroke::Fork => " [style=bold]",
+                Stroke::Join => " [style=dotted, label=\"join\"]",
+                Stroke::Fallback => " [style=dotted, label=\"on error\"]",
+            };
+            let _ = writeln!(text, "    {} -> {}{style};", number(from), number(to));
+        });
+        text.push_str("}\n");
+        text
+    }
+}

@@ -1,0 +1,53 @@
+//! The undo of a node: a function of a context and the payload that the node recorded.
+
+use crate::context::NodeContext;
+use crate::util::future::Converted;
+use pleach_core::{BoxError, BoxFuture};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::any::{Any, TypeId, type_name};
+use std::future::Future;
+
+type UndoCall = dyn Fn(NodeContext, &RawValue) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
+
+/// The type of payload that an undo takes.
+#[derive(Clone, Copy)]
+pub(crate) struct UndoTakes {
+    pub(crate) type_id: TypeId,
+    pub(crate) name: &'static str,
+    /// Reads a payload of this type.
+    pub(crate) read: fn(&RawValue) -> Result<Box<dyn Any>, serde_json::Error>,
+}
+
+/// The undo of a node, for payloads of one type.
+pub(crate) struct Undo {
+    pub(crate) takes: UndoTakes,
+    /// Whether it can be called with nothing.
+    pub(crate) takes_nothing: bool,
+    pub(crate) call: Box<UndoCall>,
+}
+
+impl Undo {
+    pub(crate) fn new<P, F, Fut, E>(undo: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Fn(NodeContext, P) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let call = move |cx, payload: &RawValue| -> BoxFuture<'static, Result<(), BoxError>> {
+            match serde_json::from_str::<P>(payload.get()) {
+                Ok(payload) => Box::pin(Converted { future: undo(cx, payload) }),
+                Err(_) if payload.get() == RawValue::NULL.get() => {
+                    let why = "its node had effects and recorded nothing to undo them by: call `record_undo` before them";
+                    Box::pin(async move { Err(why.into()) })
+                }
+                Err(error) => Box::pin(async move { Err(format!("what its node recorded cannot be read: {error}").into()) }),
+            }
+        };
+        let takes_nothing = serde_json::from_str::<P>(RawValue::NULL.get()).is_ok();
+        let read = |json: &RawValue| serde_json::from_str::<P>(json.get()).map(|payload| Box::new(payload) as Box<dyn Any>);
+        let takes = UndoTakes { type_id: TypeId::of::<P>(), name: type_name::<P>(), read };
+        Self { takes, takes_nothing, call: Box::new(call) }
+    }
+}

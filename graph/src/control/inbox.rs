@@ -1,0 +1,395 @@
+//! `Letters`: answers and signals for a run that no node has asked for yet. Nodes take them by name, the oldest first.
+
+use crate::control::remote::TellError;
+use crate::log::message::Letter;
+use crate::log::visit::Notes;
+use crate::store::INBOX_MAX;
+use crate::store::message_kind::ANSWER;
+use crate::util::work_count;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+#[derive(Default)]
+pub(crate) struct Letters(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    names: HashMap<String, Named>,
+    /// How many waits there were so far.
+    waits: u64,
+    /// How many waits have asked for a letter, and none is there for them.
+    waiting: usize,
+    /// The waits that have not asked for a letter yet, since the record that they wait is being written.
+    beginning: HashMap<u64, Beginning>,
+    /// Those of them that a letter is there for.
+    found: BTreeSet<u64>,
+    /// How many wakers are about to be called.
+    waking: usize,
+    /// How many were taken by nodes that have not written that down yet.
+    in_hand: usize,
+    /// How many letters there are: signals, and answers.
+    count: [usize; 2],
+    refused: Vec<RefusedLetter>,
+    /// Of a run that is not stored: how many letters there were, and their dedup texts.
+    handed_over: u64,
+    dedups: HashSet<String>,
+}
+
+/// The letters of one name, and the waits for them. Each letter wakes one wait, the oldest.
+#[derive(Default)]
+struct Named {
+    letters: VecDeque<Letter>,
+    /// Shared, so that none is cloned or dropped while the lock is held.
+    waiting: BTreeMap<u64, Arc<Waker>>,
+    /// Those that were woken: for each of them there is a letter.
+    woken: BTreeSet<u64>,
+}
+
+/// A wait that asks for a letter once its node was polled after `record` was durable.
+struct Beginning {
+    notes: Arc<Notes>,
+    record: u64,
+}
+
+/// A wait for a letter of one name. Dropped after it was woken, it lets another wait have the letter.
+pub(crate) struct Awaited<'a> {
+    letters: &'a Letters,
+    name: String,
+    wait: u64,
+}
+
+/// While it lives, somebody has taken a letter.
+pub(crate) struct InHand<'a>(&'a Letters);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.lock().in_hand -= 1;
+    }
+}
+
+/// A letter that the node which waited for it could not read.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedLetter {
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    pub(crate) why: String,
+}
+
+impl Letters {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, letters: impl IntoIterator<Item = Letter>) {
+        let mut wakers = Vec::new();
+        {
+            let mut inner = self.lock();
+            for letter in letters {
+                let name = letter.name.clone();
+                inner.count[kind_of(&name)] += 1;
+                inner.names.entry(name.clone()).or_default().letters.push_back(letter);
+                inner.hand_out(&name, &mut wakers);
+            }
+        }
+        self.wake(&wakers);
+    }
+
+    /// Puts back a letter that was taken by a visit which is over, among those of its name by its number.
+    pub(crate) fn give_back(&self, letter: Letter) {
+        let mut wakers = Vec::new();
+        {
+            let mut inner = self.lock();
+            let name = letter.name.clone();
+            inner.count[kind_of(&name)] += 1;
+            let letters = &mut inner.names.entry(name.clone()).or_default().letters;
+            letters.insert(letters.partition_point(|known| known.number < letter.number), letter);
+            inner.hand_out(&name, &mut wakers);
+        }
+        self.wake(&wakers);
+    }
+
+    /// Calls the wakers that [`Inner::hand_out`] gave. From here on their nodes know that they are woken.
+    fn wake(&self, wakers: &[Arc<Waker>]) {
+        if !wakers.is_empty() {
+            wakers.iter().for_each(|waker| waker.wake_by_ref());
+            self.lock().waking -= wakers.len();
+        }
+    }
+
+    /// Wakes all that wait for a letter of this name.
+    pub(crate) fn wake_all(&self, name: &str) {
+        let wakers: Vec<Arc<Waker>> = {
+            let inner = self.lock();
+            inner.names.get(name).into_iter().flat_map(|named| named.waiting.values().cloned()).collect()
+        };
+        work_count::visit(wakers.len() as u64);
+        wakers.iter().for_each(|waker| waker.wake_by_ref());
+    }
+
+    /// Gives a run that is not stored a letter, as a store would: one with a dedup text that was there before is none, and there may be so many.
+    pub(crate) fn hand_over(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
+        let number = {
+            let mut inner = self.lock();
+            if dedup.as_ref().is_some_and(|dedup| inner.dedups.contains(dedup)) {
+                return Ok(());
+            }
+            let count = inner.count[kind_of(&name)];
+            if count >= INBOX_MAX || (dedup.is_some() && inner.dedups.len() >= INBOX_MAX) {
+                return Err(TellError::Full { limit: INBOX_MAX });
+            }
+            inner.dedups.extend(dedup);
+            inner.handed_over += 1;
+            inner.handed_over
+        };
+        self.add([Letter { number, name, payload }]);
+        Ok(())
+    }
+
+    /// Waits for letters of this name from now on.
+    pub(crate) fn await_letter(&self, name: &str, notes: &Arc<Notes>) -> Awaited<'_> {
+        let mut wakers = Vec::new();
+        let wait = {
+            let mut inner = self.lock();
+            inner.waits += 1;
+            let wait = inner.waits;
+            inner.beginning.insert(wait, Beginning { notes: Arc::clone(notes), record: u64::MAX });
+            drop(inner.wait(name, wait, Arc::new(Waker::noop().clone())));
+            // If there is a letter for it, that is known: the node will take it.
+            inner.hand_out(name, &mut wakers);
+            wait
+        };
+        self.wake(&wakers);
+        Awaited { letters: self, name: name.to_string(), wait }
+    }
+
+    /// Whether a wait is about to take a letter, or a letter is in hand. A wait that was woken is known by the notes of its node.
+    pub(crate) fn is_answering(&self) -> bool {
+        let mut inner = self.lock();
+        let Inner { found, beginning, .. } = &mut *inner;
+        // A node that was polled since and did not go on with its wait leaves the letter alone.
+        while let Some(wait) = found.first()
+            && beginning.get(wait).is_none_or(|wait| wait.notes.has_seen(wait.record))
+        {
+            found.pop_first();
+        }
+        inner.in_hand > 0 || inner.waking > 0 || !inner.found.is_empty()
+    }
+
+    /// Whether somebody has asked for a letter that has not come since.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.lock().waiting > 0
+    }
+
+    /// Puts aside a letter that was not what the node had asked for; the node goes on waiting.
+    pub(crate) fn refuse(&self, letter: Letter, why: String) {
+        let Letter { number, name, .. } = letter;
+        self.lock().refused.push(RefusedLetter { number, name, why });
+    }
+
+    /// The letters that were refused since, but for one that a resume brought along.
+    pub(crate) fn take_refused(&self) -> Vec<RefusedLetter> {
+        let mut inner = self.lock();
+        if inner.refused.is_empty() {
+            return Vec::new();
+        }
+        let (posted, brought) = std::mem::take(&mut inner.refused).into_iter().partition(|letter| letter.number > 0);
+        inner.refused = brought;
+        posted
+    }
+
+    /// The answer that a resume brought along, if it was refused.
+    pub(crate) fn refused_answer(&self) -> Option<RefusedLetter> {
+        self.lock().refused.iter().find(|letter| letter.number == 0).cloned()
+    }
+
+    /// A letter that a resume brought along, and that nobody asked for.
+    pub(crate) fn unasked(&self) -> Option<String> {
+        let inner = self.lock();
+        let letters = inner.names.values().flat_map(|named| &named.letters);
+        letters.filter(|letter| letter.number == 0).map(|letter| letter.name.clone()).min()
+    }
+}
+
+impl Inner {
+    /// Wakes a wait for each letter of this name that nobody was woken for.
+    fn hand_out(&mut self, name: &str, wakers: &mut Vec<Arc<Waker>>) {
+        let Some(named) = self.names.get_mut(name) else { return };
+        while named.woken.len() < named.letters.len()
+            && let Some((wait, waker)) = named.waiting.pop_first()
+        {
+            work_count::visit(1);
+            named.woken.insert(wait);
+            if self.beginning.contains_key(&wait) {
+                self.found.insert(wait);
+            }
+            (self.waiting, self.waking) = (self.waiting - 1, self.waking + 1);
+            wakers.push(waker);
+        }
+    }
+
+    /// A wait goes on under this waker. The one before it, to be dropped after the lock.
+    fn wait(&mut self, name: &str, wait: u64, waker: Arc<Waker>) -> Option<Arc<Waker>> {
+        if !self.names.contains_key(name) {
+            self.names.insert(name.to_string(), Named::default());
+        }
+        let named = self.names.get_mut(name).expect("it was added");
+        let replaced = named.waiting.insert(wait, waker);
+        self.waiting += usize::from(replaced.is_none());
+        replaced
+    }
+
+    /// Forgets a wait. Whether it had been woken, and its waker, to be dropped after the lock.
+    fn forget(&mut self, name: &str, wait: u64) -> (bool, Option<Arc<Waker>>) {
+        let Some(named) = self.names.get_mut(name) else { return (false, None) };
+        let waker = named.waiting.remove(&wait);
+        self.waiting -= usize::from(waker.is_some());
+        (named.woken.remove(&wait), waker)
+    }
+
+    /// A wait asks for a letter now, or is over. What was kept until then is dropped after the lock.
+    fn begin(&mut self, wait: u64) -> Option<Beginning> {
+        self.found.remove(&wait);
+        self.beginning.remove(&wait)
+    }
+
+    /// Nothing is kept of a name that nobody uses.
+    fn tidy(&mut self, name: &str) {
+        let is_unused = |named: &Named| named.letters.is_empty() && named.waiting.is_empty() && named.woken.is_empty();
+        if self.names.get(name).is_some_and(is_unused) {
+            self.names.remove(name);
+        }
+    }
+}
+
+impl<'a> Awaited<'a> {
+    /// The wait asks for a letter once this record is durable.
+    pub(crate) fn asks_after(&self, record: u64) {
+        if let Some(beginning) = self.letters.lock().beginning.get_mut(&self.wait) {
+            beginning.record = record;
+        }
+    }
+
+    /// The oldest letter that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
+    /// written down.
+    pub(crate) fn take(&self, waker: &Waker) -> Option<(Letter, InHand<'a>)> {
+        let waker = Arc::new(waker.clone());
+        let (_replaced, _begun);
+        let mut inner = self.letters.lock();
+        _begun = inner.begin(self.wait);
+        let is_woken = inner.names.get(&self.name).is_some_and(|named| named.woken.contains(&self.wait));
+        let is_free = inner.names.get(&self.name).is_some_and(|named| named.letters.len() > named.woken.len());
+        if !is_woken && !is_free {
+            _replaced = inner.wait(&self.name, self.wait, waker);
+            return None;
+        }
+        _replaced = inner.forget(&self.name, self.wait).1;
+        let letter = inner.names.get_mut(&self.name)?.letters.pop_front()?;
+        inner.count[kind_of(&self.name)] -= 1;
+        inner.in_hand += 1;
+        Some((letter, InHand(self.letters)))
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let mut wakers = Vec::new();
+        let (_forgotten, _begun);
+        {
+            let mut inner = self.letters.lock();
+            _begun = inner.begin(self.wait);
+            let was_woken;
+            (was_woken, _forgotten) = inner.forget(&self.name, self.wait);
+            if was_woken {
+                inner.hand_out(&self.name, &mut wakers);
+            }
+            inner.tidy(&self.name);
+        }
+        self.letters.wake(&wakers);
+    }
+}
+
+/// Which of the two kinds a letter is: a signal, or an answer.
+fn kind_of(name: &str) -> usize {
+    usize::from(name.starts_with(ANSWER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::message::answer_to;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
+
+    struct Counter(AtomicUsize);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn letter(number: u64, name: &str) -> Letter {
+        Letter { number, name: name.to_string(), payload: Vec::new() }
+    }
+
+    fn woken(counters: &[Arc<Counter>]) -> Vec<usize> {
+        (0..counters.len()).filter(|number| counters[*number].0.swap(0, Relaxed) > 0).collect()
+    }
+
+    fn counters(count: usize) -> Vec<Arc<Counter>> {
+        (0..count).map(|_| Arc::new(Counter(AtomicUsize::new(0)))).collect()
+    }
+
+    #[test]
+    fn c8_an_answer_wakes_only_the_branch_that_asked() {
+        let (letters, counters, notes) = (Letters::default(), counters(100), Arc::default());
+        let waits: Vec<_> = (0..100).map(|key| letters.await_letter(&answer_to(&key.to_string()), &notes)).collect();
+        for (wait, counter) in waits.iter().zip(&counters) {
+            assert!(wait.take(&Arc::clone(counter).into()).is_none());
+        }
+        letters.add([letter(1, &answer_to("7"))]);
+        assert_eq!(woken(&counters), [7]);
+        letters.wake_all(&answer_to("8"));
+        assert_eq!(woken(&counters), [8]);
+    }
+
+    #[test]
+    fn c9_signal_wakes_the_oldest_wait_and_passes_on_if_that_is_dropped() {
+        let (letters, counters, notes) = (Letters::default(), counters(3), Arc::default());
+        let mut waits: VecDeque<_> = (0..3).map(|_| letters.await_letter("go", &notes)).collect();
+        let take = |wait: &Awaited<'_>, number: usize| {
+            wait.take(&Arc::clone(&counters[number]).into()).map(|(letter, _)| letter.number)
+        };
+        for (number, wait) in waits.iter().enumerate() {
+            assert_eq!(take(wait, number), None);
+        }
+        letters.add([letter(1, "go")]);
+        assert_eq!(woken(&counters), [0]);
+        assert!(!letters.is_answering() && letters.is_awaited(), "the waker tells of it");
+        assert_eq!(take(&waits[1], 1), None, "the letter is for the first");
+        drop(waits.pop_front());
+        assert_eq!(woken(&counters), [1]);
+        assert_eq!(take(&waits[0], 1), Some(1));
+        assert!(!letters.is_answering());
+        letters.add([letter(2, "go"), letter(3, "go")]);
+        assert_eq!(woken(&counters), [2], "the other is not waited for");
+        assert_eq!((take(&waits[1], 2), take(&waits[0], 1)), (Some(2), Some(3)));
+        drop(waits);
+        assert!(letters.lock().names.is_empty() && !letters.is_awaited());
+    }
+
+    #[test]
+    fn c9_wait_that_begins_after_the_letter_is_answering_at_once() {
+        let (letters, notes) = (Letters::default(), Arc::default());
+        letters.add([letter(1, "go")]);
+        assert!(!letters.is_answering());
+        let wait = letters.await_letter("go", &notes);
+        assert!(letters.is_answering());
+        drop(wait);
+        assert!(!letters.is_answering());
+        let wait = letters.await_letter("go", &notes);
+        assert_eq!(wait.take(Waker::noop()).map(|(letter, _)| letter.number), Some(1));
+    }
+}

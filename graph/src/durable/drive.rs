@@ -1,0 +1,297 @@
+//! A run that is driven: how a stored run is made or opened before its engine runs, and how a run is left to others.
+
+use crate::compile::plan::Plan;
+use crate::context::events::{Hooks, RunEvent};
+use crate::context::run_context::Shared;
+use crate::control::RunRemote;
+use crate::durable::options::{First, Keeping, Origin, StoredOptions};
+use crate::durable::reopen::Means;
+use crate::engine::records::Ledger;
+use crate::engine::{Engine, Setup};
+use crate::error::{CheckpointError, Outcome, RunError, RunFault, StoredFault, cut, fault_of};
+use crate::lease::owner;
+use crate::log::codec::Codec;
+use crate::log::committer::Scribe;
+use crate::log::deadline::opened_until;
+use crate::log::message::Letter;
+use crate::log::open::Opened;
+use crate::log::retrying_store::{Notice, Tell};
+use crate::log::{Entry, Journal, Terms, open};
+use crate::store::message_kind::ANSWER;
+use crate::store::{GraphVersion, Kind, Place, Prune, RunInfo, StoreError};
+use pleach_core::{BoxFuture, CancelToken, Cancelled, Cause, Instant, Runtime};
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// One of so many runs that begin removes runs that have ended long ago: by chance, so that drivers which know nothing of each other need not
+/// agree on who does it; and so many of them at most, twice as many as begin meanwhile.
+const TIDYING: (u64, usize) = (64, 128);
+
+/// A run that is driven: opened first, if it is stored.
+pub(crate) enum Drive<S> {
+    Opening { opening: BoxFuture<'static, Result<Begun<S>, RunError<S>>>, cancelled: Option<Cancelled>, state: FirstState<S> },
+    Running(Box<Engine<S>>),
+}
+
+/// The state of a new run until the store has it. A caller that cancels the run before that gets it back.
+type FirstState<S> = Arc<Mutex<Option<S>>>;
+
+fn take_first<S>(state: &FirstState<S>) -> Option<S> {
+    state.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// What opening a run comes to.
+pub(crate) enum Begun<S> {
+    Engine(Box<Engine<S>>),
+    /// There was nothing left to do.
+    Over(Outcome<S>),
+}
+
+impl<S: Send + 'static> Drive<S> {
+    pub(crate) fn opening(
+        plan: Arc<Plan<S>>,
+        shared: Shared,
+        setup: Setup<S>,
+        state: Option<S>,
+        stored: Option<Box<StoredOptions<S>>>,
+    ) -> Self {
+        let cancelled = shared.run().more().above.get().map(|token| token.cancelled());
+        let started = shared.run().runtime().map_or(Instant::ZERO, |runtime| runtime.now());
+        let state = Arc::new(Mutex::new(state));
+        let first = Arc::clone(&state);
+        let opening = async move {
+            match stored {
+                Some(stored) => open(plan, shared, setup, &first, *stored, started).await,
+                None => Err(RunError::new(RunFault::NoRuntime, take_first(&first))),
+            }
+        };
+        Self::Opening { opening: Box::pin(opening), cancelled, state }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        loop {
+            match self {
+                Self::Running(engine) => return Pin::new(&mut **engine).poll(cx),
+                Self::Opening { opening, cancelled, .. } => {
+                    if let Some(cancelled) = cancelled
+                        && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
+                    {
+                        return Poll::Ready(Err(self.cut_off(cause)));
+                    }
+                    match std::task::ready!(opening.as_mut().poll(cx)) {
+                        Ok(Begun::Engine(engine)) => *self = Self::Running(engine),
+                        Ok(Begun::Over(outcome)) => return Poll::Ready(outcome),
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+        match self {
+            Self::Running(engine) => engine.cut_off_now(cause),
+            Self::Opening { state, .. } => {
+                let fault = RunFault::Cancelled { node: String::new(), cause, was_executing: false, grace: None };
+                RunError::new(fault, take_first(state))
+            }
+        }
+    }
+}
+
+async fn open<S: Send + 'static>(
+    plan: Arc<Plan<S>>,
+    shared: Shared,
+    setup: Setup<S>,
+    state: &FirstState<S>,
+    stored: StoredOptions<S>,
+    started: Instant,
+) -> Result<Begun<S>, RunError<S>> {
+    let runtime = match shared.run().runtime() {
+        Ok(runtime) => Arc::clone(runtime),
+        Err(fault) => return Err(RunError::new(fault, take_first(state))),
+    };
+    let run: Arc<str> = shared.run().id().into();
+    let terms = stored.terms(started).steady(&runtime, Arc::clone(&run), setup.hooks.clone().map(tell_hooks));
+    let StoredOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
+    let codec = codec.comparing(plan.equal);
+    let Keeping { schema, migrations, ended_kept, attaches, .. } = keeping;
+    let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
+    if let (Some(begins), Origin::New) = (take_first(state), &origin) {
+        let (first, begins) = first_entry(&run, &plan, setup.start, &codec, begins)?;
+        *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
+        let (graph, owner) = ((plan.name.clone(), version.clone()), Some(owner(&runtime)));
+        let creating = open::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner);
+        let until = terms.timeout.open_until(terms.lease);
+        let created = opened_until(&runtime, until, async { Ok::<_, RunFault>(creating.await) }).await;
+        match created.map_err(|fault| RunError::new(fault, take_first(state)))? {
+            Ok(opened) => {
+                tidy(&terms, &runtime, ended_kept);
+                return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
+            }
+            Err(StoreError::Exists { .. }) if attaches => {}
+            Err(error) => return Err(RunError::new(fault_of(&*run, "", "create", error), take_first(state))),
+        }
+    }
+    for (name, answer) in answers.iter() {
+        if let Err(error) = answer {
+            let key = cut(name.strip_prefix(ANSWER).unwrap_or(name).to_string());
+            let (run, why) = (run.to_string(), error.to_string());
+            return Err(RunError::new(RunFault::AnswerRefused { run, key, why }, None));
+        }
+    }
+    let claimed = holder.map(|(claim, asked_at, _)| (claim, asked_at));
+    let means = Means { terms, runtime, version, migrations, claimed };
+    let opened = match origin {
+        Origin::New => means.reopen(&plan, codec, changes, &run, false).await,
+        Origin::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,
+        Origin::Forked { from } => means.fork(&plan, codec, changes, &from, run).await,
+    };
+    let mut opened = opened.map_err(|fault| RunError::new(fault, None))?;
+    let (info, failed_at) = (opened.info.clone(), opened.failed_at);
+    let undone = std::mem::take(&mut opened.undone);
+    let answers = answers.into_iter().filter_map(|(name, payload)| Some(Letter { number: 0, name, payload: payload.ok()? }));
+    shared.run().more().letters.get_or_init(Arc::default).add(answers);
+    let mail = std::mem::take(&mut opened.mail);
+    let mut engine = begin(plan, shared, setup, codec, opened, None);
+    // Before anything else: commands that arrive during an undo change nothing.
+    let is_undoing = go_on_undoing(&mut engine, &info, failed_at, undone);
+    engine.deliver(mail)?;
+    if is_undoing { Ok(Begun::Engine(Box::new(engine))) } else { resume(engine) }
+}
+
+/// Makes a run for whoever claims it.
+pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRemote, RunError<S>> {
+    let First { plan, run, start, state, stored } = first;
+    let (stored, state) = match (stored, state) {
+        (Some(stored), Some(state)) => (stored, state),
+        (_, state) => {
+            let why = "the run has no store: give it one by `checkpoint`, and others can claim it there";
+            return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run.id(), "", "create", why)), state));
+        }
+    };
+    let runtime = match run.runtime() {
+        Ok(runtime) => Arc::clone(runtime),
+        Err(fault) => return Err(RunError::new(fault, Some(state))),
+    };
+    let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec.comparing(plan.equal), state)?;
+    let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
+    let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.keeping.schema });
+    match open::create(stored.terms(runtime.now()), runtime, Arc::clone(&id), graph, entry, None).await {
+        Ok(_) => Ok(RunRemote::of(store, id)),
+        Err(StoreError::Exists { .. }) if stored.keeping.attaches => Ok(RunRemote::of(store, id)),
+        Err(error) => Err(RunError::new(fault_of(&*id, "", "create", error), Some(state))),
+    }
+}
+
+/// The first record of a run.
+fn first_entry<S: Send + 'static>(
+    run: &str,
+    plan: &Plan<S>,
+    start: u32,
+    codec: &Codec<S>,
+    state: S,
+) -> Result<(Entry, S), RunError<S>> {
+    match pleach_core::catch_panic(|| codec.body(&state, None)) {
+        Ok(Ok(body)) => {
+            let next = Some(Place::Node(plan.shape.id(start)));
+            Ok((Entry { next, body, ..Entry::new(Kind::Start, Vec::new(), "") }, state))
+        }
+        Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", error)), Some(state))),
+        Err(reason) => {
+            let why = format!("the state cannot be written: {reason}");
+            Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", why)), Some(state)))
+        }
+    }
+}
+
+/// Removes runs that ended long ago, in the background, if chance wants it. What fails now, another run will do.
+fn tidy(terms: &Terms, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
+    let (one_of, count) = TIDYING;
+    if runtime.random().is_multiple_of(one_of) {
+        let store = Arc::clone(&terms.store);
+        let prune = Prune::Ended { unchanged_for: ended_kept, count };
+        runtime.spawn(Box::pin(async move { drop(store.prune(prune).await) }));
+    }
+}
+
+/// An engine that writes to this journal.
+fn begin<S: Send + 'static>(
+    plan: Arc<Plan<S>>,
+    shared: Shared,
+    setup: Setup<S>,
+    codec: Codec<S>,
+    opened: Opened,
+    state: Option<S>,
+) -> Engine<S> {
+    let Opened { journal, info, .. } = opened;
+    drop(shared.run().more().journal.set(Arc::clone(&journal)));
+    shared.run().more().letters.get_or_init(Arc::default);
+    shared.run().more().desk.get_or_init(Arc::default).open();
+    shared.run().visits.store(journal.visits(), Relaxed);
+    let token = token(&shared, &journal);
+    let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
+    let mut scribe = Scribe::new(journal, info.posted);
+    if let Some(token) = token {
+        scribe.watch_deadline(&token);
+        drop(shared.run().token.set(token));
+    }
+    Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
+}
+
+/// Lets a run that failed go on being undone, if it is.
+fn go_on_undoing<S: Send + 'static>(
+    engine: &mut Engine<S>,
+    info: &RunInfo,
+    failed_at: Option<u64>,
+    undone: Vec<String>,
+) -> bool {
+    let failed_at = failed_at.filter(|_| open::is_undone_further(info.status));
+    let Some(record) = failed_at.and_then(|at| engine.restored_record(at)) else { return false };
+    let mut all_undone = Vec::new();
+    let fault = serde_json::from_slice(&record.body).map(|mut fault: StoredFault| {
+        all_undone.append(&mut fault.undone);
+        fault.into_fault()
+    });
+    let fault = fault.unwrap_or_else(|error| RunFault::Checkpoint(CheckpointError::new(&*info.id, "", "decode", error)));
+    all_undone.extend(undone);
+    engine.go_on_undoing(fault, all_undone);
+    true
+}
+
+/// The token of a stored run: cancelled from above, or at its deadline as the store's clock is known now. The scribe follows corrections of it.
+fn token(shared: &Shared, journal: &Journal) -> Option<CancelToken> {
+    let above = shared.run().more().above.get();
+    match (above, journal.deadline()) {
+        (above, None) => above.map(CancelToken::child),
+        (Some(above), Some(deadline)) => Some(above.child_until(deadline)),
+        (None, Some(deadline)) => Some(CancelToken::root(Arc::clone(journal.runtime())).child_until(deadline)),
+    }
+}
+
+/// Puts the engine of a resumed run where the run stands.
+fn resume<S: Send + 'static>(mut engine: Engine<S>) -> Result<Begun<S>, RunError<S>> {
+    match engine.restore() {
+        Ok(None) => Ok(Begun::Engine(Box::new(engine))),
+        Ok(Some(outcome)) => match engine.end_restored(outcome) {
+            Some(outcome) => Ok(Begun::Over(outcome)),
+            None => Ok(Begun::Engine(Box::new(engine))),
+        },
+        Err(fault) => Err(RunError::new(fault, None)),
+    }
+}
+
+/// Reports to the hooks of a run what its driver waits for.
+fn tell_hooks<S: 'static>(hooks: Hooks<S>) -> Tell {
+    Box::new(move |notice| {
+        hooks.call(&match notice {
+            Notice::StoreUnavailable(error) => RunEvent::StoreUnavailable { error: error.to_string().into() },
+            Notice::StoreAnswers => RunEvent::StoreAnswers,
+            Notice::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: (*holder).into(), left: *left },
+        });
+    })
+}

@@ -1,0 +1,9 @@
+//! Durable runs: how a stored run is created, opened, changed, migrated and inspected.
+
+pub(crate) mod changes;
+pub(crate) mod drive;
+pub(crate) mod history;
+pub(crate) mod migrate;
+pub(crate) mod options;
+pub(crate) mod outcome;
+pub(crate) mod reopen;

@@ -1,0 +1,148 @@
+//! What a run is told as a whole while it goes on: to pause, to go on, to end for good; and where it stands, if somebody asks.
+//!
+//! A stored run finds its commands in its mail. The one to pause stays in the inbox as long as it holds, so that whoever claims the run meanwhile
+//! finds it paused; it is taken with the one to go on. A run that is not stored finds them on its desk.
+//!
+//! A cancel stays in the inbox until the record of the run's end takes it, whatever else the run is told.
+//!
+//! Once the end of a stored run is decided, commands change nothing: compensation goes on to its end, and the messages are taken with the record
+//! of the end, or with the next commit after it.
+
+use crate::control::{Command, News, RunView, TokenView};
+use crate::engine::Engine;
+use crate::engine::lane::{Lane, Phase};
+use crate::error::{Outcome, RunError, fault_of};
+use crate::log::Entry;
+use crate::log::visit::waits_inside::LaneWaits;
+use crate::store::{Kind, Place, RunStatus};
+use crate::token::WaitView;
+use pleach_core::Cause;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Context;
+
+impl<S: Send + 'static> Engine<S> {
+    /// At the beginning of a poll: does what it was told. Why the run has ended, if that was to end.
+    pub(super) fn follow_orders(&mut self, cx: &Context<'_>) -> Option<RunError<S>> {
+        if self.driver.shared.is_subgraph() {
+            return None;
+        }
+        let desk = Arc::clone(self.driver.shared.run().desk()?);
+        let News { commands, questions, posted } = desk.take(cx.waker());
+        for command in commands {
+            match command {
+                Command::Pause => desk.hold(),
+                Command::Resume => desk.go_on(),
+                Command::Cancel(why) => return Some(self.cut_off(cause(&why), None)),
+            }
+        }
+        if !questions.is_empty() {
+            let view = self.view();
+            questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
+        }
+        match &mut self.scribe {
+            Some(scribe) => scribe.expect_mail(posted),
+            // Nobody resumed it with what was refused: it is told, and the node waits on.
+            None => self.tell_refused(),
+        }
+        self.cancelled_for_good()
+    }
+
+    /// While a run that is not stored is undone: whoever asks where it stands is told. Commands change nothing any more.
+    pub(super) fn answer_questions(&self, cx: &Context<'_>) {
+        let is_asked = self.scribe.is_none() && !self.driver.shared.is_subgraph();
+        let Some(desk) = self.driver.shared.run().desk().filter(|_| is_asked) else { return };
+        let News { questions, .. } = desk.take(cx.waker());
+        if !questions.is_empty() {
+            let view = self.view();
+            questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
+        }
+    }
+
+    /// Does what a stored run was told by the mail of this number.
+    pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
+        let (Some(scribe), Some(desk)) = (&mut self.scribe, self.driver.shared.run().desk()) else { return Ok(()) };
+        if self.is_ending {
+            // Those that were obeyed before, too: a run that is undone stays paused for nobody.
+            let mut numbers = std::mem::take(&mut scribe.pauses);
+            numbers.push(number);
+            if scribe.journal().has_ended() {
+                numbers.into_iter().for_each(|number| scribe.journal().take_refused(number));
+            } else {
+                // If the process dies before the end is written, the next driver finds them.
+                scribe.taken_at_end.append(&mut numbers);
+            }
+            return Ok(());
+        }
+        match command {
+            Command::Pause => {
+                scribe.pauses.push(number);
+                desk.hold();
+            }
+            Command::Resume => {
+                let mut entry = Entry::new(Kind::Wake, Vec::new(), "");
+                entry.takes = std::mem::take(&mut scribe.pauses);
+                entry.takes.push(number);
+                let written = scribe.journal().submit(entry);
+                written.map_err(|error| RunError::new(fault_of(&*scribe.journal().run, "", "commit", error), None))?;
+                desk.go_on();
+            }
+            Command::Cancel(why) => {
+                // A resume that follows does not take it.
+                scribe.taken_at_end.push(number);
+                scribe.is_cancelled.get_or_insert(why);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_cancelled_for_good(&self) -> bool {
+        self.scribe.as_ref().is_some_and(|scribe| scribe.is_cancelled.is_some())
+    }
+
+    /// Ends a stored run that was told to end.
+    pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
+        let why = self.scribe.as_ref()?.is_cancelled.clone()?;
+        // A run that is ending goes on ending, and writes the cancel down as its end.
+        let is_ending = self.is_ending || self.is_finishing() || self.ends_after_graces();
+        (!is_ending).then(|| self.cut_off(cause(&why), None))
+    }
+
+    /// A resumed run has ended before anything ran. The outcome, if nothing more is to be done.
+    pub(crate) fn end_restored(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
+        let outcome = self.cancelled_for_good().map_or(outcome, Err);
+        self.end(outcome)
+    }
+
+    /// Where a run stands that is not stored.
+    fn view(&self) -> RunView {
+        let run = self.driver.shared.run();
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        RunView {
+            run: run.id().to_string(),
+            graph: self.plan.name.clone(),
+            status: RunStatus::Running,
+            is_paused: run.is_held(),
+            visits: run.visits.load(Relaxed),
+            tokens: [&self.root].into_iter().chain(below).map(|lane| self.token_view(lane)).collect(),
+        }
+    }
+
+    fn token_view(&self, lane: &Lane<S>) -> TokenView {
+        let node = self.driver.shared.name(lane.at).to_string();
+        let mut waits = Vec::new();
+        if let Some(open) = LaneWaits::of(lane).filter(|_| lane.is_executing()) {
+            open.list(&mut |wait| waits.push(WaitView::of(wait.clone())));
+        }
+        TokenView {
+            at: if matches!(lane.phase, Phase::Forked(_)) { Place::Fork(node) } else { Place::Node(node) },
+            branch: lane.path.forks(),
+            state: None,
+            waits,
+        }
+    }
+}
+
+fn cause(why: &str) -> Cause {
+    if why.is_empty() { Cause::Cancelled } else { Cause::Because(why.to_string().into()) }
+}

@@ -1,0 +1,314 @@
+//! How the engine at the root of a stored run uses its scribe: what becomes durable is told, trouble ends the run, and when every line of control
+//! waits for an answer, so does the run.
+
+use crate::context::events::RunEvent;
+use crate::control::{Command, Letters, RefusedLetter};
+use crate::engine::fan_out::branches::Branches;
+use crate::engine::lane::{Lane, Phase};
+use crate::engine::parked::Until;
+use crate::engine::undo_stored::UndoingStored;
+use crate::engine::{Engine, ROOT};
+use crate::error::{Outcome, RunError, RunFault, cut, fault_of};
+use crate::log::Journal;
+use crate::log::committer::{Said, Standing, Trouble};
+use crate::log::message::Letter;
+use crate::log::visit::OpenWait;
+use crate::log::visit::waits_inside::{LaneWaits, WaitsInside};
+use crate::store::{Mail, Timestamp, Wake};
+use crate::token::WaitView;
+use crate::util::work_count;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The key of an interrupt, or the name of a signal, that a letter is for.
+fn key_of(name: &str) -> String {
+    cut(name.split_once('/').map_or(name, |(_, key)| key).to_string())
+}
+
+impl<S: Send + 'static> Engine<S> {
+    /// Ready when lanes may go on, or with the outcome if the run cannot.
+    pub(super) fn poll_scribe(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+        self.tell_refused();
+        let Some(scribe) = &self.scribe else { return Poll::Pending };
+        if let Some(letters) = self.driver.shared.run().letters() {
+            scribe.journal().take_returned_signals().into_iter().for_each(|signal| letters.give_back(signal));
+        }
+        // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
+        let journal = Arc::clone(scribe.journal());
+        let head = journal.head();
+        let waits = self.until_when_it_waits();
+        let is_held = self.driver.shared.run().is_held();
+        let standing = match waits {
+            None if self.driver.shared.run().letters().is_some_and(Letters::is_awaited) => Standing::Asking,
+            None => Standing::Busy,
+            Some(_) if is_held => Standing::Parked { wake: journal.due(Wake::OnPost), head },
+            Some(due) => Standing::Parked { wake: journal.due(wake_at(due)), head },
+        };
+        let Some(scribe) = &mut self.scribe else { return Poll::Pending };
+        match scribe.poll(cx, standing) {
+            Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
+            Poll::Pending => match waits {
+                // A run that only waits takes what it refused out of its inbox with a commit of its own.
+                Some(due) if scribe.is_idle() && scribe.journal().has_refused() => {
+                    let wake = if is_held { Wake::OnPost } else { wake_at(due) };
+                    match scribe.journal().write_pause(wake) {
+                        Ok(_) => self.poll_scribe(cx),
+                        Err(error) => {
+                            let fault = fault_of(self.driver.shared.run().id(), "", "commit", error);
+                            Poll::Ready(Some(Err(RunError::new(fault, None))))
+                        }
+                    }
+                }
+                Some(due) if scribe.is_idle() && (is_held || is_long(scribe.journal(), due)) => {
+                    let wake = if is_held { Wake::OnPost } else { wake_at(due) };
+                    self.pause(journal.due(wake), cx)
+                }
+                _ => Poll::Pending,
+            },
+        }
+    }
+
+    /// Whether this driver holds a stored run for certain. If not, a renewal is asked for, and the run's task is woken when it has succeeded.
+    pub(super) fn holds_lease(&self, cx: &Context<'_>) -> bool {
+        self.scribe.as_ref().is_none_or(|scribe| scribe.poll_lease(cx).is_ready())
+    }
+
+    pub(super) fn hear(&mut self, said: Said) -> Option<RunError<S>> {
+        match said {
+            Said::Durable(sequences) => {
+                if let Some(hooks) = &self.driver.hooks {
+                    sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
+                }
+            }
+            Said::Mail(mail) => return self.deliver(mail).err().or_else(|| self.cancelled_for_good()),
+            Said::Lost(error) => {
+                if let Some(hooks) = &self.driver.hooks {
+                    hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
+                }
+            }
+            Said::Fault(Trouble { op, error }) => {
+                let node = self.driver.shared.name(self.foremost().at).to_string();
+                return Some(RunError::new(fault_of(self.driver.shared.run().id(), node, op, error), self.root.state.take()));
+            }
+        }
+        None
+    }
+
+    /// Nodes find what was posted. A damaged message is reported as refused, and taken out of the inbox with the next commit.
+    pub(crate) fn deliver(&mut self, mail: Vec<Mail>) -> Result<(), RunError<S>> {
+        for Mail { number, post, .. } in mail {
+            let run = self.driver.shared.run();
+            let name = post.name.clone();
+            let payload = match post.open(run.id()) {
+                Ok(payload) => payload,
+                Err(damage) => {
+                    self.refuse(RefusedLetter { number, name, why: damage.to_string() });
+                    continue;
+                }
+            };
+            if let Some(command) = Command::parse(&name, &payload) {
+                self.obey(number, command)?;
+            } else if let Some(letters) = run.letters() {
+                letters.add([Letter { number, name, payload }]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of answers and signals that were none to the node that took them. They are taken from the inbox with the next commit.
+    pub(super) fn tell_refused(&mut self) {
+        let Some(letters) = self.driver.shared.run().letters() else { return };
+        letters.take_refused().into_iter().for_each(|refused| self.refuse(refused));
+    }
+
+    fn refuse(&self, refused: RefusedLetter) {
+        let RefusedLetter { number, name, why } = refused;
+        if let Some(hooks) = &self.driver.hooks {
+            hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
+        }
+        if let Some(scribe) = &self.scribe {
+            scribe.journal().take_refused(number);
+        }
+    }
+
+    /// The answer that came with this resume, if it was none: that ends it.
+    fn refused_answer(&self) -> Option<RunFault> {
+        let run = self.driver.shared.run();
+        let RefusedLetter { name, why, .. } = run.letters()?.refused_answer()?;
+        Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
+    }
+
+    /// Whether a node is about to take a letter. A run that said now that it waits would sleep on if it died before, with its mail unread.
+    fn is_answering(&self) -> bool {
+        self.driver.shared.run().letters().is_some_and(Letters::is_answering)
+    }
+
+    /// Until when the run waits, if every line of control does nothing but wait. Looks only at what may have changed since it was asked last.
+    fn until_when_it_waits(&mut self) -> Option<Option<Timestamp>> {
+        if self.is_answering() || self.is_in_grace() {
+            return None;
+        }
+        let is_held = self.driver.shared.run().is_held();
+        let of_branches = match &mut self.branches {
+            Some(branches) => branches.until_when_they_wait(is_held, None)?,
+            None => Until::default(),
+        };
+        Some(of_branches.and(until_when(&self.root, is_held)?).due)
+    }
+
+    /// The same for a graph inside a node. It says in `waits` what those lanes wait for that were looked at.
+    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<Until> {
+        if self.is_in_grace() {
+            return None;
+        }
+        let is_held = self.driver.shared.run().is_held();
+        let of_branches = match &mut self.branches {
+            Some(branches) => branches.until_when_they_wait(is_held, Some(waits))?,
+            None => Until::default(),
+        };
+        let of_root = until_when(&self.root, is_held)?;
+        waits.set(ROOT, LaneWaits::of(&self.root));
+        Some(of_branches.and(of_root))
+    }
+
+    /// What the run waits for, if every line of control does nothing but wait.
+    fn open_waits(&self) -> Option<Vec<OpenWait>> {
+        let is_held = self.driver.shared.run().is_held();
+        let mut open = Vec::new();
+        let below = self.branches.iter().flat_map(|branches| branches.lanes());
+        for lane in below.chain([&self.root]) {
+            work_count::visit(1);
+            until_when(lane, is_held)?;
+            if let Some(waits) = LaneWaits::of(lane) {
+                waits.list(&mut |wait| open.push(wait.clone()));
+            }
+        }
+        Some(open)
+    }
+
+    /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.
+    fn pause(&mut self, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+        let Some(journal) = self.scribe.as_ref().map(|scribe| scribe.journal()) else { return Poll::Pending };
+        match journal.write_pause(wake) {
+            // It rides in a commit, which the scribe begins now.
+            Ok(true) => return self.poll_scribe(cx),
+            Ok(false) => {}
+            Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*journal.run, "", "commit", error), None)))),
+        }
+        let run = journal.run.to_string();
+        let open = self.open_waits().unwrap_or_default();
+        // The next attempt at a node is nothing that anybody could answer.
+        let mut waits: Vec<WaitView> = open.into_iter().filter(|wait| !wait.key.is_empty()).map(WaitView::of).collect();
+        waits.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        let keys: Vec<String> = waits.iter().map(|wait| wait.key.clone()).collect();
+        let letters = self.driver.shared.run().letters();
+        let unasked = letters.and_then(|letters| letters.unasked()).map(|name| RunFault::AnswerRefused {
+            run: run.clone(),
+            key: key_of(&name),
+            why: format!("nothing waits for it; what is waited for: {}", keys.join(", ")),
+        });
+        let fault = self.refused_answer().or(unasked).unwrap_or(RunFault::Paused { run, keys, waits });
+        Poll::Ready(Some(Err(RunError::new(fault, None))))
+    }
+
+    /// Ready once all tasks that were cut off are gone, or with why the run cannot wait for that.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
+        loop {
+            if self.driver.shared.run().are_tasks_gone(Some(cx.waker())) {
+                return Poll::Ready(Ok(()));
+            }
+            let Some(scribe) = &mut self.scribe else { return Poll::Pending };
+            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            if let Some(error) = self.hear(said) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+
+    /// Ready once a record is durable, or with why it is not.
+    pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
+        loop {
+            let Some(scribe) = &mut self.scribe else { return Poll::Ready(Ok(())) };
+            if scribe.journal().poll_durable(sequence, cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            if let Some(error) = self.hear(said) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+
+    /// Undoes a stored run, while its scribe writes down how far it got.
+    pub(super) fn poll_undoing(&mut self, undoing: &mut UndoingStored<S>, cx: &mut Context<'_>) -> Poll<RunError<S>> {
+        loop {
+            if self.holds_lease(cx)
+                && let Poll::Ready(error) = undoing.poll(cx)
+            {
+                return Poll::Ready(error);
+            }
+            let Some(scribe) = &mut self.scribe else { return Poll::Pending };
+            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            if let Some(error) = self.hear(said) {
+                return Poll::Ready(error);
+            }
+        }
+    }
+}
+
+/// Until when a lane waits, if it does nothing but wait.
+fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<Until> {
+    if matches!(lane.phase, Phase::Forked(_)) {
+        return Some(Until::default());
+    }
+    if is_held && lane.is_before_attempt() {
+        return Some(Until { due: None, is_held });
+    }
+    let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
+    let notes = trail.notes.lock();
+    if matches!(lane.phase, Phase::Waiting(_)) {
+        return Some(Until { due: notes.failed.and_then(|(_, due)| due), is_held: false });
+    }
+    // The resume has woken the graph inside, which was not polled yet.
+    if !is_held && notes.is_held_inside() {
+        return None;
+    }
+    Some(Until { due: notes.due(), is_held: notes.is_held_inside() })
+}
+
+impl<S: Send + 'static> Branches<S> {
+    /// Until when the lanes wait, if all of them do nothing but wait.
+    /// Tells `inside` what those wait for that were looked at.
+    fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<Until> {
+        self.parked.refresh(is_held, self.places());
+        while let Some(number) = self.parked.next_unsure() {
+            let mut until = Until::default();
+            if let Some(lane) = self.see(number) {
+                // From here on a change is told, so it is not missed, and then the lane is looked at.
+                if let Some(trail) = &lane.trail {
+                    trail.notes.watch(self.parked.watcher(number));
+                }
+                until = until_when(lane, is_held)?;
+            }
+            if let Some(inside) = inside {
+                inside.set(number, self.see(number).and_then(LaneWaits::of));
+            }
+            self.parked.settle(until);
+        }
+        Some(self.parked.until())
+    }
+}
+
+/// When a run that waits until then goes on.
+fn wake_at(due: Option<Timestamp>) -> Wake {
+    due.map_or(Wake::OnPost, Wake::At)
+}
+
+/// Whether a run that does nothing but wait is not worth holding: all of it waits for mail, or longer than its holder is patient.
+fn is_long(journal: &Journal, due: Option<Timestamp>) -> bool {
+    match (due, journal.terms.patience) {
+        (None, _) => true,
+        (Some(due), Some(patience)) => due > journal.now().after(patience),
+        (Some(_), None) => false,
+    }
+}

@@ -1,0 +1,213 @@
+//! What follows the last step of a run: its failure is written down, what it did is undone, and a stored run is let go.
+
+use crate::engine::Engine;
+use crate::engine::undo::Undoing;
+use crate::engine::undo_stored::UndoingStored;
+use crate::error::{Outcome, RunError, RunFault, StoredFault};
+use crate::log::{Entry, Journal};
+use crate::store::{Kind, RunStatus};
+use pleach_core::{BoxFuture, Cause};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Where a run is after its last step.
+pub(super) enum Stage<S> {
+    /// It was cancelled or cut short, and nodes run on for their grace.
+    InGrace {
+        error: Option<RunError<S>>,
+    },
+    /// It failed, and tasks that were cut off are not gone yet: nothing is undone while one of them may be at work.
+    Leaving {
+        error: Option<RunError<S>>,
+    },
+    Undoing(Undoing<S>),
+    /// That it failed becomes durable; whether it is undone then.
+    WritingEnd {
+        sequence: u64,
+        error: Option<RunError<S>>,
+        is_undone: bool,
+    },
+    UndoingStored(UndoingStored<S>),
+    /// It is given up, so that nobody waits for its lease to end.
+    Releasing {
+        outcome: Option<Outcome<S>>,
+        release: BoxFuture<'static, ()>,
+    },
+}
+
+impl<S> Stage<S> {
+    /// Ends it where it is, if it is being undone.
+    pub(super) fn cut_off(&mut self, cause: &Cause) -> Option<RunError<S>> {
+        match self {
+            Self::Undoing(undoing) => Some(undoing.cut_off(cause.clone())),
+            Self::InGrace { error } | Self::Leaving { error } | Self::WritingEnd { error, .. } => error.take(),
+            Self::UndoingStored(undoing) => undoing.error.take(),
+            Self::Releasing { outcome, .. } => outcome.take().and_then(Result::err),
+        }
+    }
+}
+
+/// Whether the run was cancelled at its own deadline, and not at one above it.
+fn is_overdue<S>(error: &RunError<S>, journal: Option<&Journal>) -> bool {
+    let is_deadline = matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. });
+    is_deadline && journal.is_some_and(Journal::is_overdue)
+}
+
+impl<S: Send + 'static> Engine<S> {
+    /// The run has ended: what is left of it is dropped. The outcome, if nothing more is to be done.
+    pub(crate) fn end(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
+        let mut error = match outcome {
+            Ok(state) => return self.let_go(Ok(state)),
+            Err(error) => error,
+        };
+        let cause = Cause::Because("the run failed".into());
+        let is_cut_short = error.fault().ends_run();
+        match error.fault() {
+            // A lane saw the cancel before the engine did.
+            RunFault::Cancelled { cause, .. } => drop(self.give_grace(None, &cause.clone(), None)),
+            fault if is_cut_short && !fault.leaves_run_open() => drop(self.give_grace(None, &cause, None)),
+            _ => {}
+        }
+        if !self.is_run_in_grace() {
+            // Those that a fan-out waited for: the run waits for nobody.
+            self.drop_in_grace();
+            self.graces = None;
+        }
+        let fault = (!is_cut_short).then(|| Arc::new(StoredFault::of(error.fault())));
+        let before = self.close_all(&cause, fault.as_ref());
+        self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));
+        if self.is_run_in_grace() {
+            self.stage = Some(Box::new(Stage::InGrace { error: Some(error) }));
+            return None;
+        }
+        error.add_panics(&mut self.panics);
+        if self.driver.shared.is_subgraph() {
+            return Some(Err(error));
+        }
+        if !is_cut_short && !self.driver.shared.run().are_tasks_gone(None) {
+            // It ends for good, whatever it is told meanwhile.
+            self.is_ending = true;
+            self.stage = Some(Box::new(Stage::Leaving { error: Some(error) }));
+            return None;
+        }
+        self.end_failed(error)
+    }
+
+    /// Nothing of the run is left: its failure is written down, and what it did is undone.
+    fn end_failed(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
+        if self.scribe.is_some() {
+            return self.end_stored(error);
+        }
+        match Undoing::begin(&self.driver.shared, error) {
+            Ok(undoing) => self.stage = Some(Box::new(Stage::Undoing(undoing))),
+            Err(error) => return Some(Err(error)),
+        }
+        None
+    }
+
+    /// Writes down that the run failed, unless it was merely cut short and can be gone on with as it is.
+    fn end_stored(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
+        let journal = self.scribe.as_ref().map(|scribe| Arc::clone(scribe.journal()));
+        let is_cancelled = self.is_cancelled_for_good() || is_overdue(&error, journal.as_deref());
+        let ends = is_cancelled || !error.fault().leaves_run_open();
+        let Some(journal) = journal.filter(|_| ends) else { return self.let_go(Err(error)) };
+        self.is_ending = true;
+        let is_undone = !is_cancelled && journal.undo() > 0 && !error.fault().ends_run();
+        let fault = StoredFault::of(error.fault());
+        let mut entry = Entry::new(Kind::End, Vec::new(), fault.node());
+        entry.status = Some(match is_cancelled {
+            true => RunStatus::Cancelled,
+            false if is_undone => RunStatus::Running,
+            false => RunStatus::Failed,
+        });
+        entry.body = fault.bytes();
+        if let Some(scribe) = &mut self.scribe {
+            entry.takes = std::mem::take(&mut scribe.taken_at_end);
+            if is_cancelled {
+                entry.takes.append(&mut scribe.pauses);
+            }
+        }
+        match journal.submit(entry) {
+            Ok(sequence) => {
+                self.stage = Some(Box::new(Stage::WritingEnd { sequence, error: Some(error), is_undone }));
+                None
+            }
+            Err(_) => self.let_go(Err(error)),
+        }
+    }
+
+    /// A run that had failed before goes on being undone. These nodes were undone by earlier drivers.
+    pub(crate) fn go_on_undoing(&mut self, fault: RunFault, undone: Vec<String>) {
+        self.undo_stored(RunError::new(fault, None), undone);
+    }
+
+    fn undo_stored(&mut self, error: RunError<S>, undone: Vec<String>) {
+        self.is_ending = true;
+        let undoing = UndoingStored::begin(&self.plan, &self.driver.shared, error, undone);
+        self.stage = Some(Box::new(Stage::UndoingStored(undoing)));
+    }
+
+    /// Gives a stored run up, unless the last commit did.
+    fn let_go(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
+        match self.scribe.as_mut().and_then(|scribe| scribe.release()) {
+            None => Some(outcome),
+            Some(release) => {
+                self.stage = Some(Box::new(Stage::Releasing { outcome: Some(outcome), release }));
+                None
+            }
+        }
+    }
+
+    pub(super) fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        self.answer_questions(cx);
+        loop {
+            let mut stage = self.stage.take().expect("a run that has ended is at some stage");
+            let next = match &mut *stage {
+                Stage::InGrace { error } => match self.poll_run_grace(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
+                    Poll::Ready(Ok(())) => Poll::Ready({
+                        let error = error.take().expect("it ends once");
+                        let error = self.say_grace(error);
+                        self.end(Err(error))
+                    }),
+                },
+                Stage::Leaving { error } => match self.poll_gone(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
+                    Poll::Ready(Ok(())) => Poll::Ready(self.end_failed(error.take().expect("it ends once"))),
+                },
+                Stage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
+                Stage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
+                    Poll::Pending => Poll::Pending,
+                    // That it failed is not on record, and nothing was undone: whoever resumes it finds it as it was.
+                    Poll::Ready(Err(unwritten)) => Poll::Ready(self.let_go(Err(unwritten))),
+                    Poll::Ready(Ok(())) => {
+                        let error = error.take().expect("it ends once");
+                        if *is_undone {
+                            self.undo_stored(error, Vec::new());
+                            continue;
+                        }
+                        Poll::Ready(self.let_go(Err(error)))
+                    }
+                },
+                Stage::UndoingStored(undoing) => match self.poll_undoing(undoing, cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(error) => Poll::Ready(self.let_go(Err(error))),
+                },
+                Stage::Releasing { outcome, release } => match release.as_mut().poll(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(()) => Poll::Ready(outcome.take()),
+                },
+            };
+            match next {
+                Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(None) => {}
+                Poll::Pending => {
+                    self.stage = Some(stage);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Fan-in: how branches are polled, and what follows when one of them ends. How they start is in `starts`.
+//!
+//! A lane that forks waits; its state lies in the fan-out. Whatever order the branches end in, the merge sees them as they were
+//! declared. A fault rises from branch to fan-out to the lane that forked, until
+//! one collects it or the run has failed.
+
+use crate::compile::plan::{Fork, Plan, Way};
+use crate::context::events;
+use crate::context::events::RunEvent;
+use crate::define::fan_out::Merge;
+use crate::define::shape::Target;
+use crate::engine::fan_out::branches::{Closing, Open};
+use crate::engine::fan_out::wakeups::WAITS_PER_POLL_MAX;
+use crate::engine::lane::{Lane, Phase};
+use crate::engine::step::Turn;
+use crate::engine::{Engine, ROOT};
+use crate::error::{During, FanOutTimeout, MergeError, Outcome, RunError, RunFault, StoredFault};
+use pleach_core::{Cause, Elapsed, Reason, catch_panic};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What follows an end.
+pub(in crate::engine) enum Rise<S> {
+    /// Nothing for now.
+    Stay,
+    /// This lane has ended as well, so.
+    To(usize, Result<(), RunError<S>>),
+    /// The run has ended.
+    Over(Outcome<S>),
+}
+
+pub(in crate::engine) fn fork_of<S>(plan: &Plan<S>, node: u32) -> &Fork<S> {
+    match &plan.stops[node as usize].way {
+        Way::Fork(fork) => fork,
+        _ => unreachable!("only a node with a fan-out forks"),
+    }
+}
+
+impl<S: Send + 'static> Engine<S> {
+    pub(in crate::engine) fn is_forked(&self) -> bool {
+        matches!(self.root.phase, Phase::Forked(_))
+    }
+
+    /// Takes every lane that can go on as far as it goes. Ready when the root lane goes on, or the run has ended.
+    pub(in crate::engine) fn poll_branches(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+        let plan = &*Arc::clone(&self.plan);
+        if let Some(outcome) = self.poll_timers(plan, cx).or_else(|| self.poll_closing(plan, cx)) {
+            return Poll::Ready(Some(outcome));
+        }
+        let mut waits_left = WAITS_PER_POLL_MAX;
+        while self.is_forked() {
+            let Some(branches) = &mut self.branches else { break };
+            if waits_left == 0 && !branches.queue.is_empty() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let Some((number, lane, waker)) = branches.next(cx) else {
+                // Those that were opened or cut off just now have left no waker with their timers yet.
+                let ended = self.poll_timers(plan, cx).or_else(|| self.poll_closing(plan, cx));
+                if ended.is_none()
+                    && self.branches.as_ref().is_some_and(|branches| branches.queue.is_empty())
+                    && self.is_forked()
+                {
+                    return Poll::Pending;
+                }
+                if ended.is_some() {
+                    return Poll::Ready(ended);
+                }
+                continue;
+            };
+            let ended = match self.driver.advance(plan, lane, &mut Context::from_waker(waker)) {
+                Turn::Waits => {
+                    waits_left = waits_left.saturating_sub(1);
+                    continue;
+                }
+                Turn::Spent => {
+                    branches.queue.push_back(number);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Turn::Forks(sequence, items) => {
+                    let rise = self.fork_from(plan, number, (sequence, items), cx);
+                    self.climb(plan, rise)
+                }
+                Turn::Arrived => self.climb(plan, Rise::To(number, Ok(()))),
+                Turn::Failed(error) => self.climb(plan, Rise::To(number, Err(error))),
+            };
+            if ended.is_some() {
+                return Poll::Ready(ended);
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// The root lane forks. `Some` if that ended the run.
+    pub(in crate::engine) fn fork(&mut self, sequence: u64, items: Option<Vec<S>>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
+        let plan = &*Arc::clone(&self.plan);
+        let rise = self.fork_from(plan, ROOT, (sequence, items), cx);
+        self.climb(plan, rise)
+    }
+
+    pub(in crate::engine) fn lane(&mut self, number: usize) -> &mut Lane<S> {
+        if number == ROOT {
+            return &mut self.root;
+        }
+        let lane = self.branches.as_mut().and_then(|branches| branches.lane(number));
+        lane.expect("a lane lives until it has ended")
+    }
+
+    pub(in crate::engine) fn opened(&mut self, place: usize) -> &mut Open<S> {
+        let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
+        open.expect("a fan-out is open until all its branches have ended")
+    }
+
+    /// Goes up from an end until nothing more follows. `Some` if the run has ended.
+    pub(in crate::engine) fn climb(&mut self, plan: &Plan<S>, mut rise: Rise<S>) -> Option<Outcome<S>> {
+        loop {
+            rise = match rise {
+                Rise::Stay => return None,
+                Rise::Over(outcome) => return Some(outcome),
+                Rise::To(number, ended) => self.rise(plan, number, ended),
+            };
+        }
+    }
+
+    /// A lane has ended: its fan-out hears of it.
+    fn rise(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> Rise<S> {
+        let ended = match ended {
+            Err(error) if number == ROOT => return Rise::Over(Err(error)),
+            Err(mut error) => {
+                let lane = self.lane(number);
+                let (at, path) = (lane.at, lane.path.clone());
+                let of_branch = error.rise_from(&path);
+                self.drop_values(at, || drop(of_branch));
+                if error.fault().ends_run() {
+                    return Rise::Over(Err(error));
+                }
+                Err(error)
+            }
+            Ok(()) if number == ROOT => {
+                return Rise::Over(Ok(self.root.state.take().expect("a lane that arrived has its state")));
+            }
+            ended => ended,
+        };
+        if let Err(error) = &ended {
+            self.keep_failed(plan, number, error);
+            if let Err(fault) = self.write_down_failure(plan, number, error) {
+                return Rise::Over(Err(RunError::new(fault, None)));
+            }
+        }
+        let lane = self.branches.as_mut().and_then(|branches| branches.end(number));
+        let ((place, branch), state) = lane.expect("a lane that is not the root belongs to a fan-out");
+        let branch = branch as usize;
+        let node = self.opened(place).node;
+        let options = &fork_of(plan, node).options;
+        let ended = match ended {
+            Ok(()) => {
+                if self.driver.ledger.is_none() {
+                    // The commit of its arrival.
+                    self.driver.shared.run().next_sequence();
+                }
+                Ok(state.expect("a lane that arrived has its state"))
+            }
+            Err(mut error) => {
+                if let Some(hooks) = &self.driver.hooks {
+                    events::branch_failed(hooks, &self.driver.shared.name(node), branch, &mut error);
+                }
+                if options.fail_fast && matches!(options.merge, Merge::States(_)) {
+                    return self.fail_fan_out(place, error);
+                }
+                Err(error)
+            }
+        };
+        let open = self.opened(place);
+        open.running -= 1;
+        match (ended, &options.merge) {
+            (Err(error), Merge::States(_)) => {
+                open.first_error.get_or_insert(error);
+            }
+            (ended, _) => open.ended[branch] = Some(ended),
+        }
+        match (open.unstarted() > 0, open.running) {
+            (true, _) => self.start_branch(plan, place).map_or_else(|error| self.fail_fan_out(place, error), |()| Rise::Stay),
+            (false, 0) => self.join(plan, place),
+            (false, _) => Rise::Stay,
+        }
+    }
+
+    /// All branches have ended: one state is made of theirs, and the lane that forked goes on.
+    pub(in crate::engine) fn join(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+        let open = self.branches.as_mut().and_then(|branches| branches.close(place));
+        let Open { parent, node, before, ended, first_error, iteration, .. } = open.expect("a fan-out is joined once");
+        if let Some(error) = first_error {
+            self.drop_values(node, || drop((before, ended)));
+            return Rise::To(parent, Err(error));
+        }
+        let Fork { options, join, .. } = fork_of(plan, node);
+        let kept = self.keep_before(node, &before);
+        let merged = catch_panic(|| match &options.merge {
+            Merge::States(merge) => {
+                let mut states = Vec::with_capacity(ended.len());
+                states.extend(ended.into_iter().flatten().filter_map(Result::ok));
+                merge(before, states)
+            }
+            Merge::Results(merge) => merge(before, ended.into_iter().flatten().collect()),
+        });
+        let merged = match merged {
+            Ok(Ok(merged)) => merged,
+            Ok(Err(error)) => {
+                let node = self.driver.shared.name(node).to_string();
+                let fault = RunFault::Merge(MergeError { node, reason: Arc::new(Reason::Error(error)) });
+                return Rise::To(parent, Err(RunError::new(fault, self.state_before_fork(parent, kept))));
+            }
+            Err(reason) => {
+                let before = self.state_before_fork(parent, kept);
+                return Rise::To(parent, Err(self.panicked(node, During::Merge, &reason, before)));
+            }
+        };
+        if let Some(hooks) = &self.driver.hooks {
+            hooks.call(&RunEvent::Joined { node: self.driver.shared.name(node), state: &merged });
+        }
+        // What follows comes after the longest of its branches.
+        self.lane(parent).iteration = iteration;
+        match self.commit_merged(parent, merged, *join) {
+            Ok(true) => return Rise::To(parent, Ok(())),
+            Ok(false) => {}
+            Err(error) => return Rise::To(parent, Err(error)),
+        }
+        if let Some(branches) = self.branches.as_mut().filter(|_| parent != ROOT) {
+            branches.queue.push_back(parent);
+        }
+        Rise::Stay
+    }
+
+    /// A clone of the state before a fan-out, for `keep_state`: its merge takes the state along.
+    fn keep_before(&mut self, node: u32, before: &S) -> Option<S> {
+        let keep = self.driver.keep?;
+        catch_panic(|| keep(before)).map_err(|reason| self.note_panic(node, During::Split, &reason)).ok()
+    }
+
+    /// The state before a fan-out whose merge failed: the one that was kept, else the one that is stored.
+    fn state_before_fork(&mut self, parent: usize, kept: Option<S>) -> Option<S> {
+        let Self { driver, root, branches, .. } = self;
+        let lane = match branches.as_mut().filter(|_| parent != ROOT) {
+            Some(branches) => branches.lane(parent)?,
+            None => root,
+        };
+        kept.or_else(|| driver.state_before(lane))
+    }
+
+    /// The lane that forked goes on with the merged state. Whether it has arrived.
+    fn commit_merged(&mut self, parent: usize, merged: S, join: Target) -> Result<bool, RunError<S>> {
+        let is_stored = self.driver.ledger.is_some();
+        let sequence = if is_stored { 0 } else { self.driver.shared.run().next_sequence() };
+        let Self { driver, root, branches, .. } = self;
+        let lane = match branches.as_mut().filter(|_| parent != ROOT) {
+            Some(branches) => branches.lane(parent).expect("a lane lives until it has ended"),
+            None => root,
+        };
+        lane.state = Some(merged);
+        if is_stored { driver.commit_join(lane, join) } else { Ok(lane.place(join, sequence)) }
+    }
+
+    /// A visit with which a branch failed is undone, if it had effects.
+    fn keep_failed(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) {
+        let Self { driver, branches, .. } = self;
+        if let Some(lane) = branches.as_mut().and_then(|branches| branches.lane(number)).filter(|lane| lane.trail.is_some()) {
+            driver.keep_lost(plan, lane, &Arc::new(StoredFault::of(error.fault())));
+        }
+    }
+
+    /// A stored run remembers which branches failed, where the others go on: they are not run again.
+    fn write_down_failure(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) -> Result<(), RunFault> {
+        let Self { driver, branches, .. } = self;
+        let Some(branches) = branches.as_mut().filter(|_| driver.ledger.is_some()) else { return Ok(()) };
+        let place = branches.lane(number).and_then(|lane| lane.home).map_or(0, |home| home.get() as usize - 1);
+        let Some(node) = branches.opened(place).map(|open| open.node) else { return Ok(()) };
+        let options = &fork_of(plan, node).options;
+        let goes_on = !options.fail_fast || matches!(options.merge, Merge::Results(_));
+        match branches.lane(number).filter(|_| goes_on) {
+            Some(lane) => driver.submit_failed_branch(lane, error.fault()),
+            None => Ok(()),
+        }
+    }
+
+    pub(in crate::engine) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
+        self.cut_off_fan_out(place, error, Cause::Because("another branch failed".into()))
+    }
+
+    /// Ends a fan-out with this error. Its remaining branches are told the cause.
+    fn cut_off_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> Rise<S> {
+        let (parent, node) = (self.opened(place).parent, self.opened(place).node);
+        let fault = Arc::new(StoredFault::of(error.fault()));
+        let in_grace = self.give_grace(Some(place), &cause, Some(&fault));
+        if !in_grace.is_empty() {
+            self.close_lanes(place, &cause, Some(&fault));
+            return self.close_later(place, Closing { left: in_grace.len(), in_grace, error: Some(error) });
+        }
+        let before = self.close(place, &cause, Some(&fault));
+        self.drop_values(node, || drop(before));
+        Rise::To(parent, Err(error))
+    }
+
+    /// Cuts off the branches whose time is up.
+    fn poll_timers(&mut self, plan: &Plan<S>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
+        for place in self.branches.as_ref().map_or(0..0, |branches| branches.timed_places()) {
+            let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
+            let Some(timer) = open.and_then(|open| open.timer.as_mut()) else { continue };
+            if timer.as_mut().poll(cx).is_ready() {
+                let rise = self.time_out(plan, place);
+                let ended = self.climb(plan, rise);
+                if ended.is_some() {
+                    return ended;
+                }
+            }
+        }
+        None
+    }
+
+    pub(in crate::engine) fn time_out(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+        let node = self.opened(place).node;
+        let options = &fork_of(plan, node).options;
+        let name = self.driver.shared.name(node).to_string();
+        let timeout = options.timeout.unwrap_or_default();
+        let elapsed = || {
+            let timeout = FanOutTimeout { node: name.clone(), elapsed: Elapsed(timeout) };
+            RunError::new(RunFault::FanOutTimeout(timeout), None)
+        };
+        if matches!(options.merge, Merge::States(_)) {
+            return self.cut_off_fan_out(place, elapsed(), Cause::DeadlineExceeded);
+        }
+        let fault = Arc::new(StoredFault::of(elapsed().fault()));
+        let in_grace = self.give_grace(Some(place), &Cause::DeadlineExceeded, Some(&fault));
+        self.close_lanes(place, &Cause::DeadlineExceeded, Some(&fault));
+        if !in_grace.is_empty() {
+            return self.close_later(place, Closing { left: in_grace.len(), in_grace, error: None });
+        }
+        let open = self.opened(place);
+        open.ended.iter_mut().filter(|ended| ended.is_none()).for_each(|ended| *ended = Some(Err(elapsed())));
+        let unstarted = open.items.take();
+        self.drop_values(node, || drop(unstarted));
+        self.join(plan, place)
+    }
+
+    /// Ends a fan-out with all that is below it, and gives the state before it.
+    pub(in crate::engine) fn close(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Option<S> {
+        self.close_lanes(place, cause, failed);
+        let Open { before, items, ended, first_error, node, .. } = self.branches.as_mut()?.close(place)?;
+        self.drop_values(node, || drop((items, ended, first_error)));
+        Some(before)
+    }
+
+    /// Ends the branches of a fan-out, and the fan-outs below it.
+    pub(in crate::engine) fn close_lanes(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
+        let mut to_close = vec![place];
+        while let Some(closing) = to_close.pop() {
+            for number in self.branches.as_ref().map(|branches| branches.lanes_of(closing)).unwrap_or_default() {
+                let Some(lane) = self.branches.as_mut().and_then(|branches| branches.remove(number)) else { continue };
+                if let Phase::Forked(below) = lane.phase {
+                    to_close.push(below);
+                }
+                self.drop_lane(lane, cause, failed);
+            }
+            if closing != place
+                && let Some(open) = self.branches.as_mut().and_then(|branches| branches.close(closing))
+            {
+                self.drop_values(open.node, || drop(open));
+            }
+        }
+    }
+
+    pub(in crate::engine) fn panicked(&self, node: u32, during: During, reason: &Reason, state: Option<S>) -> RunError<S> {
+        RunError::new(RunFault::panic(self.driver.shared.name(node).to_string(), during, reason), state)
+    }
+}

@@ -1,0 +1,200 @@
+//! Fan-out: how a lane forks, and how its branches start: in order, as many as the limit allows.
+//!
+//! A branch that nothing is to be taken care of at runs as it starts, before it is anybody's lane. One that ends at once, as most of those
+//! that compute do, never is one.
+
+use crate::compile::plan::{Fork, Heads, Plan};
+use crate::context::events::RunEvent;
+use crate::define::fan_out::Merge;
+use crate::engine::Engine;
+use crate::engine::fan_out::branches::{Branches, Open};
+use crate::engine::fan_out::join::{Rise, fork_of};
+use crate::engine::lane::{Lane, Phase};
+use crate::engine::step::Turn;
+use crate::error::{During, RunError};
+use crate::token::{BranchPath, TokenId};
+use pleach_core::catch_panic;
+use std::num::NonZeroU32;
+use std::task::Context;
+
+impl<S: Send + 'static> Engine<S> {
+    /// Fans out from a lane whose node is done: by the commit of this sequence, a `map` with these states if they are known.
+    pub(in crate::engine) fn fork_from(
+        &mut self,
+        plan: &Plan<S>,
+        parent: usize,
+        (sequence, items): (u64, Option<Vec<S>>),
+        cx: &mut Context<'_>,
+    ) -> Rise<S> {
+        let items = items.map(|items| (items.len(), items));
+        let place = match self.open_fan_out(plan, parent, sequence, items) {
+            Ok(place) => place,
+            Err(error) => return Rise::To(parent, Err(error)),
+        };
+        if let Some(hooks) = &self.driver.hooks
+            && let Some(Open { node, total, before, .. }) = self.branches.as_mut().and_then(|branches| branches.opened(place))
+        {
+            let node = self.driver.shared.name(*node);
+            hooks.call(&RunEvent::Forked { node, branches: *total, state: before });
+        }
+        match self.sprint_branches(plan, place, cx) {
+            Rise::Stay => self.start_branches(plan, place),
+            rise => rise,
+        }
+    }
+
+    /// Opens a fan-out, with no branch started, and gives its place. Of a `map` it may be known how many branches there are, and the states
+    /// of those that are to be started.
+    pub(in crate::engine) fn open_fan_out(
+        &mut self,
+        plan: &Plan<S>,
+        parent: usize,
+        sequence: u64,
+        items: Option<(usize, Vec<S>)>,
+    ) -> Result<usize, RunError<S>> {
+        let lane = self.lane(parent);
+        let (node, path, iteration) = (lane.at, lane.path.fan_out(sequence), lane.iteration);
+        let before = lane.state.take().expect("a lane that forks has its state");
+        let Fork { heads, options, .. } = fork_of(plan, node);
+        let spawned = lane.spawned || options.spawned;
+        let (total, items) = match (heads, items) {
+            (Heads::Each(heads, _), _) => (heads.len(), None),
+            (Heads::Map(..), Some((total, items))) => (total, Some(items.into_iter())),
+            (Heads::Map(_, items), None) => match catch_panic(|| items(&before)) {
+                Ok(items) => (items.len(), Some(items.into_iter())),
+                Err(reason) => return Err(self.panicked(node, During::Split, &reason, Some(before))),
+            },
+        };
+        let timer = match options.timeout.map(|timeout| (timeout, self.driver.shared.run().runtime())) {
+            None => None,
+            Some((timeout, Ok(runtime))) => Some(runtime.sleep_until(runtime.now() + timeout)),
+            Some((_, Err(fault))) => return Err(RunError::new(fault, Some(before))),
+        };
+        let ended = (0..total).map(|_| None).collect();
+        let open = Open {
+            node,
+            parent,
+            sequence,
+            path,
+            spawned,
+            before,
+            items,
+            total,
+            started: 0,
+            running: 0,
+            lanes: Vec::new(),
+            iteration,
+            restored: Vec::new(),
+            ended,
+            first_error: None,
+            timer,
+            closing: None,
+        };
+        let place = self.branches.get_or_insert_with(Branches::new).open(open);
+        self.lane(parent).phase = Phase::Forked(place);
+        Ok(place)
+    }
+
+    /// Starts as many branches as may run at a time, or joins those that have all ended.
+    pub(in crate::engine) fn start_branches(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+        let open = self.opened(place);
+        let limit = fork_of(plan, open.node).options.limit.unwrap_or(open.total);
+        let at_once = limit.saturating_sub(open.running).min(open.unstarted());
+        if at_once > 0 {
+            self.branches.get_or_insert_with(Branches::new).reserve(place, at_once);
+        }
+        for _ in 0..at_once {
+            if let Err(error) = self.start_branch(plan, place) {
+                return self.fail_fan_out(place, error);
+            }
+        }
+        let open = self.opened(place);
+        if open.running == 0 && open.unstarted() == 0 { self.join(plan, place) } else { Rise::Stay }
+    }
+
+    /// Starts the next branch of a fan-out.
+    pub(in crate::engine) fn start_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<(), RunError<S>> {
+        let lane = self.next_branch(plan, place)?;
+        let branches = self.branches.get_or_insert_with(Branches::new);
+        let number = branches.add(lane);
+        branches.queue.push_back(number);
+        Ok(())
+    }
+
+    /// The next branch, as the lane that it begins as.
+    fn next_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<Lane<S>, RunError<S>> {
+        let parent = self.opened(place).parent;
+        let iteration = self.lane(parent).iteration;
+        let open = self.opened(place);
+        open.skip_restored();
+        let (node, sequence, branch) = (open.node, open.sequence, open.started);
+        let Fork { heads, join, .. } = fork_of(plan, node);
+        let (head, state) = match heads {
+            Heads::Each(heads, clone) => (heads[branch], catch_panic(|| clone(&open.before))),
+            Heads::Map(head, _) => {
+                let next = open.items.as_mut().and_then(Iterator::next);
+                (*head, Ok(next.expect("there is an item for each branch")))
+            }
+        };
+        let state = match state {
+            Ok(state) => state,
+            Err(reason) => return Err(self.panicked(node, During::Split, &reason, None)),
+        };
+        open.started += 1;
+        open.running += 1;
+        let branch = branch as u32;
+        let path = BranchPath::branch_of(&open.path, branch);
+        let mut lane = Lane::new(head, Some(state), TokenId { sequence, branch }, path, *join);
+        lane.home = NonZeroU32::new(place as u32 + 1);
+        (lane.spawned, lane.iteration) = (open.spawned, iteration);
+        Ok(lane)
+    }
+
+    /// Runs branches as they start, each as far as it goes, as many as the limit allows.
+    fn sprint_branches(&mut self, plan: &Plan<S>, place: usize, cx: &mut Context<'_>) -> Rise<S> {
+        let open = self.opened(place);
+        let options = &fork_of(plan, open.node).options;
+        let limit = options.limit.unwrap_or(open.total);
+        if open.spawned || self.driver.is_watched {
+            return Rise::Stay;
+        }
+        loop {
+            let open = self.opened(place);
+            if open.unstarted() == 0 || open.running >= limit {
+                return Rise::Stay;
+            }
+            let mut lane = match self.next_branch(plan, place) {
+                Ok(lane) => lane,
+                Err(error) => return self.fail_fan_out(place, error),
+            };
+            let turn = self.driver.sprint(plan, &mut lane, cx);
+            if let Some(Turn::Arrived) = turn {
+                // The commit of its arrival.
+                self.driver.shared.run().next_sequence();
+                let open = self.opened(place);
+                open.running -= 1;
+                open.iteration = open.iteration.max(lane.iteration);
+                open.ended[lane.token.branch as usize] = lane.state.take().map(Ok);
+                continue;
+            }
+            let branches = self.branches.get_or_insert_with(Branches::new);
+            if let Some(Turn::Forks(sequence, _)) = turn {
+                lane.phase = Phase::Forking(sequence);
+            }
+            let number = branches.add(lane);
+            match turn {
+                Some(Turn::Failed(error)) => {
+                    let cuts_off = options.fail_fast && matches!(options.merge, Merge::States(_));
+                    let ends_all = cuts_off || error.fault().ends_run();
+                    return match if ends_all { Rise::Stay } else { self.start_branches(plan, place) } {
+                        Rise::Stay => Rise::To(number, Err(error)),
+                        rise => rise,
+                    };
+                }
+                // It has left the waker of the run. Where each lane has its own, it leaves that too.
+                Some(Turn::Waits) if !branches.is_wide() => {}
+                _ => branches.queue.push_back(number),
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What a parked lane waits for.
+
+use crate::engine::lane::{Lane, Phase};
+use crate::log::visit::OpenWait;
+use crate::log::visit::waits_inside::LaneWaits;
+use std::sync::Arc;
+
+impl LaneWaits {
+    /// What a lane that does nothing but wait waits for; nothing, if it waits for its branches or is held.
+    pub(super) fn of<S: Send + 'static>(lane: &Lane<S>) -> Option<Self> {
+        let notes = lane.trail.as_ref()?.notes.lock();
+        match (&lane.phase, notes.waits_inside()) {
+            (Phase::Waiting(_), _) => {
+                let due = notes.failed.and_then(|(_, due)| due);
+                Some(Self::Own(vec![OpenWait { key: String::new(), due, question: None, letter: None }]))
+            }
+            (Phase::Running(_), Some(inside)) => Some(Self::Inside(Arc::clone(inside), inside.changes())),
+            (Phase::Running(_), None) => Some(Self::Own(notes.open.clone())),
+            _ => None,
+        }
+    }
+}

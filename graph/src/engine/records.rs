@@ -1,0 +1,246 @@
+//! What a stored run does at each step: it writes down what happened, and goes on once that is durable.
+//!
+//! A lane that arrives at the join of its fan-out, or at the end of its subgraph, does not wait: nothing but a merge follows, and the record of
+//! that merge rides in the same commit. The end of the run itself is waited for.
+
+use crate::compile::plan::{Fork, Heads};
+use crate::define::shape::{END, Target};
+use crate::engine::lane::{Committing, Lane, Phase, Then, Trail};
+use crate::engine::step::{Driver, Next, Turn};
+use crate::error::{CheckpointError, During, RunError, RunFault, StoredFault, cut_fault, fault_of};
+use crate::log::codec::Codec;
+use crate::log::undo_payload::Payload;
+use crate::log::visit::NoteBody;
+use crate::log::{Entry, Journal};
+use crate::store::{Kind, Place, RunStatus};
+use pleach_core::{Instant, Reason, catch_panic};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Where the steps of one engine are written, and how its state is.
+pub(crate) struct Ledger<S> {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) codec: Codec<S>,
+}
+
+impl<S: Send + 'static> Driver<S> {
+    fn ledger(&self) -> &Ledger<S> {
+        self.ledger.as_deref().expect("only a stored run writes down its steps")
+    }
+
+    /// An entry about the node that a lane is at.
+    pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> Entry {
+        let node = self.shared.name(lane.at).to_string();
+        let (parent, attempt, iteration) = (lane.token.sequence, lane.attempt, lane.iteration);
+        Entry { parent, attempt, iteration, ..Entry::new(kind, lane.path.forks(), node) }
+    }
+
+    /// Where a target is for a lane.
+    fn place_of(&self, lane: &Lane<S>, to: Target) -> Place {
+        let name = |to| match to {
+            Target::Node(node) => self.shared.name(node).to_string(),
+            Target::End => END.to_string(),
+        };
+        match to {
+            to if to == lane.join && lane.home.is_some() => Place::Join(name(to)),
+            Target::End => Place::End,
+            to => Place::Node(name(to)),
+        }
+    }
+
+    /// The states that the branches of a `map` begin with.
+    pub(super) fn split(&self, fork: &Fork<S>, lane: &Lane<S>, state: &S) -> Result<Option<Vec<S>>, RunFault> {
+        match &fork.heads {
+            Heads::Each(..) => Ok(None),
+            Heads::Map(_, items) => {
+                catch_panic(|| items(state)).map(Some).map_err(|reason| self.panicked(lane, During::Split, &reason))
+            }
+        }
+    }
+
+    /// Writes down that a node is done, and where its lane goes.
+    pub(super) fn commit_step(
+        &self,
+        lane: &mut Lane<S>,
+        undo: Option<Payload>,
+        to: Result<Next<S>, RunFault>,
+    ) -> Result<Option<Turn<S>>, RunError<S>> {
+        let mut entry = self.entry(Kind::Step, lane);
+        // A router that runs again after its node was done is no visit.
+        entry.is_visit = !matches!(lane.phase, Phase::Leaving);
+        entry.undo = undo;
+        let is_run = lane.home.is_none() && !self.shared.is_subgraph();
+        let (then, arrives) = match to {
+            Ok(Next::To(to)) => {
+                let place = self.place_of(lane, to);
+                match &place {
+                    Place::Join(_) => entry.kind = Kind::Arrive,
+                    Place::End if is_run => entry.status = Some(RunStatus::Finished),
+                    _ => {}
+                }
+                let arrives = to == lane.join && !is_run;
+                entry.next = Some(place);
+                (Then::Place(to), arrives)
+            }
+            Ok(Next::Fork(items)) => {
+                entry.next = Some(Place::Fork(entry.node.clone()));
+                (Then::Fork(items), false)
+            }
+            Err(fault) => {
+                let forks = matches!(&fault, RunFault::Panic(panic) if panic.during == During::Split);
+                let node = entry.node.clone();
+                entry.next = Some(if forks { Place::Fork(node) } else { Place::Router(node) });
+                (Then::Fail(RunError::new(fault, None)), false)
+            }
+        };
+        let items = match &then {
+            Then::Fork(items) => items.as_deref(),
+            _ => None,
+        };
+        let sequence = self.submit_state(lane, entry, items)?;
+        if arrives {
+            lane.place(lane.join, sequence);
+            return Ok(Some(Turn::Arrived));
+        }
+        lane.phase = Phase::Committing(Box::new(Committing { sequence, then }));
+        Ok(None)
+    }
+
+    /// Submits an entry with the state that a lane has.
+    fn submit_state(&self, lane: &mut Lane<S>, mut entry: Entry, items: Option<&[S]>) -> Result<u64, RunError<S>> {
+        let Ledger { journal, codec } = self.ledger();
+        let state = lane.state.as_ref().expect("a lane whose node is done has its state");
+        let body = match catch_panic(|| codec.body(state, items)) {
+            Ok(Ok(body)) => body,
+            Ok(Err(error)) => {
+                let fault = RunFault::Checkpoint(CheckpointError::new(self.shared.run().id(), entry.node, "encode", error));
+                return Err(RunError::new(fault, lane.state.take()));
+            }
+            Err(reason) => {
+                let fault = RunFault::panic(entry.node, During::Node, &reason);
+                return Err(RunError::new(fault, lane.state.take()));
+            }
+        };
+        entry.body.clone_from(&body);
+        let node = entry.node.clone();
+        let sequence = journal
+            .submit(entry)
+            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))?;
+        // Only now: the notes of a visit that could not be stored say what undoes it.
+        lane.trail = Some(Box::new(Trail { before: Some(body), ..Trail::default() }));
+        Ok(sequence)
+    }
+
+    /// A merged state, written down for the lane that had forked. Whether that lane has arrived.
+    pub(super) fn commit_join(&self, lane: &mut Lane<S>, to: Target) -> Result<bool, RunError<S>> {
+        let mut entry = self.entry(Kind::Join, lane);
+        let is_run = lane.home.is_none() && !self.shared.is_subgraph();
+        let place = self.place_of(lane, to);
+        if place == Place::End && is_run {
+            entry.status = Some(RunStatus::Finished);
+        }
+        entry.next = Some(place);
+        let sequence = self.submit_state(lane, entry, None)?;
+        if to == lane.join && !is_run {
+            return Ok(lane.place(to, sequence));
+        }
+        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: Then::Place(to) }));
+        Ok(false)
+    }
+
+    /// A branch has failed, and its fan-out goes on without it.
+    pub(super) fn submit_failed_branch(&self, lane: &Lane<S>, fault: &RunFault) -> Result<(), RunFault> {
+        let mut entry = self.entry(Kind::Attempt, lane);
+        entry.next = Some(Place::Failed(entry.node.clone()));
+        // Where the router or a fan-out failed, the visit of the node was over before.
+        entry.is_visit = !matches!(lane.phase, Phase::Leaving | Phase::Forked(_));
+        entry.body = StoredFault::of(fault).bytes();
+        let node = entry.node.clone();
+        self.ledger().journal.submit(entry).map(drop).map_err(|error| fault_of(self.shared.run().id(), node, "commit", error))
+    }
+
+    /// Writes down, in a stored run, that an attempt failed and when the next begins.
+    pub(super) fn commit_attempt(
+        &self,
+        lane: &mut Lane<S>,
+        why: &Reason,
+        wait: Duration,
+        due: Option<Instant>,
+    ) -> Result<(), RunError<S>> {
+        let Some(Ledger { journal, .. }) = self.ledger.as_deref() else {
+            lane.attempt += 1;
+            lane.phase = self.wait_until(due);
+            return Ok(());
+        };
+        let mut entry = self.entry(Kind::Attempt, lane);
+        let due_at = due.map(|_| journal.now().after(wait));
+        let notes = Arc::clone(&lane.trail.get_or_insert_default().notes);
+        let (undo, not_done) = {
+            let mut notes = notes.lock();
+            (notes.undo_to_write(), notes.not_done_to_write())
+        };
+        let error = Some(cut_fault(why.to_string()));
+        entry.body = NoteBody { due: due_at, error, undo, not_done, ..NoteBody::default() }.bytes();
+        let node = entry.node.clone();
+        let submitted = journal.submit(entry);
+        let sequence = submitted
+            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))?;
+        {
+            let mut notes = notes.lock();
+            (notes.failed, notes.failed_row) = (Some((lane.attempt, due_at)), sequence);
+        }
+        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: Then::TryAgain }));
+        Ok(())
+    }
+
+    /// What follows once it is durable.
+    pub(super) fn poll_commit(&self, lane: &mut Lane<S>, cx: &Context<'_>) -> Poll<Option<Turn<S>>> {
+        let Phase::Committing(committing) = &lane.phase else { return Poll::Ready(None) };
+        std::task::ready!(self.ledger().journal.poll_durable(committing.sequence, cx));
+        let Phase::Committing(committing) = std::mem::replace(&mut lane.phase, Phase::Start) else { return Poll::Ready(None) };
+        let Committing { sequence, then } = *committing;
+        Poll::Ready(match then {
+            Then::Place(to) => lane.place(to, sequence).then_some(Turn::Arrived),
+            Then::Fork(items) => Some(Turn::Forks(sequence, items)),
+            Then::TryAgain => {
+                lane.phase = self.before_attempt(lane);
+                None
+            }
+            Then::Fail(mut error) => {
+                lane.phase = Phase::Leaving;
+                error.set_state_if_none(|| lane.state.take());
+                Some(Turn::Failed(error))
+            }
+        })
+    }
+
+    /// Before the first attempt that this process makes: those of an earlier one count, and so does the wait after the last of them.
+    pub(super) fn before_attempt(&self, lane: &mut Lane<S>) -> Phase<S> {
+        let failed = lane.trail.as_ref().and_then(|trail| trail.notes.lock().failed);
+        let (Some((attempt, due)), Some(Ledger { journal, .. })) = (failed, self.ledger.as_deref()) else {
+            return Phase::Attempt;
+        };
+        lane.attempt = attempt + 1;
+        due.map_or(Phase::Attempt, |due| Phase::Waiting(journal.sleep_until(due)))
+    }
+
+    /// The state before the node that a lane is at, if anybody has it.
+    pub(super) fn state_before(&self, lane: &mut Lane<S>) -> Option<S> {
+        if let Some(kept) = lane.take_kept() {
+            return Some(kept);
+        }
+        let body = lane.trail.as_ref()?.before.as_ref()?;
+        let codec = self.ledger.as_ref()?.codec;
+        catch_panic(|| codec.read(body)).ok()?.ok().map(|stored| stored.state)
+    }
+
+    /// Keeps the state before the first node of a lane, as it would be stored.
+    pub(super) fn keep_stored(&self, lane: &mut Lane<S>, state: &S) {
+        let Some(Ledger { codec, .. }) = self.ledger.as_deref() else { return };
+        let trail = lane.trail.get_or_insert_default();
+        if trail.before.is_none() {
+            trail.before = catch_panic(|| codec.body(state, None)).ok().and_then(Result::ok);
+        }
+    }
+}

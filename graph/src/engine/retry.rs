@@ -1,0 +1,156 @@
+//! What becomes of an attempt that failed, as the policy of its node says; and what a node recorded to be undone by.
+
+use crate::compile::plan::{Care, Stop};
+use crate::context::events::{Aside, RunEvent};
+use crate::context::run_context::Undoable;
+use crate::define::policy::{FailedAttempt, Verdict};
+use crate::engine::lane::{Lane, Phase};
+use crate::engine::step::{Driver, Next, Turn, Visited};
+use crate::engine::subgraph::Left;
+use crate::engine::{spawned, subgraph};
+use crate::error::{During, RunError, RunFault, UnknownEffect};
+use crate::log::undo_payload::Payload;
+use crate::log::visit::{Effects, Notes};
+use crate::token::TokenId;
+use pleach_core::{Instant, Reason, catch_panic};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl<S: Send + 'static> Driver<S> {
+    /// After an attempt that failed: another one, the next node, the fallback, or the end.
+    pub(super) fn failed(
+        &mut self,
+        stop: &Stop<S>,
+        lane: &mut Lane<S>,
+        reason: Reason,
+    ) -> Result<Option<Turn<S>>, RunError<S>> {
+        let (halted, reason, escalates) = match subgraph::left(reason) {
+            Left::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
+            Left::Failed { reason, escalates } => (self.cut_off_in(lane, &reason), reason, escalates),
+        };
+        let reason = Arc::new(reason);
+        let outcome = || Err(Arc::clone(&reason));
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
+        if let Some(fault) = halted {
+            return Err(RunError::new(fault, self.state_before(lane)));
+        }
+        let name = self.shared.name(lane.at);
+        let verdict = match &stop.care {
+            None => Verdict::Fail { escalate: false },
+            Some(care) => {
+                let failed = FailedAttempt { node: &name, attempt: lane.attempt, reason: &reason };
+                let random = || self.shared.run().runtime().map_or(0, |runtime| runtime.random());
+                match catch_panic(|| care.policy.verdict(&failed, random)) {
+                    Ok(verdict) => verdict,
+                    Err(reason) => {
+                        let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
+                        return Err(RunError::new(fault, self.state_before(lane)));
+                    }
+                }
+            }
+        };
+        match (verdict, stop.care.as_deref()) {
+            (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait, &reason).map(|()| None),
+            (Verdict::Skip, _) => {
+                lane.state = lane.take_kept();
+                self.leave(stop, lane, Visited::Failed)
+            }
+            (Verdict::FallBack, Some(Care { fallback: Some(to), .. })) => {
+                lane.state = lane.take_kept();
+                self.commit(stop, lane, Visited::Failed, Ok(Next::To(*to)))
+            }
+            (verdict, _) => {
+                let escalate = escalates || verdict == Verdict::Fail { escalate: true };
+                // A subgraph fails with what failed inside it.
+                let is_subgraph = stop.care.as_ref().is_some_and(|care| care.subgraph.is_some());
+                let inside = is_subgraph.then(|| RunFault::of_subgraph(&reason)).flatten();
+                let fault = inside.unwrap_or_else(|| RunFault::of_attempt(name.to_string(), lane.attempt, &reason));
+                // What it recorded for its undo may be of no use: then that is why it fails.
+                let fault = self.undo_payload(stop, lane, Visited::Failed).map_or_else(|unusable| unusable, |_| fault);
+                Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
+            }
+        }
+    }
+
+    /// The cancel of the run, if it reached a spawned node before it reached the run itself.
+    fn cut_off_in(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
+        let cause = spawned::is_cut_off(reason).then(|| self.shared.run().cause())??;
+        Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true, grace: None })
+    }
+
+    fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration, why: &Reason) -> Result<(), RunError<S>> {
+        if care.undo.is_some()
+            && let Err(fault) = self.recorded(lane)
+        {
+            return Err(RunError::new(fault, self.state_before(lane)));
+        }
+        self.tell_only(lane, |visit| RunEvent::NodeRetried { visit, wait });
+        if let (Some(keep), Some(kept)) = (care.policy.keep, &lane.kept) {
+            match catch_panic(|| keep(kept)) {
+                Ok(state) => lane.state = Some(state),
+                Err(reason) => {
+                    let fault = self.panicked(lane, During::Split, &reason);
+                    return Err(RunError::new(fault, lane.take_kept()));
+                }
+            }
+        }
+        let due = match wait.is_zero() {
+            true => None,
+            false => {
+                let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
+                Some(runtime.now() + wait)
+            }
+        };
+        self.commit_attempt(lane, why, wait, due)
+    }
+
+    /// Before the next attempt at a node.
+    pub(super) fn wait_until(&self, due: Option<Instant>) -> Phase<S> {
+        match due.map(|due| (due, self.shared.run().runtime())) {
+            Some((due, Ok(runtime))) => Phase::Waiting(runtime.sleep_until(due)),
+            _ => Phase::Attempt,
+        }
+    }
+
+    /// What a visit is undone by, if it is to be undone at all. One that is done is, and so is one that failed after an effect which was recorded
+    /// or may have happened; with nothing recorded, it is undone where nothing is needed, or where there was an effect. A visit whose effects were
+    /// all done by the run that this one was forked from is not this run's to undo.
+    pub(super) fn undo_payload(&self, stop: &Stop<S>, lane: &Lane<S>, visited: Visited) -> Result<Option<Payload>, RunFault> {
+        let notes = lane.trail.as_ref().map(|trail| &trail.notes).filter(|_| visited != Visited::Before);
+        let Some((undo, notes)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(notes) else { return Ok(None) };
+        let Effects { own, copied } = notes.effects();
+        if !own && (copied || visited == Visited::Failed) {
+            return Ok(None);
+        }
+        let payload = self.recorded(lane)?.or_else(|| (undo.takes_nothing || own).then(Payload::nothing));
+        Ok(payload.map(|payload| Payload { unknown: self.unknown_effects(notes, lane.token), ..payload }))
+    }
+
+    /// The effects of the visit of this token whose outcome is not known.
+    pub(super) fn unknown_effects(&self, notes: &Notes, token: TokenId) -> Vec<UnknownEffect> {
+        let run = self.shared.run();
+        notes.unknown_effects(|key| run.keys(false).of_effect(run.key_token(token, false), key))
+    }
+
+    /// What the attempts of a visit recorded for its undo, the last of it.
+    fn recorded(&self, lane: &Lane<S>) -> Result<Option<Payload>, RunFault> {
+        let Some(trail) = &lane.trail else { return Ok(None) };
+        match trail.notes.lock().undo.as_ref().map(|recorded| &recorded.payload) {
+            None => Ok(None),
+            Some(Ok(payload)) => Ok(Some(payload.clone())),
+            Some(Err(why)) => {
+                let node = self.shared.name(lane.at).to_string();
+                Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why.clone().into()))))
+            }
+        }
+    }
+
+    pub(super) fn remember_undo(&self, stop: &Stop<S>, lane: &Lane<S>, payload: Option<Payload>) {
+        if let (Some(payload), Some(undo)) = (payload, stop.care.as_ref().and_then(|care| care.undo.as_ref())) {
+            let name = self.shared.name(lane.at);
+            let undo = Arc::clone(undo);
+            let Lane { token, iteration, .. } = *lane;
+            self.shared.run().remember_undo(Undoable { name, undo, payload, token, iteration });
+        }
+    }
+}

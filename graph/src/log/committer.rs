@@ -1,0 +1,414 @@
+//! `Scribe`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
+
+use crate::lease::Leaving;
+use crate::log::pruning::Pruner;
+use crate::log::renewal::Keeper;
+use crate::log::{Batch, Journal};
+use crate::store::{Commit, Committed, Mail, Release, Row, RunStatus, StoreError, Wake};
+use crate::util::future::either;
+use pleach_core::{BoxFuture, CancelToken, Cause, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How much one commit holds. What is more waits for the next, so that a wide fan-out is no obstacle to others that use the store.
+pub(crate) const COMMIT_ROWS_MAX: usize = 1_000;
+const COMMIT_BYTES_MAX: usize = 16 << 20;
+/// How often the inbox is looked into, whether or not the store said anything.
+const INBOX_EVERY: Duration = Duration::from_secs(1);
+/// How long a run that ends waits for the store to let it go.
+pub(crate) const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+/// What the store was asked.
+pub(super) type Asked<T> = BoxFuture<'static, Result<T, StoreError>>;
+
+pub(crate) struct Scribe {
+    journal: Arc<Journal>,
+    commit: Option<Writing>,
+    /// None once a run that goes on without its store could not keep its lease.
+    keeper: Option<Keeper>,
+    inbox: Inbox,
+    pruner: Pruner,
+    /// The token of a run with a deadline, and the time until then.
+    deadline: Option<(CancelToken, BoxFuture<'static, ()>)>,
+    is_released: bool,
+    /// The numbers of the mail by which the run was told to pause. It is taken with the word to go on.
+    pub(crate) pauses: Vec<u64>,
+    /// The numbers of other commands that stay in the inbox until the record of the run's end takes them: cancels, and all that came too late.
+    pub(crate) taken_at_end: Vec<u64>,
+    /// The run was told to end for good, and why.
+    pub(crate) is_cancelled: Option<String>,
+}
+
+/// A commit on its way.
+struct Writing {
+    last: u64,
+    /// Whether the run is given up with it.
+    releases: bool,
+    asked_at: Instant,
+    asked: Asked<Committed>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    /// The highest number there is, as far as is known.
+    posted: u64,
+    /// When the store last said so.
+    heard_at: Option<Instant>,
+    /// The highest number that was known when the store was asked. More may have been posted since, and the answer may be from before that.
+    reading: Option<(u64, Asked<Vec<Mail>>)>,
+    /// The store did not answer the last time, and is asked again when it is time.
+    is_unanswered: bool,
+    timer: Option<BoxFuture<'static, ()>>,
+    nudged: Option<BoxFuture<'static, ()>>,
+}
+
+/// What the scribe has to say.
+pub(crate) enum Said {
+    /// These sequences are durable from now on.
+    Durable(std::ops::RangeInclusive<u64>),
+    /// There is mail.
+    Mail(Vec<Mail>),
+    /// The run cannot go on.
+    Fault(Trouble),
+    /// The store failed, and the run goes on without it.
+    Lost(StoreError),
+}
+
+/// Why a run cannot go on.
+pub(crate) struct Trouble {
+    pub(crate) op: &'static str,
+    pub(crate) error: StoreError,
+}
+
+/// How the run stands, when something is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Busy,
+    /// Some work, and some wait for mail.
+    Asking,
+    /// Every line of control waits, until then or for mail, if this is still the last record.
+    Parked {
+        wake: Wake,
+        head: u64,
+    },
+}
+
+impl Scribe {
+    pub(crate) fn new(journal: Arc<Journal>, posted: u64) -> Self {
+        let keeper = Some(Keeper::new(&journal));
+        Self {
+            journal,
+            commit: None,
+            keeper,
+            inbox: Inbox { posted, ..Inbox::default() },
+            pruner: Pruner::default(),
+            deadline: None,
+            is_released: false,
+            pauses: Vec::new(),
+            taken_at_end: Vec::new(),
+            is_cancelled: None,
+        }
+    }
+
+    /// Cancels the token at the deadline of the run, by the store's clock.
+    pub(crate) fn watch_deadline(&mut self, token: &CancelToken) {
+        self.deadline = self.journal.deadline.map(|at| (token.clone(), self.journal.sleep_until(at)));
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
+        if let Some((token, _)) = self.deadline.take_if(|(_, time)| time.as_mut().poll(cx).is_ready()) {
+            token.cancel(Cause::DeadlineExceeded);
+        }
+    }
+
+    pub(crate) fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Goes on writing. Pending when there is nothing to say, and a waker is left with all that is under way.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, standing: Standing) -> Poll<Said> {
+        if let Some(keeper) = &mut self.keeper
+            && let Poll::Ready(error) = keeper.poll(&self.journal, cx)
+        {
+            self.keeper = None;
+            if !self.journal.is_lost() {
+                return self.fail("renew", error);
+            }
+        }
+        self.poll_deadline(cx);
+        if self.journal.is_lost() {
+            return Poll::Pending;
+        }
+        self.pruner.poll(cx);
+        if let Some(Writing { last, releases, asked_at, asked }) = &mut self.commit {
+            let (last, releases, asked_at) = (*last, *releases, *asked_at);
+            return match std::task::ready!(asked.as_mut().poll(cx)) {
+                Ok(Committed { posted, now }) => {
+                    self.journal.lease.clock.correct(now, asked_at);
+                    (self.commit, self.is_released) = (None, releases);
+                    self.expect_mail(posted);
+                    self.inbox.heard_at = Some(self.journal.runtime().now());
+                    Poll::Ready(Said::Durable(self.acknowledge(last)))
+                }
+                Err(error) => {
+                    self.commit = None;
+                    self.fail("commit", error)
+                }
+            };
+        }
+        if self.begin_commit(cx.waker(), standing) {
+            return self.poll(cx, standing);
+        }
+        if let Poll::Ready(read) = self.inbox.poll(&self.journal, cx, standing) {
+            return match read {
+                Ok(mail) => Poll::Ready(Said::Mail(mail)),
+                Err(error) => self.fail("inbox", error),
+            };
+        }
+        Poll::Pending
+    }
+
+    /// Ready if nodes may be polled: the lease has not ended and will not end soon, or the run goes on without its store.
+    pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.journal.lease.poll_driver(cx) {
+            Poll::Pending if self.journal.is_lost() => Poll::Ready(()),
+            polled => polled,
+        }
+    }
+
+    /// Somebody says that there is mail of this number.
+    pub(crate) fn expect_mail(&mut self, posted: u64) {
+        self.inbox.posted = self.inbox.posted.max(posted);
+    }
+
+    /// Whether nothing is to be written, and all mail was read.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.journal.lock();
+        state.is_lost || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
+    }
+
+    fn fail(&mut self, op: &'static str, error: StoreError) -> Poll<Said> {
+        let is_ours = !matches!(error, StoreError::Fenced { .. });
+        if !(self.journal.terms.is_best_effort && is_ours) {
+            return Poll::Ready(Said::Fault(Trouble { op, error }));
+        }
+        (self.is_released, self.commit) = (true, None);
+        let waiting = {
+            let mut state = self.journal.lock();
+            state.is_lost = true;
+            state.take_waiting(u64::MAX)
+        };
+        waiting.into_values().flatten().for_each(Waker::wake);
+        self.journal.lease.let_all_go();
+        Poll::Ready(Said::Lost(error))
+    }
+
+    fn acknowledge(&mut self, last: u64) -> std::ops::RangeInclusive<u64> {
+        let first = self.journal.durable.load(Ordering::Relaxed) + 1;
+        let waiting = {
+            let mut state = self.journal.lock();
+            self.journal.durable.store(last, Ordering::Release);
+            while state.unwritten.first_entry().is_some_and(|first| *first.key() <= last) {
+                state.unwritten.pop_first();
+            }
+            state.take_waiting(last)
+        };
+        waiting.into_values().flatten().for_each(Waker::wake);
+        if !self.is_released {
+            self.pruner.begin(&self.journal);
+        }
+        if self.is_released {
+            self.journal.lease.released();
+        }
+        first..=last
+    }
+
+    /// Takes what was submitted, if anything was.
+    fn begin_commit(&mut self, driver: &Waker, standing: Standing) -> bool {
+        let journal = &self.journal;
+        journal.set_driver(driver);
+        let mut state = journal.lock();
+        if state.next.rows.is_empty() {
+            return false;
+        }
+        let (rows, mut takes) = state.next.some(journal.terms.commit_rows_max);
+        takes.append(&mut state.to_take);
+        let last = rows.last().map_or(0, |row: &Row| row.sequence);
+        let is_all = state.next.rows.is_empty();
+        let parked = match standing {
+            Standing::Parked { wake, head } if is_all && head == state.head => Some(wake),
+            _ => None,
+        };
+        let (status, wake) = match (state.next.status.filter(|_| is_all), parked) {
+            (Some(status), _) if status.has_ended() => (status, None),
+            (_, Some(wake)) => (RunStatus::Waiting, Some(wake)),
+            _ => (RunStatus::Running, Some(Wake::Now)),
+        };
+        if is_all {
+            state.next.status = None;
+        }
+        let changes = status != state.status;
+        state.status = status;
+        let (seen, deadline) = (state.seen, state.deadline.take());
+        state.parked = parked.map(|wake| (wake, seen));
+        if is_all {
+            self.pruner.plan(&state, journal.terms.rows_kept);
+        }
+        drop(state);
+        let releases = status.has_ended();
+        if releases {
+            journal.lease.releasing();
+        }
+        let commit = Commit {
+            status: changes.then_some(status),
+            wake: wake.filter(|wake| changes || *wake != Wake::Now),
+            takes,
+            seen,
+            release: releases,
+            deadline,
+            ..Commit::new(journal.held(), rows)
+        };
+        let store = Arc::clone(&journal.terms.store);
+        let asked = Box::pin(async move { store.commit(commit).await });
+        self.commit = Some(Writing { last, releases, asked_at: journal.runtime().now(), asked });
+        true
+    }
+
+    /// Gives the run up after its end, so that others need not wait for its lease to end; or leaves that to whoever keeps the lease.
+    pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
+        self.is_released |= self.journal.terms.kept_lease.is_some();
+        self.give_up().map(Leaving::all)
+    }
+
+    fn give_up(&mut self) -> Option<Leaving> {
+        // Before the store is asked: a node that was cut off in the middle of a poll may be about to begin an effect.
+        self.journal.lease.give_up();
+        if std::mem::replace(&mut self.is_released, true) {
+            return None;
+        }
+        // The store may have locked the run's row for it, and nobody polls it any more.
+        self.pruner = Pruner::default();
+        let journal = Arc::clone(&self.journal);
+        let commit = self.commit.take();
+        let runtime = Arc::clone(journal.runtime());
+        let until = runtime.now() + RELEASE_MAX;
+        let bounded = |work| -> BoxFuture<'static, ()> { Box::pin(either(work, runtime.sleep_until(until))) };
+        // It lands or it does not; what follows must come after.
+        let commit = bounded(Box::pin(async move {
+            if let Some(Writing { asked, .. }) = commit {
+                drop(asked.await);
+            }
+        }));
+        let release = bounded(Box::pin(async move {
+            drop(journal.terms.store.release(vec![journal.held()], Release::AsIs).await);
+        }));
+        Some(Leaving { commit, release })
+    }
+}
+
+/// A run that was dropped is given up by whoever keeps its lease, else by a task of its own.
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        let Some(release) = self.give_up() else { return };
+        match self.journal.lease.is_kept() {
+            true => self.journal.lease.leave(release),
+            false => self.journal.runtime().spawn(release.all()),
+        }
+    }
+}
+
+impl Inbox {
+    /// Ready when mail was read.
+    fn poll(
+        &mut self,
+        journal: &Arc<Journal>,
+        cx: &mut Context<'_>,
+        standing: Standing,
+    ) -> Poll<Result<Vec<Mail>, StoreError>> {
+        loop {
+            if let Some((known, reading)) = &mut self.reading {
+                let read = std::task::ready!(reading.as_mut().poll(cx));
+                let known = *known;
+                self.reading = None;
+                let mail = match read {
+                    Ok(mail) => mail,
+                    // As long as the lease can be renewed, this can wait.
+                    Err(error) if error.is_temporary() => {
+                        self.is_unanswered = true;
+                        continue;
+                    }
+                    Err(error) => return Poll::Ready(Err(error)),
+                };
+                self.is_unanswered = false;
+                self.posted = self.posted.max(journal.note_read(&mail, known));
+                if !mail.is_empty() {
+                    return Poll::Ready(Ok(mail));
+                }
+                continue;
+            }
+            let seen = journal.lock().seen;
+            if (self.posted > seen && !self.is_unanswered) || self.is_time_to_look(journal, cx, standing) {
+                let journal = Arc::clone(journal);
+                let asked = Box::pin(async move { journal.terms.store.inbox(&journal.run, seen).await });
+                self.reading = Some((self.posted, asked));
+                continue;
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// Now and then; and while everything waits, mail is what it waits for.
+    fn is_time_to_look(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>, standing: Standing) -> bool {
+        let runtime = journal.runtime();
+        let mut is_time = false;
+        if standing == Standing::Busy {
+            self.nudged = None;
+        } else {
+            let store = Arc::clone(&journal.terms.store);
+            let nudged = self.nudged.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
+            is_time = nudged.as_mut().poll(cx).is_ready();
+        }
+        while !is_time {
+            let timer = self.timer.get_or_insert_with(|| runtime.sleep_until(runtime.now() + INBOX_EVERY));
+            if timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            // Every commit is answered with what there is in the inbox.
+            let due = self.heard_at.map(|heard_at| heard_at + INBOX_EVERY).filter(|due| *due > runtime.now());
+            self.timer = due.map(|due| runtime.sleep_until(due));
+            is_time = due.is_none();
+        }
+        (self.timer, self.nudged) = (None, None);
+        true
+    }
+}
+
+impl Batch {
+    /// As many rows as one commit may have, and the mail that is taken with them.
+    fn some(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
+        let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while self.rows.front().is_some_and(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
+            && let Some((row, taken)) = self.rows.pop_front()
+        {
+            bytes += row.size();
+            rows.push(row);
+            takes.extend(taken);
+            if rows.len() >= rows_max {
+                break;
+            }
+        }
+        (rows, takes)
+    }
+}
+
+impl Journal {
+    /// Up to which number mail was read. Numbers up to `posted` were given before the store was asked.
+    pub(crate) fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
+        let mut state = self.lock();
+        let last = mail.last().map_or(posted, |last| last.number);
+        state.seen = state.seen.max(last);
+        state.seen
+    }
+}

@@ -1,0 +1,25 @@
+//! A signal or an answer that was sent to a run, as its nodes see it.
+
+use crate::store::message_kind::ANSWER;
+
+/// What the names of signals to a run begin with.
+pub(crate) const SIGNAL: &str = "signal/";
+
+/// What a letter with the answer to an interrupt is called.
+pub(crate) fn answer_to(key: &str) -> String {
+    format!("{ANSWER}{key}")
+}
+
+/// What a letter with a signal is called.
+pub(crate) fn signal_of(name: &str) -> String {
+    format!("{SIGNAL}{name}")
+}
+
+/// Something that was posted to a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Letter {
+    /// Its number in the inbox of the run; 0 for one that a resume brought along.
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    pub(crate) payload: Vec<u8>,
+}

@@ -1,0 +1,163 @@
+//! `Keeper`: keeps the lease of a run, and stops the run before the lease ends.
+//!
+//! A run alone renews its lease itself. A worker renews the leases of all its runs at once, and tells each through its
+//! [`RunLease`](crate::lease::RunLease).
+//!
+//! A lease is renewed after a quarter of it. When less than a quarter is left, no node is polled and no effect starts, and the run ends; unless its
+//! task was not polled for a long time (its thread was blocked, or the process stopped). Then one renewal is tried first: a lease that has ended
+//! is renewed as long as nobody else has claimed the run.
+
+use crate::lease::{LEASE_PARTS, Moment, RunLease};
+use crate::log::Journal;
+use crate::log::committer::Asked;
+use crate::store::{Renewed, StoreError};
+use pleach_core::{BoxFuture, Instant};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How soon a renewal that failed is repeated at first; the wait doubles up to one part of the lease.
+const RENEW_AGAIN: Duration = Duration::from_millis(50);
+
+pub(super) struct Keeper {
+    lease: Arc<RunLease>,
+    /// `None` if a worker renews the lease.
+    renewal: Option<Renewal>,
+    timer: (Instant, BoxFuture<'static, ()>),
+    /// The lease is not given up before: set after a silence, for one more renewal.
+    patient_until: Instant,
+    silence: Option<Duration>,
+}
+
+/// The renewals of a run that renews its lease itself.
+struct Renewal {
+    due: Instant,
+    failures: u32,
+    asked: Option<(Moment, Asked<Renewed>)>,
+}
+
+impl Keeper {
+    pub(super) fn new(journal: &Journal) -> Self {
+        let (lease, runtime) = (Arc::clone(&journal.lease), journal.runtime());
+        // Opening the run took time already.
+        let due = lease.renewed_at() + lease.part();
+        let renewal = (!lease.is_kept()).then_some(Renewal { due, failures: 0, asked: None });
+        Self { lease, renewal, timer: (due, runtime.sleep_until(due)), patient_until: Instant::ZERO, silence: None }
+    }
+
+    /// Ready with the reason when the lease is lost or about to be.
+    pub(super) fn poll(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>) -> Poll<StoreError> {
+        loop {
+            let is_answered = self.poll_renewal(journal, cx);
+            let seen = self.lease.look(cx.waker());
+            if seen.is_lost {
+                return Poll::Ready(StoreError::Fenced { run: journal.run.to_string(), epoch: journal.epoch });
+            }
+            let is_wanted = seen.is_wanted && self.renewal.as_ref().is_some_and(Renewal::is_idle);
+            let is_due = self.timer.1.as_mut().poll(cx).is_ready();
+            if !(is_answered || is_wanted || is_due || seen.was_silent) {
+                return Poll::Pending;
+            }
+            if let Some(error) = self.go_on(journal, is_wanted) {
+                return Poll::Ready(error);
+            }
+        }
+    }
+
+    /// Whether a renewal was answered.
+    fn poll_renewal(&mut self, journal: &Journal, cx: &mut Context<'_>) -> bool {
+        let part = self.lease.part();
+        let Some(Renewal { due, failures, asked: place }) = &mut self.renewal else { return false };
+        let Some((asked_at, asked)) = place else { return false };
+        let Poll::Ready(answer) = asked.as_mut().poll(cx) else { return false };
+        let asked_at = *asked_at;
+        *place = None;
+        let now = journal.runtime().now();
+        match answer {
+            Ok(Renewed { lost, .. }) if !lost.is_empty() => {
+                self.lease.lost();
+                *due = now + part;
+            }
+            // The row is in use at this moment.
+            Ok(Renewed { busy, .. }) if !busy.is_empty() => {
+                self.lease.busy();
+                (*due, *failures) = (now + part / LEASE_PARTS, *failures + 1);
+            }
+            Ok(Renewed { now: said, .. }) => {
+                self.lease.renewed(asked_at, said);
+                journal.terms.watch.answered();
+                (*due, *failures, self.silence) = (asked_at.at + part, 0, None);
+            }
+            Err(error) => {
+                journal.terms.watch.failed("renew", &error);
+                self.lease.failed(error);
+                *due = now + (RENEW_AGAIN * 2u32.saturating_pow((*failures).min(16))).min(part);
+                *failures += 1;
+            }
+        }
+        true
+    }
+
+    /// Asks for a renewal if it is time, sets the timer, or says why the lease is given up.
+    fn go_on(&mut self, journal: &Arc<Journal>, is_wanted: bool) -> Option<StoreError> {
+        let (runtime, part) = (journal.runtime(), self.lease.part());
+        let now = Moment::now(&**runtime);
+        if let Some(silence) = self.lease.take_silence(now) {
+            (self.silence, self.patient_until) = (Some(silence), now.at + part);
+            // An answer that did not come may never come.
+            if let Some(renewal) = &mut self.renewal {
+                *renewal = Renewal { due: now.at, failures: 0, asked: None };
+            }
+        }
+        let left = self.lease.left(now);
+        if left <= part && now.at >= self.patient_until {
+            return Some(self.why_given_up(part));
+        }
+        // The lease was renewed since: a later outage is another matter.
+        if left > part && now.at >= self.patient_until {
+            self.silence = None;
+        }
+        let given_up_at = (now.at + left.saturating_sub(part)).max(self.patient_until);
+        // The task is polled once in each part, at least: so a timer that is due is never taken for a silence.
+        let mut next = given_up_at.min(now.at + part);
+        if let Some(renewal) = &mut self.renewal {
+            if renewal.asked.is_none() && (is_wanted || now.at >= renewal.due) {
+                let (store, held, length) = (Arc::clone(&journal.terms.store), journal.held(), self.lease.length);
+                let asked = Box::pin(async move { store.renew(vec![held], length).await });
+                renewal.asked = Some((now, asked));
+            }
+            if renewal.asked.is_none() {
+                next = next.min(renewal.due);
+            }
+        }
+        if next != self.timer.0 || now.at >= next {
+            self.timer = (next, runtime.sleep_until(next));
+        }
+        None
+    }
+
+    fn why_given_up(&self, part: Duration) -> StoreError {
+        let error = self.lease.take_error();
+        let length = self.lease.length;
+        match (self.silence, error) {
+            (None, Some(error)) => error,
+            (None, None) => StoreError::unavailable(format!(
+                "no renewal of the lease was answered, and less than {part:?} of its {length:?} is left"
+            )),
+            (Some(silence), error) => {
+                let error = error.map_or_else(|| "the store did not answer".to_string(), |error| error.to_string());
+                StoreError::unavailable(format!(
+                    "the run was not polled for {silence:?}, longer than its lease of {length:?} allows, and the lease could not be renewed \
+                     afterwards ({error}); did a node block its thread, or was the process suspended?"
+                ))
+            }
+        }
+    }
+}
+
+impl Renewal {
+    /// Nothing is asked, and nothing failed before.
+    fn is_idle(&self) -> bool {
+        self.asked.is_none() && self.failures == 0
+    }
+}

@@ -1,0 +1,101 @@
+//! `NotedSignals`: signals that a wait took, and that its node was not given yet.
+//!
+//! The note of the taking names the number of the message, and the message stays in the inbox until the node was given the signal. So a signal is
+//! neither lost nor given out twice:
+//!
+//! 1. If the node is given it, the message is taken with the next commit, which is no later than the one that ends the visit.
+//! 2. If the visit ends first, the signal goes back to those that nobody took.
+//! 3. If the driver dies, the next one finds the message and the note, and leaves the message to the visit as long as that lasts.
+
+use crate::log::Journal;
+use crate::log::frontier::Frontier;
+use crate::log::message::{Letter, signal_of};
+use crate::log::visit::NoteBody;
+use crate::store::{Fork, Kind, Mail, Record};
+use std::collections::{BTreeMap, HashMap};
+
+/// The note of a taking: the line of control that it is about, and its sequence.
+type NotedAt = (Vec<Fork>, u64);
+
+#[derive(Default)]
+pub(super) struct NotedSignals {
+    noted: BTreeMap<NotedAt, Letter>,
+    /// Where each message is noted, by its number.
+    places: HashMap<u64, NotedAt>,
+    /// Those whose visits are over, for the engine to hand out again.
+    returned: Vec<Letter>,
+}
+
+impl NotedSignals {
+    /// A wait took this signal, and the record `sequence` says so.
+    pub(super) fn note(&mut self, path: Vec<Fork>, sequence: u64, letter: Letter) {
+        self.places.insert(letter.number, (path.clone(), sequence));
+        self.noted.insert((path, sequence), letter);
+    }
+
+    /// What the records of an earlier driver say.
+    pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut signals = Self::default();
+        for record in records.into_iter().filter(|record| record.header.kind == Kind::Wake) {
+            let Ok(NoteBody { key, value: Some(value), letter: Some(number), .. }) = serde_json::from_slice(&record.body)
+            else {
+                continue;
+            };
+            let letter = Letter { number, name: signal_of(&key), payload: value.get().as_bytes().to_vec() };
+            signals.note(record.header.path.clone(), record.sequence, letter);
+        }
+        signals
+    }
+
+    /// Compares them with the messages in the inbox: those that are noted are left to their visits, and what is not there was given out before.
+    fn leave_out(&mut self, mail: &mut Vec<Mail>) {
+        if self.places.is_empty() {
+            return;
+        }
+        let mut places = std::mem::take(&mut self.places);
+        mail.retain(|mail| match places.remove_entry(&mail.number) {
+            Some((number, at)) => self.places.insert(number, at).is_some(),
+            None => true,
+        });
+        places.values().for_each(|at| drop(self.noted.remove(at)));
+    }
+
+    /// Whether the signal with this number was noted until now.
+    fn give_out(&mut self, number: u64) -> bool {
+        self.places.remove(&number).is_some_and(|at| self.noted.remove(&at).is_some())
+    }
+
+    /// The line of control at this path has moved, or an attempt has failed there: signals of visits that are over go back.
+    pub(super) fn moved(&mut self, path: &[Fork], frontier: &Frontier) {
+        if self.noted.is_empty() {
+            return;
+        }
+        let is_live = |(path, sequence): &NotedAt| frontier.get(path).is_some_and(|token| token.notes.contains(sequence));
+        let from_here = self.noted.range((path.to_vec(), 0)..).take_while(|((at, _), _)| at.starts_with(path));
+        let over: Vec<NotedAt> = from_here.map(|(at, _)| at).filter(|at| !is_live(at)).cloned().collect();
+        for letter in over.iter().filter_map(|at| self.noted.remove(at)) {
+            self.places.remove(&letter.number);
+            self.returned.push(letter);
+        }
+    }
+}
+
+impl Journal {
+    /// A node was given this signal: its message is taken with the next commit.
+    pub(crate) fn give_out_signal(&self, number: u64) {
+        let mut state = self.lock();
+        if state.signals.give_out(number) {
+            state.to_take.push(number);
+        }
+    }
+
+    /// The signals whose visits ended before their nodes were given them.
+    pub(crate) fn take_returned_signals(&self) -> Vec<Letter> {
+        std::mem::take(&mut self.lock().signals.returned)
+    }
+
+    /// Leaves messages out that a visit has noted, and will be given.
+    pub(crate) fn leave_out_noted(&self, mail: &mut Vec<Mail>) {
+        self.lock().signals.leave_out(mail);
+    }
+}

@@ -1,0 +1,486 @@
+//! `Notes`: what was written down during one visit of a node, before the node was done: effects, waits, failed attempts.
+//!
+//! All attempts at one visit share them, in this process and in the next; that is why an effect that was recorded is not repeated.
+
+mod body;
+pub(crate) mod polls;
+pub(crate) mod waits_inside;
+pub(crate) mod watcher;
+
+pub(crate) use body::NoteBody;
+
+use crate::error::{EffectError, StoredFault, UnknownEffect};
+use crate::log::codec::undo_in;
+use crate::log::undo_payload::Payload;
+use crate::log::visit::polls::NodePolls;
+use crate::log::visit::waits_inside::WaitsInside;
+use crate::log::visit::watcher::Watcher;
+use crate::store::{Header, Kind, Record, Timestamp};
+use pleach_core::Instant;
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The notes of one visit.
+#[derive(Default)]
+pub(crate) struct Notes(Mutex<Inner>);
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    /// The attempt that is under way. One before it may not be gone yet, if it runs on another thread: it has no say any more.
+    attempt: u32,
+    /// Effects and waits of this visit, by their keys.
+    pub(crate) kept: HashMap<(Namespace, String), Kept>,
+    /// How many effects are on their way.
+    pub(crate) effects_running: usize,
+    /// Who is told when the node begins or ends an effect or a wait.
+    watcher: Option<Watcher>,
+    /// Whether the node is being polled, or is about to be.
+    pub(crate) polls: NodePolls,
+    /// The waits that are open in this attempt.
+    pub(crate) open: Vec<OpenWait>,
+    /// For a node that is a graph: every line of control inside it is parked.
+    inside: Option<ParkedInside>,
+    /// For a node that is a graph: how far the line of control came inside it, in visits.
+    pub(crate) iteration_inside: u64,
+    /// The last attempt that failed, and when the next may begin.
+    pub(crate) failed: Option<(u32, Option<Timestamp>)>,
+    /// The record of it.
+    pub(crate) failed_row: u64,
+    /// What was recorded last to undo this visit by.
+    pub(crate) undo: Option<Recorded>,
+    /// The visit is among those that can be undone.
+    pub(crate) is_undo_kept: bool,
+    /// How the visit failed for good, if an earlier process wrote that down and nothing after it.
+    pub(crate) failed_for_good: Option<StoredFault>,
+    /// The attempts that were cut off because of a failure elsewhere or a timeout, and that failure: what runs inside of them is undone.
+    cut_off: Vec<(u32, Arc<StoredFault>)>,
+    /// The effects that are in the log as begun, and said since that they did not happen.
+    not_done: Vec<String>,
+    /// For each signal, the number of the first wait whose signal this attempt was not given yet.
+    signals: HashMap<String, u32>,
+}
+
+/// Effects, waits for answers or times, and waits for signals may have the same keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Namespace {
+    Effect,
+    Wait,
+    /// The how-manieth wait for a signal of one name.
+    Signal(u32),
+}
+
+/// What is known of one key.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Asked for in this attempt, by somebody who still waits or was given the value.
+    pub(crate) is_used: bool,
+    /// The value was given out in this attempt.
+    pub(crate) is_delivered: bool,
+    /// The work of an effect that may happen once at most was called, or may have been by an earlier process.
+    pub(crate) is_started: bool,
+    /// An effect has begun, and has not said how it ended.
+    pub(crate) is_cut_off: bool,
+    /// That an effect which may be repeated has begun is in the log.
+    pub(crate) is_begun: bool,
+    /// The record that an effect begins, which is to be durable before its work is called; 0 if it was when this process began.
+    pub(crate) begun_by: u64,
+    /// What is known of an effect was copied from the run that this one was forked from.
+    is_copied: bool,
+    /// A wait is written down; until when, if it is a sleep.
+    pub(crate) wait: Option<Option<Timestamp>>,
+    /// When that is, in a run that is not stored.
+    pub(crate) until: Option<Instant>,
+    /// The result of the effect, or the answer.
+    pub(crate) value: Option<Box<RawValue>>,
+    /// The record of the value, which is to be durable before the value is given out; 0 if it was when this process began.
+    pub(crate) recorded_by: u64,
+    /// The number of the message that brought a signal.
+    letter: Option<u64>,
+    /// The idempotency key that an effect was begun with, if that is written down.
+    pub(crate) begun_with: Option<String>,
+}
+
+/// A value that is recorded.
+pub(crate) struct Known {
+    pub(crate) json: String,
+    /// See [`Kept::recorded_by`].
+    pub(crate) recorded_by: u64,
+}
+
+impl Kept {
+    /// The result of the effect, or the answer, if there is one.
+    pub(crate) fn known(&self) -> Option<Known> {
+        self.value.as_ref().map(|value| Known { json: value.get().to_string(), recorded_by: self.recorded_by })
+    }
+}
+
+/// What a node recorded to be undone by.
+pub(crate) struct Recorded {
+    /// Or why the undo cannot be given it.
+    pub(crate) payload: Result<Payload, EffectError>,
+    /// Whether it is in the log.
+    pub(crate) is_written: bool,
+}
+
+/// A wait that a node stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenWait {
+    pub(crate) key: String,
+    pub(crate) due: Option<Timestamp>,
+    /// What the node asks, as JSON.
+    pub(crate) question: Option<Arc<str>>,
+    /// The letter that answers it.
+    pub(crate) letter: Option<String>,
+}
+
+/// A graph that runs as a node, and does nothing but wait.
+pub(crate) struct ParkedInside {
+    /// Until when, at most.
+    pub(crate) due: Option<Timestamp>,
+    /// For what.
+    pub(crate) waits: Arc<WaitsInside>,
+    /// Whether a pause holds a lane of it.
+    pub(crate) is_held: bool,
+}
+
+/// While it lives, its node has an effect under way.
+pub(crate) struct EffectRunning<'a> {
+    notes: &'a Notes,
+    attempt: u32,
+}
+
+impl Drop for EffectRunning<'_> {
+    fn drop(&mut self) {
+        if let Some(mut inner) = self.notes.lock_for(self.attempt) {
+            inner.effects_running -= 1;
+            inner.tell_watcher();
+        }
+    }
+}
+
+/// While it lives, its node waits.
+pub(crate) struct Waiting<'a> {
+    notes: &'a Notes,
+    attempt: u32,
+    wait: OpenWait,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.notes.lock_for(self.attempt) else { return };
+        if let Some(at) = inner.open.iter().position(|open| *open == self.wait) {
+            inner.open.swap_remove(at);
+        }
+        inner.tell_watcher();
+    }
+}
+
+impl Notes {
+    /// The notes of a visit that begins with this attempt.
+    pub(crate) fn of_attempt(attempt: u32) -> Self {
+        Self(Mutex::new(Inner { attempt, ..Inner::default() }))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the records of an earlier process say.
+    pub(crate) fn restore(records: Vec<Record>) -> Result<Self, serde_json::Error> {
+        let mut inner = Inner::default();
+        for record in records {
+            let mut body: NoteBody = serde_json::from_slice(&record.body)?;
+            inner.undo = body.undo.take().map(Recorded::restored).or(inner.undo);
+            if record.header.kind == Kind::Attempt {
+                inner.failed = Some((record.header.attempt, body.due));
+                inner.failed_row = record.sequence;
+                inner.iteration_inside = inner.iteration_inside.max(record.header.iterations());
+                if undo_in(&record.body)?.is_some() {
+                    inner.is_undo_kept = true;
+                    let Header { node, attempt, .. } = &record.header;
+                    let known = body.fault.take();
+                    let by_text = || StoredFault::of_node(node, *attempt, body.error.clone().unwrap_or_default());
+                    inner.failed_for_good = Some(known.unwrap_or_else(by_text));
+                }
+            }
+            inner.note(record.header.kind, body, 0);
+        }
+        Ok(Self(Mutex::new(inner)))
+    }
+
+    /// The notes, if this attempt was not cut off.
+    pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, Inner>> {
+        Some(self.lock()).filter(|inner| inner.is_at(attempt))
+    }
+
+    /// Another attempt begins: no key is used yet.
+    pub(crate) fn begin_attempt(&self, attempt: u32) {
+        let mut inner = self.lock();
+        inner.attempt = attempt;
+        inner.kept.values_mut().for_each(|kept| (kept.is_used, kept.is_delivered) = (false, false));
+        inner.open.clear();
+        inner.signals.clear();
+        (inner.effects_running, inner.inside) = (0, None);
+        // Dropped after the lock, as it holds a waker.
+        let _polls = std::mem::take(&mut inner.polls);
+        inner.tell_watcher();
+        drop(inner);
+    }
+
+    /// An attempt has an effect under way from now on. `None` if it was cut off.
+    pub(crate) fn run_effect(&self, attempt: u32) -> Option<EffectRunning<'_>> {
+        let mut inner = self.lock_for(attempt)?;
+        inner.effects_running += 1;
+        inner.tell_watcher();
+        drop(inner);
+        Some(EffectRunning { notes: self, attempt })
+    }
+
+    /// An attempt waits from now on. `None` if it was cut off.
+    pub(crate) fn wait(&self, attempt: u32, wait: OpenWait) -> Option<Waiting<'_>> {
+        let mut inner = self.lock_for(attempt)?;
+        inner.open.push(wait.clone());
+        inner.tell_watcher();
+        drop(inner);
+        Some(Waiting { notes: self, attempt, wait })
+    }
+
+    /// What an attempt at a node that is a graph waits for; `None` as long as something goes on inside it.
+    pub(crate) fn wait_inside(&self, attempt: u32, inside: Option<ParkedInside>) {
+        if let Some(mut inner) = self.lock_for(attempt) {
+            inner.inside = inside;
+            inner.tell_watcher();
+        }
+    }
+
+    /// Tells this watcher of the next change, in place of the one before.
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        self.lock().watcher = Some(watcher);
+    }
+
+    /// Whether the node does nothing but wait.
+    pub(crate) fn is_parked(&self) -> bool {
+        let inner = self.lock();
+        inner.effects_running == 0 && inner.polls.is_idle() && (inner.inside.is_some() || !inner.open.is_empty())
+    }
+
+    /// The effects of this visit that were recorded, or may have happened.
+    pub(crate) fn effects(&self) -> Effects {
+        let inner = self.lock();
+        let kept = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        kept.fold(Effects::default(), |effects, (_, kept)| {
+            let is_recorded = kept.is_started || kept.value.is_some();
+            Effects {
+                own: effects.own || kept.is_cut_off || (is_recorded && !kept.is_copied),
+                copied: effects.copied || (is_recorded && kept.is_copied),
+            }
+        })
+    }
+
+    /// The effects of this visit that began here and whose outcome is not known. `key_of` gives the idempotency key of an effect.
+    pub(crate) fn unknown_effects(&self, key_of: impl Fn(&str) -> String) -> Vec<UnknownEffect> {
+        let inner = self.lock();
+        let effects = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        let is_unknown = |kept: &Kept| kept.value.is_none() && (kept.is_cut_off || (kept.is_started && !kept.is_copied));
+        let unknown = effects.filter(|(_, kept)| is_unknown(kept)).map(|((_, key), kept)| UnknownEffect {
+            key: key.clone(),
+            idempotency_key: kept.begun_with.clone().unwrap_or_else(|| key_of(key)),
+        });
+        let mut unknown: Vec<UnknownEffect> = unknown.collect();
+        unknown.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        unknown
+    }
+
+    /// Why the undo cannot be given what was recorded for it.
+    pub(crate) fn unusable_undo(&self) -> Option<EffectError> {
+        self.lock().undo.as_ref()?.payload.as_ref().err().cloned()
+    }
+
+    /// Nothing of this visit has a say any more. If that is because of a failure, what runs inside of it is to be undone.
+    pub(crate) fn cut_off(&self, fault: Option<&Arc<StoredFault>>) {
+        let mut inner = self.lock();
+        let attempt = std::mem::replace(&mut inner.attempt, u32::MAX);
+        inner.cut_off.extend(fault.map(|fault| (attempt, Arc::clone(fault))));
+    }
+
+    /// An attempt failed although something may run inside of it, which is to be undone.
+    pub(crate) fn cut_off_attempt(&self, attempt: u32, fault: StoredFault) {
+        self.lock().cut_off.push((attempt, Arc::new(fault)));
+    }
+
+    /// Because of which failure an attempt was cut off, if it was.
+    pub(crate) fn why_cut_off(&self, attempt: u32) -> Option<Arc<StoredFault>> {
+        self.lock().cut_off.iter().find(|(cut_off, _)| *cut_off == attempt).map(|(_, fault)| Arc::clone(fault))
+    }
+}
+
+/// Which effects a visit had.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Effects {
+    /// Some that this run did.
+    pub(crate) own: bool,
+    /// Some that the run did that this one was forked from.
+    pub(crate) copied: bool,
+}
+
+impl Recorded {
+    fn restored(json: Box<RawValue>) -> Self {
+        Self { payload: Ok(Payload::of(json)), is_written: true }
+    }
+}
+
+impl Inner {
+    /// Whether this attempt is under way.
+    pub(crate) fn is_at(&self, attempt: u32) -> bool {
+        self.attempt == attempt
+    }
+
+    /// Until when the node waits, at most.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        let inside = self.inside.as_ref().and_then(|inside| inside.due);
+        self.open.iter().filter_map(|wait| wait.due).chain(inside).min()
+    }
+
+    /// Whether a pause holds a lane of the graph that runs as the node, which does nothing else but wait.
+    pub(crate) fn is_held_inside(&self) -> bool {
+        self.inside.as_ref().is_some_and(|inside| inside.is_held)
+    }
+
+    /// What the graph that runs as the node waits for, if it does nothing but wait.
+    pub(crate) fn waits_inside(&self) -> Option<&Arc<WaitsInside>> {
+        self.inside.as_ref().map(|inside| &inside.waits)
+    }
+
+    /// What a record of an effect or a wait says; `sequence` is that of the record, or 0 if it is durable.
+    pub(crate) fn note(&mut self, kind: Kind, body: NoteBody, sequence: u64) {
+        let NoteBody { key, signal, value, letter, due, begun_with, copied, repeats, not_done, .. } = body;
+        for key in &not_done {
+            let kept = self.kept(Namespace::Effect, key);
+            (kept.is_begun, kept.is_cut_off) = (false, false);
+        }
+        let wait = signal.map_or(Namespace::Wait, Namespace::Signal);
+        match kind {
+            Kind::Effect => {
+                let kept = self.kept(Namespace::Effect, &key);
+                (kept.value, kept.is_copied, kept.recorded_by) = (value, copied, sequence);
+            }
+            // The run that was forked began it, and this run begins it anew.
+            Kind::Started if repeats && copied => {}
+            Kind::Started if repeats => {
+                let kept = self.kept(Namespace::Effect, &key);
+                (kept.is_begun, kept.begun_by, kept.is_cut_off) = (true, sequence, true);
+            }
+            Kind::Started => {
+                let kept = self.kept(Namespace::Effect, &key);
+                // This process knows itself whether it called the work.
+                kept.is_started |= sequence == 0;
+                (kept.begun_by, kept.begun_with, kept.is_copied) = (sequence, begun_with, copied);
+            }
+            Kind::Wait => self.kept(wait, &key).wait = Some(due),
+            Kind::Wake => {
+                let kept = self.kept(wait, &key);
+                (kept.value, kept.letter, kept.recorded_by) = (value, letter, sequence);
+            }
+            _ => {}
+        }
+    }
+
+    /// What was recorded to be undone by, to be written with the next note, unless an earlier one has it.
+    pub(crate) fn undo_to_write(&mut self) -> Option<Box<RawValue>> {
+        let recorded = self.undo.as_mut().filter(|recorded| !recorded.is_written)?;
+        let json = recorded.payload.as_ref().ok()?.json.clone();
+        recorded.is_written = true;
+        Some(json)
+    }
+
+    pub(crate) fn tell_watcher(&mut self) {
+        if let Some(watcher) = self.watcher.take() {
+            watcher.tell();
+        }
+    }
+
+    /// An effect says that it did not happen.
+    pub(crate) fn say_not_done(&mut self, key: &str) {
+        let kept = self.kept(Namespace::Effect, key);
+        kept.is_cut_off = false;
+        if kept.is_begun {
+            self.not_done.push(key.to_string());
+        }
+    }
+
+    /// An effect begins: it may happen from now on.
+    pub(crate) fn begin_effect(&mut self, key: &str) {
+        self.not_done.retain(|known| known != key);
+        self.kept(Namespace::Effect, key).is_cut_off = true;
+    }
+
+    /// The effects that said that they did not happen, to be written with an attempt that failed.
+    pub(crate) fn not_done_to_write(&mut self) -> Vec<String> {
+        let not_done = std::mem::take(&mut self.not_done);
+        for key in &not_done {
+            self.kept(Namespace::Effect, key).is_begun = false;
+        }
+        not_done
+    }
+
+    /// Which wait for signals of this name a new one goes on with: the first that was recorded and not given out, else the first that nobody waits in.
+    pub(crate) fn next_signal(&self, name: &str) -> u32 {
+        let first = self.signals.get(name).copied().unwrap_or(1);
+        let (mut count, mut free) = (first, None);
+        while let Some(kept) = self.kept.get(&(Namespace::Signal(count), name.to_string())) {
+            if !kept.is_used && kept.value.is_some() {
+                return count;
+            }
+            if !kept.is_used && free.is_none() {
+                free = Some(count);
+            }
+            count += 1;
+        }
+        free.unwrap_or(count)
+    }
+
+    /// What belongs to a key was given to the node. The number of the message that brought it, if it is a signal.
+    pub(crate) fn deliver(&mut self, namespace: Namespace, key: &str) -> Option<u64> {
+        let kept = self.kept(namespace, key);
+        (kept.is_used, kept.is_delivered) = (true, true);
+        let letter = kept.letter;
+        let Namespace::Signal(_) = namespace else { return None };
+        let mut first = self.signals.get(key).copied().unwrap_or(1);
+        while self.kept.get(&(Namespace::Signal(first), key.to_string())).is_some_and(|kept| kept.is_delivered) {
+            first += 1;
+        }
+        self.signals.insert(key.to_string(), first);
+        letter
+    }
+
+    pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {
+        self.kept.entry((namespace, key.to_string())).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c4_an_attempt_that_was_cut_off_has_no_say_in_the_next() {
+        let notes = Notes::default();
+        let wait = || OpenWait { key: "k".into(), due: None, question: None, letter: None };
+        notes.begin_attempt(1);
+        let (effect, waiting) = (notes.run_effect(1), notes.wait(1, wait()));
+        assert!(effect.is_some() && waiting.is_some() && !notes.is_parked());
+        // It is cut off in the middle of a poll on another thread, and the next one begins.
+        notes.begin_attempt(2);
+        let (second, second_waiting) = (notes.run_effect(2), notes.wait(2, wait()));
+        drop((effect, waiting));
+        assert!(!notes.is_parked(), "the effect of the second is under way");
+        drop(second);
+        assert!(notes.is_parked(), "the second waits");
+        assert!(notes.run_effect(1).is_none() && notes.wait(1, wait()).is_none());
+        notes.wait_inside(1, None);
+        assert!(notes.is_parked());
+        drop(second_waiting);
+        assert!(!notes.is_parked());
+    }
+}

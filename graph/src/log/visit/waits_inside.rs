@@ -1,0 +1,85 @@
+//! `WaitsInside`: what the lanes of a graph that runs as a node wait for, lane by lane.
+//!
+//! The engine inside tells of a lane when it has looked at that lane. The graph around it goes through the list only when somebody asks what
+//! the run waits for. So a wait that begins or ends costs the same however many there are, and however deep the graph lies.
+
+use crate::log::visit::OpenWait;
+use crate::util::work_count;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+pub(crate) struct WaitsInside(Mutex<Lanes>);
+
+#[derive(Default)]
+struct Lanes {
+    by_lane: BTreeMap<usize, LaneWaits>,
+    /// How often the list has changed.
+    changes: u64,
+}
+
+/// What one lane waits for.
+pub(crate) enum LaneWaits {
+    Own(Vec<OpenWait>),
+    /// Its node is a graph, whose list had changed so often.
+    Inside(Arc<WaitsInside>, u64),
+}
+
+impl LaneWaits {
+    pub(crate) fn list(self, show: &mut impl FnMut(&OpenWait)) {
+        match self {
+            Self::Own(waits) => waits.iter().for_each(show),
+            Self::Inside(inside, _) => inside.list(show),
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Own(one), Self::Own(other)) => one == other,
+            (Self::Inside(one, changes), Self::Inside(other, known)) => Arc::ptr_eq(one, other) && changes == known,
+            _ => false,
+        }
+    }
+}
+
+impl WaitsInside {
+    fn lock(&self) -> MutexGuard<'_, Lanes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a lane waits for now; nothing, if it is gone.
+    pub(crate) fn set(&self, lane: usize, waits: Option<LaneWaits>) {
+        work_count::visit(1);
+        let mut lanes = self.lock();
+        let is_same = match (lanes.by_lane.get(&lane), &waits) {
+            (Some(known), Some(waits)) => known.is_same(waits),
+            (known, waits) => known.is_none() && waits.is_none(),
+        };
+        if !is_same {
+            lanes.changes += 1;
+            match waits {
+                Some(waits) => drop(lanes.by_lane.insert(lane, waits)),
+                None => drop(lanes.by_lane.remove(&lane)),
+            }
+        }
+    }
+
+    /// How often the list has changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
+    /// Shows all waits, those further in included.
+    pub(crate) fn list(self: &Arc<Self>, show: &mut impl FnMut(&OpenWait)) {
+        let mut to_list = vec![Arc::clone(self)];
+        while let Some(inside) = to_list.pop() {
+            for waits in inside.lock().by_lane.values() {
+                work_count::visit(1);
+                match waits {
+                    LaneWaits::Own(waits) => waits.iter().for_each(&mut *show),
+                    LaneWaits::Inside(below, _) => to_list.push(Arc::clone(below)),
+                }
+            }
+        }
+    }
+}

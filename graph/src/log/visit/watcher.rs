@@ -1,0 +1,27 @@
+//! `Watcher`: reports that the state of a visit has changed, so that the engine looks at its lane again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The numbers of lanes whose notes changed.
+#[derive(Default)]
+pub(crate) struct Changed(Mutex<Vec<usize>>);
+
+/// Lists a lane when its notes change.
+pub(crate) struct Watcher {
+    pub(crate) changed: Arc<Changed>,
+    pub(crate) lane: usize,
+}
+
+impl Watcher {
+    /// The notes have changed: nothing more is to be watched.
+    pub(crate) fn tell(self) {
+        self.changed.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.lane);
+    }
+}
+
+impl Changed {
+    /// Takes the numbers that were listed since the last call.
+    pub(crate) fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,163 @@
+//! A run within a scope: a scope of its own, in which one task drives the engine, an actor is told things, and a handle waits for the outcome.
+
+use crate::control::{CONTROL, Desk, Inbox, RunRef, control};
+use crate::durable::drive::Drive;
+use crate::error::{Outcome, RunError, RunFault};
+use pleach_core::{Cause, Exit, Exited, Scope};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// The handle. Dropping it cancels the run.
+pub(crate) struct Elsewhere<S> {
+    scope: Arc<Scope>,
+    control: Option<RunRef>,
+    slot: Arc<Slot<S>>,
+    /// Somebody hears of the end: the handle is not needed for it.
+    is_attended: bool,
+    /// The outcome is told after the run has left the tree.
+    exited: Option<(Outcome<S>, Exited)>,
+}
+
+/// The task.
+struct Driven<S: Send + 'static> {
+    engine: Option<Drive<S>>,
+    desk: Arc<Desk>,
+    scope: Arc<Scope>,
+    slot: Arc<Slot<S>>,
+}
+
+struct Slot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
+
+/// Starts the task. After a cancel from the tree it may run on for `grace`, which nodes use up.
+pub(crate) fn launch<S: Send + 'static>(
+    scope: Arc<Scope>,
+    (desk, inbox): (Arc<Desk>, Inbox),
+    grace: Option<Duration>,
+    engine: Drive<S>,
+) -> Elsewhere<S> {
+    // It ends with the scope.
+    let control = scope.actor(CONTROL, control(Arc::clone(&desk), inbox)).ok().map(RunRef::new);
+    let slot = Arc::new(Slot(Mutex::new((None, None))));
+    let driven = Driven { engine: Some(engine), desk, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
+    // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
+    let task = scope.task().named("driver").isolated();
+    let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
+    drop(task.launch(driven).map_err(|error| error.into_future()));
+    Elsewhere { scope, control, slot, exited: None, is_attended: false }
+}
+
+impl<S: Send + 'static> Elsewhere<S> {
+    pub(crate) fn control(&self) -> Option<&RunRef> {
+        self.control.as_ref()
+    }
+
+    /// Calls `ended` with the outcome once the run has left the tree, in place of waiting for it here.
+    pub(crate) fn attend(mut self, ended: impl FnOnce(Outcome<S>) + Send + 'static) {
+        self.is_attended = true;
+        // The scope lives until then: dropped earlier, it would be cancelled.
+        let (slot, scope) = (Arc::clone(&self.slot), Arc::clone(&self.scope));
+        self.scope.on_done(move |exit| {
+            drop(scope);
+            let outcome = slot.lock().0.take();
+            let cause = || match exit {
+                Exit::Cancelled(cause) | Exit::TidiedUp(cause) => cause.clone(),
+                _ => Cause::Dropped,
+            };
+            let cut_off = || RunFault::Cancelled { node: String::new(), cause: cause(), was_executing: false, grace: None };
+            ended(outcome.unwrap_or_else(|| Err(RunError::new(cut_off(), None))));
+        });
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        if self.exited.is_none() {
+            let mut slot = self.slot.lock();
+            let Some(outcome) = slot.0.take() else {
+                slot.1 = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            self.exited = Some((outcome, self.scope.exited()));
+        }
+        if let Some((_, exited)) = &mut self.exited {
+            std::task::ready!(Pin::new(exited).poll(cx));
+        }
+        Poll::Ready(self.exited.take().expect("polled after its end").0)
+    }
+}
+
+impl<S> Drop for Elsewhere<S> {
+    fn drop(&mut self) {
+        if !self.is_attended {
+            self.scope.cancel(Cause::Dropped);
+        }
+    }
+}
+
+impl<S> Slot<S> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (Option<Outcome<S>>, Option<Waker>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Send + 'static> Driven<S> {
+    fn tell(&self, outcome: Outcome<S>) {
+        // If it never came so far: nobody need wait for it.
+        self.desk.open();
+        let waker = {
+            let mut slot = self.slot.lock();
+            slot.0 = Some(outcome);
+            slot.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<S: Send + 'static> Unpin for Driven<S> {}
+
+impl<S: Send + 'static> Future for Driven<S> {
+    type Output = Result<(), RunFailed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Some(engine) = &mut this.engine else { return Poll::Ready(Ok(())) };
+        let outcome = std::task::ready!(engine.poll(cx));
+        this.engine = None;
+        // A cancel from the tree is no failure: the task has tidied up.
+        let is_cancelled = this.scope.token().cause().is_some();
+        let is_failure = |error: &&RunError<S>| !(is_cancelled && matches!(error.fault(), RunFault::Cancelled { .. }));
+        let failed = outcome.as_ref().err().filter(is_failure).map(|error| RunFailed(error.to_string()));
+        if let Some(failed) = failed.clone().filter(|_| outcome.as_ref().is_err_and(RunError::escalates)) {
+            // A task that fails fails its scope, and so the scope above.
+            drop(this.scope.launch(async move { Err(failed) }));
+        }
+        this.scope.close();
+        this.tell(outcome);
+        Poll::Ready(failed.map_or(Ok(()), Err))
+    }
+}
+
+/// The tree has cut the run off.
+impl<S: Send + 'static> Drop for Driven<S> {
+    fn drop(&mut self) {
+        if let Some(mut engine) = self.engine.take() {
+            let cause = self.scope.token().cause().unwrap_or(Cause::Dropped);
+            let error = engine.cut_off(cause);
+            self.tell(Err(error));
+        }
+    }
+}
+
+/// What the tree hears of a run that failed.
+#[derive(Clone, Debug)]
+struct RunFailed(String);
+
+impl fmt::Display for RunFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the run failed: {}", self.0)
+    }
+}
+
+impl std::error::Error for RunFailed {}

@@ -1,0 +1,33 @@
+//! Two future adapters: the first of two futures, and a future with its error boxed.
+
+use pin_project_lite::pin_project;
+use pleach_core::{BoxError, BoxFuture};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Completes when the first of the two futures does.
+pub(crate) async fn either(mut one: BoxFuture<'_, ()>, mut other: BoxFuture<'_, ()>) {
+    poll_fn(|cx| match one.as_mut().poll(cx) {
+        Poll::Pending => other.as_mut().poll(cx),
+        ready => ready,
+    })
+    .await;
+}
+
+pin_project! {
+    /// A user's future with the error that the engine knows. An async block around it would hold it twice.
+    pub(crate) struct Converted<F> {
+        #[pin]
+        pub(crate) future: F,
+    }
+}
+
+impl<T, E: Into<BoxError>, F: Future<Output = Result<T, E>>> Future for Converted<F> {
+    type Output = Result<T, BoxError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().future.poll(cx).map_err(Into::into)
+    }
+}

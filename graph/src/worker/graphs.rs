@@ -1,0 +1,97 @@
+//! `Known`: a graph that a worker can drive, without the type of its state.
+
+use crate::compile::compiled::CompiledGraph;
+use crate::control::RunRef;
+use crate::durable::options::{Origin, StoredOptions};
+use crate::lease::Moment;
+use crate::log::Terms;
+use crate::run::options::RunOptions;
+use crate::store::{Claim, GraphVersion};
+use crate::worker::event::{RunEnd, Verdict};
+use pleach_core::{Name, Scope, catch_panic};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+pub(super) struct Known {
+    pub(super) name: String,
+    /// Its own, and those of earlier versions that it migrates.
+    pub(super) fingerprints: Vec<String>,
+    /// The schema of its state, and those before it from which migrations lead there without a gap.
+    schemas: RangeInclusive<u32>,
+    launch: Box<dyn Fn(Assignment<'_>) -> Option<RunRef> + Send + Sync>,
+}
+
+/// A run to be driven.
+pub(super) struct Assignment<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) claimed: (Claim, Moment),
+    pub(super) terms: Terms,
+    /// Called once it has ended and left the tree.
+    pub(super) ended: Box<dyn FnOnce(Verdict) + Send>,
+}
+
+impl Known {
+    pub(super) fn new<S: Serialize + DeserializeOwned + Send + 'static>(
+        graph: CompiledGraph<S>,
+        options: impl Fn(RunOptions<'static, S>) -> RunOptions<'static, S> + Send + Sync + 'static,
+    ) -> Self {
+        let (name, fingerprints) = (graph.name().to_string(), vec![graph.fingerprint().to_string()]);
+        let schemas = catch_panic(|| options(RunOptions::new(graph.clone(), None)).schemas()).unwrap_or_else(|reason| {
+            tracing::error!(graph = name, %reason, "the options closure failed; the worker claims only runs of schema 0, which fail alike");
+            0..=0
+        });
+        let launch = move |assignment: Assignment<'_>| {
+            let Assignment { scope, claimed, terms, ended } = assignment;
+            let id: Arc<str> = claimed.0.run.id.as_str().into();
+            let stored = StoredOptions::new(Arc::clone(&terms.store), Origin::Stored { takes_over: false });
+            let run = match catch_panic(|| options(RunOptions::new(graph.clone(), None).stored(stored))) {
+                Ok(run) => run,
+                Err(reason) => {
+                    ended(Verdict::Trouble(format!("the options closure of its graph {reason}")));
+                    return None;
+                }
+            };
+            let run = run.assign(claimed, terms).within_as(scope, name_of(&id)).id(id);
+            run.into_future().attend(move |outcome| {
+                ended(outcome.as_ref().map_or_else(Verdict::of, |_| Verdict::Over(RunEnd::Finished)));
+            })
+        };
+        Self { name, fingerprints, schemas, launch: Box::new(launch) }
+    }
+
+    /// The name and versions of the runs that it can drive.
+    pub(super) fn served(&self) -> impl Iterator<Item = (String, GraphVersion)> {
+        let version = |fingerprint: &String, schema| GraphVersion { fingerprint: fingerprint.clone(), schema };
+        self.fingerprints
+            .iter()
+            .flat_map(move |print| self.schemas.clone().map(move |schema| (self.name.clone(), version(print, schema))))
+    }
+
+    pub(super) fn drives(&self, claim: &Claim) -> bool {
+        let GraphVersion { fingerprint, schema } = &claim.run.version;
+        self.name == claim.run.graph && self.fingerprints.contains(fingerprint) && self.schemas.contains(schema)
+    }
+
+    /// Drives a run, in a scope of its own within the one that is named.
+    pub(super) fn launch(&self, assignment: Assignment<'_>) -> Option<RunRef> {
+        (self.launch)(assignment)
+    }
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.name, self.fingerprints)
+    }
+}
+
+/// What a run is called in the tree: as its id, if that can stand in a path.
+pub(super) fn name_of(run: &str) -> String {
+    match Name::new(run) {
+        Ok(_) => run.to_string(),
+        Err(_) => format!("run-{:016x}", BuildHasherDefault::<DefaultHasher>::default().hash_one(run)),
+    }
+}
