@@ -1,6 +1,6 @@
 //! A compiled graph to look into and to draw: `Inspection`, Mermaid, DOT, and the fingerprint.
 
-use crate::compile::plan::{Plan, Stop};
+use crate::compile::plan::{Plan, PlanNode};
 use crate::define::shape::{END, Exit, Shape};
 use crate::token::Fnv;
 use std::fmt::Write as _;
@@ -89,7 +89,7 @@ fn leads_to(shape: &Shape, node: u32) -> LeadsTo {
     }
 }
 
-impl<S> Stop<S> {
+impl<S> PlanNode<S> {
     fn subgraph(&self) -> Option<&str> {
         self.care.as_ref().and_then(|care| care.subgraph.as_deref())
     }
@@ -100,13 +100,13 @@ impl<S> Stop<S> {
 ///
 /// Stored runs are compared by it, so what is written here must never change: a letter for each kind of thing, and texts with
 /// their length.
-pub(crate) fn fingerprint<S>(shape: &Shape, stops: &[Stop<S>]) -> String {
+pub(crate) fn fingerprint<S>(shape: &Shape, stops: &[PlanNode<S>]) -> String {
     fn text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
         bytes.push(kind);
         bytes.extend((text.len() as u64).to_le_bytes());
         bytes.extend(text.as_bytes());
     }
-    let of_node = |(node, stop): (usize, &Stop<S>)| {
+    let of_node = |(node, stop): (usize, &PlanNode<S>)| {
         let mut bytes = Vec::new();
         text(&mut bytes, b'n', &shape.ids[node]);
         match leads_to(shape, node as u32) {

@@ -17,9 +17,9 @@ use crate::compile::compiled::CompiledGraph;
 use crate::compile::fault::{CompileError, GraphFault, NamedBy};
 use crate::compile::frames::Frames;
 use crate::compile::names::Names;
-use crate::compile::plan::{Care, Plan, Stop, Way};
-use crate::define::builder::{Draft, Edge, Graph};
-use crate::define::node::Call;
+use crate::compile::plan::{NodeOptions, OutEdge, Plan, PlanNode};
+use crate::define::builder::{DraftNode, Edge, Graph};
+use crate::define::node::NodeFn;
 use crate::define::policy::{Policy, Retry};
 use crate::define::shape::{Shape, Target};
 use crate::define::subgraph::{KnownNode, Needs, NodesById};
@@ -72,19 +72,19 @@ fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, C
         needs.runtime |= inside.needs.runtime;
         needs.threads |= inside.needs.threads;
     }
-    let known = |(draft, care): (&Draft<S>, &Option<Box<Care<S>>>)| KnownNode {
+    let known = |(draft, care): (&DraftNode<S>, &Option<Box<NodeOptions<S>>>)| KnownNode {
         undo: care.as_ref().and_then(|care| care.undo.clone()),
         inside: draft.subgraph.as_ref().map(|inside| Arc::clone(&inside.nodes)),
     };
     let nodes = Arc::new(NodesById(shape.ids.iter().cloned().zip(graph.nodes.iter().zip(&cares).map(known)).collect()));
     let drafts = graph.nodes.into_iter().zip(ways).zip(cares);
     // What is sound has a way out of every node that can be reached; the others are never entered.
-    let stop = |((draft, way), care): ((Draft<S>, Option<Way<S>>), _)| Stop {
+    let stop = |((draft, way), care): ((DraftNode<S>, Option<OutEdge<S>>), _)| PlanNode {
         call: draft.call,
-        way: way.unwrap_or(Way::To(Target::End)),
+        way: way.unwrap_or(OutEdge::To(Target::End)),
         care,
     };
-    let stops: Box<[Stop<S>]> = drafts.map(stop).collect();
+    let stops: Box<[PlanNode<S>]> = drafts.map(stop).collect();
     stops.iter().for_each(|stop| needs.add(stop));
     let fingerprint = inspect::fingerprint(&shape, &stops);
     let names = shape.ids.iter().cloned().collect();
@@ -108,9 +108,9 @@ fn edges_by_node<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Vec<Edge<S>>
 }
 
 /// What is to be taken care of at each node: policies, undos, subgraphs.
-fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<Care<S>>>> {
-    let blank = || Box::new(Care { policy: Policy::new(), fallback: None, undo: None, subgraph: None, grace: None });
-    let mut cares: Vec<Option<Box<Care<S>>>> = names.ids.iter().map(|_| None).collect();
+fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<NodeOptions<S>>>> {
+    let blank = || Box::new(NodeOptions { policy: Policy::new(), fallback: None, undo: None, subgraph: None, grace: None });
+    let mut cares: Vec<Option<Box<NodeOptions<S>>>> = names.ids.iter().map(|_| None).collect();
     for (draft, care) in graph.nodes.iter().zip(&mut cares) {
         if let Some(inside) = &draft.subgraph {
             let care = care.get_or_insert_with(blank);
@@ -127,7 +127,7 @@ fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<Care<S>>>
     }
     for (id, undo) in std::mem::take(&mut graph.undos) {
         let Some(node) = names.node(&id, || NamedBy::Undo) else { continue };
-        if matches!(graph.nodes[node as usize].call, Call::State(_)) || graph.nodes[node as usize].subgraph.is_some() {
+        if matches!(graph.nodes[node as usize].call, NodeFn::State(_)) || graph.nodes[node as usize].subgraph.is_some() {
             names.faults.push(GraphFault::UndoWithoutContext { node: id });
         }
         cares[node as usize].get_or_insert_with(blank).undo = Some(Arc::new(undo));
@@ -136,13 +136,13 @@ fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<Care<S>>>
 }
 
 impl Needs {
-    fn add<S>(&mut self, stop: &Stop<S>) {
+    fn add<S>(&mut self, stop: &PlanNode<S>) {
         if let Some(care) = &stop.care {
             let waits = care.policy.retry.as_ref().is_some_and(Retry::waits);
             self.runtime |= waits || care.policy.timeout.is_some() || care.grace.is_some();
             self.grace = self.grace.max(care.grace);
         }
-        if let Way::Fork(fork) = &stop.way {
+        if let OutEdge::Fork(fork) = &stop.way {
             self.runtime |= fork.options.spawned || fork.options.timeout.is_some();
             self.threads |= fork.options.spawned;
         }

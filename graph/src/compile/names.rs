@@ -1,9 +1,9 @@
 //! From ids to numbers: every name is looked up, and what leaves a node becomes one thing.
 
 use crate::compile::fault::{GraphFault, NamedBy, nearest};
-use crate::compile::plan::{Fork, Heads, Way};
+use crate::compile::plan::{BranchHeads, OutEdge, PlanFanOut};
 use crate::define::builder::{Edge, EdgeKind, Graph};
-use crate::define::node::Declared;
+use crate::define::node::DeclaredTarget;
 use crate::define::shape::{END, Exit, Target};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Names {
     }
 
     /// What leaves the node called `from`, out of all edges that do.
-    pub(crate) fn exit<S>(&mut self, from: &str, mut edges: Vec<Edge<S>>) -> (Exit, Option<Way<S>>) {
+    pub(crate) fn exit<S>(&mut self, from: &str, mut edges: Vec<Edge<S>>) -> (Exit, Option<OutEdge<S>>) {
         let Some(edge) = edges.pop() else { return (Exit::None, None) };
         if edges.is_empty() {
             return self.one_exit(from, edge.kind).unwrap_or((Exit::Faulty, None));
@@ -98,24 +98,24 @@ impl Names {
         (Exit::Faulty, None)
     }
 
-    fn one_exit<S>(&mut self, from: &str, kind: EdgeKind<S>) -> Option<(Exit, Option<Way<S>>)> {
+    fn one_exit<S>(&mut self, from: &str, kind: EdgeKind<S>) -> Option<(Exit, Option<OutEdge<S>>)> {
         let of = || NamedBy::EdgeOf(from.to_string());
         let join_of = || NamedBy::JoinOf(from.to_string());
         match kind {
             EdgeKind::Plain(to) => {
                 let to = self.target(&to, of)?;
-                Some((Exit::Plain(to), Some(Way::To(to))))
+                Some((Exit::Plain(to), Some(OutEdge::To(to))))
             }
             EdgeKind::Choice { targets, route } => {
                 let found: Vec<_> = targets.into_iter().map(|id| (self.target(&id, of), id)).collect();
                 if found.is_empty() {
                     self.faults.push(GraphFault::NoTargets { node: from.to_string() });
                 }
-                let declare = |(to, name): (Option<Target>, String)| Some(Declared { name: name.into(), to: to? });
-                let declared: Box<[Declared]> = found.into_iter().map(declare).collect::<Option<_>>()?;
+                let declare = |(to, name): (Option<Target>, String)| Some(DeclaredTarget { name: name.into(), to: to? });
+                let declared: Box<[DeclaredTarget]> = found.into_iter().map(declare).collect::<Option<_>>()?;
                 let mut seen = HashSet::new();
                 let targets: Vec<Target> = declared.iter().map(|one| one.to).filter(|to| seen.insert(*to)).collect();
-                (!targets.is_empty()).then(|| (Exit::Choice(targets), Some(Way::Choice { route, declared })))
+                (!targets.is_empty()).then(|| (Exit::Choice(targets), Some(OutEdge::Choice { route, declared })))
             }
             EdgeKind::Parallel { heads, join, clone, options } => {
                 let found: Vec<_> = heads.iter().map(|id| self.target(id, of)).collect();
@@ -126,9 +126,9 @@ impl Names {
                     Target::Node(node) => Some(*node),
                     Target::End => None,
                 });
-                let fork = Fork { heads: Heads::Each(nodes.collect(), clone), join, options };
+                let fork = PlanFanOut { heads: BranchHeads::Each(nodes.collect(), clone), join, options };
                 let exit = Exit::Fork { heads, join, is_map: false };
-                Some((exit, Some(Way::Fork(Box::new(fork)))))
+                Some((exit, Some(OutEdge::Fork(Box::new(fork)))))
             }
             EdgeKind::Map { head, join, items, options } => {
                 let found = self.target(&head, of);
@@ -136,7 +136,9 @@ impl Names {
                 self.check_fan_out(from, &[head], options.limit);
                 let (head, join) = (found?, join?);
                 let way = match head {
-                    Target::Node(node) => Some(Way::Fork(Box::new(Fork { heads: Heads::Map(node, items), join, options }))),
+                    Target::Node(node) => {
+                        Some(OutEdge::Fork(Box::new(PlanFanOut { heads: BranchHeads::Map(node, items), join, options })))
+                    }
                     Target::End => None,
                 };
                 Some((Exit::Fork { heads: vec![head], join, is_map: true }, way))

@@ -2,8 +2,8 @@
 
 use crate::compile::fault::{GraphFault, nearest};
 use crate::context::undo::Undo;
-use crate::define::fan_out::{FanOut, Items};
-use crate::define::node::{Call, Declared, Route};
+use crate::define::fan_out::{FanOut, MapItems};
+use crate::define::node::{DeclaredTarget, NodeFn, RouterFn};
 use crate::define::policy::Policy;
 use crate::define::shape::{Shape, Target};
 use crate::define::subgraph::{Needs, NodesById};
@@ -16,7 +16,7 @@ pub(crate) struct Plan<S> {
     pub(crate) name: String,
     pub(crate) shape: Shape,
     pub(crate) names: Arc<[Arc<str>]>,
-    pub(crate) stops: Box<[Stop<S>]>,
+    pub(crate) stops: Box<[PlanNode<S>]>,
     /// The node whose innermost fan-out a node is part of.
     pub(crate) fan_outs: Vec<Option<u32>>,
     /// Whether a way leads to a node from the entry.
@@ -31,14 +31,14 @@ pub(crate) struct Plan<S> {
 }
 
 /// A node: its code, what leaves it, and what becomes of its failures.
-pub(crate) struct Stop<S> {
-    pub(crate) call: Call<S>,
-    pub(crate) way: Way<S>,
+pub(crate) struct PlanNode<S> {
+    pub(crate) call: NodeFn<S>,
+    pub(crate) way: OutEdge<S>,
     /// What most nodes have nothing of.
-    pub(crate) care: Option<Box<Care<S>>>,
+    pub(crate) care: Option<Box<NodeOptions<S>>>,
 }
 
-pub(crate) struct Care<S> {
+pub(crate) struct NodeOptions<S> {
     pub(crate) policy: Policy<S>,
     pub(crate) fallback: Option<Target>,
     pub(crate) undo: Option<Arc<Undo>>,
@@ -49,24 +49,24 @@ pub(crate) struct Care<S> {
 }
 
 /// What leaves a node.
-pub(crate) enum Way<S> {
+pub(crate) enum OutEdge<S> {
     To(Target),
-    Choice { route: Route<S>, declared: Box<[Declared]> },
-    Fork(Box<Fork<S>>),
+    Choice { route: RouterFn<S>, declared: Box<[DeclaredTarget]> },
+    Fork(Box<PlanFanOut<S>>),
 }
 
-pub(crate) struct Fork<S> {
-    pub(crate) heads: Heads<S>,
+pub(crate) struct PlanFanOut<S> {
+    pub(crate) heads: BranchHeads<S>,
     pub(crate) join: Target,
     pub(crate) options: FanOut<S>,
 }
 
 /// Where the branches begin, and with what.
-pub(crate) enum Heads<S> {
+pub(crate) enum BranchHeads<S> {
     /// One at each node, with a clone of the state.
     Each(Box<[u32]>, fn(&S) -> S),
     /// All at one node, with these states.
-    Map(u32, Items<S>),
+    Map(u32, MapItems<S>),
 }
 
 impl<S> Plan<S> {

@@ -2,15 +2,15 @@
 //! a crash.
 
 use crate::context::NodeContext;
-use crate::context::run_context::Shared;
-use crate::control::Letters;
+use crate::context::run_context::GraphContext;
+use crate::control::Inbox;
 use crate::error::EffectError;
 use crate::log::codec::stored_json;
 use crate::log::frontier::undo_path;
-use crate::log::message::{Letter, signal_of};
-use crate::log::visit::polls::Delivering;
-use crate::log::visit::{EffectRunning, Known, Namespace, NoteBody, Notes};
-use crate::log::{Entry, Journal, NEVER};
+use crate::log::message::{Message, signal_of};
+use crate::log::visit::polls::DeliveryGuard;
+use crate::log::visit::{EffectGuard, Namespace, RecordedValue, VisitRecordBody, VisitRecords};
+use crate::log::{NEVER, NewRecord, RunLog};
 use crate::store::{Fork, Kind, StoreError};
 use crate::token::TokenId;
 use pleach_core::{BoxError, BoxFuture};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// An effect on its way; from [`NodeContext::effect`]. Await it for its result.
 #[must_use = "an effect happens when it is awaited"]
 pub struct Effect<F, T, E> {
-    scene: Scene,
+    scene: VisitWriter,
     key: String,
     work: F,
     once: bool,
@@ -33,9 +33,9 @@ pub struct Effect<F, T, E> {
 }
 
 /// Where in a run something is done: what it takes to write it down.
-pub(crate) struct Scene {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) notes: Arc<Notes>,
+pub(crate) struct VisitWriter {
+    pub(crate) shared: Arc<GraphContext>,
+    pub(crate) notes: Arc<VisitRecords>,
     token: TokenId,
     path: Vec<Fork>,
     /// The record that notes follow.
@@ -48,11 +48,11 @@ pub(crate) struct Scene {
 }
 
 impl NodeContext {
-    pub(crate) fn scene(&self) -> Scene {
+    pub(crate) fn scene(&self) -> VisitWriter {
         let notes = &self.rare.get_or_init(Box::default).notes;
-        Scene {
+        VisitWriter {
             shared: Arc::clone(&self.shared),
-            notes: Arc::clone(notes.get_or_init(|| Arc::new(Notes::of_attempt(self.attempt)))),
+            notes: Arc::clone(notes.get_or_init(|| Arc::new(VisitRecords::of_attempt(self.attempt)))),
             token: self.token,
             path: self.undoes().map_or_else(|| self.branch.forks(), undo_path),
             parent: self.undoes().unwrap_or(self.token.sequence),
@@ -144,7 +144,7 @@ where
             return scene.fail(EffectError::UsedTwice { key }).await;
         };
         let (idempotency_key, note) = match scene.begin(&key, once) {
-            Some(Ok(Begin::Recorded(Known { json, recorded_by }))) => {
+            Some(Ok(EffectBegin::Recorded(RecordedValue { json, recorded_by }))) => {
                 let value = match serde_json::from_str(&json) {
                     Ok(value) => value,
                     Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
@@ -153,18 +153,18 @@ where
                 using.deliver();
                 return Ok(value);
             }
-            Some(Ok(Begin::Work { idempotency_key, note })) => (idempotency_key, note),
+            Some(Ok(EffectBegin::Work { idempotency_key, note })) => (idempotency_key, note),
             Some(Err(error)) => return scene.fail(error).await,
             None => return pending().await,
         };
-        let Some(_running) = Running::new(&scene) else { return pending().await };
+        let Some(_running) = RunningEffect::new(&scene) else { return pending().await };
         match note {
-            BeginNote::None => {}
-            BeginNote::Submitted(sequence) => scene.durable(sequence).await,
-            BeginNote::ToWrite => {
+            StartRecord::None => {}
+            StartRecord::Submitted(sequence) => scene.durable(sequence).await,
+            StartRecord::ToWrite => {
                 scene.lease().await;
                 let begun_with = once.then(|| idempotency_key.clone());
-                let body = NoteBody { key: key.clone(), begun_with, repeats: !once, ..NoteBody::default() };
+                let body = VisitRecordBody { key: key.clone(), begun_with, repeats: !once, ..VisitRecordBody::default() };
                 scene.write(Kind::Started, body).await;
             }
         }
@@ -187,28 +187,28 @@ where
             Ok(json) => json,
             Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
         };
-        scene.write(Kind::Effect, NoteBody { key, value: Some(json), ..NoteBody::default() }).await;
+        scene.write(Kind::Effect, VisitRecordBody { key, value: Some(json), ..VisitRecordBody::default() }).await;
         using.deliver();
         Ok(value)
     }
 }
 
-impl Scene {
+impl VisitWriter {
     /// Takes a key for this attempt, until it is let go or delivered. `None` if it is taken, or the attempt was cut off.
-    pub(crate) fn take_key(&self, namespace: Namespace, key: &str) -> Option<KeyInUse<'_>> {
+    pub(crate) fn take_key(&self, namespace: Namespace, key: &str) -> Option<KeyGuard<'_>> {
         let mut notes = self.notes.lock_for(self.attempt)?;
         let kept = notes.kept(namespace, key);
         let is_free = !std::mem::replace(&mut kept.is_used, true);
-        is_free.then(|| KeyInUse { scene: self, namespace, key: key.to_string(), is_delivered: false })
+        is_free.then(|| KeyGuard { scene: self, namespace, key: key.to_string(), is_delivered: false })
     }
 
     /// Begins an effect: its result if that was recorded, else the idempotency key to do it with. `None` if the attempt was cut off.
-    fn begin(&self, key: &str, once: bool) -> Option<Result<Begin, EffectError>> {
+    fn begin(&self, key: &str, once: bool) -> Option<Result<EffectBegin, EffectError>> {
         let idempotency_key = self.effect_key(key);
         let mut notes = self.notes.lock_for(self.attempt)?;
         let kept = notes.kept(Namespace::Effect, key);
         if let Some(known) = kept.known() {
-            return Some(Ok(Begin::Recorded(known)));
+            return Some(Ok(EffectBegin::Recorded(known)));
         }
         // One that has begun keeps the key that it was begun with, whatever was written anew since.
         let idempotency_key = kept.begun_with.clone().unwrap_or(idempotency_key);
@@ -220,12 +220,12 @@ impl Scene {
         // An earlier call may have been dropped while its note was being written.
         let is_submitted = if once { kept.begun_with.is_some() } else { kept.is_begun };
         let note = match (is_noted, is_submitted) {
-            (false, _) => BeginNote::None,
-            (true, true) => BeginNote::Submitted(kept.begun_by),
-            (true, false) => BeginNote::ToWrite,
+            (false, _) => StartRecord::None,
+            (true, true) => StartRecord::Submitted(kept.begun_by),
+            (true, false) => StartRecord::ToWrite,
         };
         notes.begin_effect(key);
-        Some(Ok(Begin::Work { idempotency_key, note }))
+        Some(Ok(EffectBegin::Work { idempotency_key, note }))
     }
 
     /// The work of an effect is called next. Whether it may be: the attempt was not cut off.
@@ -241,18 +241,18 @@ impl Scene {
         run.keys(self.is_undo).of_effect(run.key_token(self.token, self.is_undo), key)
     }
 
-    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+    pub(crate) fn journal(&self) -> Option<&Arc<RunLog>> {
         self.shared.run().journal()
     }
 
     /// Where answers and signals come; an undo has nobody to ask.
-    pub(crate) fn letters(&self) -> Option<&Letters> {
+    pub(crate) fn letters(&self) -> Option<&Inbox> {
         self.shared.run().letters().filter(|_| !self.is_undo)
     }
 
     /// Writes a note, in the log if the run is stored, and waits until it is durable. It counts from when it is submitted: an attempt that is cut
     /// off while it waits would hide from the next what will be in the log.
-    pub(crate) async fn write(&self, kind: Kind, body: NoteBody) {
+    pub(crate) async fn write(&self, kind: Kind, body: VisitRecordBody) {
         match self.submit(kind, body, None) {
             Ok(sequence) => self.durable(sequence).await,
             Err(error) => self.fail(error).await,
@@ -264,13 +264,13 @@ impl Scene {
     ///
     /// An attempt that was cut off writes nothing, and the sequence is [`NEVER`]: the next attempt may be at the same effect or wait. That is decided
     /// together with adding the note to the log, so the notes' lock is held meanwhile.
-    pub(crate) fn submit(&self, kind: Kind, mut body: NoteBody, letter: Option<&Letter>) -> Result<u64, StoreError> {
+    pub(crate) fn submit(&self, kind: Kind, mut body: VisitRecordBody, letter: Option<&Message>) -> Result<u64, StoreError> {
         let Some(mut notes) = self.notes.lock_for(self.attempt) else { return Ok(NEVER) };
         let Some(journal) = self.journal() else {
             notes.note(kind, body, 0);
             return Ok(0);
         };
-        let mut entry = Entry::new(kind, self.path.clone(), &*self.node);
+        let mut entry = NewRecord::new(kind, self.path.clone(), &*self.node);
         (entry.parent, entry.attempt) = (self.parent, self.attempt);
         body.undo = notes.undo_to_write();
         drop(notes);
@@ -313,12 +313,12 @@ impl Scene {
     }
 
     /// The node goes on once this record is durable: until then it is not parked, whatever else it waits for.
-    pub(crate) fn deliver_after(&self, sequence: u64) -> Option<Delivering<'_>> {
+    pub(crate) fn deliver_after(&self, sequence: u64) -> Option<DeliveryGuard<'_>> {
         self.notes.deliver_after(self.attempt, sequence)
     }
 
     /// Waits until the record of a value is durable, and gives what is to be kept until the value is delivered.
-    pub(crate) async fn durable_value(&self, sequence: u64) -> Option<Delivering<'_>> {
+    pub(crate) async fn durable_value(&self, sequence: u64) -> Option<DeliveryGuard<'_>> {
         let delivering = self.deliver_after(sequence);
         self.durable(sequence).await;
         delivering
@@ -341,15 +341,15 @@ impl Scene {
 }
 
 /// How an effect begins.
-enum Begin {
+enum EffectBegin {
     /// Its result is known.
-    Recorded(Known),
+    Recorded(RecordedValue),
     /// It is to be done, with this idempotency key, once it is noted.
-    Work { idempotency_key: String, note: BeginNote },
+    Work { idempotency_key: String, note: StartRecord },
 }
 
 /// The note that an effect begins. The work is called when it is durable.
-enum BeginNote {
+enum StartRecord {
     None,
     ToWrite,
     /// It is the record of this sequence.
@@ -358,14 +358,14 @@ enum BeginNote {
 
 /// A key that is used in this attempt. Dropped before anything was delivered, it can be used again: what was recorded for it meanwhile waits for
 /// whoever asks next.
-pub(crate) struct KeyInUse<'a> {
-    scene: &'a Scene,
+pub(crate) struct KeyGuard<'a> {
+    scene: &'a VisitWriter,
     namespace: Namespace,
     key: String,
     is_delivered: bool,
 }
 
-impl KeyInUse<'_> {
+impl KeyGuard<'_> {
     pub(crate) fn namespace(&self) -> Namespace {
         self.namespace
     }
@@ -385,7 +385,7 @@ impl KeyInUse<'_> {
     }
 }
 
-impl Drop for KeyInUse<'_> {
+impl Drop for KeyGuard<'_> {
     fn drop(&mut self) {
         if self.is_delivered {
             return;
@@ -406,15 +406,15 @@ impl Drop for KeyInUse<'_> {
 }
 
 /// While it lives, its node does more than wait.
-struct Running<'a>(&'a Scene, Option<EffectRunning<'a>>);
+struct RunningEffect<'a>(&'a VisitWriter, Option<EffectGuard<'a>>);
 
-impl<'a> Running<'a> {
-    fn new(scene: &'a Scene) -> Option<Self> {
+impl<'a> RunningEffect<'a> {
+    fn new(scene: &'a VisitWriter) -> Option<Self> {
         scene.notes.run_effect(scene.attempt).map(|running| Self(scene, Some(running)))
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningEffect<'_> {
     fn drop(&mut self) {
         self.1 = None;
         self.0.tell_if_parked();

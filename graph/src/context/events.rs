@@ -220,9 +220,9 @@ type Hook<S> = Box<dyn Fn(&RunEvent<&S>) + Send + Sync>;
 /// Functions that are called as a run goes on, in its own task, in order. Cheap to clone, and good for many runs.
 ///
 /// A hook that panics is recorded in [`panics`](Self::panics), and changes nothing.
-pub struct Hooks<S>(Arc<Inner<S>>);
+pub struct Hooks<S>(Arc<HookList<S>>);
 
-struct Inner<S> {
+struct HookList<S> {
     hooks: Vec<Hook<S>>,
     panics: Mutex<Vec<PanicError>>,
 }
@@ -247,7 +247,7 @@ impl<S: 'static> Hooks<S> {
     }
 
     fn of(hooks: Vec<Hook<S>>) -> Self {
-        Self(Arc::new(Inner { hooks, panics: Mutex::default() }))
+        Self(Arc::new(HookList { hooks, panics: Mutex::default() }))
     }
 
     /// Calls those of `self`, then those of `other`.
@@ -296,17 +296,17 @@ pub(crate) fn branch_failed<S: 'static>(hooks: &Hooks<S>, node: &Arc<str>, branc
 pub(crate) fn listener<S: 'static>(hooks: Hooks<S>) -> Listener {
     Box::new(move |visit, aside| {
         hooks.call(&match aside {
-            Aside::Emitted(value) => RunEvent::Emitted { visit, value },
-            Aside::Started => RunEvent::InnerStarted { visit },
-            Aside::Finished(failed) => RunEvent::InnerFinished { visit, failed },
+            InnerEvent::Emitted(value) => RunEvent::Emitted { visit, value },
+            InnerEvent::Started => RunEvent::InnerStarted { visit },
+            InnerEvent::Finished(failed) => RunEvent::InnerFinished { visit, failed },
         });
     })
 }
 
 /// Hears what happens where the state is of another type, or there is none.
-pub(crate) type Listener = Box<dyn Fn(Visit, Aside) + Send + Sync>;
+pub(crate) type Listener = Box<dyn Fn(Visit, InnerEvent) + Send + Sync>;
 
-pub(crate) enum Aside {
+pub(crate) enum InnerEvent {
     Emitted(Emission),
     Started,
     Finished(Option<Arc<Reason>>),

@@ -7,13 +7,13 @@ pub(crate) mod run_context;
 pub(crate) mod undo;
 mod wait;
 
-use crate::context::events::{Aside, Emission, Visit};
-use crate::context::run_context::Shared;
+use crate::context::events::{Emission, InnerEvent, Visit};
+use crate::context::run_context::GraphContext;
 use crate::context::undo::UndoTakes;
 use crate::error::{EffectError, UnknownEffect};
 use crate::log::codec::stored_json;
-use crate::log::undo_payload::Payload;
-use crate::log::visit::{Notes, Recorded};
+use crate::log::undo_payload::UndoPayload;
+use crate::log::visit::{RecordedUndo, VisitRecords};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{CancelToken, Instant};
 use serde::Serialize;
@@ -24,18 +24,18 @@ use std::sync::{Arc, OnceLock};
 
 /// What a node is given besides the state, if it asks for it. It is owned, so that a node may keep it across awaits.
 pub struct NodeContext {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<GraphContext>,
     pub(crate) node: u32,
     pub(crate) attempt: u32,
     pub(crate) iteration: u64,
     pub(crate) token: TokenId,
     pub(crate) branch: BranchPath,
-    pub(crate) rare: OnceLock<Box<Rare>>,
+    pub(crate) rare: OnceLock<Box<NodeDetails>>,
 }
 
 /// What few nodes have.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct NodeDetails {
     pub(crate) deadline: Option<Instant>,
     /// The type that the undo of the node takes. Without an undo, what the node records is dropped.
     pub(crate) undo_takes: Option<UndoTakes>,
@@ -46,7 +46,7 @@ pub(crate) struct Rare {
     /// Of an undo: the effects of the visit whose outcome is not known.
     pub(crate) unknown: Vec<UnknownEffect>,
     /// What was written down during this visit; made when it is asked for, where nobody else keeps it.
-    pub(crate) notes: OnceLock<Arc<Notes>>,
+    pub(crate) notes: OnceLock<Arc<VisitRecords>>,
     /// The id of the node, where it is not among those of the graph.
     pub(crate) name: Option<Arc<str>>,
 }
@@ -118,7 +118,7 @@ impl NodeContext {
     /// Says something to whoever listens to the run: progress, a word of an answer. It costs next to nothing if nobody does.
     pub fn emit(&self, value: impl Any + Send + Sync) {
         if let Some(listener) = self.shared.run().listener() {
-            listener(self.visit(), Aside::Emitted(Emission::new(value)));
+            listener(self.visit(), InnerEvent::Emitted(Emission::new(value)));
         }
     }
 
@@ -134,14 +134,14 @@ impl NodeContext {
         let payload = if TypeId::of::<P>() == takes.type_id {
             let read = |json: &RawValue| (takes.read)(json).map(|back| *back.downcast::<P>().expect("its type was compared"));
             stored_json(&payload, None, read)
-                .map(Payload::of)
+                .map(UndoPayload::of)
                 .map_err(|why| EffectError::Unstorable { key: "record_undo".into(), why })
         } else {
             let (given, takes) = (std::any::type_name::<P>().to_string(), takes.name.to_string());
             Err(EffectError::UndoType { given, takes })
         };
         if let Some(mut notes) = rare.notes.get().and_then(|notes| notes.lock_for(self.attempt)) {
-            notes.undo = Some(Recorded { payload, is_written: false });
+            notes.undo = Some(RecordedUndo { payload, is_written: false });
         }
     }
 

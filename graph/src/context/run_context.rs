@@ -1,4 +1,4 @@
-//! `Shared`: what all parts of one run have in common: its id, counts, token, runtime, extensions and undo log.
+//! `GraphContext`: what all parts of one run have in common: its id, counts, token, runtime, extensions and undo log.
 //!
 //! There is one for the run and one for each subgraph that is being run in it, which leads to the run's. The counts are stepped
 //! without an atomic read-modify-write unless nodes of the graph run on several threads: all else that runs is polled by one
@@ -7,10 +7,10 @@
 use crate::context::cancelled_tasks::{CancelledTask, CancelledTasks};
 use crate::context::events::Listener;
 use crate::context::undo::Undo;
-use crate::control::{Desk, Letters};
+use crate::control::{Inbox, RunControl};
 use crate::error::RunFault;
-use crate::log::Journal;
-use crate::log::undo_payload::Payload;
+use crate::log::RunLog;
+use crate::log::undo_payload::UndoPayload;
 use crate::token::{KeyMaker, TokenId};
 use crate::util::{runtime, work_count};
 use pleach_core::{BoxError, CancelToken, Cause, Instant, Runtime, Scope};
@@ -20,20 +20,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 
 /// What is the same for every node that one engine runs.
-pub(crate) struct Shared {
+pub(crate) struct GraphContext {
     /// The ids of the graph's nodes.
     names: Arc<[Arc<str>]>,
     /// For a subgraph: the graph around it, and the node that it runs as. Names are put together when they are asked for: kept at every
     /// level, they would take memory quadratic in the depth.
-    outer: Option<(Arc<Shared>, u32)>,
+    outer: Option<(Arc<GraphContext>, u32)>,
     /// The token of that node, if it has a cancel grace.
     token: Option<CancelToken>,
-    run: RunWide,
+    run: RunContext,
 }
 
 /// What belongs to the whole run. In a subgraph it is left empty.
 #[derive(Default)]
-pub(crate) struct RunWide {
+pub(crate) struct RunContext {
     /// How many visits may follow one another on one line of control.
     pub(crate) iterations_max: u64,
     /// How many nodes the whole run may visit.
@@ -43,12 +43,12 @@ pub(crate) struct RunWide {
     pub(crate) sequence: AtomicU64,
     pub(crate) has_broken: AtomicBool,
     pub(crate) token: OnceLock<CancelToken>,
-    pub(crate) more: OnceLock<Box<More>>,
+    pub(crate) more: OnceLock<Box<RunDetails>>,
 }
 
 /// What many runs have nothing of.
 #[derive(Default)]
-pub(crate) struct More {
+pub(crate) struct RunDetails {
     pub(crate) id: OnceLock<Arc<str>>,
     pub(crate) extensions: Vec<Arc<dyn Any + Send + Sync>>,
     pub(crate) listener: Option<Listener>,
@@ -57,34 +57,34 @@ pub(crate) struct More {
     /// What cancels a stored run from above. Its own token is made once its deadline is known.
     pub(crate) above: OnceLock<CancelToken>,
     /// What was posted to the run; there if it is stored, or stands in a scope.
-    pub(crate) letters: OnceLock<Arc<Letters>>,
+    pub(crate) letters: OnceLock<Arc<Inbox>>,
     /// Where it is told things as a whole; there if it is stored, or stands in a scope.
-    pub(crate) desk: OnceLock<Arc<Desk>>,
+    pub(crate) desk: OnceLock<Arc<RunControl>>,
     /// Nodes that asked for something impossible, and why they fail.
     broken: Mutex<Vec<(TokenId, BoxError)>>,
     /// The log of a run that is stored.
-    pub(crate) journal: OnceLock<Arc<Journal>>,
-    undos: Mutex<Vec<Undoable>>,
+    pub(crate) journal: OnceLock<Arc<RunLog>>,
+    undos: Mutex<Vec<UndoableVisit>>,
     cancelled_tasks: Arc<CancelledTasks>,
 }
 
 /// A committed node that can be undone.
-pub(crate) struct Undoable {
+pub(crate) struct UndoableVisit {
     pub(crate) name: Arc<str>,
     pub(crate) undo: Arc<Undo>,
-    pub(crate) payload: Payload,
+    pub(crate) payload: UndoPayload,
     pub(crate) token: TokenId,
     pub(crate) iteration: u64,
 }
 
-impl Shared {
-    pub(crate) fn of_run(names: Arc<[Arc<str>]>, run: RunWide) -> Self {
+impl GraphContext {
+    pub(crate) fn of_run(names: Arc<[Arc<str>]>, run: RunContext) -> Self {
         Self { names, outer: None, token: None, run }
     }
 
     /// For the subgraph that runs as `node` of `outer`, with the token of that node if it has its own.
     pub(crate) fn of_subgraph(names: Arc<[Arc<str>]>, outer: &Arc<Self>, node: u32, token: Option<CancelToken>) -> Self {
-        Self { names, outer: Some((Arc::clone(outer), node)), token, run: RunWide::default() }
+        Self { names, outer: Some((Arc::clone(outer), node)), token, run: RunContext::default() }
     }
 
     /// The token that cancels this graph: of the innermost node around it that has its own, else of the run.
@@ -104,7 +104,7 @@ impl Shared {
         self.run().cause().or_else(|| self.token.as_ref()?.cause())
     }
 
-    pub(crate) fn run(&self) -> &RunWide {
+    pub(crate) fn run(&self) -> &RunContext {
         let mut at = self;
         while let Some((outer, _)) = &at.outer {
             at = outer;
@@ -137,16 +137,16 @@ impl Shared {
     }
 }
 
-impl RunWide {
-    pub(crate) fn more(&self) -> &More {
+impl RunContext {
+    pub(crate) fn more(&self) -> &RunDetails {
         self.more.get_or_init(Box::default)
     }
 
-    pub(crate) fn letters(&self) -> Option<&Letters> {
+    pub(crate) fn letters(&self) -> Option<&Inbox> {
         self.more.get()?.letters.get().map(|letters| &**letters)
     }
 
-    pub(crate) fn desk(&self) -> Option<&Arc<Desk>> {
+    pub(crate) fn desk(&self) -> Option<&Arc<RunControl>> {
         self.more.get()?.desk.get()
     }
 
@@ -177,7 +177,7 @@ impl RunWide {
         while self.why_broken(token).is_some() {}
     }
 
-    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+    pub(crate) fn journal(&self) -> Option<&Arc<RunLog>> {
         self.more.get()?.journal.get()
     }
 
@@ -309,12 +309,12 @@ impl RunWide {
         self.more.get().is_none_or(|more| more.cancelled_tasks.is_empty(waker))
     }
 
-    pub(crate) fn remember_undo(&self, undoable: Undoable) {
+    pub(crate) fn remember_undo(&self, undoable: UndoableVisit) {
         self.more().undos.lock().unwrap_or_else(PoisonError::into_inner).push(undoable);
     }
 
     /// All that can be undone, in the order in which it was committed.
-    pub(crate) fn take_undos(&self) -> Vec<Undoable> {
+    pub(crate) fn take_undos(&self) -> Vec<UndoableVisit> {
         let Some(more) = self.more.get() else { return Vec::new() };
         std::mem::take(&mut more.undos.lock().unwrap_or_else(PoisonError::into_inner))
     }

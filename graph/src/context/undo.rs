@@ -1,7 +1,7 @@
 //! The undo of a node: a function of a context and the payload that the node recorded.
 
 use crate::context::NodeContext;
-use crate::util::future::Converted;
+use crate::util::future::ErrInto;
 use pleach_core::{BoxError, BoxFuture};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -37,7 +37,7 @@ impl Undo {
     {
         let call = move |cx, payload: &RawValue| -> BoxFuture<'static, Result<(), BoxError>> {
             match serde_json::from_str::<P>(payload.get()) {
-                Ok(payload) => Box::pin(Converted { future: undo(cx, payload) }),
+                Ok(payload) => Box::pin(ErrInto { future: undo(cx, payload) }),
                 Err(_) if payload.get() == RawValue::NULL.get() => {
                     let why = "its node had effects and recorded nothing to undo them by: call `record_undo` before them";
                     Box::pin(async move { Err(why.into()) })

@@ -2,12 +2,12 @@
 //! process.
 
 use crate::context::NodeContext;
-use crate::context::effect::{KeyInUse, Scene};
-use crate::control::{Awaited, InHand, Letters};
+use crate::context::effect::{KeyGuard, VisitWriter};
+use crate::control::{Inbox, InboxWait, TakenMessage};
 use crate::error::EffectError;
 use crate::log::NEVER;
-use crate::log::message::{Letter, answer_to, signal_of};
-use crate::log::visit::{Known, Namespace, NoteBody, OpenWait, Waiting};
+use crate::log::message::{Message, answer_to, signal_of};
+use crate::log::visit::{Namespace, OpenWait, RecordedValue, VisitRecordBody, WaitGuard};
 use crate::store::{Kind, TEXT_BYTES_MAX, Timestamp};
 use pleach_core::{BoxFuture, Instant};
 use serde::Serialize;
@@ -73,7 +73,7 @@ impl NodeContext {
     }
 }
 
-impl Scene {
+impl VisitWriter {
     /// Fails for a key that no answer or signal could name, or that is too long to be kept.
     pub(crate) fn check_key(&self, key: &str) -> Result<(), EffectError> {
         let refused = |why: &str| EffectError::InvalidKey { key: key.chars().take(80).collect(), why: why.to_string() };
@@ -128,7 +128,7 @@ impl Scene {
     }
 
     /// What is recorded for a key.
-    fn known(&self, namespace: Namespace, key: &str) -> Option<Known> {
+    fn known(&self, namespace: Namespace, key: &str) -> Option<RecordedValue> {
         self.notes.lock_for(self.attempt)?.kept(namespace, key).known()
     }
 
@@ -136,13 +136,13 @@ impl Scene {
     /// for which something was recorded meanwhile.
     async fn receive<T: DeserializeOwned>(
         &self,
-        using: KeyInUse<'_>,
+        using: KeyGuard<'_>,
         question: Option<Box<RawValue>>,
         letter: &str,
         recorded: impl Fn() -> Option<Namespace>,
     ) -> Result<T, Namespace> {
         let (namespace, key) = (using.namespace(), using.key().to_string());
-        if let Some(Known { json, recorded_by }) = self.known(namespace, &key) {
+        if let Some(RecordedValue { json, recorded_by }) = self.known(namespace, &key) {
             return match serde_json::from_str(&json) {
                 Ok(answer) => {
                     // The message of a signal is taken once the node has it: no earlier than the log says what became of it.
@@ -164,7 +164,7 @@ impl Scene {
             return pending().await;
         };
         if !is_noted {
-            let body = NoteBody { value: question, ..NoteBody::of_wait(namespace, &key) };
+            let body = VisitRecordBody { value: question, ..VisitRecordBody::of_wait(namespace, &key) };
             match self.submit(Kind::Wait, body, None) {
                 Ok(sequence) => {
                     awaited.asks_after(sequence);
@@ -187,7 +187,7 @@ impl Scene {
             Err(Some(recorded)) => return Err(recorded),
             Err(None) => return pending().await,
         };
-        let body = NoteBody { value: Some(json), ..NoteBody::of_wait(namespace, &key) };
+        let body = VisitRecordBody { value: Some(json), ..VisitRecordBody::of_wait(namespace, &key) };
         let woken = self.submit(Kind::Wake, body, Some(&letter));
         if let Ok(NEVER) = woken {
             letters.give_back(letter);
@@ -208,7 +208,7 @@ impl Scene {
     }
 
     /// The node waits from now on, and the run is told. `None` if it was cut off.
-    fn wait(&self, open: OpenWait) -> Option<Waiting<'_>> {
+    fn wait(&self, open: OpenWait) -> Option<WaitGuard<'_>> {
         let waiting = self.notes.wait(self.attempt, open)?;
         self.tell_if_parked();
         Some(waiting)
@@ -248,7 +248,7 @@ impl Scene {
             return pending().await;
         }
         if known.is_none() {
-            let body = NoteBody { key, due: Some(due), ..NoteBody::default() };
+            let body = VisitRecordBody { key, due: Some(due), ..VisitRecordBody::default() };
             let sequence = match self.submit(Kind::Wait, body, None) {
                 Ok(sequence) => sequence,
                 Err(error) => return self.fail(error).await,
@@ -285,11 +285,11 @@ const NOTE_BYTES: usize = 8 * TEXT_BYTES_MAX;
 
 /// The next letter of this name that says what it should, and can be recorded; the others are refused.
 fn next_readable<'a, T: DeserializeOwned>(
-    letters: &Letters,
-    awaited: &Awaited<'a>,
+    letters: &Inbox,
+    awaited: &InboxWait<'a>,
     bytes_max: usize,
     waker: &std::task::Waker,
-) -> Poll<((Letter, InHand<'a>), Box<RawValue>, T)> {
+) -> Poll<((Message, TakenMessage<'a>), Box<RawValue>, T)> {
     while let Some((letter, in_hand)) = awaited.take(waker) {
         if letter.payload.len() > bytes_max {
             let why = format!("it has {} bytes, and {bytes_max} at most can be recorded", letter.payload.len());

@@ -1,8 +1,8 @@
-//! `Letters`: answers and signals for a run that no node has asked for yet. Nodes take them by name, the oldest first.
+//! `Inbox`: answers and signals for a run that no node has asked for yet. Nodes take them by name, the oldest first.
 
 use crate::control::remote::TellError;
-use crate::log::message::Letter;
-use crate::log::visit::Notes;
+use crate::log::message::Message;
+use crate::log::visit::VisitRecords;
 use crate::store::INBOX_MAX;
 use crate::store::message_kind::ANSWER;
 use crate::util::work_count;
@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 #[derive(Default)]
-pub(crate) struct Letters(Mutex<Inner>);
+pub(crate) struct Inbox(Mutex<InboxState>);
 
 #[derive(Default)]
-struct Inner {
-    names: HashMap<String, Named>,
+struct InboxState {
+    names: HashMap<String, NamedQueue>,
     /// How many waits there were so far.
     waits: u64,
     /// How many waits have asked for a letter, and none is there for them.
     waiting: usize,
     /// The waits that have not asked for a letter yet, since the record that they wait is being written.
-    beginning: HashMap<u64, Beginning>,
+    beginning: HashMap<u64, PendingWait>,
     /// Those of them that a letter is there for.
     found: BTreeSet<u64>,
     /// How many wakers are about to be called.
@@ -30,7 +30,7 @@ struct Inner {
     in_hand: usize,
     /// How many letters there are: signals, and answers.
     count: [usize; 2],
-    refused: Vec<RefusedLetter>,
+    refused: Vec<RejectedMessage>,
     /// Of a run that is not stored: how many letters there were, and their dedup texts.
     handed_over: u64,
     dedups: HashSet<String>,
@@ -38,8 +38,8 @@ struct Inner {
 
 /// The letters of one name, and the waits for them. Each letter wakes one wait, the oldest.
 #[derive(Default)]
-struct Named {
-    letters: VecDeque<Letter>,
+struct NamedQueue {
+    letters: VecDeque<Message>,
     /// Shared, so that none is cloned or dropped while the lock is held.
     waiting: BTreeMap<u64, Arc<Waker>>,
     /// Those that were woken: for each of them there is a letter.
@@ -47,22 +47,22 @@ struct Named {
 }
 
 /// A wait that asks for a letter once its node was polled after `record` was durable.
-struct Beginning {
-    notes: Arc<Notes>,
+struct PendingWait {
+    notes: Arc<VisitRecords>,
     record: u64,
 }
 
 /// A wait for a letter of one name. Dropped after it was woken, it lets another wait have the letter.
-pub(crate) struct Awaited<'a> {
-    letters: &'a Letters,
+pub(crate) struct InboxWait<'a> {
+    letters: &'a Inbox,
     name: String,
     wait: u64,
 }
 
 /// While it lives, somebody has taken a letter.
-pub(crate) struct InHand<'a>(&'a Letters);
+pub(crate) struct TakenMessage<'a>(&'a Inbox);
 
-impl Drop for InHand<'_> {
+impl Drop for TakenMessage<'_> {
     fn drop(&mut self) {
         self.0.lock().in_hand -= 1;
     }
@@ -70,18 +70,18 @@ impl Drop for InHand<'_> {
 
 /// A letter that the node which waited for it could not read.
 #[derive(Clone, Debug)]
-pub(crate) struct RefusedLetter {
+pub(crate) struct RejectedMessage {
     pub(crate) number: u64,
     pub(crate) name: String,
     pub(crate) why: String,
 }
 
-impl Letters {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, letters: impl IntoIterator<Item = Letter>) {
+    pub(crate) fn add(&self, letters: impl IntoIterator<Item = Message>) {
         let mut wakers = Vec::new();
         {
             let mut inner = self.lock();
@@ -96,7 +96,7 @@ impl Letters {
     }
 
     /// Puts back a letter that was taken by a visit which is over, among those of its name by its number.
-    pub(crate) fn give_back(&self, letter: Letter) {
+    pub(crate) fn give_back(&self, letter: Message) {
         let mut wakers = Vec::new();
         {
             let mut inner = self.lock();
@@ -109,7 +109,7 @@ impl Letters {
         self.wake(&wakers);
     }
 
-    /// Calls the wakers that [`Inner::hand_out`] gave. From here on their nodes know that they are woken.
+    /// Calls the wakers that [`InboxState::hand_out`] gave. From here on their nodes know that they are woken.
     fn wake(&self, wakers: &[Arc<Waker>]) {
         if !wakers.is_empty() {
             wakers.iter().for_each(|waker| waker.wake_by_ref());
@@ -142,31 +142,31 @@ impl Letters {
             inner.handed_over += 1;
             inner.handed_over
         };
-        self.add([Letter { number, name, payload }]);
+        self.add([Message { number, name, payload }]);
         Ok(())
     }
 
     /// Waits for letters of this name from now on.
-    pub(crate) fn await_letter(&self, name: &str, notes: &Arc<Notes>) -> Awaited<'_> {
+    pub(crate) fn await_letter(&self, name: &str, notes: &Arc<VisitRecords>) -> InboxWait<'_> {
         let mut wakers = Vec::new();
         let wait = {
             let mut inner = self.lock();
             inner.waits += 1;
             let wait = inner.waits;
-            inner.beginning.insert(wait, Beginning { notes: Arc::clone(notes), record: u64::MAX });
+            inner.beginning.insert(wait, PendingWait { notes: Arc::clone(notes), record: u64::MAX });
             drop(inner.wait(name, wait, Arc::new(Waker::noop().clone())));
             // If there is a letter for it, that is known: the node will take it.
             inner.hand_out(name, &mut wakers);
             wait
         };
         self.wake(&wakers);
-        Awaited { letters: self, name: name.to_string(), wait }
+        InboxWait { letters: self, name: name.to_string(), wait }
     }
 
     /// Whether a wait is about to take a letter, or a letter is in hand. A wait that was woken is known by the notes of its node.
     pub(crate) fn is_answering(&self) -> bool {
         let mut inner = self.lock();
-        let Inner { found, beginning, .. } = &mut *inner;
+        let InboxState { found, beginning, .. } = &mut *inner;
         // A node that was polled since and did not go on with its wait leaves the letter alone.
         while let Some(wait) = found.first()
             && beginning.get(wait).is_none_or(|wait| wait.notes.has_seen(wait.record))
@@ -182,13 +182,13 @@ impl Letters {
     }
 
     /// Puts aside a letter that was not what the node had asked for; the node goes on waiting.
-    pub(crate) fn refuse(&self, letter: Letter, why: String) {
-        let Letter { number, name, .. } = letter;
-        self.lock().refused.push(RefusedLetter { number, name, why });
+    pub(crate) fn refuse(&self, letter: Message, why: String) {
+        let Message { number, name, .. } = letter;
+        self.lock().refused.push(RejectedMessage { number, name, why });
     }
 
     /// The letters that were refused since, but for one that a resume brought along.
-    pub(crate) fn take_refused(&self) -> Vec<RefusedLetter> {
+    pub(crate) fn take_refused(&self) -> Vec<RejectedMessage> {
         let mut inner = self.lock();
         if inner.refused.is_empty() {
             return Vec::new();
@@ -199,7 +199,7 @@ impl Letters {
     }
 
     /// The answer that a resume brought along, if it was refused.
-    pub(crate) fn refused_answer(&self) -> Option<RefusedLetter> {
+    pub(crate) fn refused_answer(&self) -> Option<RejectedMessage> {
         self.lock().refused.iter().find(|letter| letter.number == 0).cloned()
     }
 
@@ -211,7 +211,7 @@ impl Letters {
     }
 }
 
-impl Inner {
+impl InboxState {
     /// Wakes a wait for each letter of this name that nobody was woken for.
     fn hand_out(&mut self, name: &str, wakers: &mut Vec<Arc<Waker>>) {
         let Some(named) = self.names.get_mut(name) else { return };
@@ -231,7 +231,7 @@ impl Inner {
     /// A wait goes on under this waker. The one before it, to be dropped after the lock.
     fn wait(&mut self, name: &str, wait: u64, waker: Arc<Waker>) -> Option<Arc<Waker>> {
         if !self.names.contains_key(name) {
-            self.names.insert(name.to_string(), Named::default());
+            self.names.insert(name.to_string(), NamedQueue::default());
         }
         let named = self.names.get_mut(name).expect("it was added");
         let replaced = named.waiting.insert(wait, waker);
@@ -248,21 +248,21 @@ impl Inner {
     }
 
     /// A wait asks for a letter now, or is over. What was kept until then is dropped after the lock.
-    fn begin(&mut self, wait: u64) -> Option<Beginning> {
+    fn begin(&mut self, wait: u64) -> Option<PendingWait> {
         self.found.remove(&wait);
         self.beginning.remove(&wait)
     }
 
     /// Nothing is kept of a name that nobody uses.
     fn tidy(&mut self, name: &str) {
-        let is_unused = |named: &Named| named.letters.is_empty() && named.waiting.is_empty() && named.woken.is_empty();
+        let is_unused = |named: &NamedQueue| named.letters.is_empty() && named.waiting.is_empty() && named.woken.is_empty();
         if self.names.get(name).is_some_and(is_unused) {
             self.names.remove(name);
         }
     }
 }
 
-impl<'a> Awaited<'a> {
+impl<'a> InboxWait<'a> {
     /// The wait asks for a letter once this record is durable.
     pub(crate) fn asks_after(&self, record: u64) {
         if let Some(beginning) = self.letters.lock().beginning.get_mut(&self.wait) {
@@ -272,7 +272,7 @@ impl<'a> Awaited<'a> {
 
     /// The oldest letter that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
     /// written down.
-    pub(crate) fn take(&self, waker: &Waker) -> Option<(Letter, InHand<'a>)> {
+    pub(crate) fn take(&self, waker: &Waker) -> Option<(Message, TakenMessage<'a>)> {
         let waker = Arc::new(waker.clone());
         let (_replaced, _begun);
         let mut inner = self.letters.lock();
@@ -287,11 +287,11 @@ impl<'a> Awaited<'a> {
         let letter = inner.names.get_mut(&self.name)?.letters.pop_front()?;
         inner.count[kind_of(&self.name)] -= 1;
         inner.in_hand += 1;
-        Some((letter, InHand(self.letters)))
+        Some((letter, TakenMessage(self.letters)))
     }
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for InboxWait<'_> {
     fn drop(&mut self) {
         let mut wakers = Vec::new();
         let (_forgotten, _begun);
@@ -330,8 +330,8 @@ mod tests {
         }
     }
 
-    fn letter(number: u64, name: &str) -> Letter {
-        Letter { number, name: name.to_string(), payload: Vec::new() }
+    fn letter(number: u64, name: &str) -> Message {
+        Message { number, name: name.to_string(), payload: Vec::new() }
     }
 
     fn woken(counters: &[Arc<Counter>]) -> Vec<usize> {
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn c8_an_answer_wakes_only_the_branch_that_asked() {
-        let (letters, counters, notes) = (Letters::default(), counters(100), Arc::default());
+        let (letters, counters, notes) = (Inbox::default(), counters(100), Arc::default());
         let waits: Vec<_> = (0..100).map(|key| letters.await_letter(&answer_to(&key.to_string()), &notes)).collect();
         for (wait, counter) in waits.iter().zip(&counters) {
             assert!(wait.take(&Arc::clone(counter).into()).is_none());
@@ -357,9 +357,9 @@ mod tests {
 
     #[test]
     fn c9_signal_wakes_the_oldest_wait_and_passes_on_if_that_is_dropped() {
-        let (letters, counters, notes) = (Letters::default(), counters(3), Arc::default());
+        let (letters, counters, notes) = (Inbox::default(), counters(3), Arc::default());
         let mut waits: VecDeque<_> = (0..3).map(|_| letters.await_letter("go", &notes)).collect();
-        let take = |wait: &Awaited<'_>, number: usize| {
+        let take = |wait: &InboxWait<'_>, number: usize| {
             wait.take(&Arc::clone(&counters[number]).into()).map(|(letter, _)| letter.number)
         };
         for (number, wait) in waits.iter().enumerate() {
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn c9_wait_that_begins_after_the_letter_is_answering_at_once() {
-        let (letters, notes) = (Letters::default(), Arc::default());
+        let (letters, notes) = (Inbox::default(), Arc::default());
         letters.add([letter(1, "go")]);
         assert!(!letters.is_answering());
         let wait = letters.await_letter("go", &notes);

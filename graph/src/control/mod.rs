@@ -2,7 +2,7 @@
 //!
 //! A run that is stored is told through the inbox that its store keeps for it, from any process: [`RunRemote`]. What was accepted is durable and
 //! taken once. A run that stands in the tree can be told there, too: [`RunRef`], an actor beside its driver, which posts to the store for a run
-//! that has one, and hands things over in memory for one that has not. Either way they come to the run's `Desk`, where its engine finds them.
+//! that has one, and hands things over in memory for one that has not. Either way they come to the run's `RunControl`, where its engine finds them.
 //!
 //! ```text
 //!   RunRef ── RunMessage ──► control (actor) ──► store's inbox ──► scribe ─► mail ─► engine: commands
@@ -16,10 +16,10 @@ mod run_control;
 mod run_ref;
 mod view;
 
-pub(crate) use inbox::{Awaited, InHand, Letters, RefusedLetter};
+pub(crate) use inbox::{Inbox, InboxWait, RejectedMessage, TakenMessage};
 pub use remote::{RunRemote, TellError};
-pub(crate) use run_control::{Desk, News};
-pub(crate) use run_ref::{CONTROL, Inbox, control};
+pub(crate) use run_control::{ControlUpdate, RunControl};
+pub(crate) use run_ref::{CONTROL, MessageTarget, control};
 pub use run_ref::{RunMessage, RunRef};
 pub use view::{RunView, TokenView};
 

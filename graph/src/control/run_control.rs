@@ -1,4 +1,4 @@
-//! `Desk`: where the engine of a run finds what the run was told, and whether it is held. It is shared by the engine, its nodes and the actor beside it.
+//! `RunControl`: where the engine of a run finds what the run was told, and whether it is held. It is shared by the engine, its nodes and the actor beside it.
 
 use crate::control::Command;
 use crate::control::remote::TellError;
@@ -12,17 +12,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct RunControl {
     /// No further node may start.
     is_held: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ControlState {
     /// What a run that is not stored was told.
     commands: Vec<Command>,
-    questions: Vec<Question>,
+    questions: Vec<ViewQuery>,
     /// The highest number of mail that somebody says is in the store.
     posted: u64,
     /// The task of the run.
@@ -37,22 +37,22 @@ struct State {
 }
 
 /// Where does the run stand?
-pub(crate) type Question = Reply<Result<RunView, TellError>>;
+pub(crate) type ViewQuery = Reply<Result<RunView, TellError>>;
 
 /// What the engine finds on its desk.
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct ControlUpdate {
     pub(crate) commands: Vec<Command>,
-    pub(crate) questions: Vec<Question>,
+    pub(crate) questions: Vec<ViewQuery>,
     pub(crate) posted: u64,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl RunControl {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, change: impl FnOnce(&mut State)) {
+    fn add(&self, change: impl FnOnce(&mut ControlState)) {
         let driver = {
             let mut state = self.lock();
             change(&mut state);
@@ -95,7 +95,7 @@ impl Desk {
     }
 
     /// Asks a run that is not stored. Whoever has given up asking is forgotten.
-    pub(super) fn ask(&self, question: Question) {
+    pub(super) fn ask(&self, question: ViewQuery) {
         self.add(|state| {
             state.questions.retain(|question| !question.is_unwanted());
             state.questions.push(question);
@@ -108,14 +108,14 @@ impl Desk {
     }
 
     /// Takes what has come; `driver` is woken by what comes later.
-    pub(crate) fn take(&self, driver: &Waker) -> News {
+    pub(crate) fn take(&self, driver: &Waker) -> ControlUpdate {
         let mut state = self.lock();
         match &mut state.driver {
             Some(known) => known.clone_from(driver),
             none => *none = Some(driver.clone()),
         }
         let (commands, questions) = (std::mem::take(&mut state.commands), std::mem::take(&mut state.questions));
-        News { commands, questions, posted: state.posted }
+        ControlUpdate { commands, questions, posted: state.posted }
     }
 
     /// Lets no further node start.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn c9_commands_that_nobody_reads_do_not_pile_up() {
-        let desk = Desk::default();
+        let desk = RunControl::default();
         for _ in 0..1_000 {
             [Command::Pause, Command::Cancel("first".into()), Command::Resume]
                 .into_iter()
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn c9_lane_seen_held_before_a_resume_is_not_kept_after_it() {
-        let desk = Desk::default();
+        let desk = RunControl::default();
         desk.hold();
         assert!(desk.is_held());
         // Another thread resumes the run between the look and the lock.

@@ -1,9 +1,9 @@
 //! `RunRef`: a run that stands in the tree, told through the actor beside its driver.
 
 use crate::control::Command;
-use crate::control::inbox::Letters;
+use crate::control::inbox::Inbox;
 use crate::control::remote::{RunRemote, TellError, json};
-use crate::control::run_control::Desk;
+use crate::control::run_control::RunControl;
 use crate::control::view::RunView;
 use crate::log::message::SIGNAL;
 use crate::store::message_kind::ANSWER;
@@ -137,48 +137,48 @@ impl RunRef {
 }
 
 /// The actor beside the driver of a run.
-pub(crate) struct Control {
-    desk: Arc<Desk>,
-    inbox: Inbox,
+pub(crate) struct RunActor {
+    desk: Arc<RunControl>,
+    inbox: MessageTarget,
 }
 
 /// Where what a run is told goes.
 #[derive(Clone)]
-pub(crate) enum Inbox {
+pub(crate) enum MessageTarget {
     Stored(RunRemote),
-    InMemory(Arc<Letters>),
+    InMemory(Arc<Inbox>),
 }
 
 /// What makes the actor for a run.
-pub(crate) fn control(desk: Arc<Desk>, inbox: Inbox) -> Props<Control> {
-    let props = Props::new(move || Control { desk: Arc::clone(&desk), inbox: inbox.clone() });
+pub(crate) fn control(desk: Arc<RunControl>, inbox: MessageTarget) -> Props<RunActor> {
+    let props = Props::new(move || RunActor { desk: Arc::clone(&desk), inbox: inbox.clone() });
     props.mailbox(Mailbox::bounded(MAILBOX_MAX)).restart(RestartPolicy::Temporary)
 }
 
-impl Control {
+impl RunActor {
     async fn command(&self, command: Command) -> Result<(), TellError> {
         match &self.inbox {
-            Inbox::Stored(remote) => self.desk.point_to(remote.command(command).await?),
-            Inbox::InMemory(_) => self.desk.tell(command),
+            MessageTarget::Stored(remote) => self.desk.point_to(remote.command(command).await?),
+            MessageTarget::InMemory(_) => self.desk.tell(command),
         }
         Ok(())
     }
 
     async fn deliver(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
         match &self.inbox {
-            Inbox::Stored(remote) => self.desk.point_to(remote.post(what, name, dedup, payload).await?),
-            Inbox::InMemory(letters) => letters.hand_over(format!("{what}{name}"), dedup, payload)?,
+            MessageTarget::Stored(remote) => self.desk.point_to(remote.post(what, name, dedup, payload).await?),
+            MessageTarget::InMemory(letters) => letters.hand_over(format!("{what}{name}"), dedup, payload)?,
         }
         Ok(())
     }
 }
 
-impl Actor for Control {
+impl Actor for RunActor {
     type Msg = RunMessage;
     type Error = Infallible;
 
     async fn handle(&mut self, message: RunMessage, _cx: &mut Context<Self>) -> Result<(), Infallible> {
-        if matches!(self.inbox, Inbox::Stored(_)) {
+        if matches!(self.inbox, MessageTarget::Stored(_)) {
             self.desk.opened().await;
         }
         match message {
@@ -190,8 +190,8 @@ impl Actor for Control {
             }
             RunMessage::Answer { key, value, reply } => reply.send(self.deliver(ANSWER, &key, None, value).await),
             RunMessage::Look(reply) => match &self.inbox {
-                Inbox::Stored(remote) => reply.send(remote.look().await),
-                Inbox::InMemory(_) => self.desk.ask(reply),
+                MessageTarget::Stored(remote) => reply.send(remote.look().await),
+                MessageTarget::InMemory(_) => self.desk.ask(reply),
             },
         }
         Ok(())

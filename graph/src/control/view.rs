@@ -3,7 +3,7 @@
 use crate::control::Command;
 use crate::log::message::SIGNAL;
 use crate::log::open;
-use crate::log::visit::{NoteBody, OpenWait};
+use crate::log::visit::{OpenWait, VisitRecordBody};
 use crate::store::{Fork, Kind, LiveToken, Mail, Place, Record, RunStatus, Store, StoreError};
 use crate::token::WaitView;
 use serde::Deserialize;
@@ -107,7 +107,7 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
         body.and_then(|body| serde_json::from_slice::<WithState>(body).ok()?.state).map(|state| state.get().to_string());
     let mut waits = BTreeMap::new();
     for record in token.notes.iter().filter_map(|note| records.get(note)) {
-        let Ok(NoteBody { key, signal, value, due, .. }) = serde_json::from_slice(&record.body) else { continue };
+        let Ok(VisitRecordBody { key, signal, value, due, .. }) = serde_json::from_slice(&record.body) else { continue };
         // A signal and a question may have the same name.
         let wait = (key.clone(), signal);
         match record.header.kind {

@@ -2,8 +2,8 @@
 
 use crate::context::NodeContext;
 use crate::context::undo::Undo;
-use crate::define::fan_out::{FanOut, Items};
-use crate::define::node::{Call, IntoNode, IntoRouter, Route};
+use crate::define::fan_out::{FanOut, MapItems};
+use crate::define::node::{IntoNode, IntoRouter, NodeFn, RouterFn};
 use crate::define::policy::Policy;
 use crate::define::subgraph::SubgraphInfo;
 use pleach_core::BoxError;
@@ -39,7 +39,7 @@ use std::future::Future;
 #[must_use = "a graph is made by `compile`"]
 pub struct Graph<S> {
     pub(crate) name: String,
-    pub(crate) nodes: Vec<Draft<S>>,
+    pub(crate) nodes: Vec<DraftNode<S>>,
     pub(crate) edges: Vec<Edge<S>>,
     pub(crate) policies: Vec<(String, Policy<S>)>,
     pub(crate) undos: Vec<(String, Undo)>,
@@ -50,9 +50,9 @@ pub struct Graph<S> {
 }
 
 /// A node as it was added.
-pub(crate) struct Draft<S> {
+pub(crate) struct DraftNode<S> {
     pub(crate) id: String,
-    pub(crate) call: Call<S>,
+    pub(crate) call: NodeFn<S>,
     pub(crate) subgraph: Option<SubgraphInfo>,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct Edge<S> {
 
 pub(crate) enum EdgeKind<S> {
     Plain(String),
-    Choice { targets: Vec<String>, route: Route<S> },
+    Choice { targets: Vec<String>, route: RouterFn<S> },
     Parallel { heads: Vec<String>, join: String, clone: fn(&S) -> S, options: FanOut<S> },
-    Map { head: String, join: String, items: Items<S>, options: FanOut<S> },
+    Map { head: String, join: String, items: MapItems<S>, options: FanOut<S> },
 }
 
 impl<S: Send + 'static> Graph<S> {
@@ -86,7 +86,7 @@ impl<S: Send + 'static> Graph<S> {
 
     /// Adds a step: an async function from the state, or from a [`NodeContext`] and the state, to a `Result` with the new state.
     pub fn add_node<Shape>(mut self, id: impl Into<String>, node: impl IntoNode<S, Shape>) -> Self {
-        self.nodes.push(Draft { id: id.into(), call: node.into_node().0, subgraph: None });
+        self.nodes.push(DraftNode { id: id.into(), call: node.into_node().0, subgraph: None });
         self
     }
 

@@ -111,4 +111,4 @@ impl<S> fmt::Debug for FanOut<S> {
 }
 
 /// Makes the states that the branches of a `map` begin with.
-pub(crate) type Items<S> = Box<dyn Fn(&S) -> Vec<S> + Send + Sync>;
+pub(crate) type MapItems<S> = Box<dyn Fn(&S) -> Vec<S> + Send + Sync>;

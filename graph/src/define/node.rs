@@ -5,7 +5,7 @@
 
 use crate::context::NodeContext;
 use crate::define::shape::Target;
-use crate::util::future::Converted;
+use crate::util::future::ErrInto;
 use pleach_core::{BoxError, BoxFuture};
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use std::future::Future;
 pub(crate) type NodeFuture<S> = BoxFuture<'static, Result<S, BoxError>>;
 
 /// The code of a node.
-pub(crate) enum Call<S> {
+pub(crate) enum NodeFn<S> {
     State(Box<dyn Fn(S) -> NodeFuture<S> + Send + Sync>),
     Context(Box<dyn Fn(NodeContext, S) -> NodeFuture<S> + Send + Sync>),
 }
@@ -32,7 +32,7 @@ pub trait IntoNode<S, Shape> {
 
 /// A node ready to be added.
 #[doc(hidden)]
-pub struct Node<S>(pub(crate) Call<S>);
+pub struct Node<S>(pub(crate) NodeFn<S>);
 
 impl<S, F, Fut, E> IntoNode<S, fn(S)> for F
 where
@@ -42,7 +42,7 @@ where
     E: Into<BoxError>,
 {
     fn into_node(self) -> Node<S> {
-        Node(Call::State(Box::new(move |state| boxed(|| self(state)))))
+        Node(NodeFn::State(Box::new(move |state| boxed(|| self(state)))))
     }
 }
 
@@ -54,7 +54,7 @@ where
     E: Into<BoxError>,
 {
     fn into_node(self) -> Node<S> {
-        Node(Call::Context(Box::new(move |cx, state| boxed(|| self(cx, state)))))
+        Node(NodeFn::Context(Box::new(move |cx, state| boxed(|| self(cx, state)))))
     }
 }
 
@@ -65,25 +65,25 @@ where
     Fut: Future<Output = Result<S, E>> + Send + 'static,
     E: Into<BoxError>,
 {
-    let place = Box::<Converted<Fut>>::new_uninit();
-    let future = Box::write(place, Converted { future: start() });
+    let place = Box::<ErrInto<Fut>>::new_uninit();
+    let future = Box::write(place, ErrInto { future: start() });
     Box::into_pin(future)
 }
 
 /// A target that a conditional edge declares.
-pub(crate) struct Declared {
+pub(crate) struct DeclaredTarget {
     pub(crate) name: Box<str>,
     pub(crate) to: Target,
 }
 
 /// The target that was answered, or the answer, if it was not declared.
-pub(crate) type Answer = Result<Target, String>;
+pub(crate) type Routed = Result<Target, String>;
 
-type RouteByState<S> = dyn Fn(&S, &[Declared]) -> Answer + Send + Sync;
-type RouteByContext<S> = dyn Fn(&NodeContext, &S, &[Declared]) -> Answer + Send + Sync;
+type RouteByState<S> = dyn Fn(&S, &[DeclaredTarget]) -> Routed + Send + Sync;
+type RouteByContext<S> = dyn Fn(&NodeContext, &S, &[DeclaredTarget]) -> Routed + Send + Sync;
 
 /// The code of a conditional edge.
-pub(crate) enum Route<S> {
+pub(crate) enum RouterFn<S> {
     State(Box<RouteByState<S>>),
     Context(Box<RouteByContext<S>>),
 }
@@ -102,7 +102,7 @@ pub trait IntoRouter<S, Shape> {
 
 /// A router ready to be added.
 #[doc(hidden)]
-pub struct Router<S>(pub(crate) Route<S>);
+pub struct Router<S>(pub(crate) RouterFn<S>);
 
 impl<S, F, A> IntoRouter<S, fn(&S)> for F
 where
@@ -110,7 +110,7 @@ where
     A: AsRef<str>,
 {
     fn into_router(self) -> Router<S> {
-        Router(Route::State(Box::new(move |state, declared| look_up(self(state).as_ref(), declared))))
+        Router(RouterFn::State(Box::new(move |state, declared| look_up(self(state).as_ref(), declared))))
     }
 }
 
@@ -120,10 +120,10 @@ where
     A: AsRef<str>,
 {
     fn into_router(self) -> Router<S> {
-        Router(Route::Context(Box::new(move |cx, state, declared| look_up(self(cx, state).as_ref(), declared))))
+        Router(RouterFn::Context(Box::new(move |cx, state, declared| look_up(self(cx, state).as_ref(), declared))))
     }
 }
 
-fn look_up(answer: &str, declared: &[Declared]) -> Answer {
+fn look_up(answer: &str, declared: &[DeclaredTarget]) -> Routed {
     declared.iter().find(|one| *one.name == *answer).map(|one| one.to).ok_or_else(|| answer.to_string())
 }

@@ -204,7 +204,7 @@ impl fmt::Debug for Retry {
 
 /// What follows a failed attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum PolicyDecision {
     TryAgain(Duration),
     /// Goes on as if the node had left the state as it was.
     Skip,
@@ -216,26 +216,27 @@ pub(crate) enum Verdict {
 
 impl<S> Policy<S> {
     /// Decides about one failed attempt. User code within it may panic.
-    pub(crate) fn verdict(&self, failed: &FailedAttempt<'_>, random: impl FnOnce() -> u64) -> Verdict {
-        let given_up = if self.fallback.is_some() { Verdict::FallBack } else { Verdict::Fail { escalate: false } };
+    pub(crate) fn verdict(&self, failed: &FailedAttempt<'_>, random: impl FnOnce() -> u64) -> PolicyDecision {
+        let given_up =
+            if self.fallback.is_some() { PolicyDecision::FallBack } else { PolicyDecision::Fail { escalate: false } };
         let directive = match (&self.decide, &self.retry) {
             (Some(decide), _) => decide(failed),
             (None, Some(_)) => SupervisorDirective::Restart,
             (None, None) => return given_up,
         };
         match directive {
-            SupervisorDirective::Resume => Verdict::Skip,
+            SupervisorDirective::Resume => PolicyDecision::Skip,
             SupervisorDirective::Restart => {
                 let unasked = Retry::times(3);
                 let retry = self.retry.as_ref().unwrap_or(&unasked);
                 if retry.allows(failed.attempt, failed.reason) {
-                    Verdict::TryAgain(retry.wait(failed.attempt, random))
+                    PolicyDecision::TryAgain(retry.wait(failed.attempt, random))
                 } else {
                     given_up
                 }
             }
-            SupervisorDirective::Escalate => Verdict::Fail { escalate: true },
-            _ => Verdict::Fail { escalate: false },
+            SupervisorDirective::Escalate => PolicyDecision::Fail { escalate: true },
+            _ => PolicyDecision::Fail { escalate: false },
         }
     }
 }
@@ -264,18 +265,18 @@ mod tests {
     fn f11_a_verdict_is_a_pure_function_of_policy_attempt_and_reason() {
         let reason = Reason::Error("no".into());
         let verdict = |policy: &Policy<u8>, attempt| policy.verdict(&failed(attempt, &reason), || 0);
-        let fail = Verdict::Fail { escalate: false };
+        let fail = PolicyDecision::Fail { escalate: false };
         assert_eq!(verdict(&Policy::new(), 1), fail);
         let retried = Policy::new().retry(Retry::times(3));
-        assert_eq!(verdict(&retried, 2), Verdict::TryAgain(Duration::ZERO));
+        assert_eq!(verdict(&retried, 2), PolicyDecision::TryAgain(Duration::ZERO));
         assert_eq!(verdict(&retried, 3), fail);
         let permanent = Policy::new().retry(Retry::times(3).only_if(|_| false)).fallback("other");
-        assert_eq!(verdict(&permanent, 1), Verdict::FallBack);
+        assert_eq!(verdict(&permanent, 1), PolicyDecision::FallBack);
         let ordered = |directive| Policy::new().fallback("other").on_error(move |_| directive);
-        assert_eq!(verdict(&ordered(SupervisorDirective::Resume), 1), Verdict::Skip);
-        assert_eq!(verdict(&ordered(SupervisorDirective::Restart), 2), Verdict::TryAgain(Duration::ZERO));
-        assert_eq!(verdict(&ordered(SupervisorDirective::Restart), 3), Verdict::FallBack);
+        assert_eq!(verdict(&ordered(SupervisorDirective::Resume), 1), PolicyDecision::Skip);
+        assert_eq!(verdict(&ordered(SupervisorDirective::Restart), 2), PolicyDecision::TryAgain(Duration::ZERO));
+        assert_eq!(verdict(&ordered(SupervisorDirective::Restart), 3), PolicyDecision::FallBack);
         assert_eq!(verdict(&ordered(SupervisorDirective::Stop), 1), fail);
-        assert_eq!(verdict(&ordered(SupervisorDirective::Escalate), 1), Verdict::Fail { escalate: true });
+        assert_eq!(verdict(&ordered(SupervisorDirective::Escalate), 1), PolicyDecision::Fail { escalate: true });
     }
 }

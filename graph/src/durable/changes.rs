@@ -3,8 +3,8 @@
 use pleach_core::BoxError;
 
 /// What is to be different from what is stored.
-pub(crate) struct Changes<S> {
-    pub(crate) point: Point,
+pub(crate) struct ResumeChanges<S> {
+    pub(crate) point: ResumePoint,
     /// The node to go on at, in place of the one that is next.
     pub(crate) from: Option<String>,
     pub(crate) replace: Option<Box<dyn FnOnce(S) -> S + Send>>,
@@ -15,7 +15,7 @@ pub(crate) type Validate<S> = Box<dyn Fn(&S) -> Result<(), BoxError> + Send>;
 
 /// From where a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Point {
+pub(crate) enum ResumePoint {
     /// Where it stands.
     Head,
     /// Before the last node that was done.
@@ -24,8 +24,8 @@ pub(crate) enum Point {
     After(u64),
 }
 
-impl<S> Default for Changes<S> {
+impl<S> Default for ResumeChanges<S> {
     fn default() -> Self {
-        Self { point: Point::Head, from: None, replace: None, validate: None }
+        Self { point: ResumePoint::Head, from: None, replace: None, validate: None }
     }
 }

@@ -2,21 +2,21 @@
 
 use crate::compile::plan::Plan;
 use crate::context::events::{Hooks, RunEvent};
-use crate::context::run_context::Shared;
+use crate::context::run_context::GraphContext;
 use crate::control::RunRemote;
-use crate::durable::options::{First, Keeping, Origin, StoredOptions};
-use crate::durable::reopen::Means;
-use crate::engine::records::Ledger;
-use crate::engine::{Engine, Setup};
+use crate::durable::options::{DurableOptions, QueuedRun, RunSource, StorageOptions};
+use crate::durable::reopen::Opener;
+use crate::engine::records::StepWriter;
+use crate::engine::{Engine, EngineSetup};
 use crate::error::{CheckpointError, Outcome, RunError, RunFault, StoredFault, cut, fault_of};
 use crate::lease::owner;
 use crate::log::codec::Codec;
-use crate::log::committer::Scribe;
+use crate::log::committer::Committer;
 use crate::log::deadline::opened_until;
-use crate::log::message::Letter;
-use crate::log::open::Opened;
-use crate::log::retrying_store::{Notice, Tell};
-use crate::log::{Entry, Journal, Terms, open};
+use crate::log::message::Message;
+use crate::log::open::OpenedRun;
+use crate::log::retrying_store::{NoticeListener, StoreNotice};
+use crate::log::{LogOptions, NewRecord, RunLog, open};
 use crate::store::message_kind::ANSWER;
 use crate::store::{GraphVersion, Kind, Place, Prune, RunInfo, StoreError};
 use pleach_core::{BoxFuture, CancelToken, Cancelled, Cause, Instant, Runtime};
@@ -32,8 +32,12 @@ use std::time::Duration;
 const TIDYING: (u64, usize) = (64, 128);
 
 /// A run that is driven: opened first, if it is stored.
-pub(crate) enum Drive<S> {
-    Opening { opening: BoxFuture<'static, Result<Begun<S>, RunError<S>>>, cancelled: Option<Cancelled>, state: FirstState<S> },
+pub(crate) enum RunDriver<S> {
+    Opening {
+        opening: BoxFuture<'static, Result<OpenedEngine<S>, RunError<S>>>,
+        cancelled: Option<Cancelled>,
+        state: FirstState<S>,
+    },
     Running(Box<Engine<S>>),
 }
 
@@ -45,19 +49,19 @@ fn take_first<S>(state: &FirstState<S>) -> Option<S> {
 }
 
 /// What opening a run comes to.
-pub(crate) enum Begun<S> {
+pub(crate) enum OpenedEngine<S> {
     Engine(Box<Engine<S>>),
     /// There was nothing left to do.
     Over(Outcome<S>),
 }
 
-impl<S: Send + 'static> Drive<S> {
+impl<S: Send + 'static> RunDriver<S> {
     pub(crate) fn opening(
         plan: Arc<Plan<S>>,
-        shared: Shared,
-        setup: Setup<S>,
+        shared: GraphContext,
+        setup: EngineSetup<S>,
         state: Option<S>,
-        stored: Option<Box<StoredOptions<S>>>,
+        stored: Option<Box<DurableOptions<S>>>,
     ) -> Self {
         let cancelled = shared.run().more().above.get().map(|token| token.cancelled());
         let started = shared.run().runtime().map_or(Instant::ZERO, |runtime| runtime.now());
@@ -83,8 +87,8 @@ impl<S: Send + 'static> Drive<S> {
                         return Poll::Ready(Err(self.cut_off(cause)));
                     }
                     match std::task::ready!(opening.as_mut().poll(cx)) {
-                        Ok(Begun::Engine(engine)) => *self = Self::Running(engine),
-                        Ok(Begun::Over(outcome)) => return Poll::Ready(outcome),
+                        Ok(OpenedEngine::Engine(engine)) => *self = Self::Running(engine),
+                        Ok(OpenedEngine::Over(outcome)) => return Poll::Ready(outcome),
                         Err(error) => return Poll::Ready(Err(error)),
                     }
                 }
@@ -105,23 +109,23 @@ impl<S: Send + 'static> Drive<S> {
 
 async fn open<S: Send + 'static>(
     plan: Arc<Plan<S>>,
-    shared: Shared,
-    setup: Setup<S>,
+    shared: GraphContext,
+    setup: EngineSetup<S>,
     state: &FirstState<S>,
-    stored: StoredOptions<S>,
+    stored: DurableOptions<S>,
     started: Instant,
-) -> Result<Begun<S>, RunError<S>> {
+) -> Result<OpenedEngine<S>, RunError<S>> {
     let runtime = match shared.run().runtime() {
         Ok(runtime) => Arc::clone(runtime),
         Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
     let run: Arc<str> = shared.run().id().into();
     let terms = stored.terms(started).steady(&runtime, Arc::clone(&run), setup.hooks.clone().map(tell_hooks));
-    let StoredOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
+    let DurableOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
     let codec = codec.comparing(plan.equal);
-    let Keeping { schema, migrations, ended_kept, attaches, .. } = keeping;
+    let StorageOptions { schema, migrations, ended_kept, attaches, .. } = keeping;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
-    if let (Some(begins), Origin::New) = (take_first(state), &origin) {
+    if let (Some(begins), RunSource::New) = (take_first(state), &origin) {
         let (first, begins) = first_entry(&run, &plan, setup.start, &codec, begins)?;
         *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(owner(&runtime)));
@@ -131,7 +135,7 @@ async fn open<S: Send + 'static>(
         match created.map_err(|fault| RunError::new(fault, take_first(state)))? {
             Ok(opened) => {
                 tidy(&terms, &runtime, ended_kept);
-                return Ok(Begun::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
+                return Ok(OpenedEngine::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
             }
             Err(StoreError::Exists { .. }) if attaches => {}
             Err(error) => return Err(RunError::new(fault_of(&*run, "", "create", error), take_first(state))),
@@ -145,28 +149,28 @@ async fn open<S: Send + 'static>(
         }
     }
     let claimed = holder.map(|(claim, asked_at, _)| (claim, asked_at));
-    let means = Means { terms, runtime, version, migrations, claimed };
+    let means = Opener { terms, runtime, version, migrations, claimed };
     let opened = match origin {
-        Origin::New => means.reopen(&plan, codec, changes, &run, false).await,
-        Origin::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,
-        Origin::Forked { from } => means.fork(&plan, codec, changes, &from, run).await,
+        RunSource::New => means.reopen(&plan, codec, changes, &run, false).await,
+        RunSource::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,
+        RunSource::Forked { from } => means.fork(&plan, codec, changes, &from, run).await,
     };
     let mut opened = opened.map_err(|fault| RunError::new(fault, None))?;
     let (info, failed_at) = (opened.info.clone(), opened.failed_at);
     let undone = std::mem::take(&mut opened.undone);
-    let answers = answers.into_iter().filter_map(|(name, payload)| Some(Letter { number: 0, name, payload: payload.ok()? }));
+    let answers = answers.into_iter().filter_map(|(name, payload)| Some(Message { number: 0, name, payload: payload.ok()? }));
     shared.run().more().letters.get_or_init(Arc::default).add(answers);
     let mail = std::mem::take(&mut opened.mail);
     let mut engine = begin(plan, shared, setup, codec, opened, None);
     // Before anything else: commands that arrive during an undo change nothing.
     let is_undoing = go_on_undoing(&mut engine, &info, failed_at, undone);
     engine.deliver(mail)?;
-    if is_undoing { Ok(Begun::Engine(Box::new(engine))) } else { resume(engine) }
+    if is_undoing { Ok(OpenedEngine::Engine(Box::new(engine))) } else { resume(engine) }
 }
 
 /// Makes a run for whoever claims it.
-pub(crate) async fn enqueue<S: Send + 'static>(first: First<S>) -> Result<RunRemote, RunError<S>> {
-    let First { plan, run, start, state, stored } = first;
+pub(crate) async fn enqueue<S: Send + 'static>(first: QueuedRun<S>) -> Result<RunRemote, RunError<S>> {
+    let QueuedRun { plan, run, start, state, stored } = first;
     let (stored, state) = match (stored, state) {
         (Some(stored), Some(state)) => (stored, state),
         (_, state) => {
@@ -195,11 +199,11 @@ fn first_entry<S: Send + 'static>(
     start: u32,
     codec: &Codec<S>,
     state: S,
-) -> Result<(Entry, S), RunError<S>> {
+) -> Result<(NewRecord, S), RunError<S>> {
     match pleach_core::catch_panic(|| codec.body(&state, None)) {
         Ok(Ok(body)) => {
             let next = Some(Place::Node(plan.shape.id(start)));
-            Ok((Entry { next, body, ..Entry::new(Kind::Start, Vec::new(), "") }, state))
+            Ok((NewRecord { next, body, ..NewRecord::new(Kind::Start, Vec::new(), "") }, state))
         }
         Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", error)), Some(state))),
         Err(reason) => {
@@ -210,7 +214,7 @@ fn first_entry<S: Send + 'static>(
 }
 
 /// Removes runs that ended long ago, in the background, if chance wants it. What fails now, another run will do.
-fn tidy(terms: &Terms, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
+fn tidy(terms: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
     let (one_of, count) = TIDYING;
     if runtime.random().is_multiple_of(one_of) {
         let store = Arc::clone(&terms.store);
@@ -222,25 +226,25 @@ fn tidy(terms: &Terms, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
 /// An engine that writes to this journal.
 fn begin<S: Send + 'static>(
     plan: Arc<Plan<S>>,
-    shared: Shared,
-    setup: Setup<S>,
+    shared: GraphContext,
+    setup: EngineSetup<S>,
     codec: Codec<S>,
-    opened: Opened,
+    opened: OpenedRun,
     state: Option<S>,
 ) -> Engine<S> {
-    let Opened { journal, info, .. } = opened;
+    let OpenedRun { journal, info, .. } = opened;
     drop(shared.run().more().journal.set(Arc::clone(&journal)));
     shared.run().more().letters.get_or_init(Arc::default);
     shared.run().more().desk.get_or_init(Arc::default).open();
     shared.run().visits.store(journal.visits(), Relaxed);
     let token = token(&shared, &journal);
-    let ledger = Some(Arc::new(Ledger { journal: Arc::clone(&journal), codec }));
-    let mut scribe = Scribe::new(journal, info.posted);
+    let ledger = Some(Arc::new(StepWriter { journal: Arc::clone(&journal), codec }));
+    let mut scribe = Committer::new(journal, info.posted);
     if let Some(token) = token {
         scribe.watch_deadline(&token);
         drop(shared.run().token.set(token));
     }
-    Engine::stored(plan, shared, Setup { ledger, ..setup }, state, scribe)
+    Engine::stored(plan, shared, EngineSetup { ledger, ..setup }, state, scribe)
 }
 
 /// Lets a run that failed go on being undone, if it is.
@@ -264,7 +268,7 @@ fn go_on_undoing<S: Send + 'static>(
 }
 
 /// The token of a stored run: cancelled from above, or at its deadline as the store's clock is known now. The scribe follows corrections of it.
-fn token(shared: &Shared, journal: &Journal) -> Option<CancelToken> {
+fn token(shared: &GraphContext, journal: &RunLog) -> Option<CancelToken> {
     let above = shared.run().more().above.get();
     match (above, journal.deadline()) {
         (above, None) => above.map(CancelToken::child),
@@ -274,24 +278,24 @@ fn token(shared: &Shared, journal: &Journal) -> Option<CancelToken> {
 }
 
 /// Puts the engine of a resumed run where the run stands.
-fn resume<S: Send + 'static>(mut engine: Engine<S>) -> Result<Begun<S>, RunError<S>> {
+fn resume<S: Send + 'static>(mut engine: Engine<S>) -> Result<OpenedEngine<S>, RunError<S>> {
     match engine.restore() {
-        Ok(None) => Ok(Begun::Engine(Box::new(engine))),
+        Ok(None) => Ok(OpenedEngine::Engine(Box::new(engine))),
         Ok(Some(outcome)) => match engine.end_restored(outcome) {
-            Some(outcome) => Ok(Begun::Over(outcome)),
-            None => Ok(Begun::Engine(Box::new(engine))),
+            Some(outcome) => Ok(OpenedEngine::Over(outcome)),
+            None => Ok(OpenedEngine::Engine(Box::new(engine))),
         },
         Err(fault) => Err(RunError::new(fault, None)),
     }
 }
 
 /// Reports to the hooks of a run what its driver waits for.
-fn tell_hooks<S: 'static>(hooks: Hooks<S>) -> Tell {
+fn tell_hooks<S: 'static>(hooks: Hooks<S>) -> NoticeListener {
     Box::new(move |notice| {
         hooks.call(&match notice {
-            Notice::StoreUnavailable(error) => RunEvent::StoreUnavailable { error: error.to_string().into() },
-            Notice::StoreAnswers => RunEvent::StoreAnswers,
-            Notice::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: (*holder).into(), left: *left },
+            StoreNotice::StoreUnavailable(error) => RunEvent::StoreUnavailable { error: error.to_string().into() },
+            StoreNotice::StoreAnswers => RunEvent::StoreAnswers,
+            StoreNotice::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: (*holder).into(), left: *left },
         });
     })
 }

@@ -1,10 +1,10 @@
 //! `Migrations`: how runs of earlier versions of a graph are gone on with: what their states become, and what their nodes are called now.
 
-use crate::compile::plan::{Fork, Heads, Plan, Way};
+use crate::compile::plan::{BranchHeads, OutEdge, Plan, PlanFanOut};
 use crate::define::shape::{END, Target};
 use crate::error::{MismatchError, ResumeError, RunFault};
 use crate::log::frontier::undone_at;
-use crate::log::rewrite::{Picture, StateAt};
+use crate::log::rewrite::{RunSnapshot, SnapshotState};
 use crate::store::{GraphVersion, Header, LiveToken, Place, RunInfo};
 use pleach_core::{BoxError, catch_panic};
 use serde_json::Value;
@@ -116,7 +116,7 @@ impl Migrations {
     pub(crate) fn apply<S>(
         &self,
         plan: &Plan<S>,
-        picture: &mut Picture,
+        picture: &mut RunSnapshot,
         info: &RunInfo,
         to: &GraphVersion,
     ) -> Result<(), RunFault> {
@@ -131,7 +131,7 @@ impl Migrations {
         Ok(())
     }
 
-    fn migrate_state(&self, held: StateAt<'_>, run: &str, to: &GraphVersion) -> Result<(), RunFault> {
+    fn migrate_state(&self, held: SnapshotState<'_>, run: &str, to: &GraphVersion) -> Result<(), RunFault> {
         let Header { schema, fingerprint, .. } = &held.record.header;
         let version = GraphVersion { fingerprint: fingerprint.clone(), schema: *schema };
         self.check_version(run, &version, to)?;
@@ -225,7 +225,7 @@ fn oversized_integer(json: &[u8]) -> Option<String> {
 }
 
 /// Whether a token can stand in this graph where it stood in another.
-fn check_place<S>(plan: &Plan<S>, picture: &Picture, token: &LiveToken, run: &str) -> Result<(), RunFault> {
+fn check_place<S>(plan: &Plan<S>, picture: &RunSnapshot, token: &LiveToken, run: &str) -> Result<(), RunFault> {
     let fork = fork_above(picture, token);
     let branch = token.path.last().map_or(0, |last| last.branch as usize);
     let missing = match fork.filter(|fork| !plan.has_branch(fork, branch)) {
@@ -245,7 +245,7 @@ fn name_of(at: &Place) -> Option<&str> {
 }
 
 /// The node whose fan-out a token is in, if that is what it is in.
-fn fork_above<'a>(picture: &'a Picture, token: &LiveToken) -> Option<&'a str> {
+fn fork_above<'a>(picture: &'a RunSnapshot, token: &LiveToken) -> Option<&'a str> {
     let (_, above) = token.path.split_last()?;
     match &picture.token_at(above)?.at {
         Place::Fork(node) => Some(node.as_str()),
@@ -259,9 +259,9 @@ impl<S> Plan<S> {
         self.names.iter().position(|name| **name == *node)
     }
 
-    fn fork(&self, node: &str) -> Option<&Fork<S>> {
+    fn fork(&self, node: &str) -> Option<&PlanFanOut<S>> {
         match &self.stops[self.position(node)?].way {
-            Way::Fork(fork) => Some(fork),
+            OutEdge::Fork(fork) => Some(fork),
             _ => None,
         }
     }
@@ -269,8 +269,8 @@ impl<S> Plan<S> {
     /// Whether a fan-out has so many branches.
     fn has_branch(&self, node: &str, branch: usize) -> bool {
         match self.fork(node).map(|fork| &fork.heads) {
-            Some(Heads::Each(heads, _)) => branch < heads.len(),
-            Some(Heads::Map(..)) => true,
+            Some(BranchHeads::Each(heads, _)) => branch < heads.len(),
+            Some(BranchHeads::Map(..)) => true,
             None => self.position(node).is_none(),
         }
     }

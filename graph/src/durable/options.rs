@@ -1,11 +1,11 @@
 //! How a run is stored: which store, which lease, what is kept, and where the run comes from.
 
 use crate::compile::plan::Plan;
-use crate::context::run_context::RunWide;
-use crate::durable::changes::Changes;
+use crate::context::run_context::RunContext;
+use crate::durable::changes::ResumeChanges;
 use crate::durable::migrate::Migrations;
 use crate::lease::Moment;
-use crate::log::Terms;
+use crate::log::LogOptions;
 use crate::log::codec::Codec;
 use crate::log::committer::COMMIT_ROWS_MAX;
 use crate::log::deadline::Timeout;
@@ -26,23 +26,23 @@ pub const RECORDS_KEPT_DEFAULT: u64 = 100;
 pub const ENDED_KEPT_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Where a run is stored, and how.
-pub(crate) struct StoredOptions<S> {
+pub(crate) struct DurableOptions<S> {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) keeping: Keeping,
+    pub(crate) keeping: StorageOptions,
     pub(crate) codec: Codec<S>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: RunSource,
     /// What is to be different from what is stored.
-    pub(crate) changes: Changes<S>,
+    pub(crate) changes: ResumeChanges<S>,
     /// Answers that the run is resumed with, by the names of letters.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
     /// How long the run may take, if nothing else is stored.
     pub(crate) timeout: Option<Duration>,
     /// Who holds the run already: the claim, when it was asked for, and on which terms.
-    pub(crate) holder: Option<(Claim, Moment, Terms)>,
+    pub(crate) holder: Option<(Claim, Moment, LogOptions)>,
 }
 
 /// How a run is to be kept, whatever the store.
-pub(crate) struct Keeping {
+pub(crate) struct StorageOptions {
     pub(crate) lease: Duration,
     pub(crate) body_bytes_max: usize,
     pub(crate) rows_kept: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Keeping {
     pub(crate) ended_kept: Duration,
 }
 
-impl Default for Keeping {
+impl Default for StorageOptions {
     fn default() -> Self {
         Self {
             lease: LEASE_DEFAULT,
@@ -71,7 +71,7 @@ impl Default for Keeping {
 }
 
 /// Where a stored run comes from.
-pub(crate) enum Origin {
+pub(crate) enum RunSource {
     /// It is new; if there is one with its id, that one is gone on with, or refused.
     New,
     /// It is there.
@@ -80,31 +80,31 @@ pub(crate) enum Origin {
     Forked { from: Arc<str> },
 }
 
-impl<S: Serialize + DeserializeOwned> StoredOptions<S> {
-    pub(crate) fn new(store: Arc<dyn Store>, origin: Origin) -> Self {
-        let (keeping, codec, changes) = (Keeping::default(), Codec::new(), Changes::default());
+impl<S: Serialize + DeserializeOwned> DurableOptions<S> {
+    pub(crate) fn new(store: Arc<dyn Store>, origin: RunSource) -> Self {
+        let (keeping, codec, changes) = (StorageOptions::default(), Codec::new(), ResumeChanges::default());
         Self { store, keeping, codec, origin, changes, answers: Vec::new(), timeout: None, holder: None }
     }
 }
 
-impl<S> StoredOptions<S> {
+impl<S> DurableOptions<S> {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 
     /// Goes on at this node, if it is a run that is resumed or forked. One that a worker holds goes on where it stands.
     pub(crate) fn go_on_at(&mut self, node: Option<&String>) {
-        if !matches!(self.origin, Origin::New) && self.holder.is_none() {
+        if !matches!(self.origin, RunSource::New) && self.holder.is_none() {
             self.changes.from = node.cloned();
         }
     }
 
     /// On which terms the run is kept. What its holder says goes first.
-    pub(crate) fn terms(&self, started: Instant) -> Terms {
-        let Keeping { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.keeping;
+    pub(crate) fn terms(&self, started: Instant) -> LogOptions {
+        let StorageOptions { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.keeping;
         let (store, watch, timeout) = (self.store(), Arc::default(), Timeout::new(started, self.timeout));
         let (kept_lease, patience) = (None, None);
-        let own = Terms {
+        let own = LogOptions {
             store,
             lease,
             body_bytes_max,
@@ -117,17 +117,19 @@ impl<S> StoredOptions<S> {
             timeout,
         };
         match self.holder.as_ref().map(|(_, _, terms)| terms.clone()) {
-            Some(Terms { store, lease, kept_lease, patience, .. }) => Terms { store, lease, kept_lease, patience, ..own },
+            Some(LogOptions { store, lease, kept_lease, patience, .. }) => {
+                LogOptions { store, lease, kept_lease, patience, ..own }
+            }
             None => own,
         }
     }
 }
 
 /// The beginning of a run that nobody drives yet.
-pub(crate) struct First<S> {
+pub(crate) struct QueuedRun<S> {
     pub(crate) plan: Arc<Plan<S>>,
-    pub(crate) run: RunWide,
+    pub(crate) run: RunContext,
     pub(crate) start: u32,
     pub(crate) state: Option<S>,
-    pub(crate) stored: Option<Box<StoredOptions<S>>>,
+    pub(crate) stored: Option<Box<DurableOptions<S>>>,
 }

@@ -6,7 +6,7 @@ use crate::engine::undo_stored::compensation_of;
 use crate::error::{CheckpointError, MismatchError, Outcome, RunError, RunFault, StoredFault, fault_of};
 use crate::log::codec::Codec;
 use crate::log::open;
-use crate::log::open::Standpoint;
+use crate::log::open::LogPosition;
 use crate::store::{GraphVersion, Header, RunInfo, RunStatus, Store, StoreError};
 use crate::util::runtime;
 use pleach_core::{BoxFuture, Runtime};
@@ -134,7 +134,7 @@ async fn outcome<S: Serialize + DeserializeOwned>(
     let failed = |error| RunError::new(fault_of(&*info.id, "", "open", error), None);
     let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };
     let stands = open::standpoint(store, &info.id, info.head).await.map_err(failed)?;
-    let Standpoint { frontier, base, undone, undo_failed, .. } = stands;
+    let LogPosition { frontier, base, undone, undo_failed, .. } = stands;
     let root = frontier.get(&[]).map_or(0, |token| token.row);
     let wanted = if info.status == RunStatus::Finished { vec![root] } else { vec![root, base] };
     let wanted = wanted.into_iter().filter(|row| *row > 0).collect();

@@ -6,16 +6,16 @@
 
 use crate::compile::plan::Plan;
 use crate::control::Command;
-use crate::durable::changes::{Changes, Point};
+use crate::durable::changes::{ResumeChanges, ResumePoint};
 use crate::durable::migrate::Migrations;
 use crate::error::{CheckpointError, ResumeError, RunFault, fault_of};
 use crate::lease::{Moment, owner};
-use crate::log::codec::{Codec, Stored, decode};
+use crate::log::codec::{Codec, StoredStates, decode};
 use crate::log::committer::RELEASE_MAX;
 use crate::log::deadline::opened_until;
-use crate::log::open::Opened;
-use crate::log::rewrite::{Picture, graph_of};
-use crate::log::{Terms, open};
+use crate::log::open::OpenedRun;
+use crate::log::rewrite::{RunSnapshot, graph_of};
+use crate::log::{LogOptions, open};
 use crate::store::{Claim, GraphVersion, Held, Place, Release, RunInfo, RunStatus, StoreError};
 use crate::util::future::either;
 use pleach_core::{BoxError, Runtime, catch_panic};
@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a run is opened with, whatever the type of its state.
-pub(crate) struct Means {
-    pub(crate) terms: Terms,
+pub(crate) struct Opener {
+    pub(crate) terms: LogOptions,
     pub(crate) runtime: Arc<dyn Runtime>,
     /// The version of the graph that is to go on with it.
     pub(crate) version: GraphVersion,
@@ -33,17 +33,17 @@ pub(crate) struct Means {
     pub(crate) claimed: Option<(Claim, Moment)>,
 }
 
-impl Means {
+impl Opener {
     /// Claims a run, if it is one of this graph and can be gone on with, and puts it where it is to go on.
     pub(crate) async fn reopen<S: Send + 'static>(
         mut self,
         plan: &Plan<S>,
         codec: Codec<S>,
-        changes: Changes<S>,
+        changes: ResumeChanges<S>,
         run: &str,
         force: bool,
-    ) -> Result<Opened, RunFault> {
-        if changes.point != Point::Head || changes.replace.is_some() {
+    ) -> Result<OpenedRun, RunFault> {
+        if changes.point != ResumePoint::Head || changes.replace.is_some() {
             self.terms.timeout = self.terms.timeout.anew();
         }
         let claim = match self.claimed.take() {
@@ -59,7 +59,7 @@ impl Means {
         };
         let Claim { run: info, now } = &claim.0;
         let until = self.terms.timeout.open_claimed_until(info, *now, claim.1.at, self.terms.lease);
-        let (hold, had_ended) = (Hold::of(&self, info), info.status.has_ended());
+        let (hold, had_ended) = (ClaimGuard::of(&self, info), info.status.has_ended());
         // Whoever held it until now may have moved it, and even brought it to its end.
         let checked = self.migrations.check(&plan.name, info, &self.version).and_then(|()| check_open(info, changes.point));
         let opening = async {
@@ -78,11 +78,11 @@ impl Means {
 
     /// Before anything runs: it may have been told to pause, or to end. A cancel that came just before the run ended is over with that end, and
     /// does not count for a run that is resumed or rewound after it.
-    async fn with_mail(&self, mut opened: Opened, had_ended: bool) -> Result<Opened, RunFault> {
+    async fn with_mail(&self, mut opened: OpenedRun, had_ended: bool) -> Result<OpenedRun, RunFault> {
         let mail = open::untaken(&*self.terms.store, &opened.info.id, opened.info.posted).await;
         opened.mail = mail.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
         opened.journal.note_read(&opened.mail, opened.info.posted);
-        let Opened { mail, journal, .. } = &mut opened;
+        let OpenedRun { mail, journal, .. } = &mut opened;
         journal.leave_out_noted(mail);
         mail.retain(|mail| {
             let is_over = had_ended && matches!(Command::parse(&mail.post.name, b""), Some(Command::Cancel(_)));
@@ -99,10 +99,10 @@ impl Means {
         self,
         plan: &Plan<S>,
         codec: Codec<S>,
-        changes: Changes<S>,
+        changes: ResumeChanges<S>,
         from: &str,
         new: Arc<str>,
-    ) -> Result<Opened, RunFault> {
+    ) -> Result<OpenedRun, RunFault> {
         let until = self.terms.timeout.open_until(self.terms.lease);
         let runtime = Arc::clone(&self.runtime);
         let forking = async move {
@@ -130,12 +130,12 @@ impl Means {
         &self,
         plan: &Plan<S>,
         codec: Codec<S>,
-        changes: Changes<S>,
+        changes: ResumeChanges<S>,
         claim: (Claim, Moment),
-    ) -> Result<Opened, RunFault> {
+    ) -> Result<OpenedRun, RunFault> {
         let info = claim.0.run.clone();
         let is_changed = changes.replace.is_some() || changes.from.is_some();
-        let is_moved = changes.point != Point::Head || is_changed || info.version != self.version;
+        let is_moved = changes.point != ResumePoint::Head || is_changed || info.version != self.version;
         let (terms, runtime, version) = (self.terms.clone(), Arc::clone(&self.runtime), self.version.clone());
         let mut picture = match is_moved || changes.validate.is_some() {
             true => Some(self.picture(changes.point, &info).await?),
@@ -153,15 +153,15 @@ impl Means {
     }
 
     /// The run as it is to be gone on with.
-    async fn picture(&self, point: Point, info: &RunInfo) -> Result<Picture, RunFault> {
+    async fn picture(&self, point: ResumePoint, info: &RunInfo) -> Result<RunSnapshot, RunFault> {
         let store = &*self.terms.store;
         let picture = match point {
-            Point::Head => Picture::at_head(store, info).await.map(Some),
-            Point::After(sequence) if sequence == 0 || sequence > info.head => {
+            ResumePoint::Head => RunSnapshot::at_head(store, info).await.map(Some),
+            ResumePoint::After(sequence) if sequence == 0 || sequence > info.head => {
                 Err(StoreError::NoSuchRow { run: info.id.clone(), sequence, head: info.head })
             }
-            Point::After(sequence) => Picture::at(store, &info.id, sequence).await.map(Some),
-            Point::LastStep => Picture::before_last_step(store, &info.id, info.head).await,
+            ResumePoint::After(sequence) => RunSnapshot::at(store, &info.id, sequence).await.map(Some),
+            ResumePoint::LastStep => RunSnapshot::before_last_step(store, &info.id, info.head).await,
         };
         let picture = picture.map_err(|error| fault_of(&*info.id, "", "open", error))?;
         picture.ok_or_else(|| RunFault::Resume(ResumeError::NothingToReplay { run: info.id.clone() }))
@@ -170,15 +170,15 @@ impl Means {
     /// Makes of it what it is to be, if nothing speaks against it.
     fn change<S: Send + 'static>(
         &self,
-        picture: &mut Picture,
+        picture: &mut RunSnapshot,
         plan: &Plan<S>,
         codec: Codec<S>,
-        changes: Changes<S>,
+        changes: ResumeChanges<S>,
         info: &RunInfo,
     ) -> Result<(), RunFault> {
         // A record of long ago may be of another version than the run.
         let is_migrated = *picture.version() != self.version;
-        picture.keeps_keys = changes.point == Point::Head && changes.replace.is_none() && changes.from.is_none();
+        picture.keeps_keys = changes.point == ResumePoint::Head && changes.replace.is_none() && changes.from.is_none();
         if is_migrated {
             self.migrations.apply(plan, picture, info, &self.version)?;
         }
@@ -196,7 +196,7 @@ impl Means {
             if !held.inside.is_empty() {
                 return Ok(());
             }
-            let Stored { state, items } = decode(codec, held.record)?;
+            let StoredStates { state, items } = decode(codec, held.record)?;
             let Some(validate) = &validate else { return Ok(()) };
             for state in [state].iter().chain(items.iter().flatten()) {
                 let sequence = held.record.sequence;
@@ -209,9 +209,9 @@ impl Means {
 }
 
 /// What was undone, or cancelled for good, can only be gone on with from an earlier record.
-fn check_open(info: &RunInfo, point: Point) -> Result<(), RunFault> {
+fn check_open(info: &RunInfo, point: ResumePoint) -> Result<(), RunFault> {
     match info.status {
-        RunStatus::Compensated | RunStatus::Cancelled if point == Point::Head => {
+        RunStatus::Compensated | RunStatus::Cancelled if point == ResumePoint::Head => {
             Err(RunFault::Ended { run: info.id.clone(), status: info.status })
         }
         _ => Ok(()),
@@ -219,7 +219,7 @@ fn check_open(info: &RunInfo, point: Point) -> Result<(), RunFault> {
 }
 
 /// Lets a run with one line of control go on at this node.
-fn go_on_at(picture: &mut Picture, node: String, info: &RunInfo) -> Result<(), RunFault> {
+fn go_on_at(picture: &mut RunSnapshot, node: String, info: &RunInfo) -> Result<(), RunFault> {
     let run = info.id.clone();
     if picture.is_undoing() {
         return Err(RunFault::Resume(ResumeError::Undoing { run }));
@@ -235,7 +235,7 @@ fn go_on_at(picture: &mut Picture, node: String, info: &RunInfo) -> Result<(), R
 
 /// Replaces the state of a run that has one.
 fn replace_state<S>(
-    picture: &mut Picture,
+    picture: &mut RunSnapshot,
     codec: Codec<S>,
     replace: Box<dyn FnOnce(S) -> S + Send>,
     info: &RunInfo,
@@ -252,7 +252,7 @@ fn replace_state<S>(
     let mut replace = Some(replace);
     picture.for_each_state(|held| {
         let Some(replace) = replace.take() else { return Ok(()) };
-        let Stored { state, .. } = decode(codec, held.record)?;
+        let StoredStates { state, .. } = decode(codec, held.record)?;
         let encoding = |why: BoxError| RunFault::Checkpoint(CheckpointError::new(run(), "", "encode", why));
         match catch_panic(|| codec.body(&replace(state), None)) {
             Ok(Ok(body)) => held.record.body = body,
@@ -264,7 +264,7 @@ fn replace_state<S>(
 }
 
 /// The nodes whose fan-outs are open, and the subgraphs that are running.
-fn open_in(picture: &Picture) -> Vec<String> {
+fn open_in(picture: &RunSnapshot) -> Vec<String> {
     let mut open = BTreeSet::new();
     for token in picture.tokens() {
         if let Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) = &token.at
@@ -280,19 +280,19 @@ fn open_in(picture: &Picture) -> Vec<String> {
     open.into_iter().collect()
 }
 
-fn at_end(picture: &Picture, info: &RunInfo) -> RunFault {
+fn at_end(picture: &RunSnapshot, info: &RunInfo) -> RunFault {
     RunFault::Resume(ResumeError::AtEnd { run: info.id.clone(), sequence: picture.sequence() })
 }
 
 /// A run that is claimed and not yet driven: given up unless it is kept.
-struct Hold {
-    terms: Terms,
+struct ClaimGuard {
+    terms: LogOptions,
     runtime: Arc<dyn Runtime>,
     held: Option<Held>,
 }
 
-impl Hold {
-    fn of(means: &Means, info: &RunInfo) -> Self {
+impl ClaimGuard {
+    fn of(means: &Opener, info: &RunInfo) -> Self {
         // Whoever keeps its lease gives it up.
         let is_ours = means.terms.kept_lease.is_none();
         let held = is_ours.then(|| Held::of(info));
@@ -318,7 +318,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
         if let Some(given_up) = self.give_up() {
             self.runtime.spawn(Box::pin(async move { drop(given_up.await) }));

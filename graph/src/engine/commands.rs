@@ -8,11 +8,11 @@
 //! Once the end of a stored run is decided, commands change nothing: compensation goes on to its end, and the messages are taken with the record
 //! of the end, or with the next commit after it.
 
-use crate::control::{Command, News, RunView, TokenView};
+use crate::control::{Command, ControlUpdate, RunView, TokenView};
 use crate::engine::Engine;
 use crate::engine::lane::{Lane, Phase};
 use crate::error::{Outcome, RunError, fault_of};
-use crate::log::Entry;
+use crate::log::NewRecord;
 use crate::log::visit::waits_inside::LaneWaits;
 use crate::store::{Kind, Place, RunStatus};
 use crate::token::WaitView;
@@ -28,7 +28,7 @@ impl<S: Send + 'static> Engine<S> {
             return None;
         }
         let desk = Arc::clone(self.driver.shared.run().desk()?);
-        let News { commands, questions, posted } = desk.take(cx.waker());
+        let ControlUpdate { commands, questions, posted } = desk.take(cx.waker());
         for command in commands {
             match command {
                 Command::Pause => desk.hold(),
@@ -52,7 +52,7 @@ impl<S: Send + 'static> Engine<S> {
     pub(super) fn answer_questions(&self, cx: &Context<'_>) {
         let is_asked = self.scribe.is_none() && !self.driver.shared.is_subgraph();
         let Some(desk) = self.driver.shared.run().desk().filter(|_| is_asked) else { return };
-        let News { questions, .. } = desk.take(cx.waker());
+        let ControlUpdate { questions, .. } = desk.take(cx.waker());
         if !questions.is_empty() {
             let view = self.view();
             questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
@@ -80,7 +80,7 @@ impl<S: Send + 'static> Engine<S> {
                 desk.hold();
             }
             Command::Resume => {
-                let mut entry = Entry::new(Kind::Wake, Vec::new(), "");
+                let mut entry = NewRecord::new(Kind::Wake, Vec::new(), "");
                 entry.takes = std::mem::take(&mut scribe.pauses);
                 entry.takes.push(number);
                 let written = scribe.journal().submit(entry);

@@ -2,16 +2,16 @@
 //! waits for an answer, so does the run.
 
 use crate::context::events::RunEvent;
-use crate::control::{Command, Letters, RefusedLetter};
+use crate::control::{Command, Inbox, RejectedMessage};
 use crate::engine::fan_out::branches::Branches;
 use crate::engine::lane::{Lane, Phase};
-use crate::engine::parked::Until;
-use crate::engine::undo_stored::UndoingStored;
+use crate::engine::parked::WaitUntil;
+use crate::engine::undo_stored::DurableUndoRun;
 use crate::engine::{Engine, ROOT};
 use crate::error::{Outcome, RunError, RunFault, cut, fault_of};
-use crate::log::Journal;
-use crate::log::committer::{Said, Standing, Trouble};
-use crate::log::message::Letter;
+use crate::log::RunLog;
+use crate::log::committer::{CommitterEvent, RunActivity, StoreFailure};
+use crate::log::message::Message;
 use crate::log::visit::OpenWait;
 use crate::log::visit::waits_inside::{LaneWaits, WaitsInside};
 use crate::store::{Mail, Timestamp, Wake};
@@ -39,10 +39,10 @@ impl<S: Send + 'static> Engine<S> {
         let waits = self.until_when_it_waits();
         let is_held = self.driver.shared.run().is_held();
         let standing = match waits {
-            None if self.driver.shared.run().letters().is_some_and(Letters::is_awaited) => Standing::Asking,
-            None => Standing::Busy,
-            Some(_) if is_held => Standing::Parked { wake: journal.due(Wake::OnPost), head },
-            Some(due) => Standing::Parked { wake: journal.due(wake_at(due)), head },
+            None if self.driver.shared.run().letters().is_some_and(Inbox::is_awaited) => RunActivity::Asking,
+            None => RunActivity::Busy,
+            Some(_) if is_held => RunActivity::Parked { wake: journal.due(Wake::OnPost), head },
+            Some(due) => RunActivity::Parked { wake: journal.due(wake_at(due)), head },
         };
         let Some(scribe) = &mut self.scribe else { return Poll::Pending };
         match scribe.poll(cx, standing) {
@@ -73,20 +73,20 @@ impl<S: Send + 'static> Engine<S> {
         self.scribe.as_ref().is_none_or(|scribe| scribe.poll_lease(cx).is_ready())
     }
 
-    pub(super) fn hear(&mut self, said: Said) -> Option<RunError<S>> {
+    pub(super) fn hear(&mut self, said: CommitterEvent) -> Option<RunError<S>> {
         match said {
-            Said::Durable(sequences) => {
+            CommitterEvent::Durable(sequences) => {
                 if let Some(hooks) = &self.driver.hooks {
                     sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
                 }
             }
-            Said::Mail(mail) => return self.deliver(mail).err().or_else(|| self.cancelled_for_good()),
-            Said::Lost(error) => {
+            CommitterEvent::Mail(mail) => return self.deliver(mail).err().or_else(|| self.cancelled_for_good()),
+            CommitterEvent::Lost(error) => {
                 if let Some(hooks) = &self.driver.hooks {
                     hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
                 }
             }
-            Said::Fault(Trouble { op, error }) => {
+            CommitterEvent::Fault(StoreFailure { op, error }) => {
                 let node = self.driver.shared.name(self.foremost().at).to_string();
                 return Some(RunError::new(fault_of(self.driver.shared.run().id(), node, op, error), self.root.state.take()));
             }
@@ -102,14 +102,14 @@ impl<S: Send + 'static> Engine<S> {
             let payload = match post.open(run.id()) {
                 Ok(payload) => payload,
                 Err(damage) => {
-                    self.refuse(RefusedLetter { number, name, why: damage.to_string() });
+                    self.refuse(RejectedMessage { number, name, why: damage.to_string() });
                     continue;
                 }
             };
             if let Some(command) = Command::parse(&name, &payload) {
                 self.obey(number, command)?;
             } else if let Some(letters) = run.letters() {
-                letters.add([Letter { number, name, payload }]);
+                letters.add([Message { number, name, payload }]);
             }
         }
         Ok(())
@@ -121,8 +121,8 @@ impl<S: Send + 'static> Engine<S> {
         letters.take_refused().into_iter().for_each(|refused| self.refuse(refused));
     }
 
-    fn refuse(&self, refused: RefusedLetter) {
-        let RefusedLetter { number, name, why } = refused;
+    fn refuse(&self, refused: RejectedMessage) {
+        let RejectedMessage { number, name, why } = refused;
         if let Some(hooks) = &self.driver.hooks {
             hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
         }
@@ -134,13 +134,13 @@ impl<S: Send + 'static> Engine<S> {
     /// The answer that came with this resume, if it was none: that ends it.
     fn refused_answer(&self) -> Option<RunFault> {
         let run = self.driver.shared.run();
-        let RefusedLetter { name, why, .. } = run.letters()?.refused_answer()?;
+        let RejectedMessage { name, why, .. } = run.letters()?.refused_answer()?;
         Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
     }
 
     /// Whether a node is about to take a letter. A run that said now that it waits would sleep on if it died before, with its mail unread.
     fn is_answering(&self) -> bool {
-        self.driver.shared.run().letters().is_some_and(Letters::is_answering)
+        self.driver.shared.run().letters().is_some_and(Inbox::is_answering)
     }
 
     /// Until when the run waits, if every line of control does nothing but wait. Looks only at what may have changed since it was asked last.
@@ -151,20 +151,20 @@ impl<S: Send + 'static> Engine<S> {
         let is_held = self.driver.shared.run().is_held();
         let of_branches = match &mut self.branches {
             Some(branches) => branches.until_when_they_wait(is_held, None)?,
-            None => Until::default(),
+            None => WaitUntil::default(),
         };
         Some(of_branches.and(until_when(&self.root, is_held)?).due)
     }
 
     /// The same for a graph inside a node. It says in `waits` what those lanes wait for that were looked at.
-    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<Until> {
+    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<WaitUntil> {
         if self.is_in_grace() {
             return None;
         }
         let is_held = self.driver.shared.run().is_held();
         let of_branches = match &mut self.branches {
             Some(branches) => branches.until_when_they_wait(is_held, Some(waits))?,
-            None => Until::default(),
+            None => WaitUntil::default(),
         };
         let of_root = until_when(&self.root, is_held)?;
         waits.set(ROOT, LaneWaits::of(&self.root));
@@ -218,7 +218,7 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Ready(Ok(()));
             }
             let Some(scribe) = &mut self.scribe else { return Poll::Pending };
-            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            let said = std::task::ready!(scribe.poll(cx, RunActivity::Busy));
             if let Some(error) = self.hear(said) {
                 return Poll::Ready(Err(error));
             }
@@ -232,7 +232,7 @@ impl<S: Send + 'static> Engine<S> {
             if scribe.journal().poll_durable(sequence, cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            let said = std::task::ready!(scribe.poll(cx, RunActivity::Busy));
             if let Some(error) = self.hear(said) {
                 return Poll::Ready(Err(error));
             }
@@ -240,7 +240,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Undoes a stored run, while its scribe writes down how far it got.
-    pub(super) fn poll_undoing(&mut self, undoing: &mut UndoingStored<S>, cx: &mut Context<'_>) -> Poll<RunError<S>> {
+    pub(super) fn poll_undoing(&mut self, undoing: &mut DurableUndoRun<S>, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         loop {
             if self.holds_lease(cx)
                 && let Poll::Ready(error) = undoing.poll(cx)
@@ -248,7 +248,7 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Ready(error);
             }
             let Some(scribe) = &mut self.scribe else { return Poll::Pending };
-            let said = std::task::ready!(scribe.poll(cx, Standing::Busy));
+            let said = std::task::ready!(scribe.poll(cx, RunActivity::Busy));
             if let Some(error) = self.hear(said) {
                 return Poll::Ready(error);
             }
@@ -257,32 +257,32 @@ impl<S: Send + 'static> Engine<S> {
 }
 
 /// Until when a lane waits, if it does nothing but wait.
-fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<Until> {
+fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUntil> {
     if matches!(lane.phase, Phase::Forked(_)) {
-        return Some(Until::default());
+        return Some(WaitUntil::default());
     }
     if is_held && lane.is_before_attempt() {
-        return Some(Until { due: None, is_held });
+        return Some(WaitUntil { due: None, is_held });
     }
     let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
     let notes = trail.notes.lock();
     if matches!(lane.phase, Phase::Waiting(_)) {
-        return Some(Until { due: notes.failed.and_then(|(_, due)| due), is_held: false });
+        return Some(WaitUntil { due: notes.failed.and_then(|(_, due)| due), is_held: false });
     }
     // The resume has woken the graph inside, which was not polled yet.
     if !is_held && notes.is_held_inside() {
         return None;
     }
-    Some(Until { due: notes.due(), is_held: notes.is_held_inside() })
+    Some(WaitUntil { due: notes.due(), is_held: notes.is_held_inside() })
 }
 
 impl<S: Send + 'static> Branches<S> {
     /// Until when the lanes wait, if all of them do nothing but wait.
     /// Tells `inside` what those wait for that were looked at.
-    fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<Until> {
+    fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<WaitUntil> {
         self.parked.refresh(is_held, self.places());
         while let Some(number) = self.parked.next_unsure() {
-            let mut until = Until::default();
+            let mut until = WaitUntil::default();
             if let Some(lane) = self.see(number) {
                 // From here on a change is told, so it is not missed, and then the lane is looked at.
                 if let Some(trail) = &lane.trail {
@@ -305,7 +305,7 @@ fn wake_at(due: Option<Timestamp>) -> Wake {
 }
 
 /// Whether a run that does nothing but wait is not worth holding: all of it waits for mail, or longer than its holder is patient.
-fn is_long(journal: &Journal, due: Option<Timestamp>) -> bool {
+fn is_long(journal: &RunLog, due: Option<Timestamp>) -> bool {
     match (due, journal.terms.patience) {
         (None, _) => true,
         (Some(due), Some(patience)) => due > journal.now().after(patience),

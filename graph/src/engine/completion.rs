@@ -1,17 +1,17 @@
 //! What follows the last step of a run: its failure is written down, what it did is undone, and a stored run is let go.
 
 use crate::engine::Engine;
-use crate::engine::undo::Undoing;
-use crate::engine::undo_stored::UndoingStored;
+use crate::engine::undo::UndoRun;
+use crate::engine::undo_stored::DurableUndoRun;
 use crate::error::{Outcome, RunError, RunFault, StoredFault};
-use crate::log::{Entry, Journal};
+use crate::log::{NewRecord, RunLog};
 use crate::store::{Kind, RunStatus};
 use pleach_core::{BoxFuture, Cause};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Where a run is after its last step.
-pub(super) enum Stage<S> {
+pub(super) enum CompletionStage<S> {
     /// It was cancelled or cut short, and nodes run on for their grace.
     InGrace {
         error: Option<RunError<S>>,
@@ -20,14 +20,14 @@ pub(super) enum Stage<S> {
     Leaving {
         error: Option<RunError<S>>,
     },
-    Undoing(Undoing<S>),
+    Undoing(UndoRun<S>),
     /// That it failed becomes durable; whether it is undone then.
     WritingEnd {
         sequence: u64,
         error: Option<RunError<S>>,
         is_undone: bool,
     },
-    UndoingStored(UndoingStored<S>),
+    UndoingStored(DurableUndoRun<S>),
     /// It is given up, so that nobody waits for its lease to end.
     Releasing {
         outcome: Option<Outcome<S>>,
@@ -35,7 +35,7 @@ pub(super) enum Stage<S> {
     },
 }
 
-impl<S> Stage<S> {
+impl<S> CompletionStage<S> {
     /// Ends it where it is, if it is being undone.
     pub(super) fn cut_off(&mut self, cause: &Cause) -> Option<RunError<S>> {
         match self {
@@ -48,9 +48,9 @@ impl<S> Stage<S> {
 }
 
 /// Whether the run was cancelled at its own deadline, and not at one above it.
-fn is_overdue<S>(error: &RunError<S>, journal: Option<&Journal>) -> bool {
+fn is_overdue<S>(error: &RunError<S>, journal: Option<&RunLog>) -> bool {
     let is_deadline = matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. });
-    is_deadline && journal.is_some_and(Journal::is_overdue)
+    is_deadline && journal.is_some_and(RunLog::is_overdue)
 }
 
 impl<S: Send + 'static> Engine<S> {
@@ -77,7 +77,7 @@ impl<S: Send + 'static> Engine<S> {
         let before = self.close_all(&cause, fault.as_ref());
         self.drop_values(self.root.at, || error.set_state_if_none(|| before.filter(|_| is_cut_short)));
         if self.is_run_in_grace() {
-            self.stage = Some(Box::new(Stage::InGrace { error: Some(error) }));
+            self.stage = Some(Box::new(CompletionStage::InGrace { error: Some(error) }));
             return None;
         }
         error.add_panics(&mut self.panics);
@@ -87,7 +87,7 @@ impl<S: Send + 'static> Engine<S> {
         if !is_cut_short && !self.driver.shared.run().are_tasks_gone(None) {
             // It ends for good, whatever it is told meanwhile.
             self.is_ending = true;
-            self.stage = Some(Box::new(Stage::Leaving { error: Some(error) }));
+            self.stage = Some(Box::new(CompletionStage::Leaving { error: Some(error) }));
             return None;
         }
         self.end_failed(error)
@@ -98,8 +98,8 @@ impl<S: Send + 'static> Engine<S> {
         if self.scribe.is_some() {
             return self.end_stored(error);
         }
-        match Undoing::begin(&self.driver.shared, error) {
-            Ok(undoing) => self.stage = Some(Box::new(Stage::Undoing(undoing))),
+        match UndoRun::begin(&self.driver.shared, error) {
+            Ok(undoing) => self.stage = Some(Box::new(CompletionStage::Undoing(undoing))),
             Err(error) => return Some(Err(error)),
         }
         None
@@ -114,7 +114,7 @@ impl<S: Send + 'static> Engine<S> {
         self.is_ending = true;
         let is_undone = !is_cancelled && journal.undo() > 0 && !error.fault().ends_run();
         let fault = StoredFault::of(error.fault());
-        let mut entry = Entry::new(Kind::End, Vec::new(), fault.node());
+        let mut entry = NewRecord::new(Kind::End, Vec::new(), fault.node());
         entry.status = Some(match is_cancelled {
             true => RunStatus::Cancelled,
             false if is_undone => RunStatus::Running,
@@ -129,7 +129,7 @@ impl<S: Send + 'static> Engine<S> {
         }
         match journal.submit(entry) {
             Ok(sequence) => {
-                self.stage = Some(Box::new(Stage::WritingEnd { sequence, error: Some(error), is_undone }));
+                self.stage = Some(Box::new(CompletionStage::WritingEnd { sequence, error: Some(error), is_undone }));
                 None
             }
             Err(_) => self.let_go(Err(error)),
@@ -143,8 +143,8 @@ impl<S: Send + 'static> Engine<S> {
 
     fn undo_stored(&mut self, error: RunError<S>, undone: Vec<String>) {
         self.is_ending = true;
-        let undoing = UndoingStored::begin(&self.plan, &self.driver.shared, error, undone);
-        self.stage = Some(Box::new(Stage::UndoingStored(undoing)));
+        let undoing = DurableUndoRun::begin(&self.plan, &self.driver.shared, error, undone);
+        self.stage = Some(Box::new(CompletionStage::UndoingStored(undoing)));
     }
 
     /// Gives a stored run up, unless the last commit did.
@@ -152,7 +152,7 @@ impl<S: Send + 'static> Engine<S> {
         match self.scribe.as_mut().and_then(|scribe| scribe.release()) {
             None => Some(outcome),
             Some(release) => {
-                self.stage = Some(Box::new(Stage::Releasing { outcome: Some(outcome), release }));
+                self.stage = Some(Box::new(CompletionStage::Releasing { outcome: Some(outcome), release }));
                 None
             }
         }
@@ -163,7 +163,7 @@ impl<S: Send + 'static> Engine<S> {
         loop {
             let mut stage = self.stage.take().expect("a run that has ended is at some stage");
             let next = match &mut *stage {
-                Stage::InGrace { error } => match self.poll_run_grace(cx) {
+                CompletionStage::InGrace { error } => match self.poll_run_grace(cx) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
                     Poll::Ready(Ok(())) => Poll::Ready({
@@ -172,13 +172,13 @@ impl<S: Send + 'static> Engine<S> {
                         self.end(Err(error))
                     }),
                 },
-                Stage::Leaving { error } => match self.poll_gone(cx) {
+                CompletionStage::Leaving { error } => match self.poll_gone(cx) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
                     Poll::Ready(Ok(())) => Poll::Ready(self.end_failed(error.take().expect("it ends once"))),
                 },
-                Stage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
-                Stage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
+                CompletionStage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
+                CompletionStage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
                     Poll::Pending => Poll::Pending,
                     // That it failed is not on record, and nothing was undone: whoever resumes it finds it as it was.
                     Poll::Ready(Err(unwritten)) => Poll::Ready(self.let_go(Err(unwritten))),
@@ -191,11 +191,11 @@ impl<S: Send + 'static> Engine<S> {
                         Poll::Ready(self.let_go(Err(error)))
                     }
                 },
-                Stage::UndoingStored(undoing) => match self.poll_undoing(undoing, cx) {
+                CompletionStage::UndoingStored(undoing) => match self.poll_undoing(undoing, cx) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(error) => Poll::Ready(self.let_go(Err(error))),
                 },
-                Stage::Releasing { outcome, release } => match release.as_mut().poll(cx) {
+                CompletionStage::Releasing { outcome, release } => match release.as_mut().poll(cx) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(()) => Poll::Ready(outcome.take()),
                 },

@@ -1,19 +1,19 @@
 //! The quick way through nodes that nothing is to be taken care of at: no policy, no undo, no hook, no thread. The same step in
 //! the same order as in `step`, without anything that only those would need.
 
-use crate::compile::plan::{Plan, Stop, Way};
-use crate::define::node::{Call, NodeFuture};
+use crate::compile::plan::{OutEdge, Plan, PlanNode};
+use crate::define::node::{NodeFn, NodeFuture};
 use crate::define::shape::Target;
-use crate::engine::lane::{Lane, Phase, Running, Work};
-use crate::engine::step::{Driver, Turn};
+use crate::engine::lane::{AttemptWork, Lane, Phase, RunningAttempt};
+use crate::engine::step::{Stepper, Turn};
 use crate::error::RunError;
 use pleach_core::{Reason, catch_panic};
 use std::task::{Context, Poll};
 
-impl<S: Send + 'static> Driver<S> {
+impl<S: Send + 'static> Stepper<S> {
     /// Whether a lane can take its next node the quick way.
     #[inline]
-    pub(super) fn is_plain(&self, stop: &Stop<S>, lane: &Lane<S>) -> bool {
+    pub(super) fn is_plain(&self, stop: &PlanNode<S>, lane: &Lane<S>) -> bool {
         stop.care.is_none() && !self.is_watched && !lane.spawned
     }
 
@@ -22,85 +22,85 @@ impl<S: Send + 'static> Driver<S> {
         let mut share = self.share;
         lane.attempt = 1;
         // Once for all of it: a panic ends it, and where the lane is then is the node that panicked.
-        let ended = catch_panic(|| self.run_plain(plan, lane, cx, &mut share)).unwrap_or_else(Sprint::Failed);
+        let ended = catch_panic(|| self.run_plain(plan, lane, cx, &mut share)).unwrap_or_else(FastPathEnd::Failed);
         self.share = share;
         self.after(&plan.stops[lane.at as usize], lane, ended)
     }
 
-    fn run_plain(&self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>, share: &mut u32) -> Sprint<S> {
+    fn run_plain(&self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>, share: &mut u32) -> FastPathEnd<S> {
         let run = self.shared.run();
         let mut state = lane.state.take().expect("a lane before a node has its state");
         loop {
             let stop = &plan.stops[lane.at as usize];
             if *share == 0 || stop.care.is_some() || run.is_cancelled() {
-                return Sprint::Stopped(state);
+                return FastPathEnd::Stopped(state);
             }
             if lane.iteration >= run.iterations_max || !run.count_visit() {
-                return Sprint::Stopped(state);
+                return FastPathEnd::Stopped(state);
             }
             lane.iteration += 1;
             *share -= 1;
             let mut work = match &stop.call {
-                Call::State(call) => call(state),
-                Call::Context(call) => call(self.context(lane, None), state),
+                NodeFn::State(call) => call(state),
+                NodeFn::Context(call) => call(self.context(lane, None), state),
             };
             state = match work.as_mut().poll(cx) {
                 Poll::Ready(Ok(state)) => state,
-                Poll::Ready(Err(error)) => return Sprint::Failed(Reason::Error(error)),
+                Poll::Ready(Err(error)) => return FastPathEnd::Failed(Reason::Error(error)),
                 Poll::Pending => match run.why_broken(lane.token) {
-                    Some(why) => return Sprint::Failed(Reason::Error(why)),
-                    None => return Sprint::Waits(work),
+                    Some(why) => return FastPathEnd::Failed(Reason::Error(why)),
+                    None => return FastPathEnd::Waits(work),
                 },
             };
             drop(work);
             let to = match &stop.way {
-                Way::To(to) => *to,
-                Way::Choice { route, declared } => match self.route(route, declared, lane, &state) {
+                OutEdge::To(to) => *to,
+                OutEdge::Choice { route, declared } => match self.route(route, declared, lane, &state) {
                     Ok(to) => to,
                     Err(fault) => {
                         run.next_sequence();
-                        return Sprint::Lost(RunError::new(fault, Some(state)));
+                        return FastPathEnd::Lost(RunError::new(fault, Some(state)));
                     }
                 },
-                Way::Fork(_) => return Sprint::Forks(run.next_sequence(), state),
+                OutEdge::Fork(_) => return FastPathEnd::Forks(run.next_sequence(), state),
             };
             // The commit, before anything follows.
             lane.token.sequence = run.next_sequence();
             match to {
                 Target::Node(node) if to != lane.join => lane.at = node,
-                _ => return Sprint::Arrived(state),
+                _ => return FastPathEnd::Arrived(state),
             }
         }
     }
 
     /// What follows a sprint.
     #[inline]
-    fn after(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, ended: Sprint<S>) -> Option<Turn<S>> {
+    fn after(&mut self, stop: &PlanNode<S>, lane: &mut Lane<S>, ended: FastPathEnd<S>) -> Option<Turn<S>> {
         match ended {
-            Sprint::Arrived(state) => {
+            FastPathEnd::Arrived(state) => {
                 lane.state = Some(state);
                 Some(Turn::Arrived)
             }
-            Sprint::Forks(sequence, state) => {
+            FastPathEnd::Forks(sequence, state) => {
                 lane.state = Some(state);
                 Some(Turn::Forks(sequence, None))
             }
-            Sprint::Waits(work) => {
-                lane.phase = Phase::Running(Running { work: Work::Here(work), terms: None });
+            FastPathEnd::Waits(work) => {
+                lane.phase = Phase::Running(RunningAttempt { work: AttemptWork::Here(work), terms: None });
                 Some(Turn::Waits)
             }
-            Sprint::Stopped(state) => {
+            FastPathEnd::Stopped(state) => {
                 lane.state = Some(state);
                 self.stopped(stop, lane)
             }
-            Sprint::Failed(reason) => self.failed(stop, lane, reason).unwrap_or_else(|error| Some(Turn::Failed(error))),
-            Sprint::Lost(error) => Some(Turn::Failed(error)),
+            FastPathEnd::Failed(reason) => self.failed(stop, lane, reason).unwrap_or_else(|error| Some(Turn::Failed(error))),
+            FastPathEnd::Lost(error) => Some(Turn::Failed(error)),
         }
     }
 
     /// Before a node: the share is used up, the run is over, or there is something to take care of.
     #[cold]
-    fn stopped(&mut self, stop: &Stop<S>, lane: &mut Lane<S>) -> Option<Turn<S>> {
+    fn stopped(&mut self, stop: &PlanNode<S>, lane: &mut Lane<S>) -> Option<Turn<S>> {
         if self.share == 0 {
             return Some(Turn::Spent);
         }
@@ -109,7 +109,7 @@ impl<S: Send + 'static> Driver<S> {
 }
 
 /// How a sprint ended.
-enum Sprint<S> {
+enum FastPathEnd<S> {
     /// Before a node that cannot be run so, or not at all.
     Stopped(S),
     Waits(NodeFuture<S>),

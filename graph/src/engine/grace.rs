@@ -1,4 +1,4 @@
-//! `Graces`: nodes that run on for their cancel grace, after the run was cancelled or their branch was cut off.
+//! `GraceLanes`: nodes that run on for their cancel grace, after the run was cancelled or their branch was cut off.
 //!
 //! The lane of such a node is taken out of the frontier. Its node is polled until it returns or its grace is over. Invariants:
 //!
@@ -6,24 +6,24 @@
 //! 2. A fan-out that was cut off ends after the last of its nodes in grace, and so does the run.
 //! 3. A node in its grace is polled only when it was woken, however many there are.
 
-use crate::compile::plan::{Plan, Stop};
-use crate::context::events::{Aside, RunEvent};
-use crate::engine::fan_out::branches::{Branches, Closing};
-use crate::engine::fan_out::join::Rise;
+use crate::compile::plan::{Plan, PlanNode};
+use crate::context::events::{InnerEvent, RunEvent};
+use crate::engine::fan_out::branches::{Branches, ClosingFanOut};
+use crate::engine::fan_out::join::JoinStep;
 use crate::engine::fan_out::wakeups::{LaneWaker, Wakeups};
-use crate::engine::lane::{Ended, Grace, Lane, Phase};
-use crate::engine::step::{Driver, Turn, Visited};
-use crate::engine::subgraph::Left;
+use crate::engine::lane::{AttemptResult, CancelGrace, Lane, Phase};
+use crate::engine::step::{Stepper, Turn, Visited};
+use crate::engine::subgraph::NodeFailure;
 use crate::engine::{Engine, ROOT, spawned, subgraph};
 use crate::error::{GraceEnd, Outcome, RunError, RunFault, StoredFault};
-use crate::log::committer::Standing;
+use crate::log::committer::RunActivity;
 use crate::util::work_count;
 use pleach_core::{BoxFuture, Cause, Reason};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-pub(super) struct Graces<S> {
-    lanes: Vec<Option<InGrace<S>>>,
+pub(super) struct GraceLanes<S> {
+    lanes: Vec<Option<LaneInGrace<S>>>,
     /// How many of them have not ended.
     left: usize,
     /// Those that were not polled yet.
@@ -39,7 +39,7 @@ pub(super) struct Graces<S> {
 }
 
 /// One node in its grace.
-struct InGrace<S> {
+struct LaneInGrace<S> {
     lane: Lane<S>,
     timer: BoxFuture<'static, ()>,
     cause: Cause,
@@ -56,16 +56,16 @@ pub(super) struct GraceUse {
     pub(super) end: Option<GraceEnd>,
 }
 
-impl<S> Default for Graces<S> {
+impl<S> Default for GraceLanes<S> {
     fn default() -> Self {
         let (worst, state, lost) = (None, None, None);
         Self { lanes: Vec::new(), left: 0, unpolled: Vec::new(), wakeups: Arc::default(), is_run: false, worst, state, lost }
     }
 }
 
-impl<S> Graces<S> {
+impl<S> GraceLanes<S> {
     /// Adds a node, and gives its number.
-    fn add(&mut self, one: InGrace<S>) -> usize {
+    fn add(&mut self, one: LaneInGrace<S>) -> usize {
         let number = self.lanes.len();
         self.unpolled.push(number);
         self.lanes.push(Some(one));
@@ -175,16 +175,16 @@ impl<S: Send + 'static> Engine<S> {
         lane: Lane<S>,
         (cause, failed): (&Cause, Option<&Arc<StoredFault>>),
         fan_out: Option<usize>,
-    ) -> InGrace<S> {
+    ) -> LaneInGrace<S> {
         let is_subgraph = self.plan.stops[lane.at as usize].care.as_ref().is_some_and(|care| care.subgraph.is_some());
         if let (Some(trail), Some(fault)) = (lane.trail.as_ref().filter(|_| is_subgraph), failed) {
             // Before it hears of the cancel: what is dropped inside is undone.
             trail.notes.cut_off_attempt(lane.attempt, (**fault).clone());
         }
-        let Grace { length, token } = lane.grace().expect("it was taken for its grace");
+        let CancelGrace { length, token } = lane.grace().expect("it was taken for its grace");
         let timer = token.runtime().sleep_until(token.runtime().now() + *length);
         token.cancel(cause.clone());
-        InGrace { lane, timer, cause: cause.clone(), fault: failed.cloned(), fan_out }
+        LaneInGrace { lane, timer, cause: cause.clone(), fault: failed.cloned(), fan_out }
     }
 
     /// Polls the nodes that were woken. The fan-outs that waited for one that ended.
@@ -205,8 +205,8 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// A node has ended within its grace, or at the end of it.
-    fn end_grace(&mut self, graces: &mut Graces<S>, number: usize, used: GraceUse, error: Option<RunError<S>>) {
-        let Some(InGrace { mut lane, cause, fault, fan_out, .. }) = graces.lanes[number].take() else { return };
+    fn end_grace(&mut self, graces: &mut GraceLanes<S>, number: usize, used: GraceUse, error: Option<RunError<S>>) {
+        let Some(LaneInGrace { mut lane, cause, fault, fan_out, .. }) = graces.lanes[number].take() else { return };
         graces.left -= 1;
         let is_root = lane.home.is_none();
         let at = lane.at;
@@ -266,11 +266,11 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// The branches of a fan-out are gone but for nodes in their grace, which it waits for.
-    pub(super) fn close_later(&mut self, place: usize, closing: Closing<S>) -> Rise<S> {
+    pub(super) fn close_later(&mut self, place: usize, closing: ClosingFanOut<S>) -> JoinStep<S> {
         let node = self.opened(place).node;
         let unstarted = self.branches.as_mut().and_then(|branches| branches.close_later(place, closing));
         self.drop_values(node, || drop(unstarted));
-        Rise::Stay
+        JoinStep::Stay
     }
 
     /// Ready once no node of an ending run is in its grace, or with why the run cannot wait for that.
@@ -284,7 +284,7 @@ impl<S: Send + 'static> Engine<S> {
                 self.poll_graces(&plan, cx);
             }
             // Also after the last of them: it may have something to say of its commit.
-            if let Some(Poll::Ready(said)) = self.scribe.as_mut().map(|scribe| scribe.poll(cx, Standing::Busy)) {
+            if let Some(Poll::Ready(said)) = self.scribe.as_mut().map(|scribe| scribe.poll(cx, RunActivity::Busy)) {
                 if let Some(error) = self.hear(said) {
                     self.drop_in_grace();
                     self.graces = None;
@@ -310,7 +310,7 @@ impl<S: Send + 'static> Engine<S> {
     /// The error of a run, with how its nodes used their grace.
     pub(super) fn say_grace(&mut self, mut error: RunError<S>) -> RunError<S> {
         let Some(graces) = self.graces.take() else { return error };
-        let Graces { worst, state, lost, .. } = *graces;
+        let GraceLanes { worst, state, lost, .. } = *graces;
         if let Some(mut lost) = lost {
             lost.set_state_if_none(|| state);
             return lost;
@@ -339,15 +339,15 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-impl<S: Send + 'static> Driver<S> {
+impl<S: Send + 'static> Stepper<S> {
     /// Polls a node in its grace. Ready with how it used it, and with its state in an error if it is done and the run is not stored.
     fn poll_in_grace(
         &mut self,
         plan: &Plan<S>,
-        one: &mut InGrace<S>,
+        one: &mut LaneInGrace<S>,
         cx: &mut Context<'_>,
     ) -> Poll<(GraceUse, Option<RunError<S>>)> {
-        let InGrace { lane, timer, cause, .. } = one;
+        let LaneInGrace { lane, timer, cause, .. } = one;
         let ended = match &mut lane.phase {
             Phase::Running(running) => running.poll(cx),
             _ => return self.poll_grace_commit(lane, cx),
@@ -369,9 +369,9 @@ impl<S: Send + 'static> Driver<S> {
     /// A node that is done is committed. `None` while that is not durable.
     fn settle_in_grace(
         &mut self,
-        stop: &Stop<S>,
+        stop: &PlanNode<S>,
         lane: &mut Lane<S>,
-        ended: Ended<S>,
+        ended: AttemptResult<S>,
         cause: &Cause,
     ) -> Option<(GraceUse, Option<RunError<S>>)> {
         if let Err(reason) = &ended {
@@ -410,15 +410,15 @@ impl<S: Send + 'static> Driver<S> {
         let mut lost = None;
         let (used, reason) = match subgraph::left(reason) {
             // It is a subgraph, and its nodes had their grace.
-            Left::Halted(RunFault::Cancelled { node, was_executing, grace, cause }) => {
+            NodeFailure::Halted(RunFault::Cancelled { node, was_executing, grace, cause }) => {
                 (GraceUse { node, was_executing, end: grace }, Reason::Error(Box::new(cause)))
             }
-            Left::Halted(fault) => {
+            NodeFailure::Halted(fault) => {
                 let reason = Reason::Error(fault.to_string().into());
                 lost = fault.leaves_run_open().then(|| RunError::new(fault, None));
                 (self.grace_use(lane, GraceEnd::Failed), reason)
             }
-            Left::Failed { reason, .. } => {
+            NodeFailure::Failed { reason, .. } => {
                 let end = if spawned::is_cut_off(&reason) { GraceEnd::CutOff } else { GraceEnd::Failed };
                 (self.grace_use(lane, end), reason)
             }
@@ -428,13 +428,13 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     fn tell_done(&self, lane: &Lane<S>, state: &S) {
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(state) }, || Aside::Finished(None));
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(state) }, || InnerEvent::Finished(None));
     }
 
     fn tell_failed(&self, lane: &Lane<S>, reason: Reason) {
         let reason = Arc::new(reason);
         let outcome = || Err(Arc::clone(&reason));
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || InnerEvent::Finished(outcome().err()));
     }
 
     /// Ready once the result of a node is durable.

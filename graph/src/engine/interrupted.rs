@@ -10,21 +10,21 @@
 //! 2. A visit that is kept does nothing more: its notes accept no further effect.
 //! 3. A run that is cancelled or cut short keeps nothing, since it can be resumed as it is.
 
-use crate::compile::plan::{Plan, Stop};
+use crate::compile::plan::{Plan, PlanNode};
 use crate::engine::Engine;
-use crate::engine::lane::{Lane, Phase, Running, Work};
-use crate::engine::records::Ledger;
-use crate::engine::step::{Driver, Visited};
+use crate::engine::lane::{AttemptWork, Lane, Phase, RunningAttempt};
+use crate::engine::records::StepWriter;
+use crate::engine::step::{Stepper, Visited};
 use crate::error::StoredFault;
-use crate::log::Entry;
-use crate::log::undo_payload::Payload;
-use crate::log::visit::{NoteBody, Notes};
+use crate::log::NewRecord;
+use crate::log::undo_payload::UndoPayload;
+use crate::log::visit::{VisitRecordBody, VisitRecords};
 use crate::store::{Kind, LiveToken, Place};
 use crate::token::TokenId;
 use pleach_core::{Cause, Reason, catch_panic};
 use std::sync::Arc;
 
-impl<S: Send + 'static> Driver<S> {
+impl<S: Send + 'static> Stepper<S> {
     /// Keeps what undoes the visit that a lane is at, if the visit had effects.
     pub(super) fn keep_lost(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
         if !matches!(lane.phase, Phase::Running(_) | Phase::Forked(_)) {
@@ -37,7 +37,7 @@ impl<S: Send + 'static> Driver<S> {
         }
         let stop = &plan.stops[lane.at as usize];
         // What cannot be used is replaced by nothing: compensation then names the node.
-        let payload = self.undo_payload(stop, lane, Visited::Failed).unwrap_or_else(|_| Some(Payload::nothing()));
+        let payload = self.undo_payload(stop, lane, Visited::Failed).unwrap_or_else(|_| Some(UndoPayload::nothing()));
         match payload {
             Some(payload) if self.ledger.is_some() => self.submit_lost(self.entry(Kind::Attempt, lane), payload, fault),
             payload => self.remember_undo(stop, lane, payload),
@@ -46,13 +46,13 @@ impl<S: Send + 'static> Driver<S> {
 
     /// The same for visits inside a subgraph that an earlier process left, and that this one has not entered.
     fn keep_lost_inside(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
-        let Some(Ledger { journal, .. }) = self.ledger.as_deref() else { return };
+        let Some(StepWriter { journal, .. }) = self.ledger.as_deref() else { return };
         let prefix = self.shared.prefix();
         for (LiveToken { id, path, at, .. }, records) in journal.take_restored_below(&lane.path.forks()) {
             let Place::Node(node) = at else { continue };
             // The plan knows nodes by their names inside of this graph.
             let local = node.strip_prefix(&*prefix).unwrap_or(&node);
-            let Some(notes) = plan.nodes.undo(local).and_then(|_| Notes::restore(records).ok()) else { continue };
+            let Some(notes) = plan.nodes.undo(local).and_then(|_| VisitRecords::restore(records).ok()) else { continue };
             if !notes.effects().own || notes.lock().is_undo_kept {
                 continue;
             }
@@ -62,31 +62,31 @@ impl<S: Send + 'static> Driver<S> {
             let iteration = inner.iteration_inside;
             drop(inner);
             let unknown = self.unknown_effects(&notes, TokenId { sequence: id.sequence, branch: id.branch });
-            let entry = Entry { parent: id.sequence, attempt, iteration, ..Entry::new(Kind::Attempt, path, node) };
-            self.submit_lost(entry, Payload { unknown, ..recorded.unwrap_or_else(Payload::nothing) }, fault);
+            let entry = NewRecord { parent: id.sequence, attempt, iteration, ..NewRecord::new(Kind::Attempt, path, node) };
+            self.submit_lost(entry, UndoPayload { unknown, ..recorded.unwrap_or_else(UndoPayload::nothing) }, fault);
         }
     }
 
     /// Writes down what undoes a visit that is not done, and with which failure it ended.
-    fn submit_lost(&self, entry: Entry, payload: Payload, fault: &Arc<StoredFault>) {
-        let Some(Ledger { journal, .. }) = self.ledger.as_deref() else { return };
-        let submit = |payload: Payload| {
+    fn submit_lost(&self, entry: NewRecord, payload: UndoPayload, fault: &Arc<StoredFault>) {
+        let Some(StepWriter { journal, .. }) = self.ledger.as_deref() else { return };
+        let submit = |payload: UndoPayload| {
             let (error, fault) = (Some(fault.text().to_string()), Some((**fault).clone()));
-            let body = NoteBody { error, fault, ..NoteBody::default() }.bytes();
+            let body = VisitRecordBody { error, fault, ..VisitRecordBody::default() }.bytes();
             let (kind, path, node) = (entry.kind, entry.path.clone(), entry.node.clone());
             let (parent, attempt, iteration) = (entry.parent, entry.attempt, entry.iteration);
             let undo = Some(payload);
-            journal.submit(Entry { parent, attempt, iteration, body, undo, ..Entry::new(kind, path, node) })
+            journal.submit(NewRecord { parent, attempt, iteration, body, undo, ..NewRecord::new(kind, path, node) })
         };
         if submit(payload).is_err() {
             // It is too large. Compensation names the node.
-            drop(submit(Payload::nothing()));
+            drop(submit(UndoPayload::nothing()));
         }
     }
 
     /// An attempt failed. If it is a task that is still at work, an undo waits until the task is gone. If it is a subgraph whose time is up,
     /// what runs inside is undone.
-    pub(super) fn note_failure(&self, stop: &Stop<S>, lane: &Lane<S>, reason: &Reason) {
+    pub(super) fn note_failure(&self, stop: &PlanNode<S>, lane: &Lane<S>, reason: &Reason) {
         self.expect_gone(lane);
         let is_subgraph = stop.care.as_ref().is_some_and(|care| care.subgraph.is_some());
         if let Some(trail) = lane.trail.as_ref().filter(|_| is_subgraph && lane.is_timed_out()) {
@@ -97,7 +97,7 @@ impl<S: Send + 'static> Driver<S> {
 
     /// Nothing is undone while a task of the run may still be at work.
     pub(super) fn expect_gone(&self, lane: &Lane<S>) {
-        if let Phase::Running(Running { work: Work::Elsewhere(spawned), .. }) = &lane.phase {
+        if let Phase::Running(RunningAttempt { work: AttemptWork::Elsewhere(spawned), .. }) = &lane.phase {
             spawned.expect_gone(self.shared.run());
         }
     }

@@ -4,7 +4,7 @@ use crate::define::node::NodeFuture;
 use crate::define::shape::Target;
 use crate::engine::spawned::Spawned;
 use crate::error::RunError;
-use crate::log::visit::Notes;
+use crate::log::visit::VisitRecords;
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxFuture, CancelToken, Elapsed, Reason, catch_panic};
 use std::num::NonZeroU32;
@@ -33,13 +33,13 @@ pub(super) struct Lane<S> {
     /// Its nodes run as tasks of their own.
     pub(super) spawned: bool,
     /// What was written down during this visit, where somebody may want to know.
-    pub(super) trail: Option<Box<Trail>>,
+    pub(super) trail: Option<Box<LaneVisit>>,
 }
 
 /// What a lane knows of the visit that it is at.
 #[derive(Default)]
-pub(super) struct Trail {
-    pub(super) notes: Arc<Notes>,
+pub(super) struct LaneVisit {
+    pub(super) notes: Arc<VisitRecords>,
     /// The state before the node, as it is stored.
     pub(super) before: Option<Vec<u8>>,
 }
@@ -49,7 +49,7 @@ pub(super) enum Phase<S> {
     Start,
     /// Before an attempt at it.
     Attempt,
-    Running(Running<S>),
+    Running(RunningAttempt<S>),
     /// Until the next attempt.
     Waiting(BoxFuture<'static, ()>),
     /// After a node that was committed so, before the fan-out that follows it.
@@ -69,10 +69,10 @@ pub(super) enum Phase<S> {
 /// What was written down, and what follows.
 pub(super) struct Committing<S> {
     pub(super) sequence: u64,
-    pub(super) then: Then<S>,
+    pub(super) then: AfterCommit<S>,
 }
 
-pub(super) enum Then<S> {
+pub(super) enum AfterCommit<S> {
     /// On to the next node, or to the end.
     Place(Target),
     /// Branches begin, those of a `map` with these states.
@@ -83,23 +83,23 @@ pub(super) enum Then<S> {
 }
 
 /// An attempt that has not ended at once.
-pub(super) struct Running<S> {
-    pub(super) work: Work<S>,
+pub(super) struct RunningAttempt<S> {
+    pub(super) work: AttemptWork<S>,
     /// What few attempts have.
-    pub(super) terms: Option<Box<Terms>>,
+    pub(super) terms: Option<Box<AttemptLimits>>,
 }
 
 /// When an attempt is cut off.
 #[derive(Default)]
-pub(super) struct Terms {
+pub(super) struct AttemptLimits {
     pub(super) timer: Option<Timer>,
     /// The timer has cut the attempt off. A node may also return [`Elapsed`] itself.
     pub(super) is_timed_out: bool,
-    pub(super) grace: Option<Grace>,
+    pub(super) grace: Option<CancelGrace>,
 }
 
 /// How long an attempt may run on after a cancel.
-pub(super) struct Grace {
+pub(super) struct CancelGrace {
     pub(super) length: Duration,
     /// The node's own token: its branch may be cut off alone.
     pub(super) token: CancelToken,
@@ -108,13 +108,13 @@ pub(super) struct Grace {
 /// When an attempt is cut off, and after how long.
 pub(super) type Timer = (BoxFuture<'static, ()>, Duration);
 
-pub(super) enum Work<S> {
+pub(super) enum AttemptWork<S> {
     Here(NodeFuture<S>),
     Elsewhere(Box<Spawned<S>>),
 }
 
 /// How an attempt ended.
-pub(super) type Ended<S> = Result<S, Reason>;
+pub(super) type AttemptResult<S> = Result<S, Reason>;
 
 impl<S: Send + 'static> Lane<S> {
     #[inline]
@@ -180,13 +180,13 @@ impl<S: Send + 'static> Lane<S> {
 
     /// Whether the attempt that it is at was cut off by its timer.
     pub(super) fn is_timed_out(&self) -> bool {
-        matches!(&self.phase, Phase::Running(Running { terms: Some(terms), .. }) if terms.is_timed_out)
+        matches!(&self.phase, Phase::Running(RunningAttempt { terms: Some(terms), .. }) if terms.is_timed_out)
     }
 
     /// The grace of the attempt that it is at, if it has one.
-    pub(super) fn grace(&self) -> Option<&Grace> {
+    pub(super) fn grace(&self) -> Option<&CancelGrace> {
         match &self.phase {
-            Phase::Running(Running { terms: Some(terms), .. }) => terms.grace.as_ref(),
+            Phase::Running(RunningAttempt { terms: Some(terms), .. }) => terms.grace.as_ref(),
             _ => None,
         }
     }
@@ -200,14 +200,14 @@ impl<S: Send + 'static> Lane<S> {
     }
 }
 
-impl<S: Send + 'static> Running<S> {
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended<S>> {
+impl<S: Send + 'static> RunningAttempt<S> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<AttemptResult<S>> {
         let polled = match &mut self.work {
-            Work::Here(work) => match catch_panic(|| work.as_mut().poll(cx)) {
+            AttemptWork::Here(work) => match catch_panic(|| work.as_mut().poll(cx)) {
                 Ok(polled) => polled.map_err(Reason::Error),
                 Err(reason) => Poll::Ready(Err(reason)),
             },
-            Work::Elsewhere(spawned) => spawned.poll(cx),
+            AttemptWork::Elsewhere(spawned) => spawned.poll(cx),
         };
         if let (Poll::Pending, Some(terms)) = (&polled, &mut self.terms)
             && let Some((timer, timeout)) = &mut terms.timer

@@ -29,17 +29,17 @@ mod undo;
 pub(crate) mod undo_stored;
 
 use crate::compile::plan::Plan;
-use crate::context::events::{Aside, Hooks, RunEvent};
-use crate::context::run_context::{RunWide, Shared};
+use crate::context::events::{Hooks, InnerEvent, RunEvent};
+use crate::context::run_context::{GraphContext, RunContext};
 use crate::define::shape::Target;
-use crate::engine::completion::Stage;
+use crate::engine::completion::CompletionStage;
 use crate::engine::fan_out::branches::Branches;
-use crate::engine::grace::Graces;
-use crate::engine::lane::{Committing, Lane, Phase, Then};
-use crate::engine::records::Ledger;
-use crate::engine::step::{Driver, Turn};
+use crate::engine::grace::GraceLanes;
+use crate::engine::lane::{AfterCommit, Committing, Lane, Phase};
+use crate::engine::records::StepWriter;
+use crate::engine::step::{Stepper, Turn};
 use crate::error::{During, Outcome, PanicError, RunError, RunFault, StoredFault};
-use crate::log::committer::Scribe;
+use crate::log::committer::Committer;
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{Cancelled, Cause, Reason, catch_panic};
 use std::future::Future;
@@ -58,17 +58,17 @@ const ROOT: usize = 0;
 
 pub(crate) struct Engine<S> {
     plan: Arc<Plan<S>>,
-    driver: Driver<S>,
+    driver: Stepper<S>,
     root: Lane<S>,
     /// There is something in it once the run has fanned out.
     branches: Option<Box<Branches<S>>>,
     cancelled: Option<Cancelled>,
     /// Nodes that run on after a cancel.
-    graces: Option<Box<Graces<S>>>,
+    graces: Option<Box<GraceLanes<S>>>,
     /// What follows the last step; in a box, since most runs are far from it.
-    stage: Option<Box<Stage<S>>>,
+    stage: Option<Box<CompletionStage<S>>>,
     /// Writes down what happens, at the root of a stored run.
-    scribe: Option<Box<Scribe>>,
+    scribe: Option<Box<Committer>>,
     steps_per_poll: u32,
     /// The end of a stored run is decided: commands that arrive from now on are noted, and change nothing.
     is_ending: bool,
@@ -77,45 +77,57 @@ pub(crate) struct Engine<S> {
 
 /// How many nodes a run may visit: one after the other, and in all.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct VisitLimits {
     pub(crate) iterations_max: u64,
     pub(crate) visits_max: u64,
 }
 
 /// What the options of a run leave to the engine.
-pub(crate) struct Setup<S> {
+pub(crate) struct EngineSetup<S> {
     pub(crate) start: u32,
     pub(crate) hooks: Option<Hooks<S>>,
     pub(crate) keep: Option<fn(&S) -> S>,
     pub(crate) steps_per_poll: u32,
-    pub(crate) ledger: Option<Arc<Ledger<S>>>,
+    pub(crate) ledger: Option<Arc<StepWriter<S>>>,
 }
 
 impl<S: Send + 'static> Engine<S> {
     /// A run that hangs nowhere and that nobody listens to.
     #[inline(always)]
-    pub(crate) fn plain(plan: Arc<Plan<S>>, limits: Limits, keep: Option<fn(&S) -> S>, steps_per_poll: u32, state: S) -> Self {
+    pub(crate) fn plain(
+        plan: Arc<Plan<S>>,
+        limits: VisitLimits,
+        keep: Option<fn(&S) -> S>,
+        steps_per_poll: u32,
+        state: S,
+    ) -> Self {
         let (sequence, many_threads) = (1, plan.needs.threads);
-        let Limits { iterations_max, visits_max } = limits;
-        let run = RunWide { iterations_max, visits_max, many_threads, sequence: sequence.into(), ..RunWide::default() };
+        let VisitLimits { iterations_max, visits_max } = limits;
+        let run = RunContext { iterations_max, visits_max, many_threads, sequence: sequence.into(), ..RunContext::default() };
         // First the one thing that is allocated: then all else is written where it will lie.
-        let shared = Arc::new(Shared::of_run(Arc::clone(&plan.names), run));
-        let driver = Driver { shared, hooks: None, keep, ledger: None, is_watched: keep.is_some(), share: 0 };
+        let shared = Arc::new(GraphContext::of_run(Arc::clone(&plan.names), run));
+        let driver = Stepper { shared, hooks: None, keep, ledger: None, is_watched: keep.is_some(), share: 0 };
         let start = plan.shape.entry;
         Self::with(plan, driver, (start, sequence), Some(state), steps_per_poll)
     }
 
-    pub(crate) fn new(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: S) -> Self {
+    pub(crate) fn new(plan: Arc<Plan<S>>, shared: GraphContext, setup: EngineSetup<S>, state: S) -> Self {
         // That of a stored run is its first record.
         let at = (setup.start, shared.run().next_sequence());
         let steps_per_poll = setup.steps_per_poll;
-        Self::with(plan, Driver::new(shared, setup), at, Some(state), steps_per_poll)
+        Self::with(plan, Stepper::new(shared, setup), at, Some(state), steps_per_poll)
     }
 
     /// A run that is stored; a new one has its state, one that is resumed is still to be restored.
-    pub(crate) fn stored(plan: Arc<Plan<S>>, shared: Shared, setup: Setup<S>, state: Option<S>, scribe: Scribe) -> Self {
+    pub(crate) fn stored(
+        plan: Arc<Plan<S>>,
+        shared: GraphContext,
+        setup: EngineSetup<S>,
+        state: Option<S>,
+        scribe: Committer,
+    ) -> Self {
         let (start, steps_per_poll) = (setup.start, setup.steps_per_poll);
-        let mut engine = Self::with(plan, Driver::new(shared, setup), (start, 1), state, steps_per_poll);
+        let mut engine = Self::with(plan, Stepper::new(shared, setup), (start, 1), state, steps_per_poll);
         engine.scribe = Some(Box::new(scribe));
         engine
     }
@@ -123,7 +135,7 @@ impl<S: Send + 'static> Engine<S> {
     #[inline(always)]
     fn with(
         plan: Arc<Plan<S>>,
-        driver: Driver<S>,
+        driver: Stepper<S>,
         (start, sequence): (u32, u64),
         state: Option<S>,
         steps_per_poll: u32,
@@ -234,7 +246,7 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Whether the last record of a stored run is submitted: the run has finished unless the store refuses that record.
     fn is_finishing(&self) -> bool {
-        let is_last = |committing: &Committing<S>| matches!(committing.then, Then::Place(Target::End));
+        let is_last = |committing: &Committing<S>| matches!(committing.then, AfterCommit::Place(Target::End));
         self.scribe.is_some() && matches!(&self.root.phase, Phase::Committing(committing) if is_last(committing))
     }
 
@@ -343,9 +355,9 @@ impl<S: Send + 'static> Future for Engine<S> {
     }
 }
 
-impl<S: Send + 'static> Driver<S> {
-    fn new(shared: Shared, setup: Setup<S>) -> Self {
-        let Setup { hooks, keep, ledger, .. } = setup;
+impl<S: Send + 'static> Stepper<S> {
+    fn new(shared: GraphContext, setup: EngineSetup<S>) -> Self {
+        let EngineSetup { hooks, keep, ledger, .. } = setup;
         // A run that can be told things can be held before any node, and asked what its nodes wait for.
         let is_told = shared.run().desk().is_some();
         let is_watched = hooks.is_some() || keep.is_some() || ledger.is_some() || is_told || shared.is_subgraph();
@@ -361,7 +373,7 @@ impl<S: Send + 'static> Driver<S> {
             self.tell(
                 lane,
                 |visit| RunEvent::NodeFinished { visit, outcome: Err(reason()) },
-                || Aside::Finished(Some(reason())),
+                || InnerEvent::Finished(Some(reason())),
             );
         }
         dropped

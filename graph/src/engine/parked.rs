@@ -1,4 +1,4 @@
-//! `Parked`: which lanes are known to do nothing but wait, and until when the first of them does.
+//! `ParkedLanes`: which lanes are known to do nothing but wait, and until when the first of them does.
 //!
 //! Whoever asks whether the whole run waits looks only at lanes that may have changed since: those that the engine touched, and those whose notes
 //! changed, on whatever thread. So a signal for one of many branches costs the same however many wait. Invariants:
@@ -6,7 +6,7 @@
 //! 1. Every lane is listed in `unsure`, or it was parked when it was looked at, and nobody has touched it since.
 //! 2. The notes of a lane that is not in `unsure` have a [`Watcher`], which lists the lane with the first change.
 
-use crate::log::visit::watcher::{Changed, Watcher};
+use crate::log::visit::watcher::{ChangedLanes, Watcher};
 use crate::store::Timestamp;
 use crate::util::work_count;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// Until when lanes wait that do nothing but wait.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Until {
+pub(super) struct WaitUntil {
     pub(super) due: Option<Timestamp>,
     /// A pause holds one of them: it goes on with the resume.
     pub(super) is_held: bool,
 }
 
-impl Until {
+impl WaitUntil {
     /// Until when both wait.
     pub(super) fn and(self, other: Self) -> Self {
         Self { due: self.due.into_iter().chain(other.due).min(), is_held: self.is_held || other.is_held }
@@ -28,7 +28,7 @@ impl Until {
 }
 
 #[derive(Default)]
-pub(super) struct Parked {
+pub(super) struct ParkedLanes {
     /// The lanes to be looked at.
     unsure: Vec<usize>,
     is_unsure: Vec<bool>,
@@ -38,12 +38,12 @@ pub(super) struct Parked {
     /// Those of the parked lanes that a pause holds.
     held: HashSet<usize>,
     /// The lanes whose notes changed.
-    changed: Arc<Changed>,
+    changed: Arc<ChangedLanes>,
     /// Whether nodes were held when the lanes were looked at: then more of them count as parked.
     was_held: bool,
 }
 
-impl Parked {
+impl ParkedLanes {
     /// A lane was added, or may have moved.
     pub(super) fn touch(&mut self, lane: usize) {
         if self.is_unsure.len() <= lane {
@@ -78,7 +78,7 @@ impl Parked {
     }
 
     /// The lane that was looked at is gone, or parked until then.
-    pub(super) fn settle(&mut self, Until { due, is_held }: Until) {
+    pub(super) fn settle(&mut self, WaitUntil { due, is_held }: WaitUntil) {
         let Some(lane) = self.unsure.pop() else { return };
         self.is_unsure[lane] = false;
         if let Some(due) = due {
@@ -96,20 +96,20 @@ impl Parked {
     }
 
     /// Until when the first of the parked lanes waits.
-    pub(super) fn until(&self) -> Until {
-        Until { due: self.dues.first().map(|(due, _)| *due), is_held: !self.held.is_empty() }
+    pub(super) fn until(&self) -> WaitUntil {
+        WaitUntil { due: self.dues.first().map(|(due, _)| *due), is_held: !self.held.is_empty() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::visit::Notes;
+    use crate::log::visit::VisitRecords;
     use std::task::{Context, Poll, Waker};
 
     #[test]
     fn c9_lane_whose_node_is_woken_is_looked_at_again() {
-        let (notes, mut parked, mut waker) = (Arc::new(Notes::of_attempt(1)), Parked::default(), None);
+        let (notes, mut parked, mut waker) = (Arc::new(VisitRecords::of_attempt(1)), ParkedLanes::default(), None);
         let polled = notes.poll_node(1, 0, &mut Context::from_waker(Waker::noop()), |cx| {
             waker = Some(cx.waker().clone());
             Poll::<()>::Pending

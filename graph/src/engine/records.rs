@@ -3,15 +3,15 @@
 //! A lane that arrives at the join of its fan-out, or at the end of its subgraph, does not wait: nothing but a merge follows, and the record of
 //! that merge rides in the same commit. The end of the run itself is waited for.
 
-use crate::compile::plan::{Fork, Heads};
+use crate::compile::plan::{BranchHeads, PlanFanOut};
 use crate::define::shape::{END, Target};
-use crate::engine::lane::{Committing, Lane, Phase, Then, Trail};
-use crate::engine::step::{Driver, Next, Turn};
+use crate::engine::lane::{AfterCommit, Committing, Lane, LaneVisit, Phase};
+use crate::engine::step::{NextStep, Stepper, Turn};
 use crate::error::{CheckpointError, During, RunError, RunFault, StoredFault, cut_fault, fault_of};
 use crate::log::codec::Codec;
-use crate::log::undo_payload::Payload;
-use crate::log::visit::NoteBody;
-use crate::log::{Entry, Journal};
+use crate::log::undo_payload::UndoPayload;
+use crate::log::visit::VisitRecordBody;
+use crate::log::{NewRecord, RunLog};
 use crate::store::{Kind, Place, RunStatus};
 use pleach_core::{Instant, Reason, catch_panic};
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Where the steps of one engine are written, and how its state is.
-pub(crate) struct Ledger<S> {
-    pub(crate) journal: Arc<Journal>,
+pub(crate) struct StepWriter<S> {
+    pub(crate) journal: Arc<RunLog>,
     pub(crate) codec: Codec<S>,
 }
 
-impl<S: Send + 'static> Driver<S> {
-    fn ledger(&self) -> &Ledger<S> {
+impl<S: Send + 'static> Stepper<S> {
+    fn ledger(&self) -> &StepWriter<S> {
         self.ledger.as_deref().expect("only a stored run writes down its steps")
     }
 
     /// An entry about the node that a lane is at.
-    pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> Entry {
+    pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> NewRecord {
         let node = self.shared.name(lane.at).to_string();
         let (parent, attempt, iteration) = (lane.token.sequence, lane.attempt, lane.iteration);
-        Entry { parent, attempt, iteration, ..Entry::new(kind, lane.path.forks(), node) }
+        NewRecord { parent, attempt, iteration, ..NewRecord::new(kind, lane.path.forks(), node) }
     }
 
     /// Where a target is for a lane.
@@ -50,10 +50,10 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// The states that the branches of a `map` begin with.
-    pub(super) fn split(&self, fork: &Fork<S>, lane: &Lane<S>, state: &S) -> Result<Option<Vec<S>>, RunFault> {
+    pub(super) fn split(&self, fork: &PlanFanOut<S>, lane: &Lane<S>, state: &S) -> Result<Option<Vec<S>>, RunFault> {
         match &fork.heads {
-            Heads::Each(..) => Ok(None),
-            Heads::Map(_, items) => {
+            BranchHeads::Each(..) => Ok(None),
+            BranchHeads::Map(_, items) => {
                 catch_panic(|| items(state)).map(Some).map_err(|reason| self.panicked(lane, During::Split, &reason))
             }
         }
@@ -63,8 +63,8 @@ impl<S: Send + 'static> Driver<S> {
     pub(super) fn commit_step(
         &self,
         lane: &mut Lane<S>,
-        undo: Option<Payload>,
-        to: Result<Next<S>, RunFault>,
+        undo: Option<UndoPayload>,
+        to: Result<NextStep<S>, RunFault>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let mut entry = self.entry(Kind::Step, lane);
         // A router that runs again after its node was done is no visit.
@@ -72,7 +72,7 @@ impl<S: Send + 'static> Driver<S> {
         entry.undo = undo;
         let is_run = lane.home.is_none() && !self.shared.is_subgraph();
         let (then, arrives) = match to {
-            Ok(Next::To(to)) => {
+            Ok(NextStep::To(to)) => {
                 let place = self.place_of(lane, to);
                 match &place {
                     Place::Join(_) => entry.kind = Kind::Arrive,
@@ -81,21 +81,21 @@ impl<S: Send + 'static> Driver<S> {
                 }
                 let arrives = to == lane.join && !is_run;
                 entry.next = Some(place);
-                (Then::Place(to), arrives)
+                (AfterCommit::Place(to), arrives)
             }
-            Ok(Next::Fork(items)) => {
+            Ok(NextStep::Fork(items)) => {
                 entry.next = Some(Place::Fork(entry.node.clone()));
-                (Then::Fork(items), false)
+                (AfterCommit::Fork(items), false)
             }
             Err(fault) => {
                 let forks = matches!(&fault, RunFault::Panic(panic) if panic.during == During::Split);
                 let node = entry.node.clone();
                 entry.next = Some(if forks { Place::Fork(node) } else { Place::Router(node) });
-                (Then::Fail(RunError::new(fault, None)), false)
+                (AfterCommit::Fail(RunError::new(fault, None)), false)
             }
         };
         let items = match &then {
-            Then::Fork(items) => items.as_deref(),
+            AfterCommit::Fork(items) => items.as_deref(),
             _ => None,
         };
         let sequence = self.submit_state(lane, entry, items)?;
@@ -108,8 +108,8 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// Submits an entry with the state that a lane has.
-    fn submit_state(&self, lane: &mut Lane<S>, mut entry: Entry, items: Option<&[S]>) -> Result<u64, RunError<S>> {
-        let Ledger { journal, codec } = self.ledger();
+    fn submit_state(&self, lane: &mut Lane<S>, mut entry: NewRecord, items: Option<&[S]>) -> Result<u64, RunError<S>> {
+        let StepWriter { journal, codec } = self.ledger();
         let state = lane.state.as_ref().expect("a lane whose node is done has its state");
         let body = match catch_panic(|| codec.body(state, items)) {
             Ok(Ok(body)) => body,
@@ -128,7 +128,7 @@ impl<S: Send + 'static> Driver<S> {
             .submit(entry)
             .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))?;
         // Only now: the notes of a visit that could not be stored say what undoes it.
-        lane.trail = Some(Box::new(Trail { before: Some(body), ..Trail::default() }));
+        lane.trail = Some(Box::new(LaneVisit { before: Some(body), ..LaneVisit::default() }));
         Ok(sequence)
     }
 
@@ -145,7 +145,7 @@ impl<S: Send + 'static> Driver<S> {
         if to == lane.join && !is_run {
             return Ok(lane.place(to, sequence));
         }
-        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: Then::Place(to) }));
+        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: AfterCommit::Place(to) }));
         Ok(false)
     }
 
@@ -168,7 +168,7 @@ impl<S: Send + 'static> Driver<S> {
         wait: Duration,
         due: Option<Instant>,
     ) -> Result<(), RunError<S>> {
-        let Some(Ledger { journal, .. }) = self.ledger.as_deref() else {
+        let Some(StepWriter { journal, .. }) = self.ledger.as_deref() else {
             lane.attempt += 1;
             lane.phase = self.wait_until(due);
             return Ok(());
@@ -181,7 +181,7 @@ impl<S: Send + 'static> Driver<S> {
             (notes.undo_to_write(), notes.not_done_to_write())
         };
         let error = Some(cut_fault(why.to_string()));
-        entry.body = NoteBody { due: due_at, error, undo, not_done, ..NoteBody::default() }.bytes();
+        entry.body = VisitRecordBody { due: due_at, error, undo, not_done, ..VisitRecordBody::default() }.bytes();
         let node = entry.node.clone();
         let submitted = journal.submit(entry);
         let sequence = submitted
@@ -190,7 +190,7 @@ impl<S: Send + 'static> Driver<S> {
             let mut notes = notes.lock();
             (notes.failed, notes.failed_row) = (Some((lane.attempt, due_at)), sequence);
         }
-        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: Then::TryAgain }));
+        lane.phase = Phase::Committing(Box::new(Committing { sequence, then: AfterCommit::TryAgain }));
         Ok(())
     }
 
@@ -201,13 +201,13 @@ impl<S: Send + 'static> Driver<S> {
         let Phase::Committing(committing) = std::mem::replace(&mut lane.phase, Phase::Start) else { return Poll::Ready(None) };
         let Committing { sequence, then } = *committing;
         Poll::Ready(match then {
-            Then::Place(to) => lane.place(to, sequence).then_some(Turn::Arrived),
-            Then::Fork(items) => Some(Turn::Forks(sequence, items)),
-            Then::TryAgain => {
+            AfterCommit::Place(to) => lane.place(to, sequence).then_some(Turn::Arrived),
+            AfterCommit::Fork(items) => Some(Turn::Forks(sequence, items)),
+            AfterCommit::TryAgain => {
                 lane.phase = self.before_attempt(lane);
                 None
             }
-            Then::Fail(mut error) => {
+            AfterCommit::Fail(mut error) => {
                 lane.phase = Phase::Leaving;
                 error.set_state_if_none(|| lane.state.take());
                 Some(Turn::Failed(error))
@@ -218,7 +218,7 @@ impl<S: Send + 'static> Driver<S> {
     /// Before the first attempt that this process makes: those of an earlier one count, and so does the wait after the last of them.
     pub(super) fn before_attempt(&self, lane: &mut Lane<S>) -> Phase<S> {
         let failed = lane.trail.as_ref().and_then(|trail| trail.notes.lock().failed);
-        let (Some((attempt, due)), Some(Ledger { journal, .. })) = (failed, self.ledger.as_deref()) else {
+        let (Some((attempt, due)), Some(StepWriter { journal, .. })) = (failed, self.ledger.as_deref()) else {
             return Phase::Attempt;
         };
         lane.attempt = attempt + 1;
@@ -237,7 +237,7 @@ impl<S: Send + 'static> Driver<S> {
 
     /// Keeps the state before the first node of a lane, as it would be stored.
     pub(super) fn keep_stored(&self, lane: &mut Lane<S>, state: &S) {
-        let Some(Ledger { codec, .. }) = self.ledger.as_deref() else { return };
+        let Some(StepWriter { codec, .. }) = self.ledger.as_deref() else { return };
         let trail = lane.trail.get_or_insert_default();
         if trail.before.is_none() {
             trail.before = catch_panic(|| codec.body(state, None)).ok().and_then(Result::ok);

@@ -1,14 +1,14 @@
 //! How a resumed run gets its lanes back: each live token becomes a lane, an arrived branch, or an open fan-out, as its record says.
 
-use crate::compile::plan::{Heads, Plan, Way};
+use crate::compile::plan::{BranchHeads, OutEdge, Plan};
 use crate::define::fan_out::Merge;
-use crate::engine::fan_out::branches::{Branches, Open};
+use crate::engine::fan_out::branches::{Branches, OpenFanOut};
 use crate::engine::fan_out::join::fork_of;
-use crate::engine::lane::{Lane, Phase, Trail};
+use crate::engine::lane::{Lane, LaneVisit, Phase};
 use crate::engine::{Engine, ROOT};
 use crate::error::{CheckpointError, During, MismatchError, Outcome, RunError, RunFault, StoredFault};
-use crate::log::codec::{Stored, decode};
-use crate::log::visit::Notes;
+use crate::log::codec::{StoredStates, decode};
+use crate::log::visit::VisitRecords;
 use crate::store::{Fork, LiveToken, Place, Record, StoreError};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::catch_panic;
@@ -43,7 +43,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Puts a lane where its token stands. What is stored with it, if a fan-out is open there.
-    fn stand(&mut self, plan: &Plan<S>, number: usize, token: &LiveToken) -> Result<Option<Stored<S>>, RunFault> {
+    fn stand(&mut self, plan: &Plan<S>, number: usize, token: &LiveToken) -> Result<Option<StoredStates<S>>, RunFault> {
         let (at, is_done) = match &token.at {
             Place::Node(node) => (self.node(node)?, false),
             Place::Router(node) | Place::Fork(node) => (self.node(node)?, true),
@@ -74,7 +74,7 @@ impl<S: Send + 'static> Engine<S> {
             trail.before = Some(record.body);
         }
         match (&token.at, &plan.stops[at as usize].way) {
-            (Place::Fork(_), Way::Fork(fork)) if stored.items.is_some() || matches!(fork.heads, Heads::Each(..)) => {
+            (Place::Fork(_), OutEdge::Fork(fork)) if stored.items.is_some() || matches!(fork.heads, BranchHeads::Each(..)) => {
                 return Ok(Some(stored));
             }
             (Place::End, _) => lane.phase = Phase::Ended,
@@ -90,15 +90,15 @@ impl<S: Send + 'static> Engine<S> {
         plan: &Plan<S>,
         parent: usize,
         token: &LiveToken,
-        stored: Stored<S>,
+        stored: StoredStates<S>,
         to_stand: &mut Vec<usize>,
     ) -> Result<usize, RunFault> {
-        let Stored { state, items } = stored;
+        let StoredStates { state, items } = stored;
         let node = self.lane(parent).at;
         let fork = fork_of(plan, node);
         let total = match (&fork.heads, &items) {
-            (Heads::Each(heads, _), _) => heads.len(),
-            (Heads::Map(..), items) => items.as_ref().map_or(0, Vec::len),
+            (BranchHeads::Each(heads, _), _) => heads.len(),
+            (BranchHeads::Map(..), items) => items.as_ref().map_or(0, Vec::len),
         };
         let journal = Arc::clone(self.journal()?);
         let path_of = |branch: usize| {
@@ -133,7 +133,7 @@ impl<S: Send + 'static> Engine<S> {
         item: Option<S>,
         to_stand: &mut Vec<usize>,
     ) -> Result<(), RunFault> {
-        let Open { node, parent, .. } = *self.opened(place);
+        let OpenFanOut { node, parent, .. } = *self.opened(place);
         let iteration = self.lane(parent).iteration;
         let fork = fork_of(plan, node);
         match &token.at {
@@ -158,8 +158,8 @@ impl<S: Send + 'static> Engine<S> {
             _ => {
                 let open = self.opened(place);
                 let (head, cloned) = match &fork.heads {
-                    Heads::Each(heads, clone) => (heads[branch], Some(catch_panic(|| clone(&open.before)))),
-                    Heads::Map(head, _) => (*head, None),
+                    BranchHeads::Each(heads, clone) => (heads[branch], Some(catch_panic(|| clone(&open.before)))),
+                    BranchHeads::Map(head, _) => (*head, None),
                 };
                 let state = match cloned.transpose() {
                     Ok(cloned) => cloned.or(item),
@@ -180,15 +180,15 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// What was written down during the visit that a token is at.
-    fn trail(&self, token: &LiveToken) -> Result<Trail, RunFault> {
+    fn trail(&self, token: &LiveToken) -> Result<LaneVisit, RunFault> {
         let mut records = Vec::with_capacity(token.notes.len());
         for note in &token.notes {
             records.push(self.record(*note)?);
         }
         let damaged =
             |error| CheckpointError::new(self.run_id(), "", "decode", format!("a note of a node that was cut off: {error}"));
-        let notes = Notes::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
-        Ok(Trail { notes: Arc::new(notes), before: None })
+        let notes = VisitRecords::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
+        Ok(LaneVisit { notes: Arc::new(notes), before: None })
     }
 
     /// A record that the run was resumed with, once.
@@ -196,7 +196,7 @@ impl<S: Send + 'static> Engine<S> {
         self.journal().ok()?.take_restored(sequence)
     }
 
-    fn journal(&self) -> Result<&Arc<crate::log::Journal>, RunFault> {
+    fn journal(&self) -> Result<&Arc<crate::log::RunLog>, RunFault> {
         self.driver.shared.run().journal().ok_or(RunFault::NoRuntime)
     }
 
@@ -211,7 +211,7 @@ impl<S: Send + 'static> Engine<S> {
         })
     }
 
-    fn decode(&self, record: &Record) -> Result<Stored<S>, RunFault> {
+    fn decode(&self, record: &Record) -> Result<StoredStates<S>, RunFault> {
         let codec = self.driver.ledger.as_ref().map(|ledger| ledger.codec).ok_or(RunFault::NoRuntime)?;
         decode(codec, record)
     }

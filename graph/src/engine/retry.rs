@@ -1,42 +1,42 @@
 //! What becomes of an attempt that failed, as the policy of its node says; and what a node recorded to be undone by.
 
-use crate::compile::plan::{Care, Stop};
-use crate::context::events::{Aside, RunEvent};
-use crate::context::run_context::Undoable;
-use crate::define::policy::{FailedAttempt, Verdict};
+use crate::compile::plan::{NodeOptions, PlanNode};
+use crate::context::events::{InnerEvent, RunEvent};
+use crate::context::run_context::UndoableVisit;
+use crate::define::policy::{FailedAttempt, PolicyDecision};
 use crate::engine::lane::{Lane, Phase};
-use crate::engine::step::{Driver, Next, Turn, Visited};
-use crate::engine::subgraph::Left;
+use crate::engine::step::{NextStep, Stepper, Turn, Visited};
+use crate::engine::subgraph::NodeFailure;
 use crate::engine::{spawned, subgraph};
 use crate::error::{During, RunError, RunFault, UnknownEffect};
-use crate::log::undo_payload::Payload;
-use crate::log::visit::{Effects, Notes};
+use crate::log::undo_payload::UndoPayload;
+use crate::log::visit::{EffectSummary, VisitRecords};
 use crate::token::TokenId;
 use pleach_core::{Instant, Reason, catch_panic};
 use std::sync::Arc;
 use std::time::Duration;
 
-impl<S: Send + 'static> Driver<S> {
+impl<S: Send + 'static> Stepper<S> {
     /// After an attempt that failed: another one, the next node, the fallback, or the end.
     pub(super) fn failed(
         &mut self,
-        stop: &Stop<S>,
+        stop: &PlanNode<S>,
         lane: &mut Lane<S>,
         reason: Reason,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let (halted, reason, escalates) = match subgraph::left(reason) {
-            Left::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
-            Left::Failed { reason, escalates } => (self.cut_off_in(lane, &reason), reason, escalates),
+            NodeFailure::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
+            NodeFailure::Failed { reason, escalates } => (self.cut_off_in(lane, &reason), reason, escalates),
         };
         let reason = Arc::new(reason);
         let outcome = || Err(Arc::clone(&reason));
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || Aside::Finished(outcome().err()));
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || InnerEvent::Finished(outcome().err()));
         if let Some(fault) = halted {
             return Err(RunError::new(fault, self.state_before(lane)));
         }
         let name = self.shared.name(lane.at);
         let verdict = match &stop.care {
-            None => Verdict::Fail { escalate: false },
+            None => PolicyDecision::Fail { escalate: false },
             Some(care) => {
                 let failed = FailedAttempt { node: &name, attempt: lane.attempt, reason: &reason };
                 let random = || self.shared.run().runtime().map_or(0, |runtime| runtime.random());
@@ -50,17 +50,17 @@ impl<S: Send + 'static> Driver<S> {
             }
         };
         match (verdict, stop.care.as_deref()) {
-            (Verdict::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait, &reason).map(|()| None),
-            (Verdict::Skip, _) => {
+            (PolicyDecision::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait, &reason).map(|()| None),
+            (PolicyDecision::Skip, _) => {
                 lane.state = lane.take_kept();
                 self.leave(stop, lane, Visited::Failed)
             }
-            (Verdict::FallBack, Some(Care { fallback: Some(to), .. })) => {
+            (PolicyDecision::FallBack, Some(NodeOptions { fallback: Some(to), .. })) => {
                 lane.state = lane.take_kept();
-                self.commit(stop, lane, Visited::Failed, Ok(Next::To(*to)))
+                self.commit(stop, lane, Visited::Failed, Ok(NextStep::To(*to)))
             }
             (verdict, _) => {
-                let escalate = escalates || verdict == Verdict::Fail { escalate: true };
+                let escalate = escalates || verdict == PolicyDecision::Fail { escalate: true };
                 // A subgraph fails with what failed inside it.
                 let is_subgraph = stop.care.as_ref().is_some_and(|care| care.subgraph.is_some());
                 let inside = is_subgraph.then(|| RunFault::of_subgraph(&reason)).flatten();
@@ -78,7 +78,13 @@ impl<S: Send + 'static> Driver<S> {
         Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true, grace: None })
     }
 
-    fn try_again(&mut self, care: &Care<S>, lane: &mut Lane<S>, wait: Duration, why: &Reason) -> Result<(), RunError<S>> {
+    fn try_again(
+        &mut self,
+        care: &NodeOptions<S>,
+        lane: &mut Lane<S>,
+        wait: Duration,
+        why: &Reason,
+    ) -> Result<(), RunError<S>> {
         if care.undo.is_some()
             && let Err(fault) = self.recorded(lane)
         {
@@ -115,25 +121,30 @@ impl<S: Send + 'static> Driver<S> {
     /// What a visit is undone by, if it is to be undone at all. One that is done is, and so is one that failed after an effect which was recorded
     /// or may have happened; with nothing recorded, it is undone where nothing is needed, or where there was an effect. A visit whose effects were
     /// all done by the run that this one was forked from is not this run's to undo.
-    pub(super) fn undo_payload(&self, stop: &Stop<S>, lane: &Lane<S>, visited: Visited) -> Result<Option<Payload>, RunFault> {
+    pub(super) fn undo_payload(
+        &self,
+        stop: &PlanNode<S>,
+        lane: &Lane<S>,
+        visited: Visited,
+    ) -> Result<Option<UndoPayload>, RunFault> {
         let notes = lane.trail.as_ref().map(|trail| &trail.notes).filter(|_| visited != Visited::Before);
         let Some((undo, notes)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(notes) else { return Ok(None) };
-        let Effects { own, copied } = notes.effects();
+        let EffectSummary { own, copied } = notes.effects();
         if !own && (copied || visited == Visited::Failed) {
             return Ok(None);
         }
-        let payload = self.recorded(lane)?.or_else(|| (undo.takes_nothing || own).then(Payload::nothing));
-        Ok(payload.map(|payload| Payload { unknown: self.unknown_effects(notes, lane.token), ..payload }))
+        let payload = self.recorded(lane)?.or_else(|| (undo.takes_nothing || own).then(UndoPayload::nothing));
+        Ok(payload.map(|payload| UndoPayload { unknown: self.unknown_effects(notes, lane.token), ..payload }))
     }
 
     /// The effects of the visit of this token whose outcome is not known.
-    pub(super) fn unknown_effects(&self, notes: &Notes, token: TokenId) -> Vec<UnknownEffect> {
+    pub(super) fn unknown_effects(&self, notes: &VisitRecords, token: TokenId) -> Vec<UnknownEffect> {
         let run = self.shared.run();
         notes.unknown_effects(|key| run.keys(false).of_effect(run.key_token(token, false), key))
     }
 
     /// What the attempts of a visit recorded for its undo, the last of it.
-    fn recorded(&self, lane: &Lane<S>) -> Result<Option<Payload>, RunFault> {
+    fn recorded(&self, lane: &Lane<S>) -> Result<Option<UndoPayload>, RunFault> {
         let Some(trail) = &lane.trail else { return Ok(None) };
         match trail.notes.lock().undo.as_ref().map(|recorded| &recorded.payload) {
             None => Ok(None),
@@ -145,12 +156,12 @@ impl<S: Send + 'static> Driver<S> {
         }
     }
 
-    pub(super) fn remember_undo(&self, stop: &Stop<S>, lane: &Lane<S>, payload: Option<Payload>) {
+    pub(super) fn remember_undo(&self, stop: &PlanNode<S>, lane: &Lane<S>, payload: Option<UndoPayload>) {
         if let (Some(payload), Some(undo)) = (payload, stop.care.as_ref().and_then(|care| care.undo.as_ref())) {
             let name = self.shared.name(lane.at);
             let undo = Arc::clone(undo);
             let Lane { token, iteration, .. } = *lane;
-            self.shared.run().remember_undo(Undoable { name, undo, payload, token, iteration });
+            self.shared.run().remember_undo(UndoableVisit { name, undo, payload, token, iteration });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `Spawned`: a node that runs as a task in the scope of its run, on whatever thread the runtime has for it.
 
 use crate::context::cancelled_tasks::CancelledTask;
-use crate::context::run_context::RunWide;
+use crate::context::run_context::RunContext;
 use crate::define::node::NodeFuture;
 use pleach_core::{BoxError, Cause, Reason, Refusal, Scope, Task, catch_panic};
 use std::fmt;
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 /// The near end of it. Dropping it cancels the task.
 pub(super) struct Spawned<S> {
-    slot: Arc<Slot<S>>,
+    slot: Arc<ResultSlot<S>>,
     task: Task,
 }
 
 /// Where the result is left.
-struct Slot<S>(Mutex<State<S>>);
+struct ResultSlot<S>(Mutex<SlotState<S>>);
 
-struct State<S> {
+struct SlotState<S> {
     result: Option<Result<S, Reason>>,
     waker: Option<Waker>,
     /// The near end is gone: the node is dropped at its next poll, although it may have a grace left.
@@ -32,9 +32,9 @@ struct State<S> {
 }
 
 /// The far end, with the node. However the task ends, the node is dropped first, and then there is a result.
-struct Far<S: Send + 'static> {
+struct SpawnedTask<S: Send + 'static> {
     work: Option<NodeFuture<S>>,
-    slot: Arc<Slot<S>>,
+    slot: Arc<ResultSlot<S>>,
 }
 
 impl<S: Send + 'static> Spawned<S> {
@@ -46,8 +46,8 @@ impl<S: Send + 'static> Spawned<S> {
         why_broken: impl Fn() -> Option<BoxError> + Send + Sync + 'static,
     ) -> Result<Self, Refusal> {
         let (result, waker, leaving) = (None, None, None);
-        let slot = Arc::new(Slot(Mutex::new(State { result, waker, is_abandoned: false, is_gone: false, leaving })));
-        let mut far = Far { work: Some(work), slot: Arc::clone(&slot) };
+        let slot = Arc::new(ResultSlot(Mutex::new(SlotState { result, waker, is_abandoned: false, is_gone: false, leaving })));
+        let mut far = SpawnedTask { work: Some(work), slot: Arc::clone(&slot) };
         let future = async move {
             let result = poll_fn(|cx| far.poll(cx, &why_broken)).await;
             let work = far.work.take();
@@ -72,7 +72,7 @@ impl<S: Send + 'static> Spawned<S> {
 
 impl<S: Send + 'static> Spawned<S> {
     /// If the node is not dropped yet, the run waits for that before it undoes anything.
-    pub(super) fn expect_gone(&self, run: &RunWide) {
+    pub(super) fn expect_gone(&self, run: &RunContext) {
         if self.slot.lock().is_gone {
             return;
         }
@@ -86,7 +86,7 @@ impl<S: Send + 'static> Spawned<S> {
     }
 }
 
-impl<S: Send + 'static> Far<S> {
+impl<S: Send + 'static> SpawnedTask<S> {
     fn poll(&mut self, cx: &mut Context<'_>, why_broken: impl Fn() -> Option<BoxError>) -> Poll<Result<S, Reason>> {
         let Some(work) = &mut self.work else { return Poll::Pending };
         if self.slot.lock().is_abandoned {
@@ -107,8 +107,8 @@ impl<S> Drop for Spawned<S> {
     }
 }
 
-impl<S> Slot<S> {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State<S>> {
+impl<S> ResultSlot<S> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SlotState<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,7 +153,7 @@ pub(super) fn is_cut_off(reason: &Reason) -> bool {
     matches!(reason, Reason::Error(error) if error.is::<CutOff>())
 }
 
-impl<S: Send + 'static> Drop for Far<S> {
+impl<S: Send + 'static> Drop for SpawnedTask<S> {
     fn drop(&mut self) {
         let work = self.work.take();
         drop(catch_panic(|| drop(work)));

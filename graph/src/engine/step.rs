@@ -1,4 +1,4 @@
-//! `Driver`: the steps of a lane.
+//! `Stepper`: the steps of a lane.
 //!
 //! One step, in this order: is the run spent, is it cancelled, the node, the router on the new state, the commit, and only then
 //! the next node. While nothing waits, all of it happens within one poll, with no box but the node's own future.
@@ -11,14 +11,14 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use crate::compile::plan::{Care, Plan, Stop, Way};
-use crate::context::events::{Aside, Hooks, RunEvent, Visit};
-use crate::context::run_context::Shared;
-use crate::context::{NodeContext, Rare};
-use crate::define::node::{Call, Declared, NodeFuture, Route};
+use crate::compile::plan::{NodeOptions, OutEdge, Plan, PlanNode};
+use crate::context::events::{Hooks, InnerEvent, RunEvent, Visit};
+use crate::context::run_context::GraphContext;
+use crate::context::{NodeContext, NodeDetails};
+use crate::define::node::{DeclaredTarget, NodeFn, NodeFuture, RouterFn};
 use crate::define::shape::Target;
-use crate::engine::lane::{Ended, Grace, Lane, Phase, Running, Terms, Trail, Work};
-use crate::engine::records::Ledger;
+use crate::engine::lane::{AttemptLimits, AttemptResult, AttemptWork, CancelGrace, Lane, LaneVisit, Phase, RunningAttempt};
+use crate::engine::records::StepWriter;
 use crate::engine::spawned::Spawned;
 use crate::error::{During, RouterError, RunError, RunFault};
 use pleach_core::{BoxError, Elapsed, Reason, Refusal, catch_panic};
@@ -51,27 +51,27 @@ pub(super) enum Visited {
 }
 
 /// What follows a node.
-pub(super) enum Next<S> {
+pub(super) enum NextStep<S> {
     To(Target),
     /// A fan-out, of a `map` with these states if they are known.
     Fork(Option<Vec<S>>),
 }
 
 /// What a lane needs of its engine while it goes on.
-pub(super) struct Driver<S> {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct Stepper<S> {
+    pub(super) shared: Arc<GraphContext>,
     pub(super) hooks: Option<Hooks<S>>,
     /// For `keep_state`: how.
     pub(super) keep: Option<fn(&S) -> S>,
     /// Where a stored run writes its steps.
-    pub(super) ledger: Option<Arc<Ledger<S>>>,
+    pub(super) ledger: Option<Arc<StepWriter<S>>>,
     /// Whether somebody wants to know of every step.
     pub(super) is_watched: bool,
     /// How many more nodes may be visited, or tried again, in this poll.
     pub(super) share: u32,
 }
 
-impl<S: Send + 'static> Driver<S> {
+impl<S: Send + 'static> Stepper<S> {
     /// Takes a lane as far as it goes.
     pub(super) fn advance(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Turn<S> {
         loop {
@@ -207,13 +207,18 @@ impl<S: Send + 'static> Driver<S> {
         let why = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);
         let reason = Arc::new(Reason::Error(why));
         let told = Arc::clone(&reason);
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || Aside::Finished(Some(reason)));
+        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || InnerEvent::Finished(Some(reason)));
         let node = self.shared.name(lane.at).to_string();
         cause.map_or(RunFault::Refused(refusal), |cause| RunFault::Cancelled { node, cause, was_executing: true, grace: None })
     }
 
     /// Calls the node and polls it for the first time.
-    fn begin(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Poll<Result<Ended<S>, RunFault>> {
+    fn begin(
+        &mut self,
+        stop: &PlanNode<S>,
+        lane: &mut Lane<S>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<AttemptResult<S>, RunFault>> {
         let state = lane.state.take().expect("a lane before a node has its state");
         let care = stop.care.as_deref();
         if let Some(keep) = care.and_then(|care| care.policy.keep).or(self.keep)
@@ -227,9 +232,9 @@ impl<S: Send + 'static> Driver<S> {
                 }
             }
         }
-        self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || Aside::Started);
+        self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || InnerEvent::Started);
 
-        let mut rare = Rare::default();
+        let mut rare = NodeDetails::default();
         let terms = match care.map(|care| self.terms(care, &mut rare)) {
             Some(Err(fault)) => return Poll::Ready(Err(fault)),
             terms => terms.and_then(Result::ok).flatten(),
@@ -248,8 +253,8 @@ impl<S: Send + 'static> Driver<S> {
             return Poll::Ready(Ok(Err(Reason::Error(Elapsed(timeout).into()))));
         }
         let work = match &stop.call {
-            Call::State(call) => catch_panic(|| call(state)),
-            Call::Context(call) => {
+            NodeFn::State(call) => catch_panic(|| call(state)),
+            NodeFn::Context(call) => {
                 let context = self.context(lane, is_rare.then_some(rare));
                 catch_panic(|| call(context, state))
             }
@@ -264,14 +269,14 @@ impl<S: Send + 'static> Driver<S> {
             let grace = care.and_then(|care| care.grace);
             let work = self.noting_polls(work, lane, cx.waker());
             match self.shared.run().scope().map(|scope| Spawned::launch(scope, grace, work, why_broken)) {
-                Ok(Ok(spawned)) => Work::Elsewhere(Box::new(spawned)),
+                Ok(Ok(spawned)) => AttemptWork::Elsewhere(Box::new(spawned)),
                 Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
                 Err(fault) => return Poll::Ready(Err(fault)),
             }
         } else {
-            Work::Here(work)
+            AttemptWork::Here(work)
         };
-        let mut running = Running { work, terms };
+        let mut running = RunningAttempt { work, terms };
         let polled = self.poll_running(&mut running, lane.trail.as_deref(), lane.attempt, cx);
         lane.phase = Phase::Running(running);
         if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
@@ -280,13 +285,13 @@ impl<S: Send + 'static> Driver<S> {
     /// Polls an attempt. In a stored run its notes say so, unless its node is polled elsewhere.
     fn poll_running(
         &self,
-        running: &mut Running<S>,
-        trail: Option<&Trail>,
+        running: &mut RunningAttempt<S>,
+        trail: Option<&LaneVisit>,
         attempt: u32,
         cx: &mut Context<'_>,
-    ) -> Poll<Ended<S>> {
+    ) -> Poll<AttemptResult<S>> {
         match (trail, self.shared.run().journal()) {
-            (Some(trail), Some(journal)) if matches!(running.work, Work::Here(_)) => {
+            (Some(trail), Some(journal)) if matches!(running.work, AttemptWork::Here(_)) => {
                 trail.notes.poll_node(attempt, journal.last_durable(), cx, |cx| running.poll(cx))
             }
             _ => running.poll(cx),
@@ -309,25 +314,25 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// When an attempt is cut off, by its timeout or after its grace; the node is told.
-    fn terms(&self, care: &Care<S>, rare: &mut Rare) -> Result<Option<Box<Terms>>, RunFault> {
+    fn terms(&self, care: &NodeOptions<S>, rare: &mut NodeDetails) -> Result<Option<Box<AttemptLimits>>, RunFault> {
         let mut terms = None;
         if let Some(timeout) = care.policy.timeout {
             let runtime = self.shared.run().runtime()?;
             let deadline = runtime.now() + timeout;
             let timer = Some((runtime.sleep_until(deadline), timeout));
-            terms = Some(Box::new(Terms { timer, ..Terms::default() }));
+            terms = Some(Box::new(AttemptLimits { timer, ..AttemptLimits::default() }));
             rare.deadline = Some(deadline);
         }
         if let Some(length) = care.grace {
             let token = self.shared.token()?.child();
             rare.fresh = Some(token.clone());
-            terms.get_or_insert_default().grace = Some(Grace { length, token });
+            terms.get_or_insert_default().grace = Some(CancelGrace { length, token });
         }
         Ok(terms)
     }
 
     /// A node that is pending fails all the same if it asked for something impossible.
-    pub(super) fn if_broken(&self, lane: &Lane<S>) -> Poll<Result<Ended<S>, RunFault>> {
+    pub(super) fn if_broken(&self, lane: &Lane<S>) -> Poll<Result<AttemptResult<S>, RunFault>> {
         match self.shared.run().why_broken(lane.token) {
             Some(why) => Poll::Ready(Ok(Err(Reason::Error(why)))),
             None => Poll::Pending,
@@ -335,7 +340,7 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     #[inline]
-    pub(super) fn context(&self, lane: &Lane<S>, rare: Option<Rare>) -> NodeContext {
+    pub(super) fn context(&self, lane: &Lane<S>, rare: Option<NodeDetails>) -> NodeContext {
         NodeContext {
             shared: Arc::clone(&self.shared),
             node: lane.at,
@@ -348,7 +353,12 @@ impl<S: Send + 'static> Driver<S> {
     }
 
     /// After an attempt: on to the next node, or whatever the policy says about its failure.
-    fn settle(&mut self, stop: &Stop<S>, lane: &mut Lane<S>, ended: Ended<S>) -> Result<Option<Turn<S>>, RunError<S>> {
+    fn settle(
+        &mut self,
+        stop: &PlanNode<S>,
+        lane: &mut Lane<S>,
+        ended: AttemptResult<S>,
+    ) -> Result<Option<Turn<S>>, RunError<S>> {
         if let Err(reason) = &ended {
             self.note_failure(stop, lane, reason);
         }
@@ -357,7 +367,7 @@ impl<S: Send + 'static> Driver<S> {
         self.shared.run().forget_broken(lane.token);
         match ended {
             Ok(state) => {
-                self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || Aside::Finished(None));
+                self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || InnerEvent::Finished(None));
                 lane.state = Some(state);
                 self.leave(stop, lane, Visited::Done)
             }
@@ -368,24 +378,30 @@ impl<S: Send + 'static> Driver<S> {
     /// From a node that is done: router, commit, and on.
     pub(super) fn leave(
         &mut self,
-        stop: &Stop<S>,
+        stop: &PlanNode<S>,
         lane: &mut Lane<S>,
         visited: Visited,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let to = match (&stop.way, &lane.state) {
-            (Way::Choice { route, declared }, Some(state)) => self.route(route, declared, lane, state).map(Next::To),
-            (Way::To(to), _) => Ok(Next::To(*to)),
-            (Way::Fork(fork), Some(state)) if self.ledger.is_some() => self.split(fork, lane, state).map(Next::Fork),
-            _ => Ok(Next::Fork(None)),
+            (OutEdge::Choice { route, declared }, Some(state)) => self.route(route, declared, lane, state).map(NextStep::To),
+            (OutEdge::To(to), _) => Ok(NextStep::To(*to)),
+            (OutEdge::Fork(fork), Some(state)) if self.ledger.is_some() => self.split(fork, lane, state).map(NextStep::Fork),
+            _ => Ok(NextStep::Fork(None)),
         };
         // What the node did is kept before a failing router is looked at: only the router would run again.
         self.commit(stop, lane, visited, to)
     }
 
-    pub(super) fn route(&self, route: &Route<S>, declared: &[Declared], lane: &Lane<S>, state: &S) -> Result<Target, RunFault> {
+    pub(super) fn route(
+        &self,
+        route: &RouterFn<S>,
+        declared: &[DeclaredTarget],
+        lane: &Lane<S>,
+        state: &S,
+    ) -> Result<Target, RunFault> {
         let answer = catch_panic(|| match route {
-            Route::State(route) => route(state, declared),
-            Route::Context(route) => route(&self.context(lane, None), state, declared),
+            RouterFn::State(route) => route(state, declared),
+            RouterFn::Context(route) => route(&self.context(lane, None), state, declared),
         });
         match answer {
             Ok(Ok(to)) => Ok(to),
@@ -400,10 +416,10 @@ impl<S: Send + 'static> Driver<S> {
     /// Commits a step, before anything follows it: what can be undone is remembered, and the step gets its sequence.
     pub(super) fn commit(
         &mut self,
-        stop: &Stop<S>,
+        stop: &PlanNode<S>,
         lane: &mut Lane<S>,
         visited: Visited,
-        to: Result<Next<S>, RunFault>,
+        to: Result<NextStep<S>, RunFault>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         lane.kept = None;
         let payload = match self.undo_payload(stop, lane, visited) {
@@ -417,8 +433,8 @@ impl<S: Send + 'static> Driver<S> {
         let sequence = self.shared.run().next_sequence();
         lane.trail = None;
         match to {
-            Ok(Next::To(to)) => Ok(lane.place(to, sequence).then_some(Turn::Arrived)),
-            Ok(Next::Fork(items)) => Ok(Some(Turn::Forks(sequence, items))),
+            Ok(NextStep::To(to)) => Ok(lane.place(to, sequence).then_some(Turn::Arrived)),
+            Ok(NextStep::Fork(items)) => Ok(Some(Turn::Forks(sequence, items))),
             Err(fault) => Err(RunError::new(fault, lane.state.take())),
         }
     }
@@ -429,8 +445,12 @@ impl<S: Send + 'static> Driver<S> {
 
     /// Tells hooks of something, or, in a subgraph, whoever listens to the whole run.
     #[inline]
-    pub(super) fn tell<'a>(&self, lane: &Lane<S>, event: impl FnOnce(Visit) -> RunEvent<&'a S>, aside: impl FnOnce() -> Aside)
-    where
+    pub(super) fn tell<'a>(
+        &self,
+        lane: &Lane<S>,
+        event: impl FnOnce(Visit) -> RunEvent<&'a S>,
+        aside: impl FnOnce() -> InnerEvent,
+    ) where
         S: 'a,
     {
         if self.hooks.is_some() {

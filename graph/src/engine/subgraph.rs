@@ -3,18 +3,18 @@
 use crate::compile::compiled::CompiledGraph;
 use crate::compile::plan::Plan;
 use crate::context::NodeContext;
-use crate::context::run_context::Shared;
-use crate::define::builder::{Draft, Graph};
-use crate::define::node::Call;
+use crate::context::run_context::GraphContext;
+use crate::define::builder::{DraftNode, Graph};
+use crate::define::node::NodeFn;
 use crate::define::subgraph::SubgraphInfo;
-use crate::engine::parked::Until;
-use crate::engine::records::Ledger;
-use crate::engine::step::Driver;
-use crate::engine::{Engine, STEPS_PER_POLL_MAX, Setup};
+use crate::engine::parked::WaitUntil;
+use crate::engine::records::StepWriter;
+use crate::engine::step::Stepper;
+use crate::engine::{Engine, EngineSetup, STEPS_PER_POLL_MAX};
 use crate::error::{Outcome, RunError, RunFault};
 use crate::log::codec::Codec;
 use crate::log::visit::waits_inside::WaitsInside;
-use crate::log::visit::{Notes, ParkedInside};
+use crate::log::visit::{ParkedInside, VisitRecords};
 use crate::token::BranchPath;
 use pleach_core::{BoxError, Reason};
 use serde::Serialize;
@@ -41,7 +41,7 @@ impl<S: Send + 'static> Graph<S> {
         let (fingerprint, nodes) = (plan.fingerprint.clone(), Arc::clone(&plan.nodes));
         let inside = SubgraphInfo { fingerprint, needs: plan.needs, nodes };
         let call = call(graph, Codec::new(), project, merge);
-        self.nodes.push(Draft { id: id.into(), call, subgraph: Some(inside) });
+        self.nodes.push(DraftNode { id: id.into(), call, subgraph: Some(inside) });
         self
     }
 }
@@ -52,12 +52,12 @@ fn call<S: Send + 'static, T: Send + 'static>(
     codec: Codec<T>,
     project: impl Fn(&S) -> T + Send + Sync + 'static,
     merge: impl Fn(S, T) -> S + Send + Sync + 'static,
-) -> Call<S> {
+) -> NodeFn<S> {
     let parts = Arc::new((graph, project, merge));
-    Call::Context(Box::new(move |cx, state| {
+    NodeFn::Context(Box::new(move |cx, state| {
         let parts = Arc::clone(&parts);
         // Not in the future: a task may be cut off before it is polled for the first time.
-        let mut inside = Inside::new(&parts.0.plan, codec, &cx);
+        let mut inside = SubgraphEngine::new(&parts.0.plan, codec, &cx);
         Box::pin(async move {
             let (_, project, merge) = &*parts;
             inside.has_begun = true;
@@ -70,7 +70,7 @@ fn call<S: Send + 'static, T: Send + 'static>(
                 Ok(inner) => Ok(merge(state, inner)),
                 Err(error) => {
                     let escalates = error.escalates();
-                    Err(Box::new(Leaving { fault: error.into_fault(), escalates }) as BoxError)
+                    Err(Box::new(SubgraphFailure { fault: error.into_fault(), escalates }) as BoxError)
                 }
             }
         })
@@ -78,22 +78,22 @@ fn call<S: Send + 'static, T: Send + 'static>(
 }
 
 /// The engine of a subgraph. It is dropped with the attempt at the node that it is; if that was cut off by a failure, what it did is undone.
-struct Inside<S: Send + 'static> {
+struct SubgraphEngine<S: Send + 'static> {
     engine: Engine<S>,
     has_begun: bool,
     attempt: u32,
     /// Those of the node.
-    notes: Option<Arc<Notes>>,
+    notes: Option<Arc<VisitRecords>>,
 }
 
-impl<S: Send + 'static> Inside<S> {
+impl<S: Send + 'static> SubgraphEngine<S> {
     fn new(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
         let notes = cx.rare.get().and_then(|rare| rare.notes.get().cloned());
         Self { engine: Engine::of_subgraph(plan, codec, cx), has_begun: false, attempt: cx.attempt, notes }
     }
 }
 
-impl<S: Send + 'static> Drop for Inside<S> {
+impl<S: Send + 'static> Drop for SubgraphEngine<S> {
     fn drop(&mut self) {
         if let Some(notes) = &self.notes {
             let mut notes = notes.lock();
@@ -127,7 +127,7 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
             let until = engine.until_when_it_waits_inside(&waits);
-            let parked = |Until { due, is_held }| ParkedInside { due, waits: Arc::clone(&waits), is_held };
+            let parked = |WaitUntil { due, is_held }| ParkedInside { due, waits: Arc::clone(&waits), is_held };
             notes.wait_inside(cx.attempt, until.map(parked));
             let changes = until.map(|until| (waits.changes(), until.is_held));
             if let Some(journal) = cx.shared.run().journal().filter(|_| changes.is_some() && changes != told) {
@@ -144,10 +144,10 @@ impl<S: Send + 'static> Engine<S> {
     /// For the graph that runs as the node of this context, with no state yet.
     fn of_subgraph(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
         let token = cx.rare.get().and_then(|rare| rare.fresh.clone());
-        let shared = Shared::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node, token);
+        let shared = GraphContext::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node, token);
         let journal = shared.run().journal().map(Arc::clone);
         let codec = codec.comparing(plan.equal);
-        let ledger = journal.map(|journal| Arc::new(Ledger { journal, codec }));
+        let ledger = journal.map(|journal| Arc::new(StepWriter { journal, codec }));
         let (start, steps_per_poll) = (plan.shape.entry, STEPS_PER_POLL_MAX);
         let notes = cx.rare.get().and_then(|rare| rare.notes.get().cloned());
         // What is inside is known by what placed it there: the token of the node, or the last attempt at it that failed.
@@ -158,8 +158,8 @@ impl<S: Send + 'static> Engine<S> {
             (true, 0) => cx.token.sequence,
             (true, failed) => failed,
         };
-        let setup = Setup { start, hooks: None, keep: None, steps_per_poll, ledger };
-        let driver = Driver::new(shared, setup);
+        let setup = EngineSetup { start, hooks: None, keep: None, steps_per_poll, ledger };
+        let driver = Stepper::new(shared, setup);
         let mut engine = Self::with(Arc::clone(plan), driver, (start, sequence), None, steps_per_poll);
         // Each branch of a fan-out may begin with a subgraph, and all of them with one sequence: the branch tells their insides apart.
         // Its visits go on where the line of control stands, behind those of attempts that failed.
@@ -193,37 +193,37 @@ impl<S: Send + 'static> Engine<S> {
 
 /// How a subgraph failed, on its way through the node that it is.
 #[derive(Debug)]
-struct Leaving {
+struct SubgraphFailure {
     fault: RunFault,
     escalates: bool,
 }
 
-impl fmt::Display for Leaving {
+impl fmt::Display for SubgraphFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.fault, f)
     }
 }
 
-impl std::error::Error for Leaving {}
+impl std::error::Error for SubgraphFailure {}
 
 /// Why a node failed, seen from outside of it.
-pub(super) enum Left {
+pub(super) enum NodeFailure {
     /// The whole run has ended inside it, and its policy has no say.
     Halted(RunFault),
     /// It failed, and if it is a subgraph, a policy inside may have said Escalate.
     Failed { reason: Reason, escalates: bool },
 }
 
-pub(super) fn left(reason: Reason) -> Left {
+pub(super) fn left(reason: Reason) -> NodeFailure {
     let reason = match reason {
-        Reason::Error(error) => match error.downcast::<Leaving>() {
-            Ok(leaving) if leaving.fault.ends_run() => return Left::Halted(leaving.fault),
+        Reason::Error(error) => match error.downcast::<SubgraphFailure>() {
+            Ok(leaving) if leaving.fault.ends_run() => return NodeFailure::Halted(leaving.fault),
             Ok(leaving) => {
-                return Left::Failed { reason: Reason::Error(Box::new(leaving.fault)), escalates: leaving.escalates };
+                return NodeFailure::Failed { reason: Reason::Error(Box::new(leaving.fault)), escalates: leaving.escalates };
             }
             Err(error) => Reason::Error(error),
         },
         other => other,
     };
-    Left::Failed { reason, escalates: false }
+    NodeFailure::Failed { reason, escalates: false }
 }

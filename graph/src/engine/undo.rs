@@ -1,30 +1,30 @@
 //! Compensation: after a run has failed, what its committed nodes recorded is undone, the last first, on a token that nobody
 //! has cancelled.
 
-use crate::context::run_context::{Shared, Undoable};
-use crate::context::{NodeContext, Rare};
+use crate::context::run_context::{GraphContext, UndoableVisit};
+use crate::context::{NodeContext, NodeDetails};
 use crate::error::{Compensation, RunError};
-use crate::log::undo_payload::Payload;
-use crate::log::visit::Notes;
+use crate::log::undo_payload::UndoPayload;
+use crate::log::visit::VisitRecords;
 use crate::token::{BranchPath, TokenId};
 use pleach_core::{BoxError, BoxFuture, CancelToken, Cause, Reason, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 /// The undos of a failed run.
-pub(super) struct Undoing<S> {
-    shared: Arc<Shared>,
+pub(super) struct UndoRun<S> {
+    shared: Arc<GraphContext>,
     error: Option<RunError<S>>,
     /// What is left to be undone, in the order in which it was committed.
-    left: Vec<Undoable>,
+    left: Vec<UndoableVisit>,
     undone: Vec<String>,
-    current: Option<(String, Work)>,
+    current: Option<(String, UndoWork)>,
     fresh: Option<CancelToken>,
 }
 
-impl<S> Undoing<S> {
+impl<S> UndoRun<S> {
     /// Begins, unless there is nothing to undo, or the run was merely cut short: it could be gone on with as it is.
-    pub(super) fn begin(shared: &Arc<Shared>, error: RunError<S>) -> Result<Self, RunError<S>> {
+    pub(super) fn begin(shared: &Arc<GraphContext>, error: RunError<S>) -> Result<Self, RunError<S>> {
         if error.fault().ends_run() {
             return Err(error);
         }
@@ -45,7 +45,7 @@ impl<S> Undoing<S> {
                     return Poll::Ready(self.end(Compensation::Compensated { undone }));
                 };
                 let node = next.name.to_string();
-                match Work::begin(next, &self.shared, self.fresh.clone(), (0, Arc::default())) {
+                match UndoWork::begin(next, &self.shared, self.fresh.clone(), (0, Arc::default())) {
                     Ok(undo) => self.current = Some((node, undo)),
                     Err(reason) => return Poll::Ready(self.fail(node, &reason)),
                 }
@@ -86,26 +86,26 @@ impl<S> Undoing<S> {
 }
 
 /// An undo on its way.
-pub(super) struct Work {
+pub(super) struct UndoWork {
     token: TokenId,
     /// None once it has ended.
     future: Option<BoxFuture<'static, Result<(), BoxError>>>,
 }
 
-impl Work {
+impl UndoWork {
     /// Calls an undo. In a stored run it keeps its notes with the record that it undoes; those of an earlier process are given to it.
     pub(super) fn begin(
-        next: Undoable,
-        shared: &Arc<Shared>,
+        next: UndoableVisit,
+        shared: &Arc<GraphContext>,
         fresh: Option<CancelToken>,
-        (record, notes): (u64, Arc<Notes>),
+        (record, notes): (u64, Arc<VisitRecords>),
     ) -> Result<Self, Reason> {
-        let Undoable { name, undo, payload, token, iteration } = next;
+        let UndoableVisit { name, undo, payload, token, iteration } = next;
         notes.begin_attempt(1);
         shared.run().forget_broken(token);
-        let Payload { json, unknown } = payload;
+        let UndoPayload { json, unknown } = payload;
         let (name, notes, undoes) = (Some(name), OnceLock::from(notes), Some(record));
-        let rare = OnceLock::from(Box::new(Rare { fresh, undoes, name, notes, unknown, ..Rare::default() }));
+        let rare = OnceLock::from(Box::new(NodeDetails { fresh, undoes, name, notes, unknown, ..NodeDetails::default() }));
         let (shared, branch) = (Arc::clone(shared), BranchPath::default());
         let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare };
         let future = catch_panic(|| (undo.call)(context, &json))?;
@@ -113,7 +113,7 @@ impl Work {
     }
 
     /// Its panic is its failure, and so is asking for something impossible.
-    pub(super) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<Result<(), Reason>> {
+    pub(super) fn poll(&mut self, shared: &GraphContext, cx: &mut Context<'_>) -> Poll<Result<(), Reason>> {
         let future = self.future.as_mut().expect("an undo ends once");
         let ended = match catch_panic(|| future.as_mut().poll(cx)) {
             Ok(Poll::Pending) => match shared.run().why_broken(self.token) {

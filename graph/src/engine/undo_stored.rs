@@ -2,14 +2,14 @@
 //! resumed goes on in the middle of an undo, or with the next.
 
 use crate::compile::plan::Plan;
-use crate::context::run_context::{Shared, Undoable};
-use crate::engine::undo::Work;
+use crate::context::run_context::{GraphContext, UndoableVisit};
+use crate::engine::undo::UndoWork;
 use crate::error::{Compensation, RunError, RunFault, cut_fault, fault_of};
 use crate::log::codec::StoredUndo;
 use crate::log::frontier::undo_path;
-use crate::log::undo_payload::Payload;
-use crate::log::visit::{NoteBody, Notes};
-use crate::log::{Entry, Journal, open};
+use crate::log::undo_payload::UndoPayload;
+use crate::log::visit::{VisitRecordBody, VisitRecords};
+use crate::log::{NewRecord, RunLog, open};
 use crate::store::{Kind, Record, RunStatus, Store, StoreError};
 use crate::token::TokenId;
 use pleach_core::{BoxFuture, CancelToken, Reason};
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The undos of a stored run that failed.
-pub(super) struct UndoingStored<S> {
+pub(super) struct DurableUndoRun<S> {
     pub(super) error: Option<RunError<S>>,
     work: BoxFuture<'static, Result<Compensation, RunFault>>,
 }
 
-impl<S: Send + 'static> UndoingStored<S> {
+impl<S: Send + 'static> DurableUndoRun<S> {
     /// Undoes what is left. Earlier drivers have undone these nodes.
-    pub(super) fn begin(plan: &Arc<Plan<S>>, shared: &Arc<Shared>, error: RunError<S>, undone: Vec<String>) -> Self {
+    pub(super) fn begin(plan: &Arc<Plan<S>>, shared: &Arc<GraphContext>, error: RunError<S>, undone: Vec<String>) -> Self {
         let (plan, shared) = (Arc::clone(plan), Arc::clone(shared));
         Self { error: Some(error), work: Box::pin(undo_all(plan, shared, undone)) }
     }
@@ -47,7 +47,7 @@ impl<S: Send + 'static> UndoingStored<S> {
 /// Undoes what can be undone, the last first. Fails if a record cannot be read or written and a resume can go on with it.
 async fn undo_all<S: Send + 'static>(
     plan: Arc<Plan<S>>,
-    shared: Arc<Shared>,
+    shared: Arc<GraphContext>,
     mut undone: Vec<String>,
 ) -> Result<Compensation, RunFault> {
     let Some(journal) = shared.run().journal() else { return Ok(Compensation::Compensated { undone }) };
@@ -78,8 +78,8 @@ async fn undo_all<S: Send + 'static>(
 /// Undoes what this record can be undone by. The node, and how that went. Fails if the record cannot be read, or the end not written.
 async fn undo_one<S: Send + 'static>(
     plan: &Plan<S>,
-    shared: &Arc<Shared>,
-    journal: &Arc<Journal>,
+    shared: &Arc<GraphContext>,
+    journal: &Arc<RunLog>,
     fresh: &CancelToken,
     sequence: u64,
 ) -> Result<(String, Result<(), Reason>), RunFault> {
@@ -91,10 +91,11 @@ async fn undo_one<S: Send + 'static>(
         None => Err(Reason::Error("this graph has no undo for it".into())),
         Some(undo) => {
             let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
-            let payload = Payload { json: payload, unknown };
-            let next = Undoable { name: header.node.as_str().into(), undo, payload, token, iteration: header.iterations() };
+            let payload = UndoPayload { json: payload, unknown };
+            let next =
+                UndoableVisit { name: header.node.as_str().into(), undo, payload, token, iteration: header.iterations() };
             let notes = (sequence, Arc::new(notes_of(journal, sequence).map_err(|error| fault("open", error))?));
-            match Work::begin(next, shared, Some(fresh.clone()), notes) {
+            match UndoWork::begin(next, shared, Some(fresh.clone()), notes) {
                 Ok(mut work) => poll_fn(|cx| work.poll(shared, cx)).await,
                 Err(reason) => Err(reason),
             }
@@ -107,31 +108,31 @@ async fn undo_one<S: Send + 'static>(
 }
 
 /// What an earlier process wrote down while it undid this record.
-fn notes_of(journal: &Journal, sequence: u64) -> Result<Notes, StoreError> {
+fn notes_of(journal: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
     let damaged = |sequence, why| StoreError::Damaged { run: journal.run.to_string(), sequence, why };
     let notes = journal.token_at(&undo_path(sequence)).map(|token| token.notes).unwrap_or_default();
     let taken = notes.into_iter().map(|note| journal.take_restored(note).ok_or_else(|| damaged(note, "it is not there")));
     let records: Vec<Record> = taken.collect::<Result<_, _>>()?;
-    Notes::restore(records).map_err(|_| damaged(sequence, "a note of its undo cannot be read"))
+    VisitRecords::restore(records).map_err(|_| damaged(sequence, "a note of its undo cannot be read"))
 }
 
 /// Writes down how an undo ended, and what is left to be undone.
-async fn write(journal: &Arc<Journal>, record: &Record, left: u64, failed: Option<String>) -> Result<(), StoreError> {
+async fn write(journal: &Arc<RunLog>, record: &Record, left: u64, failed: Option<String>) -> Result<(), StoreError> {
     journal.set_undo(left);
-    let mut entry = Entry::new(Kind::Undo, record.header.path.clone(), record.header.node.clone());
+    let mut entry = NewRecord::new(Kind::Undo, record.header.path.clone(), record.header.node.clone());
     entry.parent = record.sequence;
     entry.status = match &failed {
         Some(_) => Some(RunStatus::CompensationFailed),
         None => Some(if left == 0 { RunStatus::Compensated } else { RunStatus::Running }),
     };
-    entry.body = NoteBody { error: failed.map(cut_fault), ..NoteBody::default() }.bytes();
+    entry.body = VisitRecordBody { error: failed.map(cut_fault), ..VisitRecordBody::default() }.bytes();
     let sequence = journal.submit(entry)?;
     poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
     Ok(())
 }
 
 /// The nodes before the one that this record can be undone by: their undos have not run.
-async fn nodes_before(journal: &Arc<Journal>, sequence: u64) -> Result<Vec<String>, StoreError> {
+async fn nodes_before(journal: &Arc<RunLog>, sequence: u64) -> Result<Vec<String>, StoreError> {
     let mut nodes = Vec::new();
     let mut next = open::undo_of(journal, sequence).await?.1.before;
     while next > 0 {
@@ -152,7 +153,7 @@ pub(crate) async fn compensation_of(
     let Some(failed) = undo_failed else { return Ok(Compensation::Compensated { undone }) };
     let damaged = || StoreError::Damaged { run: run.to_string(), sequence: failed, why: "it does not say how an undo failed" };
     let record = open::records(store, run, vec![failed]).await?.remove(&failed).ok_or_else(damaged)?;
-    let NoteBody { error, .. } = serde_json::from_slice(&record.body).map_err(|_| damaged())?;
+    let VisitRecordBody { error, .. } = serde_json::from_slice(&record.body).map_err(|_| damaged())?;
     let (mut left, mut next) = (Vec::new(), open::undo_at(store, run, record.header.parent).await?.1.before);
     while next > 0 {
         let (record, StoredUndo { before, .. }) = open::undo_at(store, run, next).await?;

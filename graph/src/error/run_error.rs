@@ -14,9 +14,9 @@ pub(crate) type Outcome<S> = Result<S, RunError<S>>;
 /// nodes or inside a fan-out, and when a run does not start. A node that fails has taken it along, unless the node retries or
 /// the run was told to [`keep_state`](crate::RunOptions::keep_state), or is stored; the same holds for a merge that fails. [`branch`](Self::branch)
 /// says whether it is the state of a branch.
-pub struct RunError<S>(Box<Inner<S>>);
+pub struct RunError<S>(Box<RunErrorDetails<S>>);
 
-struct Inner<S> {
+struct RunErrorDetails<S> {
     fault: RunFault,
     // Behind a mutex, so that the error can be shared between threads although a state need not be.
     state: Mutex<Option<S>>,
@@ -51,7 +51,7 @@ pub enum Compensation {
 
 impl<S> RunError<S> {
     pub(crate) fn new(fault: RunFault, state: Option<S>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(RunErrorDetails {
             fault,
             state: Mutex::new(state),
             compensation: None,

@@ -1,4 +1,4 @@
-//! `Asking`: a store was asked for runs. Whoever stops waiting for the answer leaves no lease behind, which nobody would keep and others would have
+//! `ClaimCall`: a store was asked for runs. Whoever stops waiting for the answer leaves no lease behind, which nobody would keep and others would have
 //! to wait out: what was asked for is given up when the answer comes.
 
 use crate::store::{Claim, Held, Lease, NewRun, Release, Row, Store, StoreError, Wanted};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// The runs that were asked for, to be awaited.
-pub(crate) struct Asking {
+pub(crate) struct ClaimCall {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
     /// For how long they are leased; not at all, if they are left to others.
@@ -20,7 +20,7 @@ pub(crate) struct Asking {
     is_asked: bool,
 }
 
-impl Asking {
+impl ClaimCall {
     /// Claims runs that are there.
     pub(crate) fn claim(store: &Arc<dyn Store>, runtime: &Arc<dyn Runtime>, wanted: Wanted, lease: Lease) -> Self {
         let (asked, length) = (Arc::clone(store), lease.length);
@@ -45,7 +45,7 @@ impl Asking {
     }
 }
 
-impl Future for Asking {
+impl Future for ClaimCall {
     type Output = Result<Vec<Claim>, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -57,7 +57,7 @@ impl Future for Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for ClaimCall {
     fn drop(&mut self) {
         let (Some(answer), Some(lease), true) = (self.answer.take(), self.lease, self.is_asked) else { return };
         let store = Arc::clone(&self.store);

@@ -22,10 +22,10 @@ const RESOLUTION: Duration = Duration::from_millis(1);
 
 pub(crate) struct StoreClock {
     runtime: Arc<dyn Runtime>,
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
 }
 
-struct State {
+struct ClockState {
     /// What the store said, and when.
     said: (Timestamp, Instant),
     /// The tasks to wake when the estimate is corrected, by the number of their sleep.
@@ -37,11 +37,11 @@ struct State {
 impl StoreClock {
     /// The store has just said that it is `now`.
     pub(crate) fn new(runtime: Arc<dyn Runtime>, now: Timestamp) -> Arc<Self> {
-        let state = State { said: (now, runtime.now()), sleepers: BTreeMap::new(), last_sleep: 0 };
+        let state = ClockState { said: (now, runtime.now()), sleepers: BTreeMap::new(), last_sleep: 0 };
         Arc::new(Self { runtime, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +79,7 @@ impl StoreClock {
     }
 }
 
-impl State {
+impl ClockState {
     fn instant_of(&self, time: Timestamp) -> Instant {
         let (said, at) = self.said;
         at + time.since(said)

@@ -7,8 +7,8 @@ mod claim_call;
 mod clock;
 mod run_lease;
 
-pub(crate) use claim_call::Asking;
-pub(crate) use run_lease::{Leaving, Moment, RunLease};
+pub(crate) use claim_call::ClaimCall;
+pub(crate) use run_lease::{Moment, ReleaseWork, RunLease};
 
 use pleach_core::Runtime;
 use std::hash::{BuildHasher, RandomState};

@@ -45,10 +45,10 @@ pub(crate) struct RunLease {
     pub(crate) clock: Arc<StoreClock>,
     /// Asks the worker that renews the lease to do so now; `None` if the run renews its lease itself.
     ask_worker: Option<Box<dyn Fn() + Send + Sync>>,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
 }
 
-struct State {
+struct LeaseState {
     /// When the last renewal that succeeded was asked for.
     renewed_at: Moment,
     /// When the run's task was polled last.
@@ -64,21 +64,21 @@ struct State {
     /// Something waits for a renewal.
     is_wanted: bool,
     last_error: Option<StoreError>,
-    leaving: Option<Leaving>,
+    leaving: Option<ReleaseWork>,
     driver: Option<Arc<Waker>>,
     /// Nodes and effects that wait for a renewal.
     waiting: Vec<Waker>,
 }
 
 /// The remaining work of giving up a run that was cut off.
-pub(crate) struct Leaving {
+pub(crate) struct ReleaseWork {
     /// The commit that was under way is answered, or given up.
     pub(crate) commit: BoxFuture<'static, ()>,
     /// The run is given up as it is.
     pub(crate) release: BoxFuture<'static, ()>,
 }
 
-impl Leaving {
+impl ReleaseWork {
     pub(crate) fn all(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             self.commit.await;
@@ -88,7 +88,7 @@ impl Leaving {
 }
 
 /// What the run's keeper has to know at each poll.
-pub(crate) struct Seen {
+pub(crate) struct LeaseStatus {
     pub(crate) is_lost: bool,
     pub(crate) is_wanted: bool,
     pub(crate) was_silent: bool,
@@ -116,7 +116,7 @@ impl RunLease {
         (asked_at, now): (Moment, Timestamp),
         ask_worker: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
-        let state = State {
+        let state = LeaseState {
             renewed_at: asked_at,
             polled_at: asked_at,
             silence: None,
@@ -134,7 +134,7 @@ impl RunLease {
         Self { runtime, length, clock, ask_worker, state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LeaseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,12 +206,12 @@ impl RunLease {
     }
 
     /// Whether this driver holds the run for certain, and will for a while.
-    fn is_valid(&self, state: &State, now: Moment) -> bool {
+    fn is_valid(&self, state: &LeaseState, now: Moment) -> bool {
         let is_long = now.since(state.renewed_at) + self.part() < self.length;
         is_long && !state.is_lost && !state.is_given_up
     }
 
-    fn note_poll(&self, state: &mut State, now: Moment) {
+    fn note_poll(&self, state: &mut LeaseState, now: Moment) {
         let silence = now.since(state.polled_at);
         state.polled_at = now;
         // The keeper's timer polls the task at least once in each part.
@@ -235,11 +235,11 @@ impl RunLease {
     }
 
     /// What the keeper has to know. `driver` is woken when that changes.
-    pub(crate) fn look(&self, driver: &Waker) -> Seen {
+    pub(crate) fn look(&self, driver: &Waker) -> LeaseStatus {
         self.set_driver(driver);
         let state = self.lock();
         let is_wanted = state.is_wanted && !state.is_releasing;
-        Seen { is_lost: state.is_lost, is_wanted, was_silent: state.silence.is_some() }
+        LeaseStatus { is_lost: state.is_lost, is_wanted, was_silent: state.silence.is_some() }
     }
 
     /// The run's task is polled now. How long it was not before, if that was long.
@@ -338,28 +338,28 @@ impl RunLease {
     }
 
     /// The run was cut off, and this is left to do.
-    pub(crate) fn leave(&self, leaving: Leaving) {
+    pub(crate) fn leave(&self, leaving: ReleaseWork) {
         self.lock().leaving = Some(leaving);
     }
 
-    pub(crate) fn take_leaving(&self) -> Option<Leaving> {
+    pub(crate) fn take_leaving(&self) -> Option<ReleaseWork> {
         self.lock().leaving.take()
     }
 }
 
-impl State {
-    fn wakers(&mut self) -> Woken {
-        Woken { waiting: std::mem::take(&mut self.waiting), driver: self.driver.clone() }
+impl LeaseState {
+    fn wakers(&mut self) -> LeaseWakers {
+        LeaseWakers { waiting: std::mem::take(&mut self.waiting), driver: self.driver.clone() }
     }
 }
 
 /// Those who wait, to be woken after the lock.
-struct Woken {
+struct LeaseWakers {
     waiting: Vec<Waker>,
     driver: Option<Arc<Waker>>,
 }
 
-impl Woken {
+impl LeaseWakers {
     fn wake(self) {
         self.waiting.into_iter().for_each(Waker::wake);
         self.driver.iter().for_each(|driver| driver.wake_by_ref());

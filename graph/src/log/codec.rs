@@ -7,7 +7,7 @@
 
 use crate::error::{CheckpointError, During, RunFault, UnknownEffect};
 use crate::log::structure;
-use crate::log::undo_payload::Payload;
+use crate::log::undo_payload::UndoPayload;
 use crate::store::Record;
 use pleach_core::catch_panic;
 use serde::de::DeserializeOwned;
@@ -18,14 +18,14 @@ use std::fmt;
 /// How a state is written and read.
 pub(crate) struct Codec<S> {
     encode: fn(&S) -> Result<Vec<u8>, serde_json::Error>,
-    read: fn(&[u8]) -> Result<Stored<S>, serde_json::Error>,
+    read: fn(&[u8]) -> Result<StoredStates<S>, serde_json::Error>,
     structure: fn(&S) -> Option<u64>,
     equal: Option<fn(&S, &S) -> bool>,
 }
 
 /// What the body of a record that moves a token holds of states.
 #[derive(Deserialize)]
-pub(crate) struct Stored<S> {
+pub(crate) struct StoredStates<S> {
     pub(crate) state: S,
     /// The states that the branches of a `map` begin with.
     pub(crate) items: Option<Vec<S>>,
@@ -110,7 +110,7 @@ impl<S> Codec<S> {
     }
 
     /// The states in the body of a record.
-    pub(crate) fn read(&self, body: &[u8]) -> Result<Stored<S>, serde_json::Error> {
+    pub(crate) fn read(&self, body: &[u8]) -> Result<StoredStates<S>, serde_json::Error> {
         (self.read)(body)
     }
 }
@@ -155,7 +155,7 @@ struct WithUndo {
 }
 
 /// Adds the payload of an undo to a body, which is an object.
-pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &Payload) {
+pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &UndoPayload) {
     body.pop();
     if body.len() > 1 {
         body.push(b',');
@@ -223,7 +223,7 @@ mod tests {
 }
 
 /// The states in a record, as those of this graph.
-pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<Stored<S>, RunFault> {
+pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<StoredStates<S>, RunFault> {
     match catch_panic(|| codec.read(&record.body)) {
         Ok(Ok(stored)) => Ok(stored),
         Ok(Err(error)) => {

@@ -1,9 +1,9 @@
-//! `Scribe`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
+//! `Committer`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
 
-use crate::lease::Leaving;
+use crate::lease::ReleaseWork;
 use crate::log::pruning::Pruner;
-use crate::log::renewal::Keeper;
-use crate::log::{Batch, Journal};
+use crate::log::renewal::LeaseRenewal;
+use crate::log::{Batch, RunLog};
 use crate::store::{Commit, Committed, Mail, Release, Row, RunStatus, StoreError, Wake};
 use crate::util::future::either;
 use pleach_core::{BoxFuture, CancelToken, Cause, Instant};
@@ -21,14 +21,14 @@ const INBOX_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// What the store was asked.
-pub(super) type Asked<T> = BoxFuture<'static, Result<T, StoreError>>;
+pub(super) type StoreCall<T> = BoxFuture<'static, Result<T, StoreError>>;
 
-pub(crate) struct Scribe {
-    journal: Arc<Journal>,
-    commit: Option<Writing>,
+pub(crate) struct Committer {
+    journal: Arc<RunLog>,
+    commit: Option<CommitCall>,
     /// None once a run that goes on without its store could not keep its lease.
-    keeper: Option<Keeper>,
-    inbox: Inbox,
+    keeper: Option<LeaseRenewal>,
+    inbox: InboxReader,
     pruner: Pruner,
     /// The token of a run with a deadline, and the time until then.
     deadline: Option<(CancelToken, BoxFuture<'static, ()>)>,
@@ -42,22 +42,22 @@ pub(crate) struct Scribe {
 }
 
 /// A commit on its way.
-struct Writing {
+struct CommitCall {
     last: u64,
     /// Whether the run is given up with it.
     releases: bool,
     asked_at: Instant,
-    asked: Asked<Committed>,
+    asked: StoreCall<Committed>,
 }
 
 #[derive(Default)]
-struct Inbox {
+struct InboxReader {
     /// The highest number there is, as far as is known.
     posted: u64,
     /// When the store last said so.
     heard_at: Option<Instant>,
     /// The highest number that was known when the store was asked. More may have been posted since, and the answer may be from before that.
-    reading: Option<(u64, Asked<Vec<Mail>>)>,
+    reading: Option<(u64, StoreCall<Vec<Mail>>)>,
     /// The store did not answer the last time, and is asked again when it is time.
     is_unanswered: bool,
     timer: Option<BoxFuture<'static, ()>>,
@@ -65,26 +65,26 @@ struct Inbox {
 }
 
 /// What the scribe has to say.
-pub(crate) enum Said {
+pub(crate) enum CommitterEvent {
     /// These sequences are durable from now on.
     Durable(std::ops::RangeInclusive<u64>),
     /// There is mail.
     Mail(Vec<Mail>),
     /// The run cannot go on.
-    Fault(Trouble),
+    Fault(StoreFailure),
     /// The store failed, and the run goes on without it.
     Lost(StoreError),
 }
 
 /// Why a run cannot go on.
-pub(crate) struct Trouble {
+pub(crate) struct StoreFailure {
     pub(crate) op: &'static str,
     pub(crate) error: StoreError,
 }
 
 /// How the run stands, when something is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum RunActivity {
     Busy,
     /// Some work, and some wait for mail.
     Asking,
@@ -95,14 +95,14 @@ pub(crate) enum Standing {
     },
 }
 
-impl Scribe {
-    pub(crate) fn new(journal: Arc<Journal>, posted: u64) -> Self {
-        let keeper = Some(Keeper::new(&journal));
+impl Committer {
+    pub(crate) fn new(journal: Arc<RunLog>, posted: u64) -> Self {
+        let keeper = Some(LeaseRenewal::new(&journal));
         Self {
             journal,
             commit: None,
             keeper,
-            inbox: Inbox { posted, ..Inbox::default() },
+            inbox: InboxReader { posted, ..InboxReader::default() },
             pruner: Pruner::default(),
             deadline: None,
             is_released: false,
@@ -123,12 +123,12 @@ impl Scribe {
         }
     }
 
-    pub(crate) fn journal(&self) -> &Arc<Journal> {
+    pub(crate) fn journal(&self) -> &Arc<RunLog> {
         &self.journal
     }
 
     /// Goes on writing. Pending when there is nothing to say, and a waker is left with all that is under way.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, standing: Standing) -> Poll<Said> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, standing: RunActivity) -> Poll<CommitterEvent> {
         if let Some(keeper) = &mut self.keeper
             && let Poll::Ready(error) = keeper.poll(&self.journal, cx)
         {
@@ -142,7 +142,7 @@ impl Scribe {
             return Poll::Pending;
         }
         self.pruner.poll(cx);
-        if let Some(Writing { last, releases, asked_at, asked }) = &mut self.commit {
+        if let Some(CommitCall { last, releases, asked_at, asked }) = &mut self.commit {
             let (last, releases, asked_at) = (*last, *releases, *asked_at);
             return match std::task::ready!(asked.as_mut().poll(cx)) {
                 Ok(Committed { posted, now }) => {
@@ -150,7 +150,7 @@ impl Scribe {
                     (self.commit, self.is_released) = (None, releases);
                     self.expect_mail(posted);
                     self.inbox.heard_at = Some(self.journal.runtime().now());
-                    Poll::Ready(Said::Durable(self.acknowledge(last)))
+                    Poll::Ready(CommitterEvent::Durable(self.acknowledge(last)))
                 }
                 Err(error) => {
                     self.commit = None;
@@ -163,7 +163,7 @@ impl Scribe {
         }
         if let Poll::Ready(read) = self.inbox.poll(&self.journal, cx, standing) {
             return match read {
-                Ok(mail) => Poll::Ready(Said::Mail(mail)),
+                Ok(mail) => Poll::Ready(CommitterEvent::Mail(mail)),
                 Err(error) => self.fail("inbox", error),
             };
         }
@@ -189,10 +189,10 @@ impl Scribe {
         state.is_lost || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
     }
 
-    fn fail(&mut self, op: &'static str, error: StoreError) -> Poll<Said> {
+    fn fail(&mut self, op: &'static str, error: StoreError) -> Poll<CommitterEvent> {
         let is_ours = !matches!(error, StoreError::Fenced { .. });
         if !(self.journal.terms.is_best_effort && is_ours) {
-            return Poll::Ready(Said::Fault(Trouble { op, error }));
+            return Poll::Ready(CommitterEvent::Fault(StoreFailure { op, error }));
         }
         (self.is_released, self.commit) = (true, None);
         let waiting = {
@@ -202,7 +202,7 @@ impl Scribe {
         };
         waiting.into_values().flatten().for_each(Waker::wake);
         self.journal.lease.let_all_go();
-        Poll::Ready(Said::Lost(error))
+        Poll::Ready(CommitterEvent::Lost(error))
     }
 
     fn acknowledge(&mut self, last: u64) -> std::ops::RangeInclusive<u64> {
@@ -226,7 +226,7 @@ impl Scribe {
     }
 
     /// Takes what was submitted, if anything was.
-    fn begin_commit(&mut self, driver: &Waker, standing: Standing) -> bool {
+    fn begin_commit(&mut self, driver: &Waker, standing: RunActivity) -> bool {
         let journal = &self.journal;
         journal.set_driver(driver);
         let mut state = journal.lock();
@@ -238,7 +238,7 @@ impl Scribe {
         let last = rows.last().map_or(0, |row: &Row| row.sequence);
         let is_all = state.next.rows.is_empty();
         let parked = match standing {
-            Standing::Parked { wake, head } if is_all && head == state.head => Some(wake),
+            RunActivity::Parked { wake, head } if is_all && head == state.head => Some(wake),
             _ => None,
         };
         let (status, wake) = match (state.next.status.filter(|_| is_all), parked) {
@@ -272,17 +272,17 @@ impl Scribe {
         };
         let store = Arc::clone(&journal.terms.store);
         let asked = Box::pin(async move { store.commit(commit).await });
-        self.commit = Some(Writing { last, releases, asked_at: journal.runtime().now(), asked });
+        self.commit = Some(CommitCall { last, releases, asked_at: journal.runtime().now(), asked });
         true
     }
 
     /// Gives the run up after its end, so that others need not wait for its lease to end; or leaves that to whoever keeps the lease.
     pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
         self.is_released |= self.journal.terms.kept_lease.is_some();
-        self.give_up().map(Leaving::all)
+        self.give_up().map(ReleaseWork::all)
     }
 
-    fn give_up(&mut self) -> Option<Leaving> {
+    fn give_up(&mut self) -> Option<ReleaseWork> {
         // Before the store is asked: a node that was cut off in the middle of a poll may be about to begin an effect.
         self.journal.lease.give_up();
         if std::mem::replace(&mut self.is_released, true) {
@@ -297,19 +297,19 @@ impl Scribe {
         let bounded = |work| -> BoxFuture<'static, ()> { Box::pin(either(work, runtime.sleep_until(until))) };
         // It lands or it does not; what follows must come after.
         let commit = bounded(Box::pin(async move {
-            if let Some(Writing { asked, .. }) = commit {
+            if let Some(CommitCall { asked, .. }) = commit {
                 drop(asked.await);
             }
         }));
         let release = bounded(Box::pin(async move {
             drop(journal.terms.store.release(vec![journal.held()], Release::AsIs).await);
         }));
-        Some(Leaving { commit, release })
+        Some(ReleaseWork { commit, release })
     }
 }
 
 /// A run that was dropped is given up by whoever keeps its lease, else by a task of its own.
-impl Drop for Scribe {
+impl Drop for Committer {
     fn drop(&mut self) {
         let Some(release) = self.give_up() else { return };
         match self.journal.lease.is_kept() {
@@ -319,13 +319,13 @@ impl Drop for Scribe {
     }
 }
 
-impl Inbox {
+impl InboxReader {
     /// Ready when mail was read.
     fn poll(
         &mut self,
-        journal: &Arc<Journal>,
+        journal: &Arc<RunLog>,
         cx: &mut Context<'_>,
-        standing: Standing,
+        standing: RunActivity,
     ) -> Poll<Result<Vec<Mail>, StoreError>> {
         loop {
             if let Some((known, reading)) = &mut self.reading {
@@ -360,10 +360,10 @@ impl Inbox {
     }
 
     /// Now and then; and while everything waits, mail is what it waits for.
-    fn is_time_to_look(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>, standing: Standing) -> bool {
+    fn is_time_to_look(&mut self, journal: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> bool {
         let runtime = journal.runtime();
         let mut is_time = false;
-        if standing == Standing::Busy {
+        if standing == RunActivity::Busy {
             self.nudged = None;
         } else {
             let store = Arc::clone(&journal.terms.store);
@@ -403,7 +403,7 @@ impl Batch {
     }
 }
 
-impl Journal {
+impl RunLog {
     /// Up to which number mail was read. Numbers up to `posted` were given before the store was asked.
     pub(crate) fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
         let mut state = self.lock();

@@ -5,7 +5,7 @@
 //! commit. A run that is rewound, replayed or given another state begins with a new deadline, or with none.
 
 use crate::error::RunFault;
-use crate::log::Journal;
+use crate::log::RunLog;
 use crate::store::{Deadline, RunInfo, Timestamp, Wake};
 use pleach_core::{BoxFuture, Cause, Instant, Runtime};
 use std::future::{Future, poll_fn};
@@ -66,7 +66,7 @@ impl Timeout {
     }
 }
 
-impl Journal {
+impl RunLog {
     /// Whether the deadline of the run has passed.
     pub(crate) fn is_overdue(&self) -> bool {
         self.deadline.is_some_and(|at| self.now() >= at)

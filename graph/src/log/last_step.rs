@@ -22,7 +22,7 @@ pub(super) struct LastStep {
 }
 
 /// A record with which every line of control was written anew: as it was before, and as it is there.
-struct Anew {
+struct FrontierRewrite {
     before: Frontier,
     after: Frontier,
 }
@@ -31,7 +31,7 @@ impl LastStep {
     /// The last one up to this head; `None` if there is none since the run was made.
     pub(super) async fn find(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
         let (mut last, mut later, mut moved) = (head, None::<(u64, Header)>, Vec::<Vec<Fork>>::new());
-        let mut written_anew: Vec<Anew> = Vec::new();
+        let mut written_anew: Vec<FrontierRewrite> = Vec::new();
         while last > 0 {
             let first = last.saturating_sub(HEADERS_AT_A_TIME - 1).max(1);
             let first = first.max(store.head(run).await?.oldest.min(last));
@@ -46,7 +46,7 @@ impl LastStep {
                     return Ok(Self::of(of, step.path, moved, &written_anew));
                 }
                 if header.kind == Kind::Rewind && header.next.is_some() {
-                    let anew = Anew::read(store, run, sequence, &header).await?;
+                    let anew = FrontierRewrite::read(store, run, sequence, &header).await?;
                     moved = moved.iter().filter_map(|path| translate(path, &anew.after, &anew.before)).collect();
                     written_anew.push(anew);
                     last = header.parent;
@@ -62,10 +62,10 @@ impl LastStep {
     }
 
     /// The step `sequence` at this path, after which these lines of control moved.
-    fn of(sequence: u64, path: Vec<Fork>, moved: Vec<Vec<Fork>>, written_anew: &[Anew]) -> Option<Self> {
+    fn of(sequence: u64, path: Vec<Fork>, moved: Vec<Vec<Fork>>, written_anew: &[FrontierRewrite]) -> Option<Self> {
         let around = moved.into_iter().filter(|moved| path.starts_with(moved)).min_by_key(Vec::len);
         let since = around.unwrap_or_else(|| path.clone());
-        let anew = |path: Vec<Fork>, anew: &Anew| translate(&path, &anew.before, &anew.after);
+        let anew = |path: Vec<Fork>, anew: &FrontierRewrite| translate(&path, &anew.before, &anew.after);
         let now = written_anew.iter().rev().try_fold(since.clone(), anew)?;
         Some(Self { sequence, path, since, now })
     }
@@ -93,7 +93,7 @@ impl LastStep {
     }
 }
 
-impl Anew {
+impl FrontierRewrite {
     /// What the record `sequence`, which is one of those, wrote anew.
     async fn read(store: &dyn Store, run: &str, sequence: u64, header: &Header) -> Result<Self, StoreError> {
         // The last of them has the whole frontier.

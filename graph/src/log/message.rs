@@ -17,7 +17,7 @@ pub(crate) fn signal_of(name: &str) -> String {
 
 /// Something that was posted to a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct Message {
     /// Its number in the inbox of the run; 0 for one that a resume brought along.
     pub(crate) number: u64,
     pub(crate) name: String,

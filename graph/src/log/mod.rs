@@ -1,6 +1,6 @@
-//! `Journal`: the log of one run, from the side of its driver. It numbers what is to be written, keeps the frontier, and knows what is durable.
+//! `RunLog`: the log of one run, from the side of its driver. It numbers what is to be written, keeps the frontier, and knows what is durable.
 //!
-//! Lanes, subgraphs and nodes **submit** entries, from whatever thread; the engine at the root of the run writes them, through its `Scribe`, at
+//! Lanes, subgraphs and nodes **submit** entries, from whatever thread; the engine at the root of the run writes them, through its `Committer`, at
 //! most one commit at a time. What is submitted meanwhile rides in the next. Invariants:
 //!
 //! 1. The order of submission is the order of the log: a sequence is given when an entry is submitted.
@@ -30,11 +30,11 @@ pub(crate) mod visit;
 use crate::lease::RunLease;
 use crate::log::deadline::Timeout;
 use crate::log::frontier::Frontier;
-use crate::log::message::Letter;
-use crate::log::pruning::Undos;
-use crate::log::retrying_store::Watch;
-use crate::log::signals::NotedSignals;
-use crate::log::undo_payload::Payload;
+use crate::log::message::Message;
+use crate::log::pruning::UndoChain;
+use crate::log::retrying_store::StoreMonitor;
+use crate::log::signals::RecordedSignals;
+use crate::log::undo_payload::UndoPayload;
 use crate::store::{
     Deadline, Fork, GraphVersion, Header, Held, Kind, LiveToken, PackedBody, Place, Record, Row, RunStatus, Store, StoreError,
     Timestamp, Wake,
@@ -55,7 +55,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 
 /// How a run is kept.
 #[derive(Clone)]
-pub(crate) struct Terms {
+pub(crate) struct LogOptions {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) lease: Duration,
     pub(crate) body_bytes_max: usize,
@@ -68,13 +68,13 @@ pub(crate) struct Terms {
     pub(crate) kept_lease: Option<Arc<RunLease>>,
     /// For how long a run that does nothing but wait is held; for as long as it takes unless given.
     pub(crate) patience: Option<Duration>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) watch: Arc<StoreMonitor>,
     pub(crate) timeout: Timeout,
 }
 
 /// What all who write to the log of one run share.
-pub(crate) struct Journal {
-    pub(crate) terms: Terms,
+pub(crate) struct RunLog {
+    pub(crate) terms: LogOptions,
     pub(crate) run: Arc<str>,
     pub(crate) epoch: u64,
     /// Which run of this id: see [`RunInfo::instance`](crate::store::RunInfo::instance).
@@ -86,10 +86,10 @@ pub(crate) struct Journal {
     /// When the run is to end at the latest.
     deadline: Option<Timestamp>,
     durable: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
-struct State {
+struct LogState {
     /// The last sequence that was given.
     head: u64,
     frontier: Frontier,
@@ -99,7 +99,7 @@ struct State {
     /// The last record that can be undone.
     undo: u64,
     /// All of them, as far as is known.
-    undos: Undos,
+    undos: UndoChain,
     /// Of a run that goes on when its store fails: those that are not durable, or never will be.
     unwritten: BTreeMap<u64, Row>,
     /// From which record on all are there.
@@ -115,7 +115,7 @@ struct State {
     seen: u64,
     /// Mail that no node could read, and signals that nodes were given: it is taken with the next commit.
     to_take: Vec<u64>,
-    signals: NotedSignals,
+    signals: RecordedSignals,
     /// What a resumed run was before: live records by their sequences.
     restored: HashMap<u64, Record>,
     /// Live records that a migration wrote anew, and those whose idempotency keys they go on with.
@@ -140,7 +140,7 @@ struct Batch {
 }
 
 /// Something to be written down.
-pub(crate) struct Entry {
+pub(crate) struct NewRecord {
     pub(crate) kind: Kind,
     pub(crate) path: Vec<Fork>,
     pub(crate) parent: u64,
@@ -153,18 +153,18 @@ pub(crate) struct Entry {
     pub(crate) iteration: u64,
     pub(crate) body: Vec<u8>,
     /// What an undo of it is given.
-    pub(crate) undo: Option<Payload>,
+    pub(crate) undo: Option<UndoPayload>,
     /// The status from now on.
     pub(crate) status: Option<RunStatus>,
     /// Mail that is taken with it.
     pub(crate) takes: Vec<u64>,
     /// A signal that a wait took with it: its mail is taken once the node was given it.
-    pub(crate) signal: Option<Letter>,
+    pub(crate) signal: Option<Message>,
     /// The record whose idempotency keys go on with it; 0 if it has its own.
     pub(crate) keys_of: u64,
 }
 
-impl Entry {
+impl NewRecord {
     pub(crate) fn new(kind: Kind, path: Vec<Fork>, node: impl Into<String>) -> Self {
         Self {
             kind,
@@ -185,7 +185,7 @@ impl Entry {
     }
 
     /// Compresses and checksums the body. This takes time, so it is done before the journal's lock is taken.
-    fn pack(mut self, body_bytes_max: usize) -> Result<PackedEntry, StoreError> {
+    fn pack(mut self, body_bytes_max: usize) -> Result<PackedRecord, StoreError> {
         let mut body = std::mem::take(&mut self.body);
         if let Some(payload) = &self.undo {
             codec::add_undo(&mut body, payload);
@@ -193,7 +193,7 @@ impl Entry {
         // The limit is for states. That something failed can always be written down.
         let is_failure = matches!(self.kind, Kind::Attempt | Kind::Undo | Kind::End);
         let limit = if is_failure { body_bytes_max.max(FAILURE_BYTES_MAX) } else { body_bytes_max };
-        Ok(PackedEntry { entry: self, body: PackedBody::pack(body, limit)? })
+        Ok(PackedRecord { entry: self, body: PackedBody::pack(body, limit)? })
     }
 
     /// Whether it is about an undo: that it is over, or what happens on its way.
@@ -209,13 +209,13 @@ impl Entry {
 }
 
 /// An entry whose body is ready to be stored.
-pub(crate) struct PackedEntry {
-    entry: Entry,
+pub(crate) struct PackedRecord {
+    entry: NewRecord,
     body: PackedBody,
 }
 
-impl Journal {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl RunLog {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -251,19 +251,19 @@ impl Journal {
     /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
     ///
     /// A node on another thread may not have noticed yet that the run has failed: what it submits is dropped, and never becomes durable.
-    pub(crate) fn submit(&self, entry: Entry) -> Result<u64, StoreError> {
+    pub(crate) fn submit(&self, entry: NewRecord) -> Result<u64, StoreError> {
         let added = self.add(self.pack(entry)?);
         self.wake_driver();
         added
     }
 
     /// Prepares an entry to be [added](Self::add).
-    pub(crate) fn pack(&self, entry: Entry) -> Result<PackedEntry, StoreError> {
+    pub(crate) fn pack(&self, entry: NewRecord) -> Result<PackedRecord, StoreError> {
         entry.pack(self.terms.body_bytes_max)
     }
 
     /// Adds an entry as [`submit`](Self::submit) does, and wakes nobody: the caller holds a lock, and calls [`wake_driver`](Self::wake_driver) after it.
-    pub(crate) fn add(&self, mut packed: PackedEntry) -> Result<u64, StoreError> {
+    pub(crate) fn add(&self, mut packed: PackedRecord) -> Result<u64, StoreError> {
         let entry = &mut packed.entry;
         let takes = std::mem::take(&mut entry.takes);
         let signal = entry.signal.take().map(|letter| (entry.path.clone(), letter));
@@ -292,8 +292,9 @@ impl Journal {
     }
 
     /// Numbers an entry. Of several that make sense only together, `whole_at` is the sequence of the last: it has the frontier of them all.
-    fn seal(&self, state: &mut State, packed: PackedEntry, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
-        let Entry { kind, path, parent, node, next, attempt, is_visit, iteration, undo, status, keys_of, .. } = packed.entry;
+    fn seal(&self, state: &mut LogState, packed: PackedRecord, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
+        let NewRecord { kind, path, parent, node, next, attempt, is_visit, iteration, undo, status, keys_of, .. } =
+            packed.entry;
         let sequence = state.head + 1;
         let visits = state.visits + u64::from(is_visit);
         let (undo, undo_before) = if undo.is_some() { (sequence, state.undo) } else { (state.undo, 0) };
@@ -401,7 +402,7 @@ impl Journal {
     /// What a resumed run was before: the tokens below a path, with the records of their notes, as far as nobody has taken these.
     pub(crate) fn take_restored_below(&self, path: &[Fork]) -> Vec<(LiveToken, Vec<Record>)> {
         let mut state = self.lock();
-        let State { frontier, restored, .. } = &mut *state;
+        let LogState { frontier, restored, .. } = &mut *state;
         let with_notes = frontier.below(path).filter(|token| !token.notes.is_empty());
         let mut found = Vec::new();
         for token in with_notes {
@@ -488,11 +489,11 @@ impl Journal {
                 return Ok(false);
             }
         }
-        self.submit(Entry::new(Kind::Wait, Vec::new(), "")).map(|_| true)
+        self.submit(NewRecord::new(Kind::Wait, Vec::new(), "")).map(|_| true)
     }
 }
 
-impl State {
+impl LogState {
     /// Takes those that wait for a sequence up to this one.
     fn take_waiting(&mut self, durable: u64) -> BTreeMap<u64, Vec<Waker>> {
         let later = self.waiting.split_off(&durable.saturating_add(1));

@@ -3,12 +3,12 @@
 //! Reading takes the head, the last whole frontier before it, and the records that live tokens point to: as much as the run is wide, however
 //! long its history is.
 
-use crate::lease::{Asking, Moment, RunLease, owner};
+use crate::lease::{ClaimCall, Moment, RunLease, owner};
 use crate::log::codec::StoredUndo;
 use crate::log::frontier::{Frontier, undo_path};
-use crate::log::pruning::Undos;
-use crate::log::signals::NotedSignals;
-use crate::log::{Batch, Entry, Journal, State, Terms, codec};
+use crate::log::pruning::UndoChain;
+use crate::log::signals::RecordedSignals;
+use crate::log::{Batch, LogOptions, LogState, NewRecord, RunLog, codec};
 use crate::store::{
     Claim, Commit, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
     RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
@@ -26,8 +26,8 @@ const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::fr
 const TOLD_WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// A run that this driver holds.
-pub(crate) struct Opened {
-    pub(crate) journal: Arc<Journal>,
+pub(crate) struct OpenedRun {
+    pub(crate) journal: Arc<RunLog>,
     pub(crate) info: RunInfo,
     /// What was posted to it and not taken.
     pub(crate) mail: Vec<Mail>,
@@ -38,7 +38,7 @@ pub(crate) struct Opened {
 }
 
 /// Where a run stands.
-pub(crate) struct Standpoint {
+pub(crate) struct LogPosition {
     pub(crate) frontier: Frontier,
     pub(crate) base: u64,
     pub(crate) head: Header,
@@ -51,13 +51,13 @@ pub(crate) struct Standpoint {
 
 /// Makes a run with its first record, and holds it; or leaves it to whoever claims it.
 pub(crate) async fn create(
-    terms: Terms,
+    terms: LogOptions,
     runtime: Arc<dyn Runtime>,
     run: Arc<str>,
     graph: (String, GraphVersion),
-    entry: Entry,
+    entry: NewRecord,
     owner: Option<String>,
-) -> Result<Opened, StoreError> {
+) -> Result<OpenedRun, StoreError> {
     let journal = blank(terms, runtime, run, graph);
     let packed = entry.pack(journal.terms.body_bytes_max)?;
     let row = journal.seal(&mut journal.lock(), packed, None)?.1;
@@ -65,8 +65,8 @@ pub(crate) async fn create(
 }
 
 /// The journal of a run that is not there yet.
-pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> Journal {
-    let state = State::new(0, Frontier::default());
+pub(super) fn blank(terms: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> RunLog {
+    let state = LogState::new(0, Frontier::default());
     // The first records are sealed before the store has said what time it is; a history shows when the run was created.
     let time_of_day = runtime.time_of_day().map(|time| Timestamp::default().after(time));
     let now = time_of_day.unwrap_or_else(|| std::time::SystemTime::now().into());
@@ -74,28 +74,16 @@ pub(super) fn blank(terms: Terms, runtime: Arc<dyn Runtime>, run: Arc<str>, grap
     // Databases have signed numbers, and 0 is for runs that were made before there was an instance.
     let instance = (runtime.random() >> 1).max(1);
     let lease = Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, Moment::now(&*runtime), now));
-    Journal {
-        run,
-        epoch: 1,
-        instance,
-        graph,
-        version,
-        runtime,
-        lease,
-        deadline: None,
-        durable,
-        state: Mutex::new(state),
-        terms,
-    }
+    RunLog { run, epoch: 1, instance, graph, version, runtime, lease, deadline: None, durable, state: Mutex::new(state), terms }
 }
 
 /// Makes a run with its first rows, which its journal has sealed.
 pub(super) async fn create_with(
-    journal: Journal,
+    journal: RunLog,
     rows: Vec<Row>,
     from: Option<Origin>,
     owner: Option<String>,
-) -> Result<Opened, StoreError> {
+) -> Result<OpenedRun, StoreError> {
     let asked_at = Moment::now(&*journal.runtime);
     let head = rows.len() as u64;
     let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
@@ -111,17 +99,17 @@ pub(super) async fn create_with(
         wake: Wake::Now,
         deadline: journal.terms.timeout.left(asked_at.at),
     };
-    let made = Asking::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
+    let made = ClaimCall::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
     let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
     let lease = Arc::new(RunLease::own(Arc::clone(&journal.runtime), journal.terms.lease, asked_at, now));
     let (durable, deadline) = (AtomicU64::new(head), info.deadline);
-    let journal = Journal { durable, lease, deadline, ..journal };
-    Ok(Opened { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
+    let journal = RunLog { durable, lease, deadline, ..journal };
+    Ok(OpenedRun { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
 /// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
 pub(crate) async fn claim(
-    terms: &Terms,
+    terms: &LogOptions,
     runtime: &Arc<dyn Runtime>,
     run: &str,
     force: bool,
@@ -131,7 +119,7 @@ pub(crate) async fn claim(
     loop {
         let asked_at = Moment::now(&**runtime);
         let wanted = Wanted::One { run: run.to_string(), force };
-        match Asking::claim(&terms.store, runtime, wanted, lease.clone()).await {
+        match ClaimCall::claim(&terms.store, runtime, wanted, lease.clone()).await {
             Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
             Ok(_) => return Err(StoreError::Unknown { run: run.to_string() }),
             Err(StoreError::Held { run, owner, left, until: ends }) => {
@@ -155,11 +143,11 @@ pub(crate) async fn claim(
 
 /// Reads where a claimed run stands, as the graph of this version.
 pub(crate) async fn open(
-    terms: Terms,
+    terms: LogOptions,
     runtime: Arc<dyn Runtime>,
     claim: (Claim, Moment),
     version: GraphVersion,
-) -> Result<Opened, StoreError> {
+) -> Result<OpenedRun, StoreError> {
     let info = &claim.0.run;
     let (store, run) = (&*terms.store, info.id.as_str());
     // Most runs have one token, which their last record placed: then that is all there is to read.
@@ -172,16 +160,16 @@ pub(crate) async fn open(
     let missing = wanted.into_iter().filter(|sequence| !restored.contains_key(sequence)).collect();
     restored.extend(records(store, run, missing).await?);
     let Header { visits, undo, .. } = stands.head;
-    let (base, undos, status) = (stands.base, Undos::from(undo), info.status);
+    let (base, undos, status) = (stands.base, UndoChain::from(undo), info.status);
     let has_ended = failed_at.is_some() && is_undone_further(status);
-    let (keys_of, undone, signals) = (keys_of(&restored), stands.undone, NotedSignals::of(restored.values()));
-    let stands = State::new(info.head, stands.frontier);
-    let state = State { base, visits, undo, undos, status, restored, keys_of, has_ended, signals, ..stands };
-    Ok(Opened { failed_at, undone, ..hold(terms, runtime, claim, version, state) })
+    let (keys_of, undone, signals) = (keys_of(&restored), stands.undone, RecordedSignals::of(restored.values()));
+    let stands = LogState::new(info.head, stands.frontier);
+    let state = LogState { base, visits, undo, undos, status, restored, keys_of, has_ended, signals, ..stands };
+    Ok(OpenedRun { failed_at, undone, ..hold(terms, runtime, claim, version, state) })
 }
 
 /// Lets a run that had failed live again, before anything of it runs: from now on it takes messages, and others take it over if this driver dies.
-pub(crate) async fn revive(mut opened: Opened) -> Result<Opened, StoreError> {
+pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreError> {
     let status = opened.info.status;
     if !matches!(status, RunStatus::Failed | RunStatus::CompensationFailed) {
         return Ok(opened);
@@ -190,7 +178,7 @@ pub(crate) async fn revive(mut opened: Opened) -> Result<Opened, StoreError> {
     // A run that is being undone goes on with that, whoever has it next: so the record is one of its next undo.
     opened.failed_at = opened.failed_at.filter(|_| is_undone_further(status));
     let path = opened.failed_at.map_or_else(Vec::new, |_| undo_path(journal.undo()));
-    let packed = Entry::new(Kind::Wake, path, "").pack(journal.terms.body_bytes_max)?;
+    let packed = NewRecord::new(Kind::Wake, path, "").pack(journal.terms.body_bytes_max)?;
     let (sequence, row) = journal.seal(&mut journal.lock(), packed, None)?;
     let commit = Commit { status: Some(RunStatus::Running), wake: Some(Wake::Now), ..Commit::new(journal.held(), vec![row]) };
     let posted = journal.terms.store.commit(commit).await?.posted;
@@ -214,18 +202,18 @@ pub(super) fn keys_of(records: &HashMap<u64, Record>) -> HashMap<u64, u64> {
 
 /// A claimed run that stands so.
 pub(super) fn hold(
-    terms: Terms,
+    terms: LogOptions,
     runtime: Arc<dyn Runtime>,
     (Claim { run: info, now }, asked_at): (Claim, Moment),
     version: GraphVersion,
-    state: State,
-) -> Opened {
+    state: LogState,
+) -> OpenedRun {
     let own = || Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, asked_at, now));
     let lease = terms.kept_lease.clone().unwrap_or_else(own);
     let (deadline, to_store) = terms.timeout.of_claim(&info, now, asked_at.at);
-    let mut state = State { oldest: info.oldest, deadline: to_store, ..state };
+    let mut state = LogState { oldest: info.oldest, deadline: to_store, ..state };
     state.undos.unscanned = info.head;
-    let journal = Journal {
+    let journal = RunLog {
         run: info.id.as_str().into(),
         epoch: info.epoch,
         instance: info.instance,
@@ -238,7 +226,7 @@ pub(super) fn hold(
         state: Mutex::new(state),
         terms,
     };
-    Opened { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
+    OpenedRun { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
 }
 
 /// What was posted to a run and not taken, up to the number `posted` at least.
@@ -254,13 +242,13 @@ pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result
 }
 
 /// Where a run stood after the record `at`.
-pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<Standpoint, StoreError> {
+pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<LogPosition, StoreError> {
     let head = headers(store, run, at, at).await?.pop();
     standpoint_by(store, run, at, head.map(|(_, header)| header)).await
 }
 
 /// Where a run stood after the record `at`, which has this header.
-async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Header>) -> Result<Standpoint, StoreError> {
+async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Header>) -> Result<LogPosition, StoreError> {
     let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence: at, why };
     let head = head.ok_or_else(|| damaged("it is not there"))?;
     let base = match (&head.frontier, head.base) {
@@ -286,7 +274,7 @@ async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Heade
         }
     }
     let frontier = frontier.without_strays();
-    Ok(Standpoint { frontier, base, head, is_undoing, undone, undo_failed })
+    Ok(LogPosition { frontier, base, head, is_undoing, undone, undo_failed })
 }
 
 pub(super) async fn headers(store: &dyn Store, run: &str, first: u64, last: u64) -> Result<Vec<(u64, Header)>, StoreError> {
@@ -328,7 +316,7 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
 }
 
 /// A record that can be undone, and what its undo is given.
-pub(crate) async fn undo_of(journal: &Journal, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
+pub(crate) async fn undo_of(journal: &RunLog, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
     match journal.unwritten(sequence) {
         Some(row) => with_undo(row.open(&journal.run)?),
         None => undo_at(&*journal.terms.store, &journal.run, sequence).await,
@@ -349,7 +337,7 @@ fn with_undo(record: Record) -> Result<(Record, StoredUndo), StoreError> {
     Ok((record, undo))
 }
 
-impl State {
+impl LogState {
     pub(super) fn new(head: u64, frontier: Frontier) -> Self {
         Self {
             head,
@@ -357,7 +345,7 @@ impl State {
             base: 0,
             visits: 0,
             undo: 0,
-            undos: Undos::default(),
+            undos: UndoChain::default(),
             unwritten: BTreeMap::new(),
             oldest: 1,
             status: RunStatus::Running,
@@ -366,7 +354,7 @@ impl State {
             deadline: None,
             seen: 0,
             to_take: Vec::new(),
-            signals: NotedSignals::default(),
+            signals: RecordedSignals::default(),
             restored: HashMap::new(),
             keys_of: HashMap::new(),
             waiting: BTreeMap::new(),

@@ -8,7 +8,7 @@
 
 use crate::log::frontier::Frontier;
 use crate::log::last_step::LastStep;
-use crate::log::{Journal, State, open};
+use crate::log::{LogState, RunLog, open};
 use crate::store::{Header, Prune, StoreError};
 use pleach_core::BoxFuture;
 use std::collections::{BTreeSet, HashMap};
@@ -21,7 +21,7 @@ const SPARE_MIN: u64 = 64;
 
 /// The records of a run that can be undone: each leads to the one before it.
 #[derive(Default)]
-pub(super) struct Undos {
+pub(super) struct UndoChain {
     /// Where the chain of those begins that nobody has looked for yet; 0 if all are known.
     unknown: u64,
     /// In the order of their sequences. The last ones may be undone already.
@@ -34,7 +34,7 @@ pub(super) struct Undos {
     before: HashMap<u64, u64>,
 }
 
-impl Undos {
+impl UndoChain {
     /// The chain that begins here.
     pub(super) fn from(last: u64) -> Self {
         Self { unknown: last, ..Self::default() }
@@ -79,7 +79,7 @@ pub(super) struct Pruner {
 
 impl Pruner {
     /// A commit of all that was submitted begins.
-    pub(super) fn plan(&mut self, state: &State, kept: u64) {
+    pub(super) fn plan(&mut self, state: &LogState, kept: u64) {
         // What is kept in any case is looked at each time: as many steps pay for it.
         let spare = kept.max(SPARE_MIN).max(state.frontier.width() as u64).max(state.undos.known.len() as u64);
         let is_due = (state.head + 1).saturating_sub(state.oldest) > kept.saturating_add(spare);
@@ -91,7 +91,7 @@ impl Pruner {
     }
 
     /// What was planned may be done: the commit is durable.
-    pub(super) fn begin(&mut self, journal: &Arc<Journal>) {
+    pub(super) fn begin(&mut self, journal: &Arc<RunLog>) {
         let Some(oldest_kept) = self.planned.take() else { return };
         let journal = Arc::clone(journal);
         self.work = Some(Box::pin(async move { journal.prune(oldest_kept).await }));
@@ -105,7 +105,7 @@ impl Pruner {
     }
 }
 
-impl Journal {
+impl RunLog {
     /// Removes what no record from `at` on needs, and no replay of the last step.
     async fn prune(&self, at: u64) -> Result<(), StoreError> {
         let at = self.before_last_step(at).await?;

@@ -1,4 +1,4 @@
-//! `Keeper`: keeps the lease of a run, and stops the run before the lease ends.
+//! `LeaseRenewal`: keeps the lease of a run, and stops the run before the lease ends.
 //!
 //! A run alone renews its lease itself. A worker renews the leases of all its runs at once, and tells each through its
 //! [`RunLease`](crate::lease::RunLease).
@@ -8,8 +8,8 @@
 //! is renewed as long as nobody else has claimed the run.
 
 use crate::lease::{LEASE_PARTS, Moment, RunLease};
-use crate::log::Journal;
-use crate::log::committer::Asked;
+use crate::log::RunLog;
+use crate::log::committer::StoreCall;
 use crate::store::{Renewed, StoreError};
 use pleach_core::{BoxFuture, Instant};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use std::time::Duration;
 /// How soon a renewal that failed is repeated at first; the wait doubles up to one part of the lease.
 const RENEW_AGAIN: Duration = Duration::from_millis(50);
 
-pub(super) struct Keeper {
+pub(super) struct LeaseRenewal {
     lease: Arc<RunLease>,
     /// `None` if a worker renews the lease.
-    renewal: Option<Renewal>,
+    renewal: Option<RenewalState>,
     timer: (Instant, BoxFuture<'static, ()>),
     /// The lease is not given up before: set after a silence, for one more renewal.
     patient_until: Instant,
@@ -30,30 +30,30 @@ pub(super) struct Keeper {
 }
 
 /// The renewals of a run that renews its lease itself.
-struct Renewal {
+struct RenewalState {
     due: Instant,
     failures: u32,
-    asked: Option<(Moment, Asked<Renewed>)>,
+    asked: Option<(Moment, StoreCall<Renewed>)>,
 }
 
-impl Keeper {
-    pub(super) fn new(journal: &Journal) -> Self {
+impl LeaseRenewal {
+    pub(super) fn new(journal: &RunLog) -> Self {
         let (lease, runtime) = (Arc::clone(&journal.lease), journal.runtime());
         // Opening the run took time already.
         let due = lease.renewed_at() + lease.part();
-        let renewal = (!lease.is_kept()).then_some(Renewal { due, failures: 0, asked: None });
+        let renewal = (!lease.is_kept()).then_some(RenewalState { due, failures: 0, asked: None });
         Self { lease, renewal, timer: (due, runtime.sleep_until(due)), patient_until: Instant::ZERO, silence: None }
     }
 
     /// Ready with the reason when the lease is lost or about to be.
-    pub(super) fn poll(&mut self, journal: &Arc<Journal>, cx: &mut Context<'_>) -> Poll<StoreError> {
+    pub(super) fn poll(&mut self, journal: &Arc<RunLog>, cx: &mut Context<'_>) -> Poll<StoreError> {
         loop {
             let is_answered = self.poll_renewal(journal, cx);
             let seen = self.lease.look(cx.waker());
             if seen.is_lost {
                 return Poll::Ready(StoreError::Fenced { run: journal.run.to_string(), epoch: journal.epoch });
             }
-            let is_wanted = seen.is_wanted && self.renewal.as_ref().is_some_and(Renewal::is_idle);
+            let is_wanted = seen.is_wanted && self.renewal.as_ref().is_some_and(RenewalState::is_idle);
             let is_due = self.timer.1.as_mut().poll(cx).is_ready();
             if !(is_answered || is_wanted || is_due || seen.was_silent) {
                 return Poll::Pending;
@@ -65,9 +65,9 @@ impl Keeper {
     }
 
     /// Whether a renewal was answered.
-    fn poll_renewal(&mut self, journal: &Journal, cx: &mut Context<'_>) -> bool {
+    fn poll_renewal(&mut self, journal: &RunLog, cx: &mut Context<'_>) -> bool {
         let part = self.lease.part();
-        let Some(Renewal { due, failures, asked: place }) = &mut self.renewal else { return false };
+        let Some(RenewalState { due, failures, asked: place }) = &mut self.renewal else { return false };
         let Some((asked_at, asked)) = place else { return false };
         let Poll::Ready(answer) = asked.as_mut().poll(cx) else { return false };
         let asked_at = *asked_at;
@@ -99,14 +99,14 @@ impl Keeper {
     }
 
     /// Asks for a renewal if it is time, sets the timer, or says why the lease is given up.
-    fn go_on(&mut self, journal: &Arc<Journal>, is_wanted: bool) -> Option<StoreError> {
+    fn go_on(&mut self, journal: &Arc<RunLog>, is_wanted: bool) -> Option<StoreError> {
         let (runtime, part) = (journal.runtime(), self.lease.part());
         let now = Moment::now(&**runtime);
         if let Some(silence) = self.lease.take_silence(now) {
             (self.silence, self.patient_until) = (Some(silence), now.at + part);
             // An answer that did not come may never come.
             if let Some(renewal) = &mut self.renewal {
-                *renewal = Renewal { due: now.at, failures: 0, asked: None };
+                *renewal = RenewalState { due: now.at, failures: 0, asked: None };
             }
         }
         let left = self.lease.left(now);
@@ -155,7 +155,7 @@ impl Keeper {
     }
 }
 
-impl Renewal {
+impl RenewalState {
     /// Nothing is asked, and nothing failed before.
     fn is_idle(&self) -> bool {
         self.asked.is_none() && self.failures == 0

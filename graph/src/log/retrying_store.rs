@@ -1,13 +1,13 @@
 //! How a stored run survives a short outage of its store.
 //!
-//! [`SteadyStore`] repeats commits and reads that the store could not do ([`Unavailable`](StoreError::Unavailable)), with backoff. Commits are
+//! [`RetryingStore`] repeats commits and reads that the store could not do ([`Unavailable`](StoreError::Unavailable)), with backoff. Commits are
 //! idempotent, so one that landed unanswered is acknowledged by its repetition. It gives up before the lease of the run ends. Renewals are
-//! repeated by the [`Keeper`](crate::log::renewal); creates, claims and releases are not repeated here.
+//! repeated by the [`LeaseRenewal`](crate::log::renewal); creates, claims and releases are not repeated here.
 //!
-//! [`Watch`] tells the log and the run's hooks of what its driver waits for.
+//! [`StoreMonitor`] tells the log and the run's hooks of what its driver waits for.
 
 use crate::lease::LEASE_PARTS;
-use crate::log::Terms;
+use crate::log::LogOptions;
 use crate::store::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreError, StoreFuture, Wanted,
@@ -25,28 +25,28 @@ const BEST_EFFORT_MAX: Duration = Duration::from_secs(1);
 
 /// What the driver of a run waits for, told to the log and to hooks.
 #[derive(Default)]
-pub(crate) struct Watch {
+pub(crate) struct StoreMonitor {
     run: Arc<str>,
     is_down: AtomicBool,
-    tell: Option<Tell>,
+    tell: Option<NoticeListener>,
 }
 
 /// Reports notices to the caller of the run.
-pub(crate) type Tell = Box<dyn Fn(&Notice<'_>) + Send + Sync>;
+pub(crate) type NoticeListener = Box<dyn Fn(&StoreNotice<'_>) + Send + Sync>;
 
 /// What the driver of a run waits for.
-pub(crate) enum Notice<'a> {
+pub(crate) enum StoreNotice<'a> {
     StoreUnavailable(&'a StoreError),
     StoreAnswers,
     LeaseAwaited { holder: &'a str, left: Duration },
 }
 
-impl Watch {
-    fn new(run: Arc<str>, tell: Option<Tell>) -> Self {
+impl StoreMonitor {
+    fn new(run: Arc<str>, tell: Option<NoticeListener>) -> Self {
         Self { run, is_down: AtomicBool::new(false), tell }
     }
 
-    fn tell(&self, notice: &Notice<'_>) {
+    fn tell(&self, notice: &StoreNotice<'_>) {
         if let Some(tell) = &self.tell {
             tell(notice);
         }
@@ -56,14 +56,14 @@ impl Watch {
     pub(crate) fn failed(&self, op: &'static str, error: &StoreError) {
         if !self.is_down.swap(true, Relaxed) {
             tracing::warn!(run = %self.run, op, %error, "the store is unavailable; the run repeats the call while its lease lasts");
-            self.tell(&Notice::StoreUnavailable(error));
+            self.tell(&StoreNotice::StoreUnavailable(error));
         }
     }
 
     pub(crate) fn answered(&self) {
         if self.is_down.load(Relaxed) && self.is_down.swap(false, Relaxed) {
             tracing::info!(run = %self.run, "the store answers again");
-            self.tell(&Notice::StoreAnswers);
+            self.tell(&StoreNotice::StoreAnswers);
         }
     }
 
@@ -75,32 +75,32 @@ impl Watch {
             ends_in = ?left,
             "another driver holds the run; waiting for its lease to end; if that driver is dead, `take_over` claims the run at once"
         );
-        self.tell(&Notice::LeaseAwaited { holder, left });
+        self.tell(&StoreNotice::LeaseAwaited { holder, left });
     }
 }
 
-impl Terms {
+impl LogOptions {
     /// The same terms for a run that survives short outages of its store, and tells its hooks of them.
-    pub(crate) fn steady(mut self, runtime: &Arc<dyn Runtime>, run: Arc<str>, tell: Option<Tell>) -> Self {
+    pub(crate) fn steady(mut self, runtime: &Arc<dyn Runtime>, run: Arc<str>, tell: Option<NoticeListener>) -> Self {
         let while_leased = self.lease / LEASE_PARTS * (LEASE_PARTS - 1);
         let patience = if self.is_best_effort { while_leased.min(BEST_EFFORT_MAX) } else { while_leased };
-        self.watch = Arc::new(Watch::new(run, tell));
+        self.watch = Arc::new(StoreMonitor::new(run, tell));
         let (runtime, watch) = (Arc::clone(runtime), Arc::clone(&self.watch));
-        self.store = Arc::new(SteadyStore { store: self.store, runtime, watch, patience });
+        self.store = Arc::new(RetryingStore { store: self.store, runtime, watch, patience });
         self
     }
 }
 
 /// A store whose commits and reads are repeated while it is unavailable.
-struct SteadyStore {
+struct RetryingStore {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
-    watch: Arc<Watch>,
+    watch: Arc<StoreMonitor>,
     /// For how long a call is repeated, from its first failure.
     patience: Duration,
 }
 
-impl SteadyStore {
+impl RetryingStore {
     async fn repeat<'a, T>(
         &self,
         op: &'static str,
@@ -129,7 +129,7 @@ impl SteadyStore {
     }
 }
 
-impl Store for SteadyStore {
+impl Store for RetryingStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
         self.store.create(run, rows)
     }

@@ -10,12 +10,12 @@ use crate::lease::Moment;
 use crate::log::codec::StoredUndo;
 use crate::log::frontier::{Frontier, undone_at};
 use crate::log::last_step::LastStep;
-use crate::log::open::{Opened, Standpoint};
-use crate::log::pruning::Undos;
-use crate::log::rewritten_records::{Moving, copied_note, moved_note, undo_entry};
-use crate::log::signals::NotedSignals;
-use crate::log::visit::NoteBody;
-use crate::log::{Entry, Journal, State, Terms, codec, open};
+use crate::log::open::{LogPosition, OpenedRun};
+use crate::log::pruning::UndoChain;
+use crate::log::rewritten_records::{RewrittenRecords, copied_note, moved_note, undo_entry};
+use crate::log::signals::RecordedSignals;
+use crate::log::visit::VisitRecordBody;
+use crate::log::{LogOptions, LogState, NewRecord, RunLog, codec, open};
 use crate::store::{
     Claim, Commit, Fork, GraphVersion, Header, Kind, LiveToken, Origin, Place, Record, Row, RunInfo, RunStatus, Store,
     StoreError, Wake,
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A run as it stood after one of its records, with all that going on from there takes.
-pub(crate) struct Picture {
+pub(crate) struct RunSnapshot {
     run: String,
     /// The record.
     at: u64,
@@ -46,16 +46,16 @@ pub(crate) struct Picture {
 }
 
 /// A record that holds a state.
-pub(crate) struct StateAt<'a> {
+pub(crate) struct SnapshotState<'a> {
     /// The subgraph whose state it is, as `outer/inner`; empty for that of the run itself.
     pub(crate) inside: &'a str,
     pub(crate) record: &'a mut Record,
 }
 
-impl Picture {
+impl RunSnapshot {
     /// The run as it stood after the record `at`.
     pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
-        let Standpoint { frontier, head, .. } = open::standpoint(store, run, at).await?;
+        let LogPosition { frontier, head, .. } = open::standpoint(store, run, at).await?;
         let mut picture = Self::of(store, run, at, frontier.without_undos(), head).await?;
         picture.leave_out_own_undos_on_chain();
         Ok(picture)
@@ -64,7 +64,7 @@ impl Picture {
     /// The run as it stands.
     pub(crate) async fn at_head(store: &dyn Store, info: &RunInfo) -> Result<Self, StoreError> {
         let stands = open::standpoint(store, &info.id, info.head).await?;
-        let Standpoint { frontier, head, is_undoing, base, undone, .. } = stands;
+        let LogPosition { frontier, head, is_undoing, base, undone, .. } = stands;
         let is_undoing = is_undoing && open::is_undone_further(info.status);
         let frontier = if is_undoing { frontier } else { frontier.without_undos() };
         let mut picture = Self::of(store, &info.id, info.head, frontier, head).await?;
@@ -96,7 +96,7 @@ impl Picture {
         if codec::undo_in(body).ok()?.is_some() {
             return Some(note);
         }
-        serde_json::from_slice::<NoteBody>(body).ok()?.undone_by
+        serde_json::from_slice::<VisitRecordBody>(body).ok()?.undone_by
     }
 
     /// A node that failed for good is among those that can be undone by its own note. It is run again from here, and then it is among them once
@@ -184,11 +184,11 @@ impl Picture {
     }
 
     /// Every state in it, to be looked at or changed.
-    pub(crate) fn for_each_state<E>(&mut self, mut visit: impl FnMut(StateAt<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn for_each_state<E>(&mut self, mut visit: impl FnMut(SnapshotState<'_>) -> Result<(), E>) -> Result<(), E> {
         for token in self.frontier.tokens().filter(|token| has_state(token)) {
             if let Some(record) = self.records.get_mut(&token.row) {
                 let node = record.header.node.clone();
-                visit(StateAt { inside: graph_of(&node), record })?;
+                visit(SnapshotState { inside: graph_of(&node), record })?;
             }
         }
         Ok(())
@@ -231,20 +231,24 @@ impl Picture {
     }
 
     /// The rows that say it anew, from the sequence `first` on.
-    fn entries(&self, first: u64, kind: Kind, parent: u64) -> Result<Vec<Entry>, StoreError> {
+    fn entries(&self, first: u64, kind: Kind, parent: u64) -> Result<Vec<NewRecord>, StoreError> {
         let undos: Vec<_> = self.undos.iter().filter(|_| self.moves_undos && kind == Kind::Rewind).collect();
         let undos_to = undos.iter().zip(first..).map(|((record, _), new)| (record.sequence, new)).collect();
         let entries = undos.into_iter().map(|(record, undo)| undo_entry(record, undo)).collect();
-        let mut moving = Moving { first, entries, to: HashMap::new(), undos_to };
+        let mut moving = RewrittenRecords { first, entries, to: HashMap::new(), undos_to };
         for token in self.frontier.tokens() {
             let path = moving.path(&token.path).ok_or_else(|| self.damaged(token.row, "no live record opened its fan-out"))?;
             if !token.is_implied() {
                 let Record { header, body, .. } = self.record(token.row)?;
-                let entry =
-                    Entry { parent, next: Some(token.at.clone()), body: body.clone(), ..Entry::new(kind, path.clone(), "") };
+                let entry = NewRecord {
+                    parent,
+                    next: Some(token.at.clone()),
+                    body: body.clone(),
+                    ..NewRecord::new(kind, path.clone(), "")
+                };
                 let keys_of = self.keys_of(token.row, header);
                 let (node, attempt, iteration) = (header.node.clone(), header.attempt, header.iterations());
-                moving.push(token.row, Entry { node, attempt, iteration, keys_of, ..entry });
+                moving.push(token.row, NewRecord { node, attempt, iteration, keys_of, ..entry });
             }
             for note in &token.notes {
                 let record = self.record(*note)?;
@@ -254,10 +258,10 @@ impl Picture {
                 let body = body.map_err(|_| self.damaged(*note, "it is a note, and cannot be read"))?;
                 let header = &record.header;
                 let parent = undone_at(&path).unwrap_or_else(|| moving.to.get(&header.parent).copied().unwrap_or(0));
-                let entry = Entry { parent, body, ..Entry::new(header.kind, path.clone(), header.node.clone()) };
+                let entry = NewRecord { parent, body, ..NewRecord::new(header.kind, path.clone(), header.node.clone()) };
                 // The last attempt that failed names what runs inside a subgraph.
                 let keys_of = self.keys_of(*note, header);
-                moving.push(*note, Entry { attempt: header.attempt, iteration: header.iterations(), keys_of, ..entry });
+                moving.push(*note, NewRecord { attempt: header.attempt, iteration: header.iterations(), keys_of, ..entry });
             }
         }
         Ok(moving.entries)
@@ -283,11 +287,11 @@ impl Picture {
     /// Writes it to the end of the log of the claimed run that it was taken of, as the graph of this version.
     pub(crate) async fn rewind(
         self,
-        terms: Terms,
+        terms: LogOptions,
         runtime: Arc<dyn Runtime>,
         claim: (Claim, Moment),
         version: GraphVersion,
-    ) -> Result<Opened, StoreError> {
+    ) -> Result<OpenedRun, StoreError> {
         let (head, is_migrated) = (claim.0.run.head, claim.0.run.version != version);
         let mut entries = self.entries(head + 1, Kind::Rewind, self.at)?;
         let undos: Vec<u64> = self.undos.iter().filter(|_| !self.moves_undos).map(|(record, _)| record.sequence).collect();
@@ -299,10 +303,12 @@ impl Picture {
             let mut fault: StoredFault = serde_json::from_slice(&failure.body)
                 .map_err(|_| self.damaged(failure.sequence, "it does not say how the run failed"))?;
             fault.undone.extend(since.iter().cloned());
-            entries.push(Entry { body: fault.bytes(), ..Entry::new(Kind::End, Vec::new(), failure.header.node.clone()) });
+            entries
+                .push(NewRecord { body: fault.bytes(), ..NewRecord::new(Kind::End, Vec::new(), failure.header.node.clone()) });
         }
         let (visits, undo) = (self.visits, undos.last().copied().unwrap_or(0));
-        let state = State { visits, undo, undos: Undos::known(undos), status, ..State::new(head, Frontier::default()) };
+        let state =
+            LogState { visits, undo, undos: UndoChain::known(undos), status, ..LogState::new(head, Frontier::default()) };
         let new_version = is_migrated.then(|| version.clone());
         let mut opened = open::hold(terms, runtime, claim, version, state);
         let journal = Arc::clone(&opened.journal);
@@ -326,12 +332,12 @@ impl Picture {
     /// Makes a new run of it, held by `owner`. What the first one did, the new one does not undo.
     pub(crate) async fn fork(
         mut self,
-        terms: Terms,
+        terms: LogOptions,
         runtime: Arc<dyn Runtime>,
         run: Arc<str>,
         graph: (String, GraphVersion),
         owner: String,
-    ) -> Result<Opened, StoreError> {
+    ) -> Result<OpenedRun, StoreError> {
         self.frontier = self.frontier.without_undos();
         // Sequences of the first run mean nothing in the new one.
         self.keeps_keys = false;
@@ -345,9 +351,9 @@ impl Picture {
     }
 }
 
-impl Journal {
+impl RunLog {
     /// Numbers entries that make sense only together.
-    fn seal_whole(&self, entries: Vec<Entry>) -> Result<Vec<Row>, StoreError> {
+    fn seal_whole(&self, entries: Vec<NewRecord>) -> Result<Vec<Row>, StoreError> {
         let packed: Result<Vec<_>, StoreError> =
             entries.into_iter().map(|entry| entry.pack(self.terms.body_bytes_max)).collect();
         let packed = packed?;
@@ -362,7 +368,7 @@ impl Journal {
             rows.into_iter().map(|row| row.open(&self.run).map(|record| (record.sequence, record))).collect();
         let records = records?;
         let mut state = self.lock();
-        state.signals = NotedSignals::of(records.values());
+        state.signals = RecordedSignals::of(records.values());
         (state.keys_of, state.restored) = (open::keys_of(&records), records);
         Ok(())
     }

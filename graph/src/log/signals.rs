@@ -1,4 +1,4 @@
-//! `NotedSignals`: signals that a wait took, and that its node was not given yet.
+//! `RecordedSignals`: signals that a wait took, and that its node was not given yet.
 //!
 //! The note of the taking names the number of the message, and the message stays in the inbox until the node was given the signal. So a signal is
 //! neither lost nor given out twice:
@@ -7,28 +7,28 @@
 //! 2. If the visit ends first, the signal goes back to those that nobody took.
 //! 3. If the driver dies, the next one finds the message and the note, and leaves the message to the visit as long as that lasts.
 
-use crate::log::Journal;
+use crate::log::RunLog;
 use crate::log::frontier::Frontier;
-use crate::log::message::{Letter, signal_of};
-use crate::log::visit::NoteBody;
+use crate::log::message::{Message, signal_of};
+use crate::log::visit::VisitRecordBody;
 use crate::store::{Fork, Kind, Mail, Record};
 use std::collections::{BTreeMap, HashMap};
 
 /// The note of a taking: the line of control that it is about, and its sequence.
-type NotedAt = (Vec<Fork>, u64);
+type SignalPosition = (Vec<Fork>, u64);
 
 #[derive(Default)]
-pub(super) struct NotedSignals {
-    noted: BTreeMap<NotedAt, Letter>,
+pub(super) struct RecordedSignals {
+    noted: BTreeMap<SignalPosition, Message>,
     /// Where each message is noted, by its number.
-    places: HashMap<u64, NotedAt>,
+    places: HashMap<u64, SignalPosition>,
     /// Those whose visits are over, for the engine to hand out again.
-    returned: Vec<Letter>,
+    returned: Vec<Message>,
 }
 
-impl NotedSignals {
+impl RecordedSignals {
     /// A wait took this signal, and the record `sequence` says so.
-    pub(super) fn note(&mut self, path: Vec<Fork>, sequence: u64, letter: Letter) {
+    pub(super) fn note(&mut self, path: Vec<Fork>, sequence: u64, letter: Message) {
         self.places.insert(letter.number, (path.clone(), sequence));
         self.noted.insert((path, sequence), letter);
     }
@@ -37,11 +37,12 @@ impl NotedSignals {
     pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut signals = Self::default();
         for record in records.into_iter().filter(|record| record.header.kind == Kind::Wake) {
-            let Ok(NoteBody { key, value: Some(value), letter: Some(number), .. }) = serde_json::from_slice(&record.body)
+            let Ok(VisitRecordBody { key, value: Some(value), letter: Some(number), .. }) =
+                serde_json::from_slice(&record.body)
             else {
                 continue;
             };
-            let letter = Letter { number, name: signal_of(&key), payload: value.get().as_bytes().to_vec() };
+            let letter = Message { number, name: signal_of(&key), payload: value.get().as_bytes().to_vec() };
             signals.note(record.header.path.clone(), record.sequence, letter);
         }
         signals
@@ -70,9 +71,10 @@ impl NotedSignals {
         if self.noted.is_empty() {
             return;
         }
-        let is_live = |(path, sequence): &NotedAt| frontier.get(path).is_some_and(|token| token.notes.contains(sequence));
+        let is_live =
+            |(path, sequence): &SignalPosition| frontier.get(path).is_some_and(|token| token.notes.contains(sequence));
         let from_here = self.noted.range((path.to_vec(), 0)..).take_while(|((at, _), _)| at.starts_with(path));
-        let over: Vec<NotedAt> = from_here.map(|(at, _)| at).filter(|at| !is_live(at)).cloned().collect();
+        let over: Vec<SignalPosition> = from_here.map(|(at, _)| at).filter(|at| !is_live(at)).cloned().collect();
         for letter in over.iter().filter_map(|at| self.noted.remove(at)) {
             self.places.remove(&letter.number);
             self.returned.push(letter);
@@ -80,7 +82,7 @@ impl NotedSignals {
     }
 }
 
-impl Journal {
+impl RunLog {
     /// A node was given this signal: its message is taken with the next commit.
     pub(crate) fn give_out_signal(&self, number: u64) {
         let mut state = self.lock();
@@ -90,7 +92,7 @@ impl Journal {
     }
 
     /// The signals whose visits ended before their nodes were given them.
-    pub(crate) fn take_returned_signals(&self) -> Vec<Letter> {
+    pub(crate) fn take_returned_signals(&self) -> Vec<Message> {
         std::mem::take(&mut self.lock().signals.returned)
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn hash_of<T: Serialize + ?Sized>(value: &T) -> Option<u64> {
 
 /// What a value is, before its content.
 #[derive(Clone, Copy, Hash)]
-enum Kind {
+enum ValueKind {
     Bool,
     Integer,
     F32,
@@ -36,7 +36,7 @@ enum Kind {
     Struct,
 }
 
-fn leaf(kind: Kind, content: impl Hash) -> Result<u64, Refused> {
+fn leaf(kind: ValueKind, content: impl Hash) -> Result<u64, Refused> {
     let mut hasher = DefaultHasher::new();
     (kind, content).hash(&mut hasher);
     Ok(hasher.finish())
@@ -64,8 +64,8 @@ impl ser::Error for Refused {
 }
 
 /// Parts of a value, combined in order or not.
-struct Parts {
-    kind: Kind,
+struct Compound {
+    kind: ValueKind,
     /// The name of a variant.
     name: &'static str,
     in_order: bool,
@@ -74,8 +74,8 @@ struct Parts {
     key: u64,
 }
 
-impl Parts {
-    fn new(kind: Kind, name: &'static str, in_order: bool) -> Self {
+impl Compound {
+    fn new(kind: ValueKind, name: &'static str, in_order: bool) -> Self {
         Self { kind, name, in_order, count: 0, sum: 0, key: 0 }
     }
 
@@ -94,7 +94,7 @@ impl Parts {
 macro_rules! leaves {
     ($($method:ident: $type:ty => $kind:ident, $content:expr;)*) => {
         $(fn $method(self, value: $type) -> Result<u64, Refused> {
-            leaf(Kind::$kind, $content(value))
+            leaf(ValueKind::$kind, $content(value))
         })*
     };
 }
@@ -102,13 +102,13 @@ macro_rules! leaves {
 impl ser::Serializer for Structure {
     type Ok = u64;
     type Error = Refused;
-    type SerializeSeq = Parts;
-    type SerializeTuple = Parts;
-    type SerializeTupleStruct = Parts;
-    type SerializeTupleVariant = Parts;
-    type SerializeMap = Parts;
-    type SerializeStruct = Parts;
-    type SerializeStructVariant = Parts;
+    type SerializeSeq = Compound;
+    type SerializeTuple = Compound;
+    type SerializeTupleStruct = Compound;
+    type SerializeTupleVariant = Compound;
+    type SerializeMap = Compound;
+    type SerializeStruct = Compound;
+    type SerializeStructVariant = Compound;
 
     leaves! {
         serialize_bool: bool => Bool, |value| value;
@@ -130,23 +130,23 @@ impl ser::Serializer for Structure {
     }
 
     fn serialize_none(self) -> Result<u64, Refused> {
-        leaf(Kind::None, ())
+        leaf(ValueKind::None, ())
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<u64, Refused> {
-        leaf(Kind::Some, value.serialize(Self)?)
+        leaf(ValueKind::Some, value.serialize(Self)?)
     }
 
     fn serialize_unit(self) -> Result<u64, Refused> {
-        leaf(Kind::Unit, ())
+        leaf(ValueKind::Unit, ())
     }
 
     fn serialize_unit_struct(self, name: &'static str) -> Result<u64, Refused> {
-        leaf(Kind::Unit, name)
+        leaf(ValueKind::Unit, name)
     }
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<u64, Refused> {
-        leaf(Kind::Variant, variant)
+        leaf(ValueKind::Variant, variant)
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<u64, Refused> {
@@ -160,41 +160,41 @@ impl ser::Serializer for Structure {
         variant: &'static str,
         value: &T,
     ) -> Result<u64, Refused> {
-        leaf(Kind::Variant, (variant, value.serialize(Self)?))
+        leaf(ValueKind::Variant, (variant, value.serialize(Self)?))
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Parts, Refused> {
-        Ok(Parts::new(Kind::Sequence, "", false))
+    fn serialize_seq(self, _: Option<usize>) -> Result<Compound, Refused> {
+        Ok(Compound::new(ValueKind::Sequence, "", false))
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Parts, Refused> {
-        Ok(Parts::new(Kind::Tuple, "", true))
+    fn serialize_tuple(self, _: usize) -> Result<Compound, Refused> {
+        Ok(Compound::new(ValueKind::Tuple, "", true))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Parts, Refused> {
-        Ok(Parts::new(Kind::Tuple, "", true))
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Compound, Refused> {
+        Ok(Compound::new(ValueKind::Tuple, "", true))
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Parts, Refused> {
-        Ok(Parts::new(Kind::Variant, variant, true))
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Compound, Refused> {
+        Ok(Compound::new(ValueKind::Variant, variant, true))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Parts, Refused> {
-        Ok(Parts::new(Kind::Map, "", false))
+    fn serialize_map(self, _: Option<usize>) -> Result<Compound, Refused> {
+        Ok(Compound::new(ValueKind::Map, "", false))
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Parts, Refused> {
-        Ok(Parts::new(Kind::Struct, "", true))
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Compound, Refused> {
+        Ok(Compound::new(ValueKind::Struct, "", true))
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Parts, Refused> {
-        Ok(Parts::new(Kind::Variant, variant, true))
+    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Compound, Refused> {
+        Ok(Compound::new(ValueKind::Variant, variant, true))
     }
 }
 
 macro_rules! in_sequence {
     ($($trait:ident, $method:ident;)*) => {
-        $(impl ser::$trait for Parts {
+        $(impl ser::$trait for Compound {
             type Ok = u64;
             type Error = Refused;
 
@@ -218,7 +218,7 @@ in_sequence! {
 
 macro_rules! by_name {
     ($($trait:ident;)*) => {
-        $(impl ser::$trait for Parts {
+        $(impl ser::$trait for Compound {
             type Ok = u64;
             type Error = Refused;
 
@@ -238,7 +238,7 @@ by_name! {
     SerializeStructVariant;
 }
 
-impl ser::SerializeMap for Parts {
+impl ser::SerializeMap for Compound {
     type Ok = u64;
     type Error = Refused;
 

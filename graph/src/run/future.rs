@@ -1,10 +1,10 @@
 //! `RunFuture`: a run that has started.
 
 use crate::control::RunRef;
-use crate::durable::drive::Drive;
+use crate::durable::drive::RunDriver;
 use crate::engine::Engine;
 use crate::error::{Outcome, RunError};
-use crate::run::in_scope::Elsewhere;
+use crate::run::in_scope::ScopedRun;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,8 +16,8 @@ pub struct RunFuture<S>(pub(super) RunPlace<S>);
 
 pub(super) enum RunPlace<S> {
     Here(Engine<S>),
-    Stored(Box<Drive<S>>),
-    Elsewhere(Elsewhere<S>),
+    Stored(Box<RunDriver<S>>),
+    Elsewhere(ScopedRun<S>),
     NotStarted(Option<RunError<S>>),
 }
 

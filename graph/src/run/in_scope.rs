@@ -1,7 +1,7 @@
 //! A run within a scope: a scope of its own, in which one task drives the engine, an actor is told things, and a handle waits for the outcome.
 
-use crate::control::{CONTROL, Desk, Inbox, RunRef, control};
-use crate::durable::drive::Drive;
+use crate::control::{CONTROL, MessageTarget, RunControl, RunRef, control};
+use crate::durable::drive::RunDriver;
 use crate::error::{Outcome, RunError, RunFault};
 use pleach_core::{Cause, Exit, Exited, Scope};
 use std::fmt;
@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The handle. Dropping it cancels the run.
-pub(crate) struct Elsewhere<S> {
+pub(crate) struct ScopedRun<S> {
     scope: Arc<Scope>,
     control: Option<RunRef>,
-    slot: Arc<Slot<S>>,
+    slot: Arc<OutcomeSlot<S>>,
     /// Somebody hears of the end: the handle is not needed for it.
     is_attended: bool,
     /// The outcome is told after the run has left the tree.
@@ -23,34 +23,34 @@ pub(crate) struct Elsewhere<S> {
 }
 
 /// The task.
-struct Driven<S: Send + 'static> {
-    engine: Option<Drive<S>>,
-    desk: Arc<Desk>,
+struct ScopedRunTask<S: Send + 'static> {
+    engine: Option<RunDriver<S>>,
+    desk: Arc<RunControl>,
     scope: Arc<Scope>,
-    slot: Arc<Slot<S>>,
+    slot: Arc<OutcomeSlot<S>>,
 }
 
-struct Slot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
+struct OutcomeSlot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
 
 /// Starts the task. After a cancel from the tree it may run on for `grace`, which nodes use up.
 pub(crate) fn launch<S: Send + 'static>(
     scope: Arc<Scope>,
-    (desk, inbox): (Arc<Desk>, Inbox),
+    (desk, inbox): (Arc<RunControl>, MessageTarget),
     grace: Option<Duration>,
-    engine: Drive<S>,
-) -> Elsewhere<S> {
+    engine: RunDriver<S>,
+) -> ScopedRun<S> {
     // It ends with the scope.
     let control = scope.actor(CONTROL, control(Arc::clone(&desk), inbox)).ok().map(RunRef::new);
-    let slot = Arc::new(Slot(Mutex::new((None, None))));
-    let driven = Driven { engine: Some(engine), desk, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
+    let slot = Arc::new(OutcomeSlot(Mutex::new((None, None))));
+    let driven = ScopedRunTask { engine: Some(engine), desk, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
     // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
     let task = scope.task().named("driver").isolated();
     let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
     drop(task.launch(driven).map_err(|error| error.into_future()));
-    Elsewhere { scope, control, slot, exited: None, is_attended: false }
+    ScopedRun { scope, control, slot, exited: None, is_attended: false }
 }
 
-impl<S: Send + 'static> Elsewhere<S> {
+impl<S: Send + 'static> ScopedRun<S> {
     pub(crate) fn control(&self) -> Option<&RunRef> {
         self.control.as_ref()
     }
@@ -88,7 +88,7 @@ impl<S: Send + 'static> Elsewhere<S> {
     }
 }
 
-impl<S> Drop for Elsewhere<S> {
+impl<S> Drop for ScopedRun<S> {
     fn drop(&mut self) {
         if !self.is_attended {
             self.scope.cancel(Cause::Dropped);
@@ -96,13 +96,13 @@ impl<S> Drop for Elsewhere<S> {
     }
 }
 
-impl<S> Slot<S> {
+impl<S> OutcomeSlot<S> {
     fn lock(&self) -> std::sync::MutexGuard<'_, (Option<Outcome<S>>, Option<Waker>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<S: Send + 'static> Driven<S> {
+impl<S: Send + 'static> ScopedRunTask<S> {
     fn tell(&self, outcome: Outcome<S>) {
         // If it never came so far: nobody need wait for it.
         self.desk.open();
@@ -115,9 +115,9 @@ impl<S: Send + 'static> Driven<S> {
     }
 }
 
-impl<S: Send + 'static> Unpin for Driven<S> {}
+impl<S: Send + 'static> Unpin for ScopedRunTask<S> {}
 
-impl<S: Send + 'static> Future for Driven<S> {
+impl<S: Send + 'static> Future for ScopedRunTask<S> {
     type Output = Result<(), RunFailed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -140,7 +140,7 @@ impl<S: Send + 'static> Future for Driven<S> {
 }
 
 /// The tree has cut the run off.
-impl<S: Send + 'static> Drop for Driven<S> {
+impl<S: Send + 'static> Drop for ScopedRunTask<S> {
     fn drop(&mut self) {
         if let Some(mut engine) = self.engine.take() {
             let cause = self.scope.token().cause().unwrap_or(Cause::Dropped);

@@ -3,11 +3,11 @@
 use crate::compile::compiled::CompiledGraph;
 use crate::compile::plan::Plan;
 use crate::context::events::{Hooks, listener};
-use crate::context::run_context::{More, RunWide, Shared};
-use crate::control::{Desk, Inbox, RunRemote};
-use crate::durable::drive::Drive;
-use crate::durable::options::{First, Keeping, StoredOptions};
-use crate::engine::{Engine, Limits, STEPS_PER_POLL_MAX, Setup};
+use crate::context::run_context::{GraphContext, RunContext, RunDetails};
+use crate::control::{MessageTarget, RunControl, RunRemote};
+use crate::durable::drive::RunDriver;
+use crate::durable::options::{DurableOptions, QueuedRun, StorageOptions};
+use crate::engine::{Engine, EngineSetup, STEPS_PER_POLL_MAX, VisitLimits};
 use crate::error::{Outcome, RunError, RunFault};
 use crate::run::future::{RunFuture, RunPlace};
 use crate::run::in_scope;
@@ -31,22 +31,22 @@ pub struct RunOptions<'a, S> {
     graph: CompiledGraph<S>,
     /// What it begins with; a run that is resumed has it in its store.
     state: Option<S>,
-    stored: Option<Box<StoredOptions<S>>>,
+    stored: Option<Box<DurableOptions<S>>>,
     /// How it is to be kept, as said before the store was named.
-    keeping: Option<Box<Keeping>>,
+    keeping: Option<Box<StorageOptions>>,
     iterations_max: u64,
     /// As told; if not, see [`limits`](Self::limits).
     visits_max: Option<u64>,
     steps_per_poll: u32,
     keep: Option<fn(&S) -> S>,
     hooks: Option<Hooks<S>>,
-    anchors: Option<Box<Anchors<'a>>>,
-    more: Option<Box<More>>,
+    anchors: Option<Box<StartOptions<'a>>>,
+    more: Option<Box<RunDetails>>,
 }
 
 /// Where a run begins, and where it hangs: what gives it time, and what cancels it.
 #[derive(Default)]
-struct Anchors<'a> {
+struct StartOptions<'a> {
     from: Option<String>,
     timeout: Option<Duration>,
     token: Option<CancelToken>,
@@ -63,29 +63,29 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     }
 
     /// Keeps it in another store, or in one at all, as was said so far.
-    pub(crate) fn stored(mut self, mut stored: StoredOptions<S>) -> Self {
+    pub(crate) fn stored(mut self, mut stored: DurableOptions<S>) -> Self {
         stored.keeping = std::mem::take(self.keeping());
         (self.stored, self.keeping) = (Some(Box::new(stored)), None);
         self
     }
 
-    pub(crate) fn stored_mut(&mut self) -> Option<&mut StoredOptions<S>> {
+    pub(crate) fn stored_mut(&mut self) -> Option<&mut DurableOptions<S>> {
         self.stored.as_deref_mut()
     }
 
     /// How it is to be kept, once there is a store.
-    pub(crate) fn keeping(&mut self) -> &mut Keeping {
+    pub(crate) fn keeping(&mut self) -> &mut StorageOptions {
         match &mut self.stored {
             Some(stored) => &mut stored.keeping,
             None => self.keeping.get_or_insert_default(),
         }
     }
 
-    fn anchors(&mut self) -> &mut Anchors<'a> {
+    fn anchors(&mut self) -> &mut StartOptions<'a> {
         self.anchors.get_or_insert_default()
     }
 
-    fn more(&mut self) -> &mut More {
+    fn more(&mut self) -> &mut RunDetails {
         self.more.get_or_insert_default()
     }
 
@@ -118,10 +118,10 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> VisitLimits {
         let iterations_max = self.iterations_max;
         let visits_max = self.visits_max.unwrap_or_else(|| MAX_VISITS_DEFAULT.max(iterations_max));
-        Limits { iterations_max, visits_max }
+        VisitLimits { iterations_max, visits_max }
     }
 
     /// Cancels the run with `Cause::DeadlineExceeded` so long after its start. With a timeout of zero no node starts.
@@ -222,14 +222,14 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     }
 
     /// What a run that is left to others begins with, and where; with how it is stored, if it is.
-    pub(crate) fn into_first(self) -> Result<First<S>, RunError<S>> {
-        let run = RunWide { more: self.more.map_or_else(OnceLock::new, OnceLock::from), ..RunWide::default() };
-        let Anchors { from, timeout, .. } = *self.anchors.unwrap_or_default();
-        let anchors = Anchors { from, ..Anchors::default() };
+    pub(crate) fn into_first(self) -> Result<QueuedRun<S>, RunError<S>> {
+        let run = RunContext { more: self.more.map_or_else(OnceLock::new, OnceLock::from), ..RunContext::default() };
+        let StartOptions { from, timeout, .. } = *self.anchors.unwrap_or_default();
+        let anchors = StartOptions { from, ..StartOptions::default() };
         let mut stored = self.stored;
         stored.iter_mut().for_each(|stored| stored.timeout = timeout);
         match tie(&self.graph.plan, &run, anchors, true) {
-            Ok((start, _)) => Ok(First { plan: self.graph.plan, run, start, state: self.state, stored }),
+            Ok((start, _)) => Ok(QueuedRun { plan: self.graph.plan, run, start, state: self.state, stored }),
             Err(fault) => Err(RunError::new(fault, self.state)),
         }
     }
@@ -250,18 +250,18 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// As [`start`](Self::start), for a run that somebody listens to, or that hangs somewhere, or is stored.
     #[inline(never)]
     fn start_tied(mut self) -> RunFuture<S> {
-        let Limits { iterations_max, visits_max } = self.limits();
+        let VisitLimits { iterations_max, visits_max } = self.limits();
         let plan = &self.graph.plan;
         if let Some(hooks) = &self.hooks {
             let hooks = hooks.clone();
             self.more.get_or_insert_default().listener = Some(listener(hooks));
         }
-        let run = RunWide {
+        let run = RunContext {
             iterations_max,
             visits_max,
             many_threads: plan.needs.threads,
             more: self.more.map_or_else(OnceLock::new, OnceLock::from),
-            ..RunWide::default()
+            ..RunContext::default()
         };
         let (mut start, mut scope) = (plan.shape.entry, None);
         if let (Some(stored), Some(anchors)) = (&mut self.stored, &self.anchors) {
@@ -282,12 +282,13 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         // What a node leaves behind in its grace is still to be stored.
         let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.keeping.lease);
         let grace = plan.needs.grace.map(|grace| grace.saturating_add(to_store));
-        let shared = Shared::of_run(Arc::clone(&plan.names), run);
-        let setup = Setup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, ledger: None };
+        let shared = GraphContext::of_run(Arc::clone(&plan.names), run);
+        let setup =
+            EngineSetup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, ledger: None };
         let state = match (self.stored, self.state) {
             (None, Some(state)) => state,
             (stored, state) => {
-                let drive = Drive::opening(self.graph.plan, shared, setup, state, stored);
+                let drive = RunDriver::opening(self.graph.plan, shared, setup, state, stored);
                 return RunFuture(match scope {
                     Some((scope, told)) => RunPlace::Elsewhere(in_scope::launch(scope, told, grace, drive)),
                     None => RunPlace::Stored(Box::new(drive)),
@@ -296,7 +297,9 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         };
         let engine = Engine::new(self.graph.plan, shared, setup, state);
         RunFuture(match scope {
-            Some((scope, told)) => RunPlace::Elsewhere(in_scope::launch(scope, told, grace, Drive::Running(Box::new(engine)))),
+            Some((scope, told)) => {
+                RunPlace::Elsewhere(in_scope::launch(scope, told, grace, RunDriver::Running(Box::new(engine))))
+            }
             None => RunPlace::Here(engine),
         })
     }
@@ -304,8 +307,13 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 
 /// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to
 /// run in one.
-fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>, is_stored: bool) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
-    let Anchors { from, timeout, token, scope, name } = anchors;
+fn tie<S>(
+    plan: &Plan<S>,
+    run: &RunContext,
+    anchors: StartOptions<'_>,
+    is_stored: bool,
+) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
+    let StartOptions { from, timeout, token, scope, name } = anchors;
     let start = match from {
         None => plan.shape.entry,
         Some(from) => plan.start_at(from).map_err(RunFault::Start)?,
@@ -343,11 +351,11 @@ fn tie<S>(plan: &Plan<S>, run: &RunWide, anchors: Anchors<'_>, is_stored: bool) 
 }
 
 /// Where a run that stands in the tree is told things.
-fn told_at<S>(run: &RunWide, stored: Option<&StoredOptions<S>>) -> (Arc<Desk>, Inbox) {
+fn told_at<S>(run: &RunContext, stored: Option<&DurableOptions<S>>) -> (Arc<RunControl>, MessageTarget) {
     let (desk, letters) = (run.more().desk.get_or_init(Arc::default), run.more().letters.get_or_init(Arc::default));
     let inbox = match stored {
-        Some(stored) => Inbox::Stored(RunRemote::of(stored.store(), run.id().into())),
-        None => Inbox::InMemory(Arc::clone(letters)),
+        Some(stored) => MessageTarget::Stored(RunRemote::of(stored.store(), run.id().into())),
+        None => MessageTarget::InMemory(Arc::clone(letters)),
     };
     (Arc::clone(desk), inbox)
 }

@@ -1,8 +1,8 @@
 //! `Resume`: a run that is in a store, before it is gone on with. It becomes a run once it is told in which store it is.
 
 use crate::compile::compiled::CompiledGraph;
-use crate::durable::changes::{Changes, Point};
-use crate::durable::options::{Origin, StoredOptions};
+use crate::durable::changes::{ResumeChanges, ResumePoint};
+use crate::durable::options::{DurableOptions, RunSource};
 use crate::log::message::answer_to;
 use crate::run::options::RunOptions;
 use crate::store::Store;
@@ -42,12 +42,12 @@ pub struct Resume<S> {
     takes_over: bool,
     answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
     fork: Option<Arc<str>>,
-    changes: Changes<S>,
+    changes: ResumeChanges<S>,
 }
 
 impl<S: Send + 'static> Resume<S> {
     pub(crate) fn new(graph: CompiledGraph<S>, run: Arc<str>) -> Self {
-        Self { graph, run, takes_over: false, fork: None, answers: Vec::new(), changes: Changes::default() }
+        Self { graph, run, takes_over: false, fork: None, answers: Vec::new(), changes: ResumeChanges::default() }
     }
 
     /// Takes the run from whoever holds it, and lets one that is stuck go on. Its driver is fenced: it cannot commit any more.
@@ -70,14 +70,14 @@ impl<S: Send + 'static> Resume<S> {
     /// will not run. A record that was removed is [`Pruned`](crate::store::StoreError::Pruned), one that never was
     /// [`NoSuchRow`](crate::store::StoreError::NoSuchRow).
     pub fn rewind_to(mut self, sequence: u64) -> Self {
-        self.changes.point = Point::After(sequence);
+        self.changes.point = ResumePoint::After(sequence);
         self
     }
 
     /// Runs the last node that was done once more, under a new idempotency key, with the state that it had been given; its effects are done anew.
     /// What other branches did meanwhile stays.
     pub fn replay_last(mut self) -> Self {
-        self.changes.point = Point::LastStep;
+        self.changes.point = ResumePoint::LastStep;
         self
     }
 
@@ -111,10 +111,10 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> Resume<S> {
     pub fn checkpoint(self, store: &(impl Store + Clone)) -> RunOptions<'static, S> {
         let Self { graph, run, takes_over, answers, fork, changes } = self;
         let (id, origin) = match fork {
-            None => (run, Origin::Stored { takes_over }),
-            Some(new) => (new, Origin::Forked { from: run }),
+            None => (run, RunSource::Stored { takes_over }),
+            Some(new) => (new, RunSource::Forked { from: run }),
         };
-        let mut stored = StoredOptions::new(Arc::new(store.clone()), origin);
+        let mut stored = DurableOptions::new(Arc::new(store.clone()), origin);
         (stored.answers, stored.changes) = (answers, changes);
         RunOptions::new(graph, None).id(id).stored(stored)
     }

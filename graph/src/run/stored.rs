@@ -3,10 +3,10 @@
 use crate::control::RunRemote;
 use crate::durable::drive;
 use crate::durable::migrate::Migrations;
-use crate::durable::options::{Keeping, Origin, StoredOptions};
+use crate::durable::options::{DurableOptions, RunSource, StorageOptions};
 use crate::error::RunError;
 use crate::lease::Moment;
-use crate::log::Terms;
+use crate::log::LogOptions;
 use crate::run::options::RunOptions;
 use crate::store::{Claim, Store};
 use serde::Serialize;
@@ -24,7 +24,7 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// ([`StoreUnavailable`](crate::RunEvent::StoreUnavailable)) and of the recovery ([`StoreAnswers`](crate::RunEvent::StoreAnswers)). Making
     /// or claiming a run is not repeated.
     pub fn checkpoint(self, store: &(impl Store + Clone)) -> Self {
-        self.stored(StoredOptions::new(Arc::new(store.clone()), Origin::New))
+        self.stored(DurableOptions::new(Arc::new(store.clone()), RunSource::New))
     }
 
     /// Goes on with the run that has this id, if there is one; what it began with then counts, and not this state.
@@ -89,22 +89,22 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     }
 
     /// Makes it a run that is held already, on these terms as far as they are those of its holder.
-    pub(crate) fn assign(mut self, (claim, asked_at): (Claim, Moment), holder: Terms) -> Self {
+    pub(crate) fn assign(mut self, (claim, asked_at): (Claim, Moment), holder: LogOptions) -> Self {
         if let Some(stored) = self.stored_mut() {
             stored.store = Arc::clone(&holder.store);
-            (stored.origin, stored.holder) = (Origin::Stored { takes_over: false }, Some((claim, asked_at, holder)));
+            (stored.origin, stored.holder) = (RunSource::Stored { takes_over: false }, Some((claim, asked_at, holder)));
         }
         self
     }
 
     /// The schemas of runs that it can go on with: its own, and those before it from which migrations lead there without a gap.
     pub(crate) fn schemas(mut self) -> std::ops::RangeInclusive<u32> {
-        let Keeping { schema, migrations, .. } = self.keeping();
+        let StorageOptions { schema, migrations, .. } = self.keeping();
         migrations.oldest_to(*schema)..=*schema
     }
 
     /// It makes no difference whether the store is named before or after.
-    fn keep_as(mut self, change: impl FnOnce(&mut Keeping)) -> Self {
+    fn keep_as(mut self, change: impl FnOnce(&mut StorageOptions)) -> Self {
         change(self.keeping());
         self
     }

@@ -36,9 +36,9 @@ pub struct RunStream<S> {
     outcome: Option<Outcome<S>>,
 }
 
-struct Queue<S>(Mutex<State<S>>);
+struct Queue<S>(Mutex<QueueState<S>>);
 
-struct State<S> {
+struct QueueState<S> {
     events: VecDeque<RunEvent<S>>,
     missed: u64,
     reader: Option<Waker>,
@@ -46,7 +46,7 @@ struct State<S> {
 
 impl<S: Clone + Send + Sync + 'static> RunStream<S> {
     pub(crate) fn of(options: RunOptions<'_, S>) -> Self {
-        let queue = Arc::new(Queue(Mutex::new(State { events: VecDeque::new(), missed: 0, reader: None })));
+        let queue = Arc::new(Queue(Mutex::new(QueueState { events: VecDeque::new(), missed: 0, reader: None })));
         let filled = Arc::clone(&queue);
         let hooks = Hooks::new(move |event: &RunEvent<&S>| filled.push(event.cloned()));
         Self { run: Some(options.hooks(hooks).into_future()), queue, outcome: None }

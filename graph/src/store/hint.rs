@@ -1,4 +1,4 @@
-//! `Nudge`: tells whoever waits that something may have changed. Waiters that are dropped leave nothing behind.
+//! `Hints`: tells whoever waits that something may have changed. Waiters that are dropped leave nothing behind.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Rung whenever something may have changed.
 #[derive(Default)]
-pub(super) struct Nudge(Mutex<Waiters>);
+pub(super) struct Hints(Mutex<Waiters>);
 
 #[derive(Default)]
 struct Waiters {
@@ -17,7 +17,7 @@ struct Waiters {
     waiting: BTreeMap<u64, Waker>,
 }
 
-impl Nudge {
+impl Hints {
     pub(super) fn ring(&self) {
         let woken = {
             let mut waiters = self.lock();
@@ -28,10 +28,10 @@ impl Nudge {
     }
 
     /// Resolves at the next ring from now on.
-    pub(super) fn wait(&self) -> Waiting<'_> {
+    pub(super) fn wait(&self) -> HintWait<'_> {
         let mut waiters = self.lock();
         waiters.next += 1;
-        Waiting { nudge: self, rings: waiters.rings, number: waiters.next }
+        HintWait { nudge: self, rings: waiters.rings, number: waiters.next }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
@@ -39,13 +39,13 @@ impl Nudge {
     }
 }
 
-pub(super) struct Waiting<'a> {
-    nudge: &'a Nudge,
+pub(super) struct HintWait<'a> {
+    nudge: &'a Hints,
     rings: u64,
     number: u64,
 }
 
-impl Future for Waiting<'_> {
+impl Future for HintWait<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -63,7 +63,7 @@ impl Future for Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for HintWait<'_> {
     fn drop(&mut self) {
         let waker = self.nudge.lock().waiting.remove(&self.number);
         drop(waker);
@@ -78,13 +78,13 @@ mod tests {
     use std::task::Wake;
 
     /// Counts when it is dropped while the lock is free.
-    struct Looking(Arc<Nudge>, Arc<AtomicU32>);
+    struct LockProbe(Arc<Hints>, Arc<AtomicU32>);
 
-    impl Wake for Looking {
+    impl Wake for LockProbe {
         fn wake(self: Arc<Self>) {}
     }
 
-    impl Drop for Looking {
+    impl Drop for LockProbe {
         fn drop(&mut self) {
             self.1.fetch_add(u32::from(self.0.0.try_lock().is_ok()), SeqCst);
         }
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn w6_a_replaced_waker_is_dropped_outside_the_lock() {
-        let (nudge, dropped) = (Arc::new(Nudge::default()), Arc::new(AtomicU32::new(0)));
-        let poll = |waiting: Pin<&mut Waiting<'_>>| {
-            let waker = Arc::new(Looking(Arc::clone(&nudge), Arc::clone(&dropped))).into();
+        let (nudge, dropped) = (Arc::new(Hints::default()), Arc::new(AtomicU32::new(0)));
+        let poll = |waiting: Pin<&mut HintWait<'_>>| {
+            let waker = Arc::new(LockProbe(Arc::clone(&nudge), Arc::clone(&dropped))).into();
             waiting.poll(&mut Context::from_waker(&waker))
         };
         let mut waiting = std::pin::pin!(nudge.wait());

@@ -3,9 +3,9 @@
 //! One lock guards everything, and each method holds it once: what the contract calls "all or nothing" is plain here. Nothing is woken or called
 //! under it.
 
-use super::hint::Nudge;
+use super::hint::Hints;
 use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease, check_text};
-use super::query::{Answer, Query, Sought};
+use super::query::{Answer, Query, RowQuery};
 use super::time::EARLY_END_MAX;
 use super::{
     Claim, CommandPost, Commit, Committed, Filter, GraphVersion, Held, Lease, Mail, NewRun, Parts, Post, PostKind, Prune,
@@ -19,11 +19,11 @@ use std::time::{Duration, SystemTime};
 
 /// Runs in memory: they are gone with the last clone of it. Cloning is cheap, and gives the same store.
 #[derive(Clone)]
-pub struct MemoryStore(Arc<Inner>);
+pub struct MemoryStore(Arc<MemoryInner>);
 
-struct Inner {
+struct MemoryInner {
     runs: Mutex<Runs>,
-    nudge: Nudge,
+    nudge: Hints,
     /// The clock; `None` is that of the machine.
     runtime: Option<Arc<dyn Runtime>>,
 }
@@ -39,12 +39,12 @@ struct Run {
     number: u64,
     info: RunInfo,
     log: BTreeMap<u64, Row>,
-    inbox: BTreeMap<u64, Letter>,
+    inbox: BTreeMap<u64, StoredMessage>,
     /// The dedup texts of all messages, those that are gone included, and their numbers.
     dedups: HashMap<String, u64>,
 }
 
-struct Letter {
+struct StoredMessage {
     mail: Mail,
     taken_by: Option<u64>,
 }
@@ -61,7 +61,7 @@ impl MemoryStore {
     }
 
     fn with_clock(runtime: Option<Arc<dyn Runtime>>) -> Self {
-        Self(Arc::new(Inner { runs: Mutex::default(), nudge: Nudge::default(), runtime }))
+        Self(Arc::new(MemoryInner { runs: Mutex::default(), nudge: Hints::default(), runtime }))
     }
 
     fn now(&self) -> Timestamp {
@@ -161,7 +161,7 @@ impl Store for MemoryStore {
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
         self.answer(move |runs, _| {
-            let sought = Sought::new(which)?;
+            let sought = RowQuery::new(which)?;
             let stored = runs.get(run)?;
             let mut answer = Answer::new(run, stored.info.oldest);
             for sequence in sought.of_run(run, stored.info.head, stored.info.oldest)? {
@@ -353,7 +353,7 @@ impl Run {
         self.info.post(now)?;
         let number = self.info.posted;
         self.dedups.extend(post.dedup.clone().map(|dedup| (dedup, number)));
-        self.inbox.insert(number, Letter { mail: Mail { number, at: now, post }, taken_by: None });
+        self.inbox.insert(number, StoredMessage { mail: Mail { number, at: now, post }, taken_by: None });
         Ok(number)
     }
 

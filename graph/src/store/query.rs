@@ -4,13 +4,13 @@ use super::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_number, check_size};
 use super::{Filter, Row, Rows, RunInfo, RunStatus, StoreError, Timestamp};
 
 /// Which sequences to look for, in order.
-pub(super) enum Sought {
+pub(super) enum RowQuery {
     Each(Vec<u64>),
     /// From the first, to the last if there are so many.
     Range(u64, u64),
 }
 
-impl Sought {
+impl RowQuery {
     /// At most [`READ_ROWS_MAX`] sequences.
     pub(super) fn new(which: Rows) -> Result<Self, StoreError> {
         match which {

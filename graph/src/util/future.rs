@@ -17,13 +17,13 @@ pub(crate) async fn either(mut one: BoxFuture<'_, ()>, mut other: BoxFuture<'_, 
 
 pin_project! {
     /// A user's future with the error that the engine knows. An async block around it would hold it twice.
-    pub(crate) struct Converted<F> {
+    pub(crate) struct ErrInto<F> {
         #[pin]
         pub(crate) future: F,
     }
 }
 
-impl<T, E: Into<BoxError>, F: Future<Output = Result<T, E>>> Future for Converted<F> {
+impl<T, E: Into<BoxError>, F: Future<Output = Result<T, E>>> Future for ErrInto<F> {
     type Output = Result<T, BoxError>;
 
     #[inline]

@@ -1,14 +1,14 @@
-//! `Shift`: what all parts of a working worker share: the runs it holds, and what becomes of each.
+//! `WorkerCore`: what all parts of a working worker share: the runs it holds, and what becomes of each.
 
 use crate::control::RunRef;
 use crate::durable::options::RECORDS_KEPT_DEFAULT;
-use crate::lease::{LEASE_PARTS, Leaving, Moment, RunLease};
-use crate::log::Terms;
+use crate::lease::{LEASE_PARTS, Moment, ReleaseWork, RunLease};
+use crate::log::LogOptions;
 use crate::log::committer::COMMIT_ROWS_MAX;
 use crate::log::deadline::Timeout;
 use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture, TAKEOVERS_MAX};
-use crate::worker::event::{Left, RunEnd, Verdict, WorkerEvent};
-use crate::worker::graphs::{Assignment, Known};
+use crate::worker::event::{DriveResult, ReleaseResult, RunEnd, WorkerEvent};
+use crate::worker::graphs::{Assignment, KnownGraph};
 use crate::worker::suspects::Suspect;
 use crate::worker::{Listener, Settings};
 use pleach_core::{BoxFuture, Cause, Runtime, Scope, catch_panic};
@@ -26,23 +26,23 @@ const REST_FACTOR: u32 = 4;
 /// How long a call of the store may take.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(30);
 
-pub(super) struct Shift {
+pub(super) struct WorkerCore {
     pub(super) store: Arc<dyn Store>,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) settings: Settings,
     owner: String,
     /// How many claims there were.
     claims: AtomicU64,
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<KnownGraph>,
     listener: Option<Listener>,
     runs: Scope,
-    state: Mutex<State>,
+    state: Mutex<CoreState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CoreState {
     /// In one order whatever the process: one seed gives one trace.
-    held: BTreeMap<Held, Holding>,
+    held: BTreeMap<Held, HeldRun>,
     /// A run waits for its lease to be renewed.
     is_renewal_wanted: bool,
     /// It takes no more runs.
@@ -57,21 +57,21 @@ struct State {
 }
 
 /// A claim is under way, until this is dropped: its runs are among those held then.
-pub(super) struct Claiming(Arc<Shift>);
+pub(super) struct ClaimInProgress(Arc<WorkerCore>);
 
-impl Drop for Claiming {
+impl Drop for ClaimInProgress {
     fn drop(&mut self) {
         self.0.change(|state| state.is_claiming = false);
     }
 }
 
 /// A run that is held.
-struct Holding {
+struct HeldRun {
     lease: Arc<RunLease>,
     control: Option<RunRef>,
 }
 
-impl Shift {
+impl WorkerCore {
     pub(super) fn new(worker: crate::worker::Worker, runtime: Arc<dyn Runtime>, runs: Scope) -> Self {
         let crate::worker::Worker { store, known, settings, listener, .. } = worker;
         let owner = crate::lease::owner(&runtime);
@@ -84,12 +84,12 @@ impl Shift {
         format!("{}-{}", self.owner, self.claims.fetch_add(1, Relaxed) + 1)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, and wakes whoever waits for a change.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut CoreState) -> T) -> T {
         let (answer, waiting) = {
             let mut state = self.lock();
             (change(&mut state), std::mem::take(&mut state.waiting))
@@ -99,7 +99,7 @@ impl Shift {
     }
 
     /// Waits until the state is so.
-    async fn until<T>(&self, mut is_so: impl FnMut(&State) -> Option<T>) -> T {
+    async fn until<T>(&self, mut is_so: impl FnMut(&CoreState) -> Option<T>) -> T {
         poll_fn(|cx| {
             // Before the lock, and what is left of it is dropped after.
             let mut waker = Some(cx.waker().clone());
@@ -145,10 +145,10 @@ impl Shift {
     }
 
     /// Begins a claim, unless it is closing.
-    pub(super) fn begin_claim(self: &Arc<Self>) -> Option<Claiming> {
+    pub(super) fn begin_claim(self: &Arc<Self>) -> Option<ClaimInProgress> {
         let mut state = self.lock();
         state.is_claiming = !state.is_closing;
-        state.is_claiming.then(|| Claiming(Arc::clone(self)))
+        state.is_claiming.then(|| ClaimInProgress(Arc::clone(self)))
     }
 
     pub(super) fn begin_closing(&self) {
@@ -209,7 +209,7 @@ impl Shift {
         let lease = Arc::new(lease);
         let head = claim.run.head;
         let is_closing = self.change(|state| {
-            state.held.insert(held.clone(), Holding { lease: Arc::clone(&lease), control: None });
+            state.held.insert(held.clone(), HeldRun { lease: Arc::clone(&lease), control: None });
             state.is_closing
         });
         let known = self.known.iter().find(|known| known.drives(&claim));
@@ -222,7 +222,7 @@ impl Shift {
         let Held { run, epoch, .. } = held.clone();
         self.tell(&WorkerEvent::Claimed { run, epoch, head, graph: claim.run.graph.clone() });
         let (shift, ending, kept) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
-        let terms = Terms {
+        let terms = LogOptions {
             store: Arc::clone(&self.store),
             lease: self.settings.lease,
             body_bytes_max: BODY_BYTES_MAX,
@@ -247,17 +247,17 @@ impl Shift {
 }
 
 /// What becomes of runs.
-impl Shift {
+impl WorkerCore {
     /// A run is not driven any more.
-    fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, verdict: Verdict) {
+    fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, verdict: DriveResult) {
         let end = match verdict {
-            Verdict::Trouble(reason) => return self.leave_alone(held, lease, reason),
-            Verdict::Prevented(why) => return self.give_back(held, lease, why),
-            Verdict::TooNew(reason) => return self.leave_to_newer(held, lease, reason),
-            Verdict::Over(end) => end,
+            DriveResult::Trouble(reason) => return self.leave_alone(held, lease, reason),
+            DriveResult::Prevented(why) => return self.give_back(held, lease, why),
+            DriveResult::TooNew(reason) => return self.leave_to_newer(held, lease, reason),
+            DriveResult::Over(end) => end,
             // Its last commit said so.
-            Verdict::CutOff if lease.is_released() => RunEnd::Cancelled,
-            Verdict::CutOff => RunEnd::GivenUp,
+            DriveResult::CutOff if lease.is_released() => RunEnd::Cancelled,
+            DriveResult::CutOff => RunEnd::GivenUp,
         };
         let released = if end == RunEnd::Lost { None } else { self.releasing(lease, &held) };
         self.settle(held, end, released);
@@ -267,7 +267,7 @@ impl Shift {
     fn leave_alone(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
         let (shift, leaving) = (Arc::clone(self), lease.take_leaving());
         self.runtime.spawn(Box::pin(async move {
-            if let Some(Leaving { commit, .. }) = leaving {
+            if let Some(ReleaseWork { commit, .. }) = leaving {
                 commit.await;
             }
             let (wait, follows) = match shift.release_troubled(&held, &reason).await {
@@ -286,7 +286,7 @@ impl Shift {
     }
 
     /// Gives a run up that could not be driven.
-    pub(super) async fn release_troubled(&self, held: &Held, reason: &str) -> Result<Left, StoreError> {
+    pub(super) async fn release_troubled(&self, held: &Held, reason: &str) -> Result<ReleaseResult, StoreError> {
         // A commit since the claim has set the count back.
         let takeovers = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.takeovers;
         let (first, most) = REST;
@@ -294,9 +294,9 @@ impl Shift {
         let how = Release::Troubled { reason: reason.to_string(), rest };
         let lost = self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
         Ok(match lost.is_empty() {
-            false => Left::Lost,
-            true if takeovers + 1 < TAKEOVERS_MAX => Left::Rests(rest),
-            true => Left::Stuck,
+            false => ReleaseResult::Lost,
+            true if takeovers + 1 < TAKEOVERS_MAX => ReleaseResult::Rests(rest),
+            true => ReleaseResult::Stuck,
         })
     }
 
@@ -333,7 +333,7 @@ impl Shift {
 }
 
 /// The store, and time.
-impl Shift {
+impl WorkerCore {
     /// What a call of the store comes to, within this time.
     pub(super) async fn bounded<T>(&self, time: Duration, mut call: StoreFuture<'_, T>) -> Result<T, StoreError> {
         let mut timer = self.runtime.sleep_until(self.runtime.now() + time);

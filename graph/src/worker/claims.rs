@@ -1,9 +1,9 @@
 //! What a worker does to get runs: it asks for as many as it has room for, when there may be some.
 
-use crate::lease::{Asking, Moment};
+use crate::lease::{ClaimCall, Moment};
 use crate::store::{Claim, Lease, StoreError, Wanted};
 use crate::util::future::either;
-use crate::worker::claim_loop::{CALL_MAX, Shift};
+use crate::worker::claim_loop::{CALL_MAX, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ROOM_WAIT: Duration = Duration::from_millis(5);
 const NUDGE_GAP: Duration = Duration::from_millis(20);
 
 /// Claims runs until the worker is closing.
-pub(super) async fn claim_runs(shift: Arc<Shift>) {
+pub(super) async fn claim_runs(shift: Arc<WorkerCore>) {
     let mut failures = 0;
     while shift.room(1).await.is_some() {
         // Many that end at about the same time make room for one claim, and not for one each.
@@ -61,11 +61,11 @@ pub(super) async fn claim_runs(shift: Arc<Shift>) {
     }
 }
 
-async fn claim(shift: &Shift, room: usize) -> Result<(Vec<Claim>, Moment), StoreError> {
+async fn claim(shift: &WorkerCore, room: usize) -> Result<(Vec<Claim>, Moment), StoreError> {
     let graphs = shift.known.iter().flat_map(|known| known.served()).collect();
     let lease = Lease { owner: shift.next_owner(), length: shift.settings.lease };
     let asked_at = Moment::now(&*shift.runtime);
-    let asking = Asking::claim(&shift.store, &shift.runtime, Wanted::Ready { graphs, count: room }, lease);
+    let asking = ClaimCall::claim(&shift.store, &shift.runtime, Wanted::Ready { graphs, count: room }, lease);
     let claims = shift.bounded(CALL_MAX, Box::pin(asking)).await?;
     Ok((claims, asked_at))
 }

@@ -105,26 +105,26 @@ pub enum RunEnd {
 }
 
 /// What the end of a run means to the worker.
-pub(super) enum Verdict {
+pub(super) enum DriveResult {
     Over(RunEnd),
     /// It was cancelled: with the worker, or for good.
     CutOff,
     /// It could not be driven, because of itself.
     Trouble(String),
     /// It could not be driven, because of the store or of this worker.
-    Prevented(Prevented),
+    Prevented(Unserved),
     /// It could not be read, because this worker is too old for it.
     TooNew(String),
 }
 
 /// Why a run could not be driven although nothing is known against it.
-pub(super) struct Prevented {
+pub(super) struct Unserved {
     pub(super) error: String,
     /// The store failed while records or messages of the run were read. That may be the fault of the run: see `prevented`.
     pub(super) while_reading: bool,
 }
 
-impl Verdict {
+impl DriveResult {
     pub(super) fn of<S>(error: &RunError<S>) -> Self {
         let over = |end| Self::Over(end);
         match error.fault() {
@@ -134,7 +134,7 @@ impl Verdict {
             RunFault::Ended { .. } => over(RunEnd::Finished),
             fault if is_too_new(fault) => Self::TooNew(error.to_string()),
             fault if is_prevented(fault) => {
-                Self::Prevented(Prevented { error: error.to_string(), while_reading: is_of_reading(fault) })
+                Self::Prevented(Unserved { error: error.to_string(), while_reading: is_of_reading(fault) })
             }
             fault if fault.leaves_run_open() => Self::Trouble(error.to_string()),
             _ => over(RunEnd::Failed { error: error.to_string() }),
@@ -143,13 +143,13 @@ impl Verdict {
 }
 
 /// What became of a run that could not be driven.
-pub(super) enum Left {
+pub(super) enum ReleaseResult {
     Rests(Duration),
     Stuck,
     Lost,
 }
 
-impl Left {
+impl ReleaseResult {
     /// How long it rests.
     pub(super) fn rest(&self) -> Duration {
         match self {
@@ -200,7 +200,7 @@ mod tests {
     fn c13_only_trouble_of_the_run_itself_counts_against_it() {
         let counts = |error: StoreError| {
             let error = RunError::<()>::new(fault_of("r", "node", "commit", error), None);
-            matches!(Verdict::of(&error), Verdict::Trouble(_))
+            matches!(DriveResult::of(&error), DriveResult::Trouble(_))
         };
         let (store, why) = ("postgres".to_string(), "it is of another version".to_string());
         assert!(!counts(StoreError::unavailable("no answer")));

@@ -1,13 +1,13 @@
-//! `Known`: a graph that a worker can drive, without the type of its state.
+//! `KnownGraph`: a graph that a worker can drive, without the type of its state.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::control::RunRef;
-use crate::durable::options::{Origin, StoredOptions};
+use crate::durable::options::{DurableOptions, RunSource};
 use crate::lease::Moment;
-use crate::log::Terms;
+use crate::log::LogOptions;
 use crate::run::options::RunOptions;
 use crate::store::{Claim, GraphVersion};
-use crate::worker::event::{RunEnd, Verdict};
+use crate::worker::event::{DriveResult, RunEnd};
 use pleach_core::{Name, Scope, catch_panic};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-pub(super) struct Known {
+pub(super) struct KnownGraph {
     pub(super) name: String,
     /// Its own, and those of earlier versions that it migrates.
     pub(super) fingerprints: Vec<String>,
@@ -29,12 +29,12 @@ pub(super) struct Known {
 pub(super) struct Assignment<'a> {
     pub(super) scope: &'a Scope,
     pub(super) claimed: (Claim, Moment),
-    pub(super) terms: Terms,
+    pub(super) terms: LogOptions,
     /// Called once it has ended and left the tree.
-    pub(super) ended: Box<dyn FnOnce(Verdict) + Send>,
+    pub(super) ended: Box<dyn FnOnce(DriveResult) + Send>,
 }
 
-impl Known {
+impl KnownGraph {
     pub(super) fn new<S: Serialize + DeserializeOwned + Send + 'static>(
         graph: CompiledGraph<S>,
         options: impl Fn(RunOptions<'static, S>) -> RunOptions<'static, S> + Send + Sync + 'static,
@@ -47,17 +47,17 @@ impl Known {
         let launch = move |assignment: Assignment<'_>| {
             let Assignment { scope, claimed, terms, ended } = assignment;
             let id: Arc<str> = claimed.0.run.id.as_str().into();
-            let stored = StoredOptions::new(Arc::clone(&terms.store), Origin::Stored { takes_over: false });
+            let stored = DurableOptions::new(Arc::clone(&terms.store), RunSource::Stored { takes_over: false });
             let run = match catch_panic(|| options(RunOptions::new(graph.clone(), None).stored(stored))) {
                 Ok(run) => run,
                 Err(reason) => {
-                    ended(Verdict::Trouble(format!("the options closure of its graph {reason}")));
+                    ended(DriveResult::Trouble(format!("the options closure of its graph {reason}")));
                     return None;
                 }
             };
             let run = run.assign(claimed, terms).within_as(scope, name_of(&id)).id(id);
             run.into_future().attend(move |outcome| {
-                ended(outcome.as_ref().map_or_else(Verdict::of, |_| Verdict::Over(RunEnd::Finished)));
+                ended(outcome.as_ref().map_or_else(DriveResult::of, |_| DriveResult::Over(RunEnd::Finished)));
             })
         };
         Self { name, fingerprints, schemas, launch: Box::new(launch) }
@@ -82,7 +82,7 @@ impl Known {
     }
 }
 
-impl fmt::Debug for Known {
+impl fmt::Debug for KnownGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:?}", self.name, self.fingerprints)
     }

@@ -3,7 +3,7 @@
 use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Held, Prune, Renewed};
 use crate::util::future::either;
-use crate::worker::claim_loop::{CALL_MAX, Shift};
+use crate::worker::claim_loop::{CALL_MAX, WorkerCore};
 use crate::worker::claims::ASK_AGAIN;
 use crate::worker::event::WorkerEvent;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ const PRUNE_FIRST: Duration = Duration::from_secs(60);
 const PRUNED_MAX: usize = 256;
 
 /// Renews the leases of all runs until the worker is closing and holds none.
-pub(super) async fn renew_leases(shift: Arc<Shift>) {
+pub(super) async fn renew_leases(shift: Arc<WorkerCore>) {
     let part = shift.settings.lease / LEASE_PARTS;
     let renewing = async {
         let (mut wait, mut failures) = (part, 0);
@@ -31,7 +31,7 @@ pub(super) async fn renew_leases(shift: Arc<Shift>) {
 }
 
 /// Renews all leases. Returns the wait until the next time.
-async fn renew(shift: &Shift, part: Duration, failures: &mut u32) -> Duration {
+async fn renew(shift: &WorkerCore, part: Duration, failures: &mut u32) -> Duration {
     let held = shift.held_to_renew();
     if held.is_empty() {
         return part;
@@ -67,7 +67,7 @@ async fn renew(shift: &Shift, part: Duration, failures: &mut u32) -> Duration {
 }
 
 /// Removes runs that ended long ago, now and then, until the worker is closing.
-pub(super) async fn prune_runs(shift: Arc<Shift>) {
+pub(super) async fn prune_runs(shift: Arc<WorkerCore>) {
     let pruning = async {
         shift.sleep(shift.jitter(PRUNE_FIRST)).await;
         loop {
@@ -79,7 +79,7 @@ pub(super) async fn prune_runs(shift: Arc<Shift>) {
 }
 
 /// Removes some. How long until there may be more.
-async fn prune(shift: &Shift) -> Duration {
+async fn prune(shift: &WorkerCore) -> Duration {
     let ended = Prune::Ended { unchanged_for: shift.settings.ended_kept, count: PRUNED_MAX };
     match shift.bounded(CALL_MAX, shift.store.prune(ended)).await {
         Ok(0) => PRUNE_EVERY,

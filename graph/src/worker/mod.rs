@@ -64,7 +64,7 @@ use crate::error::{CheckpointError, RunFault};
 use crate::run::options::RunOptions;
 use crate::store::{Lease, Store, StoreError, Wanted};
 use crate::util::runtime;
-use crate::worker::graphs::Known;
+use crate::worker::graphs::KnownGraph;
 use pleach_core::{CancelToken, Runtime, Scope};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -79,7 +79,7 @@ pub const WORKER_LIMIT_DEFAULT: usize = 64;
 #[must_use = "a worker does nothing before it is started"]
 pub struct Worker {
     store: Arc<dyn Store>,
-    known: Vec<Known>,
+    known: Vec<KnownGraph>,
     settings: Settings,
     name: String,
     runtime: Option<Arc<dyn Runtime>>,
@@ -130,7 +130,7 @@ impl Worker {
         graph: &CompiledGraph<S>,
         options: impl Fn(RunOptions<'static, S>) -> RunOptions<'static, S> + Send + Sync + 'static,
     ) -> Self {
-        self.known.push(Known::new(graph.clone(), options));
+        self.known.push(KnownGraph::new(graph.clone(), options));
         self
     }
 
@@ -216,7 +216,7 @@ impl Worker {
         if self.settings.lease.is_zero() {
             return Err(StoreError::invalid("lease", "0", "it ends before it begins: give it some seconds"));
         }
-        let graphs = self.known.iter().flat_map(Known::served).collect();
+        let graphs = self.known.iter().flat_map(KnownGraph::served).collect();
         let lease = Lease { owner: self.name.clone(), length: self.settings.lease };
         Wanted::Ready { graphs, count: self.settings.limit }.check(&lease)
     }

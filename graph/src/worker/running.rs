@@ -2,7 +2,7 @@
 
 use crate::control::RunRef;
 use crate::util::future::either;
-use crate::worker::claim_loop::Shift;
+use crate::worker::claim_loop::WorkerCore;
 use crate::worker::{Worker, claims, leases};
 use pleach_core::{Actor, ActorPath, Context, Exit, Mailbox, Props, Refusal, Reply, RestartPolicy, Scope};
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ const RELEASE_MAX: Duration = Duration::from_secs(6);
 
 /// A worker at work. Dropping it cancels it: its runs are cut off and given up, without waiting.
 pub struct RunningWorker {
-    shift: Arc<Shift>,
+    shift: Arc<WorkerCore>,
     scope: Scope,
     /// The top of its tree, if it was started alone.
     above: Option<Scope>,
@@ -34,14 +34,15 @@ pub(super) fn start(worker: Worker, above: &Scope) -> Result<RunningWorker, Refu
     let scope = above.scope(&worker.name)?;
     let runtime = Arc::clone(above.token().runtime());
     // Runs that escalate end there: the others go on.
-    let shift = Arc::new(Shift::new(worker, runtime, scope.isolated_scope("runs")?));
+    let shift = Arc::new(WorkerCore::new(worker, runtime, scope.isolated_scope("runs")?));
     let task = |name| scope.task().named(name).isolated();
     task("leases").launch(leases::renew_leases(Arc::clone(&shift))).map_err(|error| error.why)?;
     task("pruning").launch(leases::prune_runs(Arc::clone(&shift))).map_err(|error| error.why)?;
     task("claims").launch(claims::claim_runs(Arc::clone(&shift))).map_err(|error| error.why)?;
     // The youngest is closed first: it lets the others come to their end.
     let desk = Arc::clone(&shift);
-    let desk = Props::new(move || Desk(Arc::clone(&desk))).mailbox(Mailbox::bounded(16)).restart(RestartPolicy::Temporary);
+    let desk =
+        Props::new(move || WorkerActor(Arc::clone(&desk))).mailbox(Mailbox::bounded(16)).restart(RestartPolicy::Temporary);
     scope.actor("desk", desk).map_err(|error| error.why)?;
     Ok(RunningWorker { shift, scope, above: None })
 }
@@ -99,9 +100,9 @@ impl fmt::Debug for RunningWorker {
 }
 
 /// The actor that stands for a worker in the tree. A task does not hear that its scope is being closed; this one does, and tells.
-struct Desk(Arc<Shift>);
+struct WorkerActor(Arc<WorkerCore>);
 
-impl Actor for Desk {
+impl Actor for WorkerActor {
     type Msg = WorkerMessage;
     type Error = Infallible;
 

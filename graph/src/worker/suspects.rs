@@ -6,7 +6,7 @@
 
 use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Claim, Held, Release};
-use crate::worker::claim_loop::Shift;
+use crate::worker::claim_loop::WorkerCore;
 use pleach_core::Instant;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) struct Suspect {
 /// Suspects that were claimed, and that nobody drives yet. Whoever stops waiting leaves no lease behind: they are given up then.
 #[must_use]
 pub(super) struct Suspects {
-    shift: Arc<Shift>,
+    shift: Arc<WorkerCore>,
     claims: Vec<Claim>,
 }
 
@@ -65,7 +65,7 @@ impl Drop for Suspects {
     }
 }
 
-impl Shift {
+impl WorkerCore {
     /// Drives those of these runs that are no suspects.
     pub(super) fn take_all_but_suspects(self: &Arc<Self>, claims: Vec<Claim>, asked_at: Moment) -> Suspects {
         let (suspects, others): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| claim.run.takeovers >= SUSPECT_AT);

@@ -5,11 +5,11 @@
 //! 2. It counts against the run only if reading it failed, and the store reads records of another run right after that. Later it may be up again after an
 //!    outage, which says nothing about the run.
 
-use crate::lease::{Leaving, RunLease};
+use crate::lease::{ReleaseWork, RunLease};
 use crate::store::{Held, Parts, Release, Rows, StoreError};
 use crate::util::future::either;
-use crate::worker::claim_loop::{CALL_MAX, REST, Shift};
-use crate::worker::event::{Prevented, RunEnd, WorkerEvent};
+use crate::worker::claim_loop::{CALL_MAX, REST, WorkerCore};
+use crate::worker::event::{RunEnd, Unserved, WorkerEvent};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ const REST_TOO_NEW_MAX: Duration = Duration::from_secs(60);
 /// How many other runs are tried, the latest first.
 const OTHERS_MAX: usize = 8;
 
-impl Shift {
+impl WorkerCore {
     /// Gives a run up that could not be driven because of the store. It keeps its place for a moment: the store may answer again soon.
-    pub(super) fn give_back(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Prevented) {
+    pub(super) fn give_back(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Unserved) {
         let (wait, leaving) = (self.jitter(REST.0), lease.take_leaving());
         let end = RunEnd::Trouble { error: why.error.clone(), wait };
         let (shift, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
@@ -34,7 +34,7 @@ impl Shift {
             };
             // A worker that is closing does not ask: the run is given up at once.
             either(Box::pin(shift.closing()), Box::pin(probe)).await;
-            if let Some(Leaving { commit, .. }) = leaving {
+            if let Some(ReleaseWork { commit, .. }) = leaving {
                 commit.await;
             }
             if lease.is_held()
@@ -75,7 +75,7 @@ impl Shift {
     pub(super) fn leave_to_newer(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
         let (shift, lease) = (Arc::clone(self), Arc::clone(lease));
         self.runtime.spawn(Box::pin(async move {
-            if let Some(Leaving { commit, .. }) = lease.take_leaving() {
+            if let Some(ReleaseWork { commit, .. }) = lease.take_leaving() {
                 commit.await;
             }
             let (wait, follows) = match shift.release_to_newer(&held, &lease).await {

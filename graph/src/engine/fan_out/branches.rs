@@ -6,7 +6,7 @@
 
 use crate::engine::fan_out::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
 use crate::engine::lane::{Lane, Phase};
-use crate::engine::parked::Parked;
+use crate::engine::parked::ParkedLanes;
 use crate::error::{Outcome, RunError};
 use crate::token::FanOutAt;
 use crate::util::work_count;
@@ -23,26 +23,26 @@ pub(in crate::engine) struct Branches<S> {
     free: Vec<usize>,
     /// Where each lane stands in the list of its fan-out.
     listed_at: Vec<u32>,
-    open: Vec<Option<Open<S>>>,
+    open: Vec<Option<OpenFanOut<S>>>,
     free_open: Vec<usize>,
     /// How many of the open ones have a timer.
     timed: usize,
     /// The lanes that can go on now.
     pub(in crate::engine) queue: VecDeque<usize>,
     /// There once there were many lanes.
-    wide: Option<Wide>,
+    wide: Option<ManyLanes>,
     is_wide: bool,
     /// The lanes that do nothing but wait.
-    pub(in crate::engine) parked: Parked,
+    pub(in crate::engine) parked: ParkedLanes,
 }
 
-struct Wide {
+struct ManyLanes {
     wakeups: Arc<Wakeups>,
     wakers: Vec<Option<Waker>>,
 }
 
 /// A fan-out whose branches have not all ended.
-pub(in crate::engine) struct Open<S> {
+pub(in crate::engine) struct OpenFanOut<S> {
     /// The node it starts from.
     pub(in crate::engine) node: u32,
     /// The lane that forked.
@@ -72,11 +72,11 @@ pub(in crate::engine) struct Open<S> {
     pub(in crate::engine) first_error: Option<RunError<S>>,
     pub(in crate::engine) timer: Option<BoxFuture<'static, ()>>,
     /// Its branches were cut off, and nodes of some run on for their grace.
-    pub(in crate::engine) closing: Option<Box<Closing<S>>>,
+    pub(in crate::engine) closing: Option<Box<ClosingFanOut<S>>>,
 }
 
 /// A fan-out that ends once its last node in grace has.
-pub(in crate::engine) struct Closing<S> {
+pub(in crate::engine) struct ClosingFanOut<S> {
     /// How many such nodes there are.
     pub(in crate::engine) left: usize,
     /// The numbers that they had among all nodes in grace when it was cut off.
@@ -85,7 +85,7 @@ pub(in crate::engine) struct Closing<S> {
     pub(in crate::engine) error: Option<RunError<S>>,
 }
 
-impl<S> Open<S> {
+impl<S> OpenFanOut<S> {
     /// How many branches have not been started.
     pub(in crate::engine) fn unstarted(&self) -> usize {
         self.total - self.started - self.restored.len()
@@ -111,7 +111,7 @@ impl<S> Branches<S> {
             queue: VecDeque::new(),
             wide: None,
             is_wide: false,
-            parked: Parked::default(),
+            parked: ParkedLanes::default(),
         })
     }
 
@@ -225,7 +225,7 @@ impl<S> Branches<S> {
         closing.map_or(&[], |closing| &closing.in_grace)
     }
 
-    pub(in crate::engine) fn open(&mut self, open: Open<S>) -> usize {
+    pub(in crate::engine) fn open(&mut self, open: OpenFanOut<S>) -> usize {
         self.timed += usize::from(open.timer.is_some());
         let place = self.free_open.pop().unwrap_or(self.open.len());
         if place == self.open.len() {
@@ -236,7 +236,7 @@ impl<S> Branches<S> {
         place
     }
 
-    pub(in crate::engine) fn opened(&mut self, place: usize) -> Option<&mut Open<S>> {
+    pub(in crate::engine) fn opened(&mut self, place: usize) -> Option<&mut OpenFanOut<S>> {
         self.open.get_mut(place)?.as_mut()
     }
 
@@ -246,14 +246,14 @@ impl<S> Branches<S> {
     }
 
     /// Lets a fan-out whose branches are gone wait for nodes in their grace. Gives what is not needed meanwhile.
-    pub(in crate::engine) fn close_later(&mut self, place: usize, closing: Closing<S>) -> Option<vec::IntoIter<S>> {
+    pub(in crate::engine) fn close_later(&mut self, place: usize, closing: ClosingFanOut<S>) -> Option<vec::IntoIter<S>> {
         let open = self.open.get_mut(place)?.as_mut()?;
         self.timed -= usize::from(open.timer.take().is_some());
         open.closing = Some(Box::new(closing));
         open.items.take()
     }
 
-    pub(in crate::engine) fn close(&mut self, place: usize) -> Option<Open<S>> {
+    pub(in crate::engine) fn close(&mut self, place: usize) -> Option<OpenFanOut<S>> {
         let open = self.open.get_mut(place)?.take()?;
         if place + 1 == self.open.len() {
             self.open.pop();
@@ -276,7 +276,7 @@ impl<S> Branches<S> {
         // When few of many are left, they keep their wakers: to look for them among all places would cost as much as all.
         self.is_wide = in_use > POLLED_ALL_MAX || (was_wide && in_use > 0);
         if self.is_wide && self.wide.is_none() {
-            self.wide = Some(Wide { wakeups: Arc::default(), wakers: Vec::new() });
+            self.wide = Some(ManyLanes { wakeups: Arc::default(), wakers: Vec::new() });
         }
         let woken = self.wide.as_ref().map(|wide| wide.wakeups.take(task));
         match woken {
@@ -322,7 +322,7 @@ mod tests {
         let restored: Vec<usize> = (0..total).filter(|branch| *branch != total / 2).rev().collect();
         let (node, parent, sequence, path, spawned) = (0, 0, 1, BranchPath::default().fan_out(1), false);
         let (started, running, lanes, iteration, ended) = (0, 0, Vec::new(), 0, Vec::new());
-        let mut open = Open {
+        let mut open = OpenFanOut {
             node,
             parent,
             sequence,

@@ -4,12 +4,12 @@
 //! declared. A fault rises from branch to fan-out to the lane that forked, until
 //! one collects it or the run has failed.
 
-use crate::compile::plan::{Fork, Plan, Way};
+use crate::compile::plan::{OutEdge, Plan, PlanFanOut};
 use crate::context::events;
 use crate::context::events::RunEvent;
 use crate::define::fan_out::Merge;
 use crate::define::shape::Target;
-use crate::engine::fan_out::branches::{Closing, Open};
+use crate::engine::fan_out::branches::{ClosingFanOut, OpenFanOut};
 use crate::engine::fan_out::wakeups::WAITS_PER_POLL_MAX;
 use crate::engine::lane::{Lane, Phase};
 use crate::engine::step::Turn;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What follows an end.
-pub(in crate::engine) enum Rise<S> {
+pub(in crate::engine) enum JoinStep<S> {
     /// Nothing for now.
     Stay,
     /// This lane has ended as well, so.
@@ -29,9 +29,9 @@ pub(in crate::engine) enum Rise<S> {
     Over(Outcome<S>),
 }
 
-pub(in crate::engine) fn fork_of<S>(plan: &Plan<S>, node: u32) -> &Fork<S> {
+pub(in crate::engine) fn fork_of<S>(plan: &Plan<S>, node: u32) -> &PlanFanOut<S> {
     match &plan.stops[node as usize].way {
-        Way::Fork(fork) => fork,
+        OutEdge::Fork(fork) => fork,
         _ => unreachable!("only a node with a fan-out forks"),
     }
 }
@@ -82,8 +82,8 @@ impl<S: Send + 'static> Engine<S> {
                     let rise = self.fork_from(plan, number, (sequence, items), cx);
                     self.climb(plan, rise)
                 }
-                Turn::Arrived => self.climb(plan, Rise::To(number, Ok(()))),
-                Turn::Failed(error) => self.climb(plan, Rise::To(number, Err(error))),
+                Turn::Arrived => self.climb(plan, JoinStep::To(number, Ok(()))),
+                Turn::Failed(error) => self.climb(plan, JoinStep::To(number, Err(error))),
             };
             if ended.is_some() {
                 return Poll::Ready(ended);
@@ -107,45 +107,45 @@ impl<S: Send + 'static> Engine<S> {
         lane.expect("a lane lives until it has ended")
     }
 
-    pub(in crate::engine) fn opened(&mut self, place: usize) -> &mut Open<S> {
+    pub(in crate::engine) fn opened(&mut self, place: usize) -> &mut OpenFanOut<S> {
         let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
         open.expect("a fan-out is open until all its branches have ended")
     }
 
     /// Goes up from an end until nothing more follows. `Some` if the run has ended.
-    pub(in crate::engine) fn climb(&mut self, plan: &Plan<S>, mut rise: Rise<S>) -> Option<Outcome<S>> {
+    pub(in crate::engine) fn climb(&mut self, plan: &Plan<S>, mut rise: JoinStep<S>) -> Option<Outcome<S>> {
         loop {
             rise = match rise {
-                Rise::Stay => return None,
-                Rise::Over(outcome) => return Some(outcome),
-                Rise::To(number, ended) => self.rise(plan, number, ended),
+                JoinStep::Stay => return None,
+                JoinStep::Over(outcome) => return Some(outcome),
+                JoinStep::To(number, ended) => self.rise(plan, number, ended),
             };
         }
     }
 
     /// A lane has ended: its fan-out hears of it.
-    fn rise(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> Rise<S> {
+    fn rise(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> JoinStep<S> {
         let ended = match ended {
-            Err(error) if number == ROOT => return Rise::Over(Err(error)),
+            Err(error) if number == ROOT => return JoinStep::Over(Err(error)),
             Err(mut error) => {
                 let lane = self.lane(number);
                 let (at, path) = (lane.at, lane.path.clone());
                 let of_branch = error.rise_from(&path);
                 self.drop_values(at, || drop(of_branch));
                 if error.fault().ends_run() {
-                    return Rise::Over(Err(error));
+                    return JoinStep::Over(Err(error));
                 }
                 Err(error)
             }
             Ok(()) if number == ROOT => {
-                return Rise::Over(Ok(self.root.state.take().expect("a lane that arrived has its state")));
+                return JoinStep::Over(Ok(self.root.state.take().expect("a lane that arrived has its state")));
             }
             ended => ended,
         };
         if let Err(error) = &ended {
             self.keep_failed(plan, number, error);
             if let Err(fault) = self.write_down_failure(plan, number, error) {
-                return Rise::Over(Err(RunError::new(fault, None)));
+                return JoinStep::Over(Err(RunError::new(fault, None)));
             }
         }
         let lane = self.branches.as_mut().and_then(|branches| branches.end(number));
@@ -180,21 +180,23 @@ impl<S: Send + 'static> Engine<S> {
             (ended, _) => open.ended[branch] = Some(ended),
         }
         match (open.unstarted() > 0, open.running) {
-            (true, _) => self.start_branch(plan, place).map_or_else(|error| self.fail_fan_out(place, error), |()| Rise::Stay),
+            (true, _) => {
+                self.start_branch(plan, place).map_or_else(|error| self.fail_fan_out(place, error), |()| JoinStep::Stay)
+            }
             (false, 0) => self.join(plan, place),
-            (false, _) => Rise::Stay,
+            (false, _) => JoinStep::Stay,
         }
     }
 
     /// All branches have ended: one state is made of theirs, and the lane that forked goes on.
-    pub(in crate::engine) fn join(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+    pub(in crate::engine) fn join(&mut self, plan: &Plan<S>, place: usize) -> JoinStep<S> {
         let open = self.branches.as_mut().and_then(|branches| branches.close(place));
-        let Open { parent, node, before, ended, first_error, iteration, .. } = open.expect("a fan-out is joined once");
+        let OpenFanOut { parent, node, before, ended, first_error, iteration, .. } = open.expect("a fan-out is joined once");
         if let Some(error) = first_error {
             self.drop_values(node, || drop((before, ended)));
-            return Rise::To(parent, Err(error));
+            return JoinStep::To(parent, Err(error));
         }
-        let Fork { options, join, .. } = fork_of(plan, node);
+        let PlanFanOut { options, join, .. } = fork_of(plan, node);
         let kept = self.keep_before(node, &before);
         let merged = catch_panic(|| match &options.merge {
             Merge::States(merge) => {
@@ -209,11 +211,11 @@ impl<S: Send + 'static> Engine<S> {
             Ok(Err(error)) => {
                 let node = self.driver.shared.name(node).to_string();
                 let fault = RunFault::Merge(MergeError { node, reason: Arc::new(Reason::Error(error)) });
-                return Rise::To(parent, Err(RunError::new(fault, self.state_before_fork(parent, kept))));
+                return JoinStep::To(parent, Err(RunError::new(fault, self.state_before_fork(parent, kept))));
             }
             Err(reason) => {
                 let before = self.state_before_fork(parent, kept);
-                return Rise::To(parent, Err(self.panicked(node, During::Merge, &reason, before)));
+                return JoinStep::To(parent, Err(self.panicked(node, During::Merge, &reason, before)));
             }
         };
         if let Some(hooks) = &self.driver.hooks {
@@ -222,14 +224,14 @@ impl<S: Send + 'static> Engine<S> {
         // What follows comes after the longest of its branches.
         self.lane(parent).iteration = iteration;
         match self.commit_merged(parent, merged, *join) {
-            Ok(true) => return Rise::To(parent, Ok(())),
+            Ok(true) => return JoinStep::To(parent, Ok(())),
             Ok(false) => {}
-            Err(error) => return Rise::To(parent, Err(error)),
+            Err(error) => return JoinStep::To(parent, Err(error)),
         }
         if let Some(branches) = self.branches.as_mut().filter(|_| parent != ROOT) {
             branches.queue.push_back(parent);
         }
-        Rise::Stay
+        JoinStep::Stay
     }
 
     /// A clone of the state before a fan-out, for `keep_state`: its merge takes the state along.
@@ -283,22 +285,22 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    pub(in crate::engine) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> Rise<S> {
+    pub(in crate::engine) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> JoinStep<S> {
         self.cut_off_fan_out(place, error, Cause::Because("another branch failed".into()))
     }
 
     /// Ends a fan-out with this error. Its remaining branches are told the cause.
-    fn cut_off_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> Rise<S> {
+    fn cut_off_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> JoinStep<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
         let fault = Arc::new(StoredFault::of(error.fault()));
         let in_grace = self.give_grace(Some(place), &cause, Some(&fault));
         if !in_grace.is_empty() {
             self.close_lanes(place, &cause, Some(&fault));
-            return self.close_later(place, Closing { left: in_grace.len(), in_grace, error: Some(error) });
+            return self.close_later(place, ClosingFanOut { left: in_grace.len(), in_grace, error: Some(error) });
         }
         let before = self.close(place, &cause, Some(&fault));
         self.drop_values(node, || drop(before));
-        Rise::To(parent, Err(error))
+        JoinStep::To(parent, Err(error))
     }
 
     /// Cuts off the branches whose time is up.
@@ -317,7 +319,7 @@ impl<S: Send + 'static> Engine<S> {
         None
     }
 
-    pub(in crate::engine) fn time_out(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+    pub(in crate::engine) fn time_out(&mut self, plan: &Plan<S>, place: usize) -> JoinStep<S> {
         let node = self.opened(place).node;
         let options = &fork_of(plan, node).options;
         let name = self.driver.shared.name(node).to_string();
@@ -333,7 +335,7 @@ impl<S: Send + 'static> Engine<S> {
         let in_grace = self.give_grace(Some(place), &Cause::DeadlineExceeded, Some(&fault));
         self.close_lanes(place, &Cause::DeadlineExceeded, Some(&fault));
         if !in_grace.is_empty() {
-            return self.close_later(place, Closing { left: in_grace.len(), in_grace, error: None });
+            return self.close_later(place, ClosingFanOut { left: in_grace.len(), in_grace, error: None });
         }
         let open = self.opened(place);
         open.ended.iter_mut().filter(|ended| ended.is_none()).for_each(|ended| *ended = Some(Err(elapsed())));
@@ -345,7 +347,7 @@ impl<S: Send + 'static> Engine<S> {
     /// Ends a fan-out with all that is below it, and gives the state before it.
     pub(in crate::engine) fn close(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Option<S> {
         self.close_lanes(place, cause, failed);
-        let Open { before, items, ended, first_error, node, .. } = self.branches.as_mut()?.close(place)?;
+        let OpenFanOut { before, items, ended, first_error, node, .. } = self.branches.as_mut()?.close(place)?;
         self.drop_values(node, || drop((items, ended, first_error)));
         Some(before)
     }

@@ -3,12 +3,12 @@
 //! A branch that nothing is to be taken care of at runs as it starts, before it is anybody's lane. One that ends at once, as most of those
 //! that compute do, never is one.
 
-use crate::compile::plan::{Fork, Heads, Plan};
+use crate::compile::plan::{BranchHeads, Plan, PlanFanOut};
 use crate::context::events::RunEvent;
 use crate::define::fan_out::Merge;
 use crate::engine::Engine;
-use crate::engine::fan_out::branches::{Branches, Open};
-use crate::engine::fan_out::join::{Rise, fork_of};
+use crate::engine::fan_out::branches::{Branches, OpenFanOut};
+use crate::engine::fan_out::join::{JoinStep, fork_of};
 use crate::engine::lane::{Lane, Phase};
 use crate::engine::step::Turn;
 use crate::error::{During, RunError};
@@ -25,20 +25,21 @@ impl<S: Send + 'static> Engine<S> {
         parent: usize,
         (sequence, items): (u64, Option<Vec<S>>),
         cx: &mut Context<'_>,
-    ) -> Rise<S> {
+    ) -> JoinStep<S> {
         let items = items.map(|items| (items.len(), items));
         let place = match self.open_fan_out(plan, parent, sequence, items) {
             Ok(place) => place,
-            Err(error) => return Rise::To(parent, Err(error)),
+            Err(error) => return JoinStep::To(parent, Err(error)),
         };
         if let Some(hooks) = &self.driver.hooks
-            && let Some(Open { node, total, before, .. }) = self.branches.as_mut().and_then(|branches| branches.opened(place))
+            && let Some(OpenFanOut { node, total, before, .. }) =
+                self.branches.as_mut().and_then(|branches| branches.opened(place))
         {
             let node = self.driver.shared.name(*node);
             hooks.call(&RunEvent::Forked { node, branches: *total, state: before });
         }
         match self.sprint_branches(plan, place, cx) {
-            Rise::Stay => self.start_branches(plan, place),
+            JoinStep::Stay => self.start_branches(plan, place),
             rise => rise,
         }
     }
@@ -55,12 +56,12 @@ impl<S: Send + 'static> Engine<S> {
         let lane = self.lane(parent);
         let (node, path, iteration) = (lane.at, lane.path.fan_out(sequence), lane.iteration);
         let before = lane.state.take().expect("a lane that forks has its state");
-        let Fork { heads, options, .. } = fork_of(plan, node);
+        let PlanFanOut { heads, options, .. } = fork_of(plan, node);
         let spawned = lane.spawned || options.spawned;
         let (total, items) = match (heads, items) {
-            (Heads::Each(heads, _), _) => (heads.len(), None),
-            (Heads::Map(..), Some((total, items))) => (total, Some(items.into_iter())),
-            (Heads::Map(_, items), None) => match catch_panic(|| items(&before)) {
+            (BranchHeads::Each(heads, _), _) => (heads.len(), None),
+            (BranchHeads::Map(..), Some((total, items))) => (total, Some(items.into_iter())),
+            (BranchHeads::Map(_, items), None) => match catch_panic(|| items(&before)) {
                 Ok(items) => (items.len(), Some(items.into_iter())),
                 Err(reason) => return Err(self.panicked(node, During::Split, &reason, Some(before))),
             },
@@ -71,7 +72,7 @@ impl<S: Send + 'static> Engine<S> {
             Some((_, Err(fault))) => return Err(RunError::new(fault, Some(before))),
         };
         let ended = (0..total).map(|_| None).collect();
-        let open = Open {
+        let open = OpenFanOut {
             node,
             parent,
             sequence,
@@ -96,7 +97,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Starts as many branches as may run at a time, or joins those that have all ended.
-    pub(in crate::engine) fn start_branches(&mut self, plan: &Plan<S>, place: usize) -> Rise<S> {
+    pub(in crate::engine) fn start_branches(&mut self, plan: &Plan<S>, place: usize) -> JoinStep<S> {
         let open = self.opened(place);
         let limit = fork_of(plan, open.node).options.limit.unwrap_or(open.total);
         let at_once = limit.saturating_sub(open.running).min(open.unstarted());
@@ -109,7 +110,7 @@ impl<S: Send + 'static> Engine<S> {
             }
         }
         let open = self.opened(place);
-        if open.running == 0 && open.unstarted() == 0 { self.join(plan, place) } else { Rise::Stay }
+        if open.running == 0 && open.unstarted() == 0 { self.join(plan, place) } else { JoinStep::Stay }
     }
 
     /// Starts the next branch of a fan-out.
@@ -128,10 +129,10 @@ impl<S: Send + 'static> Engine<S> {
         let open = self.opened(place);
         open.skip_restored();
         let (node, sequence, branch) = (open.node, open.sequence, open.started);
-        let Fork { heads, join, .. } = fork_of(plan, node);
+        let PlanFanOut { heads, join, .. } = fork_of(plan, node);
         let (head, state) = match heads {
-            Heads::Each(heads, clone) => (heads[branch], catch_panic(|| clone(&open.before))),
-            Heads::Map(head, _) => {
+            BranchHeads::Each(heads, clone) => (heads[branch], catch_panic(|| clone(&open.before))),
+            BranchHeads::Map(head, _) => {
                 let next = open.items.as_mut().and_then(Iterator::next);
                 (*head, Ok(next.expect("there is an item for each branch")))
             }
@@ -151,17 +152,17 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Runs branches as they start, each as far as it goes, as many as the limit allows.
-    fn sprint_branches(&mut self, plan: &Plan<S>, place: usize, cx: &mut Context<'_>) -> Rise<S> {
+    fn sprint_branches(&mut self, plan: &Plan<S>, place: usize, cx: &mut Context<'_>) -> JoinStep<S> {
         let open = self.opened(place);
         let options = &fork_of(plan, open.node).options;
         let limit = options.limit.unwrap_or(open.total);
         if open.spawned || self.driver.is_watched {
-            return Rise::Stay;
+            return JoinStep::Stay;
         }
         loop {
             let open = self.opened(place);
             if open.unstarted() == 0 || open.running >= limit {
-                return Rise::Stay;
+                return JoinStep::Stay;
             }
             let mut lane = match self.next_branch(plan, place) {
                 Ok(lane) => lane,
@@ -186,8 +187,8 @@ impl<S: Send + 'static> Engine<S> {
                 Some(Turn::Failed(error)) => {
                     let cuts_off = options.fail_fast && matches!(options.merge, Merge::States(_));
                     let ends_all = cuts_off || error.fault().ends_run();
-                    return match if ends_all { Rise::Stay } else { self.start_branches(plan, place) } {
-                        Rise::Stay => Rise::To(number, Err(error)),
+                    return match if ends_all { JoinStep::Stay } else { self.start_branches(plan, place) } {
+                        JoinStep::Stay => JoinStep::To(number, Err(error)),
                         rise => rise,
                     };
                 }

@@ -15,10 +15,10 @@ pub(in crate::engine) const WAITS_PER_POLL_MAX: u32 = 64;
 
 /// The lanes that were woken, and the task of the run. All of it lies under one short lock, under which no waker is cloned, woken or dropped.
 #[derive(Default)]
-pub(in crate::engine) struct Wakeups(Mutex<Woken>);
+pub(in crate::engine) struct Wakeups(Mutex<WokenLanes>);
 
 #[derive(Default)]
-struct Woken {
+struct WokenLanes {
     lanes: Vec<usize>,
     is_listed: Vec<bool>,
     task: Option<Arc<Waker>>,
@@ -44,7 +44,7 @@ impl Wakeups {
         let _replaced = std::mem::replace(&mut self.lock().task, new);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Woken> {
+    fn lock(&self) -> MutexGuard<'_, WokenLanes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

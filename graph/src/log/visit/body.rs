@@ -1,4 +1,4 @@
-//! `NoteBody`: the stored form of a visit record.
+//! `VisitRecordBody`: the stored form of a visit record.
 
 use crate::error::StoredFault;
 use crate::log::visit::Namespace;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 /// The body of a note.
 #[derive(Serialize, Deserialize, Default)]
-pub(crate) struct NoteBody {
+pub(crate) struct VisitRecordBody {
     /// Which effect or wait.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) key: String,
@@ -55,7 +55,7 @@ fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Box<RawV
     Box::<RawValue>::deserialize(value).map(Some)
 }
 
-impl NoteBody {
+impl VisitRecordBody {
     /// What all notes of one wait say.
     pub(crate) fn of_wait(namespace: Namespace, key: &str) -> Self {
         let signal = if let Namespace::Signal(count) = namespace { Some(count) } else { None };

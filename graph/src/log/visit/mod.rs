@@ -1,4 +1,4 @@
-//! `Notes`: what was written down during one visit of a node, before the node was done: effects, waits, failed attempts.
+//! `VisitRecords`: what was written down during one visit of a node, before the node was done: effects, waits, failed attempts.
 //!
 //! All attempts at one visit share them, in this process and in the next; that is why an effect that was recorded is not repeated.
 
@@ -7,11 +7,11 @@ pub(crate) mod polls;
 pub(crate) mod waits_inside;
 pub(crate) mod watcher;
 
-pub(crate) use body::NoteBody;
+pub(crate) use body::VisitRecordBody;
 
 use crate::error::{EffectError, StoredFault, UnknownEffect};
 use crate::log::codec::undo_in;
-use crate::log::undo_payload::Payload;
+use crate::log::undo_payload::UndoPayload;
 use crate::log::visit::polls::NodePolls;
 use crate::log::visit::waits_inside::WaitsInside;
 use crate::log::visit::watcher::Watcher;
@@ -23,14 +23,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The notes of one visit.
 #[derive(Default)]
-pub(crate) struct Notes(Mutex<Inner>);
+pub(crate) struct VisitRecords(Mutex<VisitState>);
 
 #[derive(Default)]
-pub(crate) struct Inner {
+pub(crate) struct VisitState {
     /// The attempt that is under way. One before it may not be gone yet, if it runs on another thread: it has no say any more.
     attempt: u32,
     /// Effects and waits of this visit, by their keys.
-    pub(crate) kept: HashMap<(Namespace, String), Kept>,
+    pub(crate) kept: HashMap<(Namespace, String), KeyState>,
     /// How many effects are on their way.
     pub(crate) effects_running: usize,
     /// Who is told when the node begins or ends an effect or a wait.
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     /// The record of it.
     pub(crate) failed_row: u64,
     /// What was recorded last to undo this visit by.
-    pub(crate) undo: Option<Recorded>,
+    pub(crate) undo: Option<RecordedUndo>,
     /// The visit is among those that can be undone.
     pub(crate) is_undo_kept: bool,
     /// How the visit failed for good, if an earlier process wrote that down and nothing after it.
@@ -72,7 +72,7 @@ pub(crate) enum Namespace {
 
 /// What is known of one key.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeyState {
     /// Asked for in this attempt, by somebody who still waits or was given the value.
     pub(crate) is_used: bool,
     /// The value was given out in this attempt.
@@ -102,23 +102,23 @@ pub(crate) struct Kept {
 }
 
 /// A value that is recorded.
-pub(crate) struct Known {
+pub(crate) struct RecordedValue {
     pub(crate) json: String,
-    /// See [`Kept::recorded_by`].
+    /// See [`KeyState::recorded_by`].
     pub(crate) recorded_by: u64,
 }
 
-impl Kept {
+impl KeyState {
     /// The result of the effect, or the answer, if there is one.
-    pub(crate) fn known(&self) -> Option<Known> {
-        self.value.as_ref().map(|value| Known { json: value.get().to_string(), recorded_by: self.recorded_by })
+    pub(crate) fn known(&self) -> Option<RecordedValue> {
+        self.value.as_ref().map(|value| RecordedValue { json: value.get().to_string(), recorded_by: self.recorded_by })
     }
 }
 
 /// What a node recorded to be undone by.
-pub(crate) struct Recorded {
+pub(crate) struct RecordedUndo {
     /// Or why the undo cannot be given it.
-    pub(crate) payload: Result<Payload, EffectError>,
+    pub(crate) payload: Result<UndoPayload, EffectError>,
     /// Whether it is in the log.
     pub(crate) is_written: bool,
 }
@@ -145,12 +145,12 @@ pub(crate) struct ParkedInside {
 }
 
 /// While it lives, its node has an effect under way.
-pub(crate) struct EffectRunning<'a> {
-    notes: &'a Notes,
+pub(crate) struct EffectGuard<'a> {
+    notes: &'a VisitRecords,
     attempt: u32,
 }
 
-impl Drop for EffectRunning<'_> {
+impl Drop for EffectGuard<'_> {
     fn drop(&mut self) {
         if let Some(mut inner) = self.notes.lock_for(self.attempt) {
             inner.effects_running -= 1;
@@ -160,13 +160,13 @@ impl Drop for EffectRunning<'_> {
 }
 
 /// While it lives, its node waits.
-pub(crate) struct Waiting<'a> {
-    notes: &'a Notes,
+pub(crate) struct WaitGuard<'a> {
+    notes: &'a VisitRecords,
     attempt: u32,
     wait: OpenWait,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         let Some(mut inner) = self.notes.lock_for(self.attempt) else { return };
         if let Some(at) = inner.open.iter().position(|open| *open == self.wait) {
@@ -176,22 +176,22 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Notes {
+impl VisitRecords {
     /// The notes of a visit that begins with this attempt.
     pub(crate) fn of_attempt(attempt: u32) -> Self {
-        Self(Mutex::new(Inner { attempt, ..Inner::default() }))
+        Self(Mutex::new(VisitState { attempt, ..VisitState::default() }))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, VisitState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the records of an earlier process say.
     pub(crate) fn restore(records: Vec<Record>) -> Result<Self, serde_json::Error> {
-        let mut inner = Inner::default();
+        let mut inner = VisitState::default();
         for record in records {
-            let mut body: NoteBody = serde_json::from_slice(&record.body)?;
-            inner.undo = body.undo.take().map(Recorded::restored).or(inner.undo);
+            let mut body: VisitRecordBody = serde_json::from_slice(&record.body)?;
+            inner.undo = body.undo.take().map(RecordedUndo::restored).or(inner.undo);
             if record.header.kind == Kind::Attempt {
                 inner.failed = Some((record.header.attempt, body.due));
                 inner.failed_row = record.sequence;
@@ -210,7 +210,7 @@ impl Notes {
     }
 
     /// The notes, if this attempt was not cut off.
-    pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, Inner>> {
+    pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, VisitState>> {
         Some(self.lock()).filter(|inner| inner.is_at(attempt))
     }
 
@@ -229,21 +229,21 @@ impl Notes {
     }
 
     /// An attempt has an effect under way from now on. `None` if it was cut off.
-    pub(crate) fn run_effect(&self, attempt: u32) -> Option<EffectRunning<'_>> {
+    pub(crate) fn run_effect(&self, attempt: u32) -> Option<EffectGuard<'_>> {
         let mut inner = self.lock_for(attempt)?;
         inner.effects_running += 1;
         inner.tell_watcher();
         drop(inner);
-        Some(EffectRunning { notes: self, attempt })
+        Some(EffectGuard { notes: self, attempt })
     }
 
     /// An attempt waits from now on. `None` if it was cut off.
-    pub(crate) fn wait(&self, attempt: u32, wait: OpenWait) -> Option<Waiting<'_>> {
+    pub(crate) fn wait(&self, attempt: u32, wait: OpenWait) -> Option<WaitGuard<'_>> {
         let mut inner = self.lock_for(attempt)?;
         inner.open.push(wait.clone());
         inner.tell_watcher();
         drop(inner);
-        Some(Waiting { notes: self, attempt, wait })
+        Some(WaitGuard { notes: self, attempt, wait })
     }
 
     /// What an attempt at a node that is a graph waits for; `None` as long as something goes on inside it.
@@ -266,12 +266,12 @@ impl Notes {
     }
 
     /// The effects of this visit that were recorded, or may have happened.
-    pub(crate) fn effects(&self) -> Effects {
+    pub(crate) fn effects(&self) -> EffectSummary {
         let inner = self.lock();
         let kept = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
-        kept.fold(Effects::default(), |effects, (_, kept)| {
+        kept.fold(EffectSummary::default(), |effects, (_, kept)| {
             let is_recorded = kept.is_started || kept.value.is_some();
-            Effects {
+            EffectSummary {
                 own: effects.own || kept.is_cut_off || (is_recorded && !kept.is_copied),
                 copied: effects.copied || (is_recorded && kept.is_copied),
             }
@@ -282,7 +282,7 @@ impl Notes {
     pub(crate) fn unknown_effects(&self, key_of: impl Fn(&str) -> String) -> Vec<UnknownEffect> {
         let inner = self.lock();
         let effects = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
-        let is_unknown = |kept: &Kept| kept.value.is_none() && (kept.is_cut_off || (kept.is_started && !kept.is_copied));
+        let is_unknown = |kept: &KeyState| kept.value.is_none() && (kept.is_cut_off || (kept.is_started && !kept.is_copied));
         let unknown = effects.filter(|(_, kept)| is_unknown(kept)).map(|((_, key), kept)| UnknownEffect {
             key: key.clone(),
             idempotency_key: kept.begun_with.clone().unwrap_or_else(|| key_of(key)),
@@ -317,20 +317,20 @@ impl Notes {
 
 /// Which effects a visit had.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Effects {
+pub(crate) struct EffectSummary {
     /// Some that this run did.
     pub(crate) own: bool,
     /// Some that the run did that this one was forked from.
     pub(crate) copied: bool,
 }
 
-impl Recorded {
+impl RecordedUndo {
     fn restored(json: Box<RawValue>) -> Self {
-        Self { payload: Ok(Payload::of(json)), is_written: true }
+        Self { payload: Ok(UndoPayload::of(json)), is_written: true }
     }
 }
 
-impl Inner {
+impl VisitState {
     /// Whether this attempt is under way.
     pub(crate) fn is_at(&self, attempt: u32) -> bool {
         self.attempt == attempt
@@ -353,8 +353,8 @@ impl Inner {
     }
 
     /// What a record of an effect or a wait says; `sequence` is that of the record, or 0 if it is durable.
-    pub(crate) fn note(&mut self, kind: Kind, body: NoteBody, sequence: u64) {
-        let NoteBody { key, signal, value, letter, due, begun_with, copied, repeats, not_done, .. } = body;
+    pub(crate) fn note(&mut self, kind: Kind, body: VisitRecordBody, sequence: u64) {
+        let VisitRecordBody { key, signal, value, letter, due, begun_with, copied, repeats, not_done, .. } = body;
         for key in &not_done {
             let kept = self.kept(Namespace::Effect, key);
             (kept.is_begun, kept.is_cut_off) = (false, false);
@@ -454,7 +454,7 @@ impl Inner {
         letter
     }
 
-    pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut Kept {
+    pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut KeyState {
         self.kept.entry((namespace, key.to_string())).or_default()
     }
 }
@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn c4_an_attempt_that_was_cut_off_has_no_say_in_the_next() {
-        let notes = Notes::default();
+        let notes = VisitRecords::default();
         let wait = || OpenWait { key: "k".into(), due: None, question: None, letter: None };
         notes.begin_attempt(1);
         let (effect, waiting) = (notes.run_effect(1), notes.wait(1, wait()));

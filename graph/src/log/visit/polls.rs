@@ -3,7 +3,7 @@
 //! A node of a stored run counts as parked only if its last poll has ended, nothing has woken it since that poll began, and each value that it
 //! waits for was durable when that poll began. A value that the node then left alone does not keep the run from pausing.
 
-use crate::log::visit::Notes;
+use crate::log::visit::VisitRecords;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -25,7 +25,7 @@ pub(crate) struct NodePolls {
 struct NodeWaker {
     is_woken: AtomicBool,
     /// Weak, because they hold this waker.
-    notes: Weak<Notes>,
+    notes: Weak<VisitRecords>,
     waker: Waker,
 }
 
@@ -45,13 +45,13 @@ impl Wake for NodeWaker {
 }
 
 /// While it lives, a value is to be delivered once its record is durable.
-pub(crate) struct Delivering<'a> {
-    notes: &'a Notes,
+pub(crate) struct DeliveryGuard<'a> {
+    notes: &'a VisitRecords,
     attempt: u32,
     record: u64,
 }
 
-impl Drop for Delivering<'_> {
+impl Drop for DeliveryGuard<'_> {
     fn drop(&mut self) {
         let Some(mut inner) = self.notes.lock_for(self.attempt) else { return };
         let values = &mut inner.polls.values;
@@ -74,7 +74,7 @@ impl NodePolls {
     }
 }
 
-impl Notes {
+impl VisitRecords {
     /// Polls an attempt at the node. `durable` is the last durable record.
     pub(crate) fn poll_node<T>(
         self: &Arc<Self>,
@@ -107,12 +107,12 @@ impl Notes {
     }
 
     /// The node is given a value once this record is durable. `None` if the attempt was cut off.
-    pub(crate) fn deliver_after(&self, attempt: u32, record: u64) -> Option<Delivering<'_>> {
+    pub(crate) fn deliver_after(&self, attempt: u32, record: u64) -> Option<DeliveryGuard<'_>> {
         let mut inner = self.lock_for(attempt)?;
         inner.polls.values.push(record);
         inner.tell_watcher();
         drop(inner);
-        Some(Delivering { notes: self, attempt, record })
+        Some(DeliveryGuard { notes: self, attempt, record })
     }
 
     /// Whether the node was polled after this record was durable.

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
-pub(crate) struct WaitsInside(Mutex<Lanes>);
+pub(crate) struct WaitsInside(Mutex<WaitsByLane>);
 
 #[derive(Default)]
-struct Lanes {
+struct WaitsByLane {
     by_lane: BTreeMap<usize, LaneWaits>,
     /// How often the list has changed.
     changes: u64,
@@ -43,7 +43,7 @@ impl LaneWaits {
 }
 
 impl WaitsInside {
-    fn lock(&self) -> MutexGuard<'_, Lanes> {
+    fn lock(&self) -> MutexGuard<'_, WaitsByLane> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The numbers of lanes whose notes changed.
 #[derive(Default)]
-pub(crate) struct Changed(Mutex<Vec<usize>>);
+pub(crate) struct ChangedLanes(Mutex<Vec<usize>>);
 
 /// Lists a lane when its notes change.
 pub(crate) struct Watcher {
-    pub(crate) changed: Arc<Changed>,
+    pub(crate) changed: Arc<ChangedLanes>,
     pub(crate) lane: usize,
 }
 
@@ -19,7 +19,7 @@ impl Watcher {
     }
 }
 
-impl Changed {
+impl ChangedLanes {
     /// Takes the numbers that were listed since the last call.
     pub(crate) fn take(&self) -> Vec<usize> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))

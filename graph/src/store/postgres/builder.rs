@@ -6,7 +6,7 @@ use super::target::Target;
 use super::tls::PostgresTls;
 use super::{PostgresStore, listen};
 use crate::store::error::StoreError;
-use crate::store::hint::Nudge;
+use crate::store::hint::Hints;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use std::fmt;
 use std::str::FromStr as _;
@@ -187,7 +187,7 @@ impl PostgresBuilder {
         let (calls_max, answer_timeout) = (self.pool_size, self.answer_timeout);
         let permits = Arc::new(Semaphore::new(calls_max));
         let connections = Connections { pool, permits, calls_max, target, is_own_pool: true, connect_timeout, answer_timeout };
-        let nudge = Arc::new(Nudge::default());
+        let nudge = Arc::new(Hints::default());
         let listening = listen::listen(config, tls, Arc::clone(&nudge));
         PostgresStore::open(connections, nudge, Some(listening)).await
     }

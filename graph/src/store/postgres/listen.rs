@@ -5,7 +5,7 @@
 
 use super::builder::KEEPALIVE_IDLE;
 use super::connections::CONNECT_TIMEOUT;
-use crate::store::hint::Nudge;
+use crate::store::hint::Hints;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -20,7 +20,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 const ASK_EVERY_MIN: Duration = Duration::from_secs(1);
 
 /// Listens for as long as the store lives, which aborts it.
-pub(super) async fn listen<T>(config: Config, tls: T, nudge: Arc<Nudge>)
+pub(super) async fn listen<T>(config: Config, tls: T, nudge: Arc<Hints>)
 where
     T: MakeTlsConnect<Socket> + Clone + Send,
     T::Stream: Send,
@@ -36,7 +36,7 @@ where
 }
 
 /// Ends when the connection does, or when the server does not answer.
-async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: &Nudge) {
+async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: &Hints) {
     // The time of the configuration is for the socket alone.
     let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
     let Ok(Ok((client, mut connection))) = tokio::time::timeout(patience, config.connect(tls)).await else { return };
@@ -59,7 +59,7 @@ async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: 
 }
 
 /// Asks to be told, which changes nothing if it was asked before. Ends when there is no answer.
-async fn ask_now_and_then(client: &Client, patience: Duration, every: Duration, nudge: &Nudge) {
+async fn ask_now_and_then(client: &Client, patience: Duration, every: Duration, nudge: &Hints) {
     let is_heard = async || {
         let answer = tokio::time::timeout(patience, client.batch_execute("LISTEN pleach")).await;
         matches!(answer, Ok(Ok(())))

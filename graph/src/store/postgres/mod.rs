@@ -31,7 +31,7 @@ pub use builder::PostgresBuilder;
 #[cfg(feature = "postgres-tls")]
 pub use tls::PostgresTls;
 
-use super::hint::Nudge;
+use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
@@ -60,7 +60,7 @@ pub struct PostgresStore(Arc<Inner>);
 
 struct Inner {
     connections: Connections,
-    nudge: Arc<Nudge>,
+    nudge: Arc<Hints>,
     listener: Option<tokio::task::AbortHandle>,
 }
 
@@ -100,14 +100,14 @@ impl PostgresStore {
         T::TlsConnect: Send + Sync,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        let nudge = Arc::new(Nudge::default());
+        let nudge = Arc::new(Hints::default());
         let listening = listen::listen(config, tls, Arc::clone(&nudge));
         Self::open(of_caller(pool), nudge, Some(listening)).await
     }
 
     async fn open(
         connections: Connections,
-        nudge: Arc<Nudge>,
+        nudge: Arc<Hints>,
         listening: Option<impl Future<Output = ()> + Send + 'static>,
     ) -> Result<Self, StoreError> {
         let mut store = Inner { connections, nudge, listener: None };

@@ -4,7 +4,7 @@ use super::fault::Failure;
 use super::{run_row, sql};
 use crate::store::error::StoreError;
 use crate::store::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_text};
-use crate::store::query::{Answer, Sought};
+use crate::store::query::{Answer, RowQuery};
 use crate::store::row::{Mail, Post, Row, sum_of_row};
 use crate::store::run_info::RunInfo;
 use crate::store::time::Timestamp;
@@ -31,7 +31,7 @@ pub(super) async fn head(client: &ClientWrapper, id: &str) -> Result<RunInfo, Fa
 }
 
 pub(super) async fn rows(client: &ClientWrapper, id: &str, which: Rows, parts: Parts) -> Result<Vec<Row>, Failure> {
-    let sought = Sought::new(which)?;
+    let sought = RowQuery::new(which)?;
     let before = head(client, id).await?;
     let sequences = sought.of_run(id, before.head, before.oldest)?;
     let wanted: Vec<i64> = sequences.iter().map(|sequence| *sequence as i64).collect();

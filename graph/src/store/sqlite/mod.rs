@@ -24,7 +24,7 @@ mod wal;
 mod write;
 mod writer;
 
-use super::hint::Nudge;
+use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
     Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
@@ -73,7 +73,7 @@ struct Inner {
     clock: Arc<Clock>,
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
-    nudge: Arc<Nudge>,
+    nudge: Arc<Hints>,
 }
 
 impl SqliteStore {
@@ -91,7 +91,7 @@ impl SqliteStore {
     }
 
     fn open_with(path: &Path, clock: Clock) -> Result<Self, StoreError> {
-        let (file, clock, nudge) = (DbFile::find_or_make(path)?, Arc::new(clock), Arc::new(Nudge::default()));
+        let (file, clock, nudge) = (DbFile::find_or_make(path)?, Arc::new(clock), Arc::new(Hints::default()));
         let writer = Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&nudge))?;
         Ok(Self(Arc::new(Inner { file, clock, writer, readers: Mutex::default(), nudge })))
     }

@@ -5,7 +5,7 @@ use super::schema::counted;
 use super::writer::Done;
 use crate::store::error::StoreError;
 use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
-use crate::store::query::{Answer, Query, Sought, last_key};
+use crate::store::query::{Answer, Query, RowQuery, last_key};
 use crate::store::row::{Mail, Post, Row};
 use crate::store::run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
 use crate::store::time::Timestamp;
@@ -122,7 +122,7 @@ pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Part
         Ok(run) => (run.key, run.info),
         Err(refused) => return Ok(Err(refused)),
     };
-    let sequences = match Sought::new(which).and_then(|sought| sought.of_run(id, info.head, info.oldest)) {
+    let sequences = match RowQuery::new(which).and_then(|sought| sought.of_run(id, info.head, info.oldest)) {
         Ok(sequences) => sequences,
         Err(refused) => return Ok(Err(refused)),
     };

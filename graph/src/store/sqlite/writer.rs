@@ -11,7 +11,7 @@ use super::file::DbFile;
 use super::holders::Holders;
 use super::read::is_corruption;
 use crate::store::error::StoreError;
-use crate::store::hint::Nudge;
+use crate::store::hint::Hints;
 use futures_channel::oneshot;
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -67,12 +67,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(file: DbFile, clock: Arc<Clock>, nudge: Arc<Nudge>) -> Result<Self, StoreError> {
+    pub(super) fn start(file: DbFile, clock: Arc<Clock>, nudge: Arc<Hints>) -> Result<Self, StoreError> {
         let holders = Holders::join(file.path(), clock.boot_id());
         let db = file.open(&holders, &clock)?;
         let (jobs, inbox) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut desk = Desk { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), nudge };
+        let mut desk = WriteQueue { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), nudge };
         let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || desk.work());
         Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
     }
@@ -89,7 +89,7 @@ impl Writer {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(StoreError::unreachable("too many writes wait for the disk; try again later"));
         }
-        let job = Box::new(Writing { weight, act, done: None, reply });
+        let job = Box::new(WriteJob { weight, act, done: None, reply });
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(answer),
             _ => Err(StoreError::unreachable("the thread that writes has ended")),
@@ -118,14 +118,14 @@ trait Job: Send {
     fn answer(self: Box<Self>, failed: Option<&Failed>);
 }
 
-struct Writing<T, F> {
+struct WriteJob<T, F> {
     weight: Weight,
     act: F,
     done: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, Failed>>,
 }
 
-impl<T: Send, F: FnMut(&Batch<'_>) -> Done<T> + Send> Job for Writing<T, F> {
+impl<T: Send, F: FnMut(&Batch<'_>) -> Done<T> + Send> Job for WriteJob<T, F> {
     fn weight(&self) -> Weight {
         self.weight
     }
@@ -147,7 +147,7 @@ impl<T: Send, F: FnMut(&Batch<'_>) -> Done<T> + Send> Job for Writing<T, F> {
 }
 
 /// The thread's own. The file is closed before the holder goes.
-struct Desk {
+struct WriteQueue {
     /// `None` after a failed COMMIT, if opening the file anew failed too.
     db: Option<Connection>,
     holders: Holders,
@@ -155,10 +155,10 @@ struct Desk {
     clock: Arc<Clock>,
     inbox: Receiver<Box<dyn Job>>,
     waiting: Arc<AtomicUsize>,
-    nudge: Arc<Nudge>,
+    nudge: Arc<Hints>,
 }
 
-impl Desk {
+impl WriteQueue {
     fn work(&mut self) {
         while let Ok(first) = self.inbox.recv() {
             let mut batch = self.batch(first);
