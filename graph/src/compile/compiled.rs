@@ -60,6 +60,6 @@ impl<S> Clone for CompiledGraph<S> {
 
 impl<S> fmt::Debug for CompiledGraph<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CompiledGraph({:?}, {} nodes)", self.name(), self.plan.stops.len())
+        write!(f, "CompiledGraph({:?}, {} nodes)", self.name(), self.plan.nodes.len())
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn inspect<S>(plan: &Plan<S>) -> Inspection {
         leads_to: leads_to(shape, node),
         fallback: shape.fallbacks[node as usize].map(|to| shape.name(to)),
         fan_out: plan.fan_outs[node as usize].map(|fork| shape.id(fork)),
-        subgraph: plan.stops[node as usize].subgraph().map(str::to_string),
+        subgraph: plan.nodes[node as usize].subgraph().map(str::to_string),
     };
     Inspection {
         name: plan.name.clone(),
@@ -91,7 +91,7 @@ fn leads_to(shape: &Shape, node: u32) -> LeadsTo {
 
 impl<S> PlanNode<S> {
     fn subgraph(&self) -> Option<&str> {
-        self.care.as_ref().and_then(|care| care.subgraph.as_deref())
+        self.options.as_ref().and_then(|options| options.subgraph.as_deref())
     }
 }
 
@@ -100,13 +100,13 @@ impl<S> PlanNode<S> {
 ///
 /// Stored runs are compared by it, so what is written here must never change: a letter for each kind of thing, and texts with
 /// their length.
-pub(crate) fn fingerprint<S>(shape: &Shape, stops: &[PlanNode<S>]) -> String {
+pub(crate) fn fingerprint<S>(shape: &Shape, plan_nodes: &[PlanNode<S>]) -> String {
     fn text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
         bytes.push(kind);
         bytes.extend((text.len() as u64).to_le_bytes());
         bytes.extend(text.as_bytes());
     }
-    let of_node = |(node, stop): (usize, &PlanNode<S>)| {
+    let of_node = |(node, plan_node): (usize, &PlanNode<S>)| {
         let mut bytes = Vec::new();
         text(&mut bytes, b'n', &shape.ids[node]);
         match leads_to(shape, node as u32) {
@@ -126,10 +126,10 @@ pub(crate) fn fingerprint<S>(shape: &Shape, stops: &[PlanNode<S>]) -> String {
             }
         }
         shape.fallbacks[node].iter().for_each(|to| text(&mut bytes, b'f', &shape.name(*to)));
-        stop.subgraph().iter().for_each(|inner| text(&mut bytes, b's', inner));
+        plan_node.subgraph().iter().for_each(|inner| text(&mut bytes, b's', inner));
         bytes
     };
-    let mut nodes: Vec<Vec<u8>> = stops.iter().enumerate().map(of_node).collect();
+    let mut nodes: Vec<Vec<u8>> = plan_nodes.iter().enumerate().map(of_node).collect();
     nodes.sort_unstable();
     let mut entry = Vec::new();
     text(&mut entry, b'b', &shape.id(shape.entry));

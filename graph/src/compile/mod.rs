@@ -35,19 +35,19 @@ impl<S: Send + 'static> Graph<S> {
 fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, CompileError> {
     let mut names = Names::of(&graph);
     let count = names.ids.len();
-    let cares = cares(&mut graph, &mut names);
+    let all_options = all_options(&mut graph, &mut names);
     let edges = edges_by_node(&mut graph, &mut names);
     let entry = names.entry(graph.entry.as_deref());
 
-    let (mut exits, mut ways) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let (mut exits, mut out_edges) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for (node, edges) in edges.into_iter().enumerate() {
         let id = Arc::clone(&names.ids[node]);
-        let (exit, way) = names.exit(&id, edges);
+        let (exit, out_edge) = names.exit(&id, edges);
         exits.push(exit);
-        ways.push(way);
+        out_edges.push(out_edge);
     }
     let Names { ids, mut faults, .. } = names;
-    let fallbacks = cares.iter().map(|care| care.as_ref().and_then(|care| care.fallback)).collect();
+    let fallbacks = all_options.iter().map(|options| options.as_ref().and_then(|options| options.fallback)).collect();
     let shape = Shape { ids, exits, fallbacks, entry: entry.unwrap_or(0) };
 
     let (mut fan_outs, mut reached) = (vec![None; count], vec![false; count]);
@@ -72,25 +72,26 @@ fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, C
         needs.runtime |= inside.needs.runtime;
         needs.threads |= inside.needs.threads;
     }
-    let known = |(draft, care): (&DraftNode<S>, &Option<Box<NodeOptions<S>>>)| KnownNode {
-        undo: care.as_ref().and_then(|care| care.undo.clone()),
+    let known = |(draft, options): (&DraftNode<S>, &Option<Box<NodeOptions<S>>>)| KnownNode {
+        undo: options.as_ref().and_then(|options| options.undo.clone()),
         inside: draft.subgraph.as_ref().map(|inside| Arc::clone(&inside.nodes)),
     };
-    let nodes = Arc::new(NodesById(shape.ids.iter().cloned().zip(graph.nodes.iter().zip(&cares).map(known)).collect()));
-    let drafts = graph.nodes.into_iter().zip(ways).zip(cares);
+    let nodes_by_id =
+        Arc::new(NodesById(shape.ids.iter().cloned().zip(graph.nodes.iter().zip(&all_options).map(known)).collect()));
+    let drafts = graph.nodes.into_iter().zip(out_edges).zip(all_options);
     // What is sound has a way out of every node that can be reached; the others are never entered.
-    let stop = |((draft, way), care): ((DraftNode<S>, Option<OutEdge<S>>), _)| PlanNode {
+    let plan_node = |((draft, out_edge), options): ((DraftNode<S>, Option<OutEdge<S>>), _)| PlanNode {
         call: draft.call,
-        way: way.unwrap_or(OutEdge::To(Target::End)),
-        care,
+        out_edge: out_edge.unwrap_or(OutEdge::To(Target::End)),
+        options,
     };
-    let stops: Box<[PlanNode<S>]> = drafts.map(stop).collect();
-    stops.iter().for_each(|stop| needs.add(stop));
-    let fingerprint = inspect::fingerprint(&shape, &stops);
+    let nodes: Box<[PlanNode<S>]> = drafts.map(plan_node).collect();
+    nodes.iter().for_each(|plan_node| needs.add(plan_node));
+    let fingerprint = inspect::fingerprint(&shape, &nodes);
     let names = shape.ids.iter().cloned().collect();
     let name = graph.name;
     let equal = graph.equal;
-    let plan = Plan { name, shape, names, stops, fan_outs, reached, needs, nodes, fingerprint, warnings, equal };
+    let plan = Plan { name, shape, names, nodes, fan_outs, reached, needs, nodes_by_id, fingerprint, warnings, equal };
     Ok(CompiledGraph::new(plan))
 }
 
@@ -108,21 +109,21 @@ fn edges_by_node<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Vec<Edge<S>>
 }
 
 /// What is to be taken care of at each node: policies, undos, subgraphs.
-fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<NodeOptions<S>>>> {
+fn all_options<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<NodeOptions<S>>>> {
     let blank = || Box::new(NodeOptions { policy: Policy::new(), fallback: None, undo: None, subgraph: None, grace: None });
-    let mut cares: Vec<Option<Box<NodeOptions<S>>>> = names.ids.iter().map(|_| None).collect();
-    for (draft, care) in graph.nodes.iter().zip(&mut cares) {
+    let mut all_options: Vec<Option<Box<NodeOptions<S>>>> = names.ids.iter().map(|_| None).collect();
+    for (draft, options) in graph.nodes.iter().zip(&mut all_options) {
         if let Some(inside) = &draft.subgraph {
-            let care = care.get_or_insert_with(blank);
-            (care.subgraph, care.grace) = (Some(inside.fingerprint.clone()), inside.needs.grace);
+            let options = options.get_or_insert_with(blank);
+            (options.subgraph, options.grace) = (Some(inside.fingerprint.clone()), inside.needs.grace);
         }
     }
     for (id, policy) in std::mem::take(&mut graph.policies) {
         let fallback = policy.fallback.as_ref().and_then(|to| names.target(to, || NamedBy::FallbackOf(id.clone())));
         if let Some(node) = names.node(&id, || NamedBy::Policy) {
-            let care = cares[node as usize].get_or_insert_with(blank);
-            care.grace = policy.cancel_grace.or(care.grace);
-            (care.policy, care.fallback) = (policy, fallback);
+            let options = all_options[node as usize].get_or_insert_with(blank);
+            options.grace = policy.cancel_grace.or(options.grace);
+            (options.policy, options.fallback) = (policy, fallback);
         }
     }
     for (id, undo) in std::mem::take(&mut graph.undos) {
@@ -130,19 +131,19 @@ fn cares<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<NodeOptio
         if matches!(graph.nodes[node as usize].call, NodeFn::State(_)) || graph.nodes[node as usize].subgraph.is_some() {
             names.faults.push(GraphFault::UndoWithoutContext { node: id });
         }
-        cares[node as usize].get_or_insert_with(blank).undo = Some(Arc::new(undo));
+        all_options[node as usize].get_or_insert_with(blank).undo = Some(Arc::new(undo));
     }
-    cares
+    all_options
 }
 
 impl Needs {
-    fn add<S>(&mut self, stop: &PlanNode<S>) {
-        if let Some(care) = &stop.care {
-            let waits = care.policy.retry.as_ref().is_some_and(Retry::waits);
-            self.runtime |= waits || care.policy.timeout.is_some() || care.grace.is_some();
-            self.grace = self.grace.max(care.grace);
+    fn add<S>(&mut self, plan_node: &PlanNode<S>) {
+        if let Some(options) = &plan_node.options {
+            let waits = options.policy.retry.as_ref().is_some_and(Retry::waits);
+            self.runtime |= waits || options.policy.timeout.is_some() || options.grace.is_some();
+            self.grace = self.grace.max(options.grace);
         }
-        if let OutEdge::Fork(fork) = &stop.way {
+        if let OutEdge::Fork(fork) = &plan_node.out_edge {
             self.runtime |= fork.options.spawned || fork.options.timeout.is_some();
             self.threads |= fork.options.spawned;
         }

@@ -135,13 +135,13 @@ impl Names {
                 let join = self.target(&join, join_of);
                 self.check_fan_out(from, &[head], options.limit);
                 let (head, join) = (found?, join?);
-                let way = match head {
+                let out_edge = match head {
                     Target::Node(node) => {
                         Some(OutEdge::Fork(Box::new(PlanFanOut { heads: BranchHeads::Map(node, items), join, options })))
                     }
                     Target::End => None,
                 };
-                Some((Exit::Fork { heads: vec![head], join, is_map: true }, way))
+                Some((Exit::Fork { heads: vec![head], join, is_map: true }, out_edge))
             }
         }
     }

@@ -16,14 +16,14 @@ pub(crate) struct Plan<S> {
     pub(crate) name: String,
     pub(crate) shape: Shape,
     pub(crate) names: Arc<[Arc<str>]>,
-    pub(crate) stops: Box<[PlanNode<S>]>,
+    pub(crate) nodes: Box<[PlanNode<S>]>,
     /// The node whose innermost fan-out a node is part of.
     pub(crate) fan_outs: Vec<Option<u32>>,
     /// Whether a way leads to a node from the entry.
     pub(crate) reached: Vec<bool>,
     pub(crate) needs: Needs,
     /// Its nodes by their ids, those inside its subgraphs included.
-    pub(crate) nodes: Arc<NodesById>,
+    pub(crate) nodes_by_id: Arc<NodesById>,
     pub(crate) fingerprint: String,
     pub(crate) warnings: Vec<GraphFault>,
     /// How states are compared with what comes back from a store.
@@ -33,9 +33,9 @@ pub(crate) struct Plan<S> {
 /// A node: its code, what leaves it, and what becomes of its failures.
 pub(crate) struct PlanNode<S> {
     pub(crate) call: NodeFn<S>,
-    pub(crate) way: OutEdge<S>,
+    pub(crate) out_edge: OutEdge<S>,
     /// What most nodes have nothing of.
-    pub(crate) care: Option<Box<NodeOptions<S>>>,
+    pub(crate) options: Option<Box<NodeOptions<S>>>,
 }
 
 pub(crate) struct NodeOptions<S> {

@@ -7,7 +7,7 @@ use crate::control::Inbox;
 use crate::error::EffectError;
 use crate::log::codec::stored_json;
 use crate::log::frontier::undo_path;
-use crate::log::message::{Message, signal_of};
+use crate::log::message::{Message, signal_name};
 use crate::log::visit::polls::DeliveryGuard;
 use crate::log::visit::{EffectGuard, Namespace, RecordedValue, VisitRecordBody, VisitRecords};
 use crate::log::{NEVER, NewRecord, RunLog};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// An effect on its way; from [`NodeContext::effect`]. Await it for its result.
 #[must_use = "an effect happens when it is awaited"]
 pub struct Effect<F, T, E> {
-    scene: VisitWriter,
+    writer: VisitWriter,
     key: String,
     work: F,
     once: bool,
@@ -34,8 +34,8 @@ pub struct Effect<F, T, E> {
 
 /// Where in a run something is done: what it takes to write it down.
 pub(crate) struct VisitWriter {
-    pub(crate) shared: Arc<GraphContext>,
-    pub(crate) notes: Arc<VisitRecords>,
+    pub(crate) graph_cx: Arc<GraphContext>,
+    pub(crate) records: Arc<VisitRecords>,
     token: TokenId,
     path: Vec<Fork>,
     /// The record that notes follow.
@@ -48,11 +48,11 @@ pub(crate) struct VisitWriter {
 }
 
 impl NodeContext {
-    pub(crate) fn scene(&self) -> VisitWriter {
-        let notes = &self.rare.get_or_init(Box::default).notes;
+    pub(crate) fn writer(&self) -> VisitWriter {
+        let records = &self.details.get_or_init(Box::default).records;
         VisitWriter {
-            shared: Arc::clone(&self.shared),
-            notes: Arc::clone(notes.get_or_init(|| Arc::new(VisitRecords::of_attempt(self.attempt)))),
+            graph_cx: Arc::clone(&self.graph_cx),
+            records: Arc::clone(records.get_or_init(|| Arc::new(VisitRecords::of_attempt(self.attempt)))),
             token: self.token,
             path: self.undoes().map_or_else(|| self.branch.forks(), undo_path),
             parent: self.undoes().unwrap_or(self.token.sequence),
@@ -86,7 +86,7 @@ impl NodeContext {
         Fut: Future<Output = Result<T, E>>,
         T: Serialize + DeserializeOwned,
     {
-        Effect { scene: self.scene(), key: key.into(), work, once: false, equal: None, result: PhantomData }
+        Effect { writer: self.writer(), key: key.into(), work, once: false, equal: None, result: PhantomData }
     }
 }
 
@@ -132,52 +132,52 @@ where
     T: Serialize + DeserializeOwned,
 {
     async fn happen(self) -> Result<T, E> {
-        let Self { scene, key, work, once, equal, .. } = self;
-        if let Err(error) = scene.check_key(&key) {
-            return scene.fail(error).await;
+        let Self { writer, key, work, once, equal, .. } = self;
+        if let Err(error) = writer.check_key(&key) {
+            return writer.fail(error).await;
         }
         // Before anything happens that could not be undone.
-        if let Some(why) = scene.notes.unusable_undo() {
-            return scene.fail(why).await;
+        if let Some(why) = writer.records.unusable_undo() {
+            return writer.fail(why).await;
         }
-        let Some(using) = scene.take_key(Namespace::Effect, &key) else {
-            return scene.fail(EffectError::UsedTwice { key }).await;
+        let Some(using) = writer.take_key(Namespace::Effect, &key) else {
+            return writer.fail(EffectError::UsedTwice { key }).await;
         };
-        let (idempotency_key, note) = match scene.begin(&key, once) {
+        let (idempotency_key, note) = match writer.begin(&key, once) {
             Some(Ok(EffectBegin::Recorded(RecordedValue { json, recorded_by }))) => {
                 let value = match serde_json::from_str(&json) {
                     Ok(value) => value,
-                    Err(error) => return scene.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
+                    Err(error) => return writer.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
                 };
-                let _delivering = scene.durable_value(recorded_by).await;
+                let _delivering = writer.durable_value(recorded_by).await;
                 using.deliver();
                 return Ok(value);
             }
             Some(Ok(EffectBegin::Work { idempotency_key, note })) => (idempotency_key, note),
-            Some(Err(error)) => return scene.fail(error).await,
+            Some(Err(error)) => return writer.fail(error).await,
             None => return pending().await,
         };
-        let Some(_running) = RunningEffect::new(&scene) else { return pending().await };
+        let Some(_running) = RunningEffect::new(&writer) else { return pending().await };
         match note {
             StartRecord::None => {}
-            StartRecord::Submitted(sequence) => scene.durable(sequence).await,
+            StartRecord::Submitted(sequence) => writer.durable(sequence).await,
             StartRecord::ToWrite => {
-                scene.lease().await;
+                writer.lease().await;
                 let begun_with = once.then(|| idempotency_key.clone());
                 let body = VisitRecordBody { key: key.clone(), begun_with, repeats: !once, ..VisitRecordBody::default() };
-                scene.write(Kind::Started, body).await;
+                writer.write(Kind::Started, body).await;
             }
         }
-        scene.lease().await;
-        if !scene.start(&key, once) {
+        writer.lease().await;
+        if !writer.start(&key, once) {
             return pending().await;
         }
         let value = match work(idempotency_key).await {
             Ok(value) => value,
             Err(error) => {
                 // It says that it did not happen.
-                if let Some(mut notes) = scene.notes.lock_for(scene.attempt) {
-                    notes.say_not_done(&key);
+                if let Some(mut records) = writer.records.lock_for(writer.attempt) {
+                    records.say_not_done(&key);
                 }
                 using.deliver();
                 return Err(error);
@@ -185,9 +185,9 @@ where
         };
         let json = match stored_json(&value, equal, |json| serde_json::from_str(json.get())) {
             Ok(json) => json,
-            Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
+            Err(why) => return writer.fail(EffectError::Unstorable { key, why }).await,
         };
-        scene.write(Kind::Effect, VisitRecordBody { key, value: Some(json), ..VisitRecordBody::default() }).await;
+        writer.write(Kind::Effect, VisitRecordBody { key, value: Some(json), ..VisitRecordBody::default() }).await;
         using.deliver();
         Ok(value)
     }
@@ -196,17 +196,17 @@ where
 impl VisitWriter {
     /// Takes a key for this attempt, until it is let go or delivered. `None` if it is taken, or the attempt was cut off.
     pub(crate) fn take_key(&self, namespace: Namespace, key: &str) -> Option<KeyGuard<'_>> {
-        let mut notes = self.notes.lock_for(self.attempt)?;
-        let kept = notes.kept(namespace, key);
+        let mut records = self.records.lock_for(self.attempt)?;
+        let kept = records.kept(namespace, key);
         let is_free = !std::mem::replace(&mut kept.is_used, true);
-        is_free.then(|| KeyGuard { scene: self, namespace, key: key.to_string(), is_delivered: false })
+        is_free.then(|| KeyGuard { writer: self, namespace, key: key.to_string(), is_delivered: false })
     }
 
     /// Begins an effect: its result if that was recorded, else the idempotency key to do it with. `None` if the attempt was cut off.
     fn begin(&self, key: &str, once: bool) -> Option<Result<EffectBegin, EffectError>> {
         let idempotency_key = self.effect_key(key);
-        let mut notes = self.notes.lock_for(self.attempt)?;
-        let kept = notes.kept(Namespace::Effect, key);
+        let mut records = self.records.lock_for(self.attempt)?;
+        let kept = records.kept(Namespace::Effect, key);
         if let Some(known) = kept.known() {
             return Some(Ok(EffectBegin::Recorded(known)));
         }
@@ -216,7 +216,7 @@ impl VisitWriter {
             return Some(Err(EffectError::EffectUnknown { key: key.to_string(), idempotency_key }));
         }
         // If the visit is cut off by a failure after a crash, the log must say that the effect may have happened.
-        let is_noted = once || (self.has_undo && self.journal().is_some());
+        let is_noted = once || (self.has_undo && self.log().is_some());
         // An earlier call may have been dropped while its note was being written.
         let is_submitted = if once { kept.begun_with.is_some() } else { kept.is_begun };
         let note = match (is_noted, is_submitted) {
@@ -224,30 +224,30 @@ impl VisitWriter {
             (true, true) => StartRecord::Submitted(kept.begun_by),
             (true, false) => StartRecord::ToWrite,
         };
-        notes.begin_effect(key);
+        records.begin_effect(key);
         Some(Ok(EffectBegin::Work { idempotency_key, note }))
     }
 
     /// The work of an effect is called next. Whether it may be: the attempt was not cut off.
     fn start(&self, key: &str, once: bool) -> bool {
-        let Some(mut notes) = self.notes.lock_for(self.attempt) else { return false };
-        notes.kept(Namespace::Effect, key).is_started |= once;
+        let Some(mut records) = self.records.lock_for(self.attempt) else { return false };
+        records.kept(Namespace::Effect, key).is_started |= once;
         true
     }
 
     /// The idempotency key of one effect of this visit.
     fn effect_key(&self, key: &str) -> String {
-        let run = self.shared.run();
+        let run = self.graph_cx.run();
         run.keys(self.is_undo).of_effect(run.key_token(self.token, self.is_undo), key)
     }
 
-    pub(crate) fn journal(&self) -> Option<&Arc<RunLog>> {
-        self.shared.run().journal()
+    pub(crate) fn log(&self) -> Option<&Arc<RunLog>> {
+        self.graph_cx.run().log()
     }
 
     /// Where answers and signals come; an undo has nobody to ask.
-    pub(crate) fn letters(&self) -> Option<&Inbox> {
-        self.shared.run().letters().filter(|_| !self.is_undo)
+    pub(crate) fn inbox(&self) -> Option<&Inbox> {
+        self.graph_cx.run().inbox().filter(|_| !self.is_undo)
     }
 
     /// Writes a note, in the log if the run is stored, and waits until it is durable. It counts from when it is submitted: an attempt that is cut
@@ -264,57 +264,57 @@ impl VisitWriter {
     ///
     /// An attempt that was cut off writes nothing, and the sequence is [`NEVER`]: the next attempt may be at the same effect or wait. That is decided
     /// together with adding the note to the log, so the notes' lock is held meanwhile.
-    pub(crate) fn submit(&self, kind: Kind, mut body: VisitRecordBody, letter: Option<&Message>) -> Result<u64, StoreError> {
-        let Some(mut notes) = self.notes.lock_for(self.attempt) else { return Ok(NEVER) };
-        let Some(journal) = self.journal() else {
-            notes.note(kind, body, 0);
+    pub(crate) fn submit(&self, kind: Kind, mut body: VisitRecordBody, message: Option<&Message>) -> Result<u64, StoreError> {
+        let Some(mut records) = self.records.lock_for(self.attempt) else { return Ok(NEVER) };
+        let Some(log) = self.log() else {
+            records.note(kind, body, 0);
             return Ok(0);
         };
         let mut entry = NewRecord::new(kind, self.path.clone(), &*self.node);
         (entry.parent, entry.attempt) = (self.parent, self.attempt);
-        body.undo = notes.undo_to_write();
-        drop(notes);
+        body.undo = records.undo_to_write();
+        drop(records);
         // Number 0 is for what a resume brought along.
-        match letter.filter(|letter| letter.number > 0) {
+        match message.filter(|message| message.number > 0) {
             Some(signal) if body.signal.is_some() => {
-                (body.letter, entry.signal) = (Some(signal.number), Some(signal.clone()));
+                (body.message, entry.signal) = (Some(signal.number), Some(signal.clone()));
             }
             answer => entry.takes = answer.map(|answer| answer.number).into_iter().collect(),
         }
         entry.body = body.bytes();
-        let packed = journal.pack(entry);
-        let mut notes = self.notes.lock();
+        let packed = log.pack(entry);
+        let mut records = self.records.lock();
         let added = match packed {
-            Ok(packed) if notes.is_at(self.attempt) => journal.add(packed),
+            Ok(packed) if records.is_at(self.attempt) => log.add(packed),
             Ok(_) => Ok(NEVER),
             Err(error) => Err(error),
         };
-        match (&added, notes.undo.as_mut().filter(|_| body.undo.is_some())) {
-            (Ok(sequence), _) if *sequence != NEVER => notes.note(kind, body, *sequence),
+        match (&added, records.undo.as_mut().filter(|_| body.undo.is_some())) {
+            (Ok(sequence), _) if *sequence != NEVER => records.note(kind, body, *sequence),
             (_, Some(unwritten)) => unwritten.is_written = false,
             (_, None) => {}
         }
-        drop(notes);
-        journal.wake_driver();
+        drop(records);
+        log.wake_driver();
         added
     }
 
     /// Waits until this driver holds the run for certain: another one may have done what comes next.
     pub(crate) async fn lease(&self) {
-        if let Some(journal) = self.journal() {
-            poll_fn(|cx| journal.poll_lease(cx)).await;
+        if let Some(log) = self.log() {
+            poll_fn(|cx| log.poll_lease(cx)).await;
         }
     }
 
     pub(crate) async fn durable(&self, sequence: u64) {
-        if let Some(journal) = self.journal() {
-            poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
+        if let Some(log) = self.log() {
+            poll_fn(|cx| log.poll_durable(sequence, cx)).await;
         }
     }
 
     /// The node goes on once this record is durable: until then it is not parked, whatever else it waits for.
     pub(crate) fn deliver_after(&self, sequence: u64) -> Option<DeliveryGuard<'_>> {
-        self.notes.deliver_after(self.attempt, sequence)
+        self.records.deliver_after(self.attempt, sequence)
     }
 
     /// Waits until the record of a value is durable, and gives what is to be kept until the value is delivered.
@@ -326,16 +326,16 @@ impl VisitWriter {
 
     /// Fails the node: it stays pending here, and the engine drops it. An attempt that was cut off fails nobody.
     pub(crate) async fn fail<T>(&self, error: impl Into<BoxError>) -> T {
-        if self.notes.lock_for(self.attempt).is_some() {
-            self.shared.run().break_node(self.token, error.into());
+        if self.records.lock_for(self.attempt).is_some() {
+            self.graph_cx.run().break_node(self.token, error.into());
         }
         pending().await
     }
 
     /// Wakes the run if this node does nothing but wait now: on another thread, nobody else would.
     pub(crate) fn tell_if_parked(&self) {
-        if let Some(journal) = self.journal().filter(|_| self.notes.is_parked()) {
-            journal.wake_driver();
+        if let Some(log) = self.log().filter(|_| self.records.is_parked()) {
+            log.wake_driver();
         }
     }
 }
@@ -359,7 +359,7 @@ enum StartRecord {
 /// A key that is used in this attempt. Dropped before anything was delivered, it can be used again: what was recorded for it meanwhile waits for
 /// whoever asks next.
 pub(crate) struct KeyGuard<'a> {
-    scene: &'a VisitWriter,
+    writer: &'a VisitWriter,
     namespace: Namespace,
     key: String,
     is_delivered: bool,
@@ -377,10 +377,10 @@ impl KeyGuard<'_> {
     /// The node has what it asked for.
     pub(crate) fn deliver(mut self) {
         self.is_delivered = true;
-        let notes = self.scene.notes.lock_for(self.scene.attempt);
-        let signal = notes.and_then(|mut notes| notes.deliver(self.namespace, &self.key));
-        if let (Some(number), Some(journal)) = (signal, self.scene.journal()) {
-            journal.give_out_signal(number);
+        let records = self.writer.records.lock_for(self.writer.attempt);
+        let signal = records.and_then(|mut records| records.deliver(self.namespace, &self.key));
+        if let (Some(number), Some(log)) = (signal, self.writer.log()) {
+            log.give_out_signal(number);
         }
     }
 }
@@ -390,17 +390,17 @@ impl Drop for KeyGuard<'_> {
         if self.is_delivered {
             return;
         }
-        let has_value = match self.scene.notes.lock_for(self.scene.attempt) {
-            Some(mut notes) => {
-                let kept = notes.kept(self.namespace, &self.key);
+        let has_value = match self.writer.records.lock_for(self.writer.attempt) {
+            Some(mut records) => {
+                let kept = records.kept(self.namespace, &self.key);
                 kept.is_used = false;
                 kept.value.is_some()
             }
             None => false,
         };
         // Another wait for a signal of this name may go on with it.
-        if let Some(letters) = self.scene.letters().filter(|_| has_value) {
-            letters.wake_all(&signal_of(&self.key));
+        if let Some(inbox) = self.writer.inbox().filter(|_| has_value) {
+            inbox.wake_all(&signal_name(&self.key));
         }
     }
 }
@@ -409,8 +409,8 @@ impl Drop for KeyGuard<'_> {
 struct RunningEffect<'a>(&'a VisitWriter, Option<EffectGuard<'a>>);
 
 impl<'a> RunningEffect<'a> {
-    fn new(scene: &'a VisitWriter) -> Option<Self> {
-        scene.notes.run_effect(scene.attempt).map(|running| Self(scene, Some(running)))
+    fn new(writer: &'a VisitWriter) -> Option<Self> {
+        writer.records.run_effect(writer.attempt).map(|running| Self(writer, Some(running)))
     }
 }
 

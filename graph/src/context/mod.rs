@@ -24,13 +24,13 @@ use std::sync::{Arc, OnceLock};
 
 /// What a node is given besides the state, if it asks for it. It is owned, so that a node may keep it across awaits.
 pub struct NodeContext {
-    pub(crate) shared: Arc<GraphContext>,
+    pub(crate) graph_cx: Arc<GraphContext>,
     pub(crate) node: u32,
     pub(crate) attempt: u32,
     pub(crate) iteration: u64,
     pub(crate) token: TokenId,
     pub(crate) branch: BranchPath,
-    pub(crate) rare: OnceLock<Box<NodeDetails>>,
+    pub(crate) details: OnceLock<Box<NodeDetails>>,
 }
 
 /// What few nodes have.
@@ -46,7 +46,7 @@ pub(crate) struct NodeDetails {
     /// Of an undo: the effects of the visit whose outcome is not known.
     pub(crate) unknown: Vec<UnknownEffect>,
     /// What was written down during this visit; made when it is asked for, where nobody else keeps it.
-    pub(crate) notes: OnceLock<Arc<VisitRecords>>,
+    pub(crate) records: OnceLock<Arc<VisitRecords>>,
     /// The id of the node, where it is not among those of the graph.
     pub(crate) name: Option<Arc<str>>,
 }
@@ -54,13 +54,13 @@ pub(crate) struct NodeDetails {
 impl NodeContext {
     /// The id of the run: the one it was given, else one made up for it.
     pub fn run_id(&self) -> &str {
-        self.shared.run().id()
+        self.graph_cx.run().id()
     }
 
     /// The id of this node; in a subgraph, `subgraph/node`.
     pub fn node(&self) -> Arc<str> {
-        let other = self.rare.get().and_then(|rare| rare.name.clone());
-        other.unwrap_or_else(|| self.shared.name(self.node))
+        let other = self.details.get().and_then(|details| details.name.clone());
+        other.unwrap_or_else(|| self.graph_cx.name(self.node))
     }
 
     /// Which attempt at this visit it is, from 1 on.
@@ -83,7 +83,7 @@ impl NodeContext {
     /// undo of a visit has another one.
     pub fn idempotency_key(&self) -> String {
         let is_undo = self.undoes().is_some();
-        self.shared.run().keys(is_undo).of_visit(self.shared.run().key_token(self.token, is_undo))
+        self.graph_cx.run().keys(is_undo).of_visit(self.graph_cx.run().key_token(self.token, is_undo))
     }
 
     /// The token of the run, to hand on to what the node starts. The node itself is dropped at its await when it is cancelled, or at the
@@ -92,10 +92,10 @@ impl NodeContext {
     /// # Panics
     /// If the run has no runtime to make one on; see [`RunFault::NoRuntime`](crate::RunFault::NoRuntime).
     pub fn token(&self) -> CancelToken {
-        if let Some(fresh) = self.rare.get().and_then(|rare| rare.fresh.as_ref()) {
+        if let Some(fresh) = self.details.get().and_then(|details| details.fresh.as_ref()) {
             return fresh.clone();
         }
-        match self.shared.run().token() {
+        match self.graph_cx.run().token() {
             Ok(token) => token.clone(),
             Err(fault) => panic!("no token for the run: {fault}"),
         }
@@ -106,18 +106,18 @@ impl NodeContext {
         if self.undoes().is_some() {
             return None;
         }
-        let own = self.rare.get().and_then(|rare| rare.deadline);
-        own.into_iter().chain(self.shared.run().deadline()).min()
+        let own = self.details.get().and_then(|details| details.deadline);
+        own.into_iter().chain(self.graph_cx.run().deadline()).min()
     }
 
     /// What the run was [given](crate::RunOptions::extension) of this type: a client, an address of an actor.
     pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.shared.run().extension()
+        self.graph_cx.run().extension()
     }
 
     /// Says something to whoever listens to the run: progress, a word of an answer. It costs next to nothing if nobody does.
     pub fn emit(&self, value: impl Any + Send + Sync) {
-        if let Some(listener) = self.shared.run().listener() {
+        if let Some(listener) = self.graph_cx.run().listener() {
             listener(self.visit(), InnerEvent::Emitted(Emission::new(value)));
         }
     }
@@ -129,8 +129,8 @@ impl NodeContext {
     /// an undo records nothing. A payload of a type that the undo does not take ([`EffectError::UndoType`]), or that does not come back from JSON as
     /// it was ([`EffectError::Unstorable`]), fails the node: before its next effect begins, or else at its end.
     pub fn record_undo<P: Any + Serialize>(&self, payload: P) {
-        let Some(rare) = self.rare.get() else { return };
-        let Some(takes) = rare.undo_takes else { return };
+        let Some(details) = self.details.get() else { return };
+        let Some(takes) = details.undo_takes else { return };
         let payload = if TypeId::of::<P>() == takes.type_id {
             let read = |json: &RawValue| (takes.read)(json).map(|back| *back.downcast::<P>().expect("its type was compared"));
             stored_json(&payload, None, read)
@@ -140,25 +140,25 @@ impl NodeContext {
             let (given, takes) = (std::any::type_name::<P>().to_string(), takes.name.to_string());
             Err(EffectError::UndoType { given, takes })
         };
-        if let Some(mut notes) = rare.notes.get().and_then(|notes| notes.lock_for(self.attempt)) {
-            notes.undo = Some(RecordedUndo { payload, is_written: false });
+        if let Some(mut records) = details.records.get().and_then(|records| records.lock_for(self.attempt)) {
+            records.undo = Some(RecordedUndo { payload, is_written: false });
         }
     }
 
     /// Of an undo: the effects of the visit that began and whose outcome is not known, since they were cut off by a crash, a failure elsewhere, or
     /// a `select!`. Each may have happened. Empty for a node.
     pub fn unknown_effects(&self) -> &[UnknownEffect] {
-        self.rare.get().map_or(&[], |rare| &rare.unknown)
+        self.details.get().map_or(&[], |details| &details.unknown)
     }
 
     /// Whether this node has an undo.
     pub(crate) fn has_undo(&self) -> bool {
-        self.rare.get().is_some_and(|rare| rare.undo_takes.is_some())
+        self.details.get().is_some_and(|details| details.undo_takes.is_some())
     }
 
     /// The record that this is the undo of, if it is one.
     pub(crate) fn undoes(&self) -> Option<u64> {
-        self.rare.get()?.undoes
+        self.details.get()?.undoes
     }
 
     pub(crate) fn visit(&self) -> Visit {

@@ -43,7 +43,7 @@ pub(crate) struct RunContext {
     pub(crate) sequence: AtomicU64,
     pub(crate) has_broken: AtomicBool,
     pub(crate) token: OnceLock<CancelToken>,
-    pub(crate) more: OnceLock<Box<RunDetails>>,
+    pub(crate) details: OnceLock<Box<RunDetails>>,
 }
 
 /// What many runs have nothing of.
@@ -57,13 +57,13 @@ pub(crate) struct RunDetails {
     /// What cancels a stored run from above. Its own token is made once its deadline is known.
     pub(crate) above: OnceLock<CancelToken>,
     /// What was posted to the run; there if it is stored, or stands in a scope.
-    pub(crate) letters: OnceLock<Arc<Inbox>>,
+    pub(crate) inbox: OnceLock<Arc<Inbox>>,
     /// Where it is told things as a whole; there if it is stored, or stands in a scope.
-    pub(crate) desk: OnceLock<Arc<RunControl>>,
+    pub(crate) run_control: OnceLock<Arc<RunControl>>,
     /// Nodes that asked for something impossible, and why they fail.
     broken: Mutex<Vec<(TokenId, BoxError)>>,
     /// The log of a run that is stored.
-    pub(crate) journal: OnceLock<Arc<RunLog>>,
+    pub(crate) log: OnceLock<Arc<RunLog>>,
     undos: Mutex<Vec<UndoableVisit>>,
     cancelled_tasks: Arc<CancelledTasks>,
 }
@@ -138,26 +138,26 @@ impl GraphContext {
 }
 
 impl RunContext {
-    pub(crate) fn more(&self) -> &RunDetails {
-        self.more.get_or_init(Box::default)
+    pub(crate) fn details(&self) -> &RunDetails {
+        self.details.get_or_init(Box::default)
     }
 
-    pub(crate) fn letters(&self) -> Option<&Inbox> {
-        self.more.get()?.letters.get().map(|letters| &**letters)
+    pub(crate) fn inbox(&self) -> Option<&Inbox> {
+        self.details.get()?.inbox.get().map(|inbox| &**inbox)
     }
 
-    pub(crate) fn desk(&self) -> Option<&Arc<RunControl>> {
-        self.more.get()?.desk.get()
+    pub(crate) fn run_control(&self) -> Option<&Arc<RunControl>> {
+        self.details.get()?.run_control.get()
     }
 
     /// Whether no further node may start for now.
     pub(crate) fn is_held(&self) -> bool {
-        self.desk().is_some_and(|desk| desk.is_held())
+        self.run_control().is_some_and(|run_control| run_control.is_held())
     }
 
     /// Lets a node fail that stays pending.
     pub(crate) fn break_node(&self, token: TokenId, why: BoxError) {
-        self.more().broken.lock().unwrap_or_else(PoisonError::into_inner).push((token, why));
+        self.details().broken.lock().unwrap_or_else(PoisonError::into_inner).push((token, why));
         self.has_broken.store(true, Release);
     }
 
@@ -167,7 +167,7 @@ impl RunContext {
         if !self.has_broken.load(Acquire) {
             return None;
         }
-        let mut broken = self.more().broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut broken = self.details().broken.lock().unwrap_or_else(PoisonError::into_inner);
         let at = broken.iter().position(|(broken, _)| *broken == token)?;
         Some(broken.swap_remove(at).1)
     }
@@ -177,21 +177,21 @@ impl RunContext {
         while self.why_broken(token).is_some() {}
     }
 
-    pub(crate) fn journal(&self) -> Option<&Arc<RunLog>> {
-        self.more.get()?.journal.get()
+    pub(crate) fn log(&self) -> Option<&Arc<RunLog>> {
+        self.details.get()?.log.get()
     }
 
     #[inline]
     pub(crate) fn listener(&self) -> Option<&Listener> {
-        self.more.get()?.listener.as_ref()
+        self.details.get()?.listener.as_ref()
     }
 
     pub(crate) fn extension<T: Any>(&self) -> Option<&T> {
-        self.more.get()?.extensions.iter().rev().find_map(|one| one.downcast_ref())
+        self.details.get()?.extensions.iter().rev().find_map(|one| one.downcast_ref())
     }
 
     pub(crate) fn id(&self) -> &str {
-        self.more().id.get_or_init(|| {
+        self.details().id.get_or_init(|| {
             let random = match self.runtime() {
                 Ok(runtime) => runtime.random(),
                 // With no runtime there is nothing to replay either.
@@ -203,14 +203,14 @@ impl RunContext {
 
     /// What idempotency keys of this run are made from.
     pub(crate) fn keys(&self, is_undo: bool) -> KeyMaker<'_> {
-        KeyMaker { run: self.id(), instance: self.journal().map(|journal| journal.instance), is_undo }
+        KeyMaker { run: self.id(), instance: self.log().map(|log| log.instance), is_undo }
     }
 
     /// The token by which a visit is known outside: one that a migration wrote anew goes on under the keys that it had. What undoes a visit is
     /// known by the record that placed it.
     pub(crate) fn key_token(&self, token: TokenId, is_undo: bool) -> TokenId {
-        match self.journal().filter(|_| !is_undo) {
-            Some(journal) => TokenId { sequence: journal.keys_of(token.sequence), ..token },
+        match self.log().filter(|_| !is_undo) {
+            Some(log) => TokenId { sequence: log.keys_of(token.sequence), ..token },
             None => token,
         }
     }
@@ -266,7 +266,7 @@ impl RunContext {
 
     /// The runtime that was given, else the one that is found here.
     pub(crate) fn runtime(&self) -> Result<&Arc<dyn Runtime>, RunFault> {
-        let place = &self.more().runtime;
+        let place = &self.details().runtime;
         if let Some(runtime) = place.get() {
             return Ok(runtime);
         }
@@ -285,7 +285,7 @@ impl RunContext {
 
     /// The scope in which tasks of this run are.
     pub(crate) fn scope(&self) -> Result<&Arc<Scope>, RunFault> {
-        let place = &self.more().scope;
+        let place = &self.details().scope;
         if let Some(scope) = place.get() {
             return Ok(scope);
         }
@@ -300,22 +300,22 @@ impl RunContext {
     /// A task was cancelled: see [`are_tasks_gone`](Self::are_tasks_gone).
     pub(crate) fn cancelled_task(&self) -> CancelledTask {
         work_count::visit(1);
-        self.more().cancelled_tasks.add()
+        self.details().cancelled_tasks.add()
     }
 
     /// Whether all cancelled tasks have ended. If not, the waker is woken when the last one does.
     pub(crate) fn are_tasks_gone(&self, waker: Option<&Waker>) -> bool {
         work_count::visit(1);
-        self.more.get().is_none_or(|more| more.cancelled_tasks.is_empty(waker))
+        self.details.get().is_none_or(|details| details.cancelled_tasks.is_empty(waker))
     }
 
     pub(crate) fn remember_undo(&self, undoable: UndoableVisit) {
-        self.more().undos.lock().unwrap_or_else(PoisonError::into_inner).push(undoable);
+        self.details().undos.lock().unwrap_or_else(PoisonError::into_inner).push(undoable);
     }
 
     /// All that can be undone, in the order in which it was committed.
     pub(crate) fn take_undos(&self) -> Vec<UndoableVisit> {
-        let Some(more) = self.more.get() else { return Vec::new() };
-        std::mem::take(&mut more.undos.lock().unwrap_or_else(PoisonError::into_inner))
+        let Some(details) = self.details.get() else { return Vec::new() };
+        std::mem::take(&mut details.undos.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -6,7 +6,7 @@ use crate::context::effect::{KeyGuard, VisitWriter};
 use crate::control::{Inbox, InboxWait, TakenMessage};
 use crate::error::EffectError;
 use crate::log::NEVER;
-use crate::log::message::{Message, answer_to, signal_of};
+use crate::log::message::{Message, answer_name, signal_name};
 use crate::log::visit::{Namespace, OpenWait, RecordedValue, VisitRecordBody, WaitGuard};
 use crate::store::{Kind, TEXT_BYTES_MAX, Timestamp};
 use pleach_core::{BoxFuture, Instant};
@@ -29,13 +29,13 @@ impl NodeContext {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        let (scene, key, question) = (self.scene(), key.into(), to_raw_value(question).map_err(|error| error.to_string()));
+        let (writer, key, question) = (self.writer(), key.into(), to_raw_value(question).map_err(|error| error.to_string()));
         Box::pin(async move {
             let question = match question {
                 Ok(question) => question,
-                Err(why) => return scene.fail(EffectError::Unstorable { key, why }).await,
+                Err(why) => return writer.fail(EffectError::Unstorable { key, why }).await,
             };
-            scene.interrupt(key, question).await
+            writer.interrupt(key, question).await
         })
     }
 
@@ -46,28 +46,28 @@ impl NodeContext {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        let (scene, name) = (self.scene(), name.into());
-        Box::pin(async move { scene.signal(name).await })
+        let (writer, name) = (self.writer(), name.into());
+        Box::pin(async move { writer.signal(name).await })
     }
 
     /// Waits until a time of day, by the store's clock ([`now`](Self::now)). The first deadline counts: whoever comes this way again, by a retry or
     /// after a crash, waits for that one, whatever `at` says then.
     pub fn sleep_until(&self, key: impl Into<String>, at: SystemTime) -> BoxFuture<'static, ()> {
-        let (scene, key) = (self.scene(), key.into());
-        Box::pin(async move { scene.sleep(key, at.into()).await })
+        let (writer, key) = (self.writer(), key.into());
+        Box::pin(async move { writer.sleep(key, at.into()).await })
     }
 
     /// Waits this long, from when it was first asked for; as [`sleep_until`](Self::sleep_until).
     pub fn sleep(&self, key: impl Into<String>, time: Duration) -> BoxFuture<'static, ()> {
         let at = Timestamp::from(self.now()).after(time);
-        let (scene, key) = (self.scene(), key.into());
-        Box::pin(async move { scene.sleep(key, at).await })
+        let (writer, key) = (self.writer(), key.into());
+        Box::pin(async move { writer.sleep(key, at).await })
     }
 
     /// The time of day by the clock of the store that keeps the run; if none does, that of the machine, or of the simulation.
     pub fn now(&self) -> SystemTime {
-        let run = self.shared.run();
-        let stored = run.journal().map(|journal| Duration::from_millis(journal.now().as_millis().max(0) as u64));
+        let run = self.graph_cx.run();
+        let stored = run.log().map(|log| Duration::from_millis(log.now().as_millis().max(0) as u64));
         let since_1970 = stored.or_else(|| run.runtime().ok()?.time_of_day());
         since_1970.map_or_else(SystemTime::now, |time| SystemTime::UNIX_EPOCH + time)
     }
@@ -93,8 +93,8 @@ impl VisitWriter {
         let Some(using) = self.take_key(Namespace::Wait, &key) else {
             return self.fail(EffectError::UsedTwice { key }).await;
         };
-        let letter = answer_to(&key);
-        match self.receive(using, Some(question), &letter, || None).await {
+        let message = answer_name(&key);
+        match self.receive(using, Some(question), &message, || None).await {
             Ok(answer) => answer,
             Err(_) => pending().await,
         }
@@ -104,13 +104,13 @@ impl VisitWriter {
         if let Err(error) = self.check_key(&name) {
             return self.fail(error).await;
         }
-        let letter = signal_of(&name);
+        let message = signal_name(&name);
         let mut next = self.next_signal(&name);
         loop {
             let Some(using) = next.and_then(|next| self.take_key(next, &name)) else { return pending().await };
             // A wait before this one may have taken a signal and been dropped: that signal comes first.
             let recorded = || self.next_signal(&name).filter(|next| self.known(*next, &name).is_some());
-            match self.receive(using, None, &letter, recorded).await {
+            match self.receive(using, None, &message, recorded).await {
                 Ok(signal) => return signal,
                 Err(recorded) => next = Some(recorded),
             }
@@ -119,17 +119,17 @@ impl VisitWriter {
 
     /// Which wait for a signal of this name is next. `None` if the attempt was cut off.
     fn next_signal(&self, name: &str) -> Option<Namespace> {
-        self.notes.lock_for(self.attempt).map(|notes| Namespace::Signal(notes.next_signal(name)))
+        self.records.lock_for(self.attempt).map(|records| Namespace::Signal(records.next_signal(name)))
     }
 
     /// Whether another attempt has begun, or the visit is over.
     fn is_cut_off(&self) -> bool {
-        self.notes.lock_for(self.attempt).is_none()
+        self.records.lock_for(self.attempt).is_none()
     }
 
     /// What is recorded for a key.
     fn known(&self, namespace: Namespace, key: &str) -> Option<RecordedValue> {
-        self.notes.lock_for(self.attempt)?.kept(namespace, key).known()
+        self.records.lock_for(self.attempt)?.kept(namespace, key).known()
     }
 
     /// Waits for a letter, and gives what it says; what is recorded already is given at once. `Err` if another wait is to be gone on with instead,
@@ -138,7 +138,7 @@ impl VisitWriter {
         &self,
         using: KeyGuard<'_>,
         question: Option<Box<RawValue>>,
-        letter: &str,
+        message: &str,
         recorded: impl Fn() -> Option<Namespace>,
     ) -> Result<T, Namespace> {
         let (namespace, key) = (using.namespace(), using.key().to_string());
@@ -153,13 +153,14 @@ impl VisitWriter {
                 Err(error) => self.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
             };
         }
-        let Some(letters) = self.letters() else { return self.fail(EffectError::Unanswerable { key }).await };
+        let Some(inbox) = self.inbox() else { return self.fail(EffectError::Unanswerable { key }).await };
         // From here on the node waits: what is written with it says so.
         let asked = question.as_ref().map(|question| question.get().into());
-        let open = OpenWait { key: key.clone(), due: None, question: asked, letter: Some(letter.to_string()) };
-        let awaited = letters.await_letter(letter, &self.notes);
+        let open = OpenWait { key: key.clone(), due: None, question: asked, message: Some(message.to_string()) };
+        let awaited = inbox.await_letter(message, &self.records);
         let Some(waits) = self.wait(open) else { return pending().await };
-        let Some(is_noted) = self.notes.lock_for(self.attempt).map(|mut notes| notes.kept(namespace, &key).wait.is_some())
+        let Some(is_noted) =
+            self.records.lock_for(self.attempt).map(|mut records| records.kept(namespace, &key).wait.is_some())
         else {
             return pending().await;
         };
@@ -173,24 +174,24 @@ impl VisitWriter {
                 Err(error) => return self.fail(error).await,
             }
         }
-        let bytes_max = self.journal().map_or(usize::MAX, |journal| journal.terms.body_bytes_max.saturating_sub(NOTE_BYTES));
+        let bytes_max = self.log().map_or(usize::MAX, |log| log.options.body_bytes_max.saturating_sub(NOTE_BYTES));
         let found = poll_fn(|cx| match recorded() {
             Some(recorded) => Poll::Ready(Err(Some(recorded))),
             // The letter is for the attempt that is under way, which may read it otherwise.
             None if self.is_cut_off() => Poll::Ready(Err(None)),
-            None => next_readable(letters, &awaited, bytes_max, cx.waker()).map(Ok),
+            None => next_readable(inbox, &awaited, bytes_max, cx.waker()).map(Ok),
         });
         let found = found.await;
         drop((waits, awaited));
-        let ((letter, in_hand), json, answer) = match found {
+        let ((message, in_hand), json, answer) = match found {
             Ok(found) => found,
             Err(Some(recorded)) => return Err(recorded),
             Err(None) => return pending().await,
         };
         let body = VisitRecordBody { value: Some(json), ..VisitRecordBody::of_wait(namespace, &key) };
-        let woken = self.submit(Kind::Wake, body, Some(&letter));
+        let woken = self.submit(Kind::Wake, body, Some(&message));
         if let Ok(NEVER) = woken {
-            letters.give_back(letter);
+            inbox.give_back(message);
         }
         let sequence = match woken {
             Ok(sequence) => sequence,
@@ -209,7 +210,7 @@ impl VisitWriter {
 
     /// The node waits from now on, and the run is told. `None` if it was cut off.
     fn wait(&self, open: OpenWait) -> Option<WaitGuard<'_>> {
-        let waiting = self.notes.wait(self.attempt, open)?;
+        let waiting = self.records.wait(self.attempt, open)?;
         self.tell_if_parked();
         Some(waiting)
     }
@@ -221,28 +222,28 @@ impl VisitWriter {
         let Some(using) = self.take_key(Namespace::Wait, &key) else {
             return self.fail(EffectError::UsedTwice { key }).await;
         };
-        let Some((known, until)) = self.notes.lock_for(self.attempt).map(|mut notes| {
-            let kept = notes.kept(Namespace::Wait, &key);
+        let Some((known, until)) = self.records.lock_for(self.attempt).map(|mut records| {
+            let kept = records.kept(Namespace::Wait, &key);
             (kept.wait.flatten(), kept.until)
         }) else {
             return pending().await;
         };
         let due = known.unwrap_or(at);
         // The store's clock may have been set since it was first asked for.
-        let until = match until.filter(|_| self.journal().is_none()).map_or_else(|| self.wake_up(due), Ok) {
+        let until = match until.filter(|_| self.log().is_none()).map_or_else(|| self.wake_up(due), Ok) {
             Ok(until) => until,
             Err(fault) => return self.fail(fault).await,
         };
-        let runtime = match self.shared.run().runtime() {
+        let runtime = match self.graph_cx.run().runtime() {
             Ok(runtime) => runtime,
             Err(fault) => return self.fail(fault).await,
         };
-        if let Some(mut notes) = self.notes.lock_for(self.attempt) {
-            notes.kept(Namespace::Wait, &key).until = Some(until);
+        if let Some(mut records) = self.records.lock_for(self.attempt) {
+            records.kept(Namespace::Wait, &key).until = Some(until);
         }
         // A time that is over is written down as well: a later attempt might name another.
         let is_over = runtime.now() >= until;
-        let open = OpenWait { key: key.clone(), due: Some(due), question: None, letter: None };
+        let open = OpenWait { key: key.clone(), due: Some(due), question: None, message: None };
         let waits = if is_over { None } else { self.wait(open) };
         if !is_over && waits.is_none() {
             return pending().await;
@@ -257,9 +258,9 @@ impl VisitWriter {
             let _delivering = if is_over { self.deliver_after(sequence) } else { None };
             self.durable(sequence).await;
         }
-        match self.shared.run().journal() {
+        match self.graph_cx.run().log() {
             _ if is_over => {}
-            Some(journal) => journal.sleep_until(due).await,
+            Some(log) => log.sleep_until(due).await,
             None => runtime.sleep_until(until).await,
         }
         using.deliver();
@@ -267,9 +268,9 @@ impl VisitWriter {
 
     /// When it is that time, by the clock of the runtime.
     fn wake_up(&self, due: Timestamp) -> Result<Instant, crate::error::RunFault> {
-        let run = self.shared.run();
-        match run.journal() {
-            Some(journal) => Ok(journal.instant_of(due)),
+        let run = self.graph_cx.run();
+        match run.log() {
+            Some(log) => Ok(log.instant_of(due)),
             None => {
                 let runtime = run.runtime()?;
                 let now =
@@ -285,22 +286,22 @@ const NOTE_BYTES: usize = 8 * TEXT_BYTES_MAX;
 
 /// The next letter of this name that says what it should, and can be recorded; the others are refused.
 fn next_readable<'a, T: DeserializeOwned>(
-    letters: &Inbox,
+    inbox: &Inbox,
     awaited: &InboxWait<'a>,
     bytes_max: usize,
     waker: &std::task::Waker,
 ) -> Poll<((Message, TakenMessage<'a>), Box<RawValue>, T)> {
-    while let Some((letter, in_hand)) = awaited.take(waker) {
-        if letter.payload.len() > bytes_max {
-            let why = format!("it has {} bytes, and {bytes_max} at most can be recorded", letter.payload.len());
-            letters.refuse(letter, why);
+    while let Some((message, in_hand)) = awaited.take(waker) {
+        if message.payload.len() > bytes_max {
+            let why = format!("it has {} bytes, and {bytes_max} at most can be recorded", message.payload.len());
+            inbox.refuse(message, why);
             continue;
         }
-        let read = serde_json::from_slice::<T>(&letter.payload)
-            .and_then(|answer| Ok((serde_json::from_slice::<Box<RawValue>>(&letter.payload)?, answer)));
+        let read = serde_json::from_slice::<T>(&message.payload)
+            .and_then(|answer| Ok((serde_json::from_slice::<Box<RawValue>>(&message.payload)?, answer)));
         match read {
-            Ok((json, answer)) => return Poll::Ready(((letter, in_hand), json, answer)),
-            Err(error) => letters.refuse(letter, error.to_string()),
+            Ok((json, answer)) => return Poll::Ready(((message, in_hand), json, answer)),
+            Err(error) => inbox.refuse(message, error.to_string()),
         }
     }
     Poll::Pending

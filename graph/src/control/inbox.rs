@@ -39,7 +39,7 @@ struct InboxState {
 /// The letters of one name, and the waits for them. Each letter wakes one wait, the oldest.
 #[derive(Default)]
 struct NamedQueue {
-    letters: VecDeque<Message>,
+    messages: VecDeque<Message>,
     /// Shared, so that none is cloned or dropped while the lock is held.
     waiting: BTreeMap<u64, Arc<Waker>>,
     /// Those that were woken: for each of them there is a letter.
@@ -48,13 +48,13 @@ struct NamedQueue {
 
 /// A wait that asks for a letter once its node was polled after `record` was durable.
 struct PendingWait {
-    notes: Arc<VisitRecords>,
+    records: Arc<VisitRecords>,
     record: u64,
 }
 
 /// A wait for a letter of one name. Dropped after it was woken, it lets another wait have the letter.
 pub(crate) struct InboxWait<'a> {
-    letters: &'a Inbox,
+    inbox: &'a Inbox,
     name: String,
     wait: u64,
 }
@@ -81,30 +81,30 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, letters: impl IntoIterator<Item = Message>) {
+    pub(crate) fn add(&self, messages: impl IntoIterator<Item = Message>) {
         let mut wakers = Vec::new();
         {
-            let mut inner = self.lock();
-            for letter in letters {
-                let name = letter.name.clone();
-                inner.count[kind_of(&name)] += 1;
-                inner.names.entry(name.clone()).or_default().letters.push_back(letter);
-                inner.hand_out(&name, &mut wakers);
+            let mut state = self.lock();
+            for message in messages {
+                let name = message.name.clone();
+                state.count[kind_of(&name)] += 1;
+                state.names.entry(name.clone()).or_default().messages.push_back(message);
+                state.hand_out(&name, &mut wakers);
             }
         }
         self.wake(&wakers);
     }
 
     /// Puts back a letter that was taken by a visit which is over, among those of its name by its number.
-    pub(crate) fn give_back(&self, letter: Message) {
+    pub(crate) fn give_back(&self, message: Message) {
         let mut wakers = Vec::new();
         {
-            let mut inner = self.lock();
-            let name = letter.name.clone();
-            inner.count[kind_of(&name)] += 1;
-            let letters = &mut inner.names.entry(name.clone()).or_default().letters;
-            letters.insert(letters.partition_point(|known| known.number < letter.number), letter);
-            inner.hand_out(&name, &mut wakers);
+            let mut state = self.lock();
+            let name = message.name.clone();
+            state.count[kind_of(&name)] += 1;
+            let messages = &mut state.names.entry(name.clone()).or_default().messages;
+            messages.insert(messages.partition_point(|known| known.number < message.number), message);
+            state.hand_out(&name, &mut wakers);
         }
         self.wake(&wakers);
     }
@@ -120,8 +120,8 @@ impl Inbox {
     /// Wakes all that wait for a letter of this name.
     pub(crate) fn wake_all(&self, name: &str) {
         let wakers: Vec<Arc<Waker>> = {
-            let inner = self.lock();
-            inner.names.get(name).into_iter().flat_map(|named| named.waiting.values().cloned()).collect()
+            let state = self.lock();
+            state.names.get(name).into_iter().flat_map(|named| named.waiting.values().cloned()).collect()
         };
         work_count::visit(wakers.len() as u64);
         wakers.iter().for_each(|waker| waker.wake_by_ref());
@@ -130,50 +130,50 @@ impl Inbox {
     /// Gives a run that is not stored a letter, as a store would: one with a dedup text that was there before is none, and there may be so many.
     pub(crate) fn hand_over(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
         let number = {
-            let mut inner = self.lock();
-            if dedup.as_ref().is_some_and(|dedup| inner.dedups.contains(dedup)) {
+            let mut state = self.lock();
+            if dedup.as_ref().is_some_and(|dedup| state.dedups.contains(dedup)) {
                 return Ok(());
             }
-            let count = inner.count[kind_of(&name)];
-            if count >= INBOX_MAX || (dedup.is_some() && inner.dedups.len() >= INBOX_MAX) {
+            let count = state.count[kind_of(&name)];
+            if count >= INBOX_MAX || (dedup.is_some() && state.dedups.len() >= INBOX_MAX) {
                 return Err(TellError::Full { limit: INBOX_MAX });
             }
-            inner.dedups.extend(dedup);
-            inner.handed_over += 1;
-            inner.handed_over
+            state.dedups.extend(dedup);
+            state.handed_over += 1;
+            state.handed_over
         };
         self.add([Message { number, name, payload }]);
         Ok(())
     }
 
     /// Waits for letters of this name from now on.
-    pub(crate) fn await_letter(&self, name: &str, notes: &Arc<VisitRecords>) -> InboxWait<'_> {
+    pub(crate) fn await_letter(&self, name: &str, records: &Arc<VisitRecords>) -> InboxWait<'_> {
         let mut wakers = Vec::new();
         let wait = {
-            let mut inner = self.lock();
-            inner.waits += 1;
-            let wait = inner.waits;
-            inner.beginning.insert(wait, PendingWait { notes: Arc::clone(notes), record: u64::MAX });
-            drop(inner.wait(name, wait, Arc::new(Waker::noop().clone())));
+            let mut state = self.lock();
+            state.waits += 1;
+            let wait = state.waits;
+            state.beginning.insert(wait, PendingWait { records: Arc::clone(records), record: u64::MAX });
+            drop(state.wait(name, wait, Arc::new(Waker::noop().clone())));
             // If there is a letter for it, that is known: the node will take it.
-            inner.hand_out(name, &mut wakers);
+            state.hand_out(name, &mut wakers);
             wait
         };
         self.wake(&wakers);
-        InboxWait { letters: self, name: name.to_string(), wait }
+        InboxWait { inbox: self, name: name.to_string(), wait }
     }
 
     /// Whether a wait is about to take a letter, or a letter is in hand. A wait that was woken is known by the notes of its node.
     pub(crate) fn is_answering(&self) -> bool {
-        let mut inner = self.lock();
-        let InboxState { found, beginning, .. } = &mut *inner;
+        let mut state = self.lock();
+        let InboxState { found, beginning, .. } = &mut *state;
         // A node that was polled since and did not go on with its wait leaves the letter alone.
         while let Some(wait) = found.first()
-            && beginning.get(wait).is_none_or(|wait| wait.notes.has_seen(wait.record))
+            && beginning.get(wait).is_none_or(|wait| wait.records.has_seen(wait.record))
         {
             found.pop_first();
         }
-        inner.in_hand > 0 || inner.waking > 0 || !inner.found.is_empty()
+        state.in_hand > 0 || state.waking > 0 || !state.found.is_empty()
     }
 
     /// Whether somebody has asked for a letter that has not come since.
@@ -182,32 +182,32 @@ impl Inbox {
     }
 
     /// Puts aside a letter that was not what the node had asked for; the node goes on waiting.
-    pub(crate) fn refuse(&self, letter: Message, why: String) {
-        let Message { number, name, .. } = letter;
+    pub(crate) fn refuse(&self, message: Message, why: String) {
+        let Message { number, name, .. } = message;
         self.lock().refused.push(RejectedMessage { number, name, why });
     }
 
     /// The letters that were refused since, but for one that a resume brought along.
     pub(crate) fn take_refused(&self) -> Vec<RejectedMessage> {
-        let mut inner = self.lock();
-        if inner.refused.is_empty() {
+        let mut state = self.lock();
+        if state.refused.is_empty() {
             return Vec::new();
         }
-        let (posted, brought) = std::mem::take(&mut inner.refused).into_iter().partition(|letter| letter.number > 0);
-        inner.refused = brought;
+        let (posted, brought) = std::mem::take(&mut state.refused).into_iter().partition(|message| message.number > 0);
+        state.refused = brought;
         posted
     }
 
     /// The answer that a resume brought along, if it was refused.
     pub(crate) fn refused_answer(&self) -> Option<RejectedMessage> {
-        self.lock().refused.iter().find(|letter| letter.number == 0).cloned()
+        self.lock().refused.iter().find(|message| message.number == 0).cloned()
     }
 
     /// A letter that a resume brought along, and that nobody asked for.
     pub(crate) fn unasked(&self) -> Option<String> {
-        let inner = self.lock();
-        let letters = inner.names.values().flat_map(|named| &named.letters);
-        letters.filter(|letter| letter.number == 0).map(|letter| letter.name.clone()).min()
+        let state = self.lock();
+        let messages = state.names.values().flat_map(|named| &named.messages);
+        messages.filter(|message| message.number == 0).map(|message| message.name.clone()).min()
     }
 }
 
@@ -215,7 +215,7 @@ impl InboxState {
     /// Wakes a wait for each letter of this name that nobody was woken for.
     fn hand_out(&mut self, name: &str, wakers: &mut Vec<Arc<Waker>>) {
         let Some(named) = self.names.get_mut(name) else { return };
-        while named.woken.len() < named.letters.len()
+        while named.woken.len() < named.messages.len()
             && let Some((wait, waker)) = named.waiting.pop_first()
         {
             work_count::visit(1);
@@ -255,7 +255,7 @@ impl InboxState {
 
     /// Nothing is kept of a name that nobody uses.
     fn tidy(&mut self, name: &str) {
-        let is_unused = |named: &NamedQueue| named.letters.is_empty() && named.waiting.is_empty() && named.woken.is_empty();
+        let is_unused = |named: &NamedQueue| named.messages.is_empty() && named.waiting.is_empty() && named.woken.is_empty();
         if self.names.get(name).is_some_and(is_unused) {
             self.names.remove(name);
         }
@@ -265,7 +265,7 @@ impl InboxState {
 impl<'a> InboxWait<'a> {
     /// The wait asks for a letter once this record is durable.
     pub(crate) fn asks_after(&self, record: u64) {
-        if let Some(beginning) = self.letters.lock().beginning.get_mut(&self.wait) {
+        if let Some(beginning) = self.inbox.lock().beginning.get_mut(&self.wait) {
             beginning.record = record;
         }
     }
@@ -275,19 +275,19 @@ impl<'a> InboxWait<'a> {
     pub(crate) fn take(&self, waker: &Waker) -> Option<(Message, TakenMessage<'a>)> {
         let waker = Arc::new(waker.clone());
         let (_replaced, _begun);
-        let mut inner = self.letters.lock();
-        _begun = inner.begin(self.wait);
-        let is_woken = inner.names.get(&self.name).is_some_and(|named| named.woken.contains(&self.wait));
-        let is_free = inner.names.get(&self.name).is_some_and(|named| named.letters.len() > named.woken.len());
+        let mut state = self.inbox.lock();
+        _begun = state.begin(self.wait);
+        let is_woken = state.names.get(&self.name).is_some_and(|named| named.woken.contains(&self.wait));
+        let is_free = state.names.get(&self.name).is_some_and(|named| named.messages.len() > named.woken.len());
         if !is_woken && !is_free {
-            _replaced = inner.wait(&self.name, self.wait, waker);
+            _replaced = state.wait(&self.name, self.wait, waker);
             return None;
         }
-        _replaced = inner.forget(&self.name, self.wait).1;
-        let letter = inner.names.get_mut(&self.name)?.letters.pop_front()?;
-        inner.count[kind_of(&self.name)] -= 1;
-        inner.in_hand += 1;
-        Some((letter, TakenMessage(self.letters)))
+        _replaced = state.forget(&self.name, self.wait).1;
+        let message = state.names.get_mut(&self.name)?.messages.pop_front()?;
+        state.count[kind_of(&self.name)] -= 1;
+        state.in_hand += 1;
+        Some((message, TakenMessage(self.inbox)))
     }
 }
 
@@ -296,16 +296,16 @@ impl Drop for InboxWait<'_> {
         let mut wakers = Vec::new();
         let (_forgotten, _begun);
         {
-            let mut inner = self.letters.lock();
-            _begun = inner.begin(self.wait);
+            let mut state = self.inbox.lock();
+            _begun = state.begin(self.wait);
             let was_woken;
-            (was_woken, _forgotten) = inner.forget(&self.name, self.wait);
+            (was_woken, _forgotten) = state.forget(&self.name, self.wait);
             if was_woken {
-                inner.hand_out(&self.name, &mut wakers);
+                state.hand_out(&self.name, &mut wakers);
             }
-            inner.tidy(&self.name);
+            state.tidy(&self.name);
         }
-        self.letters.wake(&wakers);
+        self.inbox.wake(&wakers);
     }
 }
 
@@ -317,7 +317,7 @@ fn kind_of(name: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::message::answer_to;
+    use crate::log::message::answer_name;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::task::Wake;
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    fn letter(number: u64, name: &str) -> Message {
+    fn message(number: u64, name: &str) -> Message {
         Message { number, name: name.to_string(), payload: Vec::new() }
     }
 
@@ -344,52 +344,52 @@ mod tests {
 
     #[test]
     fn c8_an_answer_wakes_only_the_branch_that_asked() {
-        let (letters, counters, notes) = (Inbox::default(), counters(100), Arc::default());
-        let waits: Vec<_> = (0..100).map(|key| letters.await_letter(&answer_to(&key.to_string()), &notes)).collect();
+        let (inbox, counters, records) = (Inbox::default(), counters(100), Arc::default());
+        let waits: Vec<_> = (0..100).map(|key| inbox.await_letter(&answer_name(&key.to_string()), &records)).collect();
         for (wait, counter) in waits.iter().zip(&counters) {
             assert!(wait.take(&Arc::clone(counter).into()).is_none());
         }
-        letters.add([letter(1, &answer_to("7"))]);
+        inbox.add([message(1, &answer_name("7"))]);
         assert_eq!(woken(&counters), [7]);
-        letters.wake_all(&answer_to("8"));
+        inbox.wake_all(&answer_name("8"));
         assert_eq!(woken(&counters), [8]);
     }
 
     #[test]
     fn c9_signal_wakes_the_oldest_wait_and_passes_on_if_that_is_dropped() {
-        let (letters, counters, notes) = (Inbox::default(), counters(3), Arc::default());
-        let mut waits: VecDeque<_> = (0..3).map(|_| letters.await_letter("go", &notes)).collect();
+        let (inbox, counters, records) = (Inbox::default(), counters(3), Arc::default());
+        let mut waits: VecDeque<_> = (0..3).map(|_| inbox.await_letter("go", &records)).collect();
         let take = |wait: &InboxWait<'_>, number: usize| {
-            wait.take(&Arc::clone(&counters[number]).into()).map(|(letter, _)| letter.number)
+            wait.take(&Arc::clone(&counters[number]).into()).map(|(message, _)| message.number)
         };
         for (number, wait) in waits.iter().enumerate() {
             assert_eq!(take(wait, number), None);
         }
-        letters.add([letter(1, "go")]);
+        inbox.add([message(1, "go")]);
         assert_eq!(woken(&counters), [0]);
-        assert!(!letters.is_answering() && letters.is_awaited(), "the waker tells of it");
-        assert_eq!(take(&waits[1], 1), None, "the letter is for the first");
+        assert!(!inbox.is_answering() && inbox.is_awaited(), "the waker tells of it");
+        assert_eq!(take(&waits[1], 1), None, "the message is for the first");
         drop(waits.pop_front());
         assert_eq!(woken(&counters), [1]);
         assert_eq!(take(&waits[0], 1), Some(1));
-        assert!(!letters.is_answering());
-        letters.add([letter(2, "go"), letter(3, "go")]);
+        assert!(!inbox.is_answering());
+        inbox.add([message(2, "go"), message(3, "go")]);
         assert_eq!(woken(&counters), [2], "the other is not waited for");
         assert_eq!((take(&waits[1], 2), take(&waits[0], 1)), (Some(2), Some(3)));
         drop(waits);
-        assert!(letters.lock().names.is_empty() && !letters.is_awaited());
+        assert!(inbox.lock().names.is_empty() && !inbox.is_awaited());
     }
 
     #[test]
     fn c9_wait_that_begins_after_the_letter_is_answering_at_once() {
-        let (letters, notes) = (Inbox::default(), Arc::default());
-        letters.add([letter(1, "go")]);
-        assert!(!letters.is_answering());
-        let wait = letters.await_letter("go", &notes);
-        assert!(letters.is_answering());
+        let (inbox, records) = (Inbox::default(), Arc::default());
+        inbox.add([message(1, "go")]);
+        assert!(!inbox.is_answering());
+        let wait = inbox.await_letter("go", &records);
+        assert!(inbox.is_answering());
         drop(wait);
-        assert!(!letters.is_answering());
-        let wait = letters.await_letter("go", &notes);
-        assert_eq!(wait.take(Waker::noop()).map(|(letter, _)| letter.number), Some(1));
+        assert!(!inbox.is_answering());
+        let wait = inbox.await_letter("go", &records);
+        assert_eq!(wait.take(Waker::noop()).map(|(message, _)| message.number), Some(1));
     }
 }

@@ -165,26 +165,26 @@ mod tests {
 
     #[test]
     fn c9_commands_that_nobody_reads_do_not_pile_up() {
-        let desk = RunControl::default();
+        let run_control = RunControl::default();
         for _ in 0..1_000 {
             [Command::Pause, Command::Cancel("first".into()), Command::Resume]
                 .into_iter()
-                .for_each(|command| desk.tell(command));
+                .for_each(|command| run_control.tell(command));
         }
-        let commands = desk.take(Waker::noop()).commands;
+        let commands = run_control.take(Waker::noop()).commands;
         assert!(matches!(&commands[..], [Command::Resume, Command::Cancel(why)] if why == "first"));
     }
 
     #[test]
     fn c9_lane_seen_held_before_a_resume_is_not_kept_after_it() {
-        let desk = RunControl::default();
-        desk.hold();
-        assert!(desk.is_held());
+        let run_control = RunControl::default();
+        run_control.hold();
+        assert!(run_control.is_held());
         // Another thread resumes the run between the look and the lock.
-        desk.go_on();
-        assert!(!desk.keep_held(Waker::noop()), "nobody would wake it");
-        assert!(desk.lock().held.is_empty() && desk.lock().known.is_empty());
-        desk.hold();
-        assert!(desk.keep_held(Waker::noop()) && desk.lock().held.len() == 1);
+        run_control.go_on();
+        assert!(!run_control.keep_held(Waker::noop()), "nobody would wake it");
+        assert!(run_control.lock().held.is_empty() && run_control.lock().known.is_empty());
+        run_control.hold();
+        assert!(run_control.keep_held(Waker::noop()) && run_control.lock().held.len() == 1);
     }
 }

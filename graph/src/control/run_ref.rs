@@ -138,7 +138,7 @@ impl RunRef {
 
 /// The actor beside the driver of a run.
 pub(crate) struct RunActor {
-    desk: Arc<RunControl>,
+    run_control: Arc<RunControl>,
     inbox: MessageTarget,
 }
 
@@ -150,24 +150,24 @@ pub(crate) enum MessageTarget {
 }
 
 /// What makes the actor for a run.
-pub(crate) fn control(desk: Arc<RunControl>, inbox: MessageTarget) -> Props<RunActor> {
-    let props = Props::new(move || RunActor { desk: Arc::clone(&desk), inbox: inbox.clone() });
+pub(crate) fn control(run_control: Arc<RunControl>, inbox: MessageTarget) -> Props<RunActor> {
+    let props = Props::new(move || RunActor { run_control: Arc::clone(&run_control), inbox: inbox.clone() });
     props.mailbox(Mailbox::bounded(MAILBOX_MAX)).restart(RestartPolicy::Temporary)
 }
 
 impl RunActor {
     async fn command(&self, command: Command) -> Result<(), TellError> {
         match &self.inbox {
-            MessageTarget::Stored(remote) => self.desk.point_to(remote.command(command).await?),
-            MessageTarget::InMemory(_) => self.desk.tell(command),
+            MessageTarget::Stored(remote) => self.run_control.point_to(remote.command(command).await?),
+            MessageTarget::InMemory(_) => self.run_control.tell(command),
         }
         Ok(())
     }
 
     async fn deliver(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
         match &self.inbox {
-            MessageTarget::Stored(remote) => self.desk.point_to(remote.post(what, name, dedup, payload).await?),
-            MessageTarget::InMemory(letters) => letters.hand_over(format!("{what}{name}"), dedup, payload)?,
+            MessageTarget::Stored(remote) => self.run_control.point_to(remote.post(what, name, dedup, payload).await?),
+            MessageTarget::InMemory(inbox) => inbox.hand_over(format!("{what}{name}"), dedup, payload)?,
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Actor for RunActor {
 
     async fn handle(&mut self, message: RunMessage, _cx: &mut Context<Self>) -> Result<(), Infallible> {
         if matches!(self.inbox, MessageTarget::Stored(_)) {
-            self.desk.opened().await;
+            self.run_control.opened().await;
         }
         match message {
             RunMessage::Pause(reply) => reply.send(self.command(Command::Pause).await),
@@ -191,7 +191,7 @@ impl Actor for RunActor {
             RunMessage::Answer { key, value, reply } => reply.send(self.deliver(ANSWER, &key, None, value).await),
             RunMessage::Look(reply) => match &self.inbox {
                 MessageTarget::Stored(remote) => reply.send(remote.look().await),
-                MessageTarget::InMemory(_) => self.desk.ask(reply),
+                MessageTarget::InMemory(_) => self.run_control.ask(reply),
             },
         }
         Ok(())

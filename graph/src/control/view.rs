@@ -48,8 +48,8 @@ pub struct TokenView {
 impl WaitView {
     /// What a node of this process waits for.
     pub(crate) fn of(wait: OpenWait) -> Self {
-        let OpenWait { key, question, due, letter } = wait;
-        let is_signal = letter.is_some_and(|letter| letter.starts_with(SIGNAL));
+        let OpenWait { key, question, due, message } = wait;
+        let is_signal = message.is_some_and(|message| message.starts_with(SIGNAL));
         Self { key, question: question.map(|question| question.to_string()), due, is_signal }
     }
 }
@@ -79,7 +79,7 @@ pub(super) async fn look(store: &dyn Store, run: &str) -> Result<RunView, StoreE
 
 async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
     let info = store.head(run).await?;
-    let stands = open::standpoint(store, run, info.head).await?;
+    let stands = open::position(store, run, info.head).await?;
     let records = open::records(store, run, stands.frontier.rows().collect()).await?;
     let mail = if info.posted == 0 { Vec::new() } else { open::untaken(store, run, info.posted).await? };
     Ok(RunView {

@@ -58,18 +58,18 @@ pub(crate) enum OpenedEngine<S> {
 impl<S: Send + 'static> RunDriver<S> {
     pub(crate) fn opening(
         plan: Arc<Plan<S>>,
-        shared: GraphContext,
+        graph_cx: GraphContext,
         setup: EngineSetup<S>,
         state: Option<S>,
         stored: Option<Box<DurableOptions<S>>>,
     ) -> Self {
-        let cancelled = shared.run().more().above.get().map(|token| token.cancelled());
-        let started = shared.run().runtime().map_or(Instant::ZERO, |runtime| runtime.now());
+        let cancelled = graph_cx.run().details().above.get().map(|token| token.cancelled());
+        let started = graph_cx.run().runtime().map_or(Instant::ZERO, |runtime| runtime.now());
         let state = Arc::new(Mutex::new(state));
         let first = Arc::clone(&state);
         let opening = async move {
             match stored {
-                Some(stored) => open(plan, shared, setup, &first, *stored, started).await,
+                Some(stored) => open(plan, graph_cx, setup, &first, *stored, started).await,
                 None => Err(RunError::new(RunFault::NoRuntime, take_first(&first))),
             }
         };
@@ -109,33 +109,33 @@ impl<S: Send + 'static> RunDriver<S> {
 
 async fn open<S: Send + 'static>(
     plan: Arc<Plan<S>>,
-    shared: GraphContext,
+    graph_cx: GraphContext,
     setup: EngineSetup<S>,
     state: &FirstState<S>,
     stored: DurableOptions<S>,
     started: Instant,
 ) -> Result<OpenedEngine<S>, RunError<S>> {
-    let runtime = match shared.run().runtime() {
+    let runtime = match graph_cx.run().runtime() {
         Ok(runtime) => Arc::clone(runtime),
         Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
-    let run: Arc<str> = shared.run().id().into();
-    let terms = stored.terms(started).steady(&runtime, Arc::clone(&run), setup.hooks.clone().map(tell_hooks));
-    let DurableOptions { keeping, codec, origin, changes, answers, holder, .. } = stored;
+    let run: Arc<str> = graph_cx.run().id().into();
+    let log_options = stored.log_options(started).with_retries(&runtime, Arc::clone(&run), setup.hooks.clone().map(tell_hooks));
+    let DurableOptions { storage, codec, origin, changes, answers, holder, .. } = stored;
     let codec = codec.comparing(plan.equal);
-    let StorageOptions { schema, migrations, ended_kept, attaches, .. } = keeping;
+    let StorageOptions { schema, migrations, ended_kept, attaches, .. } = storage;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
     if let (Some(begins), RunSource::New) = (take_first(state), &origin) {
         let (first, begins) = first_entry(&run, &plan, setup.start, &codec, begins)?;
         *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(owner(&runtime)));
-        let creating = open::create(terms.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner);
-        let until = terms.timeout.open_until(terms.lease);
+        let creating = open::create(log_options.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner);
+        let until = log_options.timeout.open_until(log_options.lease);
         let created = opened_until(&runtime, until, async { Ok::<_, RunFault>(creating.await) }).await;
         match created.map_err(|fault| RunError::new(fault, take_first(state)))? {
             Ok(opened) => {
-                tidy(&terms, &runtime, ended_kept);
-                return Ok(OpenedEngine::Engine(Box::new(begin(plan, shared, setup, codec, opened, take_first(state)))));
+                tidy(&log_options, &runtime, ended_kept);
+                return Ok(OpenedEngine::Engine(Box::new(begin(plan, graph_cx, setup, codec, opened, take_first(state)))));
             }
             Err(StoreError::Exists { .. }) if attaches => {}
             Err(error) => return Err(RunError::new(fault_of(&*run, "", "create", error), take_first(state))),
@@ -149,19 +149,19 @@ async fn open<S: Send + 'static>(
         }
     }
     let claimed = holder.map(|(claim, asked_at, _)| (claim, asked_at));
-    let means = Opener { terms, runtime, version, migrations, claimed };
+    let opener = Opener { log_options, runtime, version, migrations, claimed };
     let opened = match origin {
-        RunSource::New => means.reopen(&plan, codec, changes, &run, false).await,
-        RunSource::Stored { takes_over } => means.reopen(&plan, codec, changes, &run, takes_over).await,
-        RunSource::Forked { from } => means.fork(&plan, codec, changes, &from, run).await,
+        RunSource::New => opener.reopen(&plan, codec, changes, &run, false).await,
+        RunSource::Stored { takes_over } => opener.reopen(&plan, codec, changes, &run, takes_over).await,
+        RunSource::Forked { from } => opener.fork(&plan, codec, changes, &from, run).await,
     };
     let mut opened = opened.map_err(|fault| RunError::new(fault, None))?;
     let (info, failed_at) = (opened.info.clone(), opened.failed_at);
     let undone = std::mem::take(&mut opened.undone);
     let answers = answers.into_iter().filter_map(|(name, payload)| Some(Message { number: 0, name, payload: payload.ok()? }));
-    shared.run().more().letters.get_or_init(Arc::default).add(answers);
+    graph_cx.run().details().inbox.get_or_init(Arc::default).add(answers);
     let mail = std::mem::take(&mut opened.mail);
-    let mut engine = begin(plan, shared, setup, codec, opened, None);
+    let mut engine = begin(plan, graph_cx, setup, codec, opened, None);
     // Before anything else: commands that arrive during an undo change nothing.
     let is_undoing = go_on_undoing(&mut engine, &info, failed_at, undone);
     engine.deliver(mail)?;
@@ -184,10 +184,10 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: QueuedRun<S>) -> Result<Ru
     };
     let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec.comparing(plan.equal), state)?;
     let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
-    let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.keeping.schema });
-    match open::create(stored.terms(runtime.now()), runtime, Arc::clone(&id), graph, entry, None).await {
+    let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.storage.schema });
+    match open::create(stored.log_options(runtime.now()), runtime, Arc::clone(&id), graph, entry, None).await {
         Ok(_) => Ok(RunRemote::of(store, id)),
-        Err(StoreError::Exists { .. }) if stored.keeping.attaches => Ok(RunRemote::of(store, id)),
+        Err(StoreError::Exists { .. }) if stored.storage.attaches => Ok(RunRemote::of(store, id)),
         Err(error) => Err(RunError::new(fault_of(&*id, "", "create", error), Some(state))),
     }
 }
@@ -214,10 +214,10 @@ fn first_entry<S: Send + 'static>(
 }
 
 /// Removes runs that ended long ago, in the background, if chance wants it. What fails now, another run will do.
-fn tidy(terms: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
+fn tidy(log_options: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
     let (one_of, count) = TIDYING;
     if runtime.random().is_multiple_of(one_of) {
-        let store = Arc::clone(&terms.store);
+        let store = Arc::clone(&log_options.store);
         let prune = Prune::Ended { unchanged_for: ended_kept, count };
         runtime.spawn(Box::pin(async move { drop(store.prune(prune).await) }));
     }
@@ -226,25 +226,25 @@ fn tidy(terms: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
 /// An engine that writes to this journal.
 fn begin<S: Send + 'static>(
     plan: Arc<Plan<S>>,
-    shared: GraphContext,
+    graph_cx: GraphContext,
     setup: EngineSetup<S>,
     codec: Codec<S>,
     opened: OpenedRun,
     state: Option<S>,
 ) -> Engine<S> {
-    let OpenedRun { journal, info, .. } = opened;
-    drop(shared.run().more().journal.set(Arc::clone(&journal)));
-    shared.run().more().letters.get_or_init(Arc::default);
-    shared.run().more().desk.get_or_init(Arc::default).open();
-    shared.run().visits.store(journal.visits(), Relaxed);
-    let token = token(&shared, &journal);
-    let ledger = Some(Arc::new(StepWriter { journal: Arc::clone(&journal), codec }));
-    let mut scribe = Committer::new(journal, info.posted);
+    let OpenedRun { log, info, .. } = opened;
+    drop(graph_cx.run().details().log.set(Arc::clone(&log)));
+    graph_cx.run().details().inbox.get_or_init(Arc::default);
+    graph_cx.run().details().run_control.get_or_init(Arc::default).open();
+    graph_cx.run().visits.store(log.visits(), Relaxed);
+    let token = token(&graph_cx, &log);
+    let step_writer = Some(Arc::new(StepWriter { log: Arc::clone(&log), codec }));
+    let mut committer = Committer::new(log, info.posted);
     if let Some(token) = token {
-        scribe.watch_deadline(&token);
-        drop(shared.run().token.set(token));
+        committer.watch_deadline(&token);
+        drop(graph_cx.run().token.set(token));
     }
-    Engine::stored(plan, shared, EngineSetup { ledger, ..setup }, state, scribe)
+    Engine::stored(plan, graph_cx, EngineSetup { step_writer, ..setup }, state, committer)
 }
 
 /// Lets a run that failed go on being undone, if it is.
@@ -268,12 +268,12 @@ fn go_on_undoing<S: Send + 'static>(
 }
 
 /// The token of a stored run: cancelled from above, or at its deadline as the store's clock is known now. The scribe follows corrections of it.
-fn token(shared: &GraphContext, journal: &RunLog) -> Option<CancelToken> {
-    let above = shared.run().more().above.get();
-    match (above, journal.deadline()) {
+fn token(graph_cx: &GraphContext, log: &RunLog) -> Option<CancelToken> {
+    let above = graph_cx.run().details().above.get();
+    match (above, log.deadline()) {
         (above, None) => above.map(CancelToken::child),
         (Some(above), Some(deadline)) => Some(above.child_until(deadline)),
-        (None, Some(deadline)) => Some(CancelToken::root(Arc::clone(journal.runtime())).child_until(deadline)),
+        (None, Some(deadline)) => Some(CancelToken::root(Arc::clone(log.runtime())).child_until(deadline)),
     }
 }
 

@@ -156,7 +156,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
             return Ok(record);
         }
         // A token that nobody placed has the state of the fan-out above it.
-        let stands = open::standpoint(store, run, sequence).await?;
+        let stands = open::position(store, run, sequence).await?;
         let mut path = record.header.path.as_slice();
         loop {
             let row =

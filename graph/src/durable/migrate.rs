@@ -260,7 +260,7 @@ impl<S> Plan<S> {
     }
 
     fn fork(&self, node: &str) -> Option<&PlanFanOut<S>> {
-        match &self.stops[self.position(node)?].way {
+        match &self.nodes[self.position(node)?].out_edge {
             OutEdge::Fork(fork) => Some(fork),
             _ => None,
         }
@@ -284,7 +284,7 @@ impl<S> Plan<S> {
                 Target::End => node == END,
             });
         }
-        let Some(position) = self.position(node) else { return self.nodes.find(node).is_some() };
+        let Some(position) = self.position(node) else { return self.nodes_by_id.find(node).is_some() };
         let around = self.fan_outs[position].map(|fork| &*self.names[fork as usize]);
         around == fork && (!matches!(at, Place::Fork(_)) || self.fork(node).is_some())
     }

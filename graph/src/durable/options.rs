@@ -28,7 +28,7 @@ pub const ENDED_KEPT_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Where a run is stored, and how.
 pub(crate) struct DurableOptions<S> {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) keeping: StorageOptions,
+    pub(crate) storage: StorageOptions,
     pub(crate) codec: Codec<S>,
     pub(crate) origin: RunSource,
     /// What is to be different from what is stored.
@@ -82,8 +82,8 @@ pub(crate) enum RunSource {
 
 impl<S: Serialize + DeserializeOwned> DurableOptions<S> {
     pub(crate) fn new(store: Arc<dyn Store>, origin: RunSource) -> Self {
-        let (keeping, codec, changes) = (StorageOptions::default(), Codec::new(), ResumeChanges::default());
-        Self { store, keeping, codec, origin, changes, answers: Vec::new(), timeout: None, holder: None }
+        let (storage, codec, changes) = (StorageOptions::default(), Codec::new(), ResumeChanges::default());
+        Self { store, storage, codec, origin, changes, answers: Vec::new(), timeout: None, holder: None }
     }
 }
 
@@ -100,8 +100,8 @@ impl<S> DurableOptions<S> {
     }
 
     /// On which terms the run is kept. What its holder says goes first.
-    pub(crate) fn terms(&self, started: Instant) -> LogOptions {
-        let StorageOptions { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.keeping;
+    pub(crate) fn log_options(&self, started: Instant) -> LogOptions {
+        let StorageOptions { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.storage;
         let (store, watch, timeout) = (self.store(), Arc::default(), Timeout::new(started, self.timeout));
         let (kept_lease, patience) = (None, None);
         let own = LogOptions {
@@ -116,7 +116,7 @@ impl<S> DurableOptions<S> {
             watch,
             timeout,
         };
-        match self.holder.as_ref().map(|(_, _, terms)| terms.clone()) {
+        match self.holder.as_ref().map(|(_, _, log_options)| log_options.clone()) {
             Some(LogOptions { store, lease, kept_lease, patience, .. }) => {
                 LogOptions { store, lease, kept_lease, patience, ..own }
             }

@@ -133,7 +133,7 @@ async fn outcome<S: Serialize + DeserializeOwned>(
     }
     let failed = |error| RunError::new(fault_of(&*info.id, "", "open", error), None);
     let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };
-    let stands = open::standpoint(store, &info.id, info.head).await.map_err(failed)?;
+    let stands = open::position(store, &info.id, info.head).await.map_err(failed)?;
     let LogPosition { frontier, base, undone, undo_failed, .. } = stands;
     let root = frontier.get(&[]).map_or(0, |token| token.row);
     let wanted = if info.status == RunStatus::Finished { vec![root] } else { vec![root, base] };

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// What a run is opened with, whatever the type of its state.
 pub(crate) struct Opener {
-    pub(crate) terms: LogOptions,
+    pub(crate) log_options: LogOptions,
     pub(crate) runtime: Arc<dyn Runtime>,
     /// The version of the graph that is to go on with it.
     pub(crate) version: GraphVersion,
@@ -44,21 +44,21 @@ impl Opener {
         force: bool,
     ) -> Result<OpenedRun, RunFault> {
         if changes.point != ResumePoint::Head || changes.replace.is_some() {
-            self.terms.timeout = self.terms.timeout.anew();
+            self.log_options.timeout = self.log_options.timeout.anew();
         }
         let claim = match self.claimed.take() {
             Some(claimed) => claimed,
             None => {
                 let claiming = async {
                     check_open(&self.head(&plan.name, run).await?, changes.point)?;
-                    let claimed = open::claim(&self.terms, &self.runtime, run, force).await;
+                    let claimed = open::claim(&self.log_options, &self.runtime, run, force).await;
                     claimed.map_err(|error| fault_of(run, "", "claim", error))
                 };
-                opened_until(&self.runtime, self.terms.timeout.open_until(self.terms.lease), claiming).await?
+                opened_until(&self.runtime, self.log_options.timeout.open_until(self.log_options.lease), claiming).await?
             }
         };
         let Claim { run: info, now } = &claim.0;
-        let until = self.terms.timeout.open_claimed_until(info, *now, claim.1.at, self.terms.lease);
+        let until = self.log_options.timeout.open_claimed_until(info, *now, claim.1.at, self.log_options.lease);
         let (hold, had_ended) = (ClaimGuard::of(&self, info), info.status.has_ended());
         // Whoever held it until now may have moved it, and even brought it to its end.
         let checked = self.migrations.check(&plan.name, info, &self.version).and_then(|()| check_open(info, changes.point));
@@ -79,15 +79,15 @@ impl Opener {
     /// Before anything runs: it may have been told to pause, or to end. A cancel that came just before the run ended is over with that end, and
     /// does not count for a run that is resumed or rewound after it.
     async fn with_mail(&self, mut opened: OpenedRun, had_ended: bool) -> Result<OpenedRun, RunFault> {
-        let mail = open::untaken(&*self.terms.store, &opened.info.id, opened.info.posted).await;
+        let mail = open::untaken(&*self.log_options.store, &opened.info.id, opened.info.posted).await;
         opened.mail = mail.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
-        opened.journal.note_read(&opened.mail, opened.info.posted);
-        let OpenedRun { mail, journal, .. } = &mut opened;
-        journal.leave_out_noted(mail);
+        opened.log.note_read(&opened.mail, opened.info.posted);
+        let OpenedRun { mail, log, .. } = &mut opened;
+        log.leave_out_noted(mail);
         mail.retain(|mail| {
             let is_over = had_ended && matches!(Command::parse(&mail.post.name, b""), Some(Command::Cancel(_)));
             if is_over {
-                journal.take_refused(mail.number);
+                log.take_refused(mail.number);
             }
             !is_over
         });
@@ -103,7 +103,7 @@ impl Opener {
         from: &str,
         new: Arc<str>,
     ) -> Result<OpenedRun, RunFault> {
-        let until = self.terms.timeout.open_until(self.terms.lease);
+        let until = self.log_options.timeout.open_until(self.log_options.lease);
         let runtime = Arc::clone(&self.runtime);
         let forking = async move {
             let info = self.head(&plan.name, from).await?;
@@ -114,14 +114,14 @@ impl Opener {
             }
             let owner = owner(&self.runtime);
             let id = Arc::clone(&new);
-            let forked = picture.fork(self.terms, self.runtime, new, (plan.name.clone(), self.version), owner).await;
+            let forked = picture.fork(self.log_options, self.runtime, new, (plan.name.clone(), self.version), owner).await;
             forked.map_err(|error| fault_of(&*id, "", "create", error))
         };
         opened_until(&runtime, until, forking).await
     }
 
     async fn head(&self, graph: &str, run: &str) -> Result<RunInfo, RunFault> {
-        let info = self.terms.store.head(run).await.map_err(|error| fault_of(run, "", "open", error))?;
+        let info = self.log_options.store.head(run).await.map_err(|error| fault_of(run, "", "open", error))?;
         self.migrations.check(graph, &info, &self.version)?;
         Ok(info)
     }
@@ -136,7 +136,7 @@ impl Opener {
         let info = claim.0.run.clone();
         let is_changed = changes.replace.is_some() || changes.from.is_some();
         let is_moved = changes.point != ResumePoint::Head || is_changed || info.version != self.version;
-        let (terms, runtime, version) = (self.terms.clone(), Arc::clone(&self.runtime), self.version.clone());
+        let (log_options, runtime, version) = (self.log_options.clone(), Arc::clone(&self.runtime), self.version.clone());
         let mut picture = match is_moved || changes.validate.is_some() {
             true => Some(self.picture(changes.point, &info).await?),
             false => None,
@@ -145,16 +145,19 @@ impl Opener {
             self.change(picture, plan, codec, changes, &info)?;
         }
         match picture.filter(|_| is_moved) {
-            Some(picture) => {
-                picture.rewind(terms, runtime, claim, version).await.map_err(|error| fault_of(&*info.id, "", "commit", error))
+            Some(picture) => picture
+                .rewind(log_options, runtime, claim, version)
+                .await
+                .map_err(|error| fault_of(&*info.id, "", "commit", error)),
+            None => {
+                open::open(log_options, runtime, claim, version).await.map_err(|error| fault_of(&*info.id, "", "open", error))
             }
-            None => open::open(terms, runtime, claim, version).await.map_err(|error| fault_of(&*info.id, "", "open", error)),
         }
     }
 
     /// The run as it is to be gone on with.
     async fn picture(&self, point: ResumePoint, info: &RunInfo) -> Result<RunSnapshot, RunFault> {
-        let store = &*self.terms.store;
+        let store = &*self.log_options.store;
         let picture = match point {
             ResumePoint::Head => RunSnapshot::at_head(store, info).await.map(Some),
             ResumePoint::After(sequence) if sequence == 0 || sequence > info.head => {
@@ -286,17 +289,17 @@ fn at_end(picture: &RunSnapshot, info: &RunInfo) -> RunFault {
 
 /// A run that is claimed and not yet driven: given up unless it is kept.
 struct ClaimGuard {
-    terms: LogOptions,
+    log_options: LogOptions,
     runtime: Arc<dyn Runtime>,
     held: Option<Held>,
 }
 
 impl ClaimGuard {
-    fn of(means: &Opener, info: &RunInfo) -> Self {
+    fn of(opener: &Opener, info: &RunInfo) -> Self {
         // Whoever keeps its lease gives it up.
-        let is_ours = means.terms.kept_lease.is_none();
+        let is_ours = opener.log_options.kept_lease.is_none();
         let held = is_ours.then(|| Held::of(info));
-        Self { terms: means.terms.clone(), runtime: Arc::clone(&means.runtime), held }
+        Self { log_options: opener.log_options.clone(), runtime: Arc::clone(&opener.runtime), held }
     }
 
     /// Somebody else sees to it from now on.
@@ -313,7 +316,7 @@ impl ClaimGuard {
     }
 
     fn give_up(&mut self) -> Option<impl Future<Output = Result<Vec<Held>, StoreError>> + Send + 'static> {
-        let (held, store) = (self.held.take()?, Arc::clone(&self.terms.store));
+        let (held, store) = (self.held.take()?, Arc::clone(&self.log_options.store));
         Some(async move { store.release(vec![held], Release::AsIs).await })
     }
 }

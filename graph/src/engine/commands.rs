@@ -23,16 +23,16 @@ use std::task::Context;
 
 impl<S: Send + 'static> Engine<S> {
     /// At the beginning of a poll: does what it was told. Why the run has ended, if that was to end.
-    pub(super) fn follow_orders(&mut self, cx: &Context<'_>) -> Option<RunError<S>> {
-        if self.driver.shared.is_subgraph() {
+    pub(super) fn apply_commands(&mut self, cx: &Context<'_>) -> Option<RunError<S>> {
+        if self.stepper.graph_cx.is_subgraph() {
             return None;
         }
-        let desk = Arc::clone(self.driver.shared.run().desk()?);
-        let ControlUpdate { commands, questions, posted } = desk.take(cx.waker());
+        let run_control = Arc::clone(self.stepper.graph_cx.run().run_control()?);
+        let ControlUpdate { commands, questions, posted } = run_control.take(cx.waker());
         for command in commands {
             match command {
-                Command::Pause => desk.hold(),
-                Command::Resume => desk.go_on(),
+                Command::Pause => run_control.hold(),
+                Command::Resume => run_control.go_on(),
                 Command::Cancel(why) => return Some(self.cut_off(cause(&why), None)),
             }
         }
@@ -40,8 +40,8 @@ impl<S: Send + 'static> Engine<S> {
             let view = self.view();
             questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
         }
-        match &mut self.scribe {
-            Some(scribe) => scribe.expect_mail(posted),
+        match &mut self.committer {
+            Some(committer) => committer.expect_mail(posted),
             // Nobody resumed it with what was refused: it is told, and the node waits on.
             None => self.tell_refused(),
         }
@@ -50,9 +50,9 @@ impl<S: Send + 'static> Engine<S> {
 
     /// While a run that is not stored is undone: whoever asks where it stands is told. Commands change nothing any more.
     pub(super) fn answer_questions(&self, cx: &Context<'_>) {
-        let is_asked = self.scribe.is_none() && !self.driver.shared.is_subgraph();
-        let Some(desk) = self.driver.shared.run().desk().filter(|_| is_asked) else { return };
-        let ControlUpdate { questions, .. } = desk.take(cx.waker());
+        let is_asked = self.committer.is_none() && !self.stepper.graph_cx.is_subgraph();
+        let Some(run_control) = self.stepper.graph_cx.run().run_control().filter(|_| is_asked) else { return };
+        let ControlUpdate { questions, .. } = run_control.take(cx.waker());
         if !questions.is_empty() {
             let view = self.view();
             questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
@@ -61,48 +61,50 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Does what a stored run was told by the mail of this number.
     pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
-        let (Some(scribe), Some(desk)) = (&mut self.scribe, self.driver.shared.run().desk()) else { return Ok(()) };
+        let (Some(committer), Some(run_control)) = (&mut self.committer, self.stepper.graph_cx.run().run_control()) else {
+            return Ok(());
+        };
         if self.is_ending {
             // Those that were obeyed before, too: a run that is undone stays paused for nobody.
-            let mut numbers = std::mem::take(&mut scribe.pauses);
+            let mut numbers = std::mem::take(&mut committer.pauses);
             numbers.push(number);
-            if scribe.journal().has_ended() {
-                numbers.into_iter().for_each(|number| scribe.journal().take_refused(number));
+            if committer.log().has_ended() {
+                numbers.into_iter().for_each(|number| committer.log().take_refused(number));
             } else {
                 // If the process dies before the end is written, the next driver finds them.
-                scribe.taken_at_end.append(&mut numbers);
+                committer.taken_at_end.append(&mut numbers);
             }
             return Ok(());
         }
         match command {
             Command::Pause => {
-                scribe.pauses.push(number);
-                desk.hold();
+                committer.pauses.push(number);
+                run_control.hold();
             }
             Command::Resume => {
                 let mut entry = NewRecord::new(Kind::Wake, Vec::new(), "");
-                entry.takes = std::mem::take(&mut scribe.pauses);
+                entry.takes = std::mem::take(&mut committer.pauses);
                 entry.takes.push(number);
-                let written = scribe.journal().submit(entry);
-                written.map_err(|error| RunError::new(fault_of(&*scribe.journal().run, "", "commit", error), None))?;
-                desk.go_on();
+                let written = committer.log().submit(entry);
+                written.map_err(|error| RunError::new(fault_of(&*committer.log().run, "", "commit", error), None))?;
+                run_control.go_on();
             }
             Command::Cancel(why) => {
                 // A resume that follows does not take it.
-                scribe.taken_at_end.push(number);
-                scribe.is_cancelled.get_or_insert(why);
+                committer.taken_at_end.push(number);
+                committer.is_cancelled.get_or_insert(why);
             }
         }
         Ok(())
     }
 
     pub(super) fn is_cancelled_for_good(&self) -> bool {
-        self.scribe.as_ref().is_some_and(|scribe| scribe.is_cancelled.is_some())
+        self.committer.as_ref().is_some_and(|committer| committer.is_cancelled.is_some())
     }
 
     /// Ends a stored run that was told to end.
     pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
-        let why = self.scribe.as_ref()?.is_cancelled.clone()?;
+        let why = self.committer.as_ref()?.is_cancelled.clone()?;
         // A run that is ending goes on ending, and writes the cancel down as its end.
         let is_ending = self.is_ending || self.is_finishing() || self.ends_after_graces();
         (!is_ending).then(|| self.cut_off(cause(&why), None))
@@ -116,7 +118,7 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Where a run stands that is not stored.
     fn view(&self) -> RunView {
-        let run = self.driver.shared.run();
+        let run = self.stepper.graph_cx.run();
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         RunView {
             run: run.id().to_string(),
@@ -129,7 +131,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     fn token_view(&self, lane: &Lane<S>) -> TokenView {
-        let node = self.driver.shared.name(lane.at).to_string();
+        let node = self.stepper.graph_cx.name(lane.at).to_string();
         let mut waits = Vec::new();
         if let Some(open) = LaneWaits::of(lane).filter(|_| lane.is_executing()) {
             open.list(&mut |wait| waits.push(WaitView::of(wait.clone())));

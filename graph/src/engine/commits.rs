@@ -27,41 +27,41 @@ fn key_of(name: &str) -> String {
 
 impl<S: Send + 'static> Engine<S> {
     /// Ready when lanes may go on, or with the outcome if the run cannot.
-    pub(super) fn poll_scribe(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
+    pub(super) fn poll_committer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         self.tell_refused();
-        let Some(scribe) = &self.scribe else { return Poll::Pending };
-        if let Some(letters) = self.driver.shared.run().letters() {
-            scribe.journal().take_returned_signals().into_iter().for_each(|signal| letters.give_back(signal));
+        let Some(committer) = &self.committer else { return Poll::Pending };
+        if let Some(inbox) = self.stepper.graph_cx.run().inbox() {
+            committer.log().take_returned_signals().into_iter().for_each(|signal| inbox.give_back(signal));
         }
         // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
-        let journal = Arc::clone(scribe.journal());
-        let head = journal.head();
+        let log = Arc::clone(committer.log());
+        let head = log.head();
         let waits = self.until_when_it_waits();
-        let is_held = self.driver.shared.run().is_held();
+        let is_held = self.stepper.graph_cx.run().is_held();
         let standing = match waits {
-            None if self.driver.shared.run().letters().is_some_and(Inbox::is_awaited) => RunActivity::Asking,
+            None if self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_awaited) => RunActivity::Asking,
             None => RunActivity::Busy,
-            Some(_) if is_held => RunActivity::Parked { wake: journal.due(Wake::OnPost), head },
-            Some(due) => RunActivity::Parked { wake: journal.due(wake_at(due)), head },
+            Some(_) if is_held => RunActivity::Parked { wake: log.due(Wake::OnPost), head },
+            Some(due) => RunActivity::Parked { wake: log.due(wake_at(due)), head },
         };
-        let Some(scribe) = &mut self.scribe else { return Poll::Pending };
-        match scribe.poll(cx, standing) {
+        let Some(committer) = &mut self.committer else { return Poll::Pending };
+        match committer.poll(cx, standing) {
             Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
             Poll::Pending => match waits {
                 // A run that only waits takes what it refused out of its inbox with a commit of its own.
-                Some(due) if scribe.is_idle() && scribe.journal().has_refused() => {
+                Some(due) if committer.is_idle() && committer.log().has_refused() => {
                     let wake = if is_held { Wake::OnPost } else { wake_at(due) };
-                    match scribe.journal().write_pause(wake) {
-                        Ok(_) => self.poll_scribe(cx),
+                    match committer.log().write_pause(wake) {
+                        Ok(_) => self.poll_committer(cx),
                         Err(error) => {
-                            let fault = fault_of(self.driver.shared.run().id(), "", "commit", error);
+                            let fault = fault_of(self.stepper.graph_cx.run().id(), "", "commit", error);
                             Poll::Ready(Some(Err(RunError::new(fault, None))))
                         }
                     }
                 }
-                Some(due) if scribe.is_idle() && (is_held || is_long(scribe.journal(), due)) => {
+                Some(due) if committer.is_idle() && (is_held || is_long(committer.log(), due)) => {
                     let wake = if is_held { Wake::OnPost } else { wake_at(due) };
-                    self.pause(journal.due(wake), cx)
+                    self.pause(log.due(wake), cx)
                 }
                 _ => Poll::Pending,
             },
@@ -70,25 +70,28 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Whether this driver holds a stored run for certain. If not, a renewal is asked for, and the run's task is woken when it has succeeded.
     pub(super) fn holds_lease(&self, cx: &Context<'_>) -> bool {
-        self.scribe.as_ref().is_none_or(|scribe| scribe.poll_lease(cx).is_ready())
+        self.committer.as_ref().is_none_or(|committer| committer.poll_lease(cx).is_ready())
     }
 
     pub(super) fn hear(&mut self, said: CommitterEvent) -> Option<RunError<S>> {
         match said {
             CommitterEvent::Durable(sequences) => {
-                if let Some(hooks) = &self.driver.hooks {
+                if let Some(hooks) = &self.stepper.hooks {
                     sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
                 }
             }
             CommitterEvent::Mail(mail) => return self.deliver(mail).err().or_else(|| self.cancelled_for_good()),
             CommitterEvent::Lost(error) => {
-                if let Some(hooks) = &self.driver.hooks {
+                if let Some(hooks) = &self.stepper.hooks {
                     hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
                 }
             }
             CommitterEvent::Fault(StoreFailure { op, error }) => {
-                let node = self.driver.shared.name(self.foremost().at).to_string();
-                return Some(RunError::new(fault_of(self.driver.shared.run().id(), node, op, error), self.root.state.take()));
+                let node = self.stepper.graph_cx.name(self.foremost().at).to_string();
+                return Some(RunError::new(
+                    fault_of(self.stepper.graph_cx.run().id(), node, op, error),
+                    self.root.state.take(),
+                ));
             }
         }
         None
@@ -97,7 +100,7 @@ impl<S: Send + 'static> Engine<S> {
     /// Nodes find what was posted. A damaged message is reported as refused, and taken out of the inbox with the next commit.
     pub(crate) fn deliver(&mut self, mail: Vec<Mail>) -> Result<(), RunError<S>> {
         for Mail { number, post, .. } in mail {
-            let run = self.driver.shared.run();
+            let run = self.stepper.graph_cx.run();
             let name = post.name.clone();
             let payload = match post.open(run.id()) {
                 Ok(payload) => payload,
@@ -108,8 +111,8 @@ impl<S: Send + 'static> Engine<S> {
             };
             if let Some(command) = Command::parse(&name, &payload) {
                 self.obey(number, command)?;
-            } else if let Some(letters) = run.letters() {
-                letters.add([Message { number, name, payload }]);
+            } else if let Some(inbox) = run.inbox() {
+                inbox.add([Message { number, name, payload }]);
             }
         }
         Ok(())
@@ -117,30 +120,30 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Tells of answers and signals that were none to the node that took them. They are taken from the inbox with the next commit.
     pub(super) fn tell_refused(&mut self) {
-        let Some(letters) = self.driver.shared.run().letters() else { return };
-        letters.take_refused().into_iter().for_each(|refused| self.refuse(refused));
+        let Some(inbox) = self.stepper.graph_cx.run().inbox() else { return };
+        inbox.take_refused().into_iter().for_each(|refused| self.refuse(refused));
     }
 
     fn refuse(&self, refused: RejectedMessage) {
         let RejectedMessage { number, name, why } = refused;
-        if let Some(hooks) = &self.driver.hooks {
+        if let Some(hooks) = &self.stepper.hooks {
             hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
         }
-        if let Some(scribe) = &self.scribe {
-            scribe.journal().take_refused(number);
+        if let Some(committer) = &self.committer {
+            committer.log().take_refused(number);
         }
     }
 
     /// The answer that came with this resume, if it was none: that ends it.
     fn refused_answer(&self) -> Option<RunFault> {
-        let run = self.driver.shared.run();
-        let RejectedMessage { name, why, .. } = run.letters()?.refused_answer()?;
+        let run = self.stepper.graph_cx.run();
+        let RejectedMessage { name, why, .. } = run.inbox()?.refused_answer()?;
         Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
     }
 
     /// Whether a node is about to take a letter. A run that said now that it waits would sleep on if it died before, with its mail unread.
     fn is_answering(&self) -> bool {
-        self.driver.shared.run().letters().is_some_and(Inbox::is_answering)
+        self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_answering)
     }
 
     /// Until when the run waits, if every line of control does nothing but wait. Looks only at what may have changed since it was asked last.
@@ -148,7 +151,7 @@ impl<S: Send + 'static> Engine<S> {
         if self.is_answering() || self.is_in_grace() {
             return None;
         }
-        let is_held = self.driver.shared.run().is_held();
+        let is_held = self.stepper.graph_cx.run().is_held();
         let of_branches = match &mut self.branches {
             Some(branches) => branches.until_when_they_wait(is_held, None)?,
             None => WaitUntil::default(),
@@ -161,7 +164,7 @@ impl<S: Send + 'static> Engine<S> {
         if self.is_in_grace() {
             return None;
         }
-        let is_held = self.driver.shared.run().is_held();
+        let is_held = self.stepper.graph_cx.run().is_held();
         let of_branches = match &mut self.branches {
             Some(branches) => branches.until_when_they_wait(is_held, Some(waits))?,
             None => WaitUntil::default(),
@@ -173,7 +176,7 @@ impl<S: Send + 'static> Engine<S> {
 
     /// What the run waits for, if every line of control does nothing but wait.
     fn open_waits(&self) -> Option<Vec<OpenWait>> {
-        let is_held = self.driver.shared.run().is_held();
+        let is_held = self.stepper.graph_cx.run().is_held();
         let mut open = Vec::new();
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         for lane in below.chain([&self.root]) {
@@ -188,21 +191,21 @@ impl<S: Send + 'static> Engine<S> {
 
     /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.
     fn pause(&mut self, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
-        let Some(journal) = self.scribe.as_ref().map(|scribe| scribe.journal()) else { return Poll::Pending };
-        match journal.write_pause(wake) {
+        let Some(log) = self.committer.as_ref().map(|committer| committer.log()) else { return Poll::Pending };
+        match log.write_pause(wake) {
             // It rides in a commit, which the scribe begins now.
-            Ok(true) => return self.poll_scribe(cx),
+            Ok(true) => return self.poll_committer(cx),
             Ok(false) => {}
-            Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*journal.run, "", "commit", error), None)))),
+            Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*log.run, "", "commit", error), None)))),
         }
-        let run = journal.run.to_string();
+        let run = log.run.to_string();
         let open = self.open_waits().unwrap_or_default();
         // The next attempt at a node is nothing that anybody could answer.
         let mut waits: Vec<WaitView> = open.into_iter().filter(|wait| !wait.key.is_empty()).map(WaitView::of).collect();
         waits.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         let keys: Vec<String> = waits.iter().map(|wait| wait.key.clone()).collect();
-        let letters = self.driver.shared.run().letters();
-        let unasked = letters.and_then(|letters| letters.unasked()).map(|name| RunFault::AnswerRefused {
+        let inbox = self.stepper.graph_cx.run().inbox();
+        let unasked = inbox.and_then(|inbox| inbox.unasked()).map(|name| RunFault::AnswerRefused {
             run: run.clone(),
             key: key_of(&name),
             why: format!("nothing waits for it; what is waited for: {}", keys.join(", ")),
@@ -214,11 +217,11 @@ impl<S: Send + 'static> Engine<S> {
     /// Ready once all tasks that were cut off are gone, or with why the run cannot wait for that.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         loop {
-            if self.driver.shared.run().are_tasks_gone(Some(cx.waker())) {
+            if self.stepper.graph_cx.run().are_tasks_gone(Some(cx.waker())) {
                 return Poll::Ready(Ok(()));
             }
-            let Some(scribe) = &mut self.scribe else { return Poll::Pending };
-            let said = std::task::ready!(scribe.poll(cx, RunActivity::Busy));
+            let Some(committer) = &mut self.committer else { return Poll::Pending };
+            let said = std::task::ready!(committer.poll(cx, RunActivity::Busy));
             if let Some(error) = self.hear(said) {
                 return Poll::Ready(Err(error));
             }
@@ -228,11 +231,11 @@ impl<S: Send + 'static> Engine<S> {
     /// Ready once a record is durable, or with why it is not.
     pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         loop {
-            let Some(scribe) = &mut self.scribe else { return Poll::Ready(Ok(())) };
-            if scribe.journal().poll_durable(sequence, cx).is_ready() {
+            let Some(committer) = &mut self.committer else { return Poll::Ready(Ok(())) };
+            if committer.log().poll_durable(sequence, cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            let said = std::task::ready!(scribe.poll(cx, RunActivity::Busy));
+            let said = std::task::ready!(committer.poll(cx, RunActivity::Busy));
             if let Some(error) = self.hear(said) {
                 return Poll::Ready(Err(error));
             }
@@ -247,8 +250,8 @@ impl<S: Send + 'static> Engine<S> {
             {
                 return Poll::Ready(error);
             }
-            let Some(scribe) = &mut self.scribe else { return Poll::Pending };
-            let said = std::task::ready!(scribe.poll(cx, RunActivity::Busy));
+            let Some(committer) = &mut self.committer else { return Poll::Pending };
+            let said = std::task::ready!(committer.poll(cx, RunActivity::Busy));
             if let Some(error) = self.hear(said) {
                 return Poll::Ready(error);
             }
@@ -264,16 +267,16 @@ fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUn
     if is_held && lane.is_before_attempt() {
         return Some(WaitUntil { due: None, is_held });
     }
-    let trail = lane.trail.as_ref().filter(|_| lane.is_parked())?;
-    let notes = trail.notes.lock();
+    let visit = lane.visit.as_ref().filter(|_| lane.is_parked())?;
+    let records = visit.records.lock();
     if matches!(lane.phase, Phase::Waiting(_)) {
-        return Some(WaitUntil { due: notes.failed.and_then(|(_, due)| due), is_held: false });
+        return Some(WaitUntil { due: records.failed.and_then(|(_, due)| due), is_held: false });
     }
     // The resume has woken the graph inside, which was not polled yet.
-    if !is_held && notes.is_held_inside() {
+    if !is_held && records.is_held_inside() {
         return None;
     }
-    Some(WaitUntil { due: notes.due(), is_held: notes.is_held_inside() })
+    Some(WaitUntil { due: records.due(), is_held: records.is_held_inside() })
 }
 
 impl<S: Send + 'static> Branches<S> {
@@ -285,8 +288,8 @@ impl<S: Send + 'static> Branches<S> {
             let mut until = WaitUntil::default();
             if let Some(lane) = self.see(number) {
                 // From here on a change is told, so it is not missed, and then the lane is looked at.
-                if let Some(trail) = &lane.trail {
-                    trail.notes.watch(self.parked.watcher(number));
+                if let Some(visit) = &lane.visit {
+                    visit.records.watch(self.parked.watcher(number));
                 }
                 until = until_when(lane, is_held)?;
             }
@@ -305,10 +308,10 @@ fn wake_at(due: Option<Timestamp>) -> Wake {
 }
 
 /// Whether a run that does nothing but wait is not worth holding: all of it waits for mail, or longer than its holder is patient.
-fn is_long(journal: &RunLog, due: Option<Timestamp>) -> bool {
-    match (due, journal.terms.patience) {
+fn is_long(log: &RunLog, due: Option<Timestamp>) -> bool {
+    match (due, log.options.patience) {
         (None, _) => true,
-        (Some(due), Some(patience)) => due > journal.now().after(patience),
+        (Some(due), Some(patience)) => due > log.now().after(patience),
         (Some(_), None) => false,
     }
 }

@@ -48,9 +48,9 @@ impl<S> CompletionStage<S> {
 }
 
 /// Whether the run was cancelled at its own deadline, and not at one above it.
-fn is_overdue<S>(error: &RunError<S>, journal: Option<&RunLog>) -> bool {
+fn is_overdue<S>(error: &RunError<S>, log: Option<&RunLog>) -> bool {
     let is_deadline = matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. });
-    is_deadline && journal.is_some_and(RunLog::is_overdue)
+    is_deadline && log.is_some_and(RunLog::is_overdue)
 }
 
 impl<S: Send + 'static> Engine<S> {
@@ -81,10 +81,10 @@ impl<S: Send + 'static> Engine<S> {
             return None;
         }
         error.add_panics(&mut self.panics);
-        if self.driver.shared.is_subgraph() {
+        if self.stepper.graph_cx.is_subgraph() {
             return Some(Err(error));
         }
-        if !is_cut_short && !self.driver.shared.run().are_tasks_gone(None) {
+        if !is_cut_short && !self.stepper.graph_cx.run().are_tasks_gone(None) {
             // It ends for good, whatever it is told meanwhile.
             self.is_ending = true;
             self.stage = Some(Box::new(CompletionStage::Leaving { error: Some(error) }));
@@ -95,10 +95,10 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Nothing of the run is left: its failure is written down, and what it did is undone.
     fn end_failed(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
-        if self.scribe.is_some() {
+        if self.committer.is_some() {
             return self.end_stored(error);
         }
-        match UndoRun::begin(&self.driver.shared, error) {
+        match UndoRun::begin(&self.stepper.graph_cx, error) {
             Ok(undoing) => self.stage = Some(Box::new(CompletionStage::Undoing(undoing))),
             Err(error) => return Some(Err(error)),
         }
@@ -107,12 +107,12 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Writes down that the run failed, unless it was merely cut short and can be gone on with as it is.
     fn end_stored(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
-        let journal = self.scribe.as_ref().map(|scribe| Arc::clone(scribe.journal()));
-        let is_cancelled = self.is_cancelled_for_good() || is_overdue(&error, journal.as_deref());
+        let log = self.committer.as_ref().map(|committer| Arc::clone(committer.log()));
+        let is_cancelled = self.is_cancelled_for_good() || is_overdue(&error, log.as_deref());
         let ends = is_cancelled || !error.fault().leaves_run_open();
-        let Some(journal) = journal.filter(|_| ends) else { return self.let_go(Err(error)) };
+        let Some(log) = log.filter(|_| ends) else { return self.let_go(Err(error)) };
         self.is_ending = true;
-        let is_undone = !is_cancelled && journal.undo() > 0 && !error.fault().ends_run();
+        let is_undone = !is_cancelled && log.undo() > 0 && !error.fault().ends_run();
         let fault = StoredFault::of(error.fault());
         let mut entry = NewRecord::new(Kind::End, Vec::new(), fault.node());
         entry.status = Some(match is_cancelled {
@@ -121,13 +121,13 @@ impl<S: Send + 'static> Engine<S> {
             false => RunStatus::Failed,
         });
         entry.body = fault.bytes();
-        if let Some(scribe) = &mut self.scribe {
-            entry.takes = std::mem::take(&mut scribe.taken_at_end);
+        if let Some(committer) = &mut self.committer {
+            entry.takes = std::mem::take(&mut committer.taken_at_end);
             if is_cancelled {
-                entry.takes.append(&mut scribe.pauses);
+                entry.takes.append(&mut committer.pauses);
             }
         }
-        match journal.submit(entry) {
+        match log.submit(entry) {
             Ok(sequence) => {
                 self.stage = Some(Box::new(CompletionStage::WritingEnd { sequence, error: Some(error), is_undone }));
                 None
@@ -143,13 +143,13 @@ impl<S: Send + 'static> Engine<S> {
 
     fn undo_stored(&mut self, error: RunError<S>, undone: Vec<String>) {
         self.is_ending = true;
-        let undoing = DurableUndoRun::begin(&self.plan, &self.driver.shared, error, undone);
+        let undoing = DurableUndoRun::begin(&self.plan, &self.stepper.graph_cx, error, undone);
         self.stage = Some(Box::new(CompletionStage::UndoingStored(undoing)));
     }
 
     /// Gives a stored run up, unless the last commit did.
     fn let_go(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
-        match self.scribe.as_mut().and_then(|scribe| scribe.release()) {
+        match self.committer.as_mut().and_then(|committer| committer.release()) {
             None => Some(outcome),
             Some(release) => {
                 self.stage = Some(Box::new(CompletionStage::Releasing { outcome: Some(outcome), release }));

@@ -13,26 +13,26 @@ use std::task::{Context, Poll};
 impl<S: Send + 'static> Stepper<S> {
     /// Whether a lane can take its next node the quick way.
     #[inline]
-    pub(super) fn is_plain(&self, stop: &PlanNode<S>, lane: &Lane<S>) -> bool {
-        stop.care.is_none() && !self.is_watched && !lane.spawned
+    pub(super) fn is_plain(&self, plan_node: &PlanNode<S>, lane: &Lane<S>) -> bool {
+        plan_node.options.is_none() && !self.is_watched && !lane.spawned
     }
 
     /// Runs a lane through plain nodes until something else is in its way. `None` if the careful way goes on from there.
-    pub(super) fn sprint(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Option<Turn<S>> {
+    pub(super) fn fast_path(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Option<Turn<S>> {
         let mut share = self.share;
         lane.attempt = 1;
         // Once for all of it: a panic ends it, and where the lane is then is the node that panicked.
         let ended = catch_panic(|| self.run_plain(plan, lane, cx, &mut share)).unwrap_or_else(FastPathEnd::Failed);
         self.share = share;
-        self.after(&plan.stops[lane.at as usize], lane, ended)
+        self.after(&plan.nodes[lane.at as usize], lane, ended)
     }
 
     fn run_plain(&self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>, share: &mut u32) -> FastPathEnd<S> {
-        let run = self.shared.run();
+        let run = self.graph_cx.run();
         let mut state = lane.state.take().expect("a lane before a node has its state");
         loop {
-            let stop = &plan.stops[lane.at as usize];
-            if *share == 0 || stop.care.is_some() || run.is_cancelled() {
+            let plan_node = &plan.nodes[lane.at as usize];
+            if *share == 0 || plan_node.options.is_some() || run.is_cancelled() {
                 return FastPathEnd::Stopped(state);
             }
             if lane.iteration >= run.iterations_max || !run.count_visit() {
@@ -40,7 +40,7 @@ impl<S: Send + 'static> Stepper<S> {
             }
             lane.iteration += 1;
             *share -= 1;
-            let mut work = match &stop.call {
+            let mut work = match &plan_node.call {
                 NodeFn::State(call) => call(state),
                 NodeFn::Context(call) => call(self.context(lane, None), state),
             };
@@ -53,7 +53,7 @@ impl<S: Send + 'static> Stepper<S> {
                 },
             };
             drop(work);
-            let to = match &stop.way {
+            let to = match &plan_node.out_edge {
                 OutEdge::To(to) => *to,
                 OutEdge::Choice { route, declared } => match self.route(route, declared, lane, &state) {
                     Ok(to) => to,
@@ -75,7 +75,7 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// What follows a sprint.
     #[inline]
-    fn after(&mut self, stop: &PlanNode<S>, lane: &mut Lane<S>, ended: FastPathEnd<S>) -> Option<Turn<S>> {
+    fn after(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>, ended: FastPathEnd<S>) -> Option<Turn<S>> {
         match ended {
             FastPathEnd::Arrived(state) => {
                 lane.state = Some(state);
@@ -86,25 +86,27 @@ impl<S: Send + 'static> Stepper<S> {
                 Some(Turn::Forks(sequence, None))
             }
             FastPathEnd::Waits(work) => {
-                lane.phase = Phase::Running(RunningAttempt { work: AttemptWork::Here(work), terms: None });
+                lane.phase = Phase::Running(RunningAttempt { work: AttemptWork::Here(work), limits: None });
                 Some(Turn::Waits)
             }
             FastPathEnd::Stopped(state) => {
                 lane.state = Some(state);
-                self.stopped(stop, lane)
+                self.stopped(plan_node, lane)
             }
-            FastPathEnd::Failed(reason) => self.failed(stop, lane, reason).unwrap_or_else(|error| Some(Turn::Failed(error))),
+            FastPathEnd::Failed(reason) => {
+                self.failed(plan_node, lane, reason).unwrap_or_else(|error| Some(Turn::Failed(error)))
+            }
             FastPathEnd::Lost(error) => Some(Turn::Failed(error)),
         }
     }
 
     /// Before a node: the share is used up, the run is over, or there is something to take care of.
     #[cold]
-    fn stopped(&mut self, stop: &PlanNode<S>, lane: &mut Lane<S>) -> Option<Turn<S>> {
+    fn stopped(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>) -> Option<Turn<S>> {
         if self.share == 0 {
             return Some(Turn::Spent);
         }
-        if stop.care.is_some() { None } else { self.enter(lane).err().map(Turn::Failed) }
+        if plan_node.options.is_some() { None } else { self.enter(lane).err().map(Turn::Failed) }
     }
 }
 

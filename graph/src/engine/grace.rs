@@ -176,10 +176,10 @@ impl<S: Send + 'static> Engine<S> {
         (cause, failed): (&Cause, Option<&Arc<StoredFault>>),
         fan_out: Option<usize>,
     ) -> LaneInGrace<S> {
-        let is_subgraph = self.plan.stops[lane.at as usize].care.as_ref().is_some_and(|care| care.subgraph.is_some());
-        if let (Some(trail), Some(fault)) = (lane.trail.as_ref().filter(|_| is_subgraph), failed) {
+        let is_subgraph = self.plan.nodes[lane.at as usize].options.as_ref().is_some_and(|options| options.subgraph.is_some());
+        if let (Some(visit), Some(fault)) = (lane.visit.as_ref().filter(|_| is_subgraph), failed) {
             // Before it hears of the cancel: what is dropped inside is undone.
-            trail.notes.cut_off_attempt(lane.attempt, (**fault).clone());
+            visit.records.cut_off_attempt(lane.attempt, (**fault).clone());
         }
         let CancelGrace { length, token } = lane.grace().expect("it was taken for its grace");
         let timer = token.runtime().sleep_until(token.runtime().now() + *length);
@@ -194,7 +194,7 @@ impl<S: Send + 'static> Engine<S> {
         for number in graces.take_woken(cx.waker()) {
             let Some(one) = &mut graces.lanes[number] else { continue };
             let waker = LaneWaker::waker(number, &graces.wakeups);
-            let polled = self.driver.poll_in_grace(plan, one, &mut Context::from_waker(&waker));
+            let polled = self.stepper.poll_in_grace(plan, one, &mut Context::from_waker(&waker));
             if let Poll::Ready((used, error)) = polled {
                 waited.extend(one.fan_out);
                 self.end_grace(&mut graces, number, used, error);
@@ -277,14 +277,14 @@ impl<S: Send + 'static> Engine<S> {
     pub(super) fn poll_run_grace(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         let plan = Arc::clone(&self.plan);
         loop {
-            if self.driver.shared.run().cause() == Some(Cause::Dropped) {
+            if self.stepper.graph_cx.run().cause() == Some(Cause::Dropped) {
                 self.drop_in_grace();
             }
             if self.holds_lease(cx) {
                 self.poll_graces(&plan, cx);
             }
             // Also after the last of them: it may have something to say of its commit.
-            if let Some(Poll::Ready(said)) = self.scribe.as_mut().map(|scribe| scribe.poll(cx, RunActivity::Busy)) {
+            if let Some(Poll::Ready(said)) = self.committer.as_mut().map(|committer| committer.poll(cx, RunActivity::Busy)) {
                 if let Some(error) = self.hear(said) {
                     self.drop_in_grace();
                     self.graces = None;
@@ -301,7 +301,7 @@ impl<S: Send + 'static> Engine<S> {
         let Some(mut graces) = self.graces.take() else { return };
         for number in 0..graces.lanes.len() {
             let Some(one) = &graces.lanes[number] else { continue };
-            let used = self.driver.grace_use(&one.lane, GraceEnd::CutOff);
+            let used = self.stepper.grace_use(&one.lane, GraceEnd::CutOff);
             self.end_grace(&mut graces, number, used, None);
         }
         self.graces = Some(graces);
@@ -352,7 +352,7 @@ impl<S: Send + 'static> Stepper<S> {
             Phase::Running(running) => running.poll(cx),
             _ => return self.poll_grace_commit(lane, cx),
         };
-        let ended = match (ended, self.shared.run().why_broken(lane.token)) {
+        let ended = match (ended, self.graph_cx.run().why_broken(lane.token)) {
             (Poll::Ready(ended), _) => ended,
             (Poll::Pending, Some(why)) => Err(Reason::Error(why)),
             (Poll::Pending, None) if timer.as_mut().poll(cx).is_ready() => {
@@ -360,7 +360,7 @@ impl<S: Send + 'static> Stepper<S> {
             }
             (Poll::Pending, None) => return Poll::Pending,
         };
-        match self.settle_in_grace(&plan.stops[lane.at as usize], lane, ended, cause) {
+        match self.settle_in_grace(&plan.nodes[lane.at as usize], lane, ended, cause) {
             Some(ended) => Poll::Ready(ended),
             None => self.poll_grace_commit(lane, cx),
         }
@@ -369,22 +369,22 @@ impl<S: Send + 'static> Stepper<S> {
     /// A node that is done is committed. `None` while that is not durable.
     fn settle_in_grace(
         &mut self,
-        stop: &PlanNode<S>,
+        plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
         ended: AttemptResult<S>,
         cause: &Cause,
     ) -> Option<(GraceUse, Option<RunError<S>>)> {
         if let Err(reason) = &ended {
-            self.note_failure(stop, lane, reason);
+            self.note_failure(plan_node, lane, reason);
         }
         let ended = lane.put_down().and(ended);
         lane.count_inside();
-        self.shared.run().forget_broken(lane.token);
+        self.graph_cx.run().forget_broken(lane.token);
         let state = match ended {
             Ok(state) => state,
             Err(reason) => return Some(self.failed_in_grace(lane, reason)),
         };
-        let is_stored = self.ledger.is_some();
+        let is_stored = self.step_writer.is_some();
         if !is_stored {
             self.tell_done(lane, &state);
         }
@@ -392,7 +392,7 @@ impl<S: Send + 'static> Stepper<S> {
         let GraceUse { node, was_executing, end } = self.grace_use(lane, GraceEnd::Finished);
         let fault = RunFault::Cancelled { node, cause: cause.clone(), was_executing, grace: end };
         // As after a router that failed: whoever resumes the run goes on behind the node.
-        let committed = self.commit(stop, lane, Visited::Done, Err(fault));
+        let committed = self.commit(plan_node, lane, Visited::Done, Err(fault));
         // Nothing follows that could say that the result was not stored, so the end of the node does.
         match (&committed, &lane.state) {
             (Ok(_), Some(state)) => self.tell_done(lane, state),
@@ -445,7 +445,7 @@ impl<S: Send + 'static> Stepper<S> {
     }
 
     fn grace_use(&self, lane: &Lane<S>, end: GraceEnd) -> GraceUse {
-        GraceUse { node: self.shared.name(lane.at).to_string(), was_executing: true, end: Some(end) }
+        GraceUse { node: self.graph_cx.name(lane.at).to_string(), was_executing: true, end: Some(end) }
     }
 }
 

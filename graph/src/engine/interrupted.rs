@@ -26,42 +26,44 @@ use std::sync::Arc;
 
 impl<S: Send + 'static> Stepper<S> {
     /// Keeps what undoes the visit that a lane is at, if the visit had effects.
-    pub(super) fn keep_lost(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
+    pub(super) fn keep_interrupted(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
         if !matches!(lane.phase, Phase::Running(_) | Phase::Forked(_)) {
             self.keep_lost_inside(plan, lane, fault);
         }
-        let Some(trail) = &lane.trail else { return };
-        trail.notes.cut_off(Some(fault));
-        if std::mem::replace(&mut trail.notes.lock().is_undo_kept, true) {
+        let Some(visit) = &lane.visit else { return };
+        visit.records.cut_off(Some(fault));
+        if std::mem::replace(&mut visit.records.lock().is_undo_kept, true) {
             return;
         }
-        let stop = &plan.stops[lane.at as usize];
+        let plan_node = &plan.nodes[lane.at as usize];
         // What cannot be used is replaced by nothing: compensation then names the node.
-        let payload = self.undo_payload(stop, lane, Visited::Failed).unwrap_or_else(|_| Some(UndoPayload::nothing()));
+        let payload = self.undo_payload(plan_node, lane, Visited::Failed).unwrap_or_else(|_| Some(UndoPayload::nothing()));
         match payload {
-            Some(payload) if self.ledger.is_some() => self.submit_lost(self.entry(Kind::Attempt, lane), payload, fault),
-            payload => self.remember_undo(stop, lane, payload),
+            Some(payload) if self.step_writer.is_some() => self.submit_lost(self.entry(Kind::Attempt, lane), payload, fault),
+            payload => self.remember_undo(plan_node, lane, payload),
         }
     }
 
     /// The same for visits inside a subgraph that an earlier process left, and that this one has not entered.
     fn keep_lost_inside(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
-        let Some(StepWriter { journal, .. }) = self.ledger.as_deref() else { return };
-        let prefix = self.shared.prefix();
-        for (LiveToken { id, path, at, .. }, records) in journal.take_restored_below(&lane.path.forks()) {
+        let Some(StepWriter { log, .. }) = self.step_writer.as_deref() else { return };
+        let prefix = self.graph_cx.prefix();
+        for (LiveToken { id, path, at, .. }, records) in log.take_restored_below(&lane.path.forks()) {
             let Place::Node(node) = at else { continue };
             // The plan knows nodes by their names inside of this graph.
             let local = node.strip_prefix(&*prefix).unwrap_or(&node);
-            let Some(notes) = plan.nodes.undo(local).and_then(|_| VisitRecords::restore(records).ok()) else { continue };
-            if !notes.effects().own || notes.lock().is_undo_kept {
+            let Some(records) = plan.nodes_by_id.undo(local).and_then(|_| VisitRecords::restore(records).ok()) else {
+                continue;
+            };
+            if !records.effects().own || records.lock().is_undo_kept {
                 continue;
             }
-            let inner = notes.lock();
+            let inner = records.lock();
             let recorded = inner.undo.as_ref().and_then(|recorded| recorded.payload.as_ref().ok().cloned());
             let attempt = inner.failed.map_or(1, |(attempt, _)| attempt + 1);
             let iteration = inner.iteration_inside;
             drop(inner);
-            let unknown = self.unknown_effects(&notes, TokenId { sequence: id.sequence, branch: id.branch });
+            let unknown = self.unknown_effects(&records, TokenId { sequence: id.sequence, branch: id.branch });
             let entry = NewRecord { parent: id.sequence, attempt, iteration, ..NewRecord::new(Kind::Attempt, path, node) };
             self.submit_lost(entry, UndoPayload { unknown, ..recorded.unwrap_or_else(UndoPayload::nothing) }, fault);
         }
@@ -69,14 +71,14 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Writes down what undoes a visit that is not done, and with which failure it ended.
     fn submit_lost(&self, entry: NewRecord, payload: UndoPayload, fault: &Arc<StoredFault>) {
-        let Some(StepWriter { journal, .. }) = self.ledger.as_deref() else { return };
+        let Some(StepWriter { log, .. }) = self.step_writer.as_deref() else { return };
         let submit = |payload: UndoPayload| {
             let (error, fault) = (Some(fault.text().to_string()), Some((**fault).clone()));
             let body = VisitRecordBody { error, fault, ..VisitRecordBody::default() }.bytes();
             let (kind, path, node) = (entry.kind, entry.path.clone(), entry.node.clone());
             let (parent, attempt, iteration) = (entry.parent, entry.attempt, entry.iteration);
             let undo = Some(payload);
-            journal.submit(NewRecord { parent, attempt, iteration, body, undo, ..NewRecord::new(kind, path, node) })
+            log.submit(NewRecord { parent, attempt, iteration, body, undo, ..NewRecord::new(kind, path, node) })
         };
         if submit(payload).is_err() {
             // It is too large. Compensation names the node.
@@ -86,19 +88,19 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// An attempt failed. If it is a task that is still at work, an undo waits until the task is gone. If it is a subgraph whose time is up,
     /// what runs inside is undone.
-    pub(super) fn note_failure(&self, stop: &PlanNode<S>, lane: &Lane<S>, reason: &Reason) {
+    pub(super) fn note_failure(&self, plan_node: &PlanNode<S>, lane: &Lane<S>, reason: &Reason) {
         self.expect_gone(lane);
-        let is_subgraph = stop.care.as_ref().is_some_and(|care| care.subgraph.is_some());
-        if let Some(trail) = lane.trail.as_ref().filter(|_| is_subgraph && lane.is_timed_out()) {
-            let fault = StoredFault::of_node(&self.shared.name(lane.at), lane.attempt, reason.to_string());
-            trail.notes.cut_off_attempt(lane.attempt, fault);
+        let is_subgraph = plan_node.options.as_ref().is_some_and(|options| options.subgraph.is_some());
+        if let Some(visit) = lane.visit.as_ref().filter(|_| is_subgraph && lane.is_timed_out()) {
+            let fault = StoredFault::of_node(&self.graph_cx.name(lane.at), lane.attempt, reason.to_string());
+            visit.records.cut_off_attempt(lane.attempt, fault);
         }
     }
 
     /// Nothing is undone while a task of the run may still be at work.
     pub(super) fn expect_gone(&self, lane: &Lane<S>) {
         if let Phase::Running(RunningAttempt { work: AttemptWork::Elsewhere(spawned), .. }) = &lane.phase {
-            spawned.expect_gone(self.shared.run());
+            spawned.expect_gone(self.graph_cx.run());
         }
     }
 }
@@ -114,8 +116,8 @@ impl<S: Send + 'static> Engine<S> {
                 drop(catch_panic(|| drop(before)));
             }
             _ => {
-                self.driver.keep_lost(&plan, &self.root, fault);
-                self.driver.expect_gone(&self.root);
+                self.stepper.keep_interrupted(&plan, &self.root, fault);
+                self.stepper.expect_gone(&self.root);
             }
         }
         drop(self.root.put_down());

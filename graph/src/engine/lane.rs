@@ -33,13 +33,13 @@ pub(super) struct Lane<S> {
     /// Its nodes run as tasks of their own.
     pub(super) spawned: bool,
     /// What was written down during this visit, where somebody may want to know.
-    pub(super) trail: Option<Box<LaneVisit>>,
+    pub(super) visit: Option<Box<LaneVisit>>,
 }
 
 /// What a lane knows of the visit that it is at.
 #[derive(Default)]
 pub(super) struct LaneVisit {
-    pub(super) notes: Arc<VisitRecords>,
+    pub(super) records: Arc<VisitRecords>,
     /// The state before the node, as it is stored.
     pub(super) before: Option<Vec<u8>>,
 }
@@ -86,7 +86,7 @@ pub(super) enum AfterCommit<S> {
 pub(super) struct RunningAttempt<S> {
     pub(super) work: AttemptWork<S>,
     /// What few attempts have.
-    pub(super) terms: Option<Box<AttemptLimits>>,
+    pub(super) limits: Option<Box<AttemptLimits>>,
 }
 
 /// When an attempt is cut off.
@@ -131,7 +131,7 @@ impl<S: Send + 'static> Lane<S> {
             join,
             home: None,
             spawned: false,
-            trail: None,
+            visit: None,
         }
     }
 
@@ -150,8 +150,8 @@ impl<S: Send + 'static> Lane<S> {
 
     /// The visits inside a subgraph belong to the line of control that it is on.
     pub(super) fn count_inside(&mut self) {
-        if let Some(trail) = &self.trail {
-            self.iteration = self.iteration.max(trail.notes.lock().iteration_inside);
+        if let Some(visit) = &self.visit {
+            self.iteration = self.iteration.max(visit.records.lock().iteration_inside);
         }
     }
 
@@ -163,7 +163,7 @@ impl<S: Send + 'static> Lane<S> {
     /// Whether it does nothing but wait: its node for an answer, a signal or a time, or itself until the next attempt.
     pub(super) fn is_parked(&self) -> bool {
         match self.phase {
-            Phase::Running(_) => self.trail.as_ref().is_some_and(|trail| trail.notes.is_parked()),
+            Phase::Running(_) => self.visit.as_ref().is_some_and(|visit| visit.records.is_parked()),
             Phase::Waiting(_) => true,
             _ => false,
         }
@@ -180,13 +180,13 @@ impl<S: Send + 'static> Lane<S> {
 
     /// Whether the attempt that it is at was cut off by its timer.
     pub(super) fn is_timed_out(&self) -> bool {
-        matches!(&self.phase, Phase::Running(RunningAttempt { terms: Some(terms), .. }) if terms.is_timed_out)
+        matches!(&self.phase, Phase::Running(RunningAttempt { limits: Some(limits), .. }) if limits.is_timed_out)
     }
 
     /// The grace of the attempt that it is at, if it has one.
     pub(super) fn grace(&self) -> Option<&CancelGrace> {
         match &self.phase {
-            Phase::Running(RunningAttempt { terms: Some(terms), .. }) => terms.grace.as_ref(),
+            Phase::Running(RunningAttempt { limits: Some(limits), .. }) => limits.grace.as_ref(),
             _ => None,
         }
     }
@@ -209,11 +209,11 @@ impl<S: Send + 'static> RunningAttempt<S> {
             },
             AttemptWork::Elsewhere(spawned) => spawned.poll(cx),
         };
-        if let (Poll::Pending, Some(terms)) = (&polled, &mut self.terms)
-            && let Some((timer, timeout)) = &mut terms.timer
+        if let (Poll::Pending, Some(limits)) = (&polled, &mut self.limits)
+            && let Some((timer, timeout)) = &mut limits.timer
             && timer.as_mut().poll(cx).is_ready()
         {
-            terms.is_timed_out = true;
+            limits.is_timed_out = true;
             return Poll::Ready(Err(Reason::Error(Elapsed(*timeout).into())));
         }
         polled

@@ -8,14 +8,14 @@ use std::sync::Arc;
 impl LaneWaits {
     /// What a lane that does nothing but wait waits for; nothing, if it waits for its branches or is held.
     pub(super) fn of<S: Send + 'static>(lane: &Lane<S>) -> Option<Self> {
-        let notes = lane.trail.as_ref()?.notes.lock();
-        match (&lane.phase, notes.waits_inside()) {
+        let records = lane.visit.as_ref()?.records.lock();
+        match (&lane.phase, records.waits_inside()) {
             (Phase::Waiting(_), _) => {
-                let due = notes.failed.and_then(|(_, due)| due);
-                Some(Self::Own(vec![OpenWait { key: String::new(), due, question: None, letter: None }]))
+                let due = records.failed.and_then(|(_, due)| due);
+                Some(Self::Own(vec![OpenWait { key: String::new(), due, question: None, message: None }]))
             }
             (Phase::Running(_), Some(inside)) => Some(Self::Inside(Arc::clone(inside), inside.changes())),
-            (Phase::Running(_), None) => Some(Self::Own(notes.open.clone())),
+            (Phase::Running(_), None) => Some(Self::Own(records.open.clone())),
             _ => None,
         }
     }

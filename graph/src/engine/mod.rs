@@ -58,7 +58,7 @@ const ROOT: usize = 0;
 
 pub(crate) struct Engine<S> {
     plan: Arc<Plan<S>>,
-    driver: Stepper<S>,
+    stepper: Stepper<S>,
     root: Lane<S>,
     /// There is something in it once the run has fanned out.
     branches: Option<Box<Branches<S>>>,
@@ -68,7 +68,7 @@ pub(crate) struct Engine<S> {
     /// What follows the last step; in a box, since most runs are far from it.
     stage: Option<Box<CompletionStage<S>>>,
     /// Writes down what happens, at the root of a stored run.
-    scribe: Option<Box<Committer>>,
+    committer: Option<Box<Committer>>,
     steps_per_poll: u32,
     /// The end of a stored run is decided: commands that arrive from now on are noted, and change nothing.
     is_ending: bool,
@@ -88,7 +88,7 @@ pub(crate) struct EngineSetup<S> {
     pub(crate) hooks: Option<Hooks<S>>,
     pub(crate) keep: Option<fn(&S) -> S>,
     pub(crate) steps_per_poll: u32,
-    pub(crate) ledger: Option<Arc<StepWriter<S>>>,
+    pub(crate) step_writer: Option<Arc<StepWriter<S>>>,
 }
 
 impl<S: Send + 'static> Engine<S> {
@@ -105,50 +105,50 @@ impl<S: Send + 'static> Engine<S> {
         let VisitLimits { iterations_max, visits_max } = limits;
         let run = RunContext { iterations_max, visits_max, many_threads, sequence: sequence.into(), ..RunContext::default() };
         // First the one thing that is allocated: then all else is written where it will lie.
-        let shared = Arc::new(GraphContext::of_run(Arc::clone(&plan.names), run));
-        let driver = Stepper { shared, hooks: None, keep, ledger: None, is_watched: keep.is_some(), share: 0 };
+        let graph_cx = Arc::new(GraphContext::of_run(Arc::clone(&plan.names), run));
+        let stepper = Stepper { graph_cx, hooks: None, keep, step_writer: None, is_watched: keep.is_some(), share: 0 };
         let start = plan.shape.entry;
-        Self::with(plan, driver, (start, sequence), Some(state), steps_per_poll)
+        Self::with(plan, stepper, (start, sequence), Some(state), steps_per_poll)
     }
 
-    pub(crate) fn new(plan: Arc<Plan<S>>, shared: GraphContext, setup: EngineSetup<S>, state: S) -> Self {
+    pub(crate) fn new(plan: Arc<Plan<S>>, graph_cx: GraphContext, setup: EngineSetup<S>, state: S) -> Self {
         // That of a stored run is its first record.
-        let at = (setup.start, shared.run().next_sequence());
+        let at = (setup.start, graph_cx.run().next_sequence());
         let steps_per_poll = setup.steps_per_poll;
-        Self::with(plan, Stepper::new(shared, setup), at, Some(state), steps_per_poll)
+        Self::with(plan, Stepper::new(graph_cx, setup), at, Some(state), steps_per_poll)
     }
 
     /// A run that is stored; a new one has its state, one that is resumed is still to be restored.
     pub(crate) fn stored(
         plan: Arc<Plan<S>>,
-        shared: GraphContext,
+        graph_cx: GraphContext,
         setup: EngineSetup<S>,
         state: Option<S>,
-        scribe: Committer,
+        committer: Committer,
     ) -> Self {
         let (start, steps_per_poll) = (setup.start, setup.steps_per_poll);
-        let mut engine = Self::with(plan, Stepper::new(shared, setup), (start, 1), state, steps_per_poll);
-        engine.scribe = Some(Box::new(scribe));
+        let mut engine = Self::with(plan, Stepper::new(graph_cx, setup), (start, 1), state, steps_per_poll);
+        engine.committer = Some(Box::new(committer));
         engine
     }
 
     #[inline(always)]
     fn with(
         plan: Arc<Plan<S>>,
-        driver: Stepper<S>,
+        stepper: Stepper<S>,
         (start, sequence): (u32, u64),
         state: Option<S>,
         steps_per_poll: u32,
     ) -> Self {
         Self {
             plan,
-            driver,
+            stepper,
             root: Lane::new(start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End),
             branches: None,
             cancelled: None,
             graces: None,
             stage: None,
-            scribe: None,
+            committer: None,
             steps_per_poll,
             is_ending: false,
             panics: Vec::new(),
@@ -157,14 +157,14 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Takes a run that nothing is to be taken care of at as far as it goes, if it is before a node and no branch is open.
     #[inline]
-    fn sprint(&mut self, cx: &mut Context<'_>) -> Option<Turn<S>> {
-        let is_free = !self.driver.is_watched && self.branches.is_none() && self.cancelled.is_none() && self.stage.is_none();
+    fn fast_path(&mut self, cx: &mut Context<'_>) -> Option<Turn<S>> {
+        let is_free = !self.stepper.is_watched && self.branches.is_none() && self.cancelled.is_none() && self.stage.is_none();
         let is_before_node = is_free && matches!(self.root.phase, Phase::Start) && self.root.state.is_some();
-        if is_before_node { self.driver.sprint(&self.plan, &mut self.root, cx) } else { None }
+        if is_before_node { self.stepper.fast_path(&self.plan, &mut self.root, cx) } else { None }
     }
 
     /// Takes the run on, from where its sprint came to.
-    fn poll_run(&mut self, sprint: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+    fn poll_run(&mut self, fast_path: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
             && !self.outlasts(&cause)
@@ -172,16 +172,16 @@ impl<S: Send + 'static> Engine<S> {
             return Poll::Ready(Err(self.cut_off(cause, None)));
         }
         // A run that waits would be given up before it looks at its deadline.
-        if self.scribe.is_some()
-            && let Some(cause) = self.driver.shared.run().cause()
+        if self.committer.is_some()
+            && let Some(cause) = self.stepper.graph_cx.run().cause()
             && !self.outlasts(&cause)
         {
             return Poll::Ready(Err(self.cut_off(cause, None)));
         }
-        if let Some(error) = self.follow_orders(cx) {
+        if let Some(error) = self.apply_commands(cx) {
             return Poll::Ready(Err(error));
         }
-        let mut turn = sprint;
+        let mut turn = fast_path;
         loop {
             // Even if no fan-out is open: the next one may open in this poll, and what an earlier one left would keep it asleep.
             if let Some(branches) = &mut self.branches {
@@ -193,7 +193,7 @@ impl<S: Send + 'static> Engine<S> {
             {
                 return Poll::Ready(outcome);
             }
-            match self.poll_scribe(cx) {
+            match self.poll_committer(cx) {
                 Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
                 Poll::Ready(None) => {}
                 Poll::Pending => break,
@@ -211,7 +211,7 @@ impl<S: Send + 'static> Engine<S> {
                     Poll::Pending => return Poll::Ready(Poll::Pending),
                 }
             } else {
-                match turn.take().unwrap_or_else(|| self.driver.advance(&self.plan, &mut self.root, cx)) {
+                match turn.take().unwrap_or_else(|| self.stepper.advance(&self.plan, &mut self.root, cx)) {
                     Turn::Arrived => {
                         let state = self.root.state.take().expect("a lane that arrived has its state");
                         return Poll::Ready(Poll::Ready(Ok(state)));
@@ -233,10 +233,10 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Before the run waits: whoever cancels it must wake it. A subgraph is cut off with the node that it is.
     fn wait_for_cancel(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
-        if self.driver.shared.is_subgraph() {
+        if self.stepper.graph_cx.is_subgraph() {
             return Poll::Pending;
         }
-        let Some(token) = self.driver.shared.run().token.get() else { return Poll::Pending };
+        let Some(token) = self.stepper.graph_cx.run().token.get() else { return Poll::Pending };
         let cancelled = self.cancelled.get_or_insert_with(|| token.cancelled());
         match Pin::new(cancelled).poll(cx) {
             Poll::Ready(cause) if !self.outlasts(&cause) => Poll::Ready(Err(self.cut_off(cause, None))),
@@ -247,7 +247,7 @@ impl<S: Send + 'static> Engine<S> {
     /// Whether the last record of a stored run is submitted: the run has finished unless the store refuses that record.
     fn is_finishing(&self) -> bool {
         let is_last = |committing: &Committing<S>| matches!(committing.then, AfterCommit::Place(Target::End));
-        self.scribe.is_some() && matches!(&self.root.phase, Phase::Committing(committing) if is_last(committing))
+        self.committer.is_some() && matches!(&self.root.phase, Phase::Committing(committing) if is_last(committing))
     }
 
     /// Whether a cancel comes too late, since the end of the run is being written. Only dropping the run ends that.
@@ -265,7 +265,7 @@ impl<S: Send + 'static> Engine<S> {
             return error;
         }
         let lane = self.foremost();
-        let (node, was_executing) = (self.driver.shared.name(lane.at).to_string(), lane.is_executing());
+        let (node, was_executing) = (self.stepper.graph_cx.name(lane.at).to_string(), lane.is_executing());
         let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing, grace: None }, None);
         if has_grace {
             self.give_grace(None, &cause, failed);
@@ -292,9 +292,9 @@ impl<S: Send + 'static> Engine<S> {
         };
         if let Some(fault) = failed {
             let plan = Arc::clone(&self.plan);
-            self.driver.keep_lost(&plan, &self.root, fault);
+            self.stepper.keep_interrupted(&plan, &self.root, fault);
         }
-        if let Err(reason) = self.driver.abandon(&mut self.root, cause) {
+        if let Err(reason) = self.stepper.abandon(&mut self.root, cause) {
             self.note_panic(self.root.at, During::Node, &reason);
         }
         before
@@ -303,16 +303,16 @@ impl<S: Send + 'static> Engine<S> {
     /// Drops a lane that is not at its end. If a failure cuts it off, what it did is undone.
     fn drop_lane(&mut self, mut lane: Lane<S>, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
         let at = lane.at;
-        match (failed, &lane.trail) {
+        match (failed, &lane.visit) {
             (Some(fault), _) => {
                 let plan = Arc::clone(&self.plan);
-                self.driver.keep_lost(&plan, &lane, fault);
-                self.driver.expect_gone(&lane);
+                self.stepper.keep_interrupted(&plan, &lane, fault);
+                self.stepper.expect_gone(&lane);
             }
-            (None, Some(trail)) => trail.notes.cut_off(None),
+            (None, Some(visit)) => visit.records.cut_off(None),
             (None, None) => {}
         }
-        if let Err(reason) = self.driver.abandon(&mut lane, cause) {
+        if let Err(reason) = self.stepper.abandon(&mut lane, cause) {
             self.note_panic(at, During::Node, &reason);
         }
         self.drop_values(at, || drop(lane));
@@ -326,7 +326,7 @@ impl<S: Send + 'static> Engine<S> {
 
     fn note_panic(&mut self, at: u32, during: During, reason: &Reason) {
         if self.panics.len() < PANICS_KEPT_MAX {
-            self.panics.push(PanicError::new(self.driver.shared.name(at).to_string(), during, reason));
+            self.panics.push(PanicError::new(self.stepper.graph_cx.name(at).to_string(), during, reason));
         }
     }
 }
@@ -339,14 +339,14 @@ impl<S: Send + 'static> Future for Engine<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         let this = self.get_mut();
-        this.driver.share = this.steps_per_poll;
-        let sprint = match this.sprint(cx) {
+        this.stepper.share = this.steps_per_poll;
+        let fast_path = match this.fast_path(cx) {
             // Nothing was to be taken care of, and nothing is to be let go.
             Some(Turn::Arrived) => return Poll::Ready(Ok(this.root.state.take().expect("a lane that arrived has its state"))),
-            sprint => sprint,
+            fast_path => fast_path,
         };
         if this.stage.is_none() {
-            let outcome = std::task::ready!(this.poll_run(sprint, cx));
+            let outcome = std::task::ready!(this.poll_run(fast_path, cx));
             if let Some(outcome) = this.end(outcome) {
                 return Poll::Ready(outcome);
             }
@@ -356,12 +356,12 @@ impl<S: Send + 'static> Future for Engine<S> {
 }
 
 impl<S: Send + 'static> Stepper<S> {
-    fn new(shared: GraphContext, setup: EngineSetup<S>) -> Self {
-        let EngineSetup { hooks, keep, ledger, .. } = setup;
+    fn new(graph_cx: GraphContext, setup: EngineSetup<S>) -> Self {
+        let EngineSetup { hooks, keep, step_writer, .. } = setup;
         // A run that can be told things can be held before any node, and asked what its nodes wait for.
-        let is_told = shared.run().desk().is_some();
-        let is_watched = hooks.is_some() || keep.is_some() || ledger.is_some() || is_told || shared.is_subgraph();
-        Self { shared: Arc::new(shared), hooks, keep, ledger, is_watched, share: 0 }
+        let is_told = graph_cx.run().run_control().is_some();
+        let is_watched = hooks.is_some() || keep.is_some() || step_writer.is_some() || is_told || graph_cx.is_subgraph();
+        Self { graph_cx: Arc::new(graph_cx), hooks, keep, step_writer, is_watched, share: 0 }
     }
 
     /// Takes the attempt away from a lane, and tells that it ended.

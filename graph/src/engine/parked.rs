@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn c9_lane_whose_node_is_woken_is_looked_at_again() {
-        let (notes, mut parked, mut waker) = (Arc::new(VisitRecords::of_attempt(1)), ParkedLanes::default(), None);
-        let polled = notes.poll_node(1, 0, &mut Context::from_waker(Waker::noop()), |cx| {
+        let (records, mut parked, mut waker) = (Arc::new(VisitRecords::of_attempt(1)), ParkedLanes::default(), None);
+        let polled = records.poll_node(1, 0, &mut Context::from_waker(Waker::noop()), |cx| {
             waker = Some(cx.waker().clone());
             Poll::<()>::Pending
         });
         assert!(polled.is_pending());
-        notes.watch(parked.watcher(3));
+        records.watch(parked.watcher(3));
         parked.refresh(false, 0);
         assert_eq!(parked.next_unsure(), None);
         waker.unwrap().wake();

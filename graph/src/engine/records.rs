@@ -20,18 +20,18 @@ use std::time::Duration;
 
 /// Where the steps of one engine are written, and how its state is.
 pub(crate) struct StepWriter<S> {
-    pub(crate) journal: Arc<RunLog>,
+    pub(crate) log: Arc<RunLog>,
     pub(crate) codec: Codec<S>,
 }
 
 impl<S: Send + 'static> Stepper<S> {
-    fn ledger(&self) -> &StepWriter<S> {
-        self.ledger.as_deref().expect("only a stored run writes down its steps")
+    fn step_writer(&self) -> &StepWriter<S> {
+        self.step_writer.as_deref().expect("only a stored run writes down its steps")
     }
 
     /// An entry about the node that a lane is at.
     pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> NewRecord {
-        let node = self.shared.name(lane.at).to_string();
+        let node = self.graph_cx.name(lane.at).to_string();
         let (parent, attempt, iteration) = (lane.token.sequence, lane.attempt, lane.iteration);
         NewRecord { parent, attempt, iteration, ..NewRecord::new(kind, lane.path.forks(), node) }
     }
@@ -39,7 +39,7 @@ impl<S: Send + 'static> Stepper<S> {
     /// Where a target is for a lane.
     fn place_of(&self, lane: &Lane<S>, to: Target) -> Place {
         let name = |to| match to {
-            Target::Node(node) => self.shared.name(node).to_string(),
+            Target::Node(node) => self.graph_cx.name(node).to_string(),
             Target::End => END.to_string(),
         };
         match to {
@@ -70,7 +70,7 @@ impl<S: Send + 'static> Stepper<S> {
         // A router that runs again after its node was done is no visit.
         entry.is_visit = !matches!(lane.phase, Phase::Leaving);
         entry.undo = undo;
-        let is_run = lane.home.is_none() && !self.shared.is_subgraph();
+        let is_run = lane.home.is_none() && !self.graph_cx.is_subgraph();
         let (then, arrives) = match to {
             Ok(NextStep::To(to)) => {
                 let place = self.place_of(lane, to);
@@ -109,12 +109,12 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Submits an entry with the state that a lane has.
     fn submit_state(&self, lane: &mut Lane<S>, mut entry: NewRecord, items: Option<&[S]>) -> Result<u64, RunError<S>> {
-        let StepWriter { journal, codec } = self.ledger();
+        let StepWriter { log, codec } = self.step_writer();
         let state = lane.state.as_ref().expect("a lane whose node is done has its state");
         let body = match catch_panic(|| codec.body(state, items)) {
             Ok(Ok(body)) => body,
             Ok(Err(error)) => {
-                let fault = RunFault::Checkpoint(CheckpointError::new(self.shared.run().id(), entry.node, "encode", error));
+                let fault = RunFault::Checkpoint(CheckpointError::new(self.graph_cx.run().id(), entry.node, "encode", error));
                 return Err(RunError::new(fault, lane.state.take()));
             }
             Err(reason) => {
@@ -124,18 +124,18 @@ impl<S: Send + 'static> Stepper<S> {
         };
         entry.body.clone_from(&body);
         let node = entry.node.clone();
-        let sequence = journal
+        let sequence = log
             .submit(entry)
-            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))?;
+            .map_err(|error| RunError::new(fault_of(self.graph_cx.run().id(), node, "commit", error), lane.state.take()))?;
         // Only now: the notes of a visit that could not be stored say what undoes it.
-        lane.trail = Some(Box::new(LaneVisit { before: Some(body), ..LaneVisit::default() }));
+        lane.visit = Some(Box::new(LaneVisit { before: Some(body), ..LaneVisit::default() }));
         Ok(sequence)
     }
 
     /// A merged state, written down for the lane that had forked. Whether that lane has arrived.
     pub(super) fn commit_join(&self, lane: &mut Lane<S>, to: Target) -> Result<bool, RunError<S>> {
         let mut entry = self.entry(Kind::Join, lane);
-        let is_run = lane.home.is_none() && !self.shared.is_subgraph();
+        let is_run = lane.home.is_none() && !self.graph_cx.is_subgraph();
         let place = self.place_of(lane, to);
         if place == Place::End && is_run {
             entry.status = Some(RunStatus::Finished);
@@ -157,7 +157,11 @@ impl<S: Send + 'static> Stepper<S> {
         entry.is_visit = !matches!(lane.phase, Phase::Leaving | Phase::Forked(_));
         entry.body = StoredFault::of(fault).bytes();
         let node = entry.node.clone();
-        self.ledger().journal.submit(entry).map(drop).map_err(|error| fault_of(self.shared.run().id(), node, "commit", error))
+        self.step_writer()
+            .log
+            .submit(entry)
+            .map(drop)
+            .map_err(|error| fault_of(self.graph_cx.run().id(), node, "commit", error))
     }
 
     /// Writes down, in a stored run, that an attempt failed and when the next begins.
@@ -168,27 +172,27 @@ impl<S: Send + 'static> Stepper<S> {
         wait: Duration,
         due: Option<Instant>,
     ) -> Result<(), RunError<S>> {
-        let Some(StepWriter { journal, .. }) = self.ledger.as_deref() else {
+        let Some(StepWriter { log, .. }) = self.step_writer.as_deref() else {
             lane.attempt += 1;
             lane.phase = self.wait_until(due);
             return Ok(());
         };
         let mut entry = self.entry(Kind::Attempt, lane);
-        let due_at = due.map(|_| journal.now().after(wait));
-        let notes = Arc::clone(&lane.trail.get_or_insert_default().notes);
+        let due_at = due.map(|_| log.now().after(wait));
+        let records = Arc::clone(&lane.visit.get_or_insert_default().records);
         let (undo, not_done) = {
-            let mut notes = notes.lock();
-            (notes.undo_to_write(), notes.not_done_to_write())
+            let mut records = records.lock();
+            (records.undo_to_write(), records.not_done_to_write())
         };
         let error = Some(cut_fault(why.to_string()));
         entry.body = VisitRecordBody { due: due_at, error, undo, not_done, ..VisitRecordBody::default() }.bytes();
         let node = entry.node.clone();
-        let submitted = journal.submit(entry);
+        let submitted = log.submit(entry);
         let sequence = submitted
-            .map_err(|error| RunError::new(fault_of(self.shared.run().id(), node, "commit", error), lane.state.take()))?;
+            .map_err(|error| RunError::new(fault_of(self.graph_cx.run().id(), node, "commit", error), lane.state.take()))?;
         {
-            let mut notes = notes.lock();
-            (notes.failed, notes.failed_row) = (Some((lane.attempt, due_at)), sequence);
+            let mut records = records.lock();
+            (records.failed, records.failed_row) = (Some((lane.attempt, due_at)), sequence);
         }
         lane.phase = Phase::Committing(Box::new(Committing { sequence, then: AfterCommit::TryAgain }));
         Ok(())
@@ -197,7 +201,7 @@ impl<S: Send + 'static> Stepper<S> {
     /// What follows once it is durable.
     pub(super) fn poll_commit(&self, lane: &mut Lane<S>, cx: &Context<'_>) -> Poll<Option<Turn<S>>> {
         let Phase::Committing(committing) = &lane.phase else { return Poll::Ready(None) };
-        std::task::ready!(self.ledger().journal.poll_durable(committing.sequence, cx));
+        std::task::ready!(self.step_writer().log.poll_durable(committing.sequence, cx));
         let Phase::Committing(committing) = std::mem::replace(&mut lane.phase, Phase::Start) else { return Poll::Ready(None) };
         let Committing { sequence, then } = *committing;
         Poll::Ready(match then {
@@ -217,12 +221,12 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Before the first attempt that this process makes: those of an earlier one count, and so does the wait after the last of them.
     pub(super) fn before_attempt(&self, lane: &mut Lane<S>) -> Phase<S> {
-        let failed = lane.trail.as_ref().and_then(|trail| trail.notes.lock().failed);
-        let (Some((attempt, due)), Some(StepWriter { journal, .. })) = (failed, self.ledger.as_deref()) else {
+        let failed = lane.visit.as_ref().and_then(|visit| visit.records.lock().failed);
+        let (Some((attempt, due)), Some(StepWriter { log, .. })) = (failed, self.step_writer.as_deref()) else {
             return Phase::Attempt;
         };
         lane.attempt = attempt + 1;
-        due.map_or(Phase::Attempt, |due| Phase::Waiting(journal.sleep_until(due)))
+        due.map_or(Phase::Attempt, |due| Phase::Waiting(log.sleep_until(due)))
     }
 
     /// The state before the node that a lane is at, if anybody has it.
@@ -230,17 +234,17 @@ impl<S: Send + 'static> Stepper<S> {
         if let Some(kept) = lane.take_kept() {
             return Some(kept);
         }
-        let body = lane.trail.as_ref()?.before.as_ref()?;
-        let codec = self.ledger.as_ref()?.codec;
+        let body = lane.visit.as_ref()?.before.as_ref()?;
+        let codec = self.step_writer.as_ref()?.codec;
         catch_panic(|| codec.read(body)).ok()?.ok().map(|stored| stored.state)
     }
 
     /// Keeps the state before the first node of a lane, as it would be stored.
     pub(super) fn keep_stored(&self, lane: &mut Lane<S>, state: &S) {
-        let Some(StepWriter { codec, .. }) = self.ledger.as_deref() else { return };
-        let trail = lane.trail.get_or_insert_default();
-        if trail.before.is_none() {
-            trail.before = catch_panic(|| codec.body(state, None)).ok().and_then(Result::ok);
+        let Some(StepWriter { codec, .. }) = self.step_writer.as_deref() else { return };
+        let visit = lane.visit.get_or_insert_default();
+        if visit.before.is_none() {
+            visit.before = catch_panic(|| codec.body(state, None)).ok().and_then(Result::ok);
         }
     }
 }

@@ -23,7 +23,7 @@ impl<S: Send + 'static> Engine<S> {
         let (mut to_stand, mut opened) = (vec![ROOT], Vec::new());
         while let Some(number) = to_stand.pop() {
             let path = self.lane(number).path.forks();
-            let Some(token) = self.journal()?.token_at(&path) else { continue };
+            let Some(token) = self.log()?.token_at(&path) else { continue };
             if let Some(stored) = self.stand(plan, number, &token)? {
                 let place = self.reopen(plan, number, &token, stored, &mut to_stand)?;
                 opened.push(place);
@@ -50,12 +50,12 @@ impl<S: Send + 'static> Engine<S> {
             // An end has no node, and needs none.
             _ => (plan.shape.entry, true),
         };
-        let trail = self.trail(token)?;
+        let visit = self.visit(token)?;
         let lane = self.lane(number);
         let TokenId { sequence, branch } = TokenId { sequence: token.id.sequence, branch: token.id.branch };
         (lane.at, lane.token) = (at, TokenId { sequence, branch });
-        let failed = trail.notes.lock().failed_for_good.take();
-        lane.trail = Some(Box::new(trail));
+        let failed = visit.records.lock().failed_for_good.take();
+        lane.visit = Some(Box::new(visit));
         if is_done {
             lane.phase = Phase::Leaving;
         } else if let Some(fault) = failed {
@@ -70,10 +70,10 @@ impl<S: Send + 'static> Engine<S> {
         let stored = self.decode(&record)?;
         let lane = self.lane(number);
         lane.iteration = record.header.iterations();
-        if let Some(trail) = &mut lane.trail {
-            trail.before = Some(record.body);
+        if let Some(visit) = &mut lane.visit {
+            visit.before = Some(record.body);
         }
-        match (&token.at, &plan.stops[at as usize].way) {
+        match (&token.at, &plan.nodes[at as usize].out_edge) {
             (Place::Fork(_), OutEdge::Fork(fork)) if stored.items.is_some() || matches!(fork.heads, BranchHeads::Each(..)) => {
                 return Ok(Some(stored));
             }
@@ -100,13 +100,13 @@ impl<S: Send + 'static> Engine<S> {
             (BranchHeads::Each(heads, _), _) => heads.len(),
             (BranchHeads::Map(..), items) => items.as_ref().map_or(0, Vec::len),
         };
-        let journal = Arc::clone(self.journal()?);
+        let log = Arc::clone(self.log()?);
         let path_of = |branch: usize| {
             let last = Fork { sequence: token.row, branch: branch as u32 };
             token.path.iter().copied().chain([last]).collect::<Vec<Fork>>()
         };
         let mut known: Vec<(usize, LiveToken)> =
-            (0..total).filter_map(|branch| Some((branch, journal.token_at(&path_of(branch))?))).collect();
+            (0..total).filter_map(|branch| Some((branch, log.token_at(&path_of(branch))?))).collect();
         let mut begun: HashMap<usize, S> = HashMap::new();
         let mut left = Vec::new();
         for (branch, item) in items.into_iter().flatten().enumerate() {
@@ -164,7 +164,7 @@ impl<S: Send + 'static> Engine<S> {
                 let state = match cloned.transpose() {
                     Ok(cloned) => cloned.or(item),
                     Err(reason) => {
-                        return Err(RunFault::panic(self.driver.shared.name(node).to_string(), During::Split, &reason));
+                        return Err(RunFault::panic(self.stepper.graph_cx.name(node).to_string(), During::Split, &reason));
                     }
                 };
                 let path = BranchPath::branch_of(&open.path, branch as u32);
@@ -180,46 +180,46 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// What was written down during the visit that a token is at.
-    fn trail(&self, token: &LiveToken) -> Result<LaneVisit, RunFault> {
+    fn visit(&self, token: &LiveToken) -> Result<LaneVisit, RunFault> {
         let mut records = Vec::with_capacity(token.notes.len());
         for note in &token.notes {
             records.push(self.record(*note)?);
         }
         let damaged =
             |error| CheckpointError::new(self.run_id(), "", "decode", format!("a note of a node that was cut off: {error}"));
-        let notes = VisitRecords::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
-        Ok(LaneVisit { notes: Arc::new(notes), before: None })
+        let records = VisitRecords::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
+        Ok(LaneVisit { records: Arc::new(records), before: None })
     }
 
     /// A record that the run was resumed with, once.
     pub(crate) fn restored_record(&self, sequence: u64) -> Option<Record> {
-        self.journal().ok()?.take_restored(sequence)
+        self.log().ok()?.take_restored(sequence)
     }
 
-    fn journal(&self) -> Result<&Arc<crate::log::RunLog>, RunFault> {
-        self.driver.shared.run().journal().ok_or(RunFault::NoRuntime)
+    fn log(&self) -> Result<&Arc<crate::log::RunLog>, RunFault> {
+        self.stepper.graph_cx.run().log().ok_or(RunFault::NoRuntime)
     }
 
     fn run_id(&self) -> &str {
-        self.driver.shared.run().id()
+        self.stepper.graph_cx.run().id()
     }
 
     fn record(&self, sequence: u64) -> Result<Record, RunFault> {
-        self.journal()?.take_restored(sequence).ok_or_else(|| {
+        self.log()?.take_restored(sequence).ok_or_else(|| {
             let (run, why) = (self.run_id().to_string(), "two tokens stand on it");
             RunFault::Checkpoint(CheckpointError::new(self.run_id(), "", "open", StoreError::Damaged { run, sequence, why }))
         })
     }
 
     fn decode(&self, record: &Record) -> Result<StoredStates<S>, RunFault> {
-        let codec = self.driver.ledger.as_ref().map(|ledger| ledger.codec).ok_or(RunFault::NoRuntime)?;
+        let codec = self.stepper.step_writer.as_ref().map(|step_writer| step_writer.codec).ok_or(RunFault::NoRuntime)?;
         decode(codec, record)
     }
 
     /// The node of this engine's graph that a record names.
     fn node(&self, name: &str) -> Result<u32, RunFault> {
         let names = 0..self.plan.names.len() as u32;
-        names.into_iter().find(|node| *self.driver.shared.name(*node) == *name).ok_or_else(|| {
+        names.into_iter().find(|node| *self.stepper.graph_cx.name(*node) == *name).ok_or_else(|| {
             let (run, stored) = (self.run_id().to_string(), name.to_string());
             RunFault::Mismatch(MismatchError { run, what: "node", stored, given: self.plan.name.clone() })
         })

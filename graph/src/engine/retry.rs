@@ -20,7 +20,7 @@ impl<S: Send + 'static> Stepper<S> {
     /// After an attempt that failed: another one, the next node, the fallback, or the end.
     pub(super) fn failed(
         &mut self,
-        stop: &PlanNode<S>,
+        plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
         reason: Reason,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
@@ -34,13 +34,13 @@ impl<S: Send + 'static> Stepper<S> {
         if let Some(fault) = halted {
             return Err(RunError::new(fault, self.state_before(lane)));
         }
-        let name = self.shared.name(lane.at);
-        let verdict = match &stop.care {
+        let name = self.graph_cx.name(lane.at);
+        let verdict = match &plan_node.options {
             None => PolicyDecision::Fail { escalate: false },
-            Some(care) => {
+            Some(options) => {
                 let failed = FailedAttempt { node: &name, attempt: lane.attempt, reason: &reason };
-                let random = || self.shared.run().runtime().map_or(0, |runtime| runtime.random());
-                match catch_panic(|| care.policy.verdict(&failed, random)) {
+                let random = || self.graph_cx.run().runtime().map_or(0, |runtime| runtime.random());
+                match catch_panic(|| options.policy.verdict(&failed, random)) {
                     Ok(verdict) => verdict,
                     Err(reason) => {
                         let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
@@ -49,24 +49,24 @@ impl<S: Send + 'static> Stepper<S> {
                 }
             }
         };
-        match (verdict, stop.care.as_deref()) {
-            (PolicyDecision::TryAgain(wait), Some(care)) => self.try_again(care, lane, wait, &reason).map(|()| None),
+        match (verdict, plan_node.options.as_deref()) {
+            (PolicyDecision::TryAgain(wait), Some(options)) => self.try_again(options, lane, wait, &reason).map(|()| None),
             (PolicyDecision::Skip, _) => {
                 lane.state = lane.take_kept();
-                self.leave(stop, lane, Visited::Failed)
+                self.leave(plan_node, lane, Visited::Failed)
             }
             (PolicyDecision::FallBack, Some(NodeOptions { fallback: Some(to), .. })) => {
                 lane.state = lane.take_kept();
-                self.commit(stop, lane, Visited::Failed, Ok(NextStep::To(*to)))
+                self.commit(plan_node, lane, Visited::Failed, Ok(NextStep::To(*to)))
             }
             (verdict, _) => {
                 let escalate = escalates || verdict == PolicyDecision::Fail { escalate: true };
                 // A subgraph fails with what failed inside it.
-                let is_subgraph = stop.care.as_ref().is_some_and(|care| care.subgraph.is_some());
+                let is_subgraph = plan_node.options.as_ref().is_some_and(|options| options.subgraph.is_some());
                 let inside = is_subgraph.then(|| RunFault::of_subgraph(&reason)).flatten();
                 let fault = inside.unwrap_or_else(|| RunFault::of_attempt(name.to_string(), lane.attempt, &reason));
                 // What it recorded for its undo may be of no use: then that is why it fails.
-                let fault = self.undo_payload(stop, lane, Visited::Failed).map_or_else(|unusable| unusable, |_| fault);
+                let fault = self.undo_payload(plan_node, lane, Visited::Failed).map_or_else(|unusable| unusable, |_| fault);
                 Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
             }
         }
@@ -74,24 +74,24 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// The cancel of the run, if it reached a spawned node before it reached the run itself.
     fn cut_off_in(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
-        let cause = spawned::is_cut_off(reason).then(|| self.shared.run().cause())??;
-        Some(RunFault::Cancelled { node: self.shared.name(lane.at).to_string(), cause, was_executing: true, grace: None })
+        let cause = spawned::is_cut_off(reason).then(|| self.graph_cx.run().cause())??;
+        Some(RunFault::Cancelled { node: self.graph_cx.name(lane.at).to_string(), cause, was_executing: true, grace: None })
     }
 
     fn try_again(
         &mut self,
-        care: &NodeOptions<S>,
+        options: &NodeOptions<S>,
         lane: &mut Lane<S>,
         wait: Duration,
         why: &Reason,
     ) -> Result<(), RunError<S>> {
-        if care.undo.is_some()
+        if options.undo.is_some()
             && let Err(fault) = self.recorded(lane)
         {
             return Err(RunError::new(fault, self.state_before(lane)));
         }
         self.tell_only(lane, |visit| RunEvent::NodeRetried { visit, wait });
-        if let (Some(keep), Some(kept)) = (care.policy.keep, &lane.kept) {
+        if let (Some(keep), Some(kept)) = (options.policy.keep, &lane.kept) {
             match catch_panic(|| keep(kept)) {
                 Ok(state) => lane.state = Some(state),
                 Err(reason) => {
@@ -103,7 +103,7 @@ impl<S: Send + 'static> Stepper<S> {
         let due = match wait.is_zero() {
             true => None,
             false => {
-                let runtime = self.shared.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
+                let runtime = self.graph_cx.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
                 Some(runtime.now() + wait)
             }
         };
@@ -112,7 +112,7 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Before the next attempt at a node.
     pub(super) fn wait_until(&self, due: Option<Instant>) -> Phase<S> {
-        match due.map(|due| (due, self.shared.run().runtime())) {
+        match due.map(|due| (due, self.graph_cx.run().runtime())) {
             Some((due, Ok(runtime))) => Phase::Waiting(runtime.sleep_until(due)),
             _ => Phase::Attempt,
         }
@@ -123,45 +123,47 @@ impl<S: Send + 'static> Stepper<S> {
     /// all done by the run that this one was forked from is not this run's to undo.
     pub(super) fn undo_payload(
         &self,
-        stop: &PlanNode<S>,
+        plan_node: &PlanNode<S>,
         lane: &Lane<S>,
         visited: Visited,
     ) -> Result<Option<UndoPayload>, RunFault> {
-        let notes = lane.trail.as_ref().map(|trail| &trail.notes).filter(|_| visited != Visited::Before);
-        let Some((undo, notes)) = stop.care.as_ref().and_then(|care| care.undo.as_ref()).zip(notes) else { return Ok(None) };
-        let EffectSummary { own, copied } = notes.effects();
+        let records = lane.visit.as_ref().map(|visit| &visit.records).filter(|_| visited != Visited::Before);
+        let Some((undo, records)) = plan_node.options.as_ref().and_then(|options| options.undo.as_ref()).zip(records) else {
+            return Ok(None);
+        };
+        let EffectSummary { own, copied } = records.effects();
         if !own && (copied || visited == Visited::Failed) {
             return Ok(None);
         }
         let payload = self.recorded(lane)?.or_else(|| (undo.takes_nothing || own).then(UndoPayload::nothing));
-        Ok(payload.map(|payload| UndoPayload { unknown: self.unknown_effects(notes, lane.token), ..payload }))
+        Ok(payload.map(|payload| UndoPayload { unknown: self.unknown_effects(records, lane.token), ..payload }))
     }
 
     /// The effects of the visit of this token whose outcome is not known.
-    pub(super) fn unknown_effects(&self, notes: &VisitRecords, token: TokenId) -> Vec<UnknownEffect> {
-        let run = self.shared.run();
-        notes.unknown_effects(|key| run.keys(false).of_effect(run.key_token(token, false), key))
+    pub(super) fn unknown_effects(&self, records: &VisitRecords, token: TokenId) -> Vec<UnknownEffect> {
+        let run = self.graph_cx.run();
+        records.unknown_effects(|key| run.keys(false).of_effect(run.key_token(token, false), key))
     }
 
     /// What the attempts of a visit recorded for its undo, the last of it.
     fn recorded(&self, lane: &Lane<S>) -> Result<Option<UndoPayload>, RunFault> {
-        let Some(trail) = &lane.trail else { return Ok(None) };
-        match trail.notes.lock().undo.as_ref().map(|recorded| &recorded.payload) {
+        let Some(visit) = &lane.visit else { return Ok(None) };
+        match visit.records.lock().undo.as_ref().map(|recorded| &recorded.payload) {
             None => Ok(None),
             Some(Ok(payload)) => Ok(Some(payload.clone())),
             Some(Err(why)) => {
-                let node = self.shared.name(lane.at).to_string();
+                let node = self.graph_cx.name(lane.at).to_string();
                 Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why.clone().into()))))
             }
         }
     }
 
-    pub(super) fn remember_undo(&self, stop: &PlanNode<S>, lane: &Lane<S>, payload: Option<UndoPayload>) {
-        if let (Some(payload), Some(undo)) = (payload, stop.care.as_ref().and_then(|care| care.undo.as_ref())) {
-            let name = self.shared.name(lane.at);
+    pub(super) fn remember_undo(&self, plan_node: &PlanNode<S>, lane: &Lane<S>, payload: Option<UndoPayload>) {
+        if let (Some(payload), Some(undo)) = (payload, plan_node.options.as_ref().and_then(|options| options.undo.as_ref())) {
+            let name = self.graph_cx.name(lane.at);
             let undo = Arc::clone(undo);
             let Lane { token, iteration, .. } = *lane;
-            self.shared.run().remember_undo(UndoableVisit { name, undo, payload, token, iteration });
+            self.graph_cx.run().remember_undo(UndoableVisit { name, undo, payload, token, iteration });
         }
     }
 }

@@ -59,12 +59,12 @@ pub(super) enum NextStep<S> {
 
 /// What a lane needs of its engine while it goes on.
 pub(super) struct Stepper<S> {
-    pub(super) shared: Arc<GraphContext>,
+    pub(super) graph_cx: Arc<GraphContext>,
     pub(super) hooks: Option<Hooks<S>>,
     /// For `keep_state`: how.
     pub(super) keep: Option<fn(&S) -> S>,
     /// Where a stored run writes its steps.
-    pub(super) ledger: Option<Arc<StepWriter<S>>>,
+    pub(super) step_writer: Option<Arc<StepWriter<S>>>,
     /// Whether somebody wants to know of every step.
     pub(super) is_watched: bool,
     /// How many more nodes may be visited, or tried again, in this poll.
@@ -75,14 +75,14 @@ impl<S: Send + 'static> Stepper<S> {
     /// Takes a lane as far as it goes.
     pub(super) fn advance(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Turn<S> {
         loop {
-            let stop = &plan.stops[lane.at as usize];
+            let plan_node = &plan.nodes[lane.at as usize];
             let ended = match &mut lane.phase {
                 Phase::Start => {
                     if self.share == 0 {
                         return Turn::Spent;
                     }
-                    if self.is_plain(stop, lane) {
-                        match self.sprint(plan, lane, cx) {
+                    if self.is_plain(plan_node, lane) {
+                        match self.fast_path(plan, lane, cx) {
                             Some(turn) => return turn,
                             None => continue,
                         }
@@ -109,14 +109,14 @@ impl<S: Send + 'static> Stepper<S> {
                         }
                         self.share -= 1;
                         // Why the last attempt would have failed, had it not ended otherwise, is nothing to this one.
-                        self.shared.run().forget_broken(lane.token);
+                        self.graph_cx.run().forget_broken(lane.token);
                         if let Err(error) = self.check_cancel(lane) {
                             return Turn::Failed(error);
                         }
                     }
-                    self.begin(stop, lane, cx)
+                    self.begin(plan_node, lane, cx)
                 }
-                Phase::Running(running) => match self.poll_running(running, lane.trail.as_deref(), lane.attempt, cx) {
+                Phase::Running(running) => match self.poll_running(running, lane.visit.as_deref(), lane.attempt, cx) {
                     Poll::Pending => self.if_broken(lane),
                     ended => ended.map(Ok),
                 },
@@ -140,7 +140,7 @@ impl<S: Send + 'static> Stepper<S> {
                     error.set_state_if_none(|| self.state_before(lane));
                     return Turn::Failed(error);
                 }
-                Phase::Leaving => match self.leave(stop, lane, Visited::Before) {
+                Phase::Leaving => match self.leave(plan_node, lane, Visited::Before) {
                     Ok(None) => continue,
                     Ok(Some(turn)) => return turn,
                     Err(error) => return Turn::Failed(error),
@@ -148,7 +148,7 @@ impl<S: Send + 'static> Stepper<S> {
             };
             let turn = match ended {
                 Poll::Pending => return Turn::Waits,
-                Poll::Ready(Ok(ended)) => self.settle(stop, lane, ended),
+                Poll::Ready(Ok(ended)) => self.settle(plan_node, lane, ended),
                 Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.take_kept().or_else(|| lane.state.take()))),
             };
             match turn {
@@ -161,8 +161,8 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// The checks before a node.
     pub(super) fn enter(&mut self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
-        let run = self.shared.run();
-        let next = |lane: &Lane<S>| self.shared.name(lane.at).to_string();
+        let run = self.graph_cx.run();
+        let next = |lane: &Lane<S>| self.graph_cx.name(lane.at).to_string();
         if lane.iteration >= run.iterations_max {
             let fault = RunFault::MaxIterations { limit: run.iterations_max, next: next(lane) };
             return Err(RunError::new(fault, lane.state.take()));
@@ -186,42 +186,42 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Whether no node may start for now; the lane is woken when one may.
     fn is_held(&self, cx: &Context<'_>) -> bool {
-        self.shared.run().desk().is_some_and(|desk| desk.holds(cx.waker()))
+        self.graph_cx.run().run_control().is_some_and(|run_control| run_control.holds(cx.waker()))
     }
 
     /// Whether this driver holds a stored run for certain; else the lane is woken when it does.
     fn holds_lease(&self, cx: &Context<'_>) -> bool {
-        self.ledger.as_ref().is_none_or(|ledger| ledger.journal.poll_lease(cx).is_ready())
+        self.step_writer.as_ref().is_none_or(|step_writer| step_writer.log.poll_lease(cx).is_ready())
     }
 
     pub(super) fn check_cancel(&self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
-        let Some(cause) = self.shared.cause() else { return Ok(()) };
-        let node = self.shared.name(lane.at).to_string();
+        let Some(cause) = self.graph_cx.cause() else { return Ok(()) };
+        let node = self.graph_cx.name(lane.at).to_string();
         let fault = RunFault::Cancelled { node, cause, was_executing: false, grace: None };
         Err(RunError::new(fault, lane.state.take()))
     }
 
     /// A spawned node found no place in the scope of the run, which a cancel has closed since the step began.
     fn refused(&self, lane: &Lane<S>, refusal: Refusal) -> RunFault {
-        let cause = self.shared.run().cause();
+        let cause = self.graph_cx.run().cause();
         let why = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);
         let reason = Arc::new(Reason::Error(why));
         let told = Arc::clone(&reason);
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || InnerEvent::Finished(Some(reason)));
-        let node = self.shared.name(lane.at).to_string();
+        let node = self.graph_cx.name(lane.at).to_string();
         cause.map_or(RunFault::Refused(refusal), |cause| RunFault::Cancelled { node, cause, was_executing: true, grace: None })
     }
 
     /// Calls the node and polls it for the first time.
     fn begin(
         &mut self,
-        stop: &PlanNode<S>,
+        plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<AttemptResult<S>, RunFault>> {
         let state = lane.state.take().expect("a lane before a node has its state");
-        let care = stop.care.as_deref();
-        if let Some(keep) = care.and_then(|care| care.policy.keep).or(self.keep)
+        let options = plan_node.options.as_deref();
+        if let Some(keep) = options.and_then(|options| options.policy.keep).or(self.keep)
             && lane.kept.is_none()
         {
             match catch_panic(|| keep(&state)) {
@@ -234,28 +234,28 @@ impl<S: Send + 'static> Stepper<S> {
         }
         self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || InnerEvent::Started);
 
-        let mut rare = NodeDetails::default();
-        let terms = match care.map(|care| self.terms(care, &mut rare)) {
+        let mut details = NodeDetails::default();
+        let limits = match options.map(|options| self.limits(options, &mut details)) {
             Some(Err(fault)) => return Poll::Ready(Err(fault)),
-            terms => terms.and_then(Result::ok).flatten(),
+            limits => limits.and_then(Result::ok).flatten(),
         };
-        rare.undo_takes = care.and_then(|care| care.undo.as_ref()).map(|undo| undo.takes);
-        let is_rare = self.is_watched || care.is_some();
-        if is_rare {
-            let notes = &lane.trail.get_or_insert_default().notes;
-            notes.begin_attempt(lane.attempt);
-            rare.notes = OnceLock::from(Arc::clone(notes));
+        details.undo_takes = options.and_then(|options| options.undo.as_ref()).map(|undo| undo.takes);
+        let has_details = self.is_watched || options.is_some();
+        if has_details {
+            let records = &lane.visit.get_or_insert_default().records;
+            records.begin_attempt(lane.attempt);
+            details.records = OnceLock::from(Arc::clone(records));
             self.keep_stored(lane, &state);
         }
-        if let Some(timeout) = care.and_then(|care| care.policy.timeout).filter(Duration::is_zero) {
+        if let Some(timeout) = options.and_then(|options| options.policy.timeout).filter(Duration::is_zero) {
             // It expires before the node is called, as a run's does before its first node.
             lane.kept.get_or_insert_with(|| Box::new(state));
             return Poll::Ready(Ok(Err(Reason::Error(Elapsed(timeout).into()))));
         }
-        let work = match &stop.call {
+        let work = match &plan_node.call {
             NodeFn::State(call) => catch_panic(|| call(state)),
             NodeFn::Context(call) => {
-                let context = self.context(lane, is_rare.then_some(rare));
+                let context = self.context(lane, has_details.then_some(details));
                 catch_panic(|| call(context, state))
             }
         };
@@ -264,11 +264,11 @@ impl<S: Send + 'static> Stepper<S> {
             Err(reason) => return Poll::Ready(Ok(Err(reason))),
         };
         let work = if lane.spawned {
-            let (shared, token) = (Arc::clone(&self.shared), lane.token);
-            let why_broken = move || shared.run().why_broken(token);
-            let grace = care.and_then(|care| care.grace);
+            let (graph_cx, token) = (Arc::clone(&self.graph_cx), lane.token);
+            let why_broken = move || graph_cx.run().why_broken(token);
+            let grace = options.and_then(|options| options.grace);
             let work = self.noting_polls(work, lane, cx.waker());
-            match self.shared.run().scope().map(|scope| Spawned::launch(scope, grace, work, why_broken)) {
+            match self.graph_cx.run().scope().map(|scope| Spawned::launch(scope, grace, work, why_broken)) {
                 Ok(Ok(spawned)) => AttemptWork::Elsewhere(Box::new(spawned)),
                 Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
                 Err(fault) => return Poll::Ready(Err(fault)),
@@ -276,8 +276,8 @@ impl<S: Send + 'static> Stepper<S> {
         } else {
             AttemptWork::Here(work)
         };
-        let mut running = RunningAttempt { work, terms };
-        let polled = self.poll_running(&mut running, lane.trail.as_deref(), lane.attempt, cx);
+        let mut running = RunningAttempt { work, limits };
+        let polled = self.poll_running(&mut running, lane.visit.as_deref(), lane.attempt, cx);
         lane.phase = Phase::Running(running);
         if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
     }
@@ -286,13 +286,13 @@ impl<S: Send + 'static> Stepper<S> {
     fn poll_running(
         &self,
         running: &mut RunningAttempt<S>,
-        trail: Option<&LaneVisit>,
+        visit: Option<&LaneVisit>,
         attempt: u32,
         cx: &mut Context<'_>,
     ) -> Poll<AttemptResult<S>> {
-        match (trail, self.shared.run().journal()) {
-            (Some(trail), Some(journal)) if matches!(running.work, AttemptWork::Here(_)) => {
-                trail.notes.poll_node(attempt, journal.last_durable(), cx, |cx| running.poll(cx))
+        match (visit, self.graph_cx.run().log()) {
+            (Some(visit), Some(log)) if matches!(running.work, AttemptWork::Here(_)) => {
+                visit.records.poll_node(attempt, log.last_durable(), cx, |cx| running.poll(cx))
             }
             _ => running.poll(cx),
         }
@@ -301,95 +301,97 @@ impl<S: Send + 'static> Stepper<S> {
     /// A node that is polled elsewhere, in whose notes its polls are noted. A poll after which it is parked wakes its lane,
     /// through each graph that it is inside of, and the run.
     fn noting_polls(&self, mut work: NodeFuture<S>, lane: &Lane<S>, waker: &Waker) -> NodeFuture<S> {
-        let (Some(trail), Some(journal)) = (&lane.trail, self.shared.run().journal()) else { return work };
-        let (notes, journal, attempt, waker) = (Arc::clone(&trail.notes), Arc::clone(journal), lane.attempt, waker.clone());
+        let (Some(visit), Some(log)) = (&lane.visit, self.graph_cx.run().log()) else { return work };
+        let (records, log, attempt, waker) = (Arc::clone(&visit.records), Arc::clone(log), lane.attempt, waker.clone());
         Box::pin(poll_fn(move |cx| {
-            let polled = notes.poll_node(attempt, journal.last_durable(), cx, |cx| work.as_mut().poll(cx));
-            if polled.is_pending() && notes.is_parked() {
+            let polled = records.poll_node(attempt, log.last_durable(), cx, |cx| work.as_mut().poll(cx));
+            if polled.is_pending() && records.is_parked() {
                 waker.wake_by_ref();
-                journal.wake_driver();
+                log.wake_driver();
             }
             polled
         }))
     }
 
     /// When an attempt is cut off, by its timeout or after its grace; the node is told.
-    fn terms(&self, care: &NodeOptions<S>, rare: &mut NodeDetails) -> Result<Option<Box<AttemptLimits>>, RunFault> {
-        let mut terms = None;
-        if let Some(timeout) = care.policy.timeout {
-            let runtime = self.shared.run().runtime()?;
+    fn limits(&self, options: &NodeOptions<S>, details: &mut NodeDetails) -> Result<Option<Box<AttemptLimits>>, RunFault> {
+        let mut limits = None;
+        if let Some(timeout) = options.policy.timeout {
+            let runtime = self.graph_cx.run().runtime()?;
             let deadline = runtime.now() + timeout;
             let timer = Some((runtime.sleep_until(deadline), timeout));
-            terms = Some(Box::new(AttemptLimits { timer, ..AttemptLimits::default() }));
-            rare.deadline = Some(deadline);
+            limits = Some(Box::new(AttemptLimits { timer, ..AttemptLimits::default() }));
+            details.deadline = Some(deadline);
         }
-        if let Some(length) = care.grace {
-            let token = self.shared.token()?.child();
-            rare.fresh = Some(token.clone());
-            terms.get_or_insert_default().grace = Some(CancelGrace { length, token });
+        if let Some(length) = options.grace {
+            let token = self.graph_cx.token()?.child();
+            details.fresh = Some(token.clone());
+            limits.get_or_insert_default().grace = Some(CancelGrace { length, token });
         }
-        Ok(terms)
+        Ok(limits)
     }
 
     /// A node that is pending fails all the same if it asked for something impossible.
     pub(super) fn if_broken(&self, lane: &Lane<S>) -> Poll<Result<AttemptResult<S>, RunFault>> {
-        match self.shared.run().why_broken(lane.token) {
+        match self.graph_cx.run().why_broken(lane.token) {
             Some(why) => Poll::Ready(Ok(Err(Reason::Error(why)))),
             None => Poll::Pending,
         }
     }
 
     #[inline]
-    pub(super) fn context(&self, lane: &Lane<S>, rare: Option<NodeDetails>) -> NodeContext {
+    pub(super) fn context(&self, lane: &Lane<S>, details: Option<NodeDetails>) -> NodeContext {
         NodeContext {
-            shared: Arc::clone(&self.shared),
+            graph_cx: Arc::clone(&self.graph_cx),
             node: lane.at,
             attempt: lane.attempt,
             iteration: lane.iteration,
             token: lane.token,
             branch: lane.path.clone(),
-            rare: rare.map_or_else(OnceLock::new, |rare| OnceLock::from(Box::new(rare))),
+            details: details.map_or_else(OnceLock::new, |details| OnceLock::from(Box::new(details))),
         }
     }
 
     /// After an attempt: on to the next node, or whatever the policy says about its failure.
     fn settle(
         &mut self,
-        stop: &PlanNode<S>,
+        plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
         ended: AttemptResult<S>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         if let Err(reason) = &ended {
-            self.note_failure(stop, lane, reason);
+            self.note_failure(plan_node, lane, reason);
         }
         let ended = lane.put_down().and(ended);
         lane.count_inside();
-        self.shared.run().forget_broken(lane.token);
+        self.graph_cx.run().forget_broken(lane.token);
         match ended {
             Ok(state) => {
                 self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || InnerEvent::Finished(None));
                 lane.state = Some(state);
-                self.leave(stop, lane, Visited::Done)
+                self.leave(plan_node, lane, Visited::Done)
             }
-            Err(reason) => self.failed(stop, lane, reason),
+            Err(reason) => self.failed(plan_node, lane, reason),
         }
     }
 
     /// From a node that is done: router, commit, and on.
     pub(super) fn leave(
         &mut self,
-        stop: &PlanNode<S>,
+        plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
         visited: Visited,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
-        let to = match (&stop.way, &lane.state) {
+        let to = match (&plan_node.out_edge, &lane.state) {
             (OutEdge::Choice { route, declared }, Some(state)) => self.route(route, declared, lane, state).map(NextStep::To),
             (OutEdge::To(to), _) => Ok(NextStep::To(*to)),
-            (OutEdge::Fork(fork), Some(state)) if self.ledger.is_some() => self.split(fork, lane, state).map(NextStep::Fork),
+            (OutEdge::Fork(fork), Some(state)) if self.step_writer.is_some() => {
+                self.split(fork, lane, state).map(NextStep::Fork)
+            }
             _ => Ok(NextStep::Fork(None)),
         };
         // What the node did is kept before a failing router is looked at: only the router would run again.
-        self.commit(stop, lane, visited, to)
+        self.commit(plan_node, lane, visited, to)
     }
 
     pub(super) fn route(
@@ -407,7 +409,7 @@ impl<S: Send + 'static> Stepper<S> {
             Ok(Ok(to)) => Ok(to),
             Ok(Err(answer)) => {
                 let declared = declared.iter().map(|one| one.name.to_string()).collect();
-                Err(RunFault::Router(RouterError { node: self.shared.name(lane.at).to_string(), answer, declared }))
+                Err(RunFault::Router(RouterError { node: self.graph_cx.name(lane.at).to_string(), answer, declared }))
             }
             Err(reason) => Err(self.panicked(lane, During::Router, &reason)),
         }
@@ -416,22 +418,22 @@ impl<S: Send + 'static> Stepper<S> {
     /// Commits a step, before anything follows it: what can be undone is remembered, and the step gets its sequence.
     pub(super) fn commit(
         &mut self,
-        stop: &PlanNode<S>,
+        plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
         visited: Visited,
         to: Result<NextStep<S>, RunFault>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         lane.kept = None;
-        let payload = match self.undo_payload(stop, lane, visited) {
+        let payload = match self.undo_payload(plan_node, lane, visited) {
             Ok(payload) => payload,
             Err(fault) => return Err(RunError::new(fault, lane.state.take())),
         };
-        if self.ledger.is_some() {
+        if self.step_writer.is_some() {
             return self.commit_step(lane, payload, to);
         }
-        self.remember_undo(stop, lane, payload);
-        let sequence = self.shared.run().next_sequence();
-        lane.trail = None;
+        self.remember_undo(plan_node, lane, payload);
+        let sequence = self.graph_cx.run().next_sequence();
+        lane.visit = None;
         match to {
             Ok(NextStep::To(to)) => Ok(lane.place(to, sequence).then_some(Turn::Arrived)),
             Ok(NextStep::Fork(items)) => Ok(Some(Turn::Forks(sequence, items))),
@@ -440,7 +442,7 @@ impl<S: Send + 'static> Stepper<S> {
     }
 
     pub(super) fn panicked(&self, lane: &Lane<S>, during: During, reason: &Reason) -> RunFault {
-        RunFault::panic(self.shared.name(lane.at).to_string(), during, reason)
+        RunFault::panic(self.graph_cx.name(lane.at).to_string(), during, reason)
     }
 
     /// Tells hooks of something, or, in a subgraph, whoever listens to the whole run.
@@ -455,8 +457,8 @@ impl<S: Send + 'static> Stepper<S> {
     {
         if self.hooks.is_some() {
             self.tell_only(lane, event);
-        } else if self.shared.is_subgraph()
-            && let Some(listener) = self.shared.run().listener()
+        } else if self.graph_cx.is_subgraph()
+            && let Some(listener) = self.graph_cx.run().listener()
         {
             listener(self.visit(lane), aside());
         }
@@ -473,6 +475,6 @@ impl<S: Send + 'static> Stepper<S> {
 
     fn visit(&self, lane: &Lane<S>) -> Visit {
         let Lane { attempt, iteration, .. } = *lane;
-        Visit { node: self.shared.name(lane.at), attempt, iteration, branch: lane.path.clone() }
+        Visit { node: self.graph_cx.name(lane.at), attempt, iteration, branch: lane.path.clone() }
     }
 }

@@ -38,7 +38,7 @@ impl<S: Send + 'static> Graph<S> {
         merge: impl Fn(S, T) -> S + Send + Sync + 'static,
     ) -> Self {
         let plan = &graph.plan;
-        let (fingerprint, nodes) = (plan.fingerprint.clone(), Arc::clone(&plan.nodes));
+        let (fingerprint, nodes) = (plan.fingerprint.clone(), Arc::clone(&plan.nodes_by_id));
         let inside = SubgraphInfo { fingerprint, needs: plan.needs, nodes };
         let call = call(graph, Codec::new(), project, merge);
         self.nodes.push(DraftNode { id: id.into(), call, subgraph: Some(inside) });
@@ -83,23 +83,23 @@ struct SubgraphEngine<S: Send + 'static> {
     has_begun: bool,
     attempt: u32,
     /// Those of the node.
-    notes: Option<Arc<VisitRecords>>,
+    records: Option<Arc<VisitRecords>>,
 }
 
 impl<S: Send + 'static> SubgraphEngine<S> {
     fn new(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
-        let notes = cx.rare.get().and_then(|rare| rare.notes.get().cloned());
-        Self { engine: Engine::of_subgraph(plan, codec, cx), has_begun: false, attempt: cx.attempt, notes }
+        let records = cx.details.get().and_then(|details| details.records.get().cloned());
+        Self { engine: Engine::of_subgraph(plan, codec, cx), has_begun: false, attempt: cx.attempt, records }
     }
 }
 
 impl<S: Send + 'static> Drop for SubgraphEngine<S> {
     fn drop(&mut self) {
-        if let Some(notes) = &self.notes {
-            let mut notes = notes.lock();
-            notes.iteration_inside = notes.iteration_inside.max(self.engine.deepest());
+        if let Some(records) = &self.records {
+            let mut records = records.lock();
+            records.iteration_inside = records.iteration_inside.max(self.engine.deepest());
         }
-        let Some(fault) = self.notes.as_ref().and_then(|notes| notes.why_cut_off(self.attempt)) else { return };
+        let Some(fault) = self.records.as_ref().and_then(|records| records.why_cut_off(self.attempt)) else { return };
         self.engine.drop_in_grace();
         // What an earlier process did inside counts, although this one did not get there.
         if !self.has_begun && self.engine.restore_cut_off().is_err() {
@@ -111,16 +111,16 @@ impl<S: Send + 'static> Drop for SubgraphEngine<S> {
 
 /// Runs the graph inside a node to its end. The notes of the node say whether all of it waits, and for what.
 async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> Outcome<S> {
-    let Some(notes) = cx.rare.get().and_then(|rare| rare.notes.get()) else { return engine.await };
+    let Some(records) = cx.details.get().and_then(|details| details.records.get()) else { return engine.await };
     let (mut told, waits) = (None, Arc::new(WaitsInside::default()));
-    let mut cancelled = cx.rare.get().and_then(|rare| rare.fresh.as_ref()).map(|token| token.cancelled());
+    let mut cancelled = cx.details.get().and_then(|details| details.fresh.as_ref()).map(|token| token.cancelled());
     poll_fn(|polled| {
         // On another thread the run may look at it meanwhile, and something goes on now.
-        notes.wait_inside(cx.attempt, None);
+        records.wait_inside(cx.attempt, None);
         // Only where a node inside may have a grace: without one, this node is dropped with all that is inside.
         if let Some(Poll::Ready(cause)) = cancelled.as_mut().map(|cancelled| Pin::new(cancelled).poll(polled)) {
             cancelled = None;
-            if let Some(ended) = engine.cancel_inside(cause, notes.why_cut_off(cx.attempt)) {
+            if let Some(ended) = engine.cancel_inside(cause, records.why_cut_off(cx.attempt)) {
                 return Poll::Ready(ended);
             }
         }
@@ -128,10 +128,10 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         if ended.is_pending() {
             let until = engine.until_when_it_waits_inside(&waits);
             let parked = |WaitUntil { due, is_held }| ParkedInside { due, waits: Arc::clone(&waits), is_held };
-            notes.wait_inside(cx.attempt, until.map(parked));
+            records.wait_inside(cx.attempt, until.map(parked));
             let changes = until.map(|until| (waits.changes(), until.is_held));
-            if let Some(journal) = cx.shared.run().journal().filter(|_| changes.is_some() && changes != told) {
-                journal.wake_driver();
+            if let Some(log) = cx.graph_cx.run().log().filter(|_| changes.is_some() && changes != told) {
+                log.wake_driver();
             }
             told = changes;
         }
@@ -143,27 +143,27 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
 impl<S: Send + 'static> Engine<S> {
     /// For the graph that runs as the node of this context, with no state yet.
     fn of_subgraph(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
-        let token = cx.rare.get().and_then(|rare| rare.fresh.clone());
-        let shared = GraphContext::of_subgraph(Arc::clone(&plan.names), &cx.shared, cx.node, token);
-        let journal = shared.run().journal().map(Arc::clone);
+        let token = cx.details.get().and_then(|details| details.fresh.clone());
+        let graph_cx = GraphContext::of_subgraph(Arc::clone(&plan.names), &cx.graph_cx, cx.node, token);
+        let log = graph_cx.run().log().map(Arc::clone);
         let codec = codec.comparing(plan.equal);
-        let ledger = journal.map(|journal| Arc::new(StepWriter { journal, codec }));
+        let step_writer = log.map(|log| Arc::new(StepWriter { log, codec }));
         let (start, steps_per_poll) = (plan.shape.entry, STEPS_PER_POLL_MAX);
-        let notes = cx.rare.get().and_then(|rare| rare.notes.get().cloned());
+        let records = cx.details.get().and_then(|details| details.records.get().cloned());
         // What is inside is known by what placed it there: the token of the node, or the last attempt at it that failed.
-        let failed_row = notes.as_ref().map_or(0, |notes| notes.lock().failed_row);
-        let is_stored = ledger.is_some();
+        let failed_row = records.as_ref().map_or(0, |records| records.lock().failed_row);
+        let is_stored = step_writer.is_some();
         let sequence = match (is_stored, failed_row) {
-            (false, _) => shared.run().next_sequence(),
+            (false, _) => graph_cx.run().next_sequence(),
             (true, 0) => cx.token.sequence,
             (true, failed) => failed,
         };
-        let setup = EngineSetup { start, hooks: None, keep: None, steps_per_poll, ledger };
-        let driver = Stepper::new(shared, setup);
-        let mut engine = Self::with(Arc::clone(plan), driver, (start, sequence), None, steps_per_poll);
+        let setup = EngineSetup { start, hooks: None, keep: None, steps_per_poll, step_writer };
+        let stepper = Stepper::new(graph_cx, setup);
+        let mut engine = Self::with(Arc::clone(plan), stepper, (start, sequence), None, steps_per_poll);
         // Each branch of a fan-out may begin with a subgraph, and all of them with one sequence: the branch tells their insides apart.
         // Its visits go on where the line of control stands, behind those of attempts that failed.
-        let failed_at = notes.as_ref().map_or(0, |notes| notes.lock().iteration_inside);
+        let failed_at = records.as_ref().map_or(0, |records| records.lock().iteration_inside);
         engine.root.iteration = cx.iteration.max(failed_at);
         engine.root.token.branch = cx.token.branch;
         engine.root.path = BranchPath::branch_of(&cx.branch.fan_out(sequence), cx.token.branch);
@@ -178,12 +178,12 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Puts its lanes where an earlier process left them, only to cut them off.
     fn restore_cut_off(&mut self) -> Result<(), RunFault> {
-        if self.driver.ledger.is_some() { self.restore().map(drop) } else { Ok(()) }
+        if self.stepper.step_writer.is_some() { self.restore().map(drop) } else { Ok(()) }
     }
 
     /// Begins where an earlier process left off, else with a new state. The outcome, if that is the end.
     fn begin(&mut self, state: impl FnOnce() -> S) -> Result<Option<Outcome<S>>, RunFault> {
-        let ended = if self.driver.ledger.is_some() { self.restore()? } else { None };
+        let ended = if self.stepper.step_writer.is_some() { self.restore()? } else { None };
         if ended.is_none() && self.root.state.is_none() && !self.is_forked() {
             self.root.state = Some(state());
         }

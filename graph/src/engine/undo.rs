@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 /// The undos of a failed run.
 pub(super) struct UndoRun<S> {
-    shared: Arc<GraphContext>,
+    graph_cx: Arc<GraphContext>,
     error: Option<RunError<S>>,
     /// What is left to be undone, in the order in which it was committed.
     left: Vec<UndoableVisit>,
@@ -24,17 +24,17 @@ pub(super) struct UndoRun<S> {
 
 impl<S> UndoRun<S> {
     /// Begins, unless there is nothing to undo, or the run was merely cut short: it could be gone on with as it is.
-    pub(super) fn begin(shared: &Arc<GraphContext>, error: RunError<S>) -> Result<Self, RunError<S>> {
+    pub(super) fn begin(graph_cx: &Arc<GraphContext>, error: RunError<S>) -> Result<Self, RunError<S>> {
         if error.fault().ends_run() {
             return Err(error);
         }
-        let left = shared.run().take_undos();
+        let left = graph_cx.run().take_undos();
         if left.is_empty() {
             return Err(error);
         }
-        let fresh = shared.run().runtime().ok().map(|runtime| CancelToken::root(Arc::clone(runtime)));
-        let shared = Arc::clone(shared);
-        Ok(Self { shared, error: Some(error), left, undone: Vec::new(), current: None, fresh })
+        let fresh = graph_cx.run().runtime().ok().map(|runtime| CancelToken::root(Arc::clone(runtime)));
+        let graph_cx = Arc::clone(graph_cx);
+        Ok(Self { graph_cx, error: Some(error), left, undone: Vec::new(), current: None, fresh })
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
@@ -45,13 +45,13 @@ impl<S> UndoRun<S> {
                     return Poll::Ready(self.end(Compensation::Compensated { undone }));
                 };
                 let node = next.name.to_string();
-                match UndoWork::begin(next, &self.shared, self.fresh.clone(), (0, Arc::default())) {
+                match UndoWork::begin(next, &self.graph_cx, self.fresh.clone(), (0, Arc::default())) {
                     Ok(undo) => self.current = Some((node, undo)),
                     Err(reason) => return Poll::Ready(self.fail(node, &reason)),
                 }
                 continue;
             };
-            let ended = std::task::ready!(undo.poll(&self.shared, cx));
+            let ended = std::task::ready!(undo.poll(&self.graph_cx, cx));
             let node = std::mem::take(node);
             self.current = None;
             match ended {
@@ -96,27 +96,27 @@ impl UndoWork {
     /// Calls an undo. In a stored run it keeps its notes with the record that it undoes; those of an earlier process are given to it.
     pub(super) fn begin(
         next: UndoableVisit,
-        shared: &Arc<GraphContext>,
+        graph_cx: &Arc<GraphContext>,
         fresh: Option<CancelToken>,
-        (record, notes): (u64, Arc<VisitRecords>),
+        (record, records): (u64, Arc<VisitRecords>),
     ) -> Result<Self, Reason> {
         let UndoableVisit { name, undo, payload, token, iteration } = next;
-        notes.begin_attempt(1);
-        shared.run().forget_broken(token);
+        records.begin_attempt(1);
+        graph_cx.run().forget_broken(token);
         let UndoPayload { json, unknown } = payload;
-        let (name, notes, undoes) = (Some(name), OnceLock::from(notes), Some(record));
-        let rare = OnceLock::from(Box::new(NodeDetails { fresh, undoes, name, notes, unknown, ..NodeDetails::default() }));
-        let (shared, branch) = (Arc::clone(shared), BranchPath::default());
-        let context = NodeContext { shared, node: 0, attempt: 1, iteration, token, branch, rare };
+        let (name, records, undoes) = (Some(name), OnceLock::from(records), Some(record));
+        let details = OnceLock::from(Box::new(NodeDetails { fresh, undoes, name, records, unknown, ..NodeDetails::default() }));
+        let (graph_cx, branch) = (Arc::clone(graph_cx), BranchPath::default());
+        let context = NodeContext { graph_cx, node: 0, attempt: 1, iteration, token, branch, details };
         let future = catch_panic(|| (undo.call)(context, &json))?;
         Ok(Self { token, future: Some(future) })
     }
 
     /// Its panic is its failure, and so is asking for something impossible.
-    pub(super) fn poll(&mut self, shared: &GraphContext, cx: &mut Context<'_>) -> Poll<Result<(), Reason>> {
+    pub(super) fn poll(&mut self, graph_cx: &GraphContext, cx: &mut Context<'_>) -> Poll<Result<(), Reason>> {
         let future = self.future.as_mut().expect("an undo ends once");
         let ended = match catch_panic(|| future.as_mut().poll(cx)) {
-            Ok(Poll::Pending) => match shared.run().why_broken(self.token) {
+            Ok(Poll::Pending) => match graph_cx.run().why_broken(self.token) {
                 Some(why) => Err(Reason::Error(why)),
                 None => return Poll::Pending,
             },

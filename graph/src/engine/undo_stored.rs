@@ -25,9 +25,9 @@ pub(super) struct DurableUndoRun<S> {
 
 impl<S: Send + 'static> DurableUndoRun<S> {
     /// Undoes what is left. Earlier drivers have undone these nodes.
-    pub(super) fn begin(plan: &Arc<Plan<S>>, shared: &Arc<GraphContext>, error: RunError<S>, undone: Vec<String>) -> Self {
-        let (plan, shared) = (Arc::clone(plan), Arc::clone(shared));
-        Self { error: Some(error), work: Box::pin(undo_all(plan, shared, undone)) }
+    pub(super) fn begin(plan: &Arc<Plan<S>>, graph_cx: &Arc<GraphContext>, error: RunError<S>, undone: Vec<String>) -> Self {
+        let (plan, graph_cx) = (Arc::clone(plan), Arc::clone(graph_cx));
+        Self { error: Some(error), work: Box::pin(undo_all(plan, graph_cx, undone)) }
     }
 
     /// Ready with why the run failed and how it was undone, or with why that was interrupted: a resume goes on with it.
@@ -47,28 +47,28 @@ impl<S: Send + 'static> DurableUndoRun<S> {
 /// Undoes what can be undone, the last first. Fails if a record cannot be read or written and a resume can go on with it.
 async fn undo_all<S: Send + 'static>(
     plan: Arc<Plan<S>>,
-    shared: Arc<GraphContext>,
+    graph_cx: Arc<GraphContext>,
     mut undone: Vec<String>,
 ) -> Result<Compensation, RunFault> {
-    let Some(journal) = shared.run().journal() else { return Ok(Compensation::Compensated { undone }) };
-    let fresh = CancelToken::root(Arc::clone(journal.runtime()));
+    let Some(log) = graph_cx.run().log() else { return Ok(Compensation::Compensated { undone }) };
+    let fresh = CancelToken::root(Arc::clone(log.runtime()));
     loop {
-        let sequence = journal.undo();
+        let sequence = log.undo();
         if sequence == 0 {
             return Ok(Compensation::Compensated { undone });
         }
-        let (node, reason, left) = match undo_one(&plan, &shared, journal, &fresh, sequence).await {
+        let (node, reason, left) = match undo_one(&plan, &graph_cx, log, &fresh, sequence).await {
             Ok((node, Ok(()))) => {
                 undone.push(node);
                 continue;
             }
-            Ok((node, Err(reason))) => match nodes_before(journal, sequence).await {
+            Ok((node, Err(reason))) => match nodes_before(log, sequence).await {
                 // That it failed is on record: a resume tells which nodes are left.
-                Err(unread) if !journal.is_lost() => return Err(fault_of(&*journal.run, "", "open", unread)),
+                Err(unread) if !log.is_lost() => return Err(fault_of(&*log.run, "", "open", unread)),
                 left => (node, reason.to_string(), left.unwrap_or_default()),
             },
             // Nobody can go on with a run that has lost its store: it says what it undid.
-            Err(interrupted) if journal.is_lost() => (String::new(), interrupted.to_string(), Vec::new()),
+            Err(interrupted) if log.is_lost() => (String::new(), interrupted.to_string(), Vec::new()),
             Err(interrupted) => return Err(interrupted),
         };
         return Ok(Compensation::CompensationFailed { undone, node, reason, left });
@@ -78,47 +78,47 @@ async fn undo_all<S: Send + 'static>(
 /// Undoes what this record can be undone by. The node, and how that went. Fails if the record cannot be read, or the end not written.
 async fn undo_one<S: Send + 'static>(
     plan: &Plan<S>,
-    shared: &Arc<GraphContext>,
-    journal: &Arc<RunLog>,
+    graph_cx: &Arc<GraphContext>,
+    log: &Arc<RunLog>,
     fresh: &CancelToken,
     sequence: u64,
 ) -> Result<(String, Result<(), Reason>), RunFault> {
-    let fault = |op, error| fault_of(&*journal.run, "", op, error);
+    let fault = |op, error| fault_of(&*log.run, "", op, error);
     let (record, StoredUndo { payload, unknown, before }) =
-        open::undo_of(journal, sequence).await.map_err(|error| fault("open", error))?;
+        open::undo_of(log, sequence).await.map_err(|error| fault("open", error))?;
     let header = &record.header;
-    let ended = match plan.nodes.undo(&header.node).map(Arc::clone) {
+    let ended = match plan.nodes_by_id.undo(&header.node).map(Arc::clone) {
         None => Err(Reason::Error("this graph has no undo for it".into())),
         Some(undo) => {
             let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
             let payload = UndoPayload { json: payload, unknown };
             let next =
                 UndoableVisit { name: header.node.as_str().into(), undo, payload, token, iteration: header.iterations() };
-            let notes = (sequence, Arc::new(notes_of(journal, sequence).map_err(|error| fault("open", error))?));
-            match UndoWork::begin(next, shared, Some(fresh.clone()), notes) {
-                Ok(mut work) => poll_fn(|cx| work.poll(shared, cx)).await,
+            let records = (sequence, Arc::new(notes_of(log, sequence).map_err(|error| fault("open", error))?));
+            match UndoWork::begin(next, graph_cx, Some(fresh.clone()), records) {
+                Ok(mut work) => poll_fn(|cx| work.poll(graph_cx, cx)).await,
                 Err(reason) => Err(reason),
             }
         }
     };
     let failed = ended.as_ref().err().map(Reason::to_string);
     let left = if failed.is_some() { sequence } else { before };
-    write(journal, &record, left, failed).await.map_err(|error| fault("commit", error))?;
+    write(log, &record, left, failed).await.map_err(|error| fault("commit", error))?;
     Ok((record.header.node, ended))
 }
 
 /// What an earlier process wrote down while it undid this record.
-fn notes_of(journal: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
-    let damaged = |sequence, why| StoreError::Damaged { run: journal.run.to_string(), sequence, why };
-    let notes = journal.token_at(&undo_path(sequence)).map(|token| token.notes).unwrap_or_default();
-    let taken = notes.into_iter().map(|note| journal.take_restored(note).ok_or_else(|| damaged(note, "it is not there")));
+fn notes_of(log: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
+    let damaged = |sequence, why| StoreError::Damaged { run: log.run.to_string(), sequence, why };
+    let records = log.token_at(&undo_path(sequence)).map(|token| token.notes).unwrap_or_default();
+    let taken = records.into_iter().map(|note| log.take_restored(note).ok_or_else(|| damaged(note, "it is not there")));
     let records: Vec<Record> = taken.collect::<Result<_, _>>()?;
     VisitRecords::restore(records).map_err(|_| damaged(sequence, "a note of its undo cannot be read"))
 }
 
 /// Writes down how an undo ended, and what is left to be undone.
-async fn write(journal: &Arc<RunLog>, record: &Record, left: u64, failed: Option<String>) -> Result<(), StoreError> {
-    journal.set_undo(left);
+async fn write(log: &Arc<RunLog>, record: &Record, left: u64, failed: Option<String>) -> Result<(), StoreError> {
+    log.set_undo(left);
     let mut entry = NewRecord::new(Kind::Undo, record.header.path.clone(), record.header.node.clone());
     entry.parent = record.sequence;
     entry.status = match &failed {
@@ -126,17 +126,17 @@ async fn write(journal: &Arc<RunLog>, record: &Record, left: u64, failed: Option
         None => Some(if left == 0 { RunStatus::Compensated } else { RunStatus::Running }),
     };
     entry.body = VisitRecordBody { error: failed.map(cut_fault), ..VisitRecordBody::default() }.bytes();
-    let sequence = journal.submit(entry)?;
-    poll_fn(|cx| journal.poll_durable(sequence, cx)).await;
+    let sequence = log.submit(entry)?;
+    poll_fn(|cx| log.poll_durable(sequence, cx)).await;
     Ok(())
 }
 
 /// The nodes before the one that this record can be undone by: their undos have not run.
-async fn nodes_before(journal: &Arc<RunLog>, sequence: u64) -> Result<Vec<String>, StoreError> {
+async fn nodes_before(log: &Arc<RunLog>, sequence: u64) -> Result<Vec<String>, StoreError> {
     let mut nodes = Vec::new();
-    let mut next = open::undo_of(journal, sequence).await?.1.before;
+    let mut next = open::undo_of(log, sequence).await?.1.before;
     while next > 0 {
-        let (record, StoredUndo { before, .. }) = open::undo_of(journal, next).await?;
+        let (record, StoredUndo { before, .. }) = open::undo_of(log, next).await?;
         nodes.push(record.header.node);
         next = before;
     }

@@ -24,10 +24,10 @@ pub(crate) const RELEASE_MAX: Duration = Duration::from_secs(5);
 pub(super) type StoreCall<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 pub(crate) struct Committer {
-    journal: Arc<RunLog>,
+    log: Arc<RunLog>,
     commit: Option<CommitCall>,
     /// None once a run that goes on without its store could not keep its lease.
-    keeper: Option<LeaseRenewal>,
+    renewal: Option<LeaseRenewal>,
     inbox: InboxReader,
     pruner: Pruner,
     /// The token of a run with a deadline, and the time until then.
@@ -96,12 +96,12 @@ pub(crate) enum RunActivity {
 }
 
 impl Committer {
-    pub(crate) fn new(journal: Arc<RunLog>, posted: u64) -> Self {
-        let keeper = Some(LeaseRenewal::new(&journal));
+    pub(crate) fn new(log: Arc<RunLog>, posted: u64) -> Self {
+        let renewal = Some(LeaseRenewal::new(&log));
         Self {
-            journal,
+            log,
             commit: None,
-            keeper,
+            renewal,
             inbox: InboxReader { posted, ..InboxReader::default() },
             pruner: Pruner::default(),
             deadline: None,
@@ -114,7 +114,7 @@ impl Committer {
 
     /// Cancels the token at the deadline of the run, by the store's clock.
     pub(crate) fn watch_deadline(&mut self, token: &CancelToken) {
-        self.deadline = self.journal.deadline.map(|at| (token.clone(), self.journal.sleep_until(at)));
+        self.deadline = self.log.deadline.map(|at| (token.clone(), self.log.sleep_until(at)));
     }
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) {
@@ -123,22 +123,22 @@ impl Committer {
         }
     }
 
-    pub(crate) fn journal(&self) -> &Arc<RunLog> {
-        &self.journal
+    pub(crate) fn log(&self) -> &Arc<RunLog> {
+        &self.log
     }
 
     /// Goes on writing. Pending when there is nothing to say, and a waker is left with all that is under way.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, standing: RunActivity) -> Poll<CommitterEvent> {
-        if let Some(keeper) = &mut self.keeper
-            && let Poll::Ready(error) = keeper.poll(&self.journal, cx)
+        if let Some(renewal) = &mut self.renewal
+            && let Poll::Ready(error) = renewal.poll(&self.log, cx)
         {
-            self.keeper = None;
-            if !self.journal.is_lost() {
+            self.renewal = None;
+            if !self.log.is_lost() {
                 return self.fail("renew", error);
             }
         }
         self.poll_deadline(cx);
-        if self.journal.is_lost() {
+        if self.log.is_lost() {
             return Poll::Pending;
         }
         self.pruner.poll(cx);
@@ -146,10 +146,10 @@ impl Committer {
             let (last, releases, asked_at) = (*last, *releases, *asked_at);
             return match std::task::ready!(asked.as_mut().poll(cx)) {
                 Ok(Committed { posted, now }) => {
-                    self.journal.lease.clock.correct(now, asked_at);
+                    self.log.lease.clock.correct(now, asked_at);
                     (self.commit, self.is_released) = (None, releases);
                     self.expect_mail(posted);
-                    self.inbox.heard_at = Some(self.journal.runtime().now());
+                    self.inbox.heard_at = Some(self.log.runtime().now());
                     Poll::Ready(CommitterEvent::Durable(self.acknowledge(last)))
                 }
                 Err(error) => {
@@ -161,7 +161,7 @@ impl Committer {
         if self.begin_commit(cx.waker(), standing) {
             return self.poll(cx, standing);
         }
-        if let Poll::Ready(read) = self.inbox.poll(&self.journal, cx, standing) {
+        if let Poll::Ready(read) = self.inbox.poll(&self.log, cx, standing) {
             return match read {
                 Ok(mail) => Poll::Ready(CommitterEvent::Mail(mail)),
                 Err(error) => self.fail("inbox", error),
@@ -172,8 +172,8 @@ impl Committer {
 
     /// Ready if nodes may be polled: the lease has not ended and will not end soon, or the run goes on without its store.
     pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
-        match self.journal.lease.poll_driver(cx) {
-            Poll::Pending if self.journal.is_lost() => Poll::Ready(()),
+        match self.log.lease.poll_driver(cx) {
+            Poll::Pending if self.log.is_lost() => Poll::Ready(()),
             polled => polled,
         }
     }
@@ -185,31 +185,31 @@ impl Committer {
 
     /// Whether nothing is to be written, and all mail was read.
     pub(crate) fn is_idle(&self) -> bool {
-        let state = self.journal.lock();
+        let state = self.log.lock();
         state.is_lost || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
     }
 
     fn fail(&mut self, op: &'static str, error: StoreError) -> Poll<CommitterEvent> {
         let is_ours = !matches!(error, StoreError::Fenced { .. });
-        if !(self.journal.terms.is_best_effort && is_ours) {
+        if !(self.log.options.is_best_effort && is_ours) {
             return Poll::Ready(CommitterEvent::Fault(StoreFailure { op, error }));
         }
         (self.is_released, self.commit) = (true, None);
         let waiting = {
-            let mut state = self.journal.lock();
+            let mut state = self.log.lock();
             state.is_lost = true;
             state.take_waiting(u64::MAX)
         };
         waiting.into_values().flatten().for_each(Waker::wake);
-        self.journal.lease.let_all_go();
+        self.log.lease.let_all_go();
         Poll::Ready(CommitterEvent::Lost(error))
     }
 
     fn acknowledge(&mut self, last: u64) -> std::ops::RangeInclusive<u64> {
-        let first = self.journal.durable.load(Ordering::Relaxed) + 1;
+        let first = self.log.durable.load(Ordering::Relaxed) + 1;
         let waiting = {
-            let mut state = self.journal.lock();
-            self.journal.durable.store(last, Ordering::Release);
+            let mut state = self.log.lock();
+            self.log.durable.store(last, Ordering::Release);
             while state.unwritten.first_entry().is_some_and(|first| *first.key() <= last) {
                 state.unwritten.pop_first();
             }
@@ -217,23 +217,23 @@ impl Committer {
         };
         waiting.into_values().flatten().for_each(Waker::wake);
         if !self.is_released {
-            self.pruner.begin(&self.journal);
+            self.pruner.begin(&self.log);
         }
         if self.is_released {
-            self.journal.lease.released();
+            self.log.lease.released();
         }
         first..=last
     }
 
     /// Takes what was submitted, if anything was.
     fn begin_commit(&mut self, driver: &Waker, standing: RunActivity) -> bool {
-        let journal = &self.journal;
-        journal.set_driver(driver);
-        let mut state = journal.lock();
+        let log = &self.log;
+        log.set_driver(driver);
+        let mut state = log.lock();
         if state.next.rows.is_empty() {
             return false;
         }
-        let (rows, mut takes) = state.next.some(journal.terms.commit_rows_max);
+        let (rows, mut takes) = state.next.some(log.options.commit_rows_max);
         takes.append(&mut state.to_take);
         let last = rows.last().map_or(0, |row: &Row| row.sequence);
         let is_all = state.next.rows.is_empty();
@@ -254,12 +254,12 @@ impl Committer {
         let (seen, deadline) = (state.seen, state.deadline.take());
         state.parked = parked.map(|wake| (wake, seen));
         if is_all {
-            self.pruner.plan(&state, journal.terms.rows_kept);
+            self.pruner.plan(&state, log.options.rows_kept);
         }
         drop(state);
         let releases = status.has_ended();
         if releases {
-            journal.lease.releasing();
+            log.lease.releasing();
         }
         let commit = Commit {
             status: changes.then_some(status),
@@ -268,31 +268,31 @@ impl Committer {
             seen,
             release: releases,
             deadline,
-            ..Commit::new(journal.held(), rows)
+            ..Commit::new(log.held(), rows)
         };
-        let store = Arc::clone(&journal.terms.store);
+        let store = Arc::clone(&log.options.store);
         let asked = Box::pin(async move { store.commit(commit).await });
-        self.commit = Some(CommitCall { last, releases, asked_at: journal.runtime().now(), asked });
+        self.commit = Some(CommitCall { last, releases, asked_at: log.runtime().now(), asked });
         true
     }
 
     /// Gives the run up after its end, so that others need not wait for its lease to end; or leaves that to whoever keeps the lease.
     pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
-        self.is_released |= self.journal.terms.kept_lease.is_some();
+        self.is_released |= self.log.options.kept_lease.is_some();
         self.give_up().map(ReleaseWork::all)
     }
 
     fn give_up(&mut self) -> Option<ReleaseWork> {
         // Before the store is asked: a node that was cut off in the middle of a poll may be about to begin an effect.
-        self.journal.lease.give_up();
+        self.log.lease.give_up();
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }
         // The store may have locked the run's row for it, and nobody polls it any more.
         self.pruner = Pruner::default();
-        let journal = Arc::clone(&self.journal);
+        let log = Arc::clone(&self.log);
         let commit = self.commit.take();
-        let runtime = Arc::clone(journal.runtime());
+        let runtime = Arc::clone(log.runtime());
         let until = runtime.now() + RELEASE_MAX;
         let bounded = |work| -> BoxFuture<'static, ()> { Box::pin(either(work, runtime.sleep_until(until))) };
         // It lands or it does not; what follows must come after.
@@ -302,7 +302,7 @@ impl Committer {
             }
         }));
         let release = bounded(Box::pin(async move {
-            drop(journal.terms.store.release(vec![journal.held()], Release::AsIs).await);
+            drop(log.options.store.release(vec![log.held()], Release::AsIs).await);
         }));
         Some(ReleaseWork { commit, release })
     }
@@ -312,21 +312,16 @@ impl Committer {
 impl Drop for Committer {
     fn drop(&mut self) {
         let Some(release) = self.give_up() else { return };
-        match self.journal.lease.is_kept() {
-            true => self.journal.lease.leave(release),
-            false => self.journal.runtime().spawn(release.all()),
+        match self.log.lease.is_kept() {
+            true => self.log.lease.leave(release),
+            false => self.log.runtime().spawn(release.all()),
         }
     }
 }
 
 impl InboxReader {
     /// Ready when mail was read.
-    fn poll(
-        &mut self,
-        journal: &Arc<RunLog>,
-        cx: &mut Context<'_>,
-        standing: RunActivity,
-    ) -> Poll<Result<Vec<Mail>, StoreError>> {
+    fn poll(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> Poll<Result<Vec<Mail>, StoreError>> {
         loop {
             if let Some((known, reading)) = &mut self.reading {
                 let read = std::task::ready!(reading.as_mut().poll(cx));
@@ -342,16 +337,16 @@ impl InboxReader {
                     Err(error) => return Poll::Ready(Err(error)),
                 };
                 self.is_unanswered = false;
-                self.posted = self.posted.max(journal.note_read(&mail, known));
+                self.posted = self.posted.max(log.note_read(&mail, known));
                 if !mail.is_empty() {
                     return Poll::Ready(Ok(mail));
                 }
                 continue;
             }
-            let seen = journal.lock().seen;
-            if (self.posted > seen && !self.is_unanswered) || self.is_time_to_look(journal, cx, standing) {
-                let journal = Arc::clone(journal);
-                let asked = Box::pin(async move { journal.terms.store.inbox(&journal.run, seen).await });
+            let seen = log.lock().seen;
+            if (self.posted > seen && !self.is_unanswered) || self.is_time_to_look(log, cx, standing) {
+                let log = Arc::clone(log);
+                let asked = Box::pin(async move { log.options.store.inbox(&log.run, seen).await });
                 self.reading = Some((self.posted, asked));
                 continue;
             }
@@ -360,13 +355,13 @@ impl InboxReader {
     }
 
     /// Now and then; and while everything waits, mail is what it waits for.
-    fn is_time_to_look(&mut self, journal: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> bool {
-        let runtime = journal.runtime();
+    fn is_time_to_look(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> bool {
+        let runtime = log.runtime();
         let mut is_time = false;
         if standing == RunActivity::Busy {
             self.nudged = None;
         } else {
-            let store = Arc::clone(&journal.terms.store);
+            let store = Arc::clone(&log.options.store);
             let nudged = self.nudged.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
             is_time = nudged.as_mut().poll(cx).is_ready();
         }

@@ -98,8 +98,8 @@ impl FrontierRewrite {
     async fn read(store: &dyn Store, run: &str, sequence: u64, header: &Header) -> Result<Self, StoreError> {
         // The last of them has the whole frontier.
         let whole = header.base.filter(|_| header.frontier.is_none()).unwrap_or(sequence);
-        let after = open::standpoint(store, run, whole).await?.frontier;
-        let before = open::standpoint(store, run, header.parent).await?.frontier;
+        let after = open::position(store, run, whole).await?.frontier;
+        let before = open::position(store, run, header.parent).await?.frontier;
         Ok(Self { before, after })
     }
 }

@@ -6,12 +6,12 @@ use crate::store::message_kind::ANSWER;
 pub(crate) const SIGNAL: &str = "signal/";
 
 /// What a letter with the answer to an interrupt is called.
-pub(crate) fn answer_to(key: &str) -> String {
+pub(crate) fn answer_name(key: &str) -> String {
     format!("{ANSWER}{key}")
 }
 
 /// What a letter with a signal is called.
-pub(crate) fn signal_of(name: &str) -> String {
+pub(crate) fn signal_name(name: &str) -> String {
     format!("{SIGNAL}{name}")
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct LogOptions {
 
 /// What all who write to the log of one run share.
 pub(crate) struct RunLog {
-    pub(crate) terms: LogOptions,
+    pub(crate) options: LogOptions,
     pub(crate) run: Arc<str>,
     pub(crate) epoch: u64,
     /// Which run of this id: see [`RunInfo::instance`](crate::store::RunInfo::instance).
@@ -259,14 +259,14 @@ impl RunLog {
 
     /// Prepares an entry to be [added](Self::add).
     pub(crate) fn pack(&self, entry: NewRecord) -> Result<PackedRecord, StoreError> {
-        entry.pack(self.terms.body_bytes_max)
+        entry.pack(self.options.body_bytes_max)
     }
 
     /// Adds an entry as [`submit`](Self::submit) does, and wakes nobody: the caller holds a lock, and calls [`wake_driver`](Self::wake_driver) after it.
     pub(crate) fn add(&self, mut packed: PackedRecord) -> Result<u64, StoreError> {
         let entry = &mut packed.entry;
         let takes = std::mem::take(&mut entry.takes);
-        let signal = entry.signal.take().map(|letter| (entry.path.clone(), letter));
+        let signal = entry.signal.take().map(|message| (entry.path.clone(), message));
         let mut state = self.lock();
         if state.is_lost {
             // What can be undone is, from memory.
@@ -284,8 +284,8 @@ impl RunLog {
             return Ok(NEVER);
         }
         let (sequence, row) = self.seal(&mut state, packed, None)?;
-        if let Some((path, letter)) = signal {
-            state.signals.note(path, sequence, letter);
+        if let Some((path, message)) = signal {
+            state.signals.note(path, sequence, message);
         }
         state.next.rows.push_back((row, takes));
         Ok(sequence)
@@ -338,7 +338,7 @@ impl RunLog {
         state.head = sequence;
         if undo == sequence {
             state.undos.push(sequence, undo_before);
-            if self.terms.is_best_effort {
+            if self.options.is_best_effort {
                 state.unwritten.insert(sequence, row.clone());
             }
         }

@@ -27,7 +27,7 @@ const TOLD_WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// A run that this driver holds.
 pub(crate) struct OpenedRun {
-    pub(crate) journal: Arc<RunLog>,
+    pub(crate) log: Arc<RunLog>,
     pub(crate) info: RunInfo,
     /// What was posted to it and not taken.
     pub(crate) mail: Vec<Mail>,
@@ -51,21 +51,21 @@ pub(crate) struct LogPosition {
 
 /// Makes a run with its first record, and holds it; or leaves it to whoever claims it.
 pub(crate) async fn create(
-    terms: LogOptions,
+    options: LogOptions,
     runtime: Arc<dyn Runtime>,
     run: Arc<str>,
     graph: (String, GraphVersion),
     entry: NewRecord,
     owner: Option<String>,
 ) -> Result<OpenedRun, StoreError> {
-    let journal = blank(terms, runtime, run, graph);
-    let packed = entry.pack(journal.terms.body_bytes_max)?;
-    let row = journal.seal(&mut journal.lock(), packed, None)?.1;
-    create_with(journal, vec![row], None, owner).await
+    let log = blank(options, runtime, run, graph);
+    let packed = entry.pack(log.options.body_bytes_max)?;
+    let row = log.seal(&mut log.lock(), packed, None)?.1;
+    create_with(log, vec![row], None, owner).await
 }
 
 /// The journal of a run that is not there yet.
-pub(super) fn blank(terms: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> RunLog {
+pub(super) fn blank(options: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> RunLog {
     let state = LogState::new(0, Frontier::default());
     // The first records are sealed before the store has said what time it is; a history shows when the run was created.
     let time_of_day = runtime.time_of_day().map(|time| Timestamp::default().after(time));
@@ -73,58 +73,62 @@ pub(super) fn blank(terms: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str>,
     let ((graph, version), durable) = (graph, AtomicU64::new(0));
     // Databases have signed numbers, and 0 is for runs that were made before there was an instance.
     let instance = (runtime.random() >> 1).max(1);
-    let lease = Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, Moment::now(&*runtime), now));
-    RunLog { run, epoch: 1, instance, graph, version, runtime, lease, deadline: None, durable, state: Mutex::new(state), terms }
+    let lease = Arc::new(RunLease::own(Arc::clone(&runtime), options.lease, Moment::now(&*runtime), now));
+    RunLog {
+        run,
+        epoch: 1,
+        instance,
+        graph,
+        version,
+        runtime,
+        lease,
+        deadline: None,
+        durable,
+        state: Mutex::new(state),
+        options,
+    }
 }
 
 /// Makes a run with its first rows, which its journal has sealed.
 pub(super) async fn create_with(
-    journal: RunLog,
+    log: RunLog,
     rows: Vec<Row>,
     from: Option<Origin>,
     owner: Option<String>,
 ) -> Result<OpenedRun, StoreError> {
-    let asked_at = Moment::now(&*journal.runtime);
+    let asked_at = Moment::now(&*log.runtime);
     let head = rows.len() as u64;
-    let lease = owner.map(|owner| Lease { owner, length: journal.terms.lease });
-    let (id, graph, version) = (journal.run.to_string(), journal.graph.clone(), journal.version.clone());
-    let instance = journal.instance;
-    let new = NewRun {
-        id,
-        graph,
-        version,
-        instance,
-        from,
-        lease,
-        wake: Wake::Now,
-        deadline: journal.terms.timeout.left(asked_at.at),
-    };
-    let made = ClaimCall::create(&journal.terms.store, &journal.runtime, new, rows).await?.pop();
-    let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: journal.run.to_string() })?;
-    let lease = Arc::new(RunLease::own(Arc::clone(&journal.runtime), journal.terms.lease, asked_at, now));
+    let lease = owner.map(|owner| Lease { owner, length: log.options.lease });
+    let (id, graph, version) = (log.run.to_string(), log.graph.clone(), log.version.clone());
+    let instance = log.instance;
+    let new =
+        NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline: log.options.timeout.left(asked_at.at) };
+    let made = ClaimCall::create(&log.options.store, &log.runtime, new, rows).await?.pop();
+    let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: log.run.to_string() })?;
+    let lease = Arc::new(RunLease::own(Arc::clone(&log.runtime), log.options.lease, asked_at, now));
     let (durable, deadline) = (AtomicU64::new(head), info.deadline);
-    let journal = RunLog { durable, lease, deadline, ..journal };
-    Ok(OpenedRun { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
+    let log = RunLog { durable, lease, deadline, ..log };
+    Ok(OpenedRun { log: Arc::new(log), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
 /// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
 pub(crate) async fn claim(
-    terms: &LogOptions,
+    options: &LogOptions,
     runtime: &Arc<dyn Runtime>,
     run: &str,
     force: bool,
 ) -> Result<(Claim, Moment), StoreError> {
-    let lease = Lease { owner: owner(runtime), length: terms.lease };
+    let lease = Lease { owner: owner(runtime), length: options.lease };
     let (mut until, mut wait) = (None, ASK_AGAIN.0);
     loop {
         let asked_at = Moment::now(&**runtime);
         let wanted = Wanted::One { run: run.to_string(), force };
-        match ClaimCall::claim(&terms.store, runtime, wanted, lease.clone()).await {
+        match ClaimCall::claim(&options.store, runtime, wanted, lease.clone()).await {
             Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
             Ok(_) => return Err(StoreError::Unknown { run: run.to_string() }),
             Err(StoreError::Held { run, owner, left, until: ends }) => {
                 if until.is_none() && left > TOLD_WAIT_MIN {
-                    terms.watch.lease_awaited(&owner, left);
+                    options.watch.lease_awaited(&owner, left);
                 }
                 let until = *until.get_or_insert(runtime.now() + left);
                 let now = runtime.now();
@@ -143,13 +147,13 @@ pub(crate) async fn claim(
 
 /// Reads where a claimed run stands, as the graph of this version.
 pub(crate) async fn open(
-    terms: LogOptions,
+    options: LogOptions,
     runtime: Arc<dyn Runtime>,
     claim: (Claim, Moment),
     version: GraphVersion,
 ) -> Result<OpenedRun, StoreError> {
     let info = &claim.0.run;
-    let (store, run) = (&*terms.store, info.id.as_str());
+    let (store, run) = (&*options.store, info.id.as_str());
     // Most runs have one token, which their last record placed: then that is all there is to read.
     let mut restored = records(store, run, vec![info.head]).await?;
     let stands = standpoint_by(store, run, info.head, restored.get(&info.head).map(|last| last.header.clone())).await?;
@@ -165,7 +169,7 @@ pub(crate) async fn open(
     let (keys_of, undone, signals) = (keys_of(&restored), stands.undone, RecordedSignals::of(restored.values()));
     let stands = LogState::new(info.head, stands.frontier);
     let state = LogState { base, visits, undo, undos, status, restored, keys_of, has_ended, signals, ..stands };
-    Ok(OpenedRun { failed_at, undone, ..hold(terms, runtime, claim, version, state) })
+    Ok(OpenedRun { failed_at, undone, ..hold(options, runtime, claim, version, state) })
 }
 
 /// Lets a run that had failed live again, before anything of it runs: from now on it takes messages, and others take it over if this driver dies.
@@ -174,16 +178,16 @@ pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreErro
     if !matches!(status, RunStatus::Failed | RunStatus::CompensationFailed) {
         return Ok(opened);
     }
-    let journal = Arc::clone(&opened.journal);
+    let log = Arc::clone(&opened.log);
     // A run that is being undone goes on with that, whoever has it next: so the record is one of its next undo.
     opened.failed_at = opened.failed_at.filter(|_| is_undone_further(status));
-    let path = opened.failed_at.map_or_else(Vec::new, |_| undo_path(journal.undo()));
-    let packed = NewRecord::new(Kind::Wake, path, "").pack(journal.terms.body_bytes_max)?;
-    let (sequence, row) = journal.seal(&mut journal.lock(), packed, None)?;
-    let commit = Commit { status: Some(RunStatus::Running), wake: Some(Wake::Now), ..Commit::new(journal.held(), vec![row]) };
-    let posted = journal.terms.store.commit(commit).await?.posted;
-    journal.durable.store(sequence, Ordering::Release);
-    journal.lock().status = RunStatus::Running;
+    let path = opened.failed_at.map_or_else(Vec::new, |_| undo_path(log.undo()));
+    let packed = NewRecord::new(Kind::Wake, path, "").pack(log.options.body_bytes_max)?;
+    let (sequence, row) = log.seal(&mut log.lock(), packed, None)?;
+    let commit = Commit { status: Some(RunStatus::Running), wake: Some(Wake::Now), ..Commit::new(log.held(), vec![row]) };
+    let posted = log.options.store.commit(commit).await?.posted;
+    log.durable.store(sequence, Ordering::Release);
+    log.lock().status = RunStatus::Running;
     let info = &mut opened.info;
     (info.status, info.posted, info.head) = (RunStatus::Running, info.posted.max(posted), sequence);
     Ok(opened)
@@ -202,18 +206,18 @@ pub(super) fn keys_of(records: &HashMap<u64, Record>) -> HashMap<u64, u64> {
 
 /// A claimed run that stands so.
 pub(super) fn hold(
-    terms: LogOptions,
+    options: LogOptions,
     runtime: Arc<dyn Runtime>,
     (Claim { run: info, now }, asked_at): (Claim, Moment),
     version: GraphVersion,
     state: LogState,
 ) -> OpenedRun {
-    let own = || Arc::new(RunLease::own(Arc::clone(&runtime), terms.lease, asked_at, now));
-    let lease = terms.kept_lease.clone().unwrap_or_else(own);
-    let (deadline, to_store) = terms.timeout.of_claim(&info, now, asked_at.at);
+    let own = || Arc::new(RunLease::own(Arc::clone(&runtime), options.lease, asked_at, now));
+    let lease = options.kept_lease.clone().unwrap_or_else(own);
+    let (deadline, to_store) = options.timeout.of_claim(&info, now, asked_at.at);
     let mut state = LogState { oldest: info.oldest, deadline: to_store, ..state };
     state.undos.unscanned = info.head;
-    let journal = RunLog {
+    let log = RunLog {
         run: info.id.as_str().into(),
         epoch: info.epoch,
         instance: info.instance,
@@ -224,9 +228,9 @@ pub(super) fn hold(
         deadline,
         durable: AtomicU64::new(info.head),
         state: Mutex::new(state),
-        terms,
+        options,
     };
-    OpenedRun { journal: Arc::new(journal), info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
+    OpenedRun { log: Arc::new(log), info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
 }
 
 /// What was posted to a run and not taken, up to the number `posted` at least.
@@ -242,7 +246,7 @@ pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result
 }
 
 /// Where a run stood after the record `at`.
-pub(crate) async fn standpoint(store: &dyn Store, run: &str, at: u64) -> Result<LogPosition, StoreError> {
+pub(crate) async fn position(store: &dyn Store, run: &str, at: u64) -> Result<LogPosition, StoreError> {
     let head = headers(store, run, at, at).await?.pop();
     standpoint_by(store, run, at, head.map(|(_, header)| header)).await
 }
@@ -255,7 +259,7 @@ async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Heade
         (Some(_), _) => at,
         (None, Some(base)) if base < at => base,
         // Part of a whole: the run never stood here.
-        (None, Some(base)) if base > at => return Box::pin(standpoint(store, run, base)).await,
+        (None, Some(base)) if base > at => return Box::pin(position(store, run, base)).await,
         _ => return Err(damaged("it has no frontier, and does not say where one is")),
     };
     let (mut frontier, mut is_undoing) = (Frontier::default(), false);
@@ -316,10 +320,10 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
 }
 
 /// A record that can be undone, and what its undo is given.
-pub(crate) async fn undo_of(journal: &RunLog, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
-    match journal.unwritten(sequence) {
-        Some(row) => with_undo(row.open(&journal.run)?),
-        None => undo_at(&*journal.terms.store, &journal.run, sequence).await,
+pub(crate) async fn undo_of(log: &RunLog, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
+    match log.unwritten(sequence) {
+        Some(row) => with_undo(row.open(&log.run)?),
+        None => undo_at(&*log.options.store, &log.run, sequence).await,
     }
 }
 

@@ -91,10 +91,10 @@ impl Pruner {
     }
 
     /// What was planned may be done: the commit is durable.
-    pub(super) fn begin(&mut self, journal: &Arc<RunLog>) {
+    pub(super) fn begin(&mut self, log: &Arc<RunLog>) {
         let Some(oldest_kept) = self.planned.take() else { return };
-        let journal = Arc::clone(journal);
-        self.work = Some(Box::pin(async move { journal.prune(oldest_kept).await }));
+        let log = Arc::clone(log);
+        self.work = Some(Box::pin(async move { log.prune(oldest_kept).await }));
     }
 
     /// What could not be done now is done another time.
@@ -130,7 +130,7 @@ impl RunLog {
         let _later = keep.split_off(&before);
         let (held, keep) = (self.held(), Vec::from_iter(keep));
         crate::util::work_count::visit(keep.len() as u64);
-        self.terms.store.prune(Prune::Rows { held, before, keep }).await?;
+        self.options.store.prune(Prune::Rows { held, before, keep }).await?;
         let mut state = self.lock();
         state.oldest = state.oldest.max(before);
         Ok(())
@@ -139,7 +139,7 @@ impl RunLog {
     /// The record before the last step, if that is earlier than `at`: `replay_last` goes back to it, however few records are kept.
     async fn before_last_step(&self, at: u64) -> Result<u64, StoreError> {
         let durable = self.durable.load(Ordering::Acquire);
-        match LastStep::find(&*self.terms.store, &self.run, durable).await {
+        match LastStep::find(&*self.options.store, &self.run, durable).await {
             Ok(step) => Ok(step.map_or(at, |step| at.min(step.sequence - 1))),
             // An earlier version has removed it.
             Err(StoreError::Pruned { .. }) => Ok(at),
@@ -148,7 +148,7 @@ impl RunLog {
     }
 
     async fn header(&self, sequence: u64) -> Result<Header, StoreError> {
-        let found = open::headers(&*self.terms.store, &self.run, sequence, sequence).await?.pop();
+        let found = open::headers(&*self.options.store, &self.run, sequence, sequence).await?.pop();
         let missing = || StoreError::Damaged { run: self.run.to_string(), sequence, why: "it is not there" };
         found.map(|(_, header)| header).ok_or_else(missing)
     }
@@ -176,7 +176,7 @@ impl RunLog {
         let unscanned = self.lock().undos.unscanned;
         let mut found: HashMap<u64, u64> = HashMap::new();
         if base <= unscanned {
-            for (sequence, header) in open::headers(&*self.terms.store, &self.run, base, unscanned).await? {
+            for (sequence, header) in open::headers(&*self.options.store, &self.run, base, unscanned).await? {
                 found.insert(header.undo, sequence);
             }
         }

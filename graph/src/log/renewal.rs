@@ -37,8 +37,8 @@ struct RenewalState {
 }
 
 impl LeaseRenewal {
-    pub(super) fn new(journal: &RunLog) -> Self {
-        let (lease, runtime) = (Arc::clone(&journal.lease), journal.runtime());
+    pub(super) fn new(log: &RunLog) -> Self {
+        let (lease, runtime) = (Arc::clone(&log.lease), log.runtime());
         // Opening the run took time already.
         let due = lease.renewed_at() + lease.part();
         let renewal = (!lease.is_kept()).then_some(RenewalState { due, failures: 0, asked: None });
@@ -46,33 +46,33 @@ impl LeaseRenewal {
     }
 
     /// Ready with the reason when the lease is lost or about to be.
-    pub(super) fn poll(&mut self, journal: &Arc<RunLog>, cx: &mut Context<'_>) -> Poll<StoreError> {
+    pub(super) fn poll(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>) -> Poll<StoreError> {
         loop {
-            let is_answered = self.poll_renewal(journal, cx);
+            let is_answered = self.poll_renewal(log, cx);
             let seen = self.lease.look(cx.waker());
             if seen.is_lost {
-                return Poll::Ready(StoreError::Fenced { run: journal.run.to_string(), epoch: journal.epoch });
+                return Poll::Ready(StoreError::Fenced { run: log.run.to_string(), epoch: log.epoch });
             }
             let is_wanted = seen.is_wanted && self.renewal.as_ref().is_some_and(RenewalState::is_idle);
             let is_due = self.timer.1.as_mut().poll(cx).is_ready();
             if !(is_answered || is_wanted || is_due || seen.was_silent) {
                 return Poll::Pending;
             }
-            if let Some(error) = self.go_on(journal, is_wanted) {
+            if let Some(error) = self.go_on(log, is_wanted) {
                 return Poll::Ready(error);
             }
         }
     }
 
     /// Whether a renewal was answered.
-    fn poll_renewal(&mut self, journal: &RunLog, cx: &mut Context<'_>) -> bool {
+    fn poll_renewal(&mut self, log: &RunLog, cx: &mut Context<'_>) -> bool {
         let part = self.lease.part();
         let Some(RenewalState { due, failures, asked: place }) = &mut self.renewal else { return false };
         let Some((asked_at, asked)) = place else { return false };
         let Poll::Ready(answer) = asked.as_mut().poll(cx) else { return false };
         let asked_at = *asked_at;
         *place = None;
-        let now = journal.runtime().now();
+        let now = log.runtime().now();
         match answer {
             Ok(Renewed { lost, .. }) if !lost.is_empty() => {
                 self.lease.lost();
@@ -85,11 +85,11 @@ impl LeaseRenewal {
             }
             Ok(Renewed { now: said, .. }) => {
                 self.lease.renewed(asked_at, said);
-                journal.terms.watch.answered();
+                log.options.watch.answered();
                 (*due, *failures, self.silence) = (asked_at.at + part, 0, None);
             }
             Err(error) => {
-                journal.terms.watch.failed("renew", &error);
+                log.options.watch.failed("renew", &error);
                 self.lease.failed(error);
                 *due = now + (RENEW_AGAIN * 2u32.saturating_pow((*failures).min(16))).min(part);
                 *failures += 1;
@@ -99,8 +99,8 @@ impl LeaseRenewal {
     }
 
     /// Asks for a renewal if it is time, sets the timer, or says why the lease is given up.
-    fn go_on(&mut self, journal: &Arc<RunLog>, is_wanted: bool) -> Option<StoreError> {
-        let (runtime, part) = (journal.runtime(), self.lease.part());
+    fn go_on(&mut self, log: &Arc<RunLog>, is_wanted: bool) -> Option<StoreError> {
+        let (runtime, part) = (log.runtime(), self.lease.part());
         let now = Moment::now(&**runtime);
         if let Some(silence) = self.lease.take_silence(now) {
             (self.silence, self.patient_until) = (Some(silence), now.at + part);
@@ -122,7 +122,7 @@ impl LeaseRenewal {
         let mut next = given_up_at.min(now.at + part);
         if let Some(renewal) = &mut self.renewal {
             if renewal.asked.is_none() && (is_wanted || now.at >= renewal.due) {
-                let (store, held, length) = (Arc::clone(&journal.terms.store), journal.held(), self.lease.length);
+                let (store, held, length) = (Arc::clone(&log.options.store), log.held(), self.lease.length);
                 let asked = Box::pin(async move { store.renew(vec![held], length).await });
                 renewal.asked = Some((now, asked));
             }

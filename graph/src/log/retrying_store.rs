@@ -81,7 +81,7 @@ impl StoreMonitor {
 
 impl LogOptions {
     /// The same terms for a run that survives short outages of its store, and tells its hooks of them.
-    pub(crate) fn steady(mut self, runtime: &Arc<dyn Runtime>, run: Arc<str>, tell: Option<NoticeListener>) -> Self {
+    pub(crate) fn with_retries(mut self, runtime: &Arc<dyn Runtime>, run: Arc<str>, tell: Option<NoticeListener>) -> Self {
         let while_leased = self.lease / LEASE_PARTS * (LEASE_PARTS - 1);
         let patience = if self.is_best_effort { while_leased.min(BEST_EFFORT_MAX) } else { while_leased };
         self.watch = Arc::new(StoreMonitor::new(run, tell));

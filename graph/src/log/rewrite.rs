@@ -55,7 +55,7 @@ pub(crate) struct SnapshotState<'a> {
 impl RunSnapshot {
     /// The run as it stood after the record `at`.
     pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
-        let LogPosition { frontier, head, .. } = open::standpoint(store, run, at).await?;
+        let LogPosition { frontier, head, .. } = open::position(store, run, at).await?;
         let mut picture = Self::of(store, run, at, frontier.without_undos(), head).await?;
         picture.leave_out_own_undos_on_chain();
         Ok(picture)
@@ -63,7 +63,7 @@ impl RunSnapshot {
 
     /// The run as it stands.
     pub(crate) async fn at_head(store: &dyn Store, info: &RunInfo) -> Result<Self, StoreError> {
-        let stands = open::standpoint(store, &info.id, info.head).await?;
+        let stands = open::position(store, &info.id, info.head).await?;
         let LogPosition { frontier, head, is_undoing, base, undone, .. } = stands;
         let is_undoing = is_undoing && open::is_undone_further(info.status);
         let frontier = if is_undoing { frontier } else { frontier.without_undos() };
@@ -81,8 +81,8 @@ impl RunSnapshot {
     pub(crate) async fn before_last_step(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
         let Some(last) = LastStep::find(store, run, head).await? else { return Ok(None) };
         let at = last.sequence - 1;
-        let before = open::standpoint(store, run, at).await?;
-        let now = open::standpoint(store, run, head).await?;
+        let before = open::position(store, run, at).await?;
+        let now = open::position(store, run, head).await?;
         let frontier = last.frontier(&before.frontier, now.frontier);
         let mut picture = Self::of(store, run, at, frontier, before.head).await?;
         let left = undos_from(store, run, now.head.undo).await?;
@@ -287,7 +287,7 @@ impl RunSnapshot {
     /// Writes it to the end of the log of the claimed run that it was taken of, as the graph of this version.
     pub(crate) async fn rewind(
         self,
-        terms: LogOptions,
+        options: LogOptions,
         runtime: Arc<dyn Runtime>,
         claim: (Claim, Moment),
         version: GraphVersion,
@@ -310,20 +310,20 @@ impl RunSnapshot {
         let state =
             LogState { visits, undo, undos: UndoChain::known(undos), status, ..LogState::new(head, Frontier::default()) };
         let new_version = is_migrated.then(|| version.clone());
-        let mut opened = open::hold(terms, runtime, claim, version, state);
-        let journal = Arc::clone(&opened.journal);
-        let rows = journal.seal_whole(entries)?;
+        let mut opened = open::hold(options, runtime, claim, version, state);
+        let log = Arc::clone(&opened.log);
+        let rows = log.seal_whole(entries)?;
         let commit = Commit {
             status: Some(status),
             wake: status.is_live().then_some(Wake::Now),
             version: new_version,
-            deadline: journal.lock().deadline.take(),
-            ..Commit::new(journal.held(), rows.clone())
+            deadline: log.lock().deadline.take(),
+            ..Commit::new(log.held(), rows.clone())
         };
-        let posted = journal.terms.store.commit(commit).await?.posted;
+        let posted = log.options.store.commit(commit).await?.posted;
         let last = head + rows.len() as u64;
-        journal.durable.store(last, Ordering::Release);
-        journal.restore_from(rows)?;
+        log.durable.store(last, Ordering::Release);
+        log.restore_from(rows)?;
         opened.failed_at = self.undoing.is_some().then_some(last);
         (opened.info.status, opened.info.posted) = (status, opened.info.posted.max(posted));
         Ok(opened)
@@ -332,7 +332,7 @@ impl RunSnapshot {
     /// Makes a new run of it, held by `owner`. What the first one did, the new one does not undo.
     pub(crate) async fn fork(
         mut self,
-        terms: LogOptions,
+        options: LogOptions,
         runtime: Arc<dyn Runtime>,
         run: Arc<str>,
         graph: (String, GraphVersion),
@@ -341,12 +341,12 @@ impl RunSnapshot {
         self.frontier = self.frontier.without_undos();
         // Sequences of the first run mean nothing in the new one.
         self.keeps_keys = false;
-        let journal = open::blank(terms, runtime, run, graph);
-        journal.lock().visits = self.visits;
-        let rows = journal.seal_whole(self.entries(1, Kind::Start, 0)?)?;
+        let log = open::blank(options, runtime, run, graph);
+        log.lock().visits = self.visits;
+        let rows = log.seal_whole(self.entries(1, Kind::Start, 0)?)?;
         let from = Origin { run: self.run, sequence: self.at };
-        let opened = open::create_with(journal, rows.clone(), Some(from), Some(owner)).await?;
-        opened.journal.restore_from(rows)?;
+        let opened = open::create_with(log, rows.clone(), Some(from), Some(owner)).await?;
+        opened.log.restore_from(rows)?;
         Ok(opened)
     }
 }
@@ -355,7 +355,7 @@ impl RunLog {
     /// Numbers entries that make sense only together.
     fn seal_whole(&self, entries: Vec<NewRecord>) -> Result<Vec<Row>, StoreError> {
         let packed: Result<Vec<_>, StoreError> =
-            entries.into_iter().map(|entry| entry.pack(self.terms.body_bytes_max)).collect();
+            entries.into_iter().map(|entry| entry.pack(self.options.body_bytes_max)).collect();
         let packed = packed?;
         let mut state = self.lock();
         let last = state.head + packed.len() as u64;

@@ -37,7 +37,7 @@ impl RewrittenRecords {
 /// inbox are others.
 pub(super) fn copied_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
     let note: VisitRecordBody = serde_json::from_slice(&record.body)?;
-    Ok(VisitRecordBody { copied: true, undo: None, fault: None, undone_by: None, letter: None, ..note }.bytes())
+    Ok(VisitRecordBody { copied: true, undo: None, fault: None, undone_by: None, message: None, ..note }.bytes())
 }
 
 /// A note of a run that goes on from here. A node that failed for good is run again, and keeps what it recorded to be undone by; in a run that is

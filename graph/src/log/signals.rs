@@ -9,7 +9,7 @@
 
 use crate::log::RunLog;
 use crate::log::frontier::Frontier;
-use crate::log::message::{Message, signal_of};
+use crate::log::message::{Message, signal_name};
 use crate::log::visit::VisitRecordBody;
 use crate::store::{Fork, Kind, Mail, Record};
 use std::collections::{BTreeMap, HashMap};
@@ -28,22 +28,22 @@ pub(super) struct RecordedSignals {
 
 impl RecordedSignals {
     /// A wait took this signal, and the record `sequence` says so.
-    pub(super) fn note(&mut self, path: Vec<Fork>, sequence: u64, letter: Message) {
-        self.places.insert(letter.number, (path.clone(), sequence));
-        self.noted.insert((path, sequence), letter);
+    pub(super) fn note(&mut self, path: Vec<Fork>, sequence: u64, message: Message) {
+        self.places.insert(message.number, (path.clone(), sequence));
+        self.noted.insert((path, sequence), message);
     }
 
     /// What the records of an earlier driver say.
     pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut signals = Self::default();
         for record in records.into_iter().filter(|record| record.header.kind == Kind::Wake) {
-            let Ok(VisitRecordBody { key, value: Some(value), letter: Some(number), .. }) =
+            let Ok(VisitRecordBody { key, value: Some(value), message: Some(number), .. }) =
                 serde_json::from_slice(&record.body)
             else {
                 continue;
             };
-            let letter = Message { number, name: signal_of(&key), payload: value.get().as_bytes().to_vec() };
-            signals.note(record.header.path.clone(), record.sequence, letter);
+            let message = Message { number, name: signal_name(&key), payload: value.get().as_bytes().to_vec() };
+            signals.note(record.header.path.clone(), record.sequence, message);
         }
         signals
     }
@@ -75,9 +75,9 @@ impl RecordedSignals {
             |(path, sequence): &SignalPosition| frontier.get(path).is_some_and(|token| token.notes.contains(sequence));
         let from_here = self.noted.range((path.to_vec(), 0)..).take_while(|((at, _), _)| at.starts_with(path));
         let over: Vec<SignalPosition> = from_here.map(|(at, _)| at).filter(|at| !is_live(at)).cloned().collect();
-        for letter in over.iter().filter_map(|at| self.noted.remove(at)) {
-            self.places.remove(&letter.number);
-            self.returned.push(letter);
+        for message in over.iter().filter_map(|at| self.noted.remove(at)) {
+            self.places.remove(&message.number);
+            self.returned.push(message);
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct ScopedRun<S> {
 /// The task.
 struct ScopedRunTask<S: Send + 'static> {
     engine: Option<RunDriver<S>>,
-    desk: Arc<RunControl>,
+    run_control: Arc<RunControl>,
     scope: Arc<Scope>,
     slot: Arc<OutcomeSlot<S>>,
 }
@@ -35,14 +35,14 @@ struct OutcomeSlot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
 /// Starts the task. After a cancel from the tree it may run on for `grace`, which nodes use up.
 pub(crate) fn launch<S: Send + 'static>(
     scope: Arc<Scope>,
-    (desk, inbox): (Arc<RunControl>, MessageTarget),
+    (run_control, inbox): (Arc<RunControl>, MessageTarget),
     grace: Option<Duration>,
     engine: RunDriver<S>,
 ) -> ScopedRun<S> {
     // It ends with the scope.
-    let control = scope.actor(CONTROL, control(Arc::clone(&desk), inbox)).ok().map(RunRef::new);
+    let control = scope.actor(CONTROL, control(Arc::clone(&run_control), inbox)).ok().map(RunRef::new);
     let slot = Arc::new(OutcomeSlot(Mutex::new((None, None))));
-    let driven = ScopedRunTask { engine: Some(engine), desk, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
+    let driven = ScopedRunTask { engine: Some(engine), run_control, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
     // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
     let task = scope.task().named("driver").isolated();
     let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
@@ -105,7 +105,7 @@ impl<S> OutcomeSlot<S> {
 impl<S: Send + 'static> ScopedRunTask<S> {
     fn tell(&self, outcome: Outcome<S>) {
         // If it never came so far: nobody need wait for it.
-        self.desk.open();
+        self.run_control.open();
         let waker = {
             let mut slot = self.slot.lock();
             slot.0 = Some(outcome);

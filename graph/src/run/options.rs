@@ -33,15 +33,15 @@ pub struct RunOptions<'a, S> {
     state: Option<S>,
     stored: Option<Box<DurableOptions<S>>>,
     /// How it is to be kept, as said before the store was named.
-    keeping: Option<Box<StorageOptions>>,
+    storage: Option<Box<StorageOptions>>,
     iterations_max: u64,
     /// As told; if not, see [`limits`](Self::limits).
     visits_max: Option<u64>,
     steps_per_poll: u32,
     keep: Option<fn(&S) -> S>,
     hooks: Option<Hooks<S>>,
-    anchors: Option<Box<StartOptions<'a>>>,
-    more: Option<Box<RunDetails>>,
+    start_options: Option<Box<StartOptions<'a>>>,
+    details: Option<Box<RunDetails>>,
 }
 
 /// Where a run begins, and where it hangs: what gives it time, and what cancels it.
@@ -58,14 +58,14 @@ struct StartOptions<'a> {
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
     pub(crate) fn new(graph: CompiledGraph<S>, state: Option<S>) -> Self {
         let (iterations_max, visits_max, steps_per_poll) = (MAX_ITERATIONS_DEFAULT, None, STEPS_PER_POLL_MAX);
-        let (stored, keeping, keep, hooks, anchors, more) = (None, None, None, None, None, None);
-        Self { graph, state, stored, keeping, iterations_max, visits_max, steps_per_poll, keep, hooks, anchors, more }
+        let (stored, storage, keep, hooks, start_options, details) = (None, None, None, None, None, None);
+        Self { graph, state, stored, storage, iterations_max, visits_max, steps_per_poll, keep, hooks, start_options, details }
     }
 
     /// Keeps it in another store, or in one at all, as was said so far.
     pub(crate) fn stored(mut self, mut stored: DurableOptions<S>) -> Self {
-        stored.keeping = std::mem::take(self.keeping());
-        (self.stored, self.keeping) = (Some(Box::new(stored)), None);
+        stored.storage = std::mem::take(self.storage());
+        (self.stored, self.storage) = (Some(Box::new(stored)), None);
         self
     }
 
@@ -74,24 +74,24 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     }
 
     /// How it is to be kept, once there is a store.
-    pub(crate) fn keeping(&mut self) -> &mut StorageOptions {
+    pub(crate) fn storage(&mut self) -> &mut StorageOptions {
         match &mut self.stored {
-            Some(stored) => &mut stored.keeping,
-            None => self.keeping.get_or_insert_default(),
+            Some(stored) => &mut stored.storage,
+            None => self.storage.get_or_insert_default(),
         }
     }
 
-    fn anchors(&mut self) -> &mut StartOptions<'a> {
-        self.anchors.get_or_insert_default()
+    fn start_options(&mut self) -> &mut StartOptions<'a> {
+        self.start_options.get_or_insert_default()
     }
 
-    fn more(&mut self) -> &mut RunDetails {
-        self.more.get_or_insert_default()
+    fn details(&mut self) -> &mut RunDetails {
+        self.details.get_or_insert_default()
     }
 
     /// The id of the run. Without one it gets a random one.
     pub fn id(mut self, id: impl Into<Arc<str>>) -> Self {
-        self.more().id = OnceLock::from(id.into());
+        self.details().id = OnceLock::from(id.into());
         self
     }
 
@@ -135,20 +135,20 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     ///
     /// The deadline or the cancel of a scope or token above the run ends only this driver: the run can be resumed.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.anchors().timeout = Some(timeout);
+        self.start_options().timeout = Some(timeout);
         self
     }
 
     /// Cancels the run when `token` is cancelled.
     pub fn token(mut self, token: &CancelToken) -> Self {
-        self.anchors().token = Some(token.clone());
+        self.start_options().token = Some(token.clone());
         self
     }
 
     /// Takes clock, tasks and chance from this runtime. Without it, from the scope or token, else from the actor or task that
     /// awaits the run, else from the current Tokio runtime.
     pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.more().runtime = OnceLock::from(runtime);
+        self.details().runtime = OnceLock::from(runtime);
         self
     }
 
@@ -159,7 +159,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         'a: 'b,
     {
         let mut run: RunOptions<'b, S> = self;
-        run.anchors().scope = Some(scope);
+        run.start_options().scope = Some(scope);
         run
     }
 
@@ -169,7 +169,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         'a: 'b,
     {
         let mut run = self.within(scope);
-        run.anchors().name = Some(name);
+        run.start_options().name = Some(name);
         run
     }
 
@@ -183,7 +183,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// # Errors
     /// The run ends with [`RunFault::Start`] if there is no such node, no way leads to it, or it is inside a fan-out.
     pub fn from(mut self, node: impl Into<String>) -> Self {
-        self.anchors().from = Some(node.into());
+        self.start_options().from = Some(node.into());
         self
     }
 
@@ -198,7 +198,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 
     /// Lets nodes find `value` by its type: [`NodeContext::extension`](crate::NodeContext::extension).
     pub fn extension(mut self, value: impl Any + Send + Sync) -> Self {
-        self.more().extensions.push(Arc::new(value));
+        self.details().extensions.push(Arc::new(value));
         self
     }
 
@@ -223,12 +223,12 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 
     /// What a run that is left to others begins with, and where; with how it is stored, if it is.
     pub(crate) fn into_first(self) -> Result<QueuedRun<S>, RunError<S>> {
-        let run = RunContext { more: self.more.map_or_else(OnceLock::new, OnceLock::from), ..RunContext::default() };
-        let StartOptions { from, timeout, .. } = *self.anchors.unwrap_or_default();
-        let anchors = StartOptions { from, ..StartOptions::default() };
+        let run = RunContext { details: self.details.map_or_else(OnceLock::new, OnceLock::from), ..RunContext::default() };
+        let StartOptions { from, timeout, .. } = *self.start_options.unwrap_or_default();
+        let start_options = StartOptions { from, ..StartOptions::default() };
         let mut stored = self.stored;
         stored.iter_mut().for_each(|stored| stored.timeout = timeout);
-        match tie(&self.graph.plan, &run, anchors, true) {
+        match attach_to_tree(&self.graph.plan, &run, start_options, true) {
             Ok((start, _)) => Ok(QueuedRun { plan: self.graph.plan, run, start, state: self.state, stored }),
             Err(fault) => Err(RunError::new(fault, self.state)),
         }
@@ -237,65 +237,65 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     #[inline]
     fn start(self) -> RunFuture<S> {
         let limits = self.limits();
-        let is_tied = self.anchors.is_some() || self.more.is_some() || self.graph.plan.needs.runtime;
+        let is_attached = self.start_options.is_some() || self.details.is_some() || self.graph.plan.needs.runtime;
         match self {
             // Most runs: they need nothing but a place. Kept apart from the others, so that it is built where it will lie.
-            Self { graph, state: Some(state), stored: None, hooks: None, keep, steps_per_poll, .. } if !is_tied => {
+            Self { graph, state: Some(state), stored: None, hooks: None, keep, steps_per_poll, .. } if !is_attached => {
                 RunFuture(RunPlace::Here(Engine::plain(graph.plan, limits, keep, steps_per_poll, state)))
             }
-            run => run.start_tied(),
+            run => run.start_attached(),
         }
     }
 
     /// As [`start`](Self::start), for a run that somebody listens to, or that hangs somewhere, or is stored.
     #[inline(never)]
-    fn start_tied(mut self) -> RunFuture<S> {
+    fn start_attached(mut self) -> RunFuture<S> {
         let VisitLimits { iterations_max, visits_max } = self.limits();
         let plan = &self.graph.plan;
         if let Some(hooks) = &self.hooks {
             let hooks = hooks.clone();
-            self.more.get_or_insert_default().listener = Some(listener(hooks));
+            self.details.get_or_insert_default().listener = Some(listener(hooks));
         }
         let run = RunContext {
             iterations_max,
             visits_max,
             many_threads: plan.needs.threads,
-            more: self.more.map_or_else(OnceLock::new, OnceLock::from),
+            details: self.details.map_or_else(OnceLock::new, OnceLock::from),
             ..RunContext::default()
         };
         let (mut start, mut scope) = (plan.shape.entry, None);
-        if let (Some(stored), Some(anchors)) = (&mut self.stored, &self.anchors) {
-            stored.go_on_at(anchors.from.as_ref());
+        if let (Some(stored), Some(start_options)) = (&mut self.stored, &self.start_options) {
+            stored.go_on_at(start_options.from.as_ref());
         }
-        if self.anchors.is_some() || plan.needs.runtime || self.stored.is_some() {
-            let mut anchors = *self.anchors.unwrap_or_default();
+        if self.start_options.is_some() || plan.needs.runtime || self.stored.is_some() {
+            let mut start_options = *self.start_options.unwrap_or_default();
             if let Some(stored) = &mut self.stored {
                 // It counts from when the run was made, whoever drives it.
-                stored.timeout = anchors.timeout.take();
+                stored.timeout = start_options.timeout.take();
             }
-            match tie(plan, &run, anchors, self.stored.is_some()) {
+            match attach_to_tree(plan, &run, start_options, self.stored.is_some()) {
                 Ok((at, within)) => (start, scope) = (at, within),
                 Err(fault) => return RunFuture(RunPlace::NotStarted(Some(RunError::new(fault, self.state)))),
             }
         }
-        let scope = scope.map(|scope| (scope, told_at(&run, self.stored.as_deref())));
+        let scope = scope.map(|scope| (scope, message_target(&run, self.stored.as_deref())));
         // What a node leaves behind in its grace is still to be stored.
-        let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.keeping.lease);
+        let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.storage.lease);
         let grace = plan.needs.grace.map(|grace| grace.saturating_add(to_store));
-        let shared = GraphContext::of_run(Arc::clone(&plan.names), run);
+        let graph_cx = GraphContext::of_run(Arc::clone(&plan.names), run);
         let setup =
-            EngineSetup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, ledger: None };
+            EngineSetup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, step_writer: None };
         let state = match (self.stored, self.state) {
             (None, Some(state)) => state,
             (stored, state) => {
-                let drive = RunDriver::opening(self.graph.plan, shared, setup, state, stored);
+                let drive = RunDriver::opening(self.graph.plan, graph_cx, setup, state, stored);
                 return RunFuture(match scope {
                     Some((scope, told)) => RunPlace::Elsewhere(in_scope::launch(scope, told, grace, drive)),
                     None => RunPlace::Stored(Box::new(drive)),
                 });
             }
         };
-        let engine = Engine::new(self.graph.plan, shared, setup, state);
+        let engine = Engine::new(self.graph.plan, graph_cx, setup, state);
         RunFuture(match scope {
             Some((scope, told)) => {
                 RunPlace::Elsewhere(in_scope::launch(scope, told, grace, RunDriver::Running(Box::new(engine))))
@@ -307,13 +307,13 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
 
 /// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to
 /// run in one.
-fn tie<S>(
+fn attach_to_tree<S>(
     plan: &Plan<S>,
     run: &RunContext,
-    anchors: StartOptions<'_>,
+    start_options: StartOptions<'_>,
     is_stored: bool,
 ) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
-    let StartOptions { from, timeout, token, scope, name } = anchors;
+    let StartOptions { from, timeout, token, scope, name } = start_options;
     let start = match from {
         None => plan.shape.entry,
         Some(from) => plan.start_at(from).map_err(RunFault::Start)?,
@@ -321,20 +321,20 @@ fn tie<S>(
     let scope = match scope.map(|scope| (scope, scope.token())) {
         None => None,
         Some((scope, token)) => {
-            run.more().runtime.get_or_init(|| Arc::clone(token.runtime()));
+            run.details().runtime.get_or_init(|| Arc::clone(token.runtime()));
             Some(Arc::new(scope.scope(name.as_deref().unwrap_or(run.id())).map_err(RunFault::Refused)?))
         }
     };
     let above = token.or_else(|| scope.as_ref().map(|scope| scope.token()));
     if let Some(above) = &above {
-        run.more().runtime.get_or_init(|| Arc::clone(above.runtime()));
+        run.details().runtime.get_or_init(|| Arc::clone(above.runtime()));
     }
     if plan.needs.runtime || timeout.is_some() || is_stored {
         run.runtime()?;
     }
     let token = match (above, timeout) {
         (above, _) if is_stored => {
-            above.into_iter().for_each(|above| drop(run.more().above.set(above)));
+            above.into_iter().for_each(|above| drop(run.details().above.set(above)));
             None
         }
         (None, None) => None,
@@ -346,18 +346,19 @@ fn tie<S>(
         }
     };
     token.into_iter().for_each(|token| drop(run.token.set(token)));
-    scope.iter().for_each(|scope| drop(run.more().scope.set(Arc::clone(scope))));
+    scope.iter().for_each(|scope| drop(run.details().scope.set(Arc::clone(scope))));
     Ok((start, scope))
 }
 
 /// Where a run that stands in the tree is told things.
-fn told_at<S>(run: &RunContext, stored: Option<&DurableOptions<S>>) -> (Arc<RunControl>, MessageTarget) {
-    let (desk, letters) = (run.more().desk.get_or_init(Arc::default), run.more().letters.get_or_init(Arc::default));
+fn message_target<S>(run: &RunContext, stored: Option<&DurableOptions<S>>) -> (Arc<RunControl>, MessageTarget) {
+    let (run_control, inbox) =
+        (run.details().run_control.get_or_init(Arc::default), run.details().inbox.get_or_init(Arc::default));
     let inbox = match stored {
         Some(stored) => MessageTarget::Stored(RunRemote::of(stored.store(), run.id().into())),
-        None => MessageTarget::InMemory(Arc::clone(letters)),
+        None => MessageTarget::InMemory(Arc::clone(inbox)),
     };
-    (Arc::clone(desk), inbox)
+    (Arc::clone(run_control), inbox)
 }
 
 impl<S: Send + 'static> IntoFuture for RunOptions<'_, S> {

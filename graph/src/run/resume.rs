@@ -3,7 +3,7 @@
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::changes::{ResumeChanges, ResumePoint};
 use crate::durable::options::{DurableOptions, RunSource};
-use crate::log::message::answer_to;
+use crate::log::message::answer_name;
 use crate::run::options::RunOptions;
 use crate::store::Store;
 use pleach_core::BoxError;
@@ -59,7 +59,7 @@ impl<S: Send + 'static> Resume<S> {
     /// Answers the interrupt of this key. An answer that the node cannot read, or that nothing waits for, ends this resume with
     /// [`AnswerRefused`](crate::RunFault::AnswerRefused): nothing is consumed, and the run waits on.
     pub fn resume_with(mut self, key: impl AsRef<str>, answer: &(impl Serialize + ?Sized)) -> Self {
-        self.answers.push((answer_to(key.as_ref()), serde_json::to_vec(answer)));
+        self.answers.push((answer_name(key.as_ref()), serde_json::to_vec(answer)));
         self
     }
 

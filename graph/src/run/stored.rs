@@ -29,7 +29,7 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
 
     /// Goes on with the run that has this id, if there is one; what it began with then counts, and not this state.
     pub fn attach(self) -> Self {
-        self.keep_as(|keeping| keeping.attaches = true)
+        self.keep_as(|storage| storage.attaches = true)
     }
 
     /// Leaves the run to whoever claims it: a [`Worker`](crate::Worker), here or elsewhere. It is durable once this returns.
@@ -43,40 +43,40 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
 
     /// How long the run stays with a driver that is not heard of, before another may claim it; 30 seconds unless told.
     pub fn lease(self, lease: Duration) -> Self {
-        self.keep_as(|keeping| keeping.lease = lease)
+        self.keep_as(|storage| storage.lease = lease)
     }
 
     /// The version of the type of the state; 0 unless told. Raise it with the type, and say how states of earlier versions are
     /// [migrated](Self::migrations).
     pub fn schema(self, version: u32) -> Self {
-        self.keep_as(|keeping| keeping.schema = version)
+        self.keep_as(|storage| storage.schema = version)
     }
 
     /// What is done with a run that an earlier version of the graph began. Without them it is a [`Mismatch`](crate::RunFault::Mismatch).
     pub fn migrations(self, migrations: &Migrations) -> Self {
-        self.keep_as(|keeping| keeping.migrations = migrations.clone())
+        self.keep_as(|storage| storage.migrations = migrations.clone())
     }
 
     /// How many of the last records are kept while the run lives; 100 unless told. What a resume, an undo or a replay of
     /// the last node needs is kept in any case.
     pub fn keep_records(self, records: u64) -> Self {
-        self.keep_as(|keeping| keeping.rows_kept = records.max(1))
+        self.keep_as(|storage| storage.rows_kept = records.max(1))
     }
 
     /// How long runs are kept that have ended; 30 days unless told. They are removed in the background, by runs that begin in the same store.
     pub fn keep_ended(self, time: Duration) -> Self {
-        self.keep_as(|keeping| keeping.ended_kept = time)
+        self.keep_as(|storage| storage.ended_kept = time)
     }
 
     /// How many bytes one state may have as JSON; 16 MiB unless told.
     pub fn max_state_bytes(self, bytes: usize) -> Self {
-        self.keep_as(|keeping| keeping.body_bytes_max = bytes)
+        self.keep_as(|storage| storage.body_bytes_max = bytes)
     }
 
     /// The most records of one commit, for tests of what a crash between two commits leaves.
     #[doc(hidden)]
     pub fn max_commit_records(self, records: usize) -> Self {
-        self.keep_as(|keeping| keeping.commit_rows_max = records.max(1))
+        self.keep_as(|storage| storage.commit_rows_max = records.max(1))
     }
 
     /// Goes on when the store fails, with no further checkpoints; hooks hear of it as
@@ -85,7 +85,7 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// A store that is unavailable is asked again for one second at most, and for three quarters of the [`lease`](Self::lease) if that is shorter.
     /// Then the run goes on without it, for good. If the lease cannot be renewed, the run goes on without the store when the lease is about to end.
     pub fn best_effort(self) -> Self {
-        self.keep_as(|keeping| keeping.is_best_effort = true)
+        self.keep_as(|storage| storage.is_best_effort = true)
     }
 
     /// Makes it a run that is held already, on these terms as far as they are those of its holder.
@@ -99,13 +99,13 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
 
     /// The schemas of runs that it can go on with: its own, and those before it from which migrations lead there without a gap.
     pub(crate) fn schemas(mut self) -> std::ops::RangeInclusive<u32> {
-        let StorageOptions { schema, migrations, .. } = self.keeping();
+        let StorageOptions { schema, migrations, .. } = self.storage();
         migrations.oldest_to(*schema)..=*schema
     }
 
     /// It makes no difference whether the store is named before or after.
     fn keep_as(mut self, change: impl FnOnce(&mut StorageOptions)) -> Self {
-        change(self.keeping());
+        change(self.storage());
         self
     }
 }

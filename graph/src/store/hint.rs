@@ -31,7 +31,7 @@ impl Hints {
     pub(super) fn wait(&self) -> HintWait<'_> {
         let mut waiters = self.lock();
         waiters.next += 1;
-        HintWait { nudge: self, rings: waiters.rings, number: waiters.next }
+        HintWait { hints: self, rings: waiters.rings, number: waiters.next }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
@@ -40,7 +40,7 @@ impl Hints {
 }
 
 pub(super) struct HintWait<'a> {
-    nudge: &'a Hints,
+    hints: &'a Hints,
     rings: u64,
     number: u64,
 }
@@ -52,7 +52,7 @@ impl Future for HintWait<'_> {
         // Cloned before the lock, and the one that it replaces is dropped after: both may run code of the waker's owner.
         let waker = cx.waker().clone();
         let (polled, _replaced) = {
-            let mut waiters = self.nudge.lock();
+            let mut waiters = self.hints.lock();
             if waiters.rings == self.rings {
                 (Poll::Pending, waiters.waiting.insert(self.number, waker))
             } else {
@@ -65,7 +65,7 @@ impl Future for HintWait<'_> {
 
 impl Drop for HintWait<'_> {
     fn drop(&mut self) {
-        let waker = self.nudge.lock().waiting.remove(&self.number);
+        let waker = self.hints.lock().waiting.remove(&self.number);
         drop(waker);
     }
 }
@@ -92,16 +92,16 @@ mod tests {
 
     #[test]
     fn w6_a_replaced_waker_is_dropped_outside_the_lock() {
-        let (nudge, dropped) = (Arc::new(Hints::default()), Arc::new(AtomicU32::new(0)));
+        let (hints, dropped) = (Arc::new(Hints::default()), Arc::new(AtomicU32::new(0)));
         let poll = |waiting: Pin<&mut HintWait<'_>>| {
-            let waker = Arc::new(LockProbe(Arc::clone(&nudge), Arc::clone(&dropped))).into();
+            let waker = Arc::new(LockProbe(Arc::clone(&hints), Arc::clone(&dropped))).into();
             waiting.poll(&mut Context::from_waker(&waker))
         };
-        let mut waiting = std::pin::pin!(nudge.wait());
+        let mut waiting = std::pin::pin!(hints.wait());
         assert_eq!(poll(waiting.as_mut()), Poll::Pending);
         assert_eq!(poll(waiting.as_mut()), Poll::Pending);
         assert_eq!(dropped.load(SeqCst), 1);
-        nudge.ring();
+        hints.ring();
         assert_eq!(poll(waiting.as_mut()), Poll::Ready(()));
         assert_eq!(dropped.load(SeqCst), 3);
     }

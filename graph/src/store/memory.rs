@@ -23,7 +23,7 @@ pub struct MemoryStore(Arc<MemoryInner>);
 
 struct MemoryInner {
     runs: Mutex<Runs>,
-    nudge: Hints,
+    hints: Hints,
     /// The clock; `None` is that of the machine.
     runtime: Option<Arc<dyn Runtime>>,
 }
@@ -61,7 +61,7 @@ impl MemoryStore {
     }
 
     fn with_clock(runtime: Option<Arc<dyn Runtime>>) -> Self {
-        Self(Arc::new(MemoryInner { runs: Mutex::default(), nudge: Hints::default(), runtime }))
+        Self(Arc::new(MemoryInner { runs: Mutex::default(), hints: Hints::default(), runtime }))
     }
 
     fn now(&self) -> Timestamp {
@@ -92,7 +92,7 @@ impl MemoryStore {
         Box::pin(async move {
             let answer = act(&mut self.lock(), self.now());
             if nudges && answer.is_ok() {
-                self.0.nudge.ring();
+                self.0.hints.ring();
             }
             answer
         })
@@ -247,7 +247,7 @@ impl Store for MemoryStore {
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.nudge.wait())
+        Box::pin(self.0.hints.wait())
     }
 }
 

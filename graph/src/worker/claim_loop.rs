@@ -33,7 +33,7 @@ pub(super) struct WorkerCore {
     owner: String,
     /// How many claims there were.
     claims: AtomicU64,
-    pub(super) known: Vec<KnownGraph>,
+    pub(super) graphs: Vec<KnownGraph>,
     listener: Option<Listener>,
     runs: Scope,
     state: Mutex<CoreState>,
@@ -73,9 +73,9 @@ struct HeldRun {
 
 impl WorkerCore {
     pub(super) fn new(worker: crate::worker::Worker, runtime: Arc<dyn Runtime>, runs: Scope) -> Self {
-        let crate::worker::Worker { store, known, settings, listener, .. } = worker;
+        let crate::worker::Worker { store, graphs, settings, listener, .. } = worker;
         let owner = crate::lease::owner(&runtime);
-        Self { store, runtime, settings, owner, claims: AtomicU64::new(0), known, listener, runs, state: Mutex::default() }
+        Self { store, runtime, settings, owner, claims: AtomicU64::new(0), graphs, listener, runs, state: Mutex::default() }
     }
 
     /// Who holds the runs of the next claim. Each claim has an owner of its own: a run whose lease has ended, and that this worker claims again, was taken
@@ -212,7 +212,7 @@ impl WorkerCore {
             state.held.insert(held.clone(), HeldRun { lease: Arc::clone(&lease), control: None });
             state.is_closing
         });
-        let known = self.known.iter().find(|known| known.drives(&claim));
+        let known = self.graphs.iter().find(|known| known.drives(&claim));
         let (Some(known), false) = (known, is_closing) else {
             // The store gave what was not asked for, or too late.
             let release = self.releasing(&lease, &held);
@@ -221,8 +221,8 @@ impl WorkerCore {
         };
         let Held { run, epoch, .. } = held.clone();
         self.tell(&WorkerEvent::Claimed { run, epoch, head, graph: claim.run.graph.clone() });
-        let (shift, ending, kept) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
-        let terms = LogOptions {
+        let (core, ending, kept) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
+        let log_options = LogOptions {
             store: Arc::clone(&self.store),
             lease: self.settings.lease,
             body_bytes_max: BODY_BYTES_MAX,
@@ -238,8 +238,8 @@ impl WorkerCore {
             // The claim was answered late.
             self.want_renewal();
         }
-        let ended = Box::new(move |verdict| shift.ended(ending, &kept, verdict));
-        let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), terms, ended });
+        let ended = Box::new(move |verdict| core.ended(ending, &kept, verdict));
+        let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), log_options, ended });
         if let Some(holding) = self.lock().held.get_mut(&held) {
             holding.control = control;
         }
@@ -265,23 +265,23 @@ impl WorkerCore {
 
     /// Gives a run up that could not be driven because of itself. It rests in the store, and takes no place here; the store counts how often.
     fn leave_alone(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
-        let (shift, leaving) = (Arc::clone(self), lease.take_leaving());
+        let (core, leaving) = (Arc::clone(self), lease.take_leaving());
         self.runtime.spawn(Box::pin(async move {
             if let Some(ReleaseWork { commit, .. }) = leaving {
                 commit.await;
             }
-            let (wait, follows) = match shift.release_troubled(&held, &reason).await {
+            let (wait, follows) = match core.release_troubled(&held, &reason).await {
                 Ok(left) => (left.rest(), left.event(&held.run, &reason)),
                 Err(error) => {
                     // Its lease will end.
-                    shift.store_failed("release", &error, Duration::ZERO);
-                    (shift.settings.lease, None)
+                    core.store_failed("release", &error, Duration::ZERO);
+                    (core.settings.lease, None)
                 }
             };
             let end = RunEnd::Trouble { error: reason, wait };
-            shift.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
-            follows.iter().for_each(|event| shift.tell(event));
-            shift.let_go(&held);
+            core.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
+            follows.iter().for_each(|event| core.tell(event));
+            core.let_go(&held);
         }));
     }
 
@@ -307,10 +307,10 @@ impl WorkerCore {
             self.let_go(&held);
             return;
         };
-        let shift = Arc::clone(self);
+        let core = Arc::clone(self);
         self.runtime.spawn(Box::pin(async move {
             left.await;
-            shift.let_go(&held);
+            core.let_go(&held);
         }));
     }
 
@@ -319,13 +319,13 @@ impl WorkerCore {
         if let Some(leaving) = lease.take_leaving() {
             return Some(leaving.all());
         }
-        let (shift, lease, held) = (Arc::clone(self), Arc::clone(lease), vec![held.clone()]);
+        let (core, lease, held) = (Arc::clone(self), Arc::clone(lease), vec![held.clone()]);
         let release = async move {
             if lease.is_held()
-                && let Err(error) = shift.bounded(CALL_MAX, shift.store.release(held, Release::AsIs)).await
+                && let Err(error) = core.bounded(CALL_MAX, core.store.release(held, Release::AsIs)).await
             {
                 // Its lease will end.
-                shift.store_failed("release", &error, Duration::ZERO);
+                core.store_failed("release", &error, Duration::ZERO);
             }
         };
         Some(Box::pin(release))

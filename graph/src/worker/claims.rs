@@ -18,54 +18,54 @@ const ROOM_WAIT: Duration = Duration::from_millis(5);
 const NUDGE_GAP: Duration = Duration::from_millis(20);
 
 /// Claims runs until the worker is closing.
-pub(super) async fn claim_runs(shift: Arc<WorkerCore>) {
+pub(super) async fn claim_runs(core: Arc<WorkerCore>) {
     let mut failures = 0;
-    while shift.room(1).await.is_some() {
+    while core.room(1).await.is_some() {
         // Many that end at about the same time make room for one claim, and not for one each.
         let more = async {
-            shift.room(shift.settings.limit.div_ceil(ROOM_PARTS)).await;
+            core.room(core.settings.limit.div_ceil(ROOM_PARTS)).await;
         };
-        either(Box::pin(more), Box::pin(shift.sleep(ROOM_WAIT))).await;
-        let Some(room) = shift.room(1).await else { return };
-        let Some(claiming) = shift.begin_claim() else { return };
+        either(Box::pin(more), Box::pin(core.sleep(ROOM_WAIT))).await;
+        let Some(room) = core.room(1).await else { return };
+        let Some(claiming) = core.begin_claim() else { return };
         // From before the claim on, so that nothing is missed that becomes ready meanwhile.
-        let nudged = shift.store.nudged();
-        let wait = match claim(&shift, room).await {
+        let nudged = core.store.nudged();
+        let wait = match claim(&core, room).await {
             Ok((claims, asked_at)) => {
                 failures = 0;
-                shift.store_answered();
+                core.store_answered();
                 let is_full = claims.len() >= room;
-                let suspects = shift.take_all_but_suspects(claims, asked_at);
+                let suspects = core.take_all_but_suspects(claims, asked_at);
                 suspects.drive_one(asked_at).await;
                 drop(claiming);
                 if is_full {
                     continue;
                 }
-                shift.jitter(shift.settings.poll_every)
+                core.jitter(core.settings.poll_every)
             }
             Err(error) => {
                 drop(claiming);
                 failures += 1;
-                let wait = shift.backoff(ASK_AGAIN, failures);
-                shift.store_failed("claim", &error, wait);
+                let wait = core.backoff(ASK_AGAIN, failures);
+                core.store_failed("claim", &error, wait);
                 wait
             }
         };
         let is_up = failures == 0;
         let nudge = async {
-            shift.sleep(shift.jitter(NUDGE_GAP)).await;
+            core.sleep(core.jitter(NUDGE_GAP)).await;
             if is_up { nudged.await } else { std::future::pending().await }
         };
-        let wake = either(Box::pin(shift.sleep(wait)), Box::pin(nudge));
-        either(Box::pin(wake), Box::pin(shift.closing())).await;
+        let wake = either(Box::pin(core.sleep(wait)), Box::pin(nudge));
+        either(Box::pin(wake), Box::pin(core.closing())).await;
     }
 }
 
-async fn claim(shift: &WorkerCore, room: usize) -> Result<(Vec<Claim>, Moment), StoreError> {
-    let graphs = shift.known.iter().flat_map(|known| known.served()).collect();
-    let lease = Lease { owner: shift.next_owner(), length: shift.settings.lease };
-    let asked_at = Moment::now(&*shift.runtime);
-    let asking = ClaimCall::claim(&shift.store, &shift.runtime, Wanted::Ready { graphs, count: room }, lease);
-    let claims = shift.bounded(CALL_MAX, Box::pin(asking)).await?;
+async fn claim(core: &WorkerCore, room: usize) -> Result<(Vec<Claim>, Moment), StoreError> {
+    let graphs = core.graphs.iter().flat_map(|known| known.served()).collect();
+    let lease = Lease { owner: core.next_owner(), length: core.settings.lease };
+    let asked_at = Moment::now(&*core.runtime);
+    let asking = ClaimCall::claim(&core.store, &core.runtime, Wanted::Ready { graphs, count: room }, lease);
+    let claims = core.bounded(CALL_MAX, Box::pin(asking)).await?;
     Ok((claims, asked_at))
 }

@@ -29,7 +29,7 @@ pub(super) struct KnownGraph {
 pub(super) struct Assignment<'a> {
     pub(super) scope: &'a Scope,
     pub(super) claimed: (Claim, Moment),
-    pub(super) terms: LogOptions,
+    pub(super) log_options: LogOptions,
     /// Called once it has ended and left the tree.
     pub(super) ended: Box<dyn FnOnce(DriveResult) + Send>,
 }
@@ -45,9 +45,9 @@ impl KnownGraph {
             0..=0
         });
         let launch = move |assignment: Assignment<'_>| {
-            let Assignment { scope, claimed, terms, ended } = assignment;
+            let Assignment { scope, claimed, log_options, ended } = assignment;
             let id: Arc<str> = claimed.0.run.id.as_str().into();
-            let stored = DurableOptions::new(Arc::clone(&terms.store), RunSource::Stored { takes_over: false });
+            let stored = DurableOptions::new(Arc::clone(&log_options.store), RunSource::Stored { takes_over: false });
             let run = match catch_panic(|| options(RunOptions::new(graph.clone(), None).stored(stored))) {
                 Ok(run) => run,
                 Err(reason) => {
@@ -55,7 +55,7 @@ impl KnownGraph {
                     return None;
                 }
             };
-            let run = run.assign(claimed, terms).within_as(scope, name_of(&id)).id(id);
+            let run = run.assign(claimed, log_options).within_as(scope, name_of(&id)).id(id);
             run.into_future().attend(move |outcome| {
                 ended(outcome.as_ref().map_or_else(DriveResult::of, |_| DriveResult::Over(RunEnd::Finished)));
             })

@@ -79,7 +79,7 @@ pub const WORKER_LIMIT_DEFAULT: usize = 64;
 #[must_use = "a worker does nothing before it is started"]
 pub struct Worker {
     store: Arc<dyn Store>,
-    known: Vec<KnownGraph>,
+    graphs: Vec<KnownGraph>,
     settings: Settings,
     name: String,
     runtime: Option<Arc<dyn Runtime>>,
@@ -111,7 +111,7 @@ impl Worker {
         };
         Self {
             store: Arc::new(store.clone()),
-            known: Vec::new(),
+            graphs: Vec::new(),
             settings,
             name: "worker".to_string(),
             runtime: None,
@@ -130,14 +130,14 @@ impl Worker {
         graph: &CompiledGraph<S>,
         options: impl Fn(RunOptions<'static, S>) -> RunOptions<'static, S> + Send + Sync + 'static,
     ) -> Self {
-        self.known.push(KnownGraph::new(graph.clone(), options));
+        self.graphs.push(KnownGraph::new(graph.clone(), options));
         self
     }
 
     /// Drives also runs that earlier versions of the last named graph began: those of these fingerprints. Its options say how they are
     /// [migrated](RunOptions::migrations).
     pub fn earlier(mut self, fingerprints: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        if let Some(known) = self.known.last_mut() {
+        if let Some(known) = self.graphs.last_mut() {
             known.fingerprints.extend(fingerprints.into_iter().map(Into::into));
         }
         self
@@ -216,7 +216,7 @@ impl Worker {
         if self.settings.lease.is_zero() {
             return Err(StoreError::invalid("lease", "0", "it ends before it begins: give it some seconds"));
         }
-        let graphs = self.known.iter().flat_map(KnownGraph::served).collect();
+        let graphs = self.graphs.iter().flat_map(KnownGraph::served).collect();
         let lease = Lease { owner: self.name.clone(), length: self.settings.lease };
         Wanted::Ready { graphs, count: self.settings.limit }.check(&lease)
     }
@@ -224,6 +224,6 @@ impl Worker {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("graphs", &self.known).field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Worker").field("graphs", &self.graphs).field("settings", &self.settings).finish_non_exhaustive()
     }
 }

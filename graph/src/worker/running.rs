@@ -15,7 +15,7 @@ const RELEASE_MAX: Duration = Duration::from_secs(6);
 
 /// A worker at work. Dropping it cancels it: its runs are cut off and given up, without waiting.
 pub struct RunningWorker {
-    shift: Arc<WorkerCore>,
+    core: Arc<WorkerCore>,
     scope: Scope,
     /// The top of its tree, if it was started alone.
     above: Option<Scope>,
@@ -34,17 +34,17 @@ pub(super) fn start(worker: Worker, above: &Scope) -> Result<RunningWorker, Refu
     let scope = above.scope(&worker.name)?;
     let runtime = Arc::clone(above.token().runtime());
     // Runs that escalate end there: the others go on.
-    let shift = Arc::new(WorkerCore::new(worker, runtime, scope.isolated_scope("runs")?));
+    let core = Arc::new(WorkerCore::new(worker, runtime, scope.isolated_scope("runs")?));
     let task = |name| scope.task().named(name).isolated();
-    task("leases").launch(leases::renew_leases(Arc::clone(&shift))).map_err(|error| error.why)?;
-    task("pruning").launch(leases::prune_runs(Arc::clone(&shift))).map_err(|error| error.why)?;
-    task("claims").launch(claims::claim_runs(Arc::clone(&shift))).map_err(|error| error.why)?;
+    task("leases").launch(leases::renew_leases(Arc::clone(&core))).map_err(|error| error.why)?;
+    task("pruning").launch(leases::prune_runs(Arc::clone(&core))).map_err(|error| error.why)?;
+    task("claims").launch(claims::claim_runs(Arc::clone(&core))).map_err(|error| error.why)?;
     // The youngest is closed first: it lets the others come to their end.
-    let desk = Arc::clone(&shift);
-    let desk =
-        Props::new(move || WorkerActor(Arc::clone(&desk))).mailbox(Mailbox::bounded(16)).restart(RestartPolicy::Temporary);
-    scope.actor("desk", desk).map_err(|error| error.why)?;
-    Ok(RunningWorker { shift, scope, above: None })
+    let actor = Arc::clone(&core);
+    let actor =
+        Props::new(move || WorkerActor(Arc::clone(&actor))).mailbox(Mailbox::bounded(16)).restart(RestartPolicy::Temporary);
+    scope.actor("desk", actor).map_err(|error| error.why)?;
+    Ok(RunningWorker { core, scope, above: None })
 }
 
 impl RunningWorker {
@@ -60,23 +60,23 @@ impl RunningWorker {
 
     /// The ids of the runs that it holds.
     pub fn held(&self) -> Vec<String> {
-        self.shift.held().into_iter().map(|(held, _)| held.run).collect()
+        self.core.held().into_iter().map(|(held, _)| held.run).collect()
     }
 
     /// A run that it drives now, to be told things.
     pub fn run(&self, id: &str) -> Option<RunRef> {
-        self.shift.run(id)
+        self.core.run(id)
     }
 
     /// Takes no more runs, and lets those it has come to their end, or to a wait, for `grace` at most. Then the rest is cut off and given up, for others to
     /// go on with: their ids are returned. A claim under way is waited for, and its runs are given up. Giving up takes 6 seconds at most.
     pub async fn close(self, grace: Duration) -> Vec<String> {
-        let shift = &self.shift;
-        shift.begin_closing();
-        either(Box::pin(shift.all_ended()), Box::pin(shift.sleep(grace))).await;
+        let core = &self.core;
+        core.begin_closing();
+        either(Box::pin(core.all_ended()), Box::pin(core.sleep(grace))).await;
         let unfinished = self.held();
-        shift.cut_off();
-        either(Box::pin(shift.all_ended()), Box::pin(shift.sleep(RELEASE_MAX))).await;
+        core.cut_off();
+        either(Box::pin(core.all_ended()), Box::pin(core.sleep(RELEASE_MAX))).await;
         unfinished
     }
 
@@ -89,13 +89,13 @@ impl RunningWorker {
 /// What rests is given up at once; the scope cuts off what runs.
 impl Drop for RunningWorker {
     fn drop(&mut self) {
-        self.shift.begin_closing();
+        self.core.begin_closing();
     }
 }
 
 impl fmt::Debug for RunningWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunningWorker({}, {} held)", self.path(), self.shift.held().len())
+        write!(f, "RunningWorker({}, {} held)", self.path(), self.core.held().len())
     }
 }
 

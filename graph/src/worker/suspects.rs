@@ -27,7 +27,7 @@ pub(super) struct Suspect {
 /// Suspects that were claimed, and that nobody drives yet. Whoever stops waiting leaves no lease behind: they are given up then.
 #[must_use]
 pub(super) struct Suspects {
-    shift: Arc<WorkerCore>,
+    core: Arc<WorkerCore>,
     claims: Vec<Claim>,
 }
 
@@ -37,16 +37,16 @@ impl Suspects {
         if self.claims.is_empty() {
             return;
         }
-        let driven = usize::from(!self.shift.drives_a_suspect().await);
+        let driven = usize::from(!self.core.drives_a_suspect().await);
         let aside = self.held().split_off(driven);
         if !aside.is_empty() {
-            self.shift.set_aside(aside).await;
+            self.core.set_aside(aside).await;
         }
         let mut claims = std::mem::take(&mut self.claims);
         claims.truncate(driven);
         for claim in claims {
-            self.shift.set_suspect(Suspect { held: Held::of(&claim.run), since: self.shift.runtime.now() });
-            self.shift.take(claim, asked_at);
+            self.core.set_suspect(Suspect { held: Held::of(&claim.run), since: self.core.runtime.now() });
+            self.core.take(claim, asked_at);
         }
     }
 
@@ -59,8 +59,8 @@ impl Drop for Suspects {
     fn drop(&mut self) {
         let held = self.held();
         if !held.is_empty() {
-            let shift = Arc::clone(&self.shift);
-            self.shift.runtime.spawn(Box::pin(async move { shift.set_aside(held).await }));
+            let core = Arc::clone(&self.core);
+            self.core.runtime.spawn(Box::pin(async move { core.set_aside(held).await }));
         }
     }
 }
@@ -69,7 +69,7 @@ impl WorkerCore {
     /// Drives those of these runs that are no suspects.
     pub(super) fn take_all_but_suspects(self: &Arc<Self>, claims: Vec<Claim>, asked_at: Moment) -> Suspects {
         let (suspects, others): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| claim.run.takeovers >= SUSPECT_AT);
-        let suspects = Suspects { shift: Arc::clone(self), claims: suspects };
+        let suspects = Suspects { core: Arc::clone(self), claims: suspects };
         others.into_iter().for_each(|claim| self.take(claim, asked_at));
         suspects
     }

@@ -24,24 +24,24 @@ impl WorkerCore {
     pub(super) fn give_back(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Unserved) {
         let (wait, leaving) = (self.jitter(REST.0), lease.take_leaving());
         let end = RunEnd::Trouble { error: why.error.clone(), wait };
-        let (shift, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
+        let (core, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
         let release = async move {
             let mut is_to_blame = false;
-            let rest = shift.runtime.sleep_until(shift.runtime.now() + wait);
+            let rest = core.runtime.sleep_until(core.runtime.now() + wait);
             let probe = async {
-                is_to_blame = why.while_reading && shift.can_read_another(&run.run).await;
+                is_to_blame = why.while_reading && core.can_read_another(&run.run).await;
                 rest.await;
             };
             // A worker that is closing does not ask: the run is given up at once.
-            either(Box::pin(shift.closing()), Box::pin(probe)).await;
+            either(Box::pin(core.closing()), Box::pin(probe)).await;
             if let Some(ReleaseWork { commit, .. }) = leaving {
                 commit.await;
             }
             if lease.is_held()
-                && let Err(error) = shift.release_prevented(&run, is_to_blame.then_some(&why.error)).await
+                && let Err(error) = core.release_prevented(&run, is_to_blame.then_some(&why.error)).await
             {
                 // Its lease will end.
-                shift.store_failed("release", &error, Duration::ZERO);
+                core.store_failed("release", &error, Duration::ZERO);
             }
         };
         self.settle(held, end, Some(Box::pin(release)));
@@ -73,23 +73,23 @@ impl WorkerCore {
 
     /// Gives a run up that this worker is too old for. It rests in the store, so that newer workers find it, and nothing is counted.
     pub(super) fn leave_to_newer(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
-        let (shift, lease) = (Arc::clone(self), Arc::clone(lease));
+        let (core, lease) = (Arc::clone(self), Arc::clone(lease));
         self.runtime.spawn(Box::pin(async move {
             if let Some(ReleaseWork { commit, .. }) = lease.take_leaving() {
                 commit.await;
             }
-            let (wait, follows) = match shift.release_to_newer(&held, &lease).await {
+            let (wait, follows) = match core.release_to_newer(&held, &lease).await {
                 Ok(rest) => (rest, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), rest })),
                 Err(error) => {
                     // Its lease will end.
-                    shift.store_failed("release", &error, Duration::ZERO);
-                    (shift.settings.lease, None)
+                    core.store_failed("release", &error, Duration::ZERO);
+                    (core.settings.lease, None)
                 }
             };
             tracing::warn!(run = %held.run, %reason, rest = ?wait, "this worker is too old for the run and leaves it to newer ones");
-            shift.tell(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
-            follows.iter().for_each(|event| shift.tell(event));
-            shift.let_go(&held);
+            core.tell(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
+            follows.iter().for_each(|event| core.tell(event));
+            core.let_go(&held);
         }));
     }
 

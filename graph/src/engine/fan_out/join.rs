@@ -30,7 +30,7 @@ pub(in crate::engine) enum JoinStep<S> {
 }
 
 pub(in crate::engine) fn fork_of<S>(plan: &Plan<S>, node: u32) -> &PlanFanOut<S> {
-    match &plan.stops[node as usize].way {
+    match &plan.nodes[node as usize].out_edge {
         OutEdge::Fork(fork) => fork,
         _ => unreachable!("only a node with a fan-out forks"),
     }
@@ -68,7 +68,7 @@ impl<S: Send + 'static> Engine<S> {
                 }
                 continue;
             };
-            let ended = match self.driver.advance(plan, lane, &mut Context::from_waker(waker)) {
+            let ended = match self.stepper.advance(plan, lane, &mut Context::from_waker(waker)) {
                 Turn::Waits => {
                     waits_left = waits_left.saturating_sub(1);
                     continue;
@@ -155,15 +155,15 @@ impl<S: Send + 'static> Engine<S> {
         let options = &fork_of(plan, node).options;
         let ended = match ended {
             Ok(()) => {
-                if self.driver.ledger.is_none() {
+                if self.stepper.step_writer.is_none() {
                     // The commit of its arrival.
-                    self.driver.shared.run().next_sequence();
+                    self.stepper.graph_cx.run().next_sequence();
                 }
                 Ok(state.expect("a lane that arrived has its state"))
             }
             Err(mut error) => {
-                if let Some(hooks) = &self.driver.hooks {
-                    events::branch_failed(hooks, &self.driver.shared.name(node), branch, &mut error);
+                if let Some(hooks) = &self.stepper.hooks {
+                    events::branch_failed(hooks, &self.stepper.graph_cx.name(node), branch, &mut error);
                 }
                 if options.fail_fast && matches!(options.merge, Merge::States(_)) {
                     return self.fail_fan_out(place, error);
@@ -209,7 +209,7 @@ impl<S: Send + 'static> Engine<S> {
         let merged = match merged {
             Ok(Ok(merged)) => merged,
             Ok(Err(error)) => {
-                let node = self.driver.shared.name(node).to_string();
+                let node = self.stepper.graph_cx.name(node).to_string();
                 let fault = RunFault::Merge(MergeError { node, reason: Arc::new(Reason::Error(error)) });
                 return JoinStep::To(parent, Err(RunError::new(fault, self.state_before_fork(parent, kept))));
             }
@@ -218,8 +218,8 @@ impl<S: Send + 'static> Engine<S> {
                 return JoinStep::To(parent, Err(self.panicked(node, During::Merge, &reason, before)));
             }
         };
-        if let Some(hooks) = &self.driver.hooks {
-            hooks.call(&RunEvent::Joined { node: self.driver.shared.name(node), state: &merged });
+        if let Some(hooks) = &self.stepper.hooks {
+            hooks.call(&RunEvent::Joined { node: self.stepper.graph_cx.name(node), state: &merged });
         }
         // What follows comes after the longest of its branches.
         self.lane(parent).iteration = iteration;
@@ -236,51 +236,51 @@ impl<S: Send + 'static> Engine<S> {
 
     /// A clone of the state before a fan-out, for `keep_state`: its merge takes the state along.
     fn keep_before(&mut self, node: u32, before: &S) -> Option<S> {
-        let keep = self.driver.keep?;
+        let keep = self.stepper.keep?;
         catch_panic(|| keep(before)).map_err(|reason| self.note_panic(node, During::Split, &reason)).ok()
     }
 
     /// The state before a fan-out whose merge failed: the one that was kept, else the one that is stored.
     fn state_before_fork(&mut self, parent: usize, kept: Option<S>) -> Option<S> {
-        let Self { driver, root, branches, .. } = self;
+        let Self { stepper, root, branches, .. } = self;
         let lane = match branches.as_mut().filter(|_| parent != ROOT) {
             Some(branches) => branches.lane(parent)?,
             None => root,
         };
-        kept.or_else(|| driver.state_before(lane))
+        kept.or_else(|| stepper.state_before(lane))
     }
 
     /// The lane that forked goes on with the merged state. Whether it has arrived.
     fn commit_merged(&mut self, parent: usize, merged: S, join: Target) -> Result<bool, RunError<S>> {
-        let is_stored = self.driver.ledger.is_some();
-        let sequence = if is_stored { 0 } else { self.driver.shared.run().next_sequence() };
-        let Self { driver, root, branches, .. } = self;
+        let is_stored = self.stepper.step_writer.is_some();
+        let sequence = if is_stored { 0 } else { self.stepper.graph_cx.run().next_sequence() };
+        let Self { stepper, root, branches, .. } = self;
         let lane = match branches.as_mut().filter(|_| parent != ROOT) {
             Some(branches) => branches.lane(parent).expect("a lane lives until it has ended"),
             None => root,
         };
         lane.state = Some(merged);
-        if is_stored { driver.commit_join(lane, join) } else { Ok(lane.place(join, sequence)) }
+        if is_stored { stepper.commit_join(lane, join) } else { Ok(lane.place(join, sequence)) }
     }
 
     /// A visit with which a branch failed is undone, if it had effects.
     fn keep_failed(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) {
-        let Self { driver, branches, .. } = self;
-        if let Some(lane) = branches.as_mut().and_then(|branches| branches.lane(number)).filter(|lane| lane.trail.is_some()) {
-            driver.keep_lost(plan, lane, &Arc::new(StoredFault::of(error.fault())));
+        let Self { stepper, branches, .. } = self;
+        if let Some(lane) = branches.as_mut().and_then(|branches| branches.lane(number)).filter(|lane| lane.visit.is_some()) {
+            stepper.keep_interrupted(plan, lane, &Arc::new(StoredFault::of(error.fault())));
         }
     }
 
     /// A stored run remembers which branches failed, where the others go on: they are not run again.
     fn write_down_failure(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) -> Result<(), RunFault> {
-        let Self { driver, branches, .. } = self;
-        let Some(branches) = branches.as_mut().filter(|_| driver.ledger.is_some()) else { return Ok(()) };
+        let Self { stepper, branches, .. } = self;
+        let Some(branches) = branches.as_mut().filter(|_| stepper.step_writer.is_some()) else { return Ok(()) };
         let place = branches.lane(number).and_then(|lane| lane.home).map_or(0, |home| home.get() as usize - 1);
         let Some(node) = branches.opened(place).map(|open| open.node) else { return Ok(()) };
         let options = &fork_of(plan, node).options;
         let goes_on = !options.fail_fast || matches!(options.merge, Merge::Results(_));
         match branches.lane(number).filter(|_| goes_on) {
-            Some(lane) => driver.submit_failed_branch(lane, error.fault()),
+            Some(lane) => stepper.submit_failed_branch(lane, error.fault()),
             None => Ok(()),
         }
     }
@@ -322,7 +322,7 @@ impl<S: Send + 'static> Engine<S> {
     pub(in crate::engine) fn time_out(&mut self, plan: &Plan<S>, place: usize) -> JoinStep<S> {
         let node = self.opened(place).node;
         let options = &fork_of(plan, node).options;
-        let name = self.driver.shared.name(node).to_string();
+        let name = self.stepper.graph_cx.name(node).to_string();
         let timeout = options.timeout.unwrap_or_default();
         let elapsed = || {
             let timeout = FanOutTimeout { node: name.clone(), elapsed: Elapsed(timeout) };
@@ -372,6 +372,6 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     pub(in crate::engine) fn panicked(&self, node: u32, during: During, reason: &Reason, state: Option<S>) -> RunError<S> {
-        RunError::new(RunFault::panic(self.driver.shared.name(node).to_string(), during, reason), state)
+        RunError::new(RunFault::panic(self.stepper.graph_cx.name(node).to_string(), during, reason), state)
     }
 }

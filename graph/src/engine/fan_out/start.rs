@@ -31,11 +31,11 @@ impl<S: Send + 'static> Engine<S> {
             Ok(place) => place,
             Err(error) => return JoinStep::To(parent, Err(error)),
         };
-        if let Some(hooks) = &self.driver.hooks
+        if let Some(hooks) = &self.stepper.hooks
             && let Some(OpenFanOut { node, total, before, .. }) =
                 self.branches.as_mut().and_then(|branches| branches.opened(place))
         {
-            let node = self.driver.shared.name(*node);
+            let node = self.stepper.graph_cx.name(*node);
             hooks.call(&RunEvent::Forked { node, branches: *total, state: before });
         }
         match self.sprint_branches(plan, place, cx) {
@@ -66,7 +66,7 @@ impl<S: Send + 'static> Engine<S> {
                 Err(reason) => return Err(self.panicked(node, During::Split, &reason, Some(before))),
             },
         };
-        let timer = match options.timeout.map(|timeout| (timeout, self.driver.shared.run().runtime())) {
+        let timer = match options.timeout.map(|timeout| (timeout, self.stepper.graph_cx.run().runtime())) {
             None => None,
             Some((timeout, Ok(runtime))) => Some(runtime.sleep_until(runtime.now() + timeout)),
             Some((_, Err(fault))) => return Err(RunError::new(fault, Some(before))),
@@ -156,7 +156,7 @@ impl<S: Send + 'static> Engine<S> {
         let open = self.opened(place);
         let options = &fork_of(plan, open.node).options;
         let limit = options.limit.unwrap_or(open.total);
-        if open.spawned || self.driver.is_watched {
+        if open.spawned || self.stepper.is_watched {
             return JoinStep::Stay;
         }
         loop {
@@ -168,10 +168,10 @@ impl<S: Send + 'static> Engine<S> {
                 Ok(lane) => lane,
                 Err(error) => return self.fail_fan_out(place, error),
             };
-            let turn = self.driver.sprint(plan, &mut lane, cx);
+            let turn = self.stepper.fast_path(plan, &mut lane, cx);
             if let Some(Turn::Arrived) = turn {
                 // The commit of its arrival.
-                self.driver.shared.run().next_sequence();
+                self.stepper.graph_cx.run().next_sequence();
                 let open = self.opened(place);
                 open.running -= 1;
                 open.iteration = open.iteration.max(lane.iteration);

@@ -19,8 +19,8 @@ pub(crate) struct VisitRecordBody {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) value: Option<Box<RawValue>>,
     /// Of a signal that a wait took: the number of its message, which stays in the inbox until the node was given the signal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) letter: Option<u64>,
+    #[serde(default, rename = "letter", skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<u64>,
     /// The idempotency key that an effect was begun with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) begun_with: Option<String>,

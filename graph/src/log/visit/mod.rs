@@ -96,7 +96,7 @@ pub(crate) struct KeyState {
     /// The record of the value, which is to be durable before the value is given out; 0 if it was when this process began.
     pub(crate) recorded_by: u64,
     /// The number of the message that brought a signal.
-    letter: Option<u64>,
+    message: Option<u64>,
     /// The idempotency key that an effect was begun with, if that is written down.
     pub(crate) begun_with: Option<String>,
 }
@@ -131,7 +131,7 @@ pub(crate) struct OpenWait {
     /// What the node asks, as JSON.
     pub(crate) question: Option<Arc<str>>,
     /// The letter that answers it.
-    pub(crate) letter: Option<String>,
+    pub(crate) message: Option<String>,
 }
 
 /// A graph that runs as a node, and does nothing but wait.
@@ -146,33 +146,33 @@ pub(crate) struct ParkedInside {
 
 /// While it lives, its node has an effect under way.
 pub(crate) struct EffectGuard<'a> {
-    notes: &'a VisitRecords,
+    records: &'a VisitRecords,
     attempt: u32,
 }
 
 impl Drop for EffectGuard<'_> {
     fn drop(&mut self) {
-        if let Some(mut inner) = self.notes.lock_for(self.attempt) {
-            inner.effects_running -= 1;
-            inner.tell_watcher();
+        if let Some(mut state) = self.records.lock_for(self.attempt) {
+            state.effects_running -= 1;
+            state.tell_watcher();
         }
     }
 }
 
 /// While it lives, its node waits.
 pub(crate) struct WaitGuard<'a> {
-    notes: &'a VisitRecords,
+    records: &'a VisitRecords,
     attempt: u32,
     wait: OpenWait,
 }
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        let Some(mut inner) = self.notes.lock_for(self.attempt) else { return };
-        if let Some(at) = inner.open.iter().position(|open| *open == self.wait) {
-            inner.open.swap_remove(at);
+        let Some(mut state) = self.records.lock_for(self.attempt) else { return };
+        if let Some(at) = state.open.iter().position(|open| *open == self.wait) {
+            state.open.swap_remove(at);
         }
-        inner.tell_watcher();
+        state.tell_watcher();
     }
 }
 
@@ -188,69 +188,69 @@ impl VisitRecords {
 
     /// What the records of an earlier process say.
     pub(crate) fn restore(records: Vec<Record>) -> Result<Self, serde_json::Error> {
-        let mut inner = VisitState::default();
+        let mut state = VisitState::default();
         for record in records {
             let mut body: VisitRecordBody = serde_json::from_slice(&record.body)?;
-            inner.undo = body.undo.take().map(RecordedUndo::restored).or(inner.undo);
+            state.undo = body.undo.take().map(RecordedUndo::restored).or(state.undo);
             if record.header.kind == Kind::Attempt {
-                inner.failed = Some((record.header.attempt, body.due));
-                inner.failed_row = record.sequence;
-                inner.iteration_inside = inner.iteration_inside.max(record.header.iterations());
+                state.failed = Some((record.header.attempt, body.due));
+                state.failed_row = record.sequence;
+                state.iteration_inside = state.iteration_inside.max(record.header.iterations());
                 if undo_in(&record.body)?.is_some() {
-                    inner.is_undo_kept = true;
+                    state.is_undo_kept = true;
                     let Header { node, attempt, .. } = &record.header;
                     let known = body.fault.take();
                     let by_text = || StoredFault::of_node(node, *attempt, body.error.clone().unwrap_or_default());
-                    inner.failed_for_good = Some(known.unwrap_or_else(by_text));
+                    state.failed_for_good = Some(known.unwrap_or_else(by_text));
                 }
             }
-            inner.note(record.header.kind, body, 0);
+            state.note(record.header.kind, body, 0);
         }
-        Ok(Self(Mutex::new(inner)))
+        Ok(Self(Mutex::new(state)))
     }
 
     /// The notes, if this attempt was not cut off.
     pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, VisitState>> {
-        Some(self.lock()).filter(|inner| inner.is_at(attempt))
+        Some(self.lock()).filter(|state| state.is_at(attempt))
     }
 
     /// Another attempt begins: no key is used yet.
     pub(crate) fn begin_attempt(&self, attempt: u32) {
-        let mut inner = self.lock();
-        inner.attempt = attempt;
-        inner.kept.values_mut().for_each(|kept| (kept.is_used, kept.is_delivered) = (false, false));
-        inner.open.clear();
-        inner.signals.clear();
-        (inner.effects_running, inner.inside) = (0, None);
+        let mut state = self.lock();
+        state.attempt = attempt;
+        state.kept.values_mut().for_each(|kept| (kept.is_used, kept.is_delivered) = (false, false));
+        state.open.clear();
+        state.signals.clear();
+        (state.effects_running, state.inside) = (0, None);
         // Dropped after the lock, as it holds a waker.
-        let _polls = std::mem::take(&mut inner.polls);
-        inner.tell_watcher();
-        drop(inner);
+        let _polls = std::mem::take(&mut state.polls);
+        state.tell_watcher();
+        drop(state);
     }
 
     /// An attempt has an effect under way from now on. `None` if it was cut off.
     pub(crate) fn run_effect(&self, attempt: u32) -> Option<EffectGuard<'_>> {
-        let mut inner = self.lock_for(attempt)?;
-        inner.effects_running += 1;
-        inner.tell_watcher();
-        drop(inner);
-        Some(EffectGuard { notes: self, attempt })
+        let mut state = self.lock_for(attempt)?;
+        state.effects_running += 1;
+        state.tell_watcher();
+        drop(state);
+        Some(EffectGuard { records: self, attempt })
     }
 
     /// An attempt waits from now on. `None` if it was cut off.
     pub(crate) fn wait(&self, attempt: u32, wait: OpenWait) -> Option<WaitGuard<'_>> {
-        let mut inner = self.lock_for(attempt)?;
-        inner.open.push(wait.clone());
-        inner.tell_watcher();
-        drop(inner);
-        Some(WaitGuard { notes: self, attempt, wait })
+        let mut state = self.lock_for(attempt)?;
+        state.open.push(wait.clone());
+        state.tell_watcher();
+        drop(state);
+        Some(WaitGuard { records: self, attempt, wait })
     }
 
     /// What an attempt at a node that is a graph waits for; `None` as long as something goes on inside it.
     pub(crate) fn wait_inside(&self, attempt: u32, inside: Option<ParkedInside>) {
-        if let Some(mut inner) = self.lock_for(attempt) {
-            inner.inside = inside;
-            inner.tell_watcher();
+        if let Some(mut state) = self.lock_for(attempt) {
+            state.inside = inside;
+            state.tell_watcher();
         }
     }
 
@@ -261,14 +261,14 @@ impl VisitRecords {
 
     /// Whether the node does nothing but wait.
     pub(crate) fn is_parked(&self) -> bool {
-        let inner = self.lock();
-        inner.effects_running == 0 && inner.polls.is_idle() && (inner.inside.is_some() || !inner.open.is_empty())
+        let state = self.lock();
+        state.effects_running == 0 && state.polls.is_idle() && (state.inside.is_some() || !state.open.is_empty())
     }
 
     /// The effects of this visit that were recorded, or may have happened.
     pub(crate) fn effects(&self) -> EffectSummary {
-        let inner = self.lock();
-        let kept = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        let state = self.lock();
+        let kept = state.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
         kept.fold(EffectSummary::default(), |effects, (_, kept)| {
             let is_recorded = kept.is_started || kept.value.is_some();
             EffectSummary {
@@ -280,8 +280,8 @@ impl VisitRecords {
 
     /// The effects of this visit that began here and whose outcome is not known. `key_of` gives the idempotency key of an effect.
     pub(crate) fn unknown_effects(&self, key_of: impl Fn(&str) -> String) -> Vec<UnknownEffect> {
-        let inner = self.lock();
-        let effects = inner.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        let state = self.lock();
+        let effects = state.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
         let is_unknown = |kept: &KeyState| kept.value.is_none() && (kept.is_cut_off || (kept.is_started && !kept.is_copied));
         let unknown = effects.filter(|(_, kept)| is_unknown(kept)).map(|((_, key), kept)| UnknownEffect {
             key: key.clone(),
@@ -299,9 +299,9 @@ impl VisitRecords {
 
     /// Nothing of this visit has a say any more. If that is because of a failure, what runs inside of it is to be undone.
     pub(crate) fn cut_off(&self, fault: Option<&Arc<StoredFault>>) {
-        let mut inner = self.lock();
-        let attempt = std::mem::replace(&mut inner.attempt, u32::MAX);
-        inner.cut_off.extend(fault.map(|fault| (attempt, Arc::clone(fault))));
+        let mut state = self.lock();
+        let attempt = std::mem::replace(&mut state.attempt, u32::MAX);
+        state.cut_off.extend(fault.map(|fault| (attempt, Arc::clone(fault))));
     }
 
     /// An attempt failed although something may run inside of it, which is to be undone.
@@ -354,7 +354,7 @@ impl VisitState {
 
     /// What a record of an effect or a wait says; `sequence` is that of the record, or 0 if it is durable.
     pub(crate) fn note(&mut self, kind: Kind, body: VisitRecordBody, sequence: u64) {
-        let VisitRecordBody { key, signal, value, letter, due, begun_with, copied, repeats, not_done, .. } = body;
+        let VisitRecordBody { key, signal, value, message, due, begun_with, copied, repeats, not_done, .. } = body;
         for key in &not_done {
             let kept = self.kept(Namespace::Effect, key);
             (kept.is_begun, kept.is_cut_off) = (false, false);
@@ -380,7 +380,7 @@ impl VisitState {
             Kind::Wait => self.kept(wait, &key).wait = Some(due),
             Kind::Wake => {
                 let kept = self.kept(wait, &key);
-                (kept.value, kept.letter, kept.recorded_by) = (value, letter, sequence);
+                (kept.value, kept.message, kept.recorded_by) = (value, message, sequence);
             }
             _ => {}
         }
@@ -444,14 +444,14 @@ impl VisitState {
     pub(crate) fn deliver(&mut self, namespace: Namespace, key: &str) -> Option<u64> {
         let kept = self.kept(namespace, key);
         (kept.is_used, kept.is_delivered) = (true, true);
-        let letter = kept.letter;
+        let message = kept.message;
         let Namespace::Signal(_) = namespace else { return None };
         let mut first = self.signals.get(key).copied().unwrap_or(1);
         while self.kept.get(&(Namespace::Signal(first), key.to_string())).is_some_and(|kept| kept.is_delivered) {
             first += 1;
         }
         self.signals.insert(key.to_string(), first);
-        letter
+        message
     }
 
     pub(crate) fn kept(&mut self, namespace: Namespace, key: &str) -> &mut KeyState {
@@ -465,22 +465,22 @@ mod tests {
 
     #[test]
     fn c4_an_attempt_that_was_cut_off_has_no_say_in_the_next() {
-        let notes = VisitRecords::default();
-        let wait = || OpenWait { key: "k".into(), due: None, question: None, letter: None };
-        notes.begin_attempt(1);
-        let (effect, waiting) = (notes.run_effect(1), notes.wait(1, wait()));
-        assert!(effect.is_some() && waiting.is_some() && !notes.is_parked());
+        let records = VisitRecords::default();
+        let wait = || OpenWait { key: "k".into(), due: None, question: None, message: None };
+        records.begin_attempt(1);
+        let (effect, waiting) = (records.run_effect(1), records.wait(1, wait()));
+        assert!(effect.is_some() && waiting.is_some() && !records.is_parked());
         // It is cut off in the middle of a poll on another thread, and the next one begins.
-        notes.begin_attempt(2);
-        let (second, second_waiting) = (notes.run_effect(2), notes.wait(2, wait()));
+        records.begin_attempt(2);
+        let (second, second_waiting) = (records.run_effect(2), records.wait(2, wait()));
         drop((effect, waiting));
-        assert!(!notes.is_parked(), "the effect of the second is under way");
+        assert!(!records.is_parked(), "the effect of the second is under way");
         drop(second);
-        assert!(notes.is_parked(), "the second waits");
-        assert!(notes.run_effect(1).is_none() && notes.wait(1, wait()).is_none());
-        notes.wait_inside(1, None);
-        assert!(notes.is_parked());
+        assert!(records.is_parked(), "the second waits");
+        assert!(records.run_effect(1).is_none() && records.wait(1, wait()).is_none());
+        records.wait_inside(1, None);
+        assert!(records.is_parked());
         drop(second_waiting);
-        assert!(!notes.is_parked());
+        assert!(!records.is_parked());
     }
 }

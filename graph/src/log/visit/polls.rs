@@ -25,7 +25,7 @@ pub(crate) struct NodePolls {
 struct NodeWaker {
     is_woken: AtomicBool,
     /// Weak, because they hold this waker.
-    notes: Weak<VisitRecords>,
+    records: Weak<VisitRecords>,
     waker: Waker,
 }
 
@@ -36,9 +36,9 @@ impl Wake for NodeWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_woken.swap(true, Ordering::AcqRel)
-            && let Some(notes) = self.notes.upgrade()
+            && let Some(records) = self.records.upgrade()
         {
-            notes.lock().tell_watcher();
+            records.lock().tell_watcher();
         }
         self.waker.wake_by_ref();
     }
@@ -46,19 +46,19 @@ impl Wake for NodeWaker {
 
 /// While it lives, a value is to be delivered once its record is durable.
 pub(crate) struct DeliveryGuard<'a> {
-    notes: &'a VisitRecords,
+    records: &'a VisitRecords,
     attempt: u32,
     record: u64,
 }
 
 impl Drop for DeliveryGuard<'_> {
     fn drop(&mut self) {
-        let Some(mut inner) = self.notes.lock_for(self.attempt) else { return };
-        let values = &mut inner.polls.values;
+        let Some(mut state) = self.records.lock_for(self.attempt) else { return };
+        let values = &mut state.polls.values;
         if let Some(at) = values.iter().position(|record| *record == self.record) {
             values.swap_remove(at);
         }
-        inner.tell_watcher();
+        state.tell_watcher();
     }
 }
 
@@ -85,22 +85,22 @@ impl VisitRecords {
     ) -> Poll<T> {
         let known = self.lock().polls.known_waker(cx.waker());
         let waker = known.unwrap_or_else(|| {
-            let (notes, waker) = (Arc::downgrade(self), cx.waker().clone());
-            Arc::new(NodeWaker { is_woken: AtomicBool::new(false), notes, waker })
+            let (records, waker) = (Arc::downgrade(self), cx.waker().clone());
+            Arc::new(NodeWaker { is_woken: AtomicBool::new(false), records, waker })
         });
         // Dropped after the lock.
         let _replaced;
         {
-            let Some(mut inner) = self.lock_for(attempt) else { return poll(cx) };
-            let polls = &mut inner.polls;
+            let Some(mut state) = self.lock_for(attempt) else { return poll(cx) };
+            let polls = &mut state.polls;
             // Before the node looks at anything: a wake from here on asks for another poll.
             waker.is_woken.store(false, Ordering::Release);
             _replaced = polls.waker.replace(Arc::clone(&waker));
             (polls.is_polling, polls.durable_before) = (true, durable);
         }
         let polled = poll(&mut Context::from_waker(&Waker::from(waker)));
-        if let Some(mut inner) = self.lock_for(attempt) {
-            let polls = &mut inner.polls;
+        if let Some(mut state) = self.lock_for(attempt) {
+            let polls = &mut state.polls;
             (polls.is_polling, polls.seen) = (false, polls.durable_before);
         }
         polled
@@ -108,11 +108,11 @@ impl VisitRecords {
 
     /// The node is given a value once this record is durable. `None` if the attempt was cut off.
     pub(crate) fn deliver_after(&self, attempt: u32, record: u64) -> Option<DeliveryGuard<'_>> {
-        let mut inner = self.lock_for(attempt)?;
-        inner.polls.values.push(record);
-        inner.tell_watcher();
-        drop(inner);
-        Some(DeliveryGuard { notes: self, attempt, record })
+        let mut state = self.lock_for(attempt)?;
+        state.polls.values.push(record);
+        state.tell_watcher();
+        drop(state);
+        Some(DeliveryGuard { records: self, attempt, record })
     }
 
     /// Whether the node was polled after this record was durable.

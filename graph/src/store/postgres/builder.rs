@@ -187,9 +187,9 @@ impl PostgresBuilder {
         let (calls_max, answer_timeout) = (self.pool_size, self.answer_timeout);
         let permits = Arc::new(Semaphore::new(calls_max));
         let connections = Connections { pool, permits, calls_max, target, is_own_pool: true, connect_timeout, answer_timeout };
-        let nudge = Arc::new(Hints::default());
-        let listening = listen::listen(config, tls, Arc::clone(&nudge));
-        PostgresStore::open(connections, nudge, Some(listening)).await
+        let hints = Arc::new(Hints::default());
+        let listening = listen::listen(config, tls, Arc::clone(&hints));
+        PostgresStore::open(connections, hints, Some(listening)).await
     }
 }
 

@@ -20,7 +20,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 const ASK_EVERY_MIN: Duration = Duration::from_secs(1);
 
 /// Listens for as long as the store lives, which aborts it.
-pub(super) async fn listen<T>(config: Config, tls: T, nudge: Arc<Hints>)
+pub(super) async fn listen<T>(config: Config, tls: T, hints: Arc<Hints>)
 where
     T: MakeTlsConnect<Socket> + Clone + Send,
     T::Stream: Send,
@@ -28,27 +28,27 @@ where
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
     loop {
-        listen_once(&config, tls.clone(), &nudge).await;
+        listen_once(&config, tls.clone(), &hints).await;
         // What was said meanwhile was not heard.
-        nudge.ring();
+        hints.ring();
         tokio::time::sleep(AGAIN_AFTER).await;
     }
 }
 
 /// Ends when the connection does, or when the server does not answer.
-async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: &Hints) {
+async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, hints: &Hints) {
     // The time of the configuration is for the socket alone.
     let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
     let Ok(Ok((client, mut connection))) = tokio::time::timeout(patience, config.connect(tls)).await else { return };
     let every = config.get_keepalives_idle().clamp(ASK_EVERY_MIN, KEEPALIVE_IDLE);
-    let mut asking = pin!(ask_now_and_then(&client, patience, every, nudge));
+    let mut asking = pin!(ask_now_and_then(&client, patience, every, hints));
     std::future::poll_fn(|cx| {
         if asking.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
         loop {
             match connection.poll_message(cx) {
-                Poll::Ready(Some(Ok(AsyncMessage::Notification(_)))) => nudge.ring(),
+                Poll::Ready(Some(Ok(AsyncMessage::Notification(_)))) => hints.ring(),
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
@@ -59,14 +59,14 @@ async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, nudge: 
 }
 
 /// Asks to be told, which changes nothing if it was asked before. Ends when there is no answer.
-async fn ask_now_and_then(client: &Client, patience: Duration, every: Duration, nudge: &Hints) {
+async fn ask_now_and_then(client: &Client, patience: Duration, every: Duration, hints: &Hints) {
     let is_heard = async || {
         let answer = tokio::time::timeout(patience, client.batch_execute("LISTEN pleach")).await;
         matches!(answer, Ok(Ok(())))
     };
     if is_heard().await {
         // What was said before was not heard.
-        nudge.ring();
+        hints.ring();
         tokio::time::sleep(every).await;
         while is_heard().await {
             tokio::time::sleep(every).await;

@@ -60,7 +60,7 @@ pub struct PostgresStore(Arc<Inner>);
 
 struct Inner {
     connections: Connections,
-    nudge: Arc<Hints>,
+    hints: Arc<Hints>,
     listener: Option<tokio::task::AbortHandle>,
 }
 
@@ -100,17 +100,17 @@ impl PostgresStore {
         T::TlsConnect: Send + Sync,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        let nudge = Arc::new(Hints::default());
-        let listening = listen::listen(config, tls, Arc::clone(&nudge));
-        Self::open(of_caller(pool), nudge, Some(listening)).await
+        let hints = Arc::new(Hints::default());
+        let listening = listen::listen(config, tls, Arc::clone(&hints));
+        Self::open(of_caller(pool), hints, Some(listening)).await
     }
 
     async fn open(
         connections: Connections,
-        nudge: Arc<Hints>,
+        hints: Arc<Hints>,
         listening: Option<impl Future<Output = ()> + Send + 'static>,
     ) -> Result<Self, StoreError> {
-        let mut store = Inner { connections, nudge, listener: None };
+        let mut store = Inner { connections, hints, listener: None };
         store.prepare().await?;
         store.listener = listening.map(|listening| tokio::spawn(listening).abort_handle());
         Ok(Self(Arc::new(store)))
@@ -118,7 +118,7 @@ impl PostgresStore {
 
     fn ring_if(&self, nudges: bool) {
         if nudges {
-            self.0.nudge.ring();
+            self.0.hints.ring();
         }
     }
 }
@@ -305,6 +305,6 @@ impl Store for PostgresStore {
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.nudge.wait())
+        Box::pin(self.0.hints.wait())
     }
 }

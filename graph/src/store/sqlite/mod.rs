@@ -73,7 +73,7 @@ struct Inner {
     clock: Arc<Clock>,
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
-    nudge: Arc<Hints>,
+    hints: Arc<Hints>,
 }
 
 impl SqliteStore {
@@ -91,9 +91,9 @@ impl SqliteStore {
     }
 
     fn open_with(path: &Path, clock: Clock) -> Result<Self, StoreError> {
-        let (file, clock, nudge) = (DbFile::find_or_make(path)?, Arc::new(clock), Arc::new(Hints::default()));
-        let writer = Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&nudge))?;
-        Ok(Self(Arc::new(Inner { file, clock, writer, readers: Mutex::default(), nudge })))
+        let (file, clock, hints) = (DbFile::find_or_make(path)?, Arc::new(clock), Arc::new(Hints::default()));
+        let writer = Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&hints))?;
+        Ok(Self(Arc::new(Inner { file, clock, writer, readers: Mutex::default(), hints })))
     }
 
     /// The file: an absolute path without links.
@@ -314,7 +314,7 @@ impl Store for SqliteStore {
     }
 
     fn nudged(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.nudge.wait())
+        Box::pin(self.0.hints.wait())
     }
 }
 

@@ -67,12 +67,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(file: DbFile, clock: Arc<Clock>, nudge: Arc<Hints>) -> Result<Self, StoreError> {
+    pub(super) fn start(file: DbFile, clock: Arc<Clock>, hints: Arc<Hints>) -> Result<Self, StoreError> {
         let holders = Holders::join(file.path(), clock.boot_id());
         let db = file.open(&holders, &clock)?;
         let (jobs, inbox) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut desk = WriteQueue { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), nudge };
+        let mut desk = WriteQueue { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), hints };
         let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || desk.work());
         Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
     }
@@ -155,7 +155,7 @@ struct WriteQueue {
     clock: Arc<Clock>,
     inbox: Receiver<Box<dyn Job>>,
     waiting: Arc<AtomicUsize>,
-    nudge: Arc<Hints>,
+    hints: Arc<Hints>,
 }
 
 impl WriteQueue {
@@ -178,7 +178,7 @@ impl WriteQueue {
         let nudges = written.is_ok() && batch.iter().any(|job| job.weight().nudges);
         batch.into_iter().for_each(|job| job.answer(written.as_ref().err()));
         if nudges {
-            self.nudge.ring();
+            self.hints.ring();
         }
     }
 
