@@ -5,6 +5,7 @@ pub(crate) mod effect;
 pub(crate) mod events;
 pub(crate) mod run_context;
 pub(crate) mod undo;
+pub(crate) mod visit_writer;
 mod wait;
 
 use crate::context::events::{Emission, InnerEvent, Visit};

@@ -2,7 +2,7 @@
 //! process.
 
 use crate::context::NodeContext;
-use crate::context::effect::{KeyGuard, VisitWriter};
+use crate::context::visit_writer::{KeyGuard, VisitWriter};
 use crate::control::{Inbox, InboxWait, TakenMessage};
 use crate::error::EffectError;
 use crate::log::NEVER;

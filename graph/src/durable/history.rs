@@ -5,7 +5,7 @@ use crate::durable::migrate::Migrations;
 use crate::error::{CheckpointError, RunFault, fault_of};
 use crate::log::codec::{Codec, decode};
 use crate::log::open;
-use crate::log::rewrite::graph_of;
+use crate::log::snapshot::graph_of;
 use crate::store::{Fork, GraphVersion, Header, Kind, Parts, Place, READ_ROWS_MAX, Record, Rows, Store, StoreError, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -4,7 +4,7 @@ use crate::compile::plan::{BranchHeads, OutEdge, Plan, PlanFanOut};
 use crate::define::shape::{END, Target};
 use crate::error::{MismatchError, ResumeError, RunFault};
 use crate::log::frontier::undone_at;
-use crate::log::rewrite::{RunSnapshot, SnapshotState};
+use crate::log::snapshot::{RunSnapshot, SnapshotState};
 use crate::store::{GraphVersion, Header, LiveToken, Place, RunInfo};
 use pleach_core::{BoxError, catch_panic};
 use serde_json::Value;

@@ -14,7 +14,7 @@ use crate::log::codec::{Codec, StoredStates, decode};
 use crate::log::committer::RELEASE_MAX;
 use crate::log::deadline::opened_until;
 use crate::log::open::OpenedRun;
-use crate::log::rewrite::{RunSnapshot, graph_of};
+use crate::log::snapshot::{RunSnapshot, graph_of};
 use crate::log::{LogOptions, open};
 use crate::store::{Claim, GraphVersion, Held, Place, Release, RunInfo, RunStatus, StoreError};
 use crate::util::future::either;

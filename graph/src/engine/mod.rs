@@ -9,12 +9,14 @@
 //! 4. User code is called, polled and dropped inside `catch_panic`.
 //! 5. When the engine waits, every lane has left a waker, and the token of the run has one too.
 
+mod attempt;
 mod commands;
 mod commits;
 mod completion;
 mod fan_out;
 mod fast_path;
 mod grace;
+mod grace_step;
 mod interrupted;
 mod lane;
 mod lane_waits;

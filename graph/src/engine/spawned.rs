@@ -3,6 +3,7 @@
 use crate::context::cancelled_tasks::CancelledTask;
 use crate::context::run_context::RunContext;
 use crate::define::node::NodeFuture;
+use crate::util::waker::set_waker;
 use pleach_core::{BoxError, Cause, Reason, Refusal, Scope, Task, catch_panic};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -114,11 +115,7 @@ impl<S> ResultSlot<S> {
 
     /// The waker of whoever waits for the result. It is cloned, and the one before dropped, while the lock is not held.
     fn set_waker(&self, waker: &Waker) {
-        if self.lock().waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            return;
-        }
-        let new = Some(waker.clone());
-        let _replaced = std::mem::replace(&mut self.lock().waker, new);
+        set_waker(|| self.lock(), |state| &mut state.waker, waker);
     }
 
     /// The node is dropped, and this is its result, unless there was one before.

@@ -11,21 +11,18 @@
 //!                       └────── Waiting ◄────────┘ try again
 //! ```
 
-use crate::compile::plan::{NodeOptions, OutEdge, Plan, PlanNode};
+use crate::compile::plan::{OutEdge, Plan, PlanNode};
 use crate::context::events::{Hooks, InnerEvent, RunEvent, Visit};
 use crate::context::run_context::GraphContext;
 use crate::context::{NodeContext, NodeDetails};
-use crate::define::node::{DeclaredTarget, NodeFn, NodeFuture, RouterFn};
+use crate::define::node::{DeclaredTarget, RouterFn};
 use crate::define::shape::Target;
-use crate::engine::lane::{AttemptLimits, AttemptResult, AttemptWork, CancelGrace, Lane, LaneVisit, Phase, RunningAttempt};
+use crate::engine::lane::{AttemptResult, Lane, Phase};
 use crate::engine::records::StepWriter;
-use crate::engine::spawned::Spawned;
 use crate::error::{During, RouterError, RunError, RunFault};
-use pleach_core::{BoxError, Elapsed, Reason, Refusal, catch_panic};
-use std::future::poll_fn;
+use pleach_core::{Reason, catch_panic};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
 /// Why a lane goes no further for now.
 pub(super) enum Turn<S> {
@@ -199,144 +196,6 @@ impl<S: Send + 'static> Stepper<S> {
         let node = self.graph_cx.name(lane.at).to_string();
         let fault = RunFault::Cancelled { node, cause, was_executing: false, grace: None };
         Err(RunError::new(fault, lane.state.take()))
-    }
-
-    /// A spawned node found no place in the scope of the run, which a cancel has closed since the step began.
-    fn refused(&self, lane: &Lane<S>, refusal: Refusal) -> RunFault {
-        let cause = self.graph_cx.run().cause();
-        let why = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);
-        let reason = Arc::new(Reason::Error(why));
-        let told = Arc::clone(&reason);
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || InnerEvent::Finished(Some(reason)));
-        let node = self.graph_cx.name(lane.at).to_string();
-        cause.map_or(RunFault::Refused(refusal), |cause| RunFault::Cancelled { node, cause, was_executing: true, grace: None })
-    }
-
-    /// Calls the node and polls it for the first time.
-    fn begin(
-        &mut self,
-        plan_node: &PlanNode<S>,
-        lane: &mut Lane<S>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<AttemptResult<S>, RunFault>> {
-        let state = lane.state.take().expect("a lane before a node has its state");
-        let options = plan_node.options.as_deref();
-        if let Some(keep) = options.and_then(|options| options.policy.keep).or(self.keep)
-            && lane.kept.is_none()
-        {
-            match catch_panic(|| keep(&state)) {
-                Ok(kept) => lane.kept = Some(Box::new(kept)),
-                Err(reason) => {
-                    lane.state = Some(state);
-                    return Poll::Ready(Err(self.panicked(lane, During::Split, &reason)));
-                }
-            }
-        }
-        self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || InnerEvent::Started);
-
-        let mut details = NodeDetails::default();
-        let limits = match options.map(|options| self.limits(options, &mut details)) {
-            Some(Err(fault)) => return Poll::Ready(Err(fault)),
-            limits => limits.and_then(Result::ok).flatten(),
-        };
-        details.undo_takes = options.and_then(|options| options.undo.as_ref()).map(|undo| undo.takes);
-        let has_details = self.is_watched || options.is_some();
-        if has_details {
-            let records = &lane.visit.get_or_insert_default().records;
-            records.begin_attempt(lane.attempt);
-            details.records = OnceLock::from(Arc::clone(records));
-            self.keep_stored(lane, &state);
-        }
-        if let Some(timeout) = options.and_then(|options| options.policy.timeout).filter(Duration::is_zero) {
-            // It expires before the node is called, as a run's does before its first node.
-            lane.kept.get_or_insert_with(|| Box::new(state));
-            return Poll::Ready(Ok(Err(Reason::Error(Elapsed(timeout).into()))));
-        }
-        let work = match &plan_node.call {
-            NodeFn::State(call) => catch_panic(|| call(state)),
-            NodeFn::Context(call) => {
-                let context = self.context(lane, has_details.then_some(details));
-                catch_panic(|| call(context, state))
-            }
-        };
-        let work = match work {
-            Ok(work) => work,
-            Err(reason) => return Poll::Ready(Ok(Err(reason))),
-        };
-        let work = if lane.spawned {
-            let (graph_cx, token) = (Arc::clone(&self.graph_cx), lane.token);
-            let why_broken = move || graph_cx.run().why_broken(token);
-            let grace = options.and_then(|options| options.grace);
-            let work = self.noting_polls(work, lane, cx.waker());
-            match self.graph_cx.run().scope().map(|scope| Spawned::launch(scope, grace, work, why_broken)) {
-                Ok(Ok(spawned)) => AttemptWork::Elsewhere(Box::new(spawned)),
-                Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
-                Err(fault) => return Poll::Ready(Err(fault)),
-            }
-        } else {
-            AttemptWork::Here(work)
-        };
-        let mut running = RunningAttempt { work, limits };
-        let polled = self.poll_running(&mut running, lane.visit.as_deref(), lane.attempt, cx);
-        lane.phase = Phase::Running(running);
-        if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
-    }
-
-    /// Polls an attempt. In a stored run its notes say so, unless its node is polled elsewhere.
-    fn poll_running(
-        &self,
-        running: &mut RunningAttempt<S>,
-        visit: Option<&LaneVisit>,
-        attempt: u32,
-        cx: &mut Context<'_>,
-    ) -> Poll<AttemptResult<S>> {
-        match (visit, self.graph_cx.run().log()) {
-            (Some(visit), Some(log)) if matches!(running.work, AttemptWork::Here(_)) => {
-                visit.records.poll_node(attempt, log.last_durable(), cx, |cx| running.poll(cx))
-            }
-            _ => running.poll(cx),
-        }
-    }
-
-    /// A node that is polled elsewhere, in whose notes its polls are noted. A poll after which it is parked wakes its lane,
-    /// through each graph that it is inside of, and the run.
-    fn noting_polls(&self, mut work: NodeFuture<S>, lane: &Lane<S>, waker: &Waker) -> NodeFuture<S> {
-        let (Some(visit), Some(log)) = (&lane.visit, self.graph_cx.run().log()) else { return work };
-        let (records, log, attempt, waker) = (Arc::clone(&visit.records), Arc::clone(log), lane.attempt, waker.clone());
-        Box::pin(poll_fn(move |cx| {
-            let polled = records.poll_node(attempt, log.last_durable(), cx, |cx| work.as_mut().poll(cx));
-            if polled.is_pending() && records.is_parked() {
-                waker.wake_by_ref();
-                log.wake_driver();
-            }
-            polled
-        }))
-    }
-
-    /// When an attempt is cut off, by its timeout or after its grace; the node is told.
-    fn limits(&self, options: &NodeOptions<S>, details: &mut NodeDetails) -> Result<Option<Box<AttemptLimits>>, RunFault> {
-        let mut limits = None;
-        if let Some(timeout) = options.policy.timeout {
-            let runtime = self.graph_cx.run().runtime()?;
-            let deadline = runtime.now() + timeout;
-            let timer = Some((runtime.sleep_until(deadline), timeout));
-            limits = Some(Box::new(AttemptLimits { timer, ..AttemptLimits::default() }));
-            details.deadline = Some(deadline);
-        }
-        if let Some(length) = options.grace {
-            let token = self.graph_cx.token()?.child();
-            details.fresh = Some(token.clone());
-            limits.get_or_insert_default().grace = Some(CancelGrace { length, token });
-        }
-        Ok(limits)
-    }
-
-    /// A node that is pending fails all the same if it asked for something impossible.
-    pub(super) fn if_broken(&self, lane: &Lane<S>) -> Poll<Result<AttemptResult<S>, RunFault>> {
-        match self.graph_cx.run().why_broken(lane.token) {
-            Some(why) => Poll::Ready(Ok(Err(Reason::Error(why)))),
-            None => Poll::Pending,
-        }
     }
 
     #[inline]

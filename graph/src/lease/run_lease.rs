@@ -14,6 +14,7 @@
 use crate::lease::LEASE_PARTS;
 use crate::lease::clock::StoreClock;
 use crate::store::{StoreError, Timestamp};
+use crate::util::waker::set_waker;
 use pleach_core::{BoxFuture, Instant, Runtime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -198,11 +199,7 @@ impl RunLease {
     }
 
     fn set_driver(&self, waker: &Waker) {
-        if self.lock().driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            return;
-        }
-        let new = Some(Arc::new(waker.clone()));
-        let _replaced = std::mem::replace(&mut self.lock().driver, new);
+        set_waker(|| self.lock(), |state| &mut state.driver, waker);
     }
 
     /// Whether this driver holds the run for certain, and will for a while.

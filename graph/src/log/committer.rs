@@ -1,6 +1,7 @@
 //! `Committer`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
 
 use crate::lease::ReleaseWork;
+use crate::log::inbox_reader::InboxReader;
 use crate::log::pruning::Pruner;
 use crate::log::renewal::LeaseRenewal;
 use crate::log::{Batch, RunLog};
@@ -15,8 +16,6 @@ use std::time::Duration;
 /// How much one commit holds. What is more waits for the next, so that a wide fan-out is no obstacle to others that use the store.
 pub(crate) const COMMIT_ROWS_MAX: usize = 1_000;
 const COMMIT_BYTES_MAX: usize = 16 << 20;
-/// How often the inbox is looked into, whether or not the store said anything.
-const INBOX_EVERY: Duration = Duration::from_secs(1);
 /// How long a run that ends waits for the store to let it go.
 pub(crate) const RELEASE_MAX: Duration = Duration::from_secs(5);
 
@@ -48,20 +47,6 @@ struct CommitCall {
     releases: bool,
     asked_at: Instant,
     asked: StoreCall<Committed>,
-}
-
-#[derive(Default)]
-struct InboxReader {
-    /// The highest number there is, as far as is known.
-    posted: u64,
-    /// When the store last said so.
-    heard_at: Option<Instant>,
-    /// The highest number that was known when the store was asked. More may have been posted since, and the answer may be from before that.
-    reading: Option<(u64, StoreCall<Vec<Mail>>)>,
-    /// The store did not answer the last time, and is asked again when it is time.
-    is_unanswered: bool,
-    timer: Option<BoxFuture<'static, ()>>,
-    nudged: Option<BoxFuture<'static, ()>>,
 }
 
 /// What the scribe has to say.
@@ -102,7 +87,7 @@ impl Committer {
             log,
             commit: None,
             renewal,
-            inbox: InboxReader { posted, ..InboxReader::default() },
+            inbox: InboxReader::new(posted),
             pruner: Pruner::default(),
             deadline: None,
             is_released: false,
@@ -319,67 +304,6 @@ impl Drop for Committer {
     }
 }
 
-impl InboxReader {
-    /// Ready when mail was read.
-    fn poll(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> Poll<Result<Vec<Mail>, StoreError>> {
-        loop {
-            if let Some((known, reading)) = &mut self.reading {
-                let read = std::task::ready!(reading.as_mut().poll(cx));
-                let known = *known;
-                self.reading = None;
-                let mail = match read {
-                    Ok(mail) => mail,
-                    // As long as the lease can be renewed, this can wait.
-                    Err(error) if error.is_temporary() => {
-                        self.is_unanswered = true;
-                        continue;
-                    }
-                    Err(error) => return Poll::Ready(Err(error)),
-                };
-                self.is_unanswered = false;
-                self.posted = self.posted.max(log.note_read(&mail, known));
-                if !mail.is_empty() {
-                    return Poll::Ready(Ok(mail));
-                }
-                continue;
-            }
-            let seen = log.lock().seen;
-            if (self.posted > seen && !self.is_unanswered) || self.is_time_to_look(log, cx, standing) {
-                let log = Arc::clone(log);
-                let asked = Box::pin(async move { log.options.store.inbox(&log.run, seen).await });
-                self.reading = Some((self.posted, asked));
-                continue;
-            }
-            return Poll::Pending;
-        }
-    }
-
-    /// Now and then; and while everything waits, mail is what it waits for.
-    fn is_time_to_look(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> bool {
-        let runtime = log.runtime();
-        let mut is_time = false;
-        if standing == RunActivity::Busy {
-            self.nudged = None;
-        } else {
-            let store = Arc::clone(&log.options.store);
-            let nudged = self.nudged.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
-            is_time = nudged.as_mut().poll(cx).is_ready();
-        }
-        while !is_time {
-            let timer = self.timer.get_or_insert_with(|| runtime.sleep_until(runtime.now() + INBOX_EVERY));
-            if timer.as_mut().poll(cx).is_pending() {
-                return false;
-            }
-            // Every commit is answered with what there is in the inbox.
-            let due = self.heard_at.map(|heard_at| heard_at + INBOX_EVERY).filter(|due| *due > runtime.now());
-            self.timer = due.map(|due| runtime.sleep_until(due));
-            is_time = due.is_none();
-        }
-        (self.timer, self.nudged) = (None, None);
-        true
-    }
-}
-
 impl Batch {
     /// As many rows as one commit may have, and the mail that is taken with them.
     fn some(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
@@ -395,15 +319,5 @@ impl Batch {
             }
         }
         (rows, takes)
-    }
-}
-
-impl RunLog {
-    /// Up to which number mail was read. Numbers up to `posted` were given before the store was asked.
-    pub(crate) fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
-        let mut state = self.lock();
-        let last = mail.last().map_or(posted, |last| last.number);
-        state.seen = state.seen.max(last);
-        state.seen
     }
 }

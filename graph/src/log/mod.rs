@@ -10,35 +10,39 @@
 //! Read in this order: this file, `frontier`, `codec`, `scribe`, `clock`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`,
 //! `relocate`, `moving`, `signals`.
 
+mod append;
 pub(crate) mod codec;
 pub(crate) mod committer;
 pub(crate) mod deadline;
 pub(crate) mod frontier;
+mod inbox_reader;
 mod last_step;
 pub(crate) mod message;
+mod new_record;
 pub(crate) mod open;
 mod pruning;
 mod renewal;
 pub(crate) mod retrying_store;
-pub(crate) mod rewrite;
+mod rewrite;
 mod rewritten_records;
 mod signals;
+pub(crate) mod snapshot;
 mod structure;
 pub(crate) mod undo_payload;
 pub(crate) mod visit;
 
+pub(crate) use new_record::{NewRecord, PackedRecord};
+
 use crate::lease::RunLease;
 use crate::log::deadline::Timeout;
 use crate::log::frontier::Frontier;
-use crate::log::message::Message;
 use crate::log::pruning::UndoChain;
 use crate::log::retrying_store::StoreMonitor;
 use crate::log::signals::RecordedSignals;
-use crate::log::undo_payload::UndoPayload;
 use crate::store::{
-    Deadline, Fork, GraphVersion, Header, Held, Kind, LiveToken, PackedBody, Place, Record, Row, RunStatus, Store, StoreError,
-    Timestamp, Wake,
+    Deadline, Fork, GraphVersion, Held, Kind, LiveToken, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake,
 };
+use crate::util::waker::set_waker;
 
 use pleach_core::{BoxFuture, Instant, Runtime};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -46,9 +50,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// The most bytes of a record that says how something failed, where states have a lower limit.
-const FAILURE_BYTES_MAX: usize = 1 << 20;
 
 /// The sequence of what was submitted too late: it never becomes durable.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -139,81 +140,6 @@ struct Batch {
     status: Option<RunStatus>,
 }
 
-/// Something to be written down.
-pub(crate) struct NewRecord {
-    pub(crate) kind: Kind,
-    pub(crate) path: Vec<Fork>,
-    pub(crate) parent: u64,
-    pub(crate) node: String,
-    pub(crate) next: Option<Place>,
-    pub(crate) attempt: u32,
-    /// Whether a visit of a node is over with it.
-    pub(crate) is_visit: bool,
-    /// How many visits led to it on its line of control; 0 if as many as the whole run has had.
-    pub(crate) iteration: u64,
-    pub(crate) body: Vec<u8>,
-    /// What an undo of it is given.
-    pub(crate) undo: Option<UndoPayload>,
-    /// The status from now on.
-    pub(crate) status: Option<RunStatus>,
-    /// Mail that is taken with it.
-    pub(crate) takes: Vec<u64>,
-    /// A signal that a wait took with it: its mail is taken once the node was given it.
-    pub(crate) signal: Option<Message>,
-    /// The record whose idempotency keys go on with it; 0 if it has its own.
-    pub(crate) keys_of: u64,
-}
-
-impl NewRecord {
-    pub(crate) fn new(kind: Kind, path: Vec<Fork>, node: impl Into<String>) -> Self {
-        Self {
-            kind,
-            path,
-            parent: 0,
-            node: node.into(),
-            next: None,
-            attempt: 0,
-            is_visit: false,
-            iteration: 0,
-            body: Vec::new(),
-            undo: None,
-            status: None,
-            takes: Vec::new(),
-            signal: None,
-            keys_of: 0,
-        }
-    }
-
-    /// Compresses and checksums the body. This takes time, so it is done before the journal's lock is taken.
-    fn pack(mut self, body_bytes_max: usize) -> Result<PackedRecord, StoreError> {
-        let mut body = std::mem::take(&mut self.body);
-        if let Some(payload) = &self.undo {
-            codec::add_undo(&mut body, payload);
-        }
-        // The limit is for states. That something failed can always be written down.
-        let is_failure = matches!(self.kind, Kind::Attempt | Kind::Undo | Kind::End);
-        let limit = if is_failure { body_bytes_max.max(FAILURE_BYTES_MAX) } else { body_bytes_max };
-        Ok(PackedRecord { entry: self, body: PackedBody::pack(body, limit)? })
-    }
-
-    /// Whether it is about an undo: that it is over, or what happens on its way.
-    fn is_of_undo(&self) -> bool {
-        self.kind == Kind::Undo || frontier::undone_at(&self.path).is_some()
-    }
-
-    /// Whether a node says it about the visit that it is at.
-    fn is_of_visit(&self) -> bool {
-        let is_note = matches!(self.kind, Kind::Effect | Kind::Started | Kind::Wait | Kind::Wake);
-        is_note && !self.node.is_empty() && !self.is_of_undo()
-    }
-}
-
-/// An entry whose body is ready to be stored.
-pub(crate) struct PackedRecord {
-    entry: NewRecord,
-    body: PackedBody,
-}
-
 impl RunLog {
     fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -246,115 +172,6 @@ impl RunLog {
     /// When the run is to end at the latest, by the clock of the runtime.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline.map(|at| self.instant_of(at))
-    }
-
-    /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
-    ///
-    /// A node on another thread may not have noticed yet that the run has failed: what it submits is dropped, and never becomes durable.
-    pub(crate) fn submit(&self, entry: NewRecord) -> Result<u64, StoreError> {
-        let added = self.add(self.pack(entry)?);
-        self.wake_driver();
-        added
-    }
-
-    /// Prepares an entry to be [added](Self::add).
-    pub(crate) fn pack(&self, entry: NewRecord) -> Result<PackedRecord, StoreError> {
-        entry.pack(self.options.body_bytes_max)
-    }
-
-    /// Adds an entry as [`submit`](Self::submit) does, and wakes nobody: the caller holds a lock, and calls [`wake_driver`](Self::wake_driver) after it.
-    pub(crate) fn add(&self, mut packed: PackedRecord) -> Result<u64, StoreError> {
-        let entry = &mut packed.entry;
-        let takes = std::mem::take(&mut entry.takes);
-        let signal = entry.signal.take().map(|message| (entry.path.clone(), message));
-        let mut state = self.lock();
-        if state.is_lost {
-            // What can be undone is, from memory.
-            if packed.entry.undo.is_some() {
-                return self.seal(&mut state, packed, None).map(|(sequence, _)| sequence);
-            }
-            state.head += 1;
-            return Ok(state.head);
-        }
-        if state.has_ended && !packed.entry.is_of_undo() {
-            return Ok(NEVER);
-        }
-        // Nor may a visit that is over say anything: its line of control stands at another visit now.
-        if packed.entry.is_of_visit() && !state.frontier.is_at(&packed.entry.path, packed.entry.parent) {
-            return Ok(NEVER);
-        }
-        let (sequence, row) = self.seal(&mut state, packed, None)?;
-        if let Some((path, message)) = signal {
-            state.signals.note(path, sequence, message);
-        }
-        state.next.rows.push_back((row, takes));
-        Ok(sequence)
-    }
-
-    /// Numbers an entry. Of several that make sense only together, `whole_at` is the sequence of the last: it has the frontier of them all.
-    fn seal(&self, state: &mut LogState, packed: PackedRecord, whole_at: Option<u64>) -> Result<(u64, Row), StoreError> {
-        let NewRecord { kind, path, parent, node, next, attempt, is_visit, iteration, undo, status, keys_of, .. } =
-            packed.entry;
-        let sequence = state.head + 1;
-        let visits = state.visits + u64::from(is_visit);
-        let (undo, undo_before) = if undo.is_some() { (sequence, state.undo) } else { (state.undo, 0) };
-        let mut header = Header {
-            graph: self.graph.clone(),
-            fingerprint: self.version.fingerprint.clone(),
-            schema: self.version.schema,
-            epoch: self.epoch,
-            kind,
-            parent,
-            path,
-            node,
-            next,
-            attempt,
-            visits,
-            iteration: if iteration == visits { 0 } else { iteration },
-            at: self.now(),
-            undo,
-            undo_before,
-            keys_of,
-            frontier: None,
-            base: Some(whole_at.unwrap_or(state.base)),
-        };
-        let mut frontier = std::mem::take(&mut state.frontier);
-        frontier.apply(sequence, &header);
-        if header.next.is_some() || kind == Kind::Attempt {
-            state.signals.moved(&header.path, &frontier);
-        }
-        // As long as it is cheaper to read what followed it than to write it again, an earlier list will do.
-        let is_listed = match whole_at {
-            Some(last) => sequence == last,
-            // A run that is undone goes back to the record of its failure, to know why.
-            None => kind == Kind::End || (!header.is_of_undo() && sequence - state.base >= frontier.width() as u64),
-        };
-        if is_listed {
-            (header.frontier, header.base) = (Some(frontier.list()), None);
-        }
-        let sealed = Row::seal_packed(&self.run, sequence, &header, packed.body);
-        state.frontier = frontier;
-        let row = sealed?;
-        state.head = sequence;
-        if undo == sequence {
-            state.undos.push(sequence, undo_before);
-            if self.options.is_best_effort {
-                state.unwritten.insert(sequence, row.clone());
-            }
-        }
-        if whole_at == Some(sequence) {
-            state.undos.rewound(sequence, undo);
-        }
-        state.undo = undo;
-        state.visits = header.visits;
-        state.has_ended |= kind == Kind::End;
-        if header.frontier.is_some() {
-            state.base = sequence;
-        }
-        if let Some(status) = status {
-            state.next.status = Some(status);
-        }
-        Ok((sequence, row))
     }
 
     /// The last record that is durable.
@@ -458,11 +275,7 @@ impl RunLog {
 
     /// This task is woken from now on when there is something to write.
     fn set_driver(&self, waker: &Waker) {
-        if self.lock().driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            return;
-        }
-        let new = Some(Arc::new(waker.clone()));
-        let _replaced = std::mem::replace(&mut self.lock().driver, new);
+        set_waker(|| self.lock(), |state| &mut state.driver, waker);
     }
 
     /// Whether the run goes on without its store.

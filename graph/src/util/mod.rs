@@ -2,4 +2,5 @@
 
 pub(crate) mod future;
 pub(crate) mod runtime;
+pub(crate) mod waker;
 pub(crate) mod work_count;

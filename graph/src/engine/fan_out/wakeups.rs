@@ -1,5 +1,6 @@
 //! Who is woken when many branches wait: with a few, all of them are polled; with many, each has a waker that puts it on a list.
 
+use crate::util::waker::set_waker;
 use crate::util::work_count;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
@@ -37,11 +38,7 @@ impl Wakeups {
     }
 
     fn set_task(&self, task: &Waker) {
-        if self.lock().task.as_ref().is_some_and(|known| known.will_wake(task)) {
-            return;
-        }
-        let new = Some(Arc::new(task.clone()));
-        let _replaced = std::mem::replace(&mut self.lock().task, new);
+        set_waker(|| self.lock(), |state| &mut state.task, task);
     }
 
     fn lock(&self) -> MutexGuard<'_, WokenLanes> {
