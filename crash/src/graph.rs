@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::report::thing;
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
-use pleach::store::Post;
+use pleach::store::NewMessage;
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
 use std::time::Duration;
@@ -122,7 +122,7 @@ async fn call(cx: NodeContext, state: State) -> Result<State, String> {
     let post = move |key: String| async move {
         drive.begins(thing::effect(&key), Vec::new(), false);
         drive.pass("effect before");
-        let post = Post::seal(&run, "signal/go", Some(key.clone()), b"7".to_vec());
+        let post = NewMessage::seal(&run, "signal/go", Some(key.clone()), b"7".to_vec());
         drive.store().post(&run, post).await.map_err(|error| error.to_string())?;
         drive.pass("effect after");
         Ok::<_, String>(Receipt { receipt: key })

@@ -5,7 +5,7 @@
 use crate::desk::Desk;
 use crate::outside::lock;
 use crate::report::{Reply, Report};
-use pleach::store::{Post, Store};
+use pleach::store::{NewMessage, Store};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -183,7 +183,7 @@ impl Ledger {
     fn answer(&self, run: String, variant: crate::graph::Variant, take_over: bool) -> Reply {
         let answer = run.bytes().map(usize::from).sum::<usize>().is_multiple_of(2);
         if !answer {
-            let post = Post::seal(&run, "answer/approve", Some("the answer".into()), b"true".to_vec());
+            let post = NewMessage::seal(&run, "answer/approve", Some("the answer".into()), b"true".to_vec());
             // If this fails, the run pauses again and is answered again.
             drop(self.shared.handle.block_on(self.shared.store.post(&run, post)));
         }

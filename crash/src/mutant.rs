@@ -6,8 +6,8 @@ use crate::place::Place;
 use crate::report::Spec;
 use pleach::runtime::BoxFuture;
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
-    RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -241,11 +241,11 @@ impl Store for Mutated {
         self.inside.list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         self.inside.post(run, post)
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.inside.inbox(run, after)
     }
 

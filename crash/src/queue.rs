@@ -5,7 +5,7 @@ use crate::graph::{State, everything};
 use crate::reading;
 use crate::site::Site;
 use pleach::CompiledGraph;
-use pleach::store::{Held, Lease, Post, Release, RunStatus, Store, StoreError, Wanted};
+use pleach::store::{Held, Lease, NewMessage, Release, RunStatus, Store, StoreError, Wanted};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ impl Queue {
         };
         match info.status {
             RunStatus::Waiting if info.wake_at.is_none() => {
-                store.post(run, Post::seal(run, "answer/approve", Some("the answer".into()), b"true".to_vec())).await?;
+                store.post(run, NewMessage::seal(run, "answer/approve", Some("the answer".into()), b"true".to_vec())).await?;
             }
             RunStatus::Stuck => {
                 let lease = Lease { owner: "stuck run cleanup".into(), length: Duration::from_secs(1) };

@@ -4,8 +4,8 @@
 use crate::outside::Outside;
 use pleach::runtime::BoxFuture;
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
-    RunList, Store, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreFuture, Wanted,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,11 +81,11 @@ impl Store for Witness {
         self.inside.list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         self.between("post before", "post after", move |inside| inside.post(run, post))
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.between("inbox before", "inbox after", move |inside| inside.inbox(run, after))
     }
 

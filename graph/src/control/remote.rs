@@ -4,7 +4,7 @@ use crate::control::view::RunView;
 use crate::control::{Command, view};
 use crate::log::message::SIGNAL;
 use crate::store::message_kind::ANSWER;
-use crate::store::{Post, RunStatus, Store, StoreError};
+use crate::store::{NewMessage, RunStatus, Store, StoreError};
 use pleach_core::AskError;
 use serde::Serialize;
 use std::error::Error;
@@ -73,13 +73,13 @@ impl RunRemote {
     }
 
     pub(super) async fn command(&self, command: Command) -> Result<u64, TellError> {
-        let post = Post::seal(&self.run, command.name(), None, command.payload());
+        let post = NewMessage::seal(&self.run, command.name(), None, command.payload());
         Ok(self.store.post(&self.run, post).await?)
     }
 
     /// Posts it, and gives its number.
     pub(super) async fn post(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<u64, TellError> {
-        let post = Post::seal(&self.run, format!("{what}{name}"), dedup, payload);
+        let post = NewMessage::seal(&self.run, format!("{what}{name}"), dedup, payload);
         Ok(self.store.post(&self.run, post).await?)
     }
 }

@@ -4,7 +4,7 @@ use crate::control::Command;
 use crate::log::message::SIGNAL;
 use crate::log::open;
 use crate::log::visit::{OpenWait, VisitRecordBody};
-use crate::store::{Fork, Kind, LiveToken, Mail, Place, Record, RunStatus, Store, StoreError};
+use crate::store::{Fork, InboxMessage, Kind, LiveToken, Place, Record, RunStatus, Store, StoreError};
 use crate::token::WaitView;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -81,24 +81,24 @@ async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> 
     let info = store.head(run).await?;
     let stands = open::position(store, run, info.head).await?;
     let records = open::records(store, run, stands.frontier.rows().collect()).await?;
-    let mail = if info.posted == 0 { Vec::new() } else { open::untaken(store, run, info.posted).await? };
+    let messages = if info.posted == 0 { Vec::new() } else { open::untaken(store, run, info.posted).await? };
     Ok(RunView {
         run: info.id,
         graph: info.graph,
         status: info.status,
-        is_paused: is_paused(run, mail),
+        is_paused: is_paused(run, messages),
         visits: stands.head.visits,
         tokens: stands.frontier.tokens().map(|token| token_view(token, &records)).collect(),
     })
 }
 
 /// Whether the last command is to pause: that one is taken only with the command to go on. Damaged messages do not count.
-fn is_paused(run: &str, mail: Vec<Mail>) -> bool {
-    let command = |mail: Mail| {
-        let command = Command::parse(&mail.post.name, b"")?;
-        mail.post.open(run).ok().map(|_| command)
+fn is_paused(run: &str, messages: Vec<InboxMessage>) -> bool {
+    let command = |message: InboxMessage| {
+        let command = Command::parse(&message.post.name, b"")?;
+        message.post.open(run).ok().map(|_| command)
     };
-    mail.into_iter().filter_map(command).next_back() == Some(Command::Pause)
+    messages.into_iter().filter_map(command).next_back() == Some(Command::Pause)
 }
 
 fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {

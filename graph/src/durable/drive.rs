@@ -160,11 +160,11 @@ async fn open<S: Send + 'static>(
     let undone = std::mem::take(&mut opened.undone);
     let answers = answers.into_iter().filter_map(|(name, payload)| Some(Message { number: 0, name, payload: payload.ok()? }));
     graph_cx.run().details().inbox.get_or_init(Arc::default).add(answers);
-    let mail = std::mem::take(&mut opened.mail);
+    let messages = std::mem::take(&mut opened.messages);
     let mut engine = begin(plan, graph_cx, setup, codec, opened, None);
     // Before anything else: commands that arrive during an undo change nothing.
     let is_undoing = go_on_undoing(&mut engine, &info, failed_at, undone);
-    engine.deliver(mail)?;
+    engine.deliver(messages)?;
     if is_undoing { Ok(OpenedEngine::Engine(Box::new(engine))) } else { resume(engine) }
 }
 

@@ -66,7 +66,7 @@ impl Opener {
             checked?;
             let opened = self.open(plan, codec, changes, claim).await?;
             let opened = open::revive(opened).await.map_err(|error| fault_of(run, "", "commit", error))?;
-            self.with_mail(opened, had_ended).await
+            self.with_messages(opened, had_ended).await
         };
         let opened = opened_until(&self.runtime, until, opening).await;
         match opened {
@@ -78,16 +78,16 @@ impl Opener {
 
     /// Before anything runs: it may have been told to pause, or to end. A cancel that came just before the run ended is over with that end, and
     /// does not count for a run that is resumed or rewound after it.
-    async fn with_mail(&self, mut opened: OpenedRun, had_ended: bool) -> Result<OpenedRun, RunFault> {
-        let mail = open::untaken(&*self.log_options.store, &opened.info.id, opened.info.posted).await;
-        opened.mail = mail.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
-        opened.log.note_read(&opened.mail, opened.info.posted);
-        let OpenedRun { mail, log, .. } = &mut opened;
-        log.leave_out_noted(mail);
-        mail.retain(|mail| {
-            let is_over = had_ended && matches!(Command::parse(&mail.post.name, b""), Some(Command::Cancel(_)));
+    async fn with_messages(&self, mut opened: OpenedRun, had_ended: bool) -> Result<OpenedRun, RunFault> {
+        let messages = open::untaken(&*self.log_options.store, &opened.info.id, opened.info.posted).await;
+        opened.messages = messages.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
+        opened.log.note_read(&opened.messages, opened.info.posted);
+        let OpenedRun { messages, log, .. } = &mut opened;
+        log.leave_out_noted(messages);
+        messages.retain(|message| {
+            let is_over = had_ended && matches!(Command::parse(&message.post.name, b""), Some(Command::Cancel(_)));
             if is_over {
-                log.take_refused(mail.number);
+                log.take_refused(message.number);
             }
             !is_over
         });

@@ -41,7 +41,7 @@ impl<S: Send + 'static> Engine<S> {
             questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
         }
         match &mut self.committer {
-            Some(committer) => committer.expect_mail(posted),
+            Some(committer) => committer.expect_messages(posted),
             // Nobody resumed it with what was refused: it is told, and the node waits on.
             None => self.tell_refused(),
         }

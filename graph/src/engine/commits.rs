@@ -14,7 +14,7 @@ use crate::log::committer::{CommitterEvent, RunActivity, StoreFailure};
 use crate::log::message::Message;
 use crate::log::visit::OpenWait;
 use crate::log::visit::waits_inside::{LaneWaits, WaitsInside};
-use crate::store::{Mail, Timestamp, Wake};
+use crate::store::{InboxMessage, Timestamp, Wake};
 use crate::token::WaitView;
 use crate::util::work_count;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl<S: Send + 'static> Engine<S> {
                     sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
                 }
             }
-            CommitterEvent::Mail(mail) => return self.deliver(mail).err().or_else(|| self.cancelled_for_good()),
+            CommitterEvent::Messages(messages) => return self.deliver(messages).err().or_else(|| self.cancelled_for_good()),
             CommitterEvent::Lost(error) => {
                 if let Some(hooks) = &self.stepper.hooks {
                     hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
@@ -98,8 +98,8 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Nodes find what was posted. A damaged message is reported as refused, and taken out of the inbox with the next commit.
-    pub(crate) fn deliver(&mut self, mail: Vec<Mail>) -> Result<(), RunError<S>> {
-        for Mail { number, post, .. } in mail {
+    pub(crate) fn deliver(&mut self, messages: Vec<InboxMessage>) -> Result<(), RunError<S>> {
+        for InboxMessage { number, post, .. } in messages {
             let run = self.stepper.graph_cx.run();
             let name = post.name.clone();
             let payload = match post.open(run.id()) {

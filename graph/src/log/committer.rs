@@ -5,7 +5,7 @@ use crate::log::inbox_reader::InboxReader;
 use crate::log::pruning::Pruner;
 use crate::log::renewal::LeaseRenewal;
 use crate::log::{Batch, RunLog};
-use crate::store::{Commit, Committed, Mail, Release, Row, RunStatus, StoreError, Wake};
+use crate::store::{Commit, Committed, InboxMessage, Release, Row, RunStatus, StoreError, Wake};
 use crate::util::future::either;
 use pleach_core::{BoxFuture, CancelToken, Cause, Instant};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) enum CommitterEvent {
     /// These sequences are durable from now on.
     Durable(std::ops::RangeInclusive<u64>),
     /// There is mail.
-    Mail(Vec<Mail>),
+    Messages(Vec<InboxMessage>),
     /// The run cannot go on.
     Fault(StoreFailure),
     /// The store failed, and the run goes on without it.
@@ -133,7 +133,7 @@ impl Committer {
                 Ok(Committed { posted, now }) => {
                     self.log.lease.clock.correct(now, asked_at);
                     (self.commit, self.is_released) = (None, releases);
-                    self.expect_mail(posted);
+                    self.expect_messages(posted);
                     self.inbox.heard_at = Some(self.log.runtime().now());
                     Poll::Ready(CommitterEvent::Durable(self.acknowledge(last)))
                 }
@@ -148,7 +148,7 @@ impl Committer {
         }
         if let Poll::Ready(read) = self.inbox.poll(&self.log, cx, standing) {
             return match read {
-                Ok(mail) => Poll::Ready(CommitterEvent::Mail(mail)),
+                Ok(messages) => Poll::Ready(CommitterEvent::Messages(messages)),
                 Err(error) => self.fail("inbox", error),
             };
         }
@@ -164,7 +164,7 @@ impl Committer {
     }
 
     /// Somebody says that there is mail of this number.
-    pub(crate) fn expect_mail(&mut self, posted: u64) {
+    pub(crate) fn expect_messages(&mut self, posted: u64) {
         self.inbox.posted = self.inbox.posted.max(posted);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::log::RunLog;
 use crate::log::committer::{RunActivity, StoreCall};
-use crate::store::{Mail, StoreError};
+use crate::store::{InboxMessage, StoreError};
 use pleach_core::{BoxFuture, Instant};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,7 +18,7 @@ pub(super) struct InboxReader {
     /// When the store last said so.
     pub(super) heard_at: Option<Instant>,
     /// The highest number that was known when the store was asked. More may have been posted since, and the answer may be from before that.
-    reading: Option<(u64, StoreCall<Vec<Mail>>)>,
+    reading: Option<(u64, StoreCall<Vec<InboxMessage>>)>,
     /// The store did not answer the last time, and is asked again when it is time.
     is_unanswered: bool,
     timer: Option<BoxFuture<'static, ()>>,
@@ -37,14 +37,14 @@ impl InboxReader {
         log: &Arc<RunLog>,
         cx: &mut Context<'_>,
         standing: RunActivity,
-    ) -> Poll<Result<Vec<Mail>, StoreError>> {
+    ) -> Poll<Result<Vec<InboxMessage>, StoreError>> {
         loop {
             if let Some((known, reading)) = &mut self.reading {
                 let read = std::task::ready!(reading.as_mut().poll(cx));
                 let known = *known;
                 self.reading = None;
-                let mail = match read {
-                    Ok(mail) => mail,
+                let messages = match read {
+                    Ok(messages) => messages,
                     // As long as the lease can be renewed, this can wait.
                     Err(error) if error.is_temporary() => {
                         self.is_unanswered = true;
@@ -53,9 +53,9 @@ impl InboxReader {
                     Err(error) => return Poll::Ready(Err(error)),
                 };
                 self.is_unanswered = false;
-                self.posted = self.posted.max(log.note_read(&mail, known));
-                if !mail.is_empty() {
-                    return Poll::Ready(Ok(mail));
+                self.posted = self.posted.max(log.note_read(&messages, known));
+                if !messages.is_empty() {
+                    return Poll::Ready(Ok(messages));
                 }
                 continue;
             }
@@ -98,9 +98,9 @@ impl InboxReader {
 
 impl RunLog {
     /// Up to which number mail was read. Numbers up to `posted` were given before the store was asked.
-    pub(crate) fn note_read(&self, mail: &[Mail], posted: u64) -> u64 {
+    pub(crate) fn note_read(&self, messages: &[InboxMessage], posted: u64) -> u64 {
         let mut state = self.lock();
-        let last = mail.last().map_or(posted, |last| last.number);
+        let last = messages.last().map_or(posted, |last| last.number);
         state.seen = state.seen.max(last);
         state.seen
     }

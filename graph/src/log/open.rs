@@ -10,8 +10,8 @@ use crate::log::pruning::UndoChain;
 use crate::log::signals::RecordedSignals;
 use crate::log::{Batch, LogOptions, LogState, NewRecord, RunLog, codec};
 use crate::store::{
-    Claim, Commit, GraphVersion, Header, Kind, Lease, Mail, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows, RunInfo,
-    RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
+    Claim, Commit, GraphVersion, Header, InboxMessage, Kind, Lease, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows,
+    RunInfo, RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
 };
 use pleach_core::Runtime;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -30,7 +30,7 @@ pub(crate) struct OpenedRun {
     pub(crate) log: Arc<RunLog>,
     pub(crate) info: RunInfo,
     /// What was posted to it and not taken.
-    pub(crate) mail: Vec<Mail>,
+    pub(crate) messages: Vec<InboxMessage>,
     /// The record of its failure, if it is being undone.
     pub(crate) failed_at: Option<u64>,
     /// The nodes that were undone since that record, in this order.
@@ -108,7 +108,7 @@ pub(super) async fn create_with(
     let lease = Arc::new(RunLease::own(Arc::clone(&log.runtime), log.options.lease, asked_at, now));
     let (durable, deadline) = (AtomicU64::new(head), info.deadline);
     let log = RunLog { durable, lease, deadline, ..log };
-    Ok(OpenedRun { log: Arc::new(log), info, mail: Vec::new(), failed_at: None, undone: Vec::new() })
+    Ok(OpenedRun { log: Arc::new(log), info, messages: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
 /// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
@@ -230,19 +230,19 @@ pub(super) fn hold(
         state: Mutex::new(state),
         options,
     };
-    OpenedRun { log: Arc::new(log), info, mail: Vec::new(), failed_at: None, undone: Vec::new() }
+    OpenedRun { log: Arc::new(log), info, messages: Vec::new(), failed_at: None, undone: Vec::new() }
 }
 
 /// What was posted to a run and not taken, up to the number `posted` at least.
-pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result<Vec<Mail>, StoreError> {
-    let (mut mail, mut read) = (Vec::new(), 0);
+pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result<Vec<InboxMessage>, StoreError> {
+    let (mut messages, mut read) = (Vec::new(), 0);
     while read < posted {
         let some = store.inbox(run, read).await?;
         let Some(last) = some.last() else { break };
         read = last.number;
-        mail.extend(some);
+        messages.extend(some);
     }
-    Ok(mail)
+    Ok(messages)
 }
 
 /// Where a run stood after the record `at`.

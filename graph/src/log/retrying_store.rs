@@ -9,8 +9,8 @@
 use crate::lease::LEASE_PARTS;
 use crate::log::LogOptions;
 use crate::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
-    RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
 use std::sync::Arc;
@@ -162,11 +162,11 @@ impl Store for RetryingStore {
         self.store.list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         self.store.post(run, post)
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         Box::pin(async move { self.repeat("inbox", || self.store.inbox(run, after)).await })
     }
 

@@ -11,7 +11,7 @@ use crate::log::RunLog;
 use crate::log::frontier::Frontier;
 use crate::log::message::{Message, signal_name};
 use crate::log::visit::VisitRecordBody;
-use crate::store::{Fork, Kind, Mail, Record};
+use crate::store::{Fork, InboxMessage, Kind, Record};
 use std::collections::{BTreeMap, HashMap};
 
 /// The note of a taking: the line of control that it is about, and its sequence.
@@ -49,12 +49,12 @@ impl RecordedSignals {
     }
 
     /// Compares them with the messages in the inbox: those that are noted are left to their visits, and what is not there was given out before.
-    fn leave_out(&mut self, mail: &mut Vec<Mail>) {
+    fn leave_out(&mut self, messages: &mut Vec<InboxMessage>) {
         if self.places.is_empty() {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
-        mail.retain(|mail| match places.remove_entry(&mail.number) {
+        messages.retain(|message| match places.remove_entry(&message.number) {
             Some((number, at)) => self.places.insert(number, at).is_some(),
             None => true,
         });
@@ -97,7 +97,7 @@ impl RunLog {
     }
 
     /// Leaves messages out that a visit has noted, and will be given.
-    pub(crate) fn leave_out_noted(&self, mail: &mut Vec<Mail>) {
-        self.lock().signals.leave_out(mail);
+    pub(crate) fn leave_out_noted(&self, messages: &mut Vec<InboxMessage>) {
+        self.lock().signals.leave_out(messages);
     }
 }

@@ -1,7 +1,7 @@
 //! What stores bound, and the checks they share: they are made before a store is touched.
 
 use super::message_kind::ANSWER;
-use super::{Commit, Lease, NewRun, Post, Row, StoreError, Wanted};
+use super::{Commit, Lease, NewMessage, NewRun, Row, StoreError, Wanted};
 use std::time::Duration;
 
 /// The most bytes of one body, unless a run asks for more: 16 MiB.
@@ -92,7 +92,7 @@ impl Commit {
     }
 }
 
-impl Post {
+impl NewMessage {
     /// Checks what is asked for, so that a store need not.
     pub fn check(&self) -> Result<(), StoreError> {
         // A prefix says what it is, and the key or name that follows may be as long as any text.

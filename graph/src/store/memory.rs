@@ -8,8 +8,8 @@ use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease, check_
 use super::query::{Answer, Query, RowQuery};
 use super::time::EARLY_END_MAX;
 use super::{
-    Claim, CommandPost, Commit, Committed, Filter, GraphVersion, Held, Lease, Mail, NewRun, Parts, Post, PostKind, Prune,
-    Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, CommandAction, Commit, Committed, Filter, GraphVersion, Held, InboxMessage, InboxMessageKind, Lease, NewMessage,
+    NewRun, Parts, Prune, Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -45,7 +45,7 @@ struct Run {
 }
 
 struct StoredMessage {
-    mail: Mail,
+    message: InboxMessage,
     taken_by: Option<u64>,
 }
 
@@ -190,28 +190,28 @@ impl Store for MemoryStore {
         })
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         self.answer_and_nudge(true, move |runs, now| {
             post.check()?;
             runs.get(run)?.post(post, now)
         })
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.answer(move |runs, _| {
-            let mut mail: Vec<Mail> = Vec::new();
+            let mut messages: Vec<InboxMessage> = Vec::new();
             let mut bytes = 0;
             let numbers = after.saturating_add(1)..;
             for letter in
                 runs.get(run)?.inbox.range(numbers).map(|(_, letter)| letter).filter(|letter| letter.taken_by.is_none())
             {
-                bytes += letter.mail.post.payload.len();
-                if mail.len() == READ_ROWS_MAX || (!mail.is_empty() && bytes > READ_BYTES_MAX) {
+                bytes += letter.message.post.payload.len();
+                if messages.len() == READ_ROWS_MAX || (!messages.is_empty() && bytes > READ_BYTES_MAX) {
                     break;
                 }
-                mail.push(letter.mail.clone());
+                messages.push(letter.message.clone());
             }
-            Ok(mail)
+            Ok(messages)
         })
     }
 
@@ -319,7 +319,7 @@ impl Run {
         for number in commit.takes {
             if let Some(letter) = self.inbox.get_mut(&number).filter(|letter| letter.taken_by.is_none()) {
                 letter.taken_by = Some(head);
-                letter.mail.post.payload = Vec::new();
+                letter.message.post.payload = Vec::new();
             }
         }
         let info = &mut self.info;
@@ -330,19 +330,19 @@ impl Run {
         }
     }
 
-    fn post(&mut self, post: Post, now: Timestamp) -> Result<u64, StoreError> {
+    fn post(&mut self, post: NewMessage, now: Timestamp) -> Result<u64, StoreError> {
         if let Some(first) = post.dedup.as_ref().and_then(|dedup| self.dedups.get(dedup)) {
             return Ok(*first);
         }
         let kind = post.kind();
-        let untaken = self.inbox.iter().filter(|(_, letter)| letter.taken_by.is_none() && letter.mail.post.kind() == kind);
-        if kind == PostKind::Command {
+        let untaken = self.inbox.iter().filter(|(_, letter)| letter.taken_by.is_none() && letter.message.post.kind() == kind);
+        if kind == InboxMessageKind::Command {
             self.info.check_open()?;
             let commands: Vec<(u64, String)> =
-                untaken.map(|(number, letter)| (*number, letter.mail.post.name.clone())).collect();
+                untaken.map(|(number, letter)| (*number, letter.message.post.name.clone())).collect();
             match post.among(&commands) {
-                CommandPost::Known(number) => return Ok(number),
-                CommandPost::Instead(others) => {
+                CommandAction::Known(number) => return Ok(number),
+                CommandAction::Instead(others) => {
                     self.inbox.retain(|number, _| !others.contains(number));
                     self.dedups.retain(|_, number| !others.contains(number));
                 }
@@ -353,7 +353,7 @@ impl Run {
         self.info.post(now)?;
         let number = self.info.posted;
         self.dedups.extend(post.dedup.clone().map(|dedup| (dedup, number)));
-        self.inbox.insert(number, StoredMessage { mail: Mail { number, at: now, post }, taken_by: None });
+        self.inbox.insert(number, StoredMessage { message: InboxMessage { number, at: now, post }, taken_by: None });
         Ok(number)
     }
 

@@ -1,6 +1,6 @@
 //! What an inbox takes a message for. Commands have a place of their own: whatever else nobody took, a run can be paused, resumed and cancelled.
 
-use super::Post;
+use super::NewMessage;
 
 pub(crate) const PAUSE: &str = "command/pause";
 pub(crate) const RESUME: &str = "command/resume";
@@ -15,7 +15,7 @@ pub(super) const STRAY_MESSAGE: &str = "its inbox has a message that was never p
 
 /// What a message is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostKind {
+pub enum InboxMessageKind {
     /// To pause (`command/pause`), to go on (`command/resume`), to end for good (`command/cancel`). It is never refused for want of room.
     Command,
     /// The answer to an interrupt: `answer/` and its key.
@@ -26,31 +26,31 @@ pub enum PostKind {
 
 /// What a store does with a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommandPost {
+pub enum CommandAction {
     /// Nothing: this message says the same, and nobody took it.
     Known(u64),
     /// It is added, and these are removed: what they say does not count any more.
     Instead(Vec<u64>),
 }
 
-impl Post {
+impl NewMessage {
     /// What it is.
-    pub fn kind(&self) -> PostKind {
+    pub fn kind(&self) -> InboxMessageKind {
         match self.name.as_str() {
-            PAUSE | RESUME | CANCEL => PostKind::Command,
-            name if name.starts_with(ANSWER) => PostKind::Answer,
-            _ => PostKind::Signal,
+            PAUSE | RESUME | CANCEL => InboxMessageKind::Command,
+            name if name.starts_with(ANSWER) => InboxMessageKind::Answer,
+            _ => InboxMessageKind::Signal,
         }
     }
 
     /// What to do with it, if it is a command: `untaken` are the commands in the inbox that nobody took, with their numbers and names, in order.
     /// Of pause and resume the last counts; a cancel stays. So there are two of them at most.
-    pub fn among(&self, untaken: &[(u64, String)]) -> CommandPost {
+    pub fn among(&self, untaken: &[(u64, String)]) -> CommandAction {
         let is_cancel = self.name == CANCEL;
         let rivals = || untaken.iter().filter(|(_, name)| (name == CANCEL) == is_cancel);
         match rivals().next_back() {
-            Some((number, name)) if *name == self.name => CommandPost::Known(*number),
-            _ => CommandPost::Instead(rivals().map(|(number, _)| *number).collect()),
+            Some((number, name)) if *name == self.name => CommandAction::Known(*number),
+            _ => CommandAction::Instead(rivals().map(|(number, _)| *number).collect()),
         }
     }
 }

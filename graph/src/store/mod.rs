@@ -47,7 +47,7 @@ pub use limits::{
     TAKEOVERS_MAX, TEXT_BYTES_MAX,
 };
 pub use memory::MemoryStore;
-pub use message_kind::{CommandPost, PostKind};
+pub use message_kind::{CommandAction, InboxMessageKind};
 #[cfg(feature = "postgres-tls")]
 pub use postgres::PostgresTls;
 #[cfg(feature = "postgres")]
@@ -57,7 +57,7 @@ pub use request::{
     Claim, Commit, Committed, Deadline, Held, Lease, NewRun, Parts, Prune, Release, Renewed, Rows, Wake, Wanted,
 };
 pub(crate) use row::PackedBody;
-pub use row::{Mail, Post, Row};
+pub use row::{InboxMessage, NewMessage, Row};
 pub use run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
@@ -140,14 +140,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Puts a message into a run's inbox, held or not, and gives its number: from 1, without gaps. A live run is due at once.
     ///
-    /// With a [`dedup`](Post::dedup) text that the inbox has seen, taken or not, pruned or not, nothing is added, and the number is that of the first. A run that has
+    /// With a [`dedup`](NewMessage::dedup) text that the inbox has seen, taken or not, pruned or not, nothing is added, and the number is that of the first. A run that has
     /// ended is [`Ended`](StoreError::Ended), one with [`INBOX_MAX`] signals, or so many answers, that nobody took is
-    /// [`InboxFull`](StoreError::InboxFull) for another. A command always has room, and [`Post::among`] says what becomes of those before it; see
-    /// [`Post::kind`].
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64>;
+    /// [`InboxFull`](StoreError::InboxFull) for another. A command always has room, and [`NewMessage::among`] says what becomes of those before it; see
+    /// [`NewMessage::kind`].
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64>;
 
     /// The messages of a run's inbox that were not taken, numbered above `after`, in order; of many the first ones, as for [`read`](Self::read).
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>>;
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>>;
 
     /// Removes what need not be kept, and says how many rows of a log, or how many runs, were removed; see [`Prune`].
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64>;
@@ -196,11 +196,11 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         (**self).post(run, post)
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         (**self).inbox(run, after)
     }
 

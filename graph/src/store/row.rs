@@ -124,7 +124,7 @@ impl Row {
 
 /// A message for an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Post {
+pub struct NewMessage {
     /// What it is: the key that it answers, or the name of a signal.
     pub name: String,
     /// Posts of one run with the same text are one message.
@@ -137,16 +137,16 @@ pub struct Post {
 
 /// A message in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mail {
+pub struct InboxMessage {
     /// Its number in the inbox, from 1.
     pub number: u64,
     /// When it was posted, by the store's clock.
     pub at: Timestamp,
     /// What was posted.
-    pub post: Post,
+    pub post: NewMessage,
 }
 
-impl Post {
+impl NewMessage {
     /// A message with its checksum.
     pub fn seal(run: &str, name: impl Into<String>, dedup: Option<String>, payload: Vec<u8>) -> Self {
         let name = name.into();

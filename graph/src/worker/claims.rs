@@ -3,7 +3,7 @@
 use crate::lease::{ClaimCall, Moment};
 use crate::store::{Claim, Lease, StoreError, Wanted};
 use crate::util::future::either;
-use crate::worker::claim_loop::{CALL_MAX, WorkerCore};
+use crate::worker::core::{CALL_MAX, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
 

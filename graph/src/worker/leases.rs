@@ -3,8 +3,8 @@
 use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Held, Prune, Renewed};
 use crate::util::future::either;
-use crate::worker::claim_loop::{CALL_MAX, WorkerCore};
 use crate::worker::claims::ASK_AGAIN;
+use crate::worker::core::{CALL_MAX, WorkerCore};
 use crate::worker::event::WorkerEvent;
 use std::collections::HashSet;
 use std::sync::Arc;

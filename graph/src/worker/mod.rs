@@ -46,8 +46,8 @@
 //!
 //! Read in this order: this file, `shift`, `prevented`, `claims`, `suspects`, `leases`, `known`.
 
-mod claim_loop;
 mod claims;
+mod core;
 mod event;
 mod graphs;
 mod leases;

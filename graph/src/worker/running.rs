@@ -2,7 +2,7 @@
 
 use crate::control::RunRef;
 use crate::util::future::either;
-use crate::worker::claim_loop::WorkerCore;
+use crate::worker::core::WorkerCore;
 use crate::worker::{Worker, claims, leases};
 use pleach_core::{Actor, ActorPath, Context, Exit, Mailbox, Props, Refusal, Reply, RestartPolicy, Scope};
 use std::convert::Infallible;

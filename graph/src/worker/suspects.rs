@@ -6,7 +6,7 @@
 
 use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Claim, Held, Release};
-use crate::worker::claim_loop::WorkerCore;
+use crate::worker::core::WorkerCore;
 use pleach_core::Instant;
 use std::sync::Arc;
 use std::time::Duration;

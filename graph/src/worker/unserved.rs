@@ -8,7 +8,7 @@
 use crate::lease::{ReleaseWork, RunLease};
 use crate::store::{Held, Parts, Release, Rows, StoreError};
 use crate::util::future::either;
-use crate::worker::claim_loop::{CALL_MAX, REST, WorkerCore};
+use crate::worker::core::{CALL_MAX, REST, WorkerCore};
 use crate::worker::event::{RunEnd, Unserved, WorkerEvent};
 use std::sync::Arc;
 use std::time::Duration;

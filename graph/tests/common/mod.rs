@@ -11,8 +11,8 @@ pub mod proxy;
 pub mod workers;
 
 use pleach_graph::store::{
-    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewRun, Parts, Place, Post, Prune, Release, Row,
-    Rows, RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
+    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewMessage, NewRun, Parts, Place, Prune, Release,
+    Row, Rows, RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -100,7 +100,7 @@ pub async fn errors_of_all_calls(store: &dyn Store, claim: &Claim) -> Vec<(&'sta
         ("head", store.head(run).await.unwrap_err()),
         ("read", store.read(run, Rows::Each(vec![1]), Parts::Whole).await.unwrap_err()),
         ("list", store.list(vec![], None, 9).await.unwrap_err()),
-        ("post", store.post(run, Post::seal(run, "signal/go", None, vec![])).await.unwrap_err()),
+        ("post", store.post(run, NewMessage::seal(run, "signal/go", None, vec![])).await.unwrap_err()),
         ("inbox", store.inbox(run, 0).await.unwrap_err()),
         ("prune rows", store.prune(rows).await.unwrap_err()),
         ("prune ended", store.prune(Prune::Ended { unchanged_for: LONG, count: 9 }).await.unwrap_err()),

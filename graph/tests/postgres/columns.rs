@@ -5,7 +5,7 @@
 use crate::common::postgres::{connect, fresh_schema, store};
 use crate::common::{LONG, create_held, lease, next, queued, ready, row};
 use pleach_graph::store::{
-    Commit, Held, Parts, Post, PostgresStore, Prune, Release, Rows, RunStatus, Store, StoreError, Wanted,
+    Commit, Held, NewMessage, Parts, PostgresStore, Prune, Release, Rows, RunStatus, Store, StoreError, Wanted,
 };
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -53,7 +53,7 @@ async fn all_damage(direct: &Client) -> Vec<(String, String)> {
 
 async fn make_bad(store: &PostgresStore, role: Role) {
     let claim = create_held(store, "bad").await;
-    let post = |name: &str, dedup: &str| Post::seal("bad", name, Some(dedup.into()), b"1".to_vec());
+    let post = |name: &str, dedup: &str| NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec());
     store.post("bad", post("signal/go", "first")).await.unwrap();
     store.post("bad", post("command/pause", "second")).await.unwrap();
     let status = (role == Role::Ended).then_some(RunStatus::Finished);
@@ -69,7 +69,7 @@ async fn check_bad(store: &PostgresStore, what: &str) {
     };
     let stale = Held { run: "bad".into(), instance: crate::common::INSTANCE, epoch: 1 };
     for (name, dedup) in [("signal/go", "first"), ("command/resume", "third"), ("signal/go", "fourth")] {
-        check("post", store.post("bad", Post::seal("bad", name, Some(dedup.into()), b"1".to_vec())).await.err());
+        check("post", store.post("bad", NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec())).await.err());
     }
     check("commit", store.commit(Commit::new(stale.clone(), vec![row("bad", 3, 1, b"{}")])).await.err());
     check("inbox", store.inbox("bad", 0).await.err());

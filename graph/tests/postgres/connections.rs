@@ -6,7 +6,7 @@ use crate::common::postgres::{application, connect, fresh_name, fresh_schema, fu
 use crate::common::proxy::Proxy;
 use crate::common::{check_hints_of_new_runs, create_held, forced, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
-use pleach_graph::store::{Held, Post, PostgresStore, Store, StoreError};
+use pleach_graph::store::{Held, NewMessage, PostgresStore, Store, StoreError};
 use std::time::Duration;
 use tokio_postgres::NoTls;
 
@@ -104,7 +104,7 @@ async fn c10_connections_to_a_demoted_server_are_dropped() {
     store.commit(next(&claim, b"{}")).await.unwrap();
     // A post that must not be repeated blindly is repeated, too: the server rejected it before it
     // did anything.
-    assert_eq!(store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap(), 1);
+    assert_eq!(store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap(), 1);
 }
 
 /// Records `synchronous_commit` at each commit to `pleach_run`.
@@ -132,7 +132,7 @@ async fn c1_no_change_is_committed_asynchronously() {
             watcher.batch_execute(WATCH).await.unwrap();
             create_held(&store, "r").await;
             store.create(queued("queued"), vec![row("queued", 1, 1, b"{}")]).await.unwrap();
-            store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap();
+            store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
             assert_eq!(store.claim(ready(9), lease("bob")).await.unwrap().len(), 1);
             let claim = store.claim(forced("r"), lease("bob")).await.unwrap().remove(0);
             store.commit(next(&claim, b"{}")).await.unwrap();

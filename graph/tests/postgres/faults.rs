@@ -6,7 +6,7 @@ use crate::common::postgres::{connect, fresh_schema, futures_of, store};
 use crate::common::proxy::Proxy;
 use crate::common::{check_wrong_clock, create_held, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
-use pleach_graph::store::{Held, Lease, NewRun, Post, PostgresStore, Store, StoreError, TAKEOVERS_MAX, Timestamp};
+use pleach_graph::store::{Held, Lease, NewRun, NewMessage, PostgresStore, Store, StoreError, TAKEOVERS_MAX, Timestamp};
 use std::time::Duration;
 use tokio_postgres::NoTls;
 
@@ -70,7 +70,7 @@ async fn c10_stray_message_or_row_is_damage() {
     let stray = "INSERT INTO pleach_inbox (run, n, at, name, sum, payload) SELECT no, 1, 0, 'stray', 0, '' FROM pleach_run;
         INSERT INTO pleach_log (run, seq, sum, header, body) SELECT no, 2, 0, '', '' FROM pleach_run";
     direct.batch_execute(stray).await.unwrap();
-    let rejected = store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap_err();
+    let rejected = store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap_err();
     assert!(matches!(rejected, StoreError::Damaged { sequence: 0, .. }), "{rejected}");
     let rejected = store.commit(next(&claim, b"{}")).await.unwrap_err();
     assert!(matches!(rejected, StoreError::Damaged { sequence: 2, .. }), "{rejected}");

@@ -6,7 +6,7 @@ use crate::common::postgres::{connect, fresh_schema};
 use crate::common::{LONG, create_held, forced, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, Object, Pool};
 use pleach_graph::store::{
-    Commit, Filter, Held, Parts, Post, PostgresStore, Prune, Release, Rows, RunStatus, Store, StoreError,
+    Commit, Filter, Held, NewMessage, Parts, PostgresStore, Prune, Release, Rows, RunStatus, Store, StoreError,
 };
 use std::time::Duration;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
@@ -84,7 +84,7 @@ async fn call_all(store: &PostgresStore) {
     let claim = create_held(store, "r").await;
     create_held(store, "other").await;
     assert!(matches!(store.create(queued("r"), vec![row("r", 1, 1, b"{}")]).await, Err(StoreError::Exists { .. })));
-    store.post("r", Post::seal("r", "signal/go", Some("once".into()), vec![])).await.unwrap();
+    store.post("r", NewMessage::seal("r", "signal/go", Some("once".into()), vec![])).await.unwrap();
     store.inbox("r", 0).await.unwrap();
     for _ in 0..2 {
         store.commit(Commit { takes: vec![1], ..next(&claim, b"{}") }).await.unwrap();

@@ -3,7 +3,7 @@
 
 use crate::common::{create_held, row};
 use pleach_core::block_on;
-use pleach_graph::store::{Commit, MemoryStore, Post, Prune, Store, conformance};
+use pleach_graph::store::{Commit, MemoryStore, NewMessage, Prune, Store, conformance};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ fn c9_many_dedup_texts_do_not_slow_posts_down() {
         let mut claim = create_held(&store, "r").await;
         let (mut times, began) = (Vec::new(), Instant::now());
         for number in 1..=20_000_u64 {
-            let post = || Post::seal("r", "signal/go", Some(format!("dedup {number}")), b"1".to_vec());
+            let post = || NewMessage::seal("r", "signal/go", Some(format!("dedup {number}")), b"1".to_vec());
             assert_eq!(store.post("r", post()).await.unwrap(), number);
             store.commit(Commit { takes: vec![number], ..crate::common::next(&claim, b"{}") }).await.unwrap();
             claim.run.head += 1;

@@ -11,7 +11,7 @@ use crate::common::{Folder, create_held, forced, lease, next, noise};
 use crate::disk::replay::{Disk, Event, Kept, events};
 use crate::disk::{Acknowledged, Faults};
 use pleach_core::{Random, block_on};
-use pleach_graph::store::{Claim, Commit, Parts, Post, Rows, RunStatus, SqliteStore, Store, StoreError};
+use pleach_graph::store::{Claim, Commit, NewMessage, Parts, Rows, RunStatus, SqliteStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -84,7 +84,7 @@ async fn work(folder: &Path) {
     for round in 0..7 {
         if round == 4 {
             for run in RUNS {
-                assert_eq!(store.post(run, Post::seal(run, "answer", None, b"yes".to_vec())).await.unwrap(), 1);
+                assert_eq!(store.post(run, NewMessage::seal(run, "answer", None, b"yes".to_vec())).await.unwrap(), 1);
             }
         }
         driver.commit(&store, |commit| if round == 4 { Commit { takes: vec![1], ..commit } } else { commit }).await;

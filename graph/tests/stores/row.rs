@@ -1,7 +1,7 @@
 //! C1, C2, C7, C10: a sealed row opens again, and a changed one does not.
 
 use crate::common::{header, row};
-use pleach_graph::store::{BODY_BYTES_MAX, Post, Row, StoreError};
+use pleach_graph::store::{BODY_BYTES_MAX, NewMessage, Row, StoreError};
 
 /// Every row that differs from this one in one bit.
 fn flipped(row: &Row) -> Vec<Row> {
@@ -44,15 +44,15 @@ fn c2_every_flipped_bit_is_found_and_its_row_is_named() {
 
 #[test]
 fn c2_every_flipped_bit_of_a_message_is_found() {
-    let post = Post::seal("r", "answer", Some("once".into()), b"{\"yes\":true}".to_vec());
+    let post = NewMessage::seal("r", "answer", Some("once".into()), b"{\"yes\":true}".to_vec());
     for bit in 0..post.payload.len() * 8 {
         let mut post = post.clone();
         post.payload[bit / 8] ^= 1 << (bit % 8);
         assert!(matches!(post.open("r"), Err(StoreError::Damaged { sequence: 0, .. })));
     }
-    let other = Post { name: "answes".into(), ..post.clone() };
+    let other = NewMessage { name: "answes".into(), ..post.clone() };
     assert!(matches!(other.open("r"), Err(StoreError::Damaged { .. })));
-    let other = Post { dedup: None, ..post.clone() };
+    let other = NewMessage { dedup: None, ..post.clone() };
     assert!(matches!(other.open("r"), Err(StoreError::Damaged { .. })));
     assert!(matches!(post.open("s"), Err(StoreError::Damaged { .. })));
 }

@@ -4,7 +4,7 @@
 use crate::common::{Folder, LONG, create_held, lease, next, queued, ready, row};
 use crate::sqlite_damage::tamper;
 use pleach_core::block_on;
-use pleach_graph::store::{Commit, Held, Post, Prune, Release, RunStatus, SqliteStore, Store, StoreError};
+use pleach_graph::store::{Commit, Held, NewMessage, Prune, Release, RunStatus, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::Duration;
@@ -68,7 +68,7 @@ async fn end(store: &SqliteStore, id: &str) {
 /// Creates the run to be damaged, with two rows in its log and two messages.
 async fn make_bad(store: &SqliteStore, role: Role) {
     let claim = create_held(store, "bad").await;
-    let post = |name: &str, dedup: &str| Post::seal("bad", name, Some(dedup.into()), b"1".to_vec());
+    let post = |name: &str, dedup: &str| NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec());
     store.post("bad", post("signal/go", "first")).await.unwrap();
     store.post("bad", post("command/pause", "second")).await.unwrap();
     let release = !matches!(role, Role::Held);
@@ -84,7 +84,7 @@ async fn check_bad(store: &SqliteStore, well: &Held, what: &str) {
         assert!(answer.as_ref().is_none_or(fine), "{what}: {name} of the damaged run: {answer:?}");
     };
     let stale = Held { run: "bad".into(), ..well.clone() };
-    let post = |name: &str, dedup: &str| Post::seal("bad", name, Some(dedup.into()), b"1".to_vec());
+    let post = |name: &str, dedup: &str| NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec());
     for (name, dedup) in [("signal/go", "first"), ("command/resume", "third"), ("signal/go", "fourth")] {
         let (answer, renewed) =
             tokio::join!(store.post("bad", post(name, dedup)), store.renew(vec![stale.clone(), well.clone()], LONG));
@@ -129,7 +129,7 @@ async fn check_one(path: &Path, role: Role, damage: &Damage) {
     store.create(queued("late"), vec![row("late", 1, 1, b"{}")]).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     let claimed = store.claim(ready(9), lease("bob")).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(claimed.iter().any(|claim| claim.run.id == "late"), "{what}");
-    let post = Post::seal("late", "signal/go", None, b"1".to_vec());
+    let post = NewMessage::seal("late", "signal/go", None, b"1".to_vec());
     assert_eq!(store.post("late", post).await.unwrap(), 1, "{what}");
     store
         .prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 })

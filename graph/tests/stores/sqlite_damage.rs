@@ -4,7 +4,7 @@
 
 use crate::common::{Folder, create_held, forced, lease, next, queued, ready, row};
 use pleach_core::block_on;
-use pleach_graph::store::{Commit, Filter, Held, Post, Release, RunStatus, SqliteStore, Store, StoreError, Wanted};
+use pleach_graph::store::{Commit, Filter, Held, NewMessage, Release, RunStatus, SqliteStore, Store, StoreError, Wanted};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -99,7 +99,7 @@ fn c10_damaged_row_is_named_and_stops_no_other_run() {
             let one = Wanted::One { run: "bad".into(), force: false };
             assert!(is_damaged(&store.claim(one, lease("bob")).await.unwrap_err()), "{what}");
             assert!(is_damaged(&store.claim(forced("bad"), lease("bob")).await.unwrap_err()), "{what}");
-            let post = Post::seal("bad", "signal/go", None, b"1".to_vec());
+            let post = NewMessage::seal("bad", "signal/go", None, b"1".to_vec());
             assert!(is_damaged(&store.post("bad", post).await.unwrap_err()), "{what}");
             let again = store.create(queued("bad"), vec![row("bad", 1, 1, b"{}")]).await.unwrap_err();
             assert!(is_damaged(&again), "{what}");
@@ -158,7 +158,7 @@ fn c10_damaged_message_is_returned_as_damaged_and_can_be_taken() {
             let claimed = create_held(&store, "r").await;
             for number in 1..=3 {
                 let dedup = Some(format!("number {number}"));
-                let post = Post::seal("r", "signal/go", dedup, number.to_string().into_bytes());
+                let post = NewMessage::seal("r", "signal/go", dedup, number.to_string().into_bytes());
                 assert_eq!(store.post("r", post).await.unwrap(), number);
             }
             tamper(&path, &format!("UPDATE inbox SET {column} = {value} WHERE n = 2"));
@@ -199,7 +199,7 @@ fn c10_stray_rows_stop_only_their_run() {
         store.commit(two()).await.unwrap();
         // The same for the inbox.
         db.execute_batch("INSERT INTO inbox SELECT no, 1, 0, 'stray', NULL, 0, NULL, x'' FROM run WHERE id = 'bad'").unwrap();
-        let post = |run: &str| Post::seal(run, "signal/go", None, b"1".to_vec());
+        let post = |run: &str| NewMessage::seal(run, "signal/go", None, b"1".to_vec());
         let (rejected, landed) = tokio::join!(store.post("bad", post("bad")), store.post("well", post("well")));
         assert!(matches!(&rejected, Err(StoreError::Damaged { run, .. }) if run == "bad"), "{rejected:?}");
         assert_eq!(landed.unwrap(), 1);

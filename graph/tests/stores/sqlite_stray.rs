@@ -133,7 +133,7 @@ fn c10_rows_without_a_run_do_not_block_creations() {
                     store.commit(next(&claim, b"{}")).await.unwrap();
                     claim.run.head += 1;
                 }
-                let post = pleach_graph::store::Post::seal(run, "signal/go", None, b"1".to_vec());
+                let post = pleach_graph::store::NewMessage::seal(run, "signal/go", None, b"1".to_vec());
                 assert_eq!(store.post(run, post).await.unwrap(), 1, "{stray}");
                 assert_eq!(store.inbox(run, 0).await.unwrap().len(), 1, "{stray}");
             }

@@ -2,7 +2,7 @@
 
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows,
+    Claim, Commit, Committed, Filter, Held, Lease, InboxMessage, MemoryStore, NewRun, Parts, NewMessage, Prune, Release, Renewed, Row, Rows,
     RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::future::Future;
@@ -240,11 +240,11 @@ impl Store for FlakyStore {
         self.inner.list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         self.inner.post(run, post)
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.inner.inbox(run, after)
     }
 

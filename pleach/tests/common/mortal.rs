@@ -2,7 +2,7 @@
 
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
+    Claim, Commit, Committed, Filter, Held, Lease, InboxMessage, NewRun, Parts, NewMessage, Prune, Release, Renewed, Row, Rows, RunInfo,
     RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -200,11 +200,11 @@ impl Store for MortalStore {
         self.through(move || self.inner.list(filters, after, count))
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         self.through(|| self.inner.post(run, post))
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.through(move || self.inner.inbox(run, after))
     }
 

@@ -3,7 +3,7 @@
 
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, MemoryStore, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows,
+    Claim, Commit, Committed, Filter, Held, Lease, InboxMessage, MemoryStore, NewRun, Parts, NewMessage, Prune, Release, Renewed, Row, Rows,
     RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::sync::Arc;
@@ -93,11 +93,11 @@ impl Store for SlowStore {
         self.slowly(self.inner.list(filters, after, count))
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         self.slowly(self.inner.post(run, post))
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.at_risk(self.inner.inbox(run, after))
     }
 

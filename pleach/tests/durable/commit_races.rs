@@ -9,7 +9,7 @@ use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::runtime::{Instant, Runtime};
 use pleach::sim::Sim;
-use pleach::store::{MemoryStore, Post, RunStatus, Store};
+use pleach::store::{MemoryStore, NewMessage, RunStatus, Store};
 use pleach::worker::Worker;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn c9_signal_is_not_lost_if_its_node_times_out_during_the_take() {
     let (clock, post) = (sim.runtime(), store.clone());
     sim.runtime().spawn(Box::pin(async move {
         clock.sleep_until(clock.now() + Duration::from_millis(5)).await;
-        post.post("r", Post::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
+        post.post("r", NewMessage::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
     }));
     assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 6);
 }
@@ -141,7 +141,7 @@ fn c9_signal_reaches_a_waiting_branch_while_another_works() {
     let (clock, post) = (sim.runtime(), store.clone());
     sim.runtime().spawn(Box::pin(async move {
         clock.sleep_until(clock.now() + Duration::from_secs(10)).await;
-        post.post("r", Post::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
+        post.post("r", NewMessage::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
     }));
     let began = sim.now();
     assert_eq!(

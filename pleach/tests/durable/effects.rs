@@ -9,7 +9,7 @@ use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
 use pleach::sim::Sim;
-use pleach::store::{MemoryStore, Post, RunStatus, Store};
+use pleach::store::{MemoryStore, NewMessage, RunStatus, Store};
 use std::sync::Arc;
 
 fn one_node<Shape>(node: impl pleach::graph::IntoNode<u32, Shape>) -> CompiledGraph<u32> {
@@ -258,7 +258,7 @@ fn c9_crashed_run_with_an_awaited_message_is_due_at_once() {
             let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime());
             assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Paused { .. }));
             for (name, payload) in [("signal/go", b"20"), ("answer/more", b"21")] {
-                let post = Post::seal("r", name, None, payload.to_vec());
+                let post = NewMessage::seal("r", name, None, payload.to_vec());
                 sim.run(async { store.post("r", post).await }).unwrap();
             }
             store.fail_at(store.writes() + at - 1, fate);

@@ -7,7 +7,7 @@ use pleach::durable::{RunRemote, TellError};
 use pleach::graph::{Hooks, RunEvent};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::store::{INBOX_MAX, MemoryStore, Post, RunStatus, Store, StoreError};
+use pleach::store::{INBOX_MAX, MemoryStore, NewMessage, RunStatus, Store, StoreError};
 
 /// A node that asks for approval.
 fn asking() -> CompiledGraph<u32> {
@@ -114,7 +114,7 @@ fn c9_unread_signals_of_an_in_memory_run_leave_room_for_an_answer() {
 
 /// Puts a message with a wrong checksum into the inbox.
 async fn post_damaged(store: &MemoryStore, name: &str) {
-    let mut post = Post::seal("r", name, None, b"7".to_vec());
+    let mut post = NewMessage::seal("r", name, None, b"7".to_vec());
     post.sum ^= 1;
     store.post("r", post).await.unwrap();
 }

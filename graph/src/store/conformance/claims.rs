@@ -6,7 +6,7 @@ use super::fixture::{
 };
 use crate::store::error::StoreError;
 use crate::store::limits::TAKEOVERS_MAX;
-use crate::store::row::Post;
+use crate::store::row::NewMessage;
 use crate::store::run_info::{GraphVersion, RunStatus};
 use crate::store::time::Timestamp;
 use crate::store::{Claim, Commit, Deadline, Held, NewRun, Prune, Release, Renewed, Store, Wake, Wanted};
@@ -81,7 +81,7 @@ pub async fn c13_a_run_that_cannot_be_driven_rests_and_is_stuck(store: &dyn Stor
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.takeovers, info.trouble.as_deref()), (None, 1, Some("a state that is not a number")));
     assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "it rests");
-    store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap();
+    store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
     let posted = only(claim_ready(store, "bob", LONG, 1).await);
     assert_eq!((posted.run.takeovers, posted.run.epoch), (1, 2), "nobody was taken over");
     // A commit starts the count again.
@@ -115,7 +115,7 @@ pub async fn c13_a_run_left_to_others_rests_and_is_not_counted(store: &dyn Store
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.takeovers, info.trouble, info.changed), (None, 0, None, first.run.changed));
     assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "it rests");
-    store.post("r", Post::seal("r", "signal/go", None, vec![])).await.unwrap();
+    store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
     let mut claimed = only(claim_ready(store, "bob", LONG, 1).await);
     for _ in 0..=TAKEOVERS_MAX {
         store.release(vec![Held::of(&claimed.run)], Release::LeftToOthers { rest: SHORT }).await.unwrap();

@@ -3,12 +3,12 @@
 use super::fixture::{LONG, claim, claim_ready, create, held, holding, ids, next, queued};
 use crate::store::error::StoreError;
 use crate::store::limits::{INBOX_MAX, READ_ROWS_MAX};
-use crate::store::row::Post;
+use crate::store::row::NewMessage;
 use crate::store::run_info::RunStatus;
 use crate::store::{Commit, NewRun, Prune, Store, Wake};
 
-fn post(name: &str, payload: &[u8]) -> Post {
-    Post::seal("r", name, None, payload.to_vec())
+fn post(name: &str, payload: &[u8]) -> NewMessage {
+    NewMessage::seal("r", name, None, payload.to_vec())
 }
 
 /// A run that waits for an answer is not ready; with the answer it is.
@@ -22,7 +22,7 @@ pub async fn c8_a_post_makes_a_waiting_run_due(store: &dyn Store) {
     assert_eq!(ids(&claim_ready(store, "bob", LONG, 1).await), ["r"]);
     // A time that is earlier than the post stays.
     create(store, NewRun { wake: Wake::At(claimed.now), ..queued("early") }).await;
-    store.post("early", Post::seal("early", "answer", None, vec![])).await.unwrap();
+    store.post("early", NewMessage::seal("early", "answer", None, vec![])).await.unwrap();
     assert_eq!(store.head("early").await.unwrap().wake_at, Some(claimed.now));
 }
 
@@ -73,7 +73,7 @@ pub async fn c9_a_message_is_numbered_and_taken_once(store: &dyn Store) {
 /// Who is not told that a post was accepted posts again; the first counts, also after it was taken.
 pub async fn c9_the_same_dedup_text_is_one_message(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
-    let answer = |payload: &[u8]| Post::seal("r", "answer", Some("answer-1".into()), payload.to_vec());
+    let answer = |payload: &[u8]| NewMessage::seal("r", "answer", Some("answer-1".into()), payload.to_vec());
     for payload in [b"first", b"again"] {
         assert_eq!(store.post("r", answer(payload)).await.unwrap(), 1);
     }
@@ -93,7 +93,7 @@ pub async fn c9_the_same_dedup_text_is_one_message(store: &dyn Store) {
     assert_eq!(store.post("r", answer(b"new")).await.unwrap(), 1);
     assert_eq!(store.inbox("r", 0).await.unwrap().len(), 1, "the other one");
     create(store, held("other")).await;
-    assert_eq!(store.post("other", Post::seal("other", "answer", Some("answer-1".into()), vec![])).await.unwrap(), 1);
+    assert_eq!(store.post("other", NewMessage::seal("other", "answer", Some("answer-1".into()), vec![])).await.unwrap(), 1);
 }
 
 /// A message that nobody will read is refused.
@@ -102,7 +102,7 @@ pub async fn c9_an_ended_run_takes_no_messages(store: &dyn Store) {
         let id = status.as_str();
         let claimed = create(store, held(id)).await;
         store.commit(Commit { status: Some(status), release: true, ..next(&claimed, b"") }).await.unwrap();
-        let refused = store.post(id, Post::seal(id, "late", None, vec![])).await;
+        let refused = store.post(id, NewMessage::seal(id, "late", None, vec![])).await;
         assert!(matches!(&refused, Err(StoreError::Ended { run, status: now }) if run == id && *now == status), "{refused:?}");
     }
 }

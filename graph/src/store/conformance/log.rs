@@ -126,7 +126,7 @@ pub async fn c1_a_row_that_is_not_there_is_named(store: &dyn Store) {
 /// All or nothing: rows, status, wake-up time, takes, release.
 pub async fn c2_a_refused_commit_changes_nothing(store: &dyn Store) {
     create(store, held("r")).await;
-    let post = crate::store::row::Post::seal("r", "go", None, b"1".to_vec());
+    let post = crate::store::row::NewMessage::seal("r", "go", None, b"1".to_vec());
     store.post("r", post).await.unwrap();
     let before = store.head("r").await.unwrap();
     let refused = Commit {
@@ -255,7 +255,7 @@ pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
         store.commit(Commit::new(holding("r", 1), many)).await,
         Err(StoreError::TooLarge { limit: ROWS_PER_COMMIT_MAX, .. })
     ));
-    let post = crate::store::row::Post::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
+    let post = crate::store::row::NewMessage::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
     assert!(matches!(store.post("r", post).await, Err(StoreError::TooLarge { limit: BODY_BYTES_MAX, .. })));
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
     assert!(matches!(store.create(held(&long), vec![]).await, Err(StoreError::TooLarge { limit: TEXT_BYTES_MAX, .. })));
@@ -291,7 +291,7 @@ pub async fn c10_an_unknown_run_is_named(store: &dyn Store) {
     unknown(store.read("none", Rows::Each(vec![1]), Parts::Whole).await.map(drop));
     unknown(store.read("none", Rows::Range(1..=2), Parts::Headers).await.map(drop));
     unknown(store.inbox("none", 0).await.map(drop));
-    unknown(store.post("none", crate::store::row::Post::seal("none", "go", None, vec![])).await.map(drop));
+    unknown(store.post("none", crate::store::row::NewMessage::seal("none", "go", None, vec![])).await.map(drop));
     unknown(store.delete("none").await);
     assert!(matches!(store.commit(Commit::new(holding("none", 1), rows("none", 1))).await, Err(StoreError::Fenced { .. })));
 }

@@ -2,7 +2,7 @@
 
 use super::fixture::{LONG, bodies, create, held, holding, next, queued, rows, take_over};
 use crate::store::error::StoreError;
-use crate::store::row::{Post, Row};
+use crate::store::row::{NewMessage, Row};
 use crate::store::run_info::{Filter, RunStatus};
 use crate::store::time::Timestamp;
 use crate::store::{Commit, NewRun, Parts, Prune, Rows, Store};
@@ -85,7 +85,7 @@ pub async fn c11_ended_runs_go_by_age(store: &dyn Store) {
 /// Nothing of it is left, and its id can be used again.
 pub async fn c11_a_deleted_run_is_gone(store: &dyn Store) {
     store.create(queued("r"), rows("r", 5)).await.unwrap();
-    store.post("r", Post::seal("r", "go", Some("once".into()), vec![])).await.unwrap();
+    store.post("r", NewMessage::seal("r", "go", Some("once".into()), vec![])).await.unwrap();
     store.delete("r").await.unwrap();
     assert!(matches!(store.head("r").await, Err(StoreError::Unknown { .. })));
     assert!(matches!(store.read("r", Rows::Each(vec![1]), Parts::Whole).await, Err(StoreError::Unknown { .. })));

@@ -14,10 +14,10 @@ mod claims;
 mod commit;
 mod connections;
 mod fault;
+mod inbox;
 mod leases;
 mod list;
 mod listen;
-mod post;
 mod prune;
 mod read;
 mod run_row;
@@ -34,8 +34,8 @@ pub use tls::PostgresTls;
 use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
-    RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use claims::Claimed;
 use connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
@@ -274,16 +274,16 @@ impl Store for PostgresStore {
         Box::pin(async move { on_a_connection!(self.0, true, |client| list::list(client, filters.clone(), after, count)) })
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             post.check()?;
-            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| post::post(client, run, &post))?;
+            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| inbox::post(client, run, &post))?;
             self.ring_if(true);
             Ok(number)
         })
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::inbox(client, run, after))) })
     }
 

@@ -5,7 +5,7 @@ use super::{run_row, sql};
 use crate::store::error::StoreError;
 use crate::store::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use crate::store::query::{Answer, RowQuery};
-use crate::store::row::{Mail, Post, Row, sum_of_row};
+use crate::store::row::{InboxMessage, NewMessage, Row, sum_of_row};
 use crate::store::run_info::RunInfo;
 use crate::store::time::Timestamp;
 use crate::store::{Parts, Rows};
@@ -67,7 +67,7 @@ fn log_row(id: &str, row: &tokio_postgres::Row) -> Result<Row, Failure> {
     Ok(Row { sequence, header, body, sum })
 }
 
-pub(super) async fn inbox(client: &ClientWrapper, id: &str, after: u64) -> Result<Vec<Mail>, Failure> {
+pub(super) async fn inbox(client: &ClientWrapper, id: &str, after: u64) -> Result<Vec<InboxMessage>, Failure> {
     head(client, id).await?;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let statement = client.prepare_cached(&sql::INBOX).await?;
@@ -84,11 +84,11 @@ pub(super) async fn inbox(client: &ClientWrapper, id: &str, after: u64) -> Resul
     Ok(mail)
 }
 
-/// A message as it is stored. A damaged one is given too, with a checksum that is wrong: [`Post::open`] then says so.
-fn message(id: &str, row: &tokio_postgres::Row) -> Result<Mail, Failure> {
+/// A message as it is stored. A damaged one is given too, with a checksum that is wrong: [`NewMessage::open`] then says so.
+fn message(id: &str, row: &tokio_postgres::Row) -> Result<InboxMessage, Failure> {
     let mut post =
-        Post::seal(id, row.try_get::<_, String>("name")?, row.try_get("dedup")?, row.try_get::<_, Vec<u8>>("payload")?);
+        NewMessage::seal(id, row.try_get::<_, String>("name")?, row.try_get("dedup")?, row.try_get::<_, Vec<u8>>("payload")?);
     post.sum = u32::try_from(row.try_get::<_, i64>("sum")?).unwrap_or(!post.sum);
     let number = row.try_get::<_, i64>("n")? as u64;
-    Ok(Mail { number, at: Timestamp::from_millis(row.try_get("at")?), post })
+    Ok(InboxMessage { number, at: Timestamp::from_millis(row.try_get("at")?), post })
 }

@@ -3,7 +3,7 @@
 use super::SqliteStore;
 use super::clock::{Clock, Manual};
 use crate::store::error::StoreError;
-use crate::store::row::{Post, Row};
+use crate::store::row::{NewMessage, Row};
 use crate::store::run_info::GraphVersion;
 use crate::store::time::Timestamp;
 use crate::store::{Claim, Held, Lease, NewRun, Release, Store, Wake, Wanted};
@@ -274,7 +274,7 @@ fn c12_due_runs_stay_due_when_the_time_of_day_is_set_back() {
         let in_an_hour = Timestamp::from_millis(world.clocks.wall.load(Relaxed) + HOUR);
         store.create(new("posted", Wake::OnPost), first_row()).await.unwrap();
         store.create(new("timer", Wake::At(in_an_hour)), first_row()).await.unwrap();
-        store.post("posted", Post::seal("posted", "signal/go", None, vec![])).await.unwrap();
+        store.post("posted", NewMessage::seal("posted", "signal/go", None, vec![])).await.unwrap();
         world.step(-HOUR);
         world.pass(30_000);
         assert_eq!(claim_ready(&store, "graph", 1).await, ["queued"]);

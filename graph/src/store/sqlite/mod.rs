@@ -27,8 +27,8 @@ mod writer;
 use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
-    Claim, Commit, Committed, Filter, Held, Lease, Mail, NewRun, Parts, Post, Prune, Release, Renewed, Row, Rows, RunInfo,
-    RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use clock::{Clock, Now};
 use file::DbFile;
@@ -267,7 +267,7 @@ impl Store for SqliteStore {
         Box::pin(self.read_with(move |db, now| read::list(db, now, filters, after, count)))
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: Post) -> StoreFuture<'a, u64> {
+    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             post.check()?;
             let run = run.to_string();
@@ -276,7 +276,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<Mail>> {
+    fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         let run = run.to_string();
         Box::pin(self.read_with(move |db, now| read::inbox(db, now, &run, after)))
     }

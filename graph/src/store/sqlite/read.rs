@@ -6,7 +6,7 @@ use super::writer::Done;
 use crate::store::error::StoreError;
 use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use crate::store::query::{Answer, Query, RowQuery, last_key};
-use crate::store::row::{Mail, Post, Row};
+use crate::store::row::{InboxMessage, NewMessage, Row};
 use crate::store::run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
 use crate::store::time::Timestamp;
 use crate::store::{Parts, Rows};
@@ -207,7 +207,7 @@ pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Optio
     Ok(Ok(list))
 }
 
-pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec<Mail>> {
+pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec<InboxMessage>> {
     let key = match run(db, now, id)? {
         Ok(run) => run.key,
         Err(refused) => return Ok(Err(refused)),
@@ -236,18 +236,18 @@ pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec
             break;
         }
         let at = row.get_ref(1)?.as_i64().unwrap_or(0);
-        mail.push(Mail { number, at: Timestamp::from_millis(at), post });
+        mail.push(InboxMessage { number, at: Timestamp::from_millis(at), post });
     }
     Ok(Ok(mail))
 }
 
-fn post(row: &rusqlite::Row<'_>) -> rusqlite::Result<Post> {
-    Ok(Post { name: row.get(2)?, dedup: row.get(3)?, sum: row.get(4)?, payload: row.get(5)? })
+fn post(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewMessage> {
+    Ok(NewMessage { name: row.get(2)?, dedup: row.get(3)?, sum: row.get(4)?, payload: row.get(5)? })
 }
 
 /// What can be read of a message, with a checksum that is wrong: whoever opens it is told that it is damaged.
-fn damaged_post(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<Post> {
-    let mut post = Post::seal(id, text(row, 2)?, None, Vec::new());
+fn damaged_post(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<NewMessage> {
+    let mut post = NewMessage::seal(id, text(row, 2)?, None, Vec::new());
     post.sum = !post.sum;
     Ok(post)
 }

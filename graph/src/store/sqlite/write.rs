@@ -3,8 +3,8 @@
 use super::read::{self, MIN_DEADLINE, Run};
 use super::writer::{Batch, Done};
 use crate::store::error::StoreError;
-use crate::store::message_kind::{CommandPost, PostKind, STRAY_MESSAGE};
-use crate::store::row::{Post, Row, STRAY_ROW};
+use crate::store::message_kind::{CommandAction, InboxMessageKind, STRAY_MESSAGE};
+use crate::store::row::{NewMessage, Row, STRAY_ROW};
 use crate::store::run_info::RunInfo;
 use crate::store::time::Timestamp;
 use crate::store::{Claim, Commit, Committed, Held, NewRun};
@@ -283,7 +283,7 @@ fn commands(db: &Connection, run: i64) -> rusqlite::Result<Vec<(u64, String)>> {
     commands.collect()
 }
 
-pub(super) fn post(batch: &Batch<'_>, id: &str, post: &Post) -> Done<u64> {
+pub(super) fn post(batch: &Batch<'_>, id: &str, post: &NewMessage) -> Done<u64> {
     let db = batch.db;
     let Run { key: run, mut info, read_wake, holder } = match read::run(db, batch.now, id)? {
         Ok(run) => run,
@@ -299,13 +299,13 @@ pub(super) fn post(batch: &Batch<'_>, id: &str, post: &Post) -> Done<u64> {
         return Ok(Err(refused));
     }
     let mut replaced = Vec::new();
-    if post.kind() == PostKind::Command {
+    if post.kind() == InboxMessageKind::Command {
         match post.among(&commands(db, run)?) {
-            CommandPost::Known(number) => return Ok(Ok(number)),
-            CommandPost::Instead(others) => replaced = others,
+            CommandAction::Known(number) => return Ok(Ok(number)),
+            CommandAction::Instead(others) => replaced = others,
         }
     } else {
-        let is_answer = post.kind() == PostKind::Answer;
+        let is_answer = post.kind() == InboxMessageKind::Answer;
         let untaken: i64 = db.prepare_cached(UNTAKEN)?.query_row(params![run, is_answer], |row| row.get(0))?;
         if let Err(full) = info.check_room(untaken as usize) {
             return Ok(Err(full));

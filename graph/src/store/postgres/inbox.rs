@@ -7,8 +7,8 @@ use super::fault::{Failure, TRIES_MAX};
 use super::{run_row, sql};
 use crate::store::error::StoreError;
 use crate::store::limits::{INBOX_MAX, check_text};
-use crate::store::message_kind::{CommandPost, PostKind, STRAY_MESSAGE};
-use crate::store::row::Post;
+use crate::store::message_kind::{CommandAction, InboxMessageKind, STRAY_MESSAGE};
+use crate::store::row::NewMessage;
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -30,7 +30,7 @@ enum Decision {
     Add { key: i64, posted: u64, room: usize, replaces: Vec<i64> },
 }
 
-pub(super) async fn post(client: &ClientWrapper, id: &str, post: &Post) -> Result<u64, Failure> {
+pub(super) async fn post(client: &ClientWrapper, id: &str, post: &NewMessage) -> Result<u64, Failure> {
     check_text("run id", id)?;
     for _ in 0..TRIES_MAX {
         let (key, posted, room, replaces) = match decide(client, id, post).await? {
@@ -54,9 +54,10 @@ pub(super) async fn post(client: &ClientWrapper, id: &str, post: &Post) -> Resul
     Err(Failure::Contended)
 }
 
-async fn decide(client: &ClientWrapper, id: &str, post: &Post) -> Result<Decision, Failure> {
+async fn decide(client: &ClientWrapper, id: &str, post: &NewMessage) -> Result<Decision, Failure> {
     let kind = post.kind();
-    let parameters: [&(dyn ToSql + Sync); 4] = [&id, &post.dedup, &(kind == PostKind::Command), &(kind == PostKind::Answer)];
+    let parameters: [&(dyn ToSql + Sync); 4] =
+        [&id, &post.dedup, &(kind == InboxMessageKind::Command), &(kind == InboxMessageKind::Answer)];
     let found = client.query_opt(&client.prepare_cached(&sql::BEFORE_POST).await?, &parameters).await?;
     let Some(row) = found else { return Err(StoreError::Unknown { run: id.to_string() }.into()) };
     let (key, info) = run_row::info(&row)?;
@@ -65,7 +66,7 @@ async fn decide(client: &ClientWrapper, id: &str, post: &Post) -> Result<Decisio
     }
     info.check_open()?;
     let posted = info.posted;
-    if kind != PostKind::Command {
+    if kind != InboxMessageKind::Command {
         let untaken = row.try_get::<_, Option<i64>>("untaken")?.unwrap_or(0) as usize;
         info.check_room(untaken)?;
         return Ok(Decision::Add { key, posted, room: INBOX_MAX - untaken, replaces: Vec::new() });
@@ -74,8 +75,8 @@ async fn decide(client: &ClientWrapper, id: &str, post: &Post) -> Result<Decisio
     let names: Vec<String> = row.try_get::<_, Option<_>>("command_names")?.unwrap_or_default();
     let untaken: Vec<(u64, String)> = numbers.into_iter().map(|number| number as u64).zip(names).collect();
     Ok(match post.among(&untaken) {
-        CommandPost::Known(number) => Decision::Known(number),
-        CommandPost::Instead(others) => {
+        CommandAction::Known(number) => Decision::Known(number),
+        CommandAction::Instead(others) => {
             Decision::Add { key, posted, room: 1, replaces: others.into_iter().map(|number| number as i64).collect() }
         }
     })
