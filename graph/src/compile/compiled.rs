@@ -1,4 +1,4 @@
-//! `CompiledGraph`: a graph that was proved sound. Immutable, shared, and cheap to clone.
+//! `CompiledGraph`: a checked graph. It is immutable and cheap to clone.
 
 use crate::compile::fault::GraphFault;
 use crate::compile::inspect;

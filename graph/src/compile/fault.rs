@@ -1,4 +1,5 @@
-//! `CompileError`: everything that is wrong with a graph, found at once, each fault with the ids it concerns and what to do.
+//! `CompileError`: all faults of a graph, found in one pass. Each fault names its ids and says what
+//! to do.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A compiled graph to look into and to draw: `Inspection`, Mermaid, DOT, and the fingerprint.
+//! Views of a compiled graph: `Inspection`, Mermaid, DOT and the fingerprint.
 
 use crate::compile::plan::{Plan, PlanNode};
 use crate::define::shape::{END, Exit, Shape};
@@ -98,7 +98,7 @@ impl<S> PlanNode<S> {
 /// A hash of what a run depends on. Nodes and the targets of a choice are sorted, since their order says nothing; branches are
 /// not, since theirs is the order of the merge.
 ///
-/// Stored runs are compared by it, so what is written here must never change: a letter for each kind of thing, and texts with
+/// Stored runs are compared by it, so what is written here must never change: a message for each kind of thing, and texts with
 /// their length.
 pub(crate) fn fingerprint<S>(shape: &Shape, plan_nodes: &[PlanNode<S>]) -> String {
     fn text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
@@ -170,7 +170,7 @@ impl Inspection {
         }
     }
 
-    /// The number of a node in drawings; ids may have letters that a drawing language has other uses for.
+    /// The number of a node in drawings; ids may contain letters that a drawing language reserves.
     fn number(&self) -> impl Fn(&str) -> String {
         let numbers: std::collections::HashMap<&str, usize> =
             self.nodes.iter().enumerate().map(|(number, node)| (node.id.as_str(), number)).collect();

@@ -1,7 +1,9 @@
-//! Compile: from what a builder collected to a graph that can run, or to all that is wrong with it.
+//! From a written graph to a plan that the engine can run, or to a list of all faults.
 //!
-//! In order: `names` makes numbers of ids, `frames` finds the fan-out of every node, `reach` that every node has a way to the
-//! end. Each is one pass, linear in nodes and edges, and each goes on past what it finds.
+//! Three passes, each linear in nodes and edges. A pass continues after a fault.
+//! 1. `names` replaces ids by numbers.
+//! 2. `frames` finds the fan-out that each node belongs to.
+//! 3. `reach` checks that each node has a path to the end.
 
 pub(crate) mod compiled;
 pub(crate) mod fault;

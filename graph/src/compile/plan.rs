@@ -1,4 +1,4 @@
-//! `Plan`: a compiled graph as the engine reads it. Ids are numbers, and everything has its place.
+//! `Plan`: a compiled graph in the form that the engine reads. Nodes are numbers.
 
 use crate::compile::fault::{GraphFault, nearest};
 use crate::context::undo::Undo;

@@ -1,5 +1,7 @@
-//! `Effect`: something a node does outside, whose result is written down before the node goes on. It is not repeated by a later attempt, nor after
-//! a crash.
+//! `Effect`: work of a node that must not run twice.
+//!
+//! Its result is recorded before the node continues. A later attempt, or another process after a
+//! crash, gets the recorded result.
 
 use crate::context::NodeContext;
 use crate::context::visit_writer::VisitWriter;

@@ -1,4 +1,5 @@
-//! `RunEvent` and `Hooks`: what happens in a run, told as it happens. Where nobody listens nothing is made of it.
+//! `RunEvent` and `Hooks`: the events of a run, reported as they happen. Without a listener no
+//! event is built.
 
 use crate::error::{During, PanicError, RunError};
 use crate::token::BranchPath;

@@ -1,4 +1,7 @@
-//! `NodeContext`: what a node knows of the run it is part of, and may say to it.
+//! What a node can use while it runs.
+//!
+//! [`NodeContext`] is the view of one node. It leads to the context of its graph and its run
+//! (`run_context`), to effects (`effect`), to durable waits (`wait`) and to events (`events`).
 
 pub(crate) mod cancelled_tasks;
 pub(crate) mod effect;

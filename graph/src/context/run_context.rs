@@ -1,8 +1,10 @@
-//! `GraphContext`: what all parts of one run have in common: its id, counts, token, runtime, extensions and undo log.
+//! `GraphContext` and `RunContext`: what all nodes of one graph, and of one run, share.
 //!
-//! There is one for the run and one for each subgraph that is being run in it, which leads to the run's. The counts are stepped
-//! without an atomic read-modify-write unless nodes of the graph run on several threads: all else that runs is polled by one
-//! task.
+//! A run has one `RunContext`: id, counts, cancel token, runtime, extensions, undo list. The graph
+//! of the run and each running subgraph have a `GraphContext`, which leads to it.
+//!
+//! Counts use plain loads and stores, unless nodes of the graph run on several threads. Everything
+//! else is polled by one task.
 
 use crate::context::cancelled_tasks::{CancelledTask, CancelledTasks};
 use crate::context::events::Listener;

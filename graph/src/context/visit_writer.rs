@@ -1,4 +1,6 @@
 //! `VisitWriter`: writes the records of one visit, and waits until they are durable.
+//!
+//! Lock order: the visit records, then the log. No waker is woken under either lock.
 
 use crate::context::NodeContext;
 use crate::context::run_context::GraphContext;
@@ -20,7 +22,7 @@ pub(crate) struct VisitWriter {
     pub(crate) records: Arc<VisitRecords>,
     pub(super) token: TokenId,
     pub(super) path: Vec<Fork>,
-    /// The record that notes follow.
+    /// The record that visit records follow.
     pub(super) parent: u64,
     pub(super) node: Arc<str>,
     pub(crate) attempt: u32,
@@ -74,11 +76,11 @@ impl VisitWriter {
         }
     }
 
-    /// Writes a note, and the letter that is taken with it. Its sequence, which is to become durable. A signal is only noted: its message is taken
+    /// Writes a note, and the message that is taken with it. Its sequence, which is to become durable. A signal is only noted: its message is taken
     /// once the node was given it.
     ///
     /// An attempt that was cut off writes nothing, and the sequence is [`NEVER`]: the next attempt may be at the same effect or wait. That is decided
-    /// together with adding the note to the log, so the notes' lock is held meanwhile.
+    /// together with adding the note to the log, so the visit records' lock is held meanwhile.
     pub(crate) fn submit(&self, kind: Kind, mut body: VisitRecordBody, message: Option<&Message>) -> Result<u64, StoreError> {
         let Some(mut records) = self.records.lock_for(self.attempt) else { return Ok(NEVER) };
         let Some(log) = self.log() else {

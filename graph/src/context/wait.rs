@@ -1,5 +1,5 @@
-//! What a node can wait for, durably: the answer to a question, a signal, a time. While it waits, the run may be paused, and go on in another
-//! process.
+//! Durable waits of a node: for the answer to an interrupt, for a signal, for a time. The run can
+//! pause meanwhile and continue in another process.
 
 use crate::context::NodeContext;
 use crate::context::visit_writer::{KeyGuard, VisitWriter};
@@ -132,7 +132,7 @@ impl VisitWriter {
         self.records.lock_for(self.attempt)?.kept(namespace, key).known()
     }
 
-    /// Waits for a letter, and gives what it says; what is recorded already is given at once. `Err` if another wait is to be gone on with instead,
+    /// Waits for a message, and gives what it says; what is recorded already is given at once. `Err` if another wait is to be gone on with instead,
     /// for which something was recorded meanwhile.
     async fn receive<T: DeserializeOwned>(
         &self,
@@ -177,7 +177,7 @@ impl VisitWriter {
         let bytes_max = self.log().map_or(usize::MAX, |log| log.options.body_bytes_max.saturating_sub(NOTE_BYTES));
         let found = poll_fn(|cx| match recorded() {
             Some(recorded) => Poll::Ready(Err(Some(recorded))),
-            // The letter is for the attempt that is under way, which may read it otherwise.
+            // The message is for the attempt that is under way, which may read it otherwise.
             None if self.is_cut_off() => Poll::Ready(Err(None)),
             None => next_readable(inbox, &awaited, bytes_max, cx.waker()).map(Ok),
         });
@@ -281,10 +281,10 @@ impl VisitWriter {
     }
 }
 
-/// What a record of a letter has besides the letter, at most: its key, and some text around it.
+/// What a record of a message has besides the message, at most: its key, and some text around it.
 const NOTE_BYTES: usize = 8 * TEXT_BYTES_MAX;
 
-/// The next letter of this name that says what it should, and can be recorded; the others are refused.
+/// The next message of this name that says what it should, and can be recorded; the others are refused.
 fn next_readable<'a, T: DeserializeOwned>(
     inbox: &Inbox,
     awaited: &InboxWait<'a>,

@@ -1,4 +1,8 @@
-//! `Inbox`: answers and signals for a run that no node has asked for yet. Nodes take them by name, the oldest first.
+//! `Inbox`: signals and answers that no node has taken yet. Nodes take them by name, oldest first.
+//!
+//! 1. Each message wakes one wait, the oldest of its name.
+//! 2. A wait that is dropped after it was woken passes its message on.
+//! 3. No waker is called, cloned or dropped under the lock.
 
 use crate::control::remote::TellError;
 use crate::log::message::Message;
@@ -18,48 +22,48 @@ struct InboxState {
     names: HashMap<String, NamedQueue>,
     /// How many waits there were so far.
     waits: u64,
-    /// How many waits have asked for a letter, and none is there for them.
+    /// How many waits have asked for a message, and none is there for them.
     waiting: usize,
-    /// The waits that have not asked for a letter yet, since the record that they wait is being written.
+    /// The waits that have not asked for a message yet, since the record that they wait is being written.
     beginning: HashMap<u64, PendingWait>,
-    /// Those of them that a letter is there for.
+    /// Those of them that a message is there for.
     found: BTreeSet<u64>,
     /// How many wakers are about to be called.
     waking: usize,
     /// How many were taken by nodes that have not written that down yet.
     in_hand: usize,
-    /// How many letters there are: signals, and answers.
+    /// How many messages there are: signals, and answers.
     count: [usize; 2],
     refused: Vec<RejectedMessage>,
-    /// Of a run that is not stored: how many letters there were, and their dedup texts.
+    /// Of a run that is not stored: how many messages there were, and their dedup texts.
     handed_over: u64,
     dedups: HashSet<String>,
 }
 
-/// The letters of one name, and the waits for them. Each letter wakes one wait, the oldest.
+/// The messages of one name, and the waits for them. Each message wakes one wait, the oldest.
 #[derive(Default)]
 struct NamedQueue {
     messages: VecDeque<Message>,
     /// Shared, so that none is cloned or dropped while the lock is held.
     waiting: BTreeMap<u64, Arc<Waker>>,
-    /// Those that were woken: for each of them there is a letter.
+    /// Those that were woken: for each of them there is a message.
     woken: BTreeSet<u64>,
 }
 
-/// A wait that asks for a letter once its node was polled after `record` was durable.
+/// A wait that asks for a message once its node was polled after `record` was durable.
 struct PendingWait {
     records: Arc<VisitRecords>,
     record: u64,
 }
 
-/// A wait for a letter of one name. Dropped after it was woken, it lets another wait have the letter.
+/// A wait for a message of one name. Dropped after it was woken, it lets another wait have the message.
 pub(crate) struct InboxWait<'a> {
     inbox: &'a Inbox,
     name: String,
     wait: u64,
 }
 
-/// While it lives, somebody has taken a letter.
+/// While it lives, somebody has taken a message.
 pub(crate) struct TakenMessage<'a>(&'a Inbox);
 
 impl Drop for TakenMessage<'_> {
@@ -68,7 +72,7 @@ impl Drop for TakenMessage<'_> {
     }
 }
 
-/// A letter that the node which waited for it could not read.
+/// A message that the node which waited for it could not read.
 #[derive(Clone, Debug)]
 pub(crate) struct RejectedMessage {
     pub(crate) number: u64,
@@ -95,7 +99,7 @@ impl Inbox {
         self.wake(&wakers);
     }
 
-    /// Puts back a letter that was taken by a visit which is over, among those of its name by its number.
+    /// Puts back a message that was taken by a visit which is over, among those of its name by its number.
     pub(crate) fn give_back(&self, message: Message) {
         let mut wakers = Vec::new();
         {
@@ -117,7 +121,7 @@ impl Inbox {
         }
     }
 
-    /// Wakes all that wait for a letter of this name.
+    /// Wakes all that wait for a message of this name.
     pub(crate) fn wake_all(&self, name: &str) {
         let wakers: Vec<Arc<Waker>> = {
             let state = self.lock();
@@ -127,7 +131,7 @@ impl Inbox {
         wakers.iter().for_each(|waker| waker.wake_by_ref());
     }
 
-    /// Gives a run that is not stored a letter, as a store would: one with a dedup text that was there before is none, and there may be so many.
+    /// Gives a run that is not stored a message, as a store would: one with a dedup text that was there before is none, and there may be so many.
     pub(crate) fn hand_over(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
         let number = {
             let mut state = self.lock();
@@ -146,7 +150,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Waits for letters of this name from now on.
+    /// Waits for messages of this name from now on.
     pub(crate) fn await_letter(&self, name: &str, records: &Arc<VisitRecords>) -> InboxWait<'_> {
         let mut wakers = Vec::new();
         let wait = {
@@ -155,7 +159,7 @@ impl Inbox {
             let wait = state.waits;
             state.beginning.insert(wait, PendingWait { records: Arc::clone(records), record: u64::MAX });
             drop(state.wait(name, wait, Arc::new(Waker::noop().clone())));
-            // If there is a letter for it, that is known: the node will take it.
+            // If there is a message for it, that is known: the node will take it.
             state.hand_out(name, &mut wakers);
             wait
         };
@@ -163,11 +167,11 @@ impl Inbox {
         InboxWait { inbox: self, name: name.to_string(), wait }
     }
 
-    /// Whether a wait is about to take a letter, or a letter is in hand. A wait that was woken is known by the notes of its node.
+    /// Whether a wait is about to take a message, or a message is in hand. A wait that was woken is known by the visit records of its node.
     pub(crate) fn is_answering(&self) -> bool {
         let mut state = self.lock();
         let InboxState { found, beginning, .. } = &mut *state;
-        // A node that was polled since and did not go on with its wait leaves the letter alone.
+        // A node that was polled since and did not go on with its wait leaves the message alone.
         while let Some(wait) = found.first()
             && beginning.get(wait).is_none_or(|wait| wait.records.has_seen(wait.record))
         {
@@ -176,18 +180,18 @@ impl Inbox {
         state.in_hand > 0 || state.waking > 0 || !state.found.is_empty()
     }
 
-    /// Whether somebody has asked for a letter that has not come since.
+    /// Whether somebody has asked for a message that has not come since.
     pub(crate) fn is_awaited(&self) -> bool {
         self.lock().waiting > 0
     }
 
-    /// Puts aside a letter that was not what the node had asked for; the node goes on waiting.
+    /// Puts aside a message that was not what the node had asked for; the node goes on waiting.
     pub(crate) fn refuse(&self, message: Message, why: String) {
         let Message { number, name, .. } = message;
         self.lock().refused.push(RejectedMessage { number, name, why });
     }
 
-    /// The letters that were refused since, but for one that a resume brought along.
+    /// The messages that were refused since, but for one that a resume brought along.
     pub(crate) fn take_refused(&self) -> Vec<RejectedMessage> {
         let mut state = self.lock();
         if state.refused.is_empty() {
@@ -203,7 +207,7 @@ impl Inbox {
         self.lock().refused.iter().find(|message| message.number == 0).cloned()
     }
 
-    /// A letter that a resume brought along, and that nobody asked for.
+    /// A message that a resume brought along, and that nobody asked for.
     pub(crate) fn unasked(&self) -> Option<String> {
         let state = self.lock();
         let messages = state.names.values().flat_map(|named| &named.messages);
@@ -212,7 +216,7 @@ impl Inbox {
 }
 
 impl InboxState {
-    /// Wakes a wait for each letter of this name that nobody was woken for.
+    /// Wakes a wait for each message of this name that nobody was woken for.
     fn hand_out(&mut self, name: &str, wakers: &mut Vec<Arc<Waker>>) {
         let Some(named) = self.names.get_mut(name) else { return };
         while named.woken.len() < named.messages.len()
@@ -247,7 +251,7 @@ impl InboxState {
         (named.woken.remove(&wait), waker)
     }
 
-    /// A wait asks for a letter now, or is over. What was kept until then is dropped after the lock.
+    /// A wait asks for a message now, or is over. What was kept until then is dropped after the lock.
     fn begin(&mut self, wait: u64) -> Option<PendingWait> {
         self.found.remove(&wait);
         self.beginning.remove(&wait)
@@ -263,14 +267,14 @@ impl InboxState {
 }
 
 impl<'a> InboxWait<'a> {
-    /// The wait asks for a letter once this record is durable.
+    /// The wait asks for a message once this record is durable.
     pub(crate) fn asks_after(&self, record: u64) {
         if let Some(beginning) = self.inbox.lock().beginning.get_mut(&self.wait) {
             beginning.record = record;
         }
     }
 
-    /// The oldest letter that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
+    /// The oldest message that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
     /// written down.
     pub(crate) fn take(&self, waker: &Waker) -> Option<(Message, TakenMessage<'a>)> {
         let waker = Arc::new(waker.clone());
@@ -309,7 +313,7 @@ impl Drop for InboxWait<'_> {
     }
 }
 
-/// Which of the two kinds a letter is: a signal, or an answer.
+/// Which of the two kinds a message is: a signal, or an answer.
 fn kind_of(name: &str) -> usize {
     usize::from(name.starts_with(ANSWER))
 }

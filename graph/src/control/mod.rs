@@ -1,13 +1,14 @@
-//! How a run is told things while it goes on: paused, resumed, cancelled, signalled, answered, and asked where it stands.
+//! Signals, answers, commands and queries to a run, and the view of its position.
 //!
-//! A run that is stored is told through the inbox that its store keeps for it, from any process: [`RunRemote`]. What was accepted is durable and
-//! taken once. A run that stands in the tree can be told there, too: [`RunRef`], an actor beside its driver, which posts to the store for a run
-//! that has one, and hands things over in memory for one that has not. Either way they come to the run's `RunControl`, where its engine finds them.
+//! A stored run receives messages through the inbox in its store, from any process: [`RunRemote`].
+//! An accepted message is durable and taken once. A run in the tree also has a control actor:
+//! [`RunRef`]. The actor posts to the store for a stored run, and passes messages in memory
+//! otherwise. The engine finds them in the run's `RunControl` and `Inbox`.
 //!
 //! ```text
-//!   RunRef ── RunMessage ──► control (actor) ──► store's inbox ──► scribe ─► mail ─► engine: commands
-//!   RunRemote ───────────────────────────────►       ▲                         └───► nodes: signals, answers
-//!                            control ─► Desk ────────┴ (not stored) ───────────────► engine and nodes
+//!   RunRef ─ RunMessage ─► control actor ─► inbox in the store ─► Committer ─► engine: commands
+//!   RunRemote ────────────────────────────►                          └──────► Inbox ─► nodes
+//!                          control actor ─► RunControl, Inbox (in memory) ──► engine and nodes
 //! ```
 
 mod inbox;

@@ -1,4 +1,5 @@
-//! `RunControl`: where the engine of a run finds what the run was told, and whether it is held. It is shared by the engine, its nodes and the actor beside it.
+//! `RunControl`: what the engine, the nodes and the control actor of a run share: commands,
+//! queries, and whether nodes may start.
 
 use crate::control::Command;
 use crate::control::remote::TellError;
@@ -23,7 +24,7 @@ struct ControlState {
     /// What a run that is not stored was told.
     commands: Vec<Command>,
     questions: Vec<ViewQuery>,
-    /// The highest number of mail that somebody says is in the store.
+    /// The highest number of a message that is said to be in the store.
     posted: u64,
     /// The task of the run.
     driver: Option<Waker>,
@@ -39,7 +40,7 @@ struct ControlState {
 /// Where does the run stand?
 pub(crate) type ViewQuery = Reply<Result<RunView, TellError>>;
 
-/// What the engine finds on its desk.
+/// What the engine finds in its `RunControl`.
 #[derive(Default)]
 pub(crate) struct ControlUpdate {
     pub(crate) commands: Vec<Command>,
@@ -102,7 +103,7 @@ impl RunControl {
         });
     }
 
-    /// There is mail of this number in the store.
+    /// The store has a message of this number.
     pub(super) fn point_to(&self, posted: u64) {
         self.add(|state| state.posted = state.posted.max(posted));
     }

@@ -1,4 +1,4 @@
-//! `RunRef`: a run that stands in the tree, told through the actor beside its driver.
+//! `RunRef`: a run in the tree, reached through its control actor.
 
 use crate::control::Command;
 use crate::control::inbox::Inbox;

@@ -1,4 +1,4 @@
-//! `RunView`: where a run stands, for whoever looks at it from outside.
+//! `RunView`: the position of a run, for observers.
 
 use crate::control::Command;
 use crate::log::message::SIGNAL;

@@ -1,4 +1,5 @@
-//! `Graph`: a state graph as it is written down. Nothing is checked before `compile`, which then reports everything.
+//! `Graph`: the builder of a state graph. Nothing is checked before `compile`, which reports all
+//! faults.
 
 use crate::context::NodeContext;
 use crate::context::undo::Undo;

@@ -1,4 +1,4 @@
-//! `FanOut`: how branches run side by side, and how their states become one again.
+//! `FanOut`: how branches run side by side, and how their states are merged.
 
 use crate::error::RunError;
 use pleach_core::BoxError;

@@ -1,7 +1,7 @@
-//! What a user writes for a graph: nodes, routers, undos. Each is a plain function or closure, boxed once, when it is added.
+//! The functions that users write: nodes and routers. Each is boxed once, when it is added.
 //!
-//! A node takes the state, or a context and the state, and so does a router. With two shapes to choose from a closure must name
-//! the type of its parameter: `|essay: Essay| async move { .. }`.
+//! A node takes the state, or a context and the state. So does a router. Because of the two forms,
+//! a closure must name the type of its parameter: `|essay: Essay| async move { .. }`.
 
 use crate::context::NodeContext;
 use crate::define::shape::Target;

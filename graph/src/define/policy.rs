@@ -1,4 +1,5 @@
-//! `Policy`: what becomes of a node that fails. The decision is a pure function of the policy, the attempt and the reason.
+//! `Policy`: what happens when a node fails. The decision is a pure function of policy, attempt and
+//! reason.
 
 use pleach_core::{Reason, SupervisorDirective};
 use std::fmt;

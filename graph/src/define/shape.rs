@@ -1,7 +1,7 @@
-//! `Shape`: a graph without its code. Nodes are numbers, and what leaves a node is one of four things.
+//! `Shape`: a graph without its code. Nodes are numbers, and each has one kind of exit.
 //!
-//! All that compile proves, it proves on this: the same few lines of analysis serve every state type, and random shapes test
-//! them.
+//! `compile` checks the shape and nothing else. So one analysis serves every state type, and tests
+//! can use random shapes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! A run that is driven: how a stored run is made or opened before its engine runs, and how a run is left to others.
+//! `RunDriver`: creates or opens a stored run, then polls its engine. Also [`enqueue`], which
+//! creates a run and leaves it to a worker.
 
 use crate::compile::plan::Plan;
 use crate::context::events::{Hooks, RunEvent};
@@ -223,7 +224,7 @@ fn tidy(log_options: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Durati
     }
 }
 
-/// An engine that writes to this journal.
+/// An engine that writes to this log.
 fn begin<S: Send + 'static>(
     plan: Arc<Plan<S>>,
     graph_cx: GraphContext,
@@ -267,7 +268,7 @@ fn go_on_undoing<S: Send + 'static>(
     true
 }
 
-/// The token of a stored run: cancelled from above, or at its deadline as the store's clock is known now. The scribe follows corrections of it.
+/// The token of a stored run: cancelled from above, or at its deadline as the store's clock is known now. The committer follows corrections of it.
 fn token(graph_cx: &GraphContext, log: &RunLog) -> Option<CancelToken> {
     let above = graph_cx.run().details().above.get();
     match (above, log.deadline()) {

@@ -1,4 +1,4 @@
-//! `History`: the checkpoints of a run, to look at: what happened when, and with which state. It reads, and holds nothing.
+//! `History`: reads the checkpoints of a run, without a claim.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::migrate::Migrations;

@@ -1,4 +1,4 @@
-//! `Migrations`: how runs of earlier versions of a graph are gone on with: what their states become, and what their nodes are called now.
+//! `Migrations`: how runs of earlier graph versions continue: new states, new node names.
 
 use crate::compile::plan::{BranchHeads, OutEdge, Plan, PlanFanOut};
 use crate::define::shape::{END, Target};

@@ -33,7 +33,7 @@ pub(crate) struct DurableOptions<S> {
     pub(crate) origin: RunSource,
     /// What is to be different from what is stored.
     pub(crate) changes: ResumeChanges<S>,
-    /// Answers that the run is resumed with, by the names of letters.
+    /// Answers that the run is resumed with, by the names of messages.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
     /// How long the run may take, if nothing else is stored.
     pub(crate) timeout: Option<Duration>,

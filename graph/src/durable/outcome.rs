@@ -1,4 +1,4 @@
-//! How a stored run ended, for whoever waits for it without driving it.
+//! `OutcomeOf`: waits for the end of a stored run without driving it.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::migrate::Migrations;

@@ -1,8 +1,8 @@
-//! How a run that is in a store is opened: as it stands, as it once stood, with another state, for another version of its graph, or as the
-//! beginning of a new run.
+//! Opens a stored run: at its head, at an earlier record, with another state, for another version
+//! of its graph, or as the start of a new run.
 //!
-//! A run is claimed before it is looked at, so that nobody moves it meanwhile, and given up again if it cannot be gone on with. Everything that
-//! may refuse it comes before the first write.
+//! The run is claimed before it is read, so that no other driver moves it. If it is rejected, the
+//! claim is released. All checks come before the first write.
 
 use crate::compile::plan::Plan;
 use crate::control::Command;

@@ -85,7 +85,7 @@ impl<S: Send + 'static> Stepper<S> {
         if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
     }
 
-    /// Polls an attempt. In a stored run its notes say so, unless its node is polled elsewhere.
+    /// Polls an attempt. In a stored run its visit records say so, unless its node is polled elsewhere.
     pub(super) fn poll_running(
         &self,
         running: &mut RunningAttempt<S>,
@@ -101,7 +101,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// A node that is polled elsewhere, in whose notes its polls are noted. A poll after which it is parked wakes its lane,
+    /// A node that is polled elsewhere, in whose visit records its polls are noted. A poll after which it is parked wakes its lane,
     /// through each graph that it is inside of, and the run.
     fn noting_polls(&self, mut work: NodeFuture<S>, lane: &Lane<S>, waker: &Waker) -> NodeFuture<S> {
         let (Some(visit), Some(log)) = (&lane.visit, self.graph_cx.run().log()) else { return work };

@@ -1,12 +1,11 @@
-//! What a run is told as a whole while it goes on: to pause, to go on, to end for good; and where it stands, if somebody asks.
+//! Commands to a run: pause, resume, cancel; and queries for its view.
 //!
-//! A stored run finds its commands in its mail. The one to pause stays in the inbox as long as it holds, so that whoever claims the run meanwhile
-//! finds it paused; it is taken with the one to go on. A run that is not stored finds them on its desk.
-//!
-//! A cancel stays in the inbox until the record of the run's end takes it, whatever else the run is told.
-//!
-//! Once the end of a stored run is decided, commands change nothing: compensation goes on to its end, and the messages are taken with the record
-//! of the end, or with the next commit after it.
+//! - A stored run reads its commands from its inbox. A pause stays in the inbox while it is in
+//!   force, so that the next driver finds the run paused. The resume takes it.
+//! - A run in memory reads its commands from its `RunControl`.
+//! - A cancel stays in the inbox until the record of the end takes it.
+//! - Once the end of a stored run is decided, commands change nothing. Compensation continues, and
+//!   the messages are taken with the record of the end or with the next commit.
 
 use crate::control::{Command, ControlUpdate, RunView, TokenView};
 use crate::engine::Engine;
@@ -59,7 +58,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Does what a stored run was told by the mail of this number.
+    /// Does what a stored run was told by the message of this number.
     pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
         let (Some(committer), Some(run_control)) = (&mut self.committer, self.stepper.graph_cx.run().run_control()) else {
             return Ok(());

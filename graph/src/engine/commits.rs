@@ -1,5 +1,7 @@
-//! How the engine at the root of a stored run uses its scribe: what becomes durable is told, trouble ends the run, and when every line of control
-//! waits for an answer, so does the run.
+//! How the engine of a stored run uses its committer.
+//!
+//! Durable records are reported to hooks, a store failure ends the run, and the run pauses when
+//! every token waits.
 
 use crate::context::events::RunEvent;
 use crate::control::{Command, Inbox, RejectedMessage};
@@ -20,7 +22,7 @@ use crate::util::work_count;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The key of an interrupt, or the name of a signal, that a letter is for.
+/// The key of an interrupt, or the name of a signal, that a message is for.
 fn key_of(name: &str) -> String {
     cut(name.split_once('/').map_or(name, |(_, key)| key).to_string())
 }
@@ -141,7 +143,7 @@ impl<S: Send + 'static> Engine<S> {
         Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
     }
 
-    /// Whether a node is about to take a letter. A run that said now that it waits would sleep on if it died before, with its mail unread.
+    /// Whether a node is about to take a message. A run that said now that it waits would sleep on if it died before, with its messages unread.
     fn is_answering(&self) -> bool {
         self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_answering)
     }
@@ -189,11 +191,11 @@ impl<S: Send + 'static> Engine<S> {
         Some(open)
     }
 
-    /// All wait for mail, and there is none, or for a time that is far off: the run ends here until then.
+    /// All wait for messages, and there is none, or for a time that is far off: the run ends here until then.
     fn pause(&mut self, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let Some(log) = self.committer.as_ref().map(|committer| committer.log()) else { return Poll::Pending };
         match log.write_pause(wake) {
-            // It rides in a commit, which the scribe begins now.
+            // It rides in a commit, which the committer begins now.
             Ok(true) => return self.poll_committer(cx),
             Ok(false) => {}
             Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*log.run, "", "commit", error), None)))),
@@ -242,7 +244,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Undoes a stored run, while its scribe writes down how far it got.
+    /// Undoes a stored run, while its committer writes down how far it got.
     pub(super) fn poll_undoing(&mut self, undoing: &mut DurableUndoRun<S>, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         loop {
             if self.holds_lease(cx)
@@ -307,7 +309,7 @@ fn wake_at(due: Option<Timestamp>) -> Wake {
     due.map_or(Wake::OnPost, Wake::At)
 }
 
-/// Whether a run that does nothing but wait is not worth holding: all of it waits for mail, or longer than its holder is patient.
+/// Whether a run that does nothing but wait is not worth holding: all of it waits for messages, or longer than its holder is patient.
 fn is_long(log: &RunLog, due: Option<Timestamp>) -> bool {
     match (due, log.options.patience) {
         (None, _) => true,

@@ -1,4 +1,5 @@
-//! What follows the last step of a run: its failure is written down, what it did is undone, and a stored run is let go.
+//! What follows the last step of a run: record the failure, undo committed nodes, release a stored
+//! run.
 
 use crate::engine::Engine;
 use crate::engine::undo::UndoRun;

@@ -1,5 +1,5 @@
-//! The quick way through nodes that nothing is to be taken care of at: no policy, no undo, no hook, no thread. The same step in
-//! the same order as in `step`, without anything that only those would need.
+//! Fast path: runs plain nodes, without policy, undo, hooks or threads, until one needs the full
+//! path. The order of a step is that of `step`.
 
 use crate::compile::plan::{OutEdge, Plan, PlanNode};
 use crate::define::node::{NodeFn, NodeFuture};
@@ -73,7 +73,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// What follows a sprint.
+    /// What follows the fast path.
     #[inline]
     fn after(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>, ended: FastPathEnd<S>) -> Option<Turn<S>> {
         match ended {
@@ -110,7 +110,7 @@ impl<S: Send + 'static> Stepper<S> {
     }
 }
 
-/// How a sprint ended.
+/// How the fast path ended.
 enum FastPathEnd<S> {
     /// Before a node that cannot be run so, or not at all.
     Stopped(S),

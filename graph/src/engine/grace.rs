@@ -1,10 +1,10 @@
-//! `GraceLanes`: nodes that run on for their cancel grace, after the run was cancelled or their branch was cut off.
+//! `GraceLanes`: nodes that use their cancel grace after the run or their branch was cancelled.
 //!
-//! The lane of such a node is taken out of the frontier. Its node is polled until it returns or its grace is over. Invariants:
-//!
-//! 1. Nothing follows a node in its grace: a node that is done is committed, and its router does not run.
-//! 2. A fan-out that was cut off ends after the last of its nodes in grace, and so does the run.
-//! 3. A node in its grace is polled only when it was woken, however many there are.
+//! The lane of such a node leaves the frontier. The node is polled until it returns or its grace
+//! ends. Invariants:
+//! 1. Nothing follows a node in its grace: its result is committed, and its router does not run.
+//! 2. A cancelled fan-out, or run, ends after the last of its nodes in grace.
+//! 3. A node in its grace is polled only when it was woken.
 
 use crate::compile::plan::Plan;
 use crate::engine::fan_out::branches::{Branches, ClosingFanOut};

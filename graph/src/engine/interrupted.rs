@@ -6,8 +6,8 @@
 //! - an earlier process left it, and it was cut off before this process entered its node again.
 //!
 //! Invariants:
-//! 1. A visit is kept at most once (`is_undo_kept` of its notes), also across processes.
-//! 2. A visit that is kept does nothing more: its notes accept no further effect.
+//! 1. A visit is kept at most once (`is_undo_kept` of its visit records), also across processes.
+//! 2. A visit that is kept does nothing more: its visit records accept no further effect.
 //! 3. A run that is cancelled or cut short keeps nothing, since it can be resumed as it is.
 
 use crate::compile::plan::{Plan, PlanNode};

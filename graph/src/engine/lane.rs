@@ -1,4 +1,4 @@
-//! `Lane`: one token on its way: where it is, what it holds, and the attempt at a node that it waits for.
+//! `Lane`: moves one token. It has the position, the state and the current attempt.
 
 use crate::define::node::NodeFuture;
 use crate::define::shape::Target;

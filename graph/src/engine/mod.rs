@@ -2,9 +2,8 @@
 //!
 //! Invariants:
 //! 1. A state is in exactly one place: with a lane, with its node, or with the fan-out that it was split for.
-//! 2. While a fan-out is open, the lane that forked waits for it, and so does every lane above; so the root lane runs only when
-//!    there
-//!    is none.
+//! 2. While a fan-out is open, the lane that forked waits for it, and so does every lane above. So
+//!    the root lane runs only when no fan-out is open.
 //! 3. A step is committed before anything follows it.
 //! 4. User code is called, polled and dropped inside `catch_panic`.
 //! 5. When the engine waits, every lane has left a waker, and the token of the run has one too.
@@ -165,7 +164,7 @@ impl<S: Send + 'static> Engine<S> {
         if is_before_node { self.stepper.fast_path(&self.plan, &mut self.root, cx) } else { None }
     }
 
-    /// Takes the run on, from where its sprint came to.
+    /// Takes the run on, from where the fast path ended.
     fn poll_run(&mut self, fast_path: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)

@@ -1,10 +1,10 @@
-//! `ParkedLanes`: which lanes are known to do nothing but wait, and until when the first of them does.
+//! `ParkedLanes`: which lanes only wait, and the earliest time at which one of them continues.
 //!
-//! Whoever asks whether the whole run waits looks only at lanes that may have changed since: those that the engine touched, and those whose notes
-//! changed, on whatever thread. So a signal for one of many branches costs the same however many wait. Invariants:
-//!
-//! 1. Every lane is listed in `unsure`, or it was parked when it was looked at, and nobody has touched it since.
-//! 2. The notes of a lane that is not in `unsure` have a [`Watcher`], which lists the lane with the first change.
+//! Only lanes that may have changed are looked at: those that the engine touched, and those whose
+//! visit records changed. So a signal costs the same however many branches wait. Invariants:
+//! 1. Each lane is in `unsure`, or it was parked when it was looked at and was not touched since.
+//! 2. The visit records of a lane that is not in `unsure` have a [`Watcher`], which lists the lane
+//!    at the first change.
 
 use crate::log::visit::watcher::{ChangedLanes, Watcher};
 use crate::store::Timestamp;
@@ -37,7 +37,7 @@ pub(super) struct ParkedLanes {
     due_of: HashMap<usize, Timestamp>,
     /// Those of the parked lanes that a pause holds.
     held: HashSet<usize>,
-    /// The lanes whose notes changed.
+    /// The lanes whose visit records changed.
     changed: Arc<ChangedLanes>,
     /// Whether nodes were held when the lanes were looked at: then more of them count as parked.
     was_held: bool,
@@ -90,7 +90,7 @@ impl ParkedLanes {
         }
     }
 
-    /// What tells of changes of the notes of this lane.
+    /// What tells of changes of the visit records of this lane.
     pub(super) fn watcher(&self, lane: usize) -> Watcher {
         Watcher { changed: Arc::clone(&self.changed), lane }
     }

@@ -1,7 +1,7 @@
-//! What a stored run does at each step: it writes down what happened, and goes on once that is durable.
+//! `StepWriter`: records each step of a stored run. The lane continues when the record is durable.
 //!
-//! A lane that arrives at the join of its fan-out, or at the end of its subgraph, does not wait: nothing but a merge follows, and the record of
-//! that merge rides in the same commit. The end of the run itself is waited for.
+//! A lane that arrives at its join, or at the end of its subgraph, does not wait: only a pure merge
+//! follows, and its record is part of the same commit. The end of the run is waited for.
 
 use crate::compile::plan::{BranchHeads, PlanFanOut};
 use crate::define::shape::{END, Target};
@@ -127,7 +127,7 @@ impl<S: Send + 'static> Stepper<S> {
         let sequence = log
             .submit(entry)
             .map_err(|error| RunError::new(fault_of(self.graph_cx.run().id(), node, "commit", error), lane.state.take()))?;
-        // Only now: the notes of a visit that could not be stored say what undoes it.
+        // Only now: the visit records of a visit that could not be stored say what undoes it.
         lane.visit = Some(Box::new(LaneVisit { before: Some(body), ..LaneVisit::default() }));
         Ok(sequence)
     }

@@ -1,4 +1,5 @@
-//! How a resumed run gets its lanes back: each live token becomes a lane, an arrived branch, or an open fan-out, as its record says.
+//! Restores the lanes of a resumed run: each live token becomes a lane, an arrived branch or an
+//! open fan-out.
 
 use crate::compile::plan::{BranchHeads, OutEdge, Plan};
 use crate::define::fan_out::Merge;

@@ -1,4 +1,5 @@
-//! What becomes of an attempt that failed, as the policy of its node says; and what a node recorded to be undone by.
+//! What follows a failed attempt, according to the policy of its node; and the payload that a node
+//! recorded for its undo.
 
 use crate::compile::plan::{NodeOptions, PlanNode};
 use crate::context::events::{InnerEvent, RunEvent};

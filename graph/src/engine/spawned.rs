@@ -1,4 +1,4 @@
-//! `Spawned`: a node that runs as a task in the scope of its run, on whatever thread the runtime has for it.
+//! `Spawned`: a node that runs as a task in the scope of its run.
 
 use crate::context::cancelled_tasks::CancelledTask;
 use crate::context::run_context::RunContext;

@@ -93,26 +93,10 @@ impl<S: Send + 'static> Stepper<S> {
                     lane.phase = self.before_attempt(lane);
                     continue;
                 }
-                Phase::Attempt => {
-                    if !self.holds_lease(cx) {
-                        return Turn::Waits;
-                    }
-                    if lane.attempt > 1 {
-                        if self.share == 0 {
-                            return Turn::Spent;
-                        }
-                        if self.is_held(cx) {
-                            return Turn::Waits;
-                        }
-                        self.share -= 1;
-                        // Why the last attempt would have failed, had it not ended otherwise, is nothing to this one.
-                        self.graph_cx.run().forget_broken(lane.token);
-                        if let Err(error) = self.check_cancel(lane) {
-                            return Turn::Failed(error);
-                        }
-                    }
-                    self.begin(plan_node, lane, cx)
-                }
+                Phase::Attempt => match self.before_begin(lane, cx) {
+                    Some(turn) => return turn,
+                    None => self.begin(plan_node, lane, cx),
+                },
                 Phase::Running(running) => match self.poll_running(running, lane.visit.as_deref(), lane.attempt, cx) {
                     Poll::Pending => self.if_broken(lane),
                     ended => ended.map(Ok),
@@ -154,6 +138,29 @@ impl<S: Send + 'static> Stepper<S> {
                 Err(error) => return Turn::Failed(error),
             }
         }
+    }
+
+    /// The checks before an attempt. Why the lane stops here, if it does.
+    #[inline]
+    fn before_begin(&mut self, lane: &mut Lane<S>, cx: &Context<'_>) -> Option<Turn<S>> {
+        if !self.holds_lease(cx) {
+            return Some(Turn::Waits);
+        }
+        if lane.attempt > 1 {
+            if self.share == 0 {
+                return Some(Turn::Spent);
+            }
+            if self.is_held(cx) {
+                return Some(Turn::Waits);
+            }
+            self.share -= 1;
+            // Why the last attempt would have failed, had it not ended otherwise, is nothing to this one.
+            self.graph_cx.run().forget_broken(lane.token);
+            if let Err(error) = self.check_cancel(lane) {
+                return Some(Turn::Failed(error));
+            }
+        }
+        None
     }
 
     /// The checks before a node.

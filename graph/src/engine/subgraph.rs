@@ -1,4 +1,5 @@
-//! A graph as a node of another: it runs in the engine's own poll, with its own state, as a part of the same run.
+//! A graph as a node of another graph. It runs inside the poll of the outer engine, with its own
+//! state.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::compile::plan::Plan;
@@ -109,7 +110,7 @@ impl<S: Send + 'static> Drop for SubgraphEngine<S> {
     }
 }
 
-/// Runs the graph inside a node to its end. The notes of the node say whether all of it waits, and for what.
+/// Runs the graph inside a node to its end. The visit records of the node say whether all of it waits, and for what.
 async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> Outcome<S> {
     let Some(records) = cx.details.get().and_then(|details| details.records.get()) else { return engine.await };
     let (mut told, waits) = (None, Arc::new(WaitsInside::default()));

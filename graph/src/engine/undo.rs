@@ -1,5 +1,4 @@
-//! Compensation: after a run has failed, what its committed nodes recorded is undone, the last first, on a token that nobody
-//! has cancelled.
+//! Compensation of a run in memory: undoes committed nodes, last first, on a fresh cancel token.
 
 use crate::context::run_context::{GraphContext, UndoableVisit};
 use crate::context::{NodeContext, NodeDetails};
@@ -93,7 +92,7 @@ pub(super) struct UndoWork {
 }
 
 impl UndoWork {
-    /// Calls an undo. In a stored run it keeps its notes with the record that it undoes; those of an earlier process are given to it.
+    /// Calls an undo. In a stored run it keeps its visit records with the record that it undoes; those of an earlier process are given to it.
     pub(super) fn begin(
         next: UndoableVisit,
         graph_cx: &Arc<GraphContext>,

@@ -1,5 +1,5 @@
-//! Compensation of a stored run: what an undo does is written down like what a node does, and so is that it is done, so that a run which is
-//! resumed goes on in the middle of an undo, or with the next.
+//! Compensation of a stored run. Each undo and its effects are recorded, so that a resumed run
+//! continues inside an undo or with the next one.
 
 use crate::compile::plan::Plan;
 use crate::context::run_context::{GraphContext, UndoableVisit};

@@ -1,5 +1,7 @@
-//! `ClaimCall`: a store was asked for runs. Whoever stops waiting for the answer leaves no lease behind, which nobody would keep and others would have
-//! to wait out: what was asked for is given up when the answer comes.
+//! `ClaimCall`: a pending claim or create.
+//!
+//! If it is dropped before the answer, the claimed runs are released when the answer comes. No
+//! lease is left behind for others to wait out.
 
 use crate::store::{Claim, Held, Lease, NewRun, Release, Row, Store, StoreError, Wanted};
 use crate::util::future::either;

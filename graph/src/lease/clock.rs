@@ -1,12 +1,14 @@
 //! `StoreClock`: the driver's estimate of the store's clock.
 //!
-//! Every claim, commit and renewal is answered with the store's time. Between two answers the runtime's clock counts on. That clock may stand still
-//! while the machine is suspended, so the first answer afterwards corrects the estimate, and wakes all who sleep until a time of the store.
+//! Each claim, commit and renewal returns the store's time. Between two answers the clock of the
+//! runtime counts. That clock can stand still while the machine is suspended, so the next answer
+//! corrects the estimate and wakes all sleepers.
 //!
 //! Invariants:
-//! 1. The store read its clock between the question and the answer. An estimate that fits in there is left alone, so that it does not flicker.
-//! 2. A corrected estimate is what the store said, from the answer on: it may be late by the way of the answer, and is never early.
-//! 3. No waker is woken, cloned or dropped while the lock is held.
+//! 1. The store read its clock between the request and the answer. An estimate within that range is
+//!    not changed.
+//! 2. A corrected estimate can be late by the travel time of the answer. It is never early.
+//! 3. No waker is woken, cloned or dropped under the lock.
 
 use crate::store::Timestamp;
 use pleach_core::{BoxFuture, Instant, Runtime};

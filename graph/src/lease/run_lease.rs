@@ -1,15 +1,17 @@
-//! The lease of one run, as its driver knows it.
+//! `RunLease`: the lease of one run, as its driver knows it.
 //!
-//! [`RunLease`] is shared by the party that renews the lease (the run itself, or its worker for all runs at once), by the engine, and by the nodes
-//! and effects that check it before they start.
+//! It is shared by the party that renews it (the run, or its worker for all runs at once), the
+//! engine, and the nodes and effects that check it before they start.
 //!
 //! Invariants:
-//! 1. The lease is counted from before the store was asked: it never lasts longer here than in the store.
-//! 2. Elapsed time is the larger of what the runtime's clock and the time of day say, so that time in which the machine was suspended counts.
-//!    A step of the time of day costs one extra renewal at most.
-//! 3. While a commit that gives the run up is under way, its answer decides who holds the run, never the answer to a renewal.
-//! 4. Nothing starts once the driver has given the run up (`give_up`), although the lease may not have ended: another driver may have the run.
-//! 5. Nothing is called while the lock is held, and no waker is woken, cloned or dropped.
+//! 1. The lease is counted from before the request: it never lasts longer here than in the store.
+//! 2. Elapsed time is the larger of the runtime's clock and the time of day, so that suspended time
+//!    counts. A step of the time of day costs at most one extra renewal.
+//! 3. While a commit that releases the run is in flight, its answer decides who holds the run,
+//!    never the answer to a renewal.
+//! 4. Nothing starts after the driver gave the run up (`give_up`), even if the lease has not
+//!    expired.
+//! 5. No foreign code runs under the lock, and no waker is woken, cloned or dropped there.
 
 use crate::lease::LEASE_PARTS;
 use crate::lease::clock::StoreClock;
@@ -88,7 +90,7 @@ impl ReleaseWork {
     }
 }
 
-/// What the run's keeper has to know at each poll.
+/// What the run's lease renewal has to know at each poll.
 pub(crate) struct LeaseStatus {
     pub(crate) is_lost: bool,
     pub(crate) is_wanted: bool,
@@ -211,7 +213,7 @@ impl RunLease {
     fn note_poll(&self, state: &mut LeaseState, now: Moment) {
         let silence = now.since(state.polled_at);
         state.polled_at = now;
-        // The keeper's timer polls the task at least once in each part.
+        // The lease renewal's timer polls the task at least once in each part.
         if silence > self.part() * 2 {
             state.silence = Some(state.silence.unwrap_or_default().max(silence));
         }
@@ -231,7 +233,7 @@ impl RunLease {
         }
     }
 
-    /// What the keeper has to know. `driver` is woken when that changes.
+    /// What the lease renewal has to know. `driver` is woken when that changes.
     pub(crate) fn look(&self, driver: &Waker) -> LeaseStatus {
         self.set_driver(driver);
         let state = self.lock();

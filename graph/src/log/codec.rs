@@ -195,6 +195,19 @@ impl fmt::Display for Difference {
     }
 }
 
+/// The states in a record, as those of this graph.
+pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<StoredStates<S>, RunFault> {
+    match catch_panic(|| codec.read(&record.body)) {
+        Ok(Ok(stored)) => Ok(stored),
+        Ok(Err(error)) => {
+            let Record { run, sequence, .. } = record;
+            let why = format!("record {sequence} of run {run:?} does not decode as the state of this graph: {error}");
+            Err(RunFault::Checkpoint(CheckpointError::new(&**run, record.header.node.clone(), "decode", why)))
+        }
+        Err(reason) => Err(RunFault::panic(record.header.node.clone(), During::Node, &reason)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,18 +232,5 @@ mod tests {
             }
         }
         assert_eq!((states.last(), items.last()), (Some(&126), Some(&125)));
-    }
-}
-
-/// The states in a record, as those of this graph.
-pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<StoredStates<S>, RunFault> {
-    match catch_panic(|| codec.read(&record.body)) {
-        Ok(Ok(stored)) => Ok(stored),
-        Ok(Err(error)) => {
-            let Record { run, sequence, .. } = record;
-            let why = format!("record {sequence} of run {run:?} does not decode as the state of this graph: {error}");
-            Err(RunFault::Checkpoint(CheckpointError::new(&**run, record.header.node.clone(), "decode", why)))
-        }
-        Err(reason) => Err(RunFault::panic(record.header.node.clone(), During::Node, &reason)),
     }
 }

@@ -1,4 +1,12 @@
-//! `Committer`: writes the journal of a run to its store, keeps the lease, reads the inbox. The engine at the root of a run has one, and polls it.
+//! `Committer`: the commit loop of one durable run, polled by the run's engine. It owns:
+//! - the commit in flight: at most one; records submitted meanwhile form the next batch,
+//! - the lease, through `LeaseRenewal`,
+//! - the position in the inbox, through `InboxReader`.
+//!
+//! Invariants:
+//! 1. Records are committed in the order of their sequence numbers.
+//! 2. A waiter is woken for a record only after the store has confirmed it.
+//! 3. Once the run is given up, nothing is submitted again.
 
 use crate::lease::ReleaseWork;
 use crate::log::inbox_reader::InboxReader;
@@ -32,7 +40,7 @@ pub(crate) struct Committer {
     /// The token of a run with a deadline, and the time until then.
     deadline: Option<(CancelToken, BoxFuture<'static, ()>)>,
     is_released: bool,
-    /// The numbers of the mail by which the run was told to pause. It is taken with the word to go on.
+    /// The numbers of the pause commands. The resume takes them.
     pub(crate) pauses: Vec<u64>,
     /// The numbers of other commands that stay in the inbox until the record of the run's end takes them: cancels, and all that came too late.
     pub(crate) taken_at_end: Vec<u64>,
@@ -49,11 +57,11 @@ struct CommitCall {
     asked: StoreCall<Committed>,
 }
 
-/// What the scribe has to say.
+/// What the committer has to say.
 pub(crate) enum CommitterEvent {
     /// These sequences are durable from now on.
     Durable(std::ops::RangeInclusive<u64>),
-    /// There is mail.
+    /// New messages.
     Messages(Vec<InboxMessage>),
     /// The run cannot go on.
     Fault(StoreFailure),
@@ -71,9 +79,9 @@ pub(crate) struct StoreFailure {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunActivity {
     Busy,
-    /// Some work, and some wait for mail.
+    /// Some work, and some wait for messages.
     Asking,
-    /// Every line of control waits, until then or for mail, if this is still the last record.
+    /// Every line of control waits, until then or for messages, if this is still the last record.
     Parked {
         wake: Wake,
         head: u64,
@@ -163,12 +171,12 @@ impl Committer {
         }
     }
 
-    /// Somebody says that there is mail of this number.
+    /// The store is said to have a message of this number.
     pub(crate) fn expect_messages(&mut self, posted: u64) {
         self.inbox.posted = self.inbox.posted.max(posted);
     }
 
-    /// Whether nothing is to be written, and all mail was read.
+    /// Whether nothing is to be written, and all messages were read.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.log.lock();
         state.is_lost || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
@@ -305,7 +313,7 @@ impl Drop for Committer {
 }
 
 impl Batch {
-    /// As many rows as one commit may have, and the mail that is taken with them.
+    /// As many rows as one commit may have, and the messages that are taken with them.
     fn some(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
         let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
         while self.rows.front().is_some_and(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)

@@ -11,7 +11,7 @@ use std::ops::Bound;
 /// The undo of a record, as a branch of it: no fan-out is so wide.
 const UNDO: u32 = u32::MAX;
 
-/// The line of control that the undo of a record is. It stands apart from those of the run, with nothing but its notes.
+/// The line of control that the undo of a record is. It stands apart from those of the run, with nothing but its visit records.
 pub(crate) fn undo_path(record: u64) -> Vec<Fork> {
     vec![Fork { sequence: record, branch: UNDO }]
 }
@@ -83,7 +83,7 @@ impl Frontier {
             (Some(all), _) => *self = Self::of(all.clone()),
             (None, Some(to)) => self.place(sequence, &header.path, to.clone()),
             (None, None) if header.is_note() => self.note(sequence, header),
-            // One that failed can be tried again, and keeps its notes.
+            // One that failed can be tried again, and keeps its visit records.
             (None, None) if header.kind == Kind::Undo && header.undo != header.parent => self.remove(&undo_path(header.parent)),
             _ => {}
         }
@@ -138,7 +138,7 @@ impl Frontier {
         self.notes -= self.tokens.remove(path).map_or(0, |token| token.notes.len());
     }
 
-    /// Leaves out tokens that are there only for notes of a line of control that is over: earlier versions listed them.
+    /// Leaves out tokens that are there only for visit records of a line of control that is over: earlier versions listed them.
     pub(crate) fn without_strays(mut self) -> Self {
         let is_implied = |token: &&LiveToken| token.is_implied() && undone_at(&token.path).is_none();
         let implied: Vec<Vec<Fork>> = self.tokens().filter(is_implied).map(|token| token.path.clone()).collect();

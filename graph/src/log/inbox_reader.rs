@@ -31,7 +31,7 @@ impl InboxReader {
         Self { posted, ..Self::default() }
     }
 
-    /// Ready when mail was read.
+    /// Ready when messages were read.
     pub(super) fn poll(
         &mut self,
         log: &Arc<RunLog>,
@@ -70,7 +70,7 @@ impl InboxReader {
         }
     }
 
-    /// Now and then; and while everything waits, mail is what it waits for.
+    /// Now and then; and while everything waits, the run waits for messages.
     fn is_time_to_look(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> bool {
         let runtime = log.runtime();
         let mut is_time = false;
@@ -97,7 +97,7 @@ impl InboxReader {
 }
 
 impl RunLog {
-    /// Up to which number mail was read. Numbers up to `posted` were given before the store was asked.
+    /// Up to which number messages were read. Numbers up to `posted` were given before the store was asked.
     pub(crate) fn note_read(&self, messages: &[InboxMessage], posted: u64) -> u64 {
         let mut state = self.lock();
         let last = messages.last().map_or(posted, |last| last.number);

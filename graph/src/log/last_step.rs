@@ -1,7 +1,8 @@
-//! Which node of a run was done last, for a replay of it, and where its line of control stands now.
+//! Finds the node that was done last, for a replay, and the current position of its token.
 //!
-//! A rewind, a migration or a replay writes every line of control anew, under a new path. So on the way back to the last step, paths are translated:
-//! a path names the records that opened fan-outs and subgraphs, and the token at each of its prefixes has the same place before and after.
+//! A rewind, migration or replay writes every token again under a new path. On the way back to the
+//! last step, paths are translated: the token at each prefix of a path is at the same place before
+//! and after.
 
 use crate::log::frontier::Frontier;
 use crate::log::open;

@@ -5,12 +5,12 @@ use crate::store::message_kind::ANSWER;
 /// What the names of signals to a run begin with.
 pub(crate) const SIGNAL: &str = "signal/";
 
-/// What a letter with the answer to an interrupt is called.
+/// What a message with the answer to an interrupt is called.
 pub(crate) fn answer_name(key: &str) -> String {
     format!("{ANSWER}{key}")
 }
 
-/// What a letter with a signal is called.
+/// What a message with a signal is called.
 pub(crate) fn signal_name(name: &str) -> String {
     format!("{SIGNAL}{name}")
 }

@@ -1,14 +1,17 @@
-//! `RunLog`: the log of one run, from the side of its driver. It numbers what is to be written, keeps the frontier, and knows what is durable.
+//! `RunLog`: the log of one run, as its driver sees it. It numbers records, keeps the frontier and
+//! knows what is durable.
 //!
-//! Lanes, subgraphs and nodes **submit** entries, from whatever thread; the engine at the root of the run writes them, through its `Committer`, at
-//! most one commit at a time. What is submitted meanwhile rides in the next. Invariants:
+//! Lanes, subgraphs and nodes **submit** records from any thread. The engine of the run commits
+//! them through its [`Committer`](committer::Committer), at most one commit at a time; records
+//! submitted meanwhile form the next batch. Invariants:
+//! 1. Submission order is log order: a record gets its sequence number when it is submitted.
+//! 2. Nothing that follows a record happens before it is durable, except the merge of a fan-out,
+//!    which is pure.
+//! 3. After a fault no record becomes durable. Waiters keep waiting until the engine drops them.
 //!
-//! 1. The order of submission is the order of the log: a sequence is given when an entry is submitted.
-//! 2. Nothing that follows an entry happens before it is durable, except the merge of a fan-out, which is pure.
-//! 3. After a fault nothing more becomes durable, and whoever waits, waits until the engine has dropped it.
-//!
-//! Read in this order: this file, `frontier`, `codec`, `scribe`, `clock`, `lease`, `keeper`, `steady`, `deadline`, `pruning`, `asking`, `opening`,
-//! `relocate`, `moving`, `signals`.
+//! Read in this order: this file, `new_record`, `append`, `frontier`, `codec`, `committer`,
+//! `renewal`, `inbox_reader`, `retrying_store`, `deadline`, `pruning`, `open`, `snapshot`,
+//! `rewrite`, `signals`, `visit`.
 
 mod append;
 pub(crate) mod codec;
@@ -106,15 +109,15 @@ struct LogState {
     /// From which record on all are there.
     oldest: u64,
     status: RunStatus,
-    /// That every line of control waits, until when, and which mail was read before, if that is written down.
+    /// That every line of control waits, until when, and which messages were read before, if that is written down.
     parked: Option<(Wake, u64)>,
     /// What the next commit holds.
     next: Batch,
     /// What the next commit says about the deadline.
     deadline: Option<Deadline>,
-    /// The highest number of mail that was read.
+    /// The highest number of a message that was read.
     seen: u64,
-    /// Mail that no node could read, and signals that nodes were given: it is taken with the next commit.
+    /// Messages that no node could read, and signals that nodes were given: it is taken with the next commit.
     to_take: Vec<u64>,
     signals: RecordedSignals,
     /// What a resumed run was before: live records by their sequences.
@@ -134,7 +137,7 @@ struct LogState {
 /// What is submitted and not under way.
 #[derive(Default)]
 struct Batch {
-    /// Each with the mail that is taken with it.
+    /// Each with the messages that are taken with it.
     rows: VecDeque<(Row, Vec<u64>)>,
     /// The status once all of it is written.
     status: Option<RunStatus>,
@@ -216,7 +219,7 @@ impl RunLog {
         self.lock().keys_of.get(&sequence).copied().unwrap_or(sequence)
     }
 
-    /// What a resumed run was before: the tokens below a path, with the records of their notes, as far as nobody has taken these.
+    /// What a resumed run was before: the tokens below a path, with the records of their visit records, as far as nobody has taken these.
     pub(crate) fn take_restored_below(&self, path: &[Fork]) -> Vec<(LiveToken, Vec<Record>)> {
         let mut state = self.lock();
         let LogState { frontier, restored, .. } = &mut *state;
@@ -283,18 +286,18 @@ impl RunLog {
         self.lock().is_lost
     }
 
-    /// Mail that no node could read goes with the next commit.
+    /// Messages that no node could read goes with the next commit.
     pub(crate) fn take_refused(&self, number: u64) {
         self.lock().to_take.push(number);
     }
 
-    /// Whether there is mail to be taken, and a commit would take it.
+    /// Whether there are messages to be taken, and a commit would take it.
     pub(crate) fn has_refused(&self) -> bool {
         let state = self.lock();
         !state.is_lost && !state.to_take.is_empty()
     }
 
-    /// Writes down that everything waits, for mail or until then, unless that is so. Whether there was anything to write.
+    /// Writes down that everything waits, for messages or until then, unless that is so. Whether there was anything to write.
     pub(crate) fn write_pause(&self, wake: Wake) -> Result<bool, StoreError> {
         {
             let state = self.lock();

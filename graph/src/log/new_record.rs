@@ -25,9 +25,9 @@ pub(crate) struct NewRecord {
     pub(crate) undo: Option<UndoPayload>,
     /// The status from now on.
     pub(crate) status: Option<RunStatus>,
-    /// Mail that is taken with it.
+    /// Messages that is taken with it.
     pub(crate) takes: Vec<u64>,
-    /// A signal that a wait took with it: its mail is taken once the node was given it.
+    /// A signal that a wait took with it: its message is taken once the node was given it.
     pub(crate) signal: Option<Message>,
     /// The record whose idempotency keys go on with it; 0 if it has its own.
     pub(crate) keys_of: u64,
@@ -53,7 +53,7 @@ impl NewRecord {
         }
     }
 
-    /// Compresses and checksums the body. This takes time, so it is done before the journal's lock is taken.
+    /// Compresses and checksums the body. This takes time, so it is done before the log's lock is taken.
     pub(super) fn pack(mut self, body_bytes_max: usize) -> Result<PackedRecord, StoreError> {
         let mut body = std::mem::take(&mut self.body);
         if let Some(payload) = &self.undo {

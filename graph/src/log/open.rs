@@ -1,7 +1,7 @@
-//! How a driver gets hold of a run: by making it, or by claiming it and reading where it stands.
+//! Creates a run, or claims it and reads its position.
 //!
-//! Reading takes the head, the last whole frontier before it, and the records that live tokens point to: as much as the run is wide, however
-//! long its history is.
+//! Reading takes the head, the last full frontier before it, and the records that live tokens point
+//! to. The cost depends on the width of the run, not on the length of its history.
 
 use crate::lease::{ClaimCall, Moment, RunLease, owner};
 use crate::log::codec::StoredUndo;
@@ -64,7 +64,7 @@ pub(crate) async fn create(
     create_with(log, vec![row], None, owner).await
 }
 
-/// The journal of a run that is not there yet.
+/// The log of a run that is not there yet.
 pub(super) fn blank(options: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> RunLog {
     let state = LogState::new(0, Frontier::default());
     // The first records are sealed before the store has said what time it is; a history shows when the run was created.
@@ -89,7 +89,7 @@ pub(super) fn blank(options: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str
     }
 }
 
-/// Makes a run with its first rows, which its journal has sealed.
+/// Makes a run with its first rows, which its log has sealed.
 pub(super) async fn create_with(
     log: RunLog,
     rows: Vec<Row>,

@@ -1,11 +1,12 @@
-//! `LeaseRenewal`: keeps the lease of a run, and stops the run before the lease ends.
+//! `LeaseRenewal`: renews the lease of a run, and stops the run before the lease expires.
 //!
-//! A run alone renews its lease itself. A worker renews the leases of all its runs at once, and tells each through its
-//! [`RunLease`](crate::lease::RunLease).
+//! A run alone renews its own lease. A worker renews the leases of all its runs at once and reports
+//! to each through its [`RunLease`].
 //!
-//! A lease is renewed after a quarter of it. When less than a quarter is left, no node is polled and no effect starts, and the run ends; unless its
-//! task was not polled for a long time (its thread was blocked, or the process stopped). Then one renewal is tried first: a lease that has ended
-//! is renewed as long as nobody else has claimed the run.
+//! The lease is renewed after a quarter of its duration. When less than a quarter is left, no node
+//! is polled, no effect starts, and the run ends. One exception: if the task was not polled for a
+//! long time (a blocked thread, a stopped process), one renewal is tried first. An expired lease
+//! can be renewed while no other driver has claimed the run.
 
 use crate::lease::{LEASE_PARTS, Moment, RunLease};
 use crate::log::RunLog;

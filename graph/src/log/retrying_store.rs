@@ -1,10 +1,11 @@
 //! How a stored run survives a short outage of its store.
 //!
-//! [`RetryingStore`] repeats commits and reads that the store could not do ([`Unavailable`](StoreError::Unavailable)), with backoff. Commits are
-//! idempotent, so one that landed unanswered is acknowledged by its repetition. It gives up before the lease of the run ends. Renewals are
-//! repeated by the [`LeaseRenewal`](crate::log::renewal); creates, claims and releases are not repeated here.
+//! [`RetryingStore`] repeats commits and reads that fail as
+//! [`Unavailable`](StoreError::Unavailable), with backoff. Commits are idempotent, so a repeated
+//! commit that had landed is acknowledged. It gives up before the lease expires. Renewals are
+//! repeated by `LeaseRenewal`; creates, claims and releases are not repeated.
 //!
-//! [`StoreMonitor`] tells the log and the run's hooks of what its driver waits for.
+//! [`StoreMonitor`] logs what the driver waits for and reports it to the hooks of the run.
 
 use crate::lease::LEASE_PARTS;
 use crate::log::LogOptions;

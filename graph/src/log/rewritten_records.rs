@@ -1,4 +1,5 @@
-//! `RewrittenRecords`: rows that are written anew, and what becomes of the paths, notes and undos that they name.
+//! `RewrittenRecords`: records that are written again, with the new paths, visit records and undos
+//! that they name.
 
 use crate::log::codec::StoredUndo;
 use crate::log::frontier::{undo_path, undone_at};

@@ -1,11 +1,12 @@
-//! `RecordedSignals`: signals that a wait took, and that its node was not given yet.
+//! `RecordedSignals`: signals that a wait has taken and that its node has not received yet.
 //!
-//! The note of the taking names the number of the message, and the message stays in the inbox until the node was given the signal. So a signal is
-//! neither lost nor given out twice:
-//!
-//! 1. If the node is given it, the message is taken with the next commit, which is no later than the one that ends the visit.
-//! 2. If the visit ends first, the signal goes back to those that nobody took.
-//! 3. If the driver dies, the next one finds the message and the note, and leaves the message to the visit as long as that lasts.
+//! The visit record names the number of the message, and the message stays in the inbox until the
+//! node has received the signal. So a signal is neither lost nor delivered twice:
+//! 1. When the node receives it, the message is taken with the next commit, at the latest with the
+//!    one that ends the visit.
+//! 2. If the visit ends first, the signal returns to the inbox.
+//! 3. If the driver dies, the next driver finds both the message and the visit record, and leaves
+//!    the message to that visit.
 
 use crate::log::RunLog;
 use crate::log::frontier::Frontier;

@@ -236,7 +236,7 @@ pub(super) async fn undos_from(store: &dyn Store, run: &str, mut undo: u64) -> R
 }
 
 impl LiveToken {
-    /// A token that no record placed: it is there for its notes. It is known by what opened its fan-out or subgraph.
+    /// A token that no record placed: it is there for its visit records. It is known by what opened its fan-out or subgraph.
     pub(super) fn is_implied(&self) -> bool {
         self.path.last().is_some_and(|last| last.sequence == self.id.sequence)
     }

@@ -1,4 +1,5 @@
-//! A run within a scope: a scope of its own, in which one task drives the engine, an actor is told things, and a handle waits for the outcome.
+//! A run within a scope: a child scope with the task that drives the engine, the control actor, and
+//! a handle for the outcome.
 
 use crate::control::{CONTROL, MessageTarget, RunControl, RunRef, control};
 use crate::durable::drive::RunDriver;

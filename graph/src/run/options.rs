@@ -1,4 +1,5 @@
-//! `RunOptions`: a run before it starts. Awaiting it runs it, in the task that awaits, or within a scope.
+//! `RunOptions`: a run before it starts. Awaiting it runs it, in the awaiting task or within a
+//! scope.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::compile::plan::Plan;

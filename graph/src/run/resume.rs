@@ -1,4 +1,4 @@
-//! `Resume`: a run that is in a store, before it is gone on with. It becomes a run once it is told in which store it is.
+//! `Resume`: a stored run before it continues. `checkpoint` names its store and returns the run.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::changes::{ResumeChanges, ResumePoint};

@@ -1,4 +1,4 @@
-//! The options of a run that is kept in a store.
+//! The options of a run that is stored.
 
 use crate::control::RunRemote;
 use crate::durable::drive;

@@ -1,4 +1,4 @@
-//! `RunStream`: a run as a stream of what happens in it.
+//! `RunStream`: a run as a stream of its events.
 
 use crate::context::events::{Hooks, RunEvent};
 use crate::error::Outcome;

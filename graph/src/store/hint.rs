@@ -1,4 +1,5 @@
-//! `Hints`: tells whoever waits that something may have changed. Waiters that are dropped leave nothing behind.
+//! `Hints`: notifies waiters that something may have changed. A dropped waiter leaves nothing
+//! behind.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -202,14 +202,14 @@ impl Store for MemoryStore {
             let mut messages: Vec<InboxMessage> = Vec::new();
             let mut bytes = 0;
             let numbers = after.saturating_add(1)..;
-            for letter in
-                runs.get(run)?.inbox.range(numbers).map(|(_, letter)| letter).filter(|letter| letter.taken_by.is_none())
+            for stored in
+                runs.get(run)?.inbox.range(numbers).map(|(_, stored)| stored).filter(|stored| stored.taken_by.is_none())
             {
-                bytes += letter.message.post.payload.len();
+                bytes += stored.message.post.payload.len();
                 if messages.len() == READ_ROWS_MAX || (!messages.is_empty() && bytes > READ_BYTES_MAX) {
                     break;
                 }
-                messages.push(letter.message.clone());
+                messages.push(stored.message.clone());
             }
             Ok(messages)
         })
@@ -317,9 +317,9 @@ impl Run {
         self.info.settle(&commit, now);
         self.log.extend(commit.rows.into_iter().map(|row| (row.sequence, row)));
         for number in commit.takes {
-            if let Some(letter) = self.inbox.get_mut(&number).filter(|letter| letter.taken_by.is_none()) {
-                letter.taken_by = Some(head);
-                letter.message.post.payload = Vec::new();
+            if let Some(stored) = self.inbox.get_mut(&number).filter(|stored| stored.taken_by.is_none()) {
+                stored.taken_by = Some(head);
+                stored.message.post.payload = Vec::new();
             }
         }
         let info = &mut self.info;
@@ -335,11 +335,11 @@ impl Run {
             return Ok(*first);
         }
         let kind = post.kind();
-        let untaken = self.inbox.iter().filter(|(_, letter)| letter.taken_by.is_none() && letter.message.post.kind() == kind);
+        let untaken = self.inbox.iter().filter(|(_, stored)| stored.taken_by.is_none() && stored.message.post.kind() == kind);
         if kind == InboxMessageKind::Command {
             self.info.check_open()?;
             let commands: Vec<(u64, String)> =
-                untaken.map(|(number, letter)| (*number, letter.message.post.name.clone())).collect();
+                untaken.map(|(number, stored)| (*number, stored.message.post.name.clone())).collect();
             match post.among(&commands) {
                 CommandAction::Known(number) => return Ok(number),
                 CommandAction::Instead(others) => {
@@ -363,7 +363,7 @@ impl Run {
         // Only what is older is looked at.
         let gone: Vec<u64> = self.log.range(..before).map(|(row, _)| *row).filter(|row| !keep.contains(row)).collect();
         gone.iter().for_each(|row| drop(self.log.remove(row)));
-        self.inbox.retain(|_, letter| letter.taken_by.is_none_or(|sequence| sequence >= before));
+        self.inbox.retain(|_, stored| stored.taken_by.is_none_or(|sequence| sequence >= before));
         self.info.oldest = self.info.oldest.max(before);
         gone.len() as u64
     }

@@ -1,4 +1,5 @@
-//! What an inbox takes a message for. Commands have a place of their own: whatever else nobody took, a run can be paused, resumed and cancelled.
+//! The kinds of inbox messages. Commands have their own space: however full an inbox is, a run can
+//! be paused, resumed and cancelled.
 
 use super::NewMessage;
 

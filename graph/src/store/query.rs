@@ -1,4 +1,4 @@
-//! What stores share about `read` and `list`: a question is checked and made simple, an answer is checked against what must be there.
+//! What all stores share about `read` and `list`: normalised queries, and checked answers.
 
 use super::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_number, check_size};
 use super::{Filter, Row, Rows, RunInfo, RunStatus, StoreError, Timestamp};

@@ -1,7 +1,8 @@
-//! Tokens: the lines of control of a run, and how they are told apart.
+//! Tokens: the positions of control in a run, and how they are identified.
 //!
-//! A token's id is the sequence of the commit that placed it, and its branch. So it is new for each turn of a loop and for each
-//! fork, and the same for every attempt at one node: which is what an idempotency key must be.
+//! The id of a token is the sequence of the commit that placed it, and its branch. So each turn of
+//! a loop and each branch has a new id, and all attempts at one node share one id. Idempotency keys
+//! rely on this.
 
 mod keys;
 mod wait_view;

@@ -1,4 +1,5 @@
-//! Which runtime a run stands on when nobody says: that of the actor or task it is polled in, else the current Tokio runtime.
+//! Finds the runtime of a run that was given none: that of the polling actor or task, else the
+//! current Tokio runtime.
 
 use pleach_core::{Runtime, current_runtime};
 use std::sync::Arc;

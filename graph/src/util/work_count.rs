@@ -1,5 +1,5 @@
-//! Counts the entries that loops over tokens, lanes and wakers visit, so that tests can tell whether a step costs more in a wide run. Outside of
-//! unit tests it does nothing.
+//! Counts the entries that loops over tokens, lanes and wakers visit, so that tests can check the
+//! cost of a step in a wide run. It does nothing outside of unit tests.
 
 #[cfg(test)]
 thread_local! {

@@ -1,4 +1,4 @@
-//! What a worker does to get runs: it asks for as many as it has room for, when there may be some.
+//! The claim loop of a worker: claims as many ready runs as there is room for.
 
 use crate::lease::{ClaimCall, Moment};
 use crate::store::{Claim, Lease, StoreError, Wanted};

@@ -1,4 +1,5 @@
-//! `WorkerCore`: what all parts of a working worker share: the runs it holds, and what becomes of each.
+//! `WorkerCore`: what the parts of a running worker share: the runs it holds, and what happens when
+//! one ends.
 
 use crate::control::RunRef;
 use crate::durable::options::RECORDS_KEPT_DEFAULT;

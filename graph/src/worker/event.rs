@@ -1,4 +1,4 @@
-//! `WorkerEvent`: what a worker does, told as it does it.
+//! `WorkerEvent`: what a worker does, reported as it happens.
 
 use crate::error::{RunError, RunFault};
 use crate::store::StoreError;

@@ -1,4 +1,4 @@
-//! What a worker does for the runs it holds, and for the store: it renews all leases at once, and removes runs that ended long ago.
+//! Background work of a worker: renews all leases at once, and removes runs that ended long ago.
 
 use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Held, Prune, Renewed};

@@ -44,7 +44,7 @@
 //!    keeps its place for a second before that.
 //! 3. Every call of the store is bounded in time, and repeated with backoff when it fails.
 //!
-//! Read in this order: this file, `shift`, `prevented`, `claims`, `suspects`, `leases`, `known`.
+//! Read in this order: this file, `core`, `unserved`, `claims`, `suspects`, `leases`, `graphs`.
 
 mod claims;
 mod core;

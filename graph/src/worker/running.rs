@@ -1,4 +1,4 @@
-//! `RunningWorker`: a worker at work, to be closed or cancelled.
+//! `RunningWorker`: a started worker, to be closed or cancelled.
 
 use crate::control::RunRef;
 use crate::util::future::either;

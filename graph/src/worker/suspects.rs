@@ -1,8 +1,11 @@
-//! Suspects: runs that were taken over several times without a commit. One of them may kill its process each time.
+//! Suspects: runs that were taken over several times without a commit. One of them may kill its
+//! process each time.
 //!
-//! 1. A worker drives one suspect at a time, until it commits, ends, or was driven for the length of a lease. The others are given up before it begins: they
-//!    have no owner when the process dies, so nothing is counted against them.
-//! 2. Runs that are no suspects are driven beside it. If the process dies, they are taken over, and become suspects at most.
+//! 1. A worker drives one suspect at a time, until it commits, ends, or was driven for the duration
+//!    of a lease. The others are released before it starts: they have no owner when the process
+//!    dies, so no takeover is counted.
+//! 2. Other runs are driven beside it. If the process dies, they are taken over, and at worst
+//!    become suspects.
 
 use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Claim, Held, Release};

@@ -1,9 +1,10 @@
-//! Runs that the store, or the age of this worker, kept from being driven. The store may be down, or only this run cannot be read: a bad block, a
-//! damaged page.
+//! Runs that could not be driven because of the store, or because this worker is too old. The store
+//! may be down, or only this run may be unreadable (a bad block, a damaged page).
 //!
-//! 1. Such a run rests in the store for a while. Then it is due later than others that wait, so it starves none of them.
-//! 2. It counts against the run only if reading it failed, and the store reads records of another run right after that. Later it may be up again after an
-//!    outage, which says nothing about the run.
+//! 1. Such a run rests in the store for a while. Then it is due later than other waiting runs, so
+//!    it delays none of them.
+//! 2. It counts against the run only if reading the run failed and the store reads records of
+//!    another run right after that.
 
 use crate::lease::{ReleaseWork, RunLease};
 use crate::store::{Held, Parts, Release, Rows, StoreError};

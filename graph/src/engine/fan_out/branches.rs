@@ -1,8 +1,9 @@
-//! `Branches`: the lanes of all open fan-outs, the fan-outs themselves, and which lanes can go on.
+//! `Branches`: the lanes of all open fan-outs, the fan-outs themselves, and the lanes that are
+//! ready.
 //!
-//! While there are few lanes, all that wait are polled whenever the run is. Once there are many, each has a waker of its own.
-//! Which of the two it is is settled at the beginning of a poll and holds for all of it, so that no lane is left with a waker
-//! that nobody looks at.
+//! With few lanes, all waiting lanes are polled whenever the run is. With many lanes, each has its
+//! own waker. The choice is made at the start of a poll and holds for that poll, so that no lane
+//! keeps a waker that is not looked at.
 
 use crate::engine::fan_out::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
 use crate::engine::lane::{Lane, Phase};

@@ -1,8 +1,8 @@
-//! Fan-in: how branches are polled, and what follows when one of them ends. How they start is in `starts`.
+//! Polls branches, and joins a fan-out when its branches have ended. `start` begins them.
 //!
-//! A lane that forks waits; its state lies in the fan-out. Whatever order the branches end in, the merge sees them as they were
-//! declared. A fault rises from branch to fan-out to the lane that forked, until
-//! one collects it or the run has failed.
+//! The lane that forked waits, and its state lies in the fan-out. The merge gets the branches in
+//! the order of declaration. A failure moves from the branch to the fan-out and to the lane that
+//! forked, until a fan-out collects it or the run fails.
 
 use crate::compile::plan::{OutEdge, Plan, PlanFanOut};
 use crate::context::events;

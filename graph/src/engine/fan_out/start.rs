@@ -1,7 +1,7 @@
-//! Fan-out: how a lane forks, and how its branches start: in order, as many as the limit allows.
+//! Opens a fan-out and starts its branches, in order, up to its limit.
 //!
-//! A branch that nothing is to be taken care of at runs as it starts, before it is anybody's lane. One that ends at once, as most of those
-//! that compute do, never is one.
+//! A branch of plain nodes runs on the fast path as it starts. If it ends at once, it never becomes
+//! a lane.
 
 use crate::compile::plan::{BranchHeads, Plan, PlanFanOut};
 use crate::context::events::RunEvent;

@@ -1,4 +1,5 @@
-//! Who is woken when many branches wait: with a few, all of them are polled; with many, each has a waker that puts it on a list.
+//! `Wakeups`: the list of woken lanes. With few lanes all are polled; with many each has a waker
+//! that adds it to the list.
 
 use crate::util::waker::set_waker;
 use crate::util::work_count;

@@ -56,7 +56,7 @@ fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Box<RawV
 }
 
 impl VisitRecordBody {
-    /// What all notes of one wait say.
+    /// What all visit records of one wait say.
     pub(crate) fn of_wait(namespace: Namespace, key: &str) -> Self {
         let signal = if let Namespace::Signal(count) = namespace { Some(count) } else { None };
         Self { key: key.to_string(), signal, ..Self::default() }

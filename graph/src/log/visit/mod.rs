@@ -1,6 +1,7 @@
-//! `VisitRecords`: what was written down during one visit of a node, before the node was done: effects, waits, failed attempts.
+//! `VisitRecords`: what was recorded during one visit of a node: effects, waits, failed attempts.
 //!
-//! All attempts at one visit share them, in this process and in the next; that is why an effect that was recorded is not repeated.
+//! All attempts of a visit share them, in this process and in the next. That is why a recorded
+//! effect does not run again.
 
 mod body;
 pub(crate) mod polls;
@@ -18,7 +19,7 @@ use crate::log::visit::watcher::Watcher;
 use crate::store::{Header, Kind, Record, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The notes of one visit.
+/// The visit records of one visit.
 #[derive(Default)]
 pub(crate) struct VisitRecords(Mutex<VisitState>);
 
@@ -29,7 +30,7 @@ pub(crate) struct OpenWait {
     pub(crate) due: Option<Timestamp>,
     /// What the node asks, as JSON.
     pub(crate) question: Option<Arc<str>>,
-    /// The letter that answers it.
+    /// The message that answers it.
     pub(crate) message: Option<String>,
 }
 
@@ -76,7 +77,7 @@ impl Drop for WaitGuard<'_> {
 }
 
 impl VisitRecords {
-    /// The notes of a visit that begins with this attempt.
+    /// The visit records of a visit that begins with this attempt.
     pub(crate) fn of_attempt(attempt: u32) -> Self {
         Self(Mutex::new(VisitState { attempt, ..VisitState::default() }))
     }
@@ -108,7 +109,7 @@ impl VisitRecords {
         Ok(Self(Mutex::new(state)))
     }
 
-    /// The notes, if this attempt was not cut off.
+    /// The visit records, if this attempt was not cut off.
     pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, VisitState>> {
         Some(self.lock()).filter(|state| state.is_at(attempt))
     }

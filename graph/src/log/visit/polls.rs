@@ -1,7 +1,9 @@
-//! `NodePolls`: whether a node is being polled or is about to be, and which of its values are ready for it.
+//! `NodePolls`: whether a node is being polled or is about to be, and which of its values are
+//! ready.
 //!
-//! A node of a stored run counts as parked only if its last poll has ended, nothing has woken it since that poll began, and each value that it
-//! waits for was durable when that poll began. A value that the node then left alone does not keep the run from pausing.
+//! A node of a stored run counts as parked if its last poll has ended, it was not woken since that
+//! poll began, and each value that it waits for was durable when that poll began. A value that the
+//! node left alone does not keep the run from pausing.
 
 use crate::log::visit::VisitRecords;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +23,7 @@ pub(crate) struct NodePolls {
     values: Vec<u64>,
 }
 
-/// Notes that a node was woken, and wakes it. Whoever took the node for parked is told first.
+/// Visit records that a node was woken, and wakes it. Whoever took the node for parked is told first.
 struct NodeWaker {
     is_woken: AtomicBool,
     /// Weak, because they hold this waker.

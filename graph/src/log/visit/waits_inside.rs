@@ -1,7 +1,7 @@
-//! `WaitsInside`: what the lanes of a graph that runs as a node wait for, lane by lane.
+//! `WaitsInside`: what the lanes of a subgraph wait for, lane by lane.
 //!
-//! The engine inside tells of a lane when it has looked at that lane. The graph around it goes through the list only when somebody asks what
-//! the run waits for. So a wait that begins or ends costs the same however many there are, and however deep the graph lies.
+//! The inner engine updates a lane when it has looked at it. The outer graph reads the list only on
+//! a query. So a wait costs the same however many there are, and however deep the subgraph lies.
 
 use crate::log::visit::OpenWait;
 use crate::util::work_count;

@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The numbers of lanes whose notes changed.
+/// The numbers of lanes whose visit records changed.
 #[derive(Default)]
 pub(crate) struct ChangedLanes(Mutex<Vec<usize>>);
 
-/// Lists a lane when its notes change.
+/// Lists a lane when its visit records change.
 pub(crate) struct Watcher {
     pub(crate) changed: Arc<ChangedLanes>,
     pub(crate) lane: usize,
 }
 
 impl Watcher {
-    /// The notes have changed: nothing more is to be watched.
+    /// The visit records have changed: nothing more is to be watched.
     pub(crate) fn tell(self) {
         self.changed.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.lane);
     }

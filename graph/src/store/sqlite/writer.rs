@@ -72,8 +72,8 @@ impl Writer {
         let db = file.open(&holders, &clock)?;
         let (jobs, inbox) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut desk = WriteQueue { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), hints };
-        let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || desk.work());
+        let mut queue = WriteQueue { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), hints };
+        let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || queue.work());
         Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
     }
 
