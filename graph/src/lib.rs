@@ -17,11 +17,11 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! The modules below are layers: each imports only from those above it. Read `define`, `compile`, then `engine` from
-//! `engine::step` (one step of a run) on.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
+
+// The modules are layers: each imports only from modules declared above it, by its path, never
+// through the re-exports below. To read a run from the start: `define`, `compile`, `engine::step`.
 
 /// Small shared parts: futures, wakers, the runtime lookup.
 mod util;

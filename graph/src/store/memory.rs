@@ -19,9 +19,9 @@ use std::time::{Duration, SystemTime};
 
 /// Runs in memory: they are gone with the last clone of it. Cloning is cheap, and gives the same store.
 #[derive(Clone)]
-pub struct MemoryStore(Arc<MemoryInner>);
+pub struct MemoryStore(Arc<MemoryParts>);
 
-struct MemoryInner {
+struct MemoryParts {
     runs: Mutex<Runs>,
     hints: Hints,
     /// The clock; `None` is that of the machine.
@@ -61,7 +61,7 @@ impl MemoryStore {
     }
 
     fn with_clock(runtime: Option<Arc<dyn Runtime>>) -> Self {
-        Self(Arc::new(MemoryInner { runs: Mutex::default(), hints: Hints::default(), runtime }))
+        Self(Arc::new(MemoryParts { runs: Mutex::default(), hints: Hints::default(), runtime }))
     }
 
     fn now(&self) -> Timestamp {

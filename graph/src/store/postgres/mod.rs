@@ -56,9 +56,9 @@ use tokio_postgres::{Config, Socket};
 /// Each connection gets the session settings that the store relies on: `synchronous_commit` is switched on if it is off, `lock_timeout` is at most
 /// 10 s, and `idle_in_transaction_session_timeout` at most 30 s. A connection is dropped, not reused, when a call on it was not answered.
 #[derive(Clone)]
-pub struct PostgresStore(Arc<Inner>);
+pub struct PostgresStore(Arc<PostgresParts>);
 
-struct Inner {
+struct PostgresParts {
     connections: Connections,
     hints: Arc<Hints>,
     listener: Option<tokio::task::AbortHandle>,
@@ -110,7 +110,7 @@ impl PostgresStore {
         hints: Arc<Hints>,
         listening: Option<impl Future<Output = ()> + Send + 'static>,
     ) -> Result<Self, StoreError> {
-        let mut store = Inner { connections, hints, listener: None };
+        let mut store = PostgresParts { connections, hints, listener: None };
         store.prepare().await?;
         store.listener = listening.map(|listening| tokio::spawn(listening).abort_handle());
         Ok(Self(Arc::new(store)))
@@ -163,7 +163,7 @@ async fn for_run<T>(run: &str, call: impl Future<Output = Result<T, fault::Failu
     call.await.map_err(|failure| failure.in_run(run))
 }
 
-impl Inner {
+impl PostgresParts {
     /// Makes or upgrades the tables.
     async fn prepare(&self) -> Result<(), StoreError> {
         if on_a_connection!(self, true, |client| schema::is_old(client))? {
@@ -190,7 +190,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for PostgresParts {
     fn drop(&mut self) {
         if let Some(listener) = &self.listener {
             listener.abort();

@@ -66,9 +66,9 @@ const READERS_MAX: usize = 4;
 /// A program has one copy of the native SQLite library, so all crates that use it must agree on `libsqlite3-sys`: 0.30.1 to 0.39 work with this one,
 /// among them sqlx 0.8.1 to 0.9.
 #[derive(Clone)]
-pub struct SqliteStore(Arc<Inner>);
+pub struct SqliteStore(Arc<SqliteParts>);
 
-struct Inner {
+struct SqliteParts {
     file: DbFile,
     clock: Arc<Clock>,
     writer: Writer,
@@ -93,7 +93,7 @@ impl SqliteStore {
     fn open_with(path: &Path, clock: Clock) -> Result<Self, StoreError> {
         let (file, clock, hints) = (DbFile::find_or_make(path)?, Arc::new(clock), Arc::new(Hints::default()));
         let writer = Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&hints))?;
-        Ok(Self(Arc::new(Inner { file, clock, writer, readers: Mutex::default(), hints })))
+        Ok(Self(Arc::new(SqliteParts { file, clock, writer, readers: Mutex::default(), hints })))
     }
 
     /// The file: an absolute path without links.
@@ -199,7 +199,7 @@ impl SqliteStore {
     }
 }
 
-impl Inner {
+impl SqliteParts {
     fn lock_readers(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
