@@ -1,7 +1,7 @@
 //! Stored rows and inbox messages: damage is an error, and what opens can be sealed again.
 
 use crate::random::Random;
-use pleach::store::{BODY_BYTES_MAX, Post, Row};
+use pleach::store::{BODY_BYTES_MAX, NewMessage, Row};
 
 /// The run that all rows here belong to.
 const RUN: &str = "r";
@@ -42,7 +42,7 @@ pub fn row(random: &mut Random) {
 pub fn message(random: &mut Random) {
     let dedup = random.one_in(2).then(|| random.text(16));
     let (name, payload) = (random.text(24), random.bytes(64));
-    let post = Post::seal(RUN, name, dedup, payload.clone());
+    let post = NewMessage::seal(RUN, name, dedup, payload.clone());
     assert_eq!(post.clone().open(RUN).ok(), Some(payload));
     let _ = post.kind();
     let mut changed = post.clone();

@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::rows::sealed;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::store::{GraphVersion, Kind, NewRun, Parts, Post, Row, Rows, Wake};
+use pleach::store::{GraphVersion, Kind, NewMessage, NewRun, Parts, Row, Rows, Wake};
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
@@ -51,7 +51,7 @@ pub fn damaged_inbox(random: &mut Random) {
             let names = ["answer/last", "answer/", "go", "command/pause", "command/resume", "command/cancel", "command/"];
             let name = if random.one_in(4) { random.text(12) } else { names[random.below(names.len())].into() };
             let payload = if random.one_in(2) { b"7".to_vec() } else { random.bytes(16) };
-            posts.push(Post::seal(RUN, name, None, payload));
+            posts.push(NewMessage::seal(RUN, name, None, payload));
         }
         read_and_resume(recorded, recorded.rows[..count].to_vec(), &posts, random);
     });
@@ -68,7 +68,7 @@ fn damage(random: &mut Random, row: &mut Row) {
 }
 
 /// Does to a stored run what a user can do: lists its history, looks at it, resumes or rewinds it.
-fn read_and_resume(recorded: &Recorded, rows: Vec<Row>, posts: &[Post], random: &mut Random) {
+fn read_and_resume(recorded: &Recorded, rows: Vec<Row>, posts: &[NewMessage], random: &mut Random) {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let new = NewRun {

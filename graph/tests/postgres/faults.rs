@@ -6,7 +6,7 @@ use crate::common::postgres::{connect, fresh_schema, futures_of, store};
 use crate::common::proxy::Proxy;
 use crate::common::{check_wrong_clock, create_held, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
-use pleach_graph::store::{Held, Lease, NewRun, NewMessage, PostgresStore, Store, StoreError, TAKEOVERS_MAX, Timestamp};
+use pleach_graph::store::{Held, Lease, NewMessage, NewRun, PostgresStore, Store, StoreError, TAKEOVERS_MAX, Timestamp};
 use std::time::Duration;
 use tokio_postgres::NoTls;
 

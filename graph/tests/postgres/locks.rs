@@ -149,7 +149,9 @@ async fn c13_client_frozen_in_a_call_locks_nothing() {
     type Act = fn(PostgresStore) -> tokio::task::JoinHandle<()>;
     let acts: [(&str, Act); 4] = [
         ("post", |store| {
-            tokio::spawn(async move { drop(store.post("r", NewMessage::seal("r", "command/pause", None, b"null".to_vec())).await) })
+            tokio::spawn(
+                async move { drop(store.post("r", NewMessage::seal("r", "command/pause", None, b"null".to_vec())).await) },
+            )
         }),
         ("claim", |store| tokio::spawn(async move { drop(store.claim(forced("r"), lease("late")).await) })),
         ("prune", |store| {

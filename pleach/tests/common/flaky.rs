@@ -2,8 +2,8 @@
 
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, InboxMessage, MemoryStore, NewRun, Parts, NewMessage, Prune, Release, Renewed, Row, Rows,
-    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, MemoryStore, NewMessage, NewRun, Parts, Prune, Release,
+    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -2,8 +2,8 @@
 
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, Lease, InboxMessage, NewRun, Parts, NewMessage, Prune, Release, Renewed, Row, Rows, RunInfo,
-    RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

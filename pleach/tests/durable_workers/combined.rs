@@ -8,7 +8,7 @@ use pleach::Scope;
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::store::{MemoryStore, Post, RunStatus, Store};
+use pleach::store::{MemoryStore, NewMessage, RunStatus, Store};
 
 pub(crate) fn sum(n: u32, all: Vec<u32>) -> u32 {
     n + all.into_iter().sum::<u32>()
@@ -113,7 +113,12 @@ fn drive(graph: &CompiledGraph<u32>, seed: u64, at: u64, fate: Fate, keep: u64, 
                     store
                         .post(
                             "r",
-                            Post::seal("r", "signal/go", Some(format!("g{n}")), format!("{}", 10u32.pow(n + 1)).into_bytes()),
+                            NewMessage::seal(
+                                "r",
+                                "signal/go",
+                                Some(format!("g{n}")),
+                                format!("{}", 10u32.pow(n + 1)).into_bytes(),
+                            ),
                         )
                         .await
                 })
