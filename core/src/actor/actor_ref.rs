@@ -33,8 +33,9 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Puts a message into the mailbox without waiting. A full mailbox fails, or drops what its policy says.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        let filling = self.cell.mailbox().push(message, |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason))?;
-        self.cell.mind(filling);
+        let high_water =
+            self.cell.mailbox().push(message, |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason))?;
+        self.cell.report_if_high_water(high_water);
         Ok(())
     }
 
@@ -42,7 +43,7 @@ impl<M: Send + 'static> ActorRef<M> {
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
         let dead_letter = |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason);
-        self.cell.mind(self.cell.mailbox().push_slowly(message, priority, true, dead_letter)?);
+        self.cell.report_if_high_water(self.cell.mailbox().push_slow(message, priority, true, dead_letter)?);
         Ok(())
     }
 
@@ -54,7 +55,7 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Puts a message into the mailbox if there is room, whatever its overflow policy.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
-        self.cell.mind(self.cell.mailbox().try_push(message)?);
+        self.cell.report_if_high_water(self.cell.mailbox().try_push(message)?);
         Ok(())
     }
 

@@ -25,20 +25,20 @@ use core::time::Duration;
 
 /// The place for an answer, carried in a message. Answer with [`send`](Reply::send); dropping it tells the asker that there is none.
 pub struct Reply<T: Send + 'static> {
-    slot: Option<Arc<Slot<T>>>,
+    slot: Option<Arc<ReplySlot<T>>>,
 }
 
-struct Slot<T>(Lock<Answer<T>>);
+struct ReplySlot<T>(Lock<AnswerState<T>>);
 
-enum Answer<T> {
-    Open(Waker),
-    Given(T),
-    None(AskError),
+enum AnswerState<T> {
+    Waiting(Waker),
+    Answered(T),
+    Failed(AskError),
 }
 
 impl<T: Send + 'static> Reply<T> {
     #[inline]
-    fn to(slot: &Arc<Slot<T>>) -> Self {
+    fn to(slot: &Arc<ReplySlot<T>>) -> Self {
         Self { slot: Some(Arc::clone(slot)) }
     }
 
@@ -49,7 +49,7 @@ impl<T: Send + 'static> Reply<T> {
         // Nothing is left in it to be dropped unanswered.
         core::mem::forget(self);
         if let Some(slot) = slot {
-            slot.settle(Answer::Given(answer));
+            slot.settle(AnswerState::Answered(answer));
         }
     }
 
@@ -80,41 +80,41 @@ impl<T: Send + 'static> fmt::Debug for Reply<T> {
     }
 }
 
-impl<T: Send + 'static> Unanswered for Slot<T> {
+impl<T: Send + 'static> Unanswered for ReplySlot<T> {
     fn answer(&self, why: AskError) {
-        self.settle(Answer::None(why));
+        self.settle(AnswerState::Failed(why));
     }
 
     fn is_open(&self) -> bool {
-        self.0.with(|state| matches!(state, Answer::Open(_)))
+        self.0.with(|state| matches!(state, AnswerState::Waiting(_)))
     }
 }
 
-impl<T> Answer<T> {
+impl<T> AnswerState<T> {
     #[inline]
     fn into_poll(self) -> Poll<Result<T, AskError>> {
         match self {
-            Self::Open(_) => Poll::Pending,
-            Self::Given(answer) => Poll::Ready(Ok(answer)),
-            Self::None(why) => Poll::Ready(Err(why)),
+            Self::Waiting(_) => Poll::Pending,
+            Self::Answered(answer) => Poll::Ready(Ok(answer)),
+            Self::Failed(why) => Poll::Ready(Err(why)),
         }
     }
 }
 
-impl<T> Slot<T> {
+impl<T> ReplySlot<T> {
     /// A slot whose answer wakes `waker`.
     #[inline]
-    fn awaited_by(waker: &Waker) -> Arc<Self> {
-        Arc::new(Self(Lock::new(Answer::Open(waker.clone()))))
+    fn new(waker: &Waker) -> Arc<Self> {
+        Arc::new(Self(Lock::new(AnswerState::Waiting(waker.clone()))))
     }
 
     #[inline]
-    fn settle(&self, answer: Answer<T>) {
+    fn settle(&self, answer: AnswerState<T>) {
         let before = self.0.with(|state| match state {
-            Answer::Open(_) => core::mem::replace(state, answer),
+            AnswerState::Waiting(_) => core::mem::replace(state, answer),
             _ => answer,
         });
-        if let Answer::Open(waker) = before {
+        if let AnswerState::Waiting(waker) = before {
             wakers::wake_each(Some(waker));
         }
     }
@@ -123,25 +123,25 @@ impl<T> Slot<T> {
     fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
         // What is taken out is dropped or used outside the lock.
         let taken = self.0.with(|state| match state {
-            Answer::Open(known) => Err(known.will_wake(waker)),
-            _ => Ok(core::mem::replace(state, Answer::None(AskError::Dropped))),
+            AnswerState::Waiting(known) => Err(known.will_wake(waker)),
+            _ => Ok(core::mem::replace(state, AnswerState::Failed(AskError::Dropped))),
         });
         match taken {
             Ok(answer) => answer.into_poll(),
             Err(true) => Poll::Pending,
-            Err(false) => self.wake_instead(waker.clone()),
+            Err(false) => self.replace_waker(waker.clone()),
         }
     }
 
     /// Has the answer wake another task than the one before, unless it is there by now.
     #[cold]
-    fn wake_instead(&self, waker: Waker) -> Poll<Result<T, AskError>> {
+    fn replace_waker(&self, waker: Waker) -> Poll<Result<T, AskError>> {
         let (taken, unused) = self.0.with(|state| match state {
-            Answer::Open(known) => (None, core::mem::replace(known, waker)),
-            _ => (Some(core::mem::replace(state, Answer::None(AskError::Dropped))), waker),
+            AnswerState::Waiting(known) => (None, core::mem::replace(known, waker)),
+            _ => (Some(core::mem::replace(state, AnswerState::Failed(AskError::Dropped))), waker),
         });
         wakers::discard([unused]);
-        taken.map_or(Poll::Pending, Answer::into_poll)
+        taken.map_or(Poll::Pending, AnswerState::into_poll)
     }
 }
 
@@ -152,15 +152,15 @@ pub struct Ask<'a, M: Send + 'static, T, Q> {
     /// Until it is asked.
     question: Option<Q>,
     /// Once it is asked.
-    slot: Option<Arc<Slot<T>>>,
+    slot: Option<Arc<ReplySlot<T>>>,
     /// While it waits for room.
     sending: Option<Box<Sending<'a, M>>>,
-    rare: Option<Box<Rare>>,
+    details: Option<Box<AskDetails>>,
 }
 
 /// What an ask with a timeout, or one from inside an actor, needs besides.
 #[derive(Default)]
-struct Rare {
+struct AskDetails {
     timeout: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
     edge: Option<(Arc<dyn Member>, Edge)>,
@@ -174,12 +174,12 @@ where
 {
     #[inline]
     pub(crate) fn new(to: &'a Arc<Cell<M>>, question: Q) -> Self {
-        Self { to, question: Some(question), slot: None, sending: None, rare: None }
+        Self { to, question: Some(question), slot: None, sending: None, details: None }
     }
 
     /// Waits at most this long.
     pub fn timeout(mut self, wait: Duration) -> Self {
-        self.rare.get_or_insert_default().timeout = Some(wait);
+        self.details.get_or_insert_default().timeout = Some(wait);
         self
     }
 
@@ -187,7 +187,7 @@ where
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         if let Some(question) = self.question.take() {
-            return self.pose(question, cx);
+            return self.send_question(question, cx);
         }
         if self.sending.is_some() {
             return self.poll_sending(cx);
@@ -199,14 +199,14 @@ where
     }
 
     #[inline]
-    fn pose(&mut self, question: Q, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
-        let slot = Slot::awaited_by(cx.waker());
-        leave_edge(&mut self.rare, self.to, &slot, cx.waker())?;
+    fn send_question(&mut self, question: Q, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
+        let slot = ReplySlot::new(cx.waker());
+        add_wait_edge(&mut self.details, self.to, &slot, cx.waker())?;
         let message = question(Reply::to(&slot));
         self.slot = Some(slot);
         match self.to.mailbox().try_push(message) {
-            Ok(filling) => {
-                self.to.mind(filling);
+            Ok(high_water) => {
+                self.to.report_if_high_water(high_water);
                 Poll::Pending
             }
             Err(SendError::Full(message)) => {
@@ -222,11 +222,11 @@ where
         let Some(sending) = &mut self.sending else { return Poll::Pending };
         let Poll::Ready(sent) = Pin::new(&mut **sending).poll(cx) else {
             // It may already be told that there will be no answer; then the question is taken back.
-            let told = self.slot.as_ref().map_or(Poll::Pending, |slot| slot.poll(cx.waker()));
-            if told.is_ready() {
+            let answered = self.slot.as_ref().map_or(Poll::Pending, |slot| slot.poll(cx.waker()));
+            if answered.is_ready() {
                 self.sending = None;
             }
-            return told;
+            return answered;
         };
         self.sending = None;
         match sent {
@@ -243,40 +243,40 @@ where
 
 /// Before a question goes out: if an actor asks in its own task, leaves the edge and looks for a cycle.
 #[inline]
-fn leave_edge<M: Send + 'static, T: Send + 'static>(
-    rare: &mut Option<Box<Rare>>,
+fn add_wait_edge<M: Send + 'static, T: Send + 'static>(
+    details: &mut Option<Box<AskDetails>>,
     to: &Arc<Cell<M>>,
-    slot: &Arc<Slot<T>>,
+    slot: &Arc<ReplySlot<T>>,
     waker: &Waker,
 ) -> Result<(), AskError> {
     match current::polled_with(waker) {
         Some(asker) => {
-            leave_edge_from(&asker, rare, Arc::clone(to) as Arc<dyn Member>, Arc::clone(slot) as Arc<dyn Unanswered>)
+            add_wait_edge_from(&asker, details, Arc::clone(to) as Arc<dyn Member>, Arc::clone(slot) as Arc<dyn Unanswered>)
         }
         None => Ok(()),
     }
 }
 
-fn leave_edge_from(
+fn add_wait_edge_from(
     asker: &Arc<dyn Member>,
-    rare: &mut Option<Box<Rare>>,
+    details: &mut Option<Box<AskDetails>>,
     target: Arc<dyn Member>,
     slot: Arc<dyn Unanswered>,
 ) -> Result<(), AskError> {
-    let rare = rare.get_or_insert_default();
-    rare.end_edge();
+    let details = details.get_or_insert_default();
+    details.end_edge();
     let edge = Edge { target, wait: Wait::Answer(slot) };
     asker.begin_wait(edge.clone());
-    rare.edge = Some((Arc::clone(asker), edge.clone()));
-    if WaitCycle::over(asker, &edge).is_some() { break_cycles(asker, rare, &edge) } else { Ok(()) }
+    details.edge = Some((Arc::clone(asker), edge.clone()));
+    if WaitCycle::over(asker, &edge).is_some() { break_cycles(asker, details, &edge) } else { Ok(()) }
 }
 
 /// Lets in the sends that wait in a cycle with this ask. If it still can get no answer, it fails, or there is a lint.
 #[cold]
-fn break_cycles(asker: &Arc<dyn Member>, rare: &Rare, edge: &Edge) -> Result<(), AskError> {
+fn break_cycles(asker: &Arc<dyn Member>, details: &AskDetails, edge: &Edge) -> Result<(), AskError> {
     WaitCycle::admit_all(asker, edge);
     let Some(cycle) = WaitCycle::of_asks(asker, edge) else { return Ok(()) };
-    if rare.timeout.is_none() {
+    if details.timeout.is_none() {
         return Err(AskError::Cycle(cycle.paths()));
     }
     edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(cycle.paths())));
@@ -285,24 +285,24 @@ fn break_cycles(asker: &Arc<dyn Member>, rare: &Rare, edge: &Edge) -> Result<(),
 
 /// A question that is a message before it is known who gets it: its answer, and the edge to whoever that is.
 pub(crate) struct PendingAsk<T> {
-    slot: Arc<Slot<T>>,
-    rare: Option<Box<Rare>>,
+    slot: Arc<ReplySlot<T>>,
+    details: Option<Box<AskDetails>>,
 }
 
 impl<T: Send + 'static> PendingAsk<T> {
     /// The message, and what waits for its answer. A `timeout` makes a cycle of asks a lint and no error; it is for the caller to keep.
     pub(crate) fn new<M>(question: impl FnOnce(Reply<T>) -> M, timeout: Option<Duration>, waker: &Waker) -> (M, Self) {
-        let mut pending = Self { slot: Slot::awaited_by(waker), rare: None };
+        let mut pending = Self { slot: ReplySlot::new(waker), details: None };
         if timeout.is_some() {
-            pending.rare.get_or_insert_default().timeout = timeout;
+            pending.details.get_or_insert_default().timeout = timeout;
         }
         (question(Reply::to(&pending.slot)), pending)
     }
 
     /// It is about to be sent to `to`, and to nobody else.
-    pub(crate) fn goes_to(&mut self, to: &Arc<dyn Member>, waker: &Waker) -> Result<(), AskError> {
+    pub(crate) fn begin_wait_for(&mut self, to: &Arc<dyn Member>, waker: &Waker) -> Result<(), AskError> {
         let Some(asker) = current::polled_with(waker) else { return Ok(()) };
-        leave_edge_from(&asker, &mut self.rare, Arc::clone(to), Arc::clone(&self.slot) as Arc<dyn Unanswered>)
+        add_wait_edge_from(&asker, &mut self.details, Arc::clone(to), Arc::clone(&self.slot) as Arc<dyn Unanswered>)
     }
 
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<T, AskError>> {
@@ -310,7 +310,7 @@ impl<T: Send + 'static> PendingAsk<T> {
     }
 }
 
-impl Rare {
+impl AskDetails {
     fn end_edge(&mut self) {
         if let Some((asker, edge)) = self.edge.take() {
             asker.end_wait(&edge);
@@ -325,7 +325,7 @@ impl Rare {
 }
 
 /// The asker no longer waits for this answer.
-impl Drop for Rare {
+impl Drop for AskDetails {
     fn drop(&mut self) {
         self.end_edge();
     }
@@ -346,12 +346,12 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let mut polled = this.poll_answer(cx);
-        if let Some(rare) = &mut this.rare {
+        if let Some(details) = &mut this.details {
             if polled.is_pending() {
-                polled = rare.poll_timeout(this.to.node().runtime(), cx).map(Err);
+                polled = details.poll_timeout(this.to.node().runtime(), cx).map(Err);
             }
             if polled.is_ready() {
-                this.rare = None;
+                this.details = None;
             }
         }
         polled

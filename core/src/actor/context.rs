@@ -154,12 +154,12 @@ impl<A: Actor> Context<A> {
 
     /// Tells this actor what `message` makes whenever none has come for `wait`. Each incarnation begins without.
     pub fn set_receive_timeout(&self, wait: Duration, message: impl FnMut() -> A::Msg + Send + 'static) {
-        self.with_timers(|timers| timers.set_idle(Some((wait, Box::new(message)))));
+        self.with_timers(|timers| timers.set_receive_timeout(Some((wait, Box::new(message)))));
     }
 
     /// Takes the receive-timeout back.
     pub fn clear_receive_timeout(&self) {
-        self.with_timers(|timers| timers.set_idle(None));
+        self.with_timers(|timers| timers.set_receive_timeout(None));
     }
 
     /// Takes a timer back. False if it has fired for the last time.
@@ -169,7 +169,7 @@ impl<A: Actor> Context<A> {
 
     fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<A::Msg>) -> R) -> R {
         let answer = self.cell.with_timers(f);
-        self.cell.mailbox().mark(control::TIMERS);
+        self.cell.mailbox().raise_silently(control::TIMERS);
         answer
     }
 
@@ -323,7 +323,7 @@ impl<A: Actor> Context<A> {
     /// Takes a [`watch`](Self::watch) back: not even news already on its way arrives.
     pub fn unwatch(&self, other: &AnyRef) {
         node::unwatch(other.member.node(), self.cell.node());
-        self.cell.mailbox().forget_end_of(other.id());
+        self.cell.mailbox().remove_terminated(other.id());
     }
 
     /// Whose end this actor is to hear of: what it [watches](Self::watch) and what has not ended yet, by the age of their ids.

@@ -1,8 +1,8 @@
 //! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
 
-use crate::actor::cell::factory::BoxRecipe;
+use crate::actor::cell::factory::BoxTaskFactory;
 use crate::actor::context::Context;
-use crate::actor::spawn_started::Up;
+use crate::actor::spawn_started::StartNotice;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
@@ -28,25 +28,25 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 
 /// How to make an actor, again and again. Each incarnation gets a fresh state from the factory.
 pub struct Props<A: Actor> {
-    pub(crate) recipe: BoxRecipe<A>,
+    pub(crate) factory: BoxTaskFactory<A>,
     mailbox: Mailbox,
-    extra: Option<Arc<Extra<A::Msg>>>,
+    options: Option<Arc<ActorOptions<A::Msg>>>,
     policy: RestartPolicy,
     strategy: Option<Arc<dyn SupervisorStrategy>>,
     sink: Option<Arc<dyn EscalationSink>>,
 }
 
 /// What most actors do not ask for.
-pub(crate) struct Extra<M> {
+pub(crate) struct ActorOptions<M> {
     pub(crate) describe: Option<Describe<M>>,
     pub(crate) copy: Option<fn(&M) -> M>,
     pub(crate) retries_max: u32,
-    pub(crate) bury_failed: bool,
+    pub(crate) dead_letter_failed_messages: bool,
     pub(crate) stash_capacity: usize,
     pub(crate) map_system: Option<MapSystem<M>>,
     pub(crate) cancel_grace: Option<CancelGrace>,
     /// Who waits for its start.
-    pub(crate) up: Option<Arc<Up>>,
+    pub(crate) start_notice: Option<Arc<StartNotice>>,
     /// Until the actor begins. Behind the lock, because a stream need not be shared between threads.
     pub(crate) feed: Lock<Option<BoxStream<M>>>,
 }
@@ -59,9 +59,9 @@ impl<A: Actor> Props<A> {
     /// An actor made by `factory`, with the default mailbox.
     pub fn new(factory: impl FnMut() -> A + Send + 'static) -> Self {
         Self {
-            recipe: cell::recipe(factory),
+            factory: cell::task_factory(factory),
             mailbox: Mailbox::default(),
-            extra: None,
+            options: None,
             policy: RestartPolicy::default(),
             strategy: None,
             sink: None,
@@ -107,14 +107,14 @@ impl<A: Actor> Props<A> {
     /// Feeds it from a stream or a receiver: each item is handled exactly once, and the end of the stream is a `close()`.
     #[must_use]
     pub fn fed_by(mut self, items: impl Stream<Item = A::Msg> + Send + 'static) -> Self {
-        self.extra().feed = Lock::new(Some(Box::pin(items)));
+        self.options().feed = Lock::new(Some(Box::pin(items)));
         self
     }
 
     /// Says how records word a message (its type's name otherwise). Leave out what must not be logged.
     #[must_use]
     pub fn describe(mut self, describe: impl Fn(&A::Msg) -> String + Send + Sync + 'static) -> Self {
-        self.extra().describe = Some(Box::new(describe));
+        self.options().describe = Some(Box::new(describe));
         self
     }
 
@@ -126,7 +126,7 @@ impl<A: Actor> Props<A> {
     /// [`Exit::Cancelled`](crate::Exit::Cancelled) if it was dropped. No further message is begun, and `stopped` runs in both cases.
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
-        self.extra().cancel_grace = Some(CancelGrace::new(grace));
+        self.options().cancel_grace = Some(CancelGrace::new(grace));
         self
     }
 
@@ -136,9 +136,9 @@ impl<A: Actor> Props<A> {
     where
         A::Msg: Clone,
     {
-        let extra = self.extra();
-        extra.retries_max = retries;
-        extra.copy = Some(A::Msg::clone);
+        let options = self.options();
+        options.retries_max = retries;
+        options.copy = Some(A::Msg::clone);
         self
     }
 
@@ -148,9 +148,9 @@ impl<A: Actor> Props<A> {
     where
         A::Msg: Clone,
     {
-        let extra = self.extra();
-        extra.bury_failed = true;
-        extra.copy = Some(A::Msg::clone);
+        let options = self.options();
+        options.dead_letter_failed_messages = true;
+        options.copy = Some(A::Msg::clone);
         self
     }
 
@@ -178,7 +178,7 @@ impl<A: Actor> Props<A> {
     /// How many messages the actor may put aside with `Context::stash`: 1,024 unless given.
     #[must_use]
     pub fn stash_capacity(mut self, capacity: usize) -> Self {
-        self.extra().stash_capacity = capacity;
+        self.options().stash_capacity = capacity;
         self
     }
 
@@ -218,31 +218,31 @@ impl<A: Actor> Props<A> {
     /// ```
     #[must_use]
     pub fn map_system(mut self, map: impl Fn(&Signal) -> Option<A::Msg> + Send + Sync + 'static) -> Self {
-        self.extra().map_system = Some(Box::new(map));
+        self.options().map_system = Some(Box::new(map));
         self
     }
 
     /// Tells `up` when `started` has returned.
-    pub(crate) fn says_up(mut self, up: &Arc<Up>) -> Self {
-        self.extra().up = Some(Arc::clone(up));
+    pub(crate) fn notify_start(mut self, notice: &Arc<StartNotice>) -> Self {
+        self.options().start_notice = Some(Arc::clone(notice));
         self
     }
 
-    fn extra(&mut self) -> &mut Extra<A::Msg> {
-        let extra = self.extra.get_or_insert_with(|| {
-            Arc::new(Extra {
+    fn options(&mut self) -> &mut ActorOptions<A::Msg> {
+        let options = self.options.get_or_insert_with(|| {
+            Arc::new(ActorOptions {
                 describe: None,
                 copy: None,
                 retries_max: 0,
-                bury_failed: false,
+                dead_letter_failed_messages: false,
                 stash_capacity: STASH_CAPACITY_DEFAULT,
                 map_system: None,
                 cancel_grace: None,
-                up: None,
+                start_notice: None,
                 feed: Lock::new(None),
             })
         });
-        Arc::get_mut(extra).expect("props are not shared before they are spawned")
+        Arc::get_mut(options).expect("props are not shared before they are spawned")
     }
 
     /// Which ends call for another start.
@@ -252,14 +252,14 @@ impl<A: Actor> Props<A> {
 
     /// Sets up how `node` supervises its children, where the recipe says so.
     #[inline]
-    pub(crate) fn equip(&self, node: &Node) {
+    pub(crate) fn apply_supervision(&self, node: &Node) {
         if self.strategy.is_some() || self.sink.is_some() {
-            self.equip_guardian(node);
+            self.set_strategy_and_sink(node);
         }
     }
 
     #[cold]
-    fn equip_guardian(&self, node: &Node) {
+    fn set_strategy_and_sink(&self, node: &Node) {
         let (strategy, sink) = (self.strategy.clone(), self.sink.clone());
         node.with_supervision(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));
     }
@@ -268,8 +268,8 @@ impl<A: Actor> Props<A> {
         self.mailbox
     }
 
-    pub(crate) fn shared_extra(&self) -> Option<Arc<Extra<A::Msg>>> {
-        self.extra.clone()
+    pub(crate) fn shared_options(&self) -> Option<Arc<ActorOptions<A::Msg>>> {
+        self.options.clone()
     }
 }
 

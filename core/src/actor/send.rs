@@ -24,29 +24,29 @@ use core::task::{Context, Poll};
 #[must_use = "a send does nothing unless awaited"]
 pub struct Sending<'a, M> {
     to: &'a Arc<Cell<M>>,
-    place: Place<M>,
+    state: SendState<M>,
     /// Whether it leaves an edge while it waits; an ask has its own.
-    is_traced: bool,
+    adds_wait_edge: bool,
     token: Option<Cancelled>,
 }
 
-enum Place<M> {
-    Here(M, Priority),
+enum SendState<M> {
+    NotSent(M, Priority),
     /// In the waiting list.
     Waiting(u64, Option<Box<RoomEdge>>),
     Accepted,
-    GivenBack,
+    Returned,
 }
 
 impl<'a, M> Sending<'a, M> {
     #[inline]
     pub(crate) fn new(to: &'a Arc<Cell<M>>, message: M) -> Self {
-        Self { to, place: Place::Here(message, Priority::NORMAL), is_traced: true, token: None }
+        Self { to, state: SendState::NotSent(message, Priority::NORMAL), adds_wait_edge: true, token: None }
     }
 
     /// The same for the question of an ask, which leaves an edge to its answer.
     pub(crate) fn for_ask(mut self) -> Self {
-        self.is_traced = false;
+        self.adds_wait_edge = false;
         self
     }
 
@@ -58,7 +58,7 @@ impl<'a, M> Sending<'a, M> {
 
     /// Send it with a priority, to a mailbox that has them.
     pub fn priority(mut self, priority: Priority) -> Self {
-        if let Place::Here(_, known) = &mut self.place {
+        if let SendState::NotSent(_, known) = &mut self.state {
             *known = priority;
         }
         self
@@ -66,14 +66,14 @@ impl<'a, M> Sending<'a, M> {
 
     /// Takes the message back, wherever it is; `None` if it has been accepted.
     fn take_back(&mut self) -> Option<M> {
-        let message = match core::mem::replace(&mut self.place, Place::GivenBack) {
-            Place::Here(message, _) => Some(message),
-            Place::Waiting(key, _edge) => self.to.mailbox().withdraw(key),
-            Place::Accepted => None,
-            Place::GivenBack => given_back(),
+        let message = match core::mem::replace(&mut self.state, SendState::Returned) {
+            SendState::NotSent(message, _) => Some(message),
+            SendState::Waiting(key, _edge) => self.to.mailbox().withdraw(key),
+            SendState::Accepted => None,
+            SendState::Returned => polled_after_return(),
         };
         if message.is_none() {
-            self.place = Place::Accepted;
+            self.state = SendState::Accepted;
         }
         message
     }
@@ -81,13 +81,13 @@ impl<'a, M> Sending<'a, M> {
 
 impl<M: Send + 'static> Sending<'_, M> {
     #[cold]
-    fn leave_edge(&self, key: u64) -> Option<Box<RoomEdge>> {
-        if self.is_traced { RoomEdge::begin(Arc::clone(self.to) as Arc<dyn Member>, key) } else { None }
+    fn add_wait_edge(&self, key: u64) -> Option<Box<RoomEdge>> {
+        if self.adds_wait_edge { RoomEdge::begin(Arc::clone(self.to) as Arc<dyn Member>, key) } else { None }
     }
 }
 
 #[cold]
-fn given_back() -> ! {
+fn polled_after_return() -> ! {
     panic!("a send was polled again after it had given its message back");
 }
 
@@ -108,18 +108,18 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
                 None => Ok(()),
             });
         }
-        let polled = match core::mem::replace(&mut this.place, Place::GivenBack) {
-            Place::Here(message, priority) => match this.to.mailbox().push_now_or_wait(message, priority, cx.waker()) {
-                Ok(Sent { waiting, filling, behind }) => {
-                    this.to.mind(filling);
+        let polled = match core::mem::replace(&mut this.state, SendState::Returned) {
+            SendState::NotSent(message, priority) => match this.to.mailbox().push_now_or_wait(message, priority, cx.waker()) {
+                Ok(Sent { waiting, high_water, receiver_behind }) => {
+                    this.to.report_if_high_water(high_water);
                     match waiting {
-                        Some(key) => this.place = Place::Waiting(key, this.leave_edge(key)),
-                        None if behind => {
-                            this.place = Place::Accepted;
+                        Some(key) => this.state = SendState::Waiting(key, this.add_wait_edge(key)),
+                        None if receiver_behind => {
+                            this.state = SendState::Accepted;
                             cx.waker().wake_by_ref();
                         }
                         None => {
-                            this.place = Place::Accepted;
+                            this.state = SendState::Accepted;
                             return Poll::Ready(Ok(()));
                         }
                     }
@@ -127,18 +127,18 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
                 }
                 Err(error) => Poll::Ready(Err(error)),
             },
-            Place::Waiting(key, edge) => {
+            SendState::Waiting(key, edge) => {
                 let polled = this.to.mailbox().poll_waiting(key, cx.waker());
                 if polled.is_pending() {
-                    this.place = Place::Waiting(key, edge);
+                    this.state = SendState::Waiting(key, edge);
                 }
                 polled
             }
-            Place::Accepted => Poll::Ready(Ok(())),
-            Place::GivenBack => given_back(),
+            SendState::Accepted => Poll::Ready(Ok(())),
+            SendState::Returned => polled_after_return(),
         };
         if let Poll::Ready(Ok(())) = polled {
-            this.place = Place::Accepted;
+            this.state = SendState::Accepted;
         }
         polled
     }
@@ -147,7 +147,7 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
 impl<M> Drop for Sending<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        if let Place::Waiting(..) = self.place {
+        if let SendState::Waiting(..) = self.state {
             drop(self.take_back());
         }
     }

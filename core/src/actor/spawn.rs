@@ -53,7 +53,7 @@ pub(crate) fn actor<A: Actor>(
     let tree = parent.node().tree();
     match prepare(tree, parent, name, &props) {
         Ok(cell) => {
-            tree.runtime.spawn(cell::task(props.recipe, Arc::clone(&cell)));
+            tree.runtime.spawn(cell::into_task(props.factory, Arc::clone(&cell)));
             Ok(ActorRef::new(cell))
         }
         Err(why) => Err(SpawnError { why, props: Box::new(Lock::new(props)) }),
@@ -72,8 +72,8 @@ fn prepare<A: Actor>(
         return Err(Refusal::NoCapacity);
     }
     let node = new_node(tree, parent, name)?.with_policy(props.policy());
-    let cell = Arc::new(Cell::new(node, MessageQueue::new(kind), props.shared_extra()));
-    props.equip(cell.node());
+    let cell = Arc::new(Cell::new(node, MessageQueue::new(kind), props.shared_options()));
+    props.apply_supervision(cell.node());
     if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || tree.strategy.is_some() {
         let child = Arc::clone(&cell) as Arc<dyn Member>;
         supervision::call_hook(&child, |strategy, child| strategy.before_start(child));

@@ -18,22 +18,22 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 /// Said once, by the actor's own task.
-pub(crate) struct Up(Lock<UpState>);
+pub(crate) struct StartNotice(Lock<StartNoticeState>);
 
 #[derive(Default)]
-struct UpState {
-    is_up: bool,
+struct StartNoticeState {
+    started: bool,
     waker: Option<Waker>,
 }
 
-impl Up {
+impl StartNotice {
     fn new() -> Arc<Self> {
-        Arc::new(Self(Lock::new(UpState::default())))
+        Arc::new(Self(Lock::new(StartNoticeState::default())))
     }
 
-    pub(crate) fn say(&self) {
+    pub(crate) fn notify(&self) {
         let waker = self.0.with(|state| {
-            state.is_up = true;
+            state.started = true;
             state.waker.take()
         });
         wakers::wake_each(waker);
@@ -43,7 +43,7 @@ impl Up {
         let mut waker = Spare::of(waker);
         self.0.with(|state| {
             waker.put(&mut state.waker);
-            state.is_up
+            state.started
         })
     }
 }
@@ -58,14 +58,14 @@ pub struct Starting<A: Actor> {
 struct Spawned<M: Send + 'static> {
     actor: ActorRef<M>,
     exited: Exited,
-    up: Arc<Up>,
+    start_notice: Arc<StartNotice>,
 }
 
 /// Starts an actor below `parent`.
 pub(crate) fn actor<A: Actor>(parent: &Arc<dyn Member>, name: &str, props: Props<A>) -> Starting<A> {
-    let up = Up::new();
-    let spawned = spawn::actor(parent, Some(name), props.says_up(&up));
-    Starting { spawned: Some(spawned.map(|actor| Spawned { exited: actor.exited(), actor, up })) }
+    let start_notice = StartNotice::new();
+    let spawned = spawn::actor(parent, Some(name), props.notify_start(&start_notice));
+    Starting { spawned: Some(spawned.map(|actor| Spawned { exited: actor.exited(), actor, start_notice })) }
 }
 
 // What is in it is moved and never pinned.
@@ -78,7 +78,7 @@ impl<A: Actor> Future for Starting<A> {
         match self.spawned.take().expect("polled after it was ready") {
             Err(refused) => Poll::Ready(Err(NotStarted::Refused(refused))),
             Ok(mut spawned) => {
-                if spawned.up.poll(cx.waker()) {
+                if spawned.start_notice.poll(cx.waker()) {
                     return Poll::Ready(Ok(spawned.actor));
                 }
                 if let Poll::Ready(exit) = Pin::new(&mut spawned.exited).poll(cx) {
@@ -96,7 +96,7 @@ impl<A: Actor> Future for Starting<A> {
 pub enum NotStarted<A: Actor> {
     /// It was not spawned; its props are in the error.
     Refused(SpawnError<A>),
-    /// It ended before `started` returned `Ok`: it failed and its supervisor gave up, or it was told to end.
+    /// It ended before `started` returned `Ok`: it failed and its supervisor gave start_notice, or it was told to end.
     Ended {
         /// Where it stood.
         path: ActorPath,

@@ -41,8 +41,8 @@ impl<M> Cell<M> {
     /// Stashes a message, or returns it if the stash holds `capacity` messages.
     pub(crate) fn stash(&self, message: M, capacity: usize) -> Result<(), M> {
         self.mailbox.set_owner_flag();
-        self.mailbox.with_attached(|extras| {
-            let stash = extras.stash.get_or_insert_default();
+        self.mailbox.with_attached(|optional| {
+            let stash = optional.stash.get_or_insert_default();
             if stash.stashed.len() >= capacity {
                 return Err(message);
             }
@@ -50,7 +50,7 @@ impl<M> Cell<M> {
             stash.stashed_now += 1;
             Ok(())
         })?;
-        self.mailbox.mark(control::STASH);
+        self.mailbox.raise_silently(control::STASH_CHANGED);
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl<M> Cell<M> {
             !stash.taken_back.is_empty()
         });
         if any == Some(true) {
-            self.mailbox.mark(control::STASH);
+            self.mailbox.raise_silently(control::STASH_CHANGED);
         }
     }
 
@@ -72,21 +72,21 @@ impl<M> Cell<M> {
     /// Settles what the last handler or hook did to the stash. Messages taken back go to the end of `batch`, where they are taken
     /// first. Returns true if the current message was stashed.
     pub(crate) fn settle_stash(&self, batch: &mut Vec<M>, at: StashedIn) -> bool {
-        self.mailbox.lower(control::STASH);
+        self.mailbox.clear_bits(control::STASH_CHANGED);
         let settled =
             self.with_stash(|stash| (core::mem::take(&mut stash.stashed_now), core::mem::take(&mut stash.taken_back)));
         let Some((stashed, back)) = settled else { return false };
         // One of them is the message that was handled, if there was one. The actor made the others itself.
-        self.mailbox.accept_taken(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
+        self.mailbox.count_made_by_receiver(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
         if stashed > 0 && at == StashedIn::Finished {
-            self.mailbox.unfinish();
+            self.mailbox.uncount_handled();
         }
-        self.mailbox.return_taken(back.len());
+        self.mailbox.uncount_taken(back.len());
         batch.extend(back.into_iter().rev());
         stashed > 0 && at == StashedIn::Unfinished
     }
 
     fn with_stash<R>(&self, f: impl FnOnce(&mut Stash<M>) -> R) -> Option<R> {
-        self.mailbox.known_attached(|extras| extras.stash.as_deref_mut().map(f)).flatten()
+        self.mailbox.with_attached_if_any(|optional| optional.stash.as_deref_mut().map(f)).flatten()
     }
 }

@@ -24,24 +24,24 @@ pub(crate) struct Timers<M> {
     waiting: BTreeMap<(Instant, TimerKey), Timer<M>>,
     /// When each of them is due, to find it by its key.
     due_at: BTreeMap<TimerKey, Instant>,
-    idle: Option<Idle<M>>,
+    idle: Option<ReceiveTimeout<M>>,
     last_key: u64,
     sleep: Option<(Instant, BoxFuture<'static, ()>)>,
     /// What is due and not delivered, the earliest first: here while the closures of further timers are called, which may panic.
     due: Vec<M>,
 }
 
-type Make<M> = Box<dyn FnMut() -> M + Send>;
+type MakeMessage<M> = Box<dyn FnMut() -> M + Send>;
 
 enum Timer<M> {
     Once(M),
-    Every(Duration, Make<M>),
+    Every(Duration, MakeMessage<M>),
 }
 
 /// The receive-timeout: a message for when none has come for a while.
-struct Idle<M> {
+struct ReceiveTimeout<M> {
     wait: Duration,
-    make: Make<M>,
+    make: MakeMessage<M>,
     /// When it is due, and how many messages had been taken when that was set.
     due: Option<(Instant, usize)>,
 }
@@ -57,7 +57,7 @@ impl<M> Timers<M> {
         self.add(at, Timer::Once(message))
     }
 
-    pub(crate) fn every(&mut self, now: Instant, period: Duration, make: Make<M>) -> TimerKey {
+    pub(crate) fn every(&mut self, now: Instant, period: Duration, make: MakeMessage<M>) -> TimerKey {
         // A period of zero would be due again at once, for ever.
         let period = period.max(Duration::from_nanos(1));
         self.add(now + period, Timer::Every(period, make))
@@ -76,8 +76,8 @@ impl<M> Timers<M> {
     }
 
     /// Sets or clears the receive-timeout.
-    pub(crate) fn set_idle(&mut self, timeout: Option<(Duration, Make<M>)>) {
-        self.idle = timeout.map(|(wait, make)| Idle { wait, make, due: None });
+    pub(crate) fn set_receive_timeout(&mut self, timeout: Option<(Duration, MakeMessage<M>)>) {
+        self.idle = timeout.map(|(wait, make)| ReceiveTimeout { wait, make, due: None });
     }
 
     /// Takes a timer back. False if it has fired for the last time.
@@ -104,13 +104,13 @@ impl<M> Timers<M> {
         let now = runtime.now();
         self.collect_due(now);
         if quiet && let Some(idle) = &mut self.idle {
-            self.due.extend(idle.look(now, taken));
+            self.due.extend(idle.take_due(now, taken));
         }
         if !self.due.is_empty() {
             batch.extend(core::mem::take(&mut self.due).into_iter().rev());
             return Poll::Ready(());
         }
-        let Some(next) = self.next() else { return Poll::Pending };
+        let Some(next) = self.next_due() else { return Poll::Pending };
         let (at, sleep) = self.sleep.get_or_insert_with(|| (next, runtime.sleep_until(next)));
         if *at != next {
             (*at, *sleep) = (next, runtime.sleep_until(next));
@@ -142,15 +142,15 @@ impl<M> Timers<M> {
         }
     }
 
-    fn next(&self) -> Option<Instant> {
+    fn next_due(&self) -> Option<Instant> {
         let idle = self.idle.as_ref().and_then(|idle| idle.due).map(|(at, _)| at);
         self.waiting.keys().next().map(|(at, _)| *at).into_iter().chain(idle).min()
     }
 }
 
-impl<M> Idle<M> {
+impl<M> ReceiveTimeout<M> {
     /// The message, if none has come since the timeout was set and it is over; else it is set, anew if one has come.
-    fn look(&mut self, now: Instant, taken: usize) -> Option<M> {
+    fn take_due(&mut self, now: Instant, taken: usize) -> Option<M> {
         match self.due {
             Some((at, then)) if then == taken && at <= now => {
                 self.due = None;

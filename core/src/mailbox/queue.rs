@@ -37,17 +37,17 @@ use crate::base::wakers;
 use crate::events::counts::Counts;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control::PollState;
-use crate::mailbox::queue_state::{Filling, MadeRoom, Parked, QueueState};
+use crate::mailbox::queue_state::{HighWater, MadeRoom, QueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
 pub(crate) struct MessageQueue<M, X> {
-    pub(super) word: AtomicU32,
+    pub(super) control_word: AtomicU32,
     pub(super) poll_state: AtomicU8,
     /// The receiver has parked early and no message has come since; a hint, except that it is false once a handler has waited.
-    undisturbed: AtomicBool,
+    parked_early: AtomicBool,
     pub(super) owner_flag: AtomicBool,
     pub(super) taken: AtomicUsize,
     handled: AtomicUsize,
@@ -59,7 +59,7 @@ pub(crate) enum Refill<M> {
     /// The batch has messages.
     Messages,
     /// The only message there was; its handling has begun, and the receiver is parked.
-    Alone(M),
+    Single(M),
     /// Control has something to say.
     Control,
     /// The end of input, and nothing is left.
@@ -67,14 +67,14 @@ pub(crate) enum Refill<M> {
 }
 
 /// What there was under the lock.
-enum Found<M> {
-    Some(Refill<M>),
-    Senders,
-    Nothing,
+enum RefillStep<M> {
+    Ready(Refill<M>),
+    AdmitSends,
+    Empty,
 }
 
 /// How a push went: whether the mailbox is filling up, or that the message was not accepted.
-pub(crate) type Pushed<M> = Result<Option<Filling>, SendError<M>>;
+pub(crate) type Pushed<M> = Result<Option<HighWater>, SendError<M>>;
 
 /// How a push went under the lock: who to wake, and what was dropped for it.
 type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
@@ -83,9 +83,9 @@ impl<M, X: Default> MessageQueue<M, X> {
     #[inline]
     pub(crate) fn new(kind: Mailbox) -> Self {
         Self {
-            word: AtomicU32::new(0),
+            control_word: AtomicU32::new(0),
             poll_state: AtomicU8::new(PollState::Outside as u8),
-            undisturbed: AtomicBool::new(false),
+            parked_early: AtomicBool::new(false),
             owner_flag: AtomicBool::new(false),
             taken: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),
@@ -96,30 +96,30 @@ impl<M, X: Default> MessageQueue<M, X> {
     /// Puts a message in, without waiting. A message dropped to make room is handed to `dead_letter`, outside the lock.
     #[inline]
     pub(crate) fn push(&self, message: M, dead_letter: impl FnOnce(M, DeadLetterReason)) -> Pushed<M> {
-        match self.push_quickly(message) {
+        match self.push_fast(message) {
             Ok(()) => Ok(None),
-            Err(message) => self.push_slowly(message, Priority::NORMAL, true, dead_letter),
+            Err(message) => self.push_slow(message, Priority::NORMAL, true, dead_letter),
         }
     }
 
     /// Puts a message in if there is room, whatever the overflow policy says.
     #[inline]
     pub(crate) fn try_push(&self, message: M) -> Pushed<M> {
-        match self.push_quickly(message) {
+        match self.push_fast(message) {
             Ok(()) => Ok(None),
-            Err(message) => self.push_slowly(message, Priority::NORMAL, false, |_, _| {}),
+            Err(message) => self.push_slow(message, Priority::NORMAL, false, |_, _| {}),
         }
     }
 
     /// The push of nearly every message: there is room, in a chunk that has place. Gives the message back where it is not so simple.
     #[inline]
-    pub(super) fn push_quickly(&self, message: M) -> Result<(), M> {
+    pub(super) fn push_fast(&self, message: M) -> Result<(), M> {
         let mut message = Some(message);
         let waker = self.state.with(|state| {
-            if state.quick > 0
+            if state.credits > 0
                 && let Some(message) = message.take()
             {
-                state.quick -= 1;
+                state.credits -= 1;
                 state.accepted = state.accepted.wrapping_add(1);
                 state.chunk.push(message);
                 return state.unpark_if_idle();
@@ -127,7 +127,7 @@ impl<M, X: Default> MessageQueue<M, X> {
             None
         });
         if let Some(waker) = waker {
-            self.undisturbed.store(false, Ordering::Relaxed);
+            self.parked_early.store(false, Ordering::Relaxed);
             waker.wake();
         }
         message.map_or(Ok(()), Err)
@@ -135,19 +135,19 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     /// Any other push.
     #[cold]
-    pub(crate) fn push_slowly(
+    pub(crate) fn push_slow(
         &self,
         message: M,
         priority: Priority,
         may_drop: bool,
         dead_letter: impl FnOnce(M, DeadLetterReason),
     ) -> Pushed<M> {
-        let (pushed, admitted, filling) = self.state.with(|state| {
+        let (pushed, admitted, high_water) = self.state.with(|state| {
             // Whoever waits goes first.
             let admitted = self.admit_locked(state);
             let pushed = self.push_locked(state, message, priority, may_drop);
-            let filling = if pushed.is_ok() { state.passed_mark(&self.taken) } else { None };
-            (pushed, admitted, filling)
+            let high_water = if pushed.is_ok() { state.check_high_water(&self.taken) } else { None };
+            (pushed, admitted, high_water)
         });
         wakers::wake_each(admitted);
         let (waker, dropped) = pushed?;
@@ -155,7 +155,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         if let Some((message, reason)) = dropped {
             dead_letter(message, reason);
         }
-        Ok(filling)
+        Ok(high_water)
     }
 
     fn push_locked(&self, state: &mut QueueState<M, X>, message: M, priority: Priority, may_drop: bool) -> PushResult<M> {
@@ -166,8 +166,8 @@ impl<M, X: Default> MessageQueue<M, X> {
             return Err(SendError::NoPriorities(message));
         }
         if state.room(&self.taken) > 0 {
-            state.put(message, priority);
-            state.measure(&self.taken);
+            state.enqueue(message, priority);
+            state.refresh_credits(&self.taken);
             return Ok((state.unpark_if_idle(), None));
         }
         if !may_drop {
@@ -175,90 +175,90 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
         match state.make_room(priority) {
             MadeRoom::Made(dropped) => {
-                state.put(message, priority);
+                state.enqueue(message, priority);
                 Ok((state.unpark_if_idle(), dropped))
             }
-            MadeRoom::TurnAway(reason) => {
+            MadeRoom::DropIncoming(reason) => {
                 state.accepted = state.accepted.wrapping_add(1);
                 state.count_removed();
                 Ok((None, Some((message, reason))))
             }
-            MadeRoom::No => Err(SendError::Full(message)),
+            MadeRoom::Refused => Err(SendError::Full(message)),
         }
     }
 
     /// One more item from a source beside the queue: it is accepted and taken at once.
-    pub(crate) fn accept_from_feed(&self) {
+    pub(crate) fn count_accepted(&self) {
         self.state.with(|state| state.accepted = state.accepted.wrapping_add(1));
     }
 
     /// Takes the only message there is, begins it, and parks the receiver. `None` if there are more or none, or something to look at.
     #[inline]
-    pub(crate) fn take_alone(&self, waker: &Waker) -> Option<M> {
+    pub(crate) fn take_single(&self, waker: &Waker) -> Option<M> {
         let mut replaced = None;
         let message = self.state.with(|state| {
-            if state.closed || self.word() != 0 {
+            if state.closed || self.control_word() != 0 {
                 return None;
             }
-            let message = state.take_alone()?;
-            self.begin();
-            state.measure(&self.taken);
-            state.parked = Parked::Idle;
-            replaced = state.remember(waker);
+            let message = state.take_single()?;
+            self.count_taken();
+            state.refresh_credits(&self.taken);
+            state.receiver = ReceiverState::Idle;
+            replaced = state.store_waker(waker);
             Some(message)
         });
         drop(replaced);
-        self.undisturbed.store(message.is_some(), Ordering::Relaxed);
+        self.parked_early.store(message.is_some(), Ordering::Relaxed);
         message
     }
 
     /// Whether the receiver that parked early may rest now. If not, it may go on at once with what has come.
     #[inline]
-    pub(crate) fn is_undisturbed(&self) -> bool {
-        self.undisturbed.load(Ordering::Relaxed)
+    pub(crate) fn is_still_parked(&self) -> bool {
+        self.parked_early.load(Ordering::Relaxed)
     }
 
     /// Fills `batch`, or parks the receiver if it may. `batch` must be empty.
     pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill<M>> {
         let mut replaced = None;
         let found = self.state.with(|state| {
-            if state.take_some(batch) {
-                state.measure(&self.taken);
-                return Found::Some(Refill::Messages);
+            if state.take_batch(batch) {
+                state.refresh_credits(&self.taken);
+                return RefillStep::Ready(Refill::Messages);
             }
-            if self.word() & !control::QUIET != 0 {
-                return Found::Some(Refill::Control);
+            if self.control_word() & !control::PASSIVE != 0 {
+                return RefillStep::Ready(Refill::Control);
             }
-            if state.closed && state.none_held() {
-                return Found::Some(Refill::Ended);
+            if state.closed && state.no_reservations() {
+                return RefillStep::Ready(Refill::Ended);
             }
             // The list is looked at under the lock and not the bit before it: a send that has just come to wait may not have seen
             // the room that the receiver has made, and would be left waiting beside an empty queue.
-            if state.cold.is_some() && !state.nobody_waits() && !state.closed && state.room(&self.taken) > 0 {
-                return Found::Senders;
+            if state.cold.is_some() && !state.no_send_waits() && !state.closed && state.room(&self.taken) > 0 {
+                return RefillStep::AdmitSends;
             }
             if may_park {
-                state.parked = Parked::Idle;
-                state.keep_one_small_chunk(batch);
-                state.measure(&self.taken);
-                replaced = state.remember(waker);
+                state.receiver = ReceiverState::Idle;
+                state.keep_small_chunk(batch);
+                state.refresh_credits(&self.taken);
+                replaced = state.store_waker(waker);
             }
-            Found::Nothing
+            RefillStep::Empty
         });
         drop(replaced);
         match found {
-            Found::Some(refill) => {
+            RefillStep::Ready(refill) => {
                 // The oldest comes last, where it is popped.
                 if batch.len() > 1 {
                     batch.reverse();
                 }
                 Poll::Ready(refill)
             }
-            Found::Senders => {
+            RefillStep::AdmitSends => {
                 self.admit();
                 self.refill(batch, may_park, waker)
             }
-            Found::Nothing => {
+            RefillStep::Empty => {
                 if may_park && batch.capacity() > 0 {
                     *batch = Vec::new();
                 }
@@ -269,12 +269,12 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     /// Leaves the waker for a handler that is pending, so that a cancel reaches it. False if a cancel came first.
     pub(crate) fn park_in_handler(&self, waker: &Waker) -> bool {
-        self.undisturbed.store(false, Ordering::Relaxed);
+        self.parked_early.store(false, Ordering::Relaxed);
         let mut old = None;
         let admitted = self.state.with(|state| {
-            state.parked = Parked::InHandler;
-            old = state.remember(waker);
-            if self.word() & control::SENDERS == 0 { Vec::new() } else { self.admit_locked(state) }
+            state.receiver = ReceiverState::InHandler;
+            old = state.store_waker(waker);
+            if self.control_word() & control::WAITING_SENDS == 0 { Vec::new() } else { self.admit_locked(state) }
         });
         drop(old);
         wakers::wake_each(admitted);
@@ -286,12 +286,12 @@ impl<M, X: Default> MessageQueue<M, X> {
         let mut old = None;
         let mut admitted = Vec::new();
         let polled = self.state.with(|state| {
-            if state.closed || self.word() & !control::QUIET != 0 {
+            if state.closed || self.control_word() & !control::PASSIVE != 0 {
                 return Poll::Ready(());
             }
             admitted = self.admit_locked(state);
-            state.parked = Parked::Suspended;
-            old = state.remember(waker);
+            state.receiver = ReceiverState::Suspended;
+            old = state.store_waker(waker);
             Poll::Pending
         });
         drop(old);
@@ -301,15 +301,15 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     /// Parks a receiver that waits for a change of control alone, and leaves its waker. False if the word or the end of input is no
     /// longer as it has seen it.
-    pub(crate) fn pause(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
+    pub(crate) fn park_until_control_changes(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
         let (mut old, mut admitted) = (None, Vec::new());
         let parked = self.state.with(|state| {
-            if self.word() != seen || state.closed != seen_closed {
+            if self.control_word() != seen || state.closed != seen_closed {
                 return false;
             }
             admitted = self.admit_locked(state);
-            state.parked = Parked::Suspended;
-            old = state.remember(waker);
+            state.receiver = ReceiverState::Suspended;
+            old = state.store_waker(waker);
             true
         });
         drop(old);
@@ -326,7 +326,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     pub(crate) fn close(&self) -> Option<Waker> {
         let (receiver, senders) = self.state.with(|state| {
             let senders = state.close();
-            let resting = matches!(state.parked, Parked::Idle | Parked::Suspended);
+            let resting = matches!(state.receiver, ReceiverState::Idle | ReceiverState::Suspended);
             (if resting { state.unpark() } else { None }, senders)
         });
         wakers::wake_each(senders.into_iter().flatten());
@@ -334,7 +334,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 
     /// As [`close`](Self::close), by the receiver itself. True if nothing is left, which is how it stays.
-    pub(crate) fn close_for_good(&self) -> bool {
+    pub(crate) fn close_by_receiver(&self) -> bool {
         let (empty, senders) = self.state.with(|state| {
             let senders = state.close();
             (state.is_empty(), senders)
@@ -351,24 +351,19 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     /// The handling of one message begins. Only the receiver calls this, so a plain store is enough.
     #[inline]
-    pub(crate) fn begin(&self) {
+    pub(crate) fn count_taken(&self) {
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
     /// The handling of one message ended well.
     #[inline]
-    pub(crate) fn finish(&self) {
+    pub(crate) fn count_handled(&self) {
         self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
     /// Takes back one [`finish`](Self::finish): the message was put aside and not handled.
-    pub(crate) fn unfinish(&self) {
+    pub(crate) fn uncount_handled(&self) {
         self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
-    }
-
-    /// Takes back one [`begin`](Self::begin): the message goes back to the front of the batch for another try.
-    pub(crate) fn begin_again(&self) {
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
     }
 
     pub(crate) fn count_failed(&self) {
@@ -385,7 +380,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 
     /// The receiver is gone: whatever it held and nobody settled has become a dead letter.
-    pub(crate) fn settle_rest(&self) {
+    pub(crate) fn count_rest_as_dead_letters(&self) {
         let open = self.counts().open();
         self.state.with(|state| {
             let queued = state.queued(&self.taken);

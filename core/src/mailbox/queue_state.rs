@@ -2,7 +2,7 @@
 
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::DeadLetterReason;
-use crate::mailbox::signals::Signals;
+use crate::mailbox::signals::SignalQueue;
 use crate::mailbox::{Mailbox, Overflow, Priority};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,16 +13,16 @@ use core::task::Waker;
 const CHUNK_MAX: usize = 1024;
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes of an empty chunk that an idle actor keeps, so that a lone message now and then allocates nothing.
-const KEEP_BYTES: usize = 32;
+const KEPT_CHUNK_BYTES_MAX: usize = 32;
 /// The same where the chunk has room for one message only, and messages are large.
-const KEEP_ONE_BYTES: usize = 256;
+const KEPT_SINGLE_BYTES_MAX: usize = 256;
 
 /// Whether an idle actor keeps a chunk with room for so many.
-const fn is_kept<M>(capacity: usize) -> bool {
-    capacity * size_of::<M>() <= if capacity == 1 { KEEP_ONE_BYTES } else { KEEP_BYTES }
+const fn keeps_chunk<M>(capacity: usize) -> bool {
+    capacity * size_of::<M>() <= if capacity == 1 { KEPT_SINGLE_BYTES_MAX } else { KEPT_CHUNK_BYTES_MAX }
 }
 
-const fn chunk<M>() -> usize {
+const fn chunk_len_max<M>() -> usize {
     let fitting = CHUNK_BYTES_MAX / (size_of::<M>() + 1);
     if fitting < 16 {
         16
@@ -37,49 +37,49 @@ pub(super) struct QueueState<M, X> {
     pub(super) chunk: Vec<M>,
     pub(super) waker: Option<Waker>,
     pub(super) accepted: usize,
-    pub(super) quick: u32,
+    pub(super) credits: u32,
     pub(super) capacity: u32,
-    pub(super) usual: u16,
-    pub(super) parked: Parked,
+    pub(super) last_batch_len: u16,
+    pub(super) receiver: ReceiverState,
     pub(super) closed: bool,
     pub(super) overflow: Overflow,
     /// How many lanes its messages wait in, to be taken one by one; 0 where they wait in the chunk.
     pub(super) lanes: u8,
     /// The mark at 80 % is passed, and has been told of.
-    pub(super) marked: bool,
-    pub(super) cold: Option<Box<Cold<M, X>>>,
+    pub(super) high_water_reported: bool,
+    pub(super) cold: Option<Box<ColdPart<M, X>>>,
 }
 
 /// A bounded mailbox has come to hold more than 80 % of what it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Filling {
+pub(crate) struct HighWater {
     pub(crate) queued: u32,
     pub(crate) capacity: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parked {
+pub(super) enum ReceiverState {
     Running,
     Idle,
     InHandler,
     Suspended,
 }
 
-pub(super) struct Cold<M, X> {
+pub(super) struct ColdPart<M, X> {
     pub(super) backlog: VecDeque<Vec<M>>,
     pub(super) lanes: Vec<VecDeque<M>>,
-    pub(super) waiting: BTreeMap<u64, Waiting<M>>,
+    pub(super) waiting: BTreeMap<u64, WaitingSend<M>>,
     pub(super) next_key: u64,
     /// Waiting sends that were given room and have not come for it yet.
     pub(super) granted: BTreeSet<u64>,
     /// Messages that were accepted and are still being made.
-    pub(super) held: usize,
+    pub(super) reserved: usize,
     /// Nobody will take what comes.
-    pub(super) forsaken: bool,
+    pub(super) receiver_gone: bool,
     pub(super) removed: usize,
     pub(super) failed: u64,
     pub(super) dead_lettered: u64,
-    pub(super) signals: Signals,
+    pub(super) signals: SignalQueue,
     /// What the owner of the mailbox keeps here, under the same lock and in the same box.
     pub(super) attached: X,
 }
@@ -89,12 +89,12 @@ pub(super) enum MadeRoom<M> {
     /// There is room now, for what was dropped.
     Made(Option<(M, DeadLetterReason)>),
     /// What comes is accepted and is a dead letter at once.
-    TurnAway(DeadLetterReason),
+    DropIncoming(DeadLetterReason),
     /// There is none.
-    No,
+    Refused,
 }
 
-pub(super) struct Waiting<M> {
+pub(super) struct WaitingSend<M> {
     /// `None` if only room is wanted: the sender has the message.
     pub(super) message: Option<M>,
     pub(super) priority: Priority,
@@ -102,7 +102,7 @@ pub(super) struct Waiting<M> {
     pub(super) waker: Option<Waker>,
 }
 
-impl<M, X: Default> Cold<M, X> {
+impl<M, X: Default> ColdPart<M, X> {
     #[cold]
     fn with_lanes(lanes: u8) -> Box<Self> {
         Box::new(Self {
@@ -111,12 +111,12 @@ impl<M, X: Default> Cold<M, X> {
             waiting: BTreeMap::new(),
             next_key: 0,
             granted: BTreeSet::new(),
-            held: 0,
-            forsaken: false,
+            reserved: 0,
+            receiver_gone: false,
             removed: 0,
             failed: 0,
             dead_lettered: 0,
-            signals: Signals::default(),
+            signals: SignalQueue::default(),
             attached: X::default(),
         })
     }
@@ -139,32 +139,32 @@ impl<M, X: Default> QueueState<M, X> {
             chunk: Vec::new(),
             waker: None,
             accepted: 0,
-            quick: 0,
+            credits: 0,
             capacity,
-            usual: 0,
-            parked: Parked::Running,
+            last_batch_len: 0,
+            receiver: ReceiverState::Running,
             closed: false,
             overflow: kind.overflow,
             lanes,
             // Nobody is told where each message takes the place of the one before.
-            marked: kind.overflow == Overflow::Conflate,
+            high_water_reported: kind.overflow == Overflow::Conflate,
             cold: None,
         }
     }
 
-    pub(super) fn cold(&mut self) -> &mut Cold<M, X> {
-        self.cold.get_or_insert_with(|| Cold::with_lanes(self.lanes))
+    pub(super) fn cold(&mut self) -> &mut ColdPart<M, X> {
+        self.cold.get_or_insert_with(|| ColdPart::with_lanes(self.lanes))
     }
 
     /// Whether there is nothing to take, now or once it is made.
     pub(super) fn is_empty(&self) -> bool {
-        self.chunk.is_empty() && self.cold.as_ref().is_none_or(|cold| cold.is_empty() && cold.held == 0)
+        self.chunk.is_empty() && self.cold.as_ref().is_none_or(|cold| cold.is_empty() && cold.reserved == 0)
     }
 
     /// Takes no more messages. Gives the senders that wait, for the caller to wake.
     pub(super) fn close(&mut self) -> Option<Vec<Waker>> {
         self.closed = true;
-        self.quick = 0;
+        self.credits = 0;
         self.cold.as_mut().map(|cold| cold.waiting.values_mut().filter_map(|waiting| waiting.waker.take()).collect())
     }
 
@@ -184,52 +184,52 @@ impl<M, X: Default> QueueState<M, X> {
     }
 
     /// What may wait above the mark: a fifth of the capacity, rounded up, so that whatever is above the mark is more than 80 %.
-    fn above_mark(&self) -> u32 {
+    fn room_above_high_water(&self) -> u32 {
         self.capacity.div_ceil(5)
     }
 
     /// After a push that looked closer: whether the mark is passed and nobody has been told.
-    pub(super) fn passed_mark(&mut self, taken: &AtomicUsize) -> Option<Filling> {
+    pub(super) fn check_high_water(&mut self, taken: &AtomicUsize) -> Option<HighWater> {
         let room = self.room(taken);
-        if self.is_marked(room) || room == u32::MAX || room >= self.above_mark() {
+        if self.is_high_water_reported(room) || room == u32::MAX || room >= self.room_above_high_water() {
             return None;
         }
-        self.marked = true;
-        Some(Filling { queued: self.capacity - room, capacity: self.capacity })
+        self.high_water_reported = true;
+        Some(HighWater { queued: self.capacity - room, capacity: self.capacity })
     }
 
     /// Sets `quick` anew. What the receiver frees is counted only here, when `quick` is used up or the chunk has changed, so that the
     /// line with its counter does not travel between cores for every message. While senders wait nobody else gets in.
     #[inline]
-    pub(super) fn measure(&mut self, taken: &AtomicUsize) {
-        let place = self.chunk.capacity().min(chunk::<M>()).saturating_sub(self.chunk.len()) as u32;
-        let simple = place > 0 && self.lanes == 0 && !self.closed && self.nobody_waits();
-        self.quick = if simple { place.min(self.unmarked_room(taken)) } else { 0 };
+    pub(super) fn refresh_credits(&mut self, taken: &AtomicUsize) {
+        let free = self.chunk.capacity().min(chunk_len_max::<M>()).saturating_sub(self.chunk.len()) as u32;
+        let simple = free > 0 && self.lanes == 0 && !self.closed && self.no_send_waits();
+        self.credits = if simple { free.min(self.room_below_high_water(taken)) } else { 0 };
     }
 
     /// As `room`, up to the mark only as long as it is not passed: the push that passes it looks closer.
-    fn unmarked_room(&mut self, taken: &AtomicUsize) -> u32 {
+    fn room_below_high_water(&mut self, taken: &AtomicUsize) -> u32 {
         let room = self.room(taken);
         if room == u32::MAX {
             return room;
         }
-        if self.is_marked(room) { room } else { room.saturating_sub(self.above_mark()) }
+        if self.is_high_water_reported(room) { room } else { room.saturating_sub(self.room_above_high_water()) }
     }
 
     /// Whether it has been told that the mark is passed, and less than half of the room was free ever since.
-    fn is_marked(&mut self, room: u32) -> bool {
-        if self.marked && room > self.capacity / 2 && self.overflow != Overflow::Conflate {
-            self.marked = false;
+    fn is_high_water_reported(&mut self, room: u32) -> bool {
+        if self.high_water_reported && room > self.capacity / 2 && self.overflow != Overflow::Conflate {
+            self.high_water_reported = false;
         }
-        self.marked
+        self.high_water_reported
     }
 
-    pub(super) fn nobody_waits(&self) -> bool {
+    pub(super) fn no_send_waits(&self) -> bool {
         self.cold.as_ref().is_none_or(|cold| cold.waiting.is_empty())
     }
 
     /// After a push that looked closer: whether another part of the queue is full, which its receiver has not come to.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(super) fn receiver_is_behind(&self) -> bool {
         match self.lanes {
             0 => self.chunk.len() == 1 && self.cold.as_ref().is_some_and(|cold| !cold.backlog.is_empty()),
             _ => self.accepted.is_multiple_of(CHUNK_MAX),
@@ -241,41 +241,41 @@ impl<M, X: Default> QueueState<M, X> {
     }
 
     pub(super) fn unpark_if_idle(&mut self) -> Option<Waker> {
-        if self.parked == Parked::Idle { self.unpark() } else { None }
+        if self.receiver == ReceiverState::Idle { self.unpark() } else { None }
     }
 
-    pub(super) fn put(&mut self, message: M, priority: Priority) {
+    pub(super) fn enqueue(&mut self, message: M, priority: Priority) {
         self.accepted = self.accepted.wrapping_add(1);
-        self.put_accepted(message, priority);
+        self.enqueue_accepted(message, priority);
     }
 
     /// Puts in a message that has been counted.
-    pub(super) fn put_accepted(&mut self, message: M, priority: Priority) {
+    pub(super) fn enqueue_accepted(&mut self, message: M, priority: Priority) {
         if self.lanes > 0 {
             let lanes = &mut self.cold().lanes;
             let lane = usize::from(priority.get()).min(lanes.len() - 1);
             lanes[lane].push_back(message);
             return;
         }
-        if self.chunk.len() >= chunk::<M>() {
-            let full = core::mem::replace(&mut self.chunk, Vec::with_capacity(chunk::<M>()));
+        if self.chunk.len() >= chunk_len_max::<M>() {
+            let full = core::mem::replace(&mut self.chunk, Vec::with_capacity(chunk_len_max::<M>()));
             self.cold().backlog.push_back(full);
         } else if self.chunk.len() == self.chunk.capacity() {
             // Room for as many as came the last time, which for most actors is one, and what an idle one keeps.
-            let more = (self.chunk.len() * 3).max(usize::from(self.usual)).max(1);
-            self.chunk.reserve_exact(more.min(chunk::<M>() - self.chunk.len()));
+            let more = (self.chunk.len() * 3).max(usize::from(self.last_batch_len)).max(1);
+            self.chunk.reserve_exact(more.min(chunk_len_max::<M>() - self.chunk.len()));
         }
         self.chunk.push(message);
     }
 
     pub(super) fn unpark(&mut self) -> Option<Waker> {
-        self.parked = Parked::Running;
+        self.receiver = ReceiverState::Running;
         self.waker.take()
     }
 
     /// Keeps the waker of a receiver that parks; the one it replaces is dropped outside the lock.
     #[inline]
-    pub(super) fn remember(&mut self, waker: &Waker) -> Option<Waker> {
+    pub(super) fn store_waker(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.waker {
             Some(known) if known.will_wake(waker) => None,
             _ => self.waker.replace(waker.clone()),
@@ -290,33 +290,33 @@ impl<M, X: Default> QueueState<M, X> {
     }
 
     #[inline]
-    pub(super) fn take_some(&mut self, batch: &mut Vec<M>) -> bool {
-        if self.cold.is_some() && self.take_some_cold(batch) {
+    pub(super) fn take_batch(&mut self, batch: &mut Vec<M>) -> bool {
+        if self.cold.is_some() && self.take_batch_cold(batch) {
             return true;
         }
         if self.chunk.is_empty() {
             return false;
         }
-        self.usual = self.chunk.len() as u16;
+        self.last_batch_len = self.chunk.len() as u16;
         core::mem::swap(&mut self.chunk, batch);
         true
     }
 
     /// The only message, out of a chunk that an idle actor may keep. `None` where it is not so simple.
     #[inline]
-    pub(super) fn take_alone(&mut self) -> Option<M> {
-        if self.chunk.len() != 1 || !is_kept::<M>(self.chunk.capacity()) {
+    pub(super) fn take_single(&mut self) -> Option<M> {
+        if self.chunk.len() != 1 || !keeps_chunk::<M>(self.chunk.capacity()) {
             return None;
         }
         if self.cold.as_ref().is_some_and(|cold| !cold.backlog.is_empty() || !cold.waiting.is_empty()) {
             return None;
         }
-        self.usual = 1;
+        self.last_batch_len = 1;
         self.chunk.pop()
     }
 
     /// From the lanes, or from the backlog, which is older than the chunk.
-    pub(super) fn take_some_cold(&mut self, batch: &mut Vec<M>) -> bool {
+    pub(super) fn take_batch_cold(&mut self, batch: &mut Vec<M>) -> bool {
         let cold = self.cold();
         match cold.backlog.pop_front() {
             Some(full) => *batch = full,
@@ -333,17 +333,17 @@ impl<M, X: Default> QueueState<M, X> {
     /// Does what the overflow policy says about a message that comes when there is no room.
     pub(super) fn make_room(&mut self, priority: Priority) -> MadeRoom<M> {
         let reason = match self.overflow {
-            Overflow::Fail => return MadeRoom::No,
-            Overflow::DropNewest => return MadeRoom::TurnAway(DeadLetterReason::Newest),
-            Overflow::DropOldest if self.is_below_all(priority) => return MadeRoom::TurnAway(DeadLetterReason::Oldest),
+            Overflow::Fail => return MadeRoom::Refused,
+            Overflow::DropNewest => return MadeRoom::DropIncoming(DeadLetterReason::Newest),
+            Overflow::DropOldest if self.is_below_all(priority) => return MadeRoom::DropIncoming(DeadLetterReason::Oldest),
             Overflow::DropOldest => DeadLetterReason::Oldest,
             Overflow::Conflate => DeadLetterReason::Conflated,
         };
-        let victim = self.pop_oldest();
-        if victim.is_some() {
+        let evicted = self.pop_oldest();
+        if evicted.is_some() {
             self.count_removed();
         }
-        MadeRoom::Made(victim.map(|victim| (victim, reason)))
+        MadeRoom::Made(evicted.map(|evicted| (evicted, reason)))
     }
 
     /// Whether all that waits has a higher priority than this.
@@ -354,7 +354,7 @@ impl<M, X: Default> QueueState<M, X> {
     }
 
     /// The oldest part of what is queued: a chunk or a lane.
-    pub(super) fn take_oldest(&mut self) -> Option<(Vec<M>, VecDeque<M>)> {
+    pub(super) fn take_oldest_part(&mut self) -> Option<(Vec<M>, VecDeque<M>)> {
         if let Some(cold) = self.cold.as_mut() {
             if let Some(full) = cold.backlog.pop_front() {
                 return Some((full, VecDeque::new()));
@@ -368,11 +368,11 @@ impl<M, X: Default> QueueState<M, X> {
 
     /// On going idle one small chunk stays, so that a lone message allocates nothing. What is left in `batch` is for the caller to
     /// drop outside the lock.
-    pub(super) fn keep_one_small_chunk(&mut self, batch: &mut Vec<M>) {
-        if !is_kept::<M>(self.chunk.capacity()) || self.chunk.capacity() == 0 {
+    pub(super) fn keep_small_chunk(&mut self, batch: &mut Vec<M>) {
+        if !keeps_chunk::<M>(self.chunk.capacity()) || self.chunk.capacity() == 0 {
             core::mem::swap(&mut self.chunk, batch);
         }
-        if !is_kept::<M>(self.chunk.capacity()) {
+        if !keeps_chunk::<M>(self.chunk.capacity()) {
             // Both were large. One is dropped here under the lock, which is a free of an empty buffer and no user's value.
             self.chunk = Vec::new();
         }
@@ -393,7 +393,7 @@ mod tests {
     /// The place of the last lone message is there for the next, and what a burst took is given back.
     #[test]
     fn a14_an_idle_actor_keeps_the_place_of_one_message() {
-        fn kept<M: Copy>(message: M) -> usize {
+        fn kept_capacity<M: Copy>(message: M) -> usize {
             let (inbox, mut batch) = (MessageQueue::new(Mailbox::unbounded()), Vec::new());
             for burst in [1, 200, 1] {
                 (0..burst).for_each(|_| assert!(inbox.try_push(message).is_ok()));
@@ -408,7 +408,7 @@ mod tests {
             goes_idle(&inbox, &mut batch);
             inbox.state.with(|state| state.chunk.capacity())
         }
-        assert_eq!((kept([0u8; 16]), kept([0u8; 100]), kept([0u8; 256])), (1, 1, 1));
-        assert_eq!(kept([0u8; 257]), 0);
+        assert_eq!((kept_capacity([0u8; 16]), kept_capacity([0u8; 100]), kept_capacity([0u8; 256])), (1, 1, 1));
+        assert_eq!(kept_capacity([0u8; 257]), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! `Signals`: the queue of the control lane. A newer signal of the same kind about the same actor takes the older one's place.
+//! `Signals`: the queue of the control lane. A newer signal of the same kind about the same actor takes the older one's position.
 
 use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
@@ -6,31 +6,31 @@ use alloc::collections::BTreeMap;
 
 /// Signals in the order they came, at most one of a kind about one actor: the lane is bounded by what there is to tell of.
 #[derive(Default)]
-pub(crate) struct Signals {
+pub(crate) struct SignalQueue {
     in_order: BTreeMap<u64, Signal>,
-    places: BTreeMap<(u8, ActorId), u64>,
+    positions: BTreeMap<(u8, ActorId), u64>,
     next: u64,
 }
 
-impl Signals {
+impl SignalQueue {
     /// Puts one in; gives back the one it replaces, for the caller to drop outside its lock.
     pub(crate) fn push(&mut self, signal: Signal) -> Option<Signal> {
-        let place = *self.places.entry(key(&signal)).or_insert_with(|| {
+        let position = *self.positions.entry(key(&signal)).or_insert_with(|| {
             self.next += 1;
             self.next
         });
-        self.in_order.insert(place, signal)
+        self.in_order.insert(position, signal)
     }
 
     pub(crate) fn pop(&mut self) -> Option<Signal> {
         let (_, signal) = self.in_order.pop_first()?;
-        self.places.remove(&key(&signal));
+        self.positions.remove(&key(&signal));
         Some(signal)
     }
 
     /// Takes back the news that `id` has ended, if it is still here.
-    pub(crate) fn forget_end_of(&mut self, id: ActorId) -> Option<Signal> {
-        self.places.remove(&(TERMINATED, id)).and_then(|place| self.in_order.remove(&place))
+    pub(crate) fn remove_terminated(&mut self, id: ActorId) -> Option<Signal> {
+        self.positions.remove(&(TERMINATED, id)).and_then(|position| self.in_order.remove(&position))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

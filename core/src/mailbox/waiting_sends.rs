@@ -5,7 +5,7 @@
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::mailbox::queue::MessageQueue;
-use crate::mailbox::queue_state::{Filling, QueueState, Waiting};
+use crate::mailbox::queue_state::{HighWater, QueueState, WaitingSend};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
@@ -16,9 +16,9 @@ pub(crate) struct Sent {
     /// The key of a send that waits; `None` if its message is in the queue.
     pub(crate) waiting: Option<u64>,
     /// The mailbox is filling up.
-    pub(crate) filling: Option<Filling>,
+    pub(crate) high_water: Option<HighWater>,
     /// The receiver has fallen behind: a sender that goes on should let it run.
-    pub(crate) behind: bool,
+    pub(crate) receiver_behind: bool,
 }
 
 impl<M, X: Default> MessageQueue<M, X> {
@@ -28,16 +28,16 @@ impl<M, X: Default> MessageQueue<M, X> {
         if priority != Priority::NORMAL {
             return self.push_or_wait(message, priority, waker);
         }
-        match self.push_quickly(message) {
-            Ok(()) => Ok(Sent { waiting: None, filling: None, behind: false }),
+        match self.push_fast(message) {
+            Ok(()) => Ok(Sent { waiting: None, high_water: None, receiver_behind: false }),
             Err(message) => self.push_or_wait(message, priority, waker),
         }
     }
 
     #[cold]
     fn push_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Sent, SendError<M>> {
-        match self.push_slowly(message, priority, false, |_, _| {}) {
-            Ok(filling) => Ok(Sent { waiting: None, filling, behind: self.is_behind() }),
+        match self.push_slow(message, priority, false, |_, _| {}) {
+            Ok(high_water) => Ok(Sent { waiting: None, high_water, receiver_behind: self.receiver_is_behind() }),
             Err(SendError::Full(message)) => self.wait_for_room(message, priority, waker.clone()),
             Err(refused) => Err(refused),
         }
@@ -50,18 +50,18 @@ impl<M, X: Default> MessageQueue<M, X> {
                 return (Err(SendError::Closed(message)), Vec::new());
             }
             let mut to_wake = self.admit_locked(state);
-            let waiting = if state.nobody_waits() && state.room(&self.taken) > 0 {
-                state.put(message, priority);
+            let waiting = if state.no_send_waits() && state.room(&self.taken) > 0 {
+                state.enqueue(message, priority);
                 to_wake.extend(state.unpark_if_idle());
                 None
             } else {
                 // The receiver need not be woken: while it is parked it takes nothing, so no room appears, and before it parks it
                 // lets in whoever waits.
-                Some(self.add_waiting(state, Waiting { message: Some(message), priority, waker: waker.take() }))
+                Some(self.add_waiting(state, WaitingSend { message: Some(message), priority, waker: waker.take() }))
             };
-            let filling = state.passed_mark(&self.taken);
-            state.measure(&self.taken);
-            (Ok(Sent { waiting, filling, behind: false }), to_wake)
+            let high_water = state.check_high_water(&self.taken);
+            state.refresh_credits(&self.taken);
+            (Ok(Sent { waiting, high_water, receiver_behind: false }), to_wake)
         });
         wakers::discard(waker);
         wakers::wake_each(to_wake);
@@ -69,19 +69,19 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 
     /// Puts a send at the end of the waiting list. Nobody gets in before it without looking closer.
-    pub(super) fn add_waiting(&self, state: &mut QueueState<M, X>, waiting: Waiting<M>) -> u64 {
-        state.quick = 0;
+    pub(super) fn add_waiting(&self, state: &mut QueueState<M, X>, waiting: WaitingSend<M>) -> u64 {
+        state.credits = 0;
         let cold = state.cold();
         cold.next_key += 1;
         cold.waiting.insert(cold.next_key, waiting);
-        self.word.fetch_or(control::SENDERS, Ordering::Relaxed);
+        self.control_word.fetch_or(control::WAITING_SENDS, Ordering::Relaxed);
         cold.next_key
     }
 
     /// Looks after a waiting send: `Ready(Ok)` once its message is in the queue.
     pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
         // The waker first: an end of input that comes after the look below wakes this one.
-        if !self.renew_waker(key, waker) {
+        if !self.update_waker(key, waker) {
             return Poll::Ready(Ok(()));
         }
         let taken_back = self.state.with(|state| {
@@ -91,13 +91,13 @@ impl<M, X: Default> MessageQueue<M, X> {
             if closed || !waiting.contains_key(&key) { Some(waiting.remove(&key)) } else { None }
         });
         let Some(taken_back) = taken_back else { return Poll::Pending };
-        let Some(Waiting { message, waker, .. }) = taken_back else { return Poll::Ready(Ok(())) };
+        let Some(WaitingSend { message, waker, .. }) = taken_back else { return Poll::Ready(Ok(())) };
         wakers::discard(waker);
         Poll::Ready(message.map_or(Ok(()), |message| Err(SendError::Closed(message))))
     }
 
     /// Has the send with this key wake `waker`. False if it does not wait any more.
-    pub(super) fn renew_waker(&self, key: u64, waker: &Waker) -> bool {
+    pub(super) fn update_waker(&self, key: u64, waker: &Waker) -> bool {
         let known = self.state.with(|state| {
             let waiting = state.cold.as_ref()?.waiting.get(&key)?;
             Some(waiting.waker.as_ref().is_some_and(|known| known.will_wake(waker)))
@@ -118,9 +118,9 @@ impl<M, X: Default> MessageQueue<M, X> {
     pub(crate) fn withdraw(&self, key: u64) -> Option<M> {
         let withdrawn = self.state.with(|state| {
             let withdrawn = state.cold.as_mut()?.waiting.remove(&key);
-            if state.nobody_waits() {
-                self.word.fetch_and(!control::SENDERS, Ordering::Relaxed);
-                state.measure(&self.taken);
+            if state.no_send_waits() {
+                self.control_word.fetch_and(!control::WAITING_SENDS, Ordering::Relaxed);
+                state.refresh_credits(&self.taken);
             }
             withdrawn
         });
@@ -131,7 +131,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 
     /// Whether the send with this key waits for room. After the end of input it waits for nothing.
-    pub(crate) fn has_waiting(&self, key: u64) -> bool {
+    pub(crate) fn is_send_waiting(&self, key: u64) -> bool {
         self.state.with(|state| !state.closed && state.cold.as_ref().is_some_and(|cold| cold.waiting.contains_key(&key)))
     }
 
@@ -142,14 +142,14 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 
     /// As [`admit`](Self::admit), and then the send with this key even beyond the capacity. True if it came to that.
-    pub(crate) fn admit_one(&self, key: u64) -> bool {
+    pub(crate) fn admit_beyond_capacity(&self, key: u64) -> bool {
         let (beyond, to_wake) = self.state.with(|state| {
             let mut to_wake = self.admit_locked(state);
             let waiting = if state.closed { None } else { state.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) };
             let beyond = waiting.is_some();
             if let Some(waiting) = waiting {
-                to_wake.extend(state.let_in(key, waiting));
-                self.measure_waiting(state);
+                to_wake.extend(state.admit_send(key, waiting));
+                self.refresh_after_admission(state);
             }
             to_wake.extend(state.unpark_if_idle());
             (beyond, to_wake)
@@ -161,7 +161,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     pub(super) fn admit_locked(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
         let mut admitted = Vec::new();
         // After the end of input the senders take theirs back: what got in now might find nobody left to handle or dead_letter it.
-        if state.closed || state.nobody_waits() {
+        if state.closed || state.no_send_waits() {
             return admitted;
         }
         let mut room = state.room(&self.taken);
@@ -169,31 +169,31 @@ impl<M, X: Default> MessageQueue<M, X> {
             && let Some((key, next)) = state.cold().waiting.pop_first()
         {
             room -= 1;
-            admitted.extend(state.let_in(key, next));
+            admitted.extend(state.admit_send(key, next));
         }
-        self.measure_waiting(state);
+        self.refresh_after_admission(state);
         admitted
     }
 
     /// After sends have left the waiting list.
-    fn measure_waiting(&self, state: &mut QueueState<M, X>) {
-        state.measure(&self.taken);
-        if state.nobody_waits() {
-            self.word.fetch_and(!control::SENDERS, Ordering::Relaxed);
+    fn refresh_after_admission(&self, state: &mut QueueState<M, X>) {
+        state.refresh_credits(&self.taken);
+        if state.no_send_waits() {
+            self.control_word.fetch_and(!control::WAITING_SENDS, Ordering::Relaxed);
         }
     }
 
     /// After a push: whether the receiver has fallen behind.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.state.with(|state| state.is_behind())
+    pub(crate) fn receiver_is_behind(&self) -> bool {
+        self.state.with(|state| state.receiver_is_behind())
     }
 }
 
 impl<M, X: Default> QueueState<M, X> {
     /// Puts a send that waited into the queue, or grants its place. Gives the waker of its sender.
-    fn let_in(&mut self, key: u64, waiting: Waiting<M>) -> Option<Waker> {
+    fn admit_send(&mut self, key: u64, waiting: WaitingSend<M>) -> Option<Waker> {
         match waiting.message {
-            Some(message) => self.put(message, waiting.priority),
+            Some(message) => self.enqueue(message, waiting.priority),
             None => drop(self.cold().granted.insert(key)),
         }
         waiting.waker

@@ -88,7 +88,7 @@ fn loom_a7_cancel_against_a_pending_handler() {
         let mailbox = cell.mailbox();
         drop(block_on(poll_fn(|cx| mailbox.refill(&mut receiver.batch, true, cx.waker()))));
         assert_eq!(receiver.batch.pop(), Some(1));
-        mailbox.begin();
+        mailbox.count_taken();
         block_on(poll_fn(|cx| {
             // As `Guarded` does with a handler that is pending.
             while !mailbox.must_cancel() {

@@ -178,25 +178,25 @@ impl<M: Send + 'static> Receiver<M> {
         let mailbox = self.cell.mailbox();
         loop {
             let parked = core::mem::take(&mut self.parked);
-            if mailbox.word() & control::STOP != 0 {
+            if mailbox.control_word() & control::STOP != 0 {
                 return Poll::Ready(Met::Stop);
             }
-            if parked && mailbox.is_undisturbed() {
+            if parked && mailbox.is_still_parked() {
                 return Poll::Pending;
             }
             if self.early
                 && self.batch.is_empty()
-                && let Some(message) = mailbox.take_alone(waker)
+                && let Some(message) = mailbox.take_single(waker)
             {
                 self.parked = true;
                 self.handled.push(message);
-                mailbox.finish();
+                mailbox.count_handled();
                 return Poll::Ready(Met::Message);
             }
             if let Some(message) = self.batch.pop() {
-                mailbox.begin();
+                mailbox.count_taken();
                 self.handled.push(message);
-                mailbox.finish();
+                mailbox.count_handled();
                 return Poll::Ready(Met::Message);
             }
             match mailbox.refill(&mut self.batch, true, waker) {

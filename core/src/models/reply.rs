@@ -98,7 +98,7 @@ fn loom_a10_reply_held_for_the_outcome() {
             let inside = current::enter(&mut member, Waker::noop());
             drop(reply);
             drop(inside);
-            assert!(actor.mailbox().word() & control::UNANSWERED != 0);
+            assert!(actor.mailbox().control_word() & control::UNANSWERED != 0);
             let held = actor.take_unanswered();
             assert_eq!(held.len(), 1);
             held.into_iter().for_each(|reply| reply.answer(AskError::Cancelled(Cause::Dropped)));

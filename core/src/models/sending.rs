@@ -86,7 +86,7 @@ fn loom_a4_waiting_send_against_a_handler_that_waits() {
         let waker = Waker::noop();
         assert!(mailbox.refill(&mut receiver.batch, true, waker).is_ready());
         assert_eq!(receiver.batch.pop(), Some(1));
-        mailbox.begin();
+        mailbox.count_taken();
         assert!(mailbox.park_in_handler(waker));
         assert_eq!(sender.join().unwrap(), Ok(()), "the handler need not end for it");
         assert_eq!(mailbox.len(), 1);
@@ -162,7 +162,8 @@ fn loom_w8_place_with_another_waker_against_close() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || {
             let mut key = None;
-            let mut poll = |waker: &Waker| to.mailbox().poll_hold(&mut key, Priority::NORMAL, waker).map(|held| held.is_err());
+            let mut poll =
+                |waker: &Waker| to.mailbox().poll_reserve(&mut key, Priority::NORMAL, waker).map(|held| held.is_err());
             match poll(Waker::noop()) {
                 Poll::Pending => block_on(poll_fn(|cx| poll(cx.waker()))),
                 Poll::Ready(refused) => refused,
@@ -252,7 +253,7 @@ fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
-        let admits = thread::spawn(move || to.mailbox().admit_one(1));
+        let admits = thread::spawn(move || to.mailbox().admit_beyond_capacity(1));
         let mut receiver = Receiver::of(&cell);
         (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
         assert_eq!(sender.join().unwrap(), Ok(()));

@@ -3,8 +3,8 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::{Body, Leaving, Rare, Retry};
-use crate::actor::props::Extra;
+use crate::actor::cell::task::{ActorTask, ExitKind, Retry, TaskDetails};
+use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control;
@@ -13,49 +13,50 @@ use alloc::boxed::Box;
 use core::task::{Poll, Waker};
 
 /// Dead letters recorded in one go before others may run.
-const BURIALS_PER_POLL_MAX: u32 = 256;
+const DEAD_LETTERS_PER_POLL_MAX: u32 = 256;
 
-impl<A: Actor> Body<A> {
+impl<A: Actor> ActorTask<A> {
     /// Accounts for the message whose handler did not finish: once more if it may be retried, else failed or a dead letter.
-    pub(super) fn settle_in_hand(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
-        self.settle_stash(cell, if self.in_hand { StashedIn::Unfinished } else { StashedIn::Hook });
-        if !core::mem::take(&mut self.in_hand) {
+    pub(super) fn settle_current(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
+        self.settle_stash(cell, if self.has_current { StashedIn::Unfinished } else { StashedIn::Hook });
+        if !core::mem::take(&mut self.has_current) {
             return;
         }
-        let (retries_max, dead_letter) = cell.extra.as_ref().map_or((0, false), |extra| (extra.retries_max, extra.bury_failed));
-        let kept = self.rare.as_mut().and_then(|rare| rare.kept.take());
-        match kept {
-            Some(message) if may_retry && self.rare().attempts < retries_max => {
-                cell.mailbox.begin_again();
+        let (retries_max, dead_letter) =
+            cell.options.as_ref().map_or((0, false), |options| (options.retries_max, options.dead_letter_failed_messages));
+        let retry_copy = self.details.as_mut().and_then(|details| details.retry_copy.take());
+        match retry_copy {
+            Some(message) if may_retry && self.details().attempts < retries_max => {
+                cell.mailbox.uncount_taken(1);
                 let below = self.batch.len();
                 self.batch.push(message);
-                let rare = self.rare();
-                rare.retries.push(Retry { below, attempts: rare.attempts + 1 });
+                let details = self.details();
+                details.retries.push(Retry { below, attempts: details.attempts + 1 });
             }
             Some(message) if dead_letter => {
                 cell.mailbox.count_dead_lettered();
                 cell.dead_letter(message, DeadLetterReason::HandlerFailed);
             }
-            kept => {
+            retry_copy => {
                 cell.mailbox.count_failed();
-                kept.into_iter().for_each(|message| cell.discard(message));
+                retry_copy.into_iter().for_each(|message| cell.discard(message));
             }
         }
     }
 
     /// Makes dead letters of what is left, some at a time. A reply in them is answered with the outcome, once all are buried.
-    pub(super) fn bury_some(&mut self, cell: &Cell<A::Msg>, waker: &Waker) -> Poll<()> {
-        let reason = match self.leaving {
-            Some(Leaving::Cancel) => DeadLetterReason::Cancelled,
-            Some(Leaving::Fail) => DeadLetterReason::Failed,
+    pub(super) fn dead_letter_some(&mut self, cell: &Cell<A::Msg>, waker: &Waker) -> Poll<()> {
+        let reason = match self.exit_kind {
+            Some(ExitKind::Cancel) => DeadLetterReason::Cancelled,
+            Some(ExitKind::Fail) => DeadLetterReason::Failed,
             _ => DeadLetterReason::Stopped,
         };
-        for _ in 0..BURIALS_PER_POLL_MAX {
+        for _ in 0..DEAD_LETTERS_PER_POLL_MAX {
             if self.batch.is_empty() {
-                match cell.mailbox.poll_left_over(waker) {
+                match cell.mailbox.poll_remaining(waker) {
                     Poll::Ready(Some(left)) => self.batch = left,
                     Poll::Ready(None) => return Poll::Ready(()),
-                    Poll::Pending => return cell.rest(Poll::Pending),
+                    Poll::Pending => return cell.mark_parked(Poll::Pending),
                 }
             }
             if let Some(message) = self.batch.pop() {
@@ -64,15 +65,15 @@ impl<A: Actor> Body<A> {
             }
         }
         waker.wake_by_ref();
-        cell.rest(Poll::Pending)
+        cell.mark_parked(Poll::Pending)
     }
 }
 
 impl<M: Send + 'static> Cell<M> {
     /// Answers the asks whose replies were dropped in what has just ended.
     #[inline]
-    pub(super) fn answer_lost(&self, why: impl FnOnce() -> AskError) {
-        if self.mailbox.word() & control::UNANSWERED != 0 {
+    pub(super) fn answer_unanswered(&self, why: impl FnOnce() -> AskError) {
+        if self.mailbox.control_word() & control::UNANSWERED != 0 {
             self.answer_all(&why());
         }
     }
@@ -83,19 +84,19 @@ impl<M: Send + 'static> Cell<M> {
     }
 }
 
-impl<M: Send + 'static> Extra<M> {
+impl<M: Send + 'static> ActorOptions<M> {
     /// Keeps what records and retries need of a message about to be handled. `below` messages are left in the batch: that tells a message
     /// that is tried again from one that comes in between, such as a mapped signal.
-    pub(super) fn note(&self, cell: &Cell<M>, rare: &mut Option<Box<Rare<M>>>, message: &M, below: usize) {
+    pub(super) fn note_message(&self, cell: &Cell<M>, details: &mut Option<Box<TaskDetails<M>>>, message: &M, below: usize) {
         if self.describe.is_none() && self.copy.is_none() {
             return;
         }
-        let rare = rare.get_or_insert_default();
-        let again = rare.retries.pop_if(|retry| retry.below == below);
-        rare.attempts = again.map_or(0, |retry| retry.attempts);
-        rare.description = self.describe.is_some().then(|| cell.describe(message));
+        let details = details.get_or_insert_default();
+        let again = details.retries.pop_if(|retry| retry.below == below);
+        details.attempts = again.map_or(0, |retry| retry.attempts);
+        details.description = self.describe.is_some().then(|| cell.describe(message));
         // The copy of the message before goes first: should this one not be copied, there is none to retry.
-        rare.kept.take().into_iter().for_each(|before| cell.discard(before));
-        rare.kept = self.copy.map(|copy| copy(message));
+        details.retry_copy.take().into_iter().for_each(|before| cell.discard(before));
+        details.retry_copy = self.copy.map(|copy| copy(message));
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::Body;
+use crate::actor::cell::task::ActorTask;
 use crate::base::runtime::BoxFuture;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -15,63 +15,65 @@ use core::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 /// A factory in a box in which its actor can run.
-pub(crate) trait Recipe<A: Actor>: Future<Output = ()> + Send {
+pub(crate) trait TaskFactory<A: Actor>: Future<Output = ()> + Send {
     /// From now on this is the task of the actor in `cell`.
-    fn is_for(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>);
+    fn bind(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>);
 }
 
 /// A recipe of an actor `A`, whatever its factory is.
-pub(crate) type BoxRecipe<A> = Pin<Box<dyn Recipe<A>>>;
+pub(crate) type BoxTaskFactory<A> = Pin<Box<dyn TaskFactory<A>>>;
 
 /// The recipe of an actor that `factory` makes.
 #[inline]
-pub(crate) fn recipe<A: Actor>(factory: impl FnMut() -> A + Send + 'static) -> BoxRecipe<A> {
+pub(crate) fn task_factory<A: Actor>(factory: impl FnMut() -> A + Send + 'static) -> BoxTaskFactory<A> {
     // In two steps, because most of it is room that needs no copying.
-    let task =
-        Box::write(Box::new_uninit(), Task::Recipe { parts: Some((factory, crate::actor::cell::live)), unborn: Unborn(None) });
+    let task = Box::write(
+        Box::new_uninit(),
+        FactoryOrTask::Factory { parts: Some((factory, crate::actor::cell::run_actor)), unpolled: UnpolledCell(None) },
+    );
     Box::into_pin(task)
 }
 
 /// The task of the actor in `cell`, for a runtime to run.
 #[inline]
-pub(crate) fn task<A: Actor>(mut recipe: BoxRecipe<A>, cell: Arc<Cell<A::Msg>>) -> BoxFuture<'static, ()> {
-    recipe.as_mut().is_for(cell);
-    recipe
+pub(crate) fn into_task<A: Actor>(mut factory: BoxTaskFactory<A>, cell: Arc<Cell<A::Msg>>) -> BoxFuture<'static, ()> {
+    factory.as_mut().bind(cell);
+    factory
 }
 
 pin_project! {
     /// The two things that the box holds, one after the other. `S` makes the life `L` of an actor out of its cell and its factory.
-    #[project = Now]
-    enum Task<A: Actor, F, S, L> {
-        Recipe { parts: Option<(F, S)>, unborn: Unborn<A> },
-        NodeState { #[pin] life: L },
+    #[project = Projected]
+    enum FactoryOrTask<A: Actor, F, S, L> {
+        Factory { parts: Option<(F, S)>, unpolled: UnpolledCell<A> },
+        Task { #[pin] future: L },
     }
 }
 
 /// The cell of an actor whose task has not been polled. If it never is, it leaves the tree like any other.
-struct Unborn<A: Actor>(Option<Arc<Cell<A::Msg>>>);
+struct UnpolledCell<A: Actor>(Option<Arc<Cell<A::Msg>>>);
 
-impl<A: Actor> Drop for Unborn<A> {
+impl<A: Actor> Drop for UnpolledCell<A> {
     #[inline]
     fn drop(&mut self) {
         if let Some(cell) = self.0.take() {
-            drop(Body::<A>::new(cell));
+            drop(ActorTask::<A>::new(cell));
         }
     }
 }
 
-impl<A: Actor, F: Send, S: Send, L> Recipe<A> for Task<A, F, S, L>
+impl<A: Actor, F: Send, S: Send, L> TaskFactory<A> for FactoryOrTask<A, F, S, L>
 where
     Self: Future<Output = ()> + Send,
 {
-    fn is_for(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>) {
-        if let Now::Recipe { unborn, .. } = self.project() {
-            unborn.0 = Some(cell);
+    fn bind(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>) {
+        if let Projected::Factory { unpolled, .. } = self.project() {
+            unpolled.0 = Some(cell);
         }
     }
 }
 
-impl<A, F, S, L> Future for Task<A, F, S, L>
+impl<A, F, S, L> Future for FactoryOrTask<A, F, S, L>
 where
     A: Actor,
     S: FnOnce(Arc<Cell<A::Msg>>, F) -> L,
@@ -80,13 +82,13 @@ where
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if let Now::Recipe { parts, unborn } = self.as_mut().project() {
-            let (Some((factory, live)), Some(cell)) = (parts.take(), unborn.0.take()) else { return Poll::Ready(()) };
-            self.set(Self::NodeState { life: live(cell, factory) });
+        if let Projected::Factory { parts, unpolled } = self.as_mut().project() {
+            let (Some((factory, run)), Some(cell)) = (parts.take(), unpolled.0.take()) else { return Poll::Ready(()) };
+            self.set(Self::Task { future: run(cell, factory) });
         }
         match self.project() {
-            Now::NodeState { life } => life.poll(cx),
-            Now::Recipe { .. } => Poll::Ready(()),
+            Projected::Task { future } => future.poll(cx),
+            Projected::Factory { .. } => Poll::Ready(()),
         }
     }
 }

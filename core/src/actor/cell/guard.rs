@@ -1,7 +1,7 @@
 //! `Guarded`: user code polled so that nothing it does gets out: a panic becomes a value, a cancel cuts it off at its await.
 
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::End;
+use crate::actor::cell::task::StageEnd;
 use crate::base::catch;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
@@ -43,19 +43,19 @@ impl<'a, M, F: Future> Guarded<'a, M, F> {
     }
 }
 
-impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
-    type Output = End;
+impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
+    type Output = StageEnd;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<StageEnd> {
         let mut this = self.project();
         let _inside = current::enter(this.member, cx.waker());
         let mailbox = &this.cell.mailbox;
         mailbox.set_poll_state(PollState::Polling);
         let end = loop {
             let is_cancelled = mailbox.must_cancel();
-            if is_cancelled && !this.cell.runs_on(cx) {
-                break drop_unfinished(this.inner, End::CutOff(None));
+            if is_cancelled && !this.cell.may_finish_in_grace(cx) {
+                break drop_unfinished(this.inner, StageEnd::CancelledAtAwait(None));
             }
             let polled = catch::catch(|| {
                 let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -67,10 +67,10 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
             });
             match polled {
                 Ok(Poll::Ready(output)) => break output.into(),
-                Err(reason) => break drop_unfinished(this.inner, End::Failed(Box::new(reason))),
+                Err(reason) => break drop_unfinished(this.inner, StageEnd::Failed(Box::new(reason))),
                 // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
                 Ok(Poll::Pending)
-                    if is_cancelled || mailbox.poll_state() == PollState::Resting || mailbox.park_in_handler(cx.waker()) =>
+                    if is_cancelled || mailbox.poll_state() == PollState::Parked || mailbox.park_in_handler(cx.waker()) =>
                 {
                     this.cell.handler_waits(cx);
                     mailbox.set_poll_state(PollState::Outside);
@@ -88,18 +88,20 @@ impl<M, F: Future<Output: Into<End>>> Future for Guarded<'_, M, F> {
 impl<M> Cell<M> {
     /// Whether code that was cancelled may run on, by `Props::cancel_grace`. Between two incarnations there is nothing to tidy up.
     #[cold]
-    fn runs_on(&self, cx: &mut Context<'_>) -> bool {
-        let grace = self.extra.as_ref().and_then(|extra| extra.cancel_grace.as_ref());
-        grace.is_some_and(|grace| self.mailbox.word() & control::DOWN == 0 && grace.lasts(self.node.runtime(), cx))
+    fn may_finish_in_grace(&self, cx: &mut Context<'_>) -> bool {
+        let grace = self.options.as_ref().and_then(|options| options.cancel_grace.as_ref());
+        grace.is_some_and(|grace| {
+            self.mailbox.control_word() & control::WAITING_TO_RESTART == 0 && grace.lasts(self.node.runtime(), cx)
+        })
     }
 }
 
 /// The code may be half-way through: what it holds is dropped here, as a part of it.
 #[cold]
-fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, end: End) -> End {
+fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, end: StageEnd) -> StageEnd {
     match (catch::catch(|| inner.set(None)), end) {
         (Ok(()), end) => end,
-        (Err(reason), End::CutOff(_)) => End::CutOff(Some(Box::new(reason))),
-        (Err(reason), _) => End::Failed(Box::new(reason)),
+        (Err(reason), StageEnd::CancelledAtAwait(_)) => StageEnd::CancelledAtAwait(Some(Box::new(reason))),
+        (Err(reason), _) => StageEnd::Failed(Box::new(reason)),
     }
 }

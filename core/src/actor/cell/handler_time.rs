@@ -10,8 +10,8 @@
 //! 3. A handler is told of at most once: at the threshold if it is waiting then, else when it is over.
 
 use crate::actor::cell::Cell;
-use crate::actor::cell::extras::Stopwatch;
 use crate::actor::cell::member::type_name;
+use crate::actor::cell::optional_state::Stopwatch;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::events::hub;
 use crate::mailbox::control;
@@ -24,63 +24,63 @@ impl<M> Cell<M> {
     #[inline]
     pub(super) fn begin_batch(&self) {
         if hub::any_tree_wants_lints() {
-            self.mailbox.mark(control::TIMED);
+            self.mailbox.raise_silently(control::TIME_HANDLERS);
         }
     }
 
     /// As [`MessageQueue::take_alone`](crate::mailbox::queue::MessageQueue::take_alone), unless somebody may want to know how long its handler takes.
     #[inline]
-    pub(super) fn take_alone(&self, waker: &Waker) -> Option<M> {
-        if hub::any_tree_wants_lints() { None } else { self.mailbox.take_alone(waker) }
+    pub(super) fn take_single(&self, waker: &Waker) -> Option<M> {
+        if hub::any_tree_wants_lints() { None } else { self.mailbox.take_single(waker) }
     }
 
     /// Between two messages: the handler before is over, and another one begins if `handles_next`.
     #[cold]
-    pub(super) fn time_next(&self, handles_next: bool) {
-        self.stop_the_watch();
+    pub(super) fn time_next_handler(&self, handles_next: bool) {
+        self.stop_stopwatch();
         let tree = self.node.tree();
         if handles_next && tree.events.wants(EventKinds::LINTS) {
-            let stopwatch = Box::new(Stopwatch { begun: tree.runtime.now(), alarm: None });
+            let stopwatch = Box::new(Stopwatch { started_at: tree.runtime.now(), alarm: None });
             drop(self.set_stopwatch(Some(stopwatch)));
-            self.mailbox.mark(control::TIMED);
+            self.mailbox.raise_silently(control::TIME_HANDLERS);
         }
     }
 
     /// The last handler of a batch is over, one way or another.
     #[inline]
     pub(super) fn handler_returned(&self) {
-        if self.mailbox.word() & control::TIMED != 0 {
-            self.stop_the_watch();
+        if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
+            self.stop_stopwatch();
         }
     }
 
     /// The handler has to wait.
     #[inline]
     pub(super) fn handler_waits(&self, cx: &mut Context<'_>) {
-        if self.mailbox.word() & control::TIMED != 0 {
-            self.look_at_the_watch(cx);
+        if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
+            self.check_stopwatch(cx);
         }
     }
 
     #[cold]
-    fn stop_the_watch(&self) {
-        self.mailbox.lower(control::TIMED);
+    fn stop_stopwatch(&self) {
+        self.mailbox.clear_bits(control::TIME_HANDLERS);
         if let Some(stopwatch) = self.set_stopwatch(None)
-            && let Some(running_for) = self.too_long(&stopwatch)
+            && let Some(running_for) = self.time_over_limit(&stopwatch)
         {
-            self.say_long(running_for);
+            self.report_long_handler(running_for);
         }
     }
 
     /// Tells if it is too long already, else has the task polled again when it will be.
     #[cold]
-    fn look_at_the_watch(&self, cx: &mut Context<'_>) {
+    fn check_stopwatch(&self, cx: &mut Context<'_>) {
         let Some(mut stopwatch) = self.set_stopwatch(None) else { return };
-        if let Some(running_for) = self.too_long(&stopwatch) {
-            return self.say_long(running_for);
+        if let Some(running_for) = self.time_over_limit(&stopwatch) {
+            return self.report_long_handler(running_for);
         }
         let tree = self.node.tree();
-        let at = stopwatch.begun + tree.long_handler;
+        let at = stopwatch.started_at + tree.long_handler;
         let alarm = stopwatch.alarm.get_or_insert_with(|| tree.runtime.sleep_until(at));
         if alarm.as_mut().poll(cx).is_ready() {
             // The clock has come there between two looks at it.
@@ -90,13 +90,13 @@ impl<M> Cell<M> {
         drop(self.set_stopwatch(Some(stopwatch)));
     }
 
-    fn too_long(&self, stopwatch: &Stopwatch) -> Option<Duration> {
+    fn time_over_limit(&self, stopwatch: &Stopwatch) -> Option<Duration> {
         let tree = self.node.tree();
-        let running_for = tree.runtime.now().since(stopwatch.begun);
+        let running_for = tree.runtime.now().since(stopwatch.started_at);
         (running_for >= tree.long_handler).then_some(running_for)
     }
 
-    fn say_long(&self, running_for: Duration) {
+    fn report_long_handler(&self, running_for: Duration) {
         self.node.events().emit(EventKinds::LINTS, || {
             Event::Lint(Lint::LongHandler { path: self.node.path(), message: type_name::<M>(), running_for })
         });

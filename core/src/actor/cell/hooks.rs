@@ -2,7 +2,7 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::{Body, End, Leaving};
+use crate::actor::cell::task::{ActorTask, ExitKind, StageEnd};
 use crate::base::reason::BoxError;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
@@ -15,31 +15,31 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-impl<A: Actor> Body<A> {
+impl<A: Actor> ActorTask<A> {
     /// The `restarting` hook, on the state that failed, within the grace period.
-    pub(super) fn restarting<'a>(
+    pub(super) fn restarting_hook<'a>(
         &'a mut self,
         cell: &'a Cell<A::Msg>,
     ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
-        let actor = self.actor.as_mut().expect("only a state that was made is told of its restart");
-        let failure = self.rare.as_ref().and_then(|rare| rare.failure.as_ref()).expect("only a failure leads here");
+        let actor = self.actor.as_mut().expect("only a state that was made has this hook of its restart");
+        let failure = self.details.as_ref().and_then(|details| details.failure.as_ref()).expect("only a failure leads here");
         WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
     }
 
     /// The `stopped` hook, within the grace period.
-    pub(super) fn stopped<'a>(
+    pub(super) fn stopped_hook<'a>(
         &'a mut self,
         cell: &'a Cell<A::Msg>,
     ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
         self.cx.begin_ending();
-        let exit = match (self.leaving, &self.rare) {
-            (Some(Leaving::Close), _) => &Exit::Closed,
-            (Some(Leaving::Cancel | Leaving::Fail), Some(rare)) | (None, Some(rare)) => {
-                rare.exit.as_ref().unwrap_or(&Exit::Stopped)
+        let exit = match (self.exit_kind, &self.details) {
+            (Some(ExitKind::Close), _) => &Exit::Closed,
+            (Some(ExitKind::Cancel | ExitKind::Fail), Some(details)) | (None, Some(details)) => {
+                details.exit.as_ref().unwrap_or(&Exit::Stopped)
             }
             _ => &Exit::Stopped,
         };
-        let actor = self.actor.as_mut().expect("only a state that was made is told of its end");
+        let actor = self.actor.as_mut().expect("only a state that was made has this hook of its end");
         WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
     }
 }
@@ -55,19 +55,19 @@ pin_project! {
 }
 
 impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrace<'_, F> {
-    type Output = End;
+    type Output = StageEnd;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<StageEnd> {
         let this = self.project();
         if let Poll::Ready(ended) = this.hook.poll(cx) {
-            return Poll::Ready(ended.map_or_else(End::failed, |()| End::Done));
+            return Poll::Ready(ended.map_or_else(StageEnd::failed, |()| StageEnd::Done));
         }
         let tree = this.node.tree();
         let sleep = this.sleep.get_or_insert_with(|| tree.runtime.sleep_until(tree.runtime.now() + tree.grace));
         sleep.as_mut().poll(cx).map(|()| {
             // Others of its branch may have such hooks as well, and their graces are to run at the same time.
             supervision::hurry_above(this.node);
-            End::failed(GraceExceeded(tree.grace))
+            StageEnd::failed(GraceExceeded(tree.grace))
         })
     }
 }

@@ -7,8 +7,8 @@
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
-use crate::actor::cell::restart_wait::Pause;
-use crate::actor::cell::task::{Body, Early, End, Leaving, Rare, Stage};
+use crate::actor::cell::restart_wait::RestartWait;
+use crate::actor::cell::task::{ActorTask, EarlyPark, ExitKind, Stage, StageEnd, TaskDetails};
 use crate::actor::stash::StashedIn;
 use crate::base::catch;
 use crate::base::reason::Reason;
@@ -26,171 +26,177 @@ use alloc::sync::Arc;
 use core::task::Waker;
 use core::time::Duration;
 
-impl<A: Actor> Body<A> {
+impl<A: Actor> ActorTask<A> {
     /// Settles the stage that has ended, and says which comes next.
-    pub(super) fn next_stage(&mut self, cell: &Cell<A::Msg>, end: End) {
+    pub(super) fn next_stage(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
         match self.stage {
-            _ if matches!(end, End::Left) => {}
+            _ if matches!(end, StageEnd::StageSet) => {}
             Stage::Run => {
                 cell.handler_returned();
                 self.after_run(cell, end);
             }
-            Stage::Restarting => {
-                self.record_hook(cell, end);
-                self.end_children(cell, StopMode::Stop, 0);
+            Stage::RestartingHook => {
+                self.record_hook_failure(cell, end);
+                self.stop_children(cell, StopMode::Stop, 0);
             }
-            Stage::EndChildren => self.after_children(cell),
-            Stage::Waiting => self.after_wait(cell, end),
-            Stage::Stopped => {
-                self.record_hook(cell, end);
+            Stage::StopChildren => self.after_children(cell),
+            Stage::WaitToRestart => self.after_wait(cell, end),
+            Stage::StoppedHook => {
+                self.record_hook_failure(cell, end);
                 self.drop_state(cell);
             }
-            Stage::Bury | Stage::Gone => self.stage = Stage::Gone,
+            Stage::DeadLetters | Stage::Gone => self.stage = Stage::Gone,
         }
     }
 
     #[inline]
-    fn after_run(&mut self, cell: &Cell<A::Msg>, end: End) {
+    fn after_run(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
         let failure = match end {
-            End::Stopped => self.ended_unasked(cell, Exit::Stopped),
-            End::Closed => self.ended_unasked(cell, Exit::Closed),
+            StageEnd::Stopped => self.ended_unexpectedly(cell, Exit::Stopped),
+            StageEnd::Closed => self.ended_unexpectedly(cell, Exit::Closed),
             // No run ends like this: it has no end of its own, and one that has left has its next stage.
-            End::Done | End::Left => return,
-            End::CutOff(dropped) => return self.on_cancel(cell, dropped),
-            End::Cancelled => return self.leave_between_messages(cell),
-            End::Restart | End::Halt => {
-                self.rare().exit = None;
-                return self.end_children(cell, StopMode::Stop, 0);
+            StageEnd::Done | StageEnd::StageSet => return,
+            StageEnd::CancelledAtAwait(dropped) => return self.on_cancel(cell, dropped),
+            StageEnd::Cancelled => return self.cancelled_between_messages(cell),
+            StageEnd::Restart | StageEnd::Halt => {
+                self.details().exit = None;
+                return self.stop_children(cell, StopMode::Stop, 0);
             }
-            End::ChildFailed => {
-                if let Some((verdict, failure)) = cell.node.take_verdict() {
-                    self.obey_verdict(cell, verdict, failure);
+            StageEnd::ChildFailed => {
+                if let Some((action, failure)) = cell.node.take_verdict() {
+                    self.apply_action(cell, action, failure);
                 }
                 return;
             }
-            End::Failed(reason) => self.record(cell, *reason),
+            StageEnd::Failed(reason) => self.record_failure(cell, *reason),
         };
         self.after_failure(cell, failure);
     }
 
     #[cold]
     fn after_failure(&mut self, cell: &Cell<A::Msg>, failure: FailureInfo) {
-        let fallen = if self.early == Early::NotUp { FailedChild::Stateless } else { FailedChild::Actor };
-        let (mut verdict, failure) = supervision::judge(&cell.node, fallen, failure);
-        if let (ChildAction::Escalate { exceeded }, Some(parent)) = (verdict, cell.node.parent()) {
+        let failed_child = if self.early_park == EarlyPark::NotStarted { FailedChild::Stateless } else { FailedChild::Actor };
+        let (mut action, failure) = supervision::judge(&cell.node, failed_child, failure);
+        if let (ChildAction::Escalate { exceeded }, Some(parent)) = (action, cell.node.parent()) {
             if let Some((member, failure)) = supervision::escalate(parent, &failure, exceeded) {
                 supervision::propagate(member, failure);
             }
             // Whoever decided above may have this actor start again, with its supervisor.
             if supervision::is_to_restart(&cell.node) {
-                verdict = ChildAction::Wait(Duration::ZERO);
+                action = ChildAction::Wait(Duration::ZERO);
             }
         }
-        self.obey_verdict(cell, verdict, failure);
+        self.apply_action(cell, action, failure);
     }
 
     /// Does what was decided about a failure of this actor.
-    fn obey_verdict(&mut self, cell: &Cell<A::Msg>, verdict: ChildAction, failure: FailureInfo) {
-        self.settle_in_hand(cell, true);
-        cell.answer_lost(|| AskError::Failed(failure.clone()));
-        match verdict {
+    fn apply_action(&mut self, cell: &Cell<A::Msg>, action: ChildAction, failure: FailureInfo) {
+        self.settle_current(cell, true);
+        cell.answer_unanswered(|| AskError::Failed(failure.clone()));
+        match action {
             ChildAction::Resume => {}
             ChildAction::Restart(wait) | ChildAction::Wait(wait) => {
-                let rare = self.rare();
-                rare.pause = Pause::of(wait, matches!(verdict, ChildAction::Wait(_)));
-                rare.exit = Some(Exit::Failed(failure.clone()));
-                rare.failure = Some(failure);
-                if self.actor.is_some() { self.stage = Stage::Restarting } else { self.end_children(cell, StopMode::Stop, 0) }
+                let details = self.details();
+                details.restart_wait = RestartWait::of(wait, matches!(action, ChildAction::Wait(_)));
+                details.exit = Some(Exit::Failed(failure.clone()));
+                details.failure = Some(failure);
+                if self.actor.is_some() {
+                    self.stage = Stage::RestartingHook
+                } else {
+                    self.stop_children(cell, StopMode::Stop, 0)
+                }
             }
-            ChildAction::Stop | ChildAction::Escalate { .. } => self.leave_with(cell, Leaving::Fail, Exit::Failed(failure)),
+            ChildAction::Stop | ChildAction::Escalate { .. } => {
+                self.begin_exit_with(cell, ExitKind::Fail, Exit::Failed(failure))
+            }
         }
     }
 
     /// A stop or the end of input that no other incarnation follows begins here, within the stage that it ends: `None` if nothing but the
     /// `stopped` hook comes next, which is then a part of that stage.
     #[inline]
-    pub(super) fn leave_at_once(&mut self, cell: &Cell<A::Msg>, end: End) -> Option<End> {
-        let leaving = match end {
-            End::Stopped => Leaving::Stop,
-            End::Closed => Leaving::Close,
+    pub(super) fn begin_exit_in_run(&mut self, cell: &Cell<A::Msg>, end: StageEnd) -> Option<StageEnd> {
+        let exit_kind = match end {
+            StageEnd::Stopped => ExitKind::Stop,
+            StageEnd::Closed => ExitKind::Close,
             end => return Some(end),
         };
-        if !self.ends_for_good(cell) {
+        if !self.is_final(cell) {
             return Some(end);
         }
         cell.handler_returned();
-        self.leave(cell, leaving);
-        if self.stage == Stage::Stopped { None } else { Some(End::Left) }
+        self.begin_exit(cell, exit_kind);
+        if self.stage == Stage::StoppedHook { None } else { Some(StageEnd::StageSet) }
     }
 
     /// Whether no other incarnation follows a stop or the end of input.
-    fn ends_for_good(&self, cell: &Cell<A::Msg>) -> bool {
-        cell.node.policy() != RestartPolicy::Permanent || cell.mailbox.word() & control::FOR_GOOD != 0
+    fn is_final(&self, cell: &Cell<A::Msg>) -> bool {
+        cell.node.policy() != RestartPolicy::Permanent || cell.mailbox.control_word() & control::FINAL != 0
     }
 
     /// A permanent child ended, and its supervisor had not ordered it: that is a failure, and the mailbox takes messages again.
     #[cold]
-    fn ended_unasked(&mut self, cell: &Cell<A::Msg>, exit: Exit) -> FailureInfo {
+    fn ended_unexpectedly(&mut self, cell: &Cell<A::Msg>, exit: Exit) -> FailureInfo {
         let ended_input = exit == Exit::Closed;
         if ended_input {
             cell.mailbox.reopen();
         } else {
-            cell.mailbox.lower(control::STOP);
+            cell.mailbox.clear_bits(control::STOP);
         }
-        if cell.mailbox.word() & control::FOR_GOOD != 0 {
+        if cell.mailbox.control_word() & control::FINAL != 0 {
             // The supervisor's word has come meanwhile, and holds for the next incarnation.
-            if ended_input { drop(cell.mailbox.close()) } else { cell.mailbox.mark(control::STOP) }
+            if ended_input { drop(cell.mailbox.close()) } else { cell.mailbox.raise_silently(control::STOP) }
         }
-        self.record(cell, Reason::Error(Box::new(EndedUnasked { exit })))
+        self.record_failure(cell, Reason::Error(Box::new(EndedUnasked { exit })))
     }
 
     /// The handler was cut off. A panic in what it left behind is on record, and not a matter for the supervisor: the actor ends.
     #[cold]
     fn on_cancel(&mut self, cell: &Cell<A::Msg>, dropped: Option<Box<Reason>>) {
         if let Some(reason) = dropped {
-            self.record(cell, *reason);
+            self.record_failure(cell, *reason);
         }
-        self.settle_in_hand(cell, false);
-        self.leave_cancelled(cell);
+        self.settle_current(cell, false);
+        self.begin_cancelled_exit(cell);
     }
 
     /// A cancel came while no code of the actor was at work, or such code had a grace and came to its end in it.
     #[cold]
-    fn leave_between_messages(&mut self, cell: &Cell<A::Msg>) {
-        self.settle_in_hand(cell, false);
-        let has_grace = cell.extra.as_ref().is_some_and(|extra| extra.cancel_grace.is_some());
+    fn cancelled_between_messages(&mut self, cell: &Cell<A::Msg>) {
+        self.settle_current(cell, false);
+        let has_grace = cell.options.as_ref().is_some_and(|options| options.cancel_grace.is_some());
         match cell.node.cause() {
-            Some(cause) if has_grace => self.leave_with(cell, Leaving::Cancel, Exit::TidiedUp(cause)),
-            _ => self.leave_cancelled(cell),
+            Some(cause) if has_grace => self.begin_exit_with(cell, ExitKind::Cancel, Exit::TidiedUp(cause)),
+            _ => self.begin_cancelled_exit(cell),
         }
     }
 
     #[cold]
-    pub(super) fn leave_cancelled(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn begin_cancelled_exit(&mut self, cell: &Cell<A::Msg>) {
         let cause = cell.node.cause().unwrap_or(Cause::Cancelled);
-        self.leave_with(cell, Leaving::Cancel, Exit::Cancelled(cause));
+        self.begin_exit_with(cell, ExitKind::Cancel, Exit::Cancelled(cause));
     }
 
     /// Ends for good, with an exit that says more than that it was told to.
     #[cold]
-    pub(super) fn leave_with(&mut self, cell: &Cell<A::Msg>, leaving: Leaving, exit: Exit) {
-        self.rare().exit = Some(exit);
-        self.leave(cell, leaving);
+    pub(super) fn begin_exit_with(&mut self, cell: &Cell<A::Msg>, exit_kind: ExitKind, exit: Exit) {
+        self.details().exit = Some(exit);
+        self.begin_exit(cell, exit_kind);
     }
 
     #[inline]
-    pub(super) fn leave(&mut self, cell: &Cell<A::Msg>, leaving: Leaving) {
-        self.leaving = Some(leaving);
-        let emptied = if cell.mailbox.close_for_good() { control::EMPTIED } else { 0 };
-        self.end_children(cell, if leaving == Leaving::Close { StopMode::Close } else { StopMode::Stop }, emptied);
+    pub(super) fn begin_exit(&mut self, cell: &Cell<A::Msg>, exit_kind: ExitKind) {
+        self.exit_kind = Some(exit_kind);
+        let empty = if cell.mailbox.close_by_receiver() { control::MAILBOX_EMPTY } else { 0 };
+        self.stop_children(cell, if exit_kind == ExitKind::Close { StopMode::Close } else { StopMode::Stop }, empty);
     }
 
     #[inline]
-    fn end_children(&mut self, cell: &Cell<A::Msg>, how: StopMode, noted: u32) {
-        cell.mailbox.mark(control::ENDING | noted);
+    fn stop_children(&mut self, cell: &Cell<A::Msg>, how: StopMode, noted: u32) {
+        cell.mailbox.raise_silently(control::ENDING | noted);
         if cell.node.refuse_children() {
             cell.node.wind_down_children(how);
-            self.stage = Stage::EndChildren;
+            self.stage = Stage::StopChildren;
             waits::break_cycles_of(self.cx.cell().waits_for());
         } else {
             self.after_children(cell);
@@ -199,7 +205,7 @@ impl<A: Actor> Body<A> {
 
     #[inline]
     fn after_children(&mut self, cell: &Cell<A::Msg>) {
-        if self.actor.is_some() { self.stage = Stage::Stopped } else { self.drop_state(cell) }
+        if self.actor.is_some() { self.stage = Stage::StoppedHook } else { self.drop_state(cell) }
     }
 
     /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
@@ -208,16 +214,16 @@ impl<A: Actor> Body<A> {
             self.drop_timers_and_stash(cell);
         }
         self.drop_behaviour(cell);
-        self.early = Early::NotUp;
+        self.early_park = EarlyPark::NotStarted;
         if self.actor.is_some() {
             self.drop_actor(cell);
         }
-        if self.leaving.is_some() {
-            let emptied = cell.mailbox.word() & control::EMPTIED != 0;
-            let nothing_left = self.batch.is_empty() && (emptied || cell.mailbox.is_empty());
-            self.stage = if nothing_left { Stage::Gone } else { Stage::Bury };
+        if self.exit_kind.is_some() {
+            let empty = cell.mailbox.control_word() & control::MAILBOX_EMPTY != 0;
+            let nothing_left = self.batch.is_empty() && (empty || cell.mailbox.is_empty());
+            self.stage = if nothing_left { Stage::Gone } else { Stage::DeadLetters };
         } else {
-            self.begin_again_or_wait(cell);
+            self.restart_or_wait(cell);
         }
     }
 
@@ -232,7 +238,7 @@ impl<A: Actor> Body<A> {
         if let Some(timers) = cell.take_timers()
             && let Err(reason) = catch::catch(|| drop(timers))
         {
-            self.record(cell, reason);
+            self.record_failure(cell, reason);
         }
     }
 
@@ -245,73 +251,73 @@ impl<A: Actor> Body<A> {
         let dropped = catch::catch(|| drop(actor));
         drop(inside);
         if let Err(reason) = dropped {
-            self.record(cell, reason);
+            self.record_failure(cell, reason);
         }
     }
 
     /// The next incarnation, unless the actor is to end after all.
-    pub(super) fn begin_again(&mut self, cell: &Cell<A::Msg>, waited: bool) {
+    pub(super) fn begin_next_incarnation(&mut self, cell: &Cell<A::Msg>, waited: bool) {
         match cell.node.take_verdict() {
             // A failure of a child of the last incarnation is not the next one's; what was decided about it stands.
             Some((ChildAction::Stop | ChildAction::Escalate { .. }, failure)) => {
-                self.leave_with(cell, Leaving::Fail, Exit::Failed(failure));
+                self.begin_exit_with(cell, ExitKind::Fail, Exit::Failed(failure));
             }
             // Its group counts on it to halt by itself.
             Some((ChildAction::Wait(wait), failure)) if !waited => {
-                let rare = self.rare();
-                (rare.pause, rare.exit) = (Pause::of(wait, true), Some(Exit::Failed(failure)));
+                let details = self.details();
+                (details.restart_wait, details.exit) = (RestartWait::of(wait, true), Some(Exit::Failed(failure)));
                 self.wait(cell);
             }
             _ if cell.node.reopen() => {
-                let exit = || self.rare.as_ref().and_then(|rare| rare.exit.clone());
-                cell.answer_lost(|| exit().map_or(AskError::Dropped, AskError::from));
-                cell.mailbox.lower(control::ENDING | control::CHILD_FAILED | control::RESTART);
+                let exit = || self.details.as_ref().and_then(|details| details.exit.clone());
+                cell.answer_unanswered(|| exit().map_or(AskError::Dropped, AskError::from));
+                cell.mailbox.clear_bits(control::ENDING | control::CHILD_FAILED | control::RESTART);
                 cell.node.known_supervision(Supervision::forget_restarts);
                 self.cx.next_incarnation();
                 self.suspended = false;
                 self.stage = Stage::Run;
             }
-            _ => self.leave_cancelled(cell),
+            _ => self.begin_cancelled_exit(cell),
         }
     }
 
     /// Each incarnation begins with the first behaviour.
     fn drop_behaviour(&self, cell: &Cell<A::Msg>) {
-        if cell.mailbox.word() & control::BEHAVIOUR != 0
+        if cell.mailbox.control_word() & control::BEHAVIOUR != 0
             && let Err(reason) = catch::catch(|| drop(cell.set_behaviour(None)))
         {
-            self.record(cell, reason);
+            self.record_failure(cell, reason);
         }
     }
 
     /// The last step: out of the tree.
     #[inline]
-    pub(super) fn depart(&mut self, cell: &Cell<A::Msg>, member: &Arc<dyn Member>, factory: impl FnMut() -> A) {
+    pub(super) fn finish_exit(&mut self, cell: &Cell<A::Msg>, member: &Arc<dyn Member>, factory: impl FnMut() -> A) {
         // What the recipe holds is a user's as well: it goes before the exit is told, and each part by itself.
         if let Err(reason) = catch::catch(|| drop(factory)) {
-            self.record(cell, reason);
+            self.record_failure(cell, reason);
         }
-        if let Some(rare) = &mut self.rare {
-            let (feed, kept) = (rare.feed.take(), rare.kept.take());
-            for reason in [catch::catch(|| drop(feed)), catch::catch(|| drop(kept))].into_iter().filter_map(Result::err) {
-                self.record(cell, reason);
+        if let Some(details) = &mut self.details {
+            let (feed, retry_copy) = (details.feed.take(), details.retry_copy.take());
+            for reason in [catch::catch(|| drop(feed)), catch::catch(|| drop(retry_copy))].into_iter().filter_map(Result::err) {
+                self.record_failure(cell, reason);
             }
         }
-        let exit = match self.leaving {
-            Some(Leaving::Close) => Exit::Closed,
-            Some(Leaving::Stop) | None => Exit::Stopped,
-            Some(Leaving::Cancel | Leaving::Fail) => self.rare().exit.take().unwrap_or(Exit::Stopped),
+        let exit = match self.exit_kind {
+            Some(ExitKind::Close) => Exit::Closed,
+            Some(ExitKind::Stop) | None => Exit::Stopped,
+            Some(ExitKind::Cancel | ExitKind::Fail) => self.details().exit.take().unwrap_or(Exit::Stopped),
         };
-        cell.answer_lost(|| AskError::from(exit.clone()));
+        cell.answer_unanswered(|| AskError::from(exit.clone()));
         node::leave(member, &exit);
     }
 
     /// Makes the record of a failure and tells it. There is one for every failure, whatever becomes of it.
     #[cold]
-    fn record(&self, cell: &Cell<A::Msg>, reason: Reason) -> FailureInfo {
+    fn record_failure(&self, cell: &Cell<A::Msg>, reason: Reason) -> FailureInfo {
         let mut failure = cell.node.failure(self.cx.incarnation(), reason);
-        if self.in_hand {
-            let described = self.rare.as_ref().and_then(|rare| rare.description.clone());
+        if self.has_current {
+            let described = self.details.as_ref().and_then(|details| details.description.clone());
             failure = failure.with_message(described.unwrap_or_else(type_name::<A::Msg>));
         }
         cell.node.events().failure(&failure);
@@ -320,20 +326,20 @@ impl<A: Actor> Body<A> {
 
     /// A hook that failed is a failure on record, and changes nothing else.
     #[inline]
-    fn record_hook(&self, cell: &Cell<A::Msg>, end: End) {
-        if let End::Failed(reason) | End::CutOff(Some(reason)) = end {
-            self.record(cell, *reason);
+    fn record_hook_failure(&self, cell: &Cell<A::Msg>, end: StageEnd) {
+        if let StageEnd::Failed(reason) | StageEnd::CancelledAtAwait(Some(reason)) = end {
+            self.record_failure(cell, *reason);
         }
     }
 
-    pub(super) fn rare(&mut self) -> &mut Rare<A::Msg> {
-        self.rare.get_or_insert_default()
+    pub(super) fn details(&mut self) -> &mut TaskDetails<A::Msg> {
+        self.details.get_or_insert_default()
     }
 }
 
 /// The task is dropped before its end, because its runtime went away: the member leaves the tree all the same, the message in hand was cut
 /// off, and what was queued counts as dead letters.
-impl<A: Actor> Drop for Body<A> {
+impl<A: Actor> Drop for ActorTask<A> {
     fn drop(&mut self) {
         if self.stage == Stage::Gone {
             return;
@@ -343,12 +349,12 @@ impl<A: Actor> Drop for Body<A> {
         let mut current = Some(Arc::clone(cell) as Arc<dyn Member>);
         let inside = current::enter(&mut current, Waker::noop());
         cell.mailbox.close();
-        cell.mailbox.forsake();
-        self.settle_in_hand(cell, false);
+        cell.mailbox.mark_receiver_gone();
+        self.settle_current(cell, false);
         self.drop_behaviour(cell);
         cell.unstash();
         self.settle_stash(cell, StashedIn::Hook);
-        let left_over = core::iter::from_fn(|| cell.mailbox.take_left_over()).flat_map(|left| left.into_iter().rev());
+        let left_over = core::iter::from_fn(|| cell.mailbox.take_remaining()).flat_map(|left| left.into_iter().rev());
         for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
             cell.mailbox.count_removed();
             cell.dead_letter(message, DeadLetterReason::Cancelled);
@@ -357,8 +363,8 @@ impl<A: Actor> Drop for Body<A> {
             self.drop_actor(cell);
         }
         drop(inside);
-        cell.mailbox.settle_rest();
-        cell.answer_lost(|| AskError::Cancelled(Cause::Dropped));
+        cell.mailbox.count_rest_as_dead_letters();
+        cell.answer_unanswered(|| AskError::Cancelled(Cause::Dropped));
         let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;
         node::cancel(&member, &Cause::Dropped);
         node::leave(&member, &Exit::Cancelled(Cause::Dropped));

@@ -1,8 +1,8 @@
 //! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
 
 use crate::actor::cell::Cell;
-use crate::actor::cell::extras::Extras;
-use crate::actor::props::Extra;
+use crate::actor::cell::optional_state::OptionalState;
+use crate::actor::props::ActorOptions;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
 use crate::events::cause::Exit;
@@ -13,7 +13,7 @@ use crate::events::signal::Signal;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::mailbox::queue::MessageQueue;
-use crate::mailbox::queue_state::Filling;
+use crate::mailbox::queue_state::HighWater;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together::Progress;
@@ -30,20 +30,20 @@ impl<M> Cell<M> {
         &self.node
     }
 
-    pub(crate) fn mailbox(&self) -> &MessageQueue<M, Extras<M>> {
+    pub(crate) fn mailbox(&self) -> &MessageQueue<M, OptionalState<M>> {
         &self.mailbox
     }
 
     /// Tells of a mailbox that is filling up. Nearly no push has anything to say.
     #[inline]
-    pub(crate) fn mind(&self, filling: Option<Filling>) {
-        if let Some(filling) = filling {
-            self.say_filling(filling);
+    pub(crate) fn report_if_high_water(&self, high_water: Option<HighWater>) {
+        if let Some(high_water) = high_water {
+            self.report_high_water(high_water);
         }
     }
 
     #[cold]
-    fn say_filling(&self, Filling { queued, capacity }: Filling) {
+    fn report_high_water(&self, HighWater { queued, capacity }: HighWater) {
         let (queued, capacity) = (queued as usize, capacity as usize);
         self.node
             .events()
@@ -52,9 +52,9 @@ impl<M> Cell<M> {
 
     /// Passes `polled` on, and says that a pending one left a waker or a wake-up.
     #[inline]
-    pub(super) fn rest<T>(&self, polled: Poll<T>) -> Poll<T> {
+    pub(super) fn mark_parked<T>(&self, polled: Poll<T>) -> Poll<T> {
         if polled.is_pending() {
-            self.mailbox.set_poll_state(PollState::Resting);
+            self.mailbox.set_poll_state(PollState::Parked);
         }
         polled
     }
@@ -62,13 +62,13 @@ impl<M> Cell<M> {
 
 impl<M: Send + 'static> Cell<M> {
     #[inline]
-    pub(crate) fn new(node: Node, mailbox: MessageQueue<M, Extras<M>>, extra: Option<Arc<Extra<M>>>) -> Self {
-        Self { node, mailbox, extra }
+    pub(crate) fn new(node: Node, mailbox: MessageQueue<M, OptionalState<M>>, options: Option<Arc<ActorOptions<M>>>) -> Self {
+        Self { node, mailbox, options }
     }
 
     /// How this actor words a message in records: as `Props::describe` says, else by its type's name.
     pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
-        match self.extra.as_ref().and_then(|extra| extra.describe.as_ref()) {
+        match self.options.as_ref().and_then(|options| options.describe.as_ref()) {
             // A describer is user code: if it panics, the type's name stands in.
             Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
             None => type_name::<M>(),
@@ -102,7 +102,7 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     pub(crate) fn stash_capacity(&self) -> usize {
-        self.extra.as_ref().map_or(STASH_CAPACITY_DEFAULT, |extra| extra.stash_capacity)
+        self.options.as_ref().map_or(STASH_CAPACITY_DEFAULT, |options| options.stash_capacity)
     }
 
     /// Sets control bits, and wakes the actor if it must look at them now.
@@ -113,7 +113,7 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     /// Orders an end. True if the actor rested, and so awaits nothing in a handler.
-    fn order_end(&self, how: StopMode) -> bool {
+    fn request_end(&self, how: StopMode) -> bool {
         let waker = match how {
             StopMode::Stop => self.mailbox.raise(control::STOP),
             StopMode::Close => self.mailbox.close(),
@@ -127,12 +127,12 @@ impl<M: Send + 'static> Cell<M> {
 
     /// Serves control only, from the next message on.
     pub(crate) fn suspend(&self) {
-        self.mailbox.lower(control::RESUME);
+        self.mailbox.clear_bits(control::RESUME);
         self.raise(control::SUSPEND);
     }
 
     pub(crate) fn resume(&self) {
-        self.mailbox.lower(control::SUSPEND);
+        self.mailbox.clear_bits(control::SUSPEND);
         self.raise(control::RESUME);
     }
 
@@ -154,16 +154,16 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn stop_by(self: Arc<Self>, how: StopMode) {
-        self.mailbox.mark(control::FOR_GOOD);
-        let rested = self.order_end(how);
+        self.mailbox.raise_silently(control::FINAL);
+        let rested = self.request_end(how);
         // Those that are to end after it wait for it now, and for its children if it is ending them.
-        if self.mailbox.word() & control::ENDING != 0 || (!rested && self.has_edges()) {
+        if self.mailbox.control_word() & control::ENDING != 0 || (!rested && self.has_edges()) {
             waits::break_cycles_of(alloc::vec![self]);
         }
     }
 
     fn request_stop(self: Arc<Self>, how: StopMode) {
-        self.order_end(how);
+        self.request_end(how);
     }
 
     fn on_cancel(self: Arc<Self>) {
@@ -184,9 +184,9 @@ impl<M: Send + 'static> Member for Cell<M> {
         supervision::settle(self, FailedChild::Actor, failure)
     }
 
-    fn carry_out(self: Arc<Self>, verdict: ChildAction, failure: FailureInfo) {
-        if verdict != ChildAction::Resume {
-            self.node.keep_verdict(verdict, failure);
+    fn carry_out(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
+        if action != ChildAction::Resume {
+            self.node.keep_verdict(action, failure);
             self.raise(control::CHILD_FAILED);
         }
     }
@@ -234,15 +234,15 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {
-        match self.mailbox.word() {
+        match self.mailbox.control_word() {
             _ if self.waits_for_children() => self.node.children(),
-            word if word & control::DOWN != 0 => supervision::waits_for(&self.node).into_iter().collect(),
+            word if word & control::WAITING_TO_RESTART != 0 => supervision::waits_for(&self.node).into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
     fn waits_for_children(&self) -> bool {
-        self.mailbox.word() & control::ENDING != 0
+        self.mailbox.control_word() & control::ENDING != 0
     }
 
     fn begin_wait(&self, edge: Edge) {
@@ -254,10 +254,10 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn has_waiting_send(&self, key: u64) -> bool {
-        self.mailbox.has_waiting(key)
+        self.mailbox.is_send_waiting(key)
     }
 
     fn admit_send(&self, key: u64) -> bool {
-        self.mailbox.admit_one(key)
+        self.mailbox.admit_beyond_capacity(key)
     }
 }

@@ -21,23 +21,23 @@
 //! 3. A parked actor has left its waker and looked at control once more since.
 
 pub(crate) mod current_message;
-pub(crate) mod extras;
 pub(crate) mod factory;
 pub(crate) mod guard;
 pub(crate) mod handler_time;
 pub(crate) mod hooks;
 pub(crate) mod lifecycle;
 pub(crate) mod member;
+pub(crate) mod optional_state;
 pub(crate) mod restart_wait;
 pub(crate) mod signals;
 pub(crate) mod task;
 
 use crate::actor::Actor;
-use crate::actor::cell::extras::Extras;
-pub(crate) use crate::actor::cell::factory::{recipe, task};
+pub(crate) use crate::actor::cell::factory::{into_task, task_factory};
 use crate::actor::cell::guard::Guarded;
-use crate::actor::cell::task::{Body, Early, End, Stage};
-use crate::actor::props::Extra;
+use crate::actor::cell::optional_state::OptionalState;
+use crate::actor::cell::task::{ActorTask, EarlyPark, Stage, StageEnd};
+use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
 use crate::mailbox::control;
 use crate::mailbox::queue::{MessageQueue, Refill};
@@ -54,94 +54,98 @@ pub const SIGNALS_IN_A_ROW_MAX: u32 = 16;
 /// What everybody holds of an actor.
 pub(crate) struct Cell<M> {
     node: Node,
-    pub(crate) mailbox: MessageQueue<M, Extras<M>>,
-    extra: Option<Arc<Extra<M>>>,
+    pub(crate) mailbox: MessageQueue<M, OptionalState<M>>,
+    options: Option<Arc<ActorOptions<M>>>,
 }
 
 /// The whole life of an actor, as one task.
 #[inline]
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
-fn live<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut factory: F) -> impl Future<Output = ()> + Send {
+fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut factory: F) -> impl Future<Output = ()> + Send {
     async move {
-        let mut body = Body::new(Arc::clone(&cell));
+        let mut task = ActorTask::new(Arc::clone(&cell));
         let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
-        while body.stage != Stage::Gone {
+        while task.stage != Stage::Gone {
             // The stages share their memory: an idle actor keeps room for the largest and not for each.
-            let end = match body.stage {
-                Stage::Run | Stage::Gone => Guarded::new(&cell, &mut member, drain(&cell, &mut body, &mut factory)).await,
-                Stage::Restarting => Guarded::new(&cell, &mut member, body.restarting(&cell)).await,
-                Stage::EndChildren => Guarded::new(&cell, &mut member, Childless::of(&cell.node)).await,
-                Stage::Stopped => Guarded::new(&cell, &mut member, body.stopped(&cell)).await,
-                Stage::Waiting => Guarded::new(&cell, &mut member, poll_fn(|cx| body.poll_wait(&cell, cx))).await,
-                Stage::Bury => Guarded::new(&cell, &mut member, poll_fn(|cx| body.bury_some(&cell, cx.waker()))).await,
+            let end = match task.stage {
+                Stage::Run | Stage::Gone => {
+                    Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut task, &mut factory)).await
+                }
+                Stage::RestartingHook => Guarded::new(&cell, &mut member, task.restarting_hook(&cell)).await,
+                Stage::StopChildren => Guarded::new(&cell, &mut member, Childless::of(&cell.node)).await,
+                Stage::StoppedHook => Guarded::new(&cell, &mut member, task.stopped_hook(&cell)).await,
+                Stage::WaitToRestart => Guarded::new(&cell, &mut member, poll_fn(|cx| task.poll_wait(&cell, cx))).await,
+                Stage::DeadLetters => {
+                    Guarded::new(&cell, &mut member, poll_fn(|cx| task.dead_letter_some(&cell, cx.waker()))).await
+                }
             };
-            body.next_stage(&cell, end);
+            task.next_stage(&cell, end);
         }
         let member = member.unwrap_or_else(|| Arc::clone(&cell) as Arc<dyn Member>);
-        body.depart(&cell, &member, factory);
+        task.finish_exit(&cell, &member, factory);
     }
 }
 
 /// One incarnation: from `started` to whatever ends it.
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
-fn drain<A: Actor>(
+fn run_incarnation<A: Actor>(
     cell: &Cell<A::Msg>,
-    body: &mut Body<A>,
+    task: &mut ActorTask<A>,
     factory: &mut (impl FnMut() -> A + Send),
-) -> impl Future<Output = End> + Send {
+) -> impl Future<Output = StageEnd> + Send {
     async move {
-        if body.actor.is_none() {
+        if task.actor.is_none() {
             // A state that fails as soon as it is made must not hold a worker, nor outlive a stop.
-            poll_fn(|cx| cell.rest(body.step_aside(cx))).await;
-            body.left -= 1;
-            if body.cx.incarnation() > 0 && cell.mailbox.word() & control::STOP != 0 {
-                return body.leave_at_once(cell, End::Stopped).unwrap_or(End::Left);
+            poll_fn(|cx| cell.mark_parked(task.yield_if_spent(cx))).await;
+            task.budget -= 1;
+            if task.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
+                return task.begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
             }
-            let actor = body.actor.insert(factory());
-            if let Err(error) = actor.started(&mut body.cx).await {
-                return End::failed(error);
+            let actor = task.actor.insert(factory());
+            if let Err(error) = actor.started(&mut task.cx).await {
+                return StageEnd::failed(error);
             }
-            body.settle_stash(cell, StashedIn::Hook);
-            body.early = Early::Unlikely;
-            body.say_up(cell);
+            task.settle_stash(cell, StashedIn::Hook);
+            task.early_park = EarlyPark::Unlikely;
+            task.announce_start(cell);
         }
         cell.begin_batch();
-        body.early = Early::Unlikely;
+        task.early_park = EarlyPark::Unlikely;
         let mut signals = 0;
         let end = loop {
-            let word = cell.mailbox.word();
+            let word = cell.mailbox.control_word();
             if word != 0 {
-                if let Some(end) = body.carry_out(cell, word) {
+                if let Some(end) = task.apply_control(cell, word) {
                     break end;
                 }
-                if let Some(aside) = body.next_aside(word, &mut signals) {
-                    if let Err(error) = body.begin_aside(cell, aside).await {
-                        return End::failed(error);
+                if let Some(step) = task.next_boxed_step(word, &mut signals) {
+                    if let Err(error) = task.begin_boxed_step(cell, step).await {
+                        return StageEnd::failed(error);
                     }
-                    body.settle_aside(cell);
+                    task.finish_boxed_step(cell);
                     continue;
                 }
             }
-            if !body.batch.is_empty() && !body.suspended && body.left > 0 {
+            if !task.batch.is_empty() && !task.suspended && task.budget > 0 {
                 // Nothing is written between the look at the batch and the message, so that it is not looked at twice.
-                if let Err(error) = body.take_next(cell).await {
-                    return End::failed(error);
+                if let Err(error) = task.handle_next(cell).await {
+                    return StageEnd::failed(error);
                 }
-                body.put_down(cell);
+                task.finish_current(cell);
                 signals = 0;
                 continue;
             }
             let found = poll_fn(|cx| {
-                let found = body.find_work(cell, cx);
+                let found = task.poll_work(cell, cx);
                 // A batch may be a single message, and an incarnation too: only a poll that ends begins the count anew.
                 if found.is_pending() {
-                    body.left = MESSAGES_PER_POLL_MAX as u16;
+                    task.budget = MESSAGES_PER_POLL_MAX as u16;
                 }
-                cell.rest(found)
+                cell.mark_parked(found)
             });
             let handling = match found.await {
-                Refill::Alone(message) => body.take_up(cell, message),
-                Refill::Ended => break End::Closed,
+                Refill::Single(message) => task.handle_message(cell, message),
+                Refill::Ended => break StageEnd::Closed,
                 Refill::Control => {
                     signals = 0;
                     continue;
@@ -153,17 +157,17 @@ fn drain<A: Actor>(
             };
             signals = 0;
             if let Err(error) = handling.await {
-                return End::failed(error);
+                return StageEnd::failed(error);
             }
-            body.put_down(cell);
+            task.finish_current(cell);
         };
-        if let Some(end) = body.leave_at_once(cell, end) {
+        if let Some(end) = task.begin_exit_in_run(cell, end) {
             return end;
         }
-        let end = body.stopped(cell).await;
+        let end = task.stopped_hook(cell).await;
         // Here it goes as a part of the user's code; if the hook failed, by itself and later.
-        if let End::Done = end {
-            body.actor = None;
+        if let StageEnd::Done = end {
+            task.actor = None;
         }
         end
     }
@@ -225,7 +229,7 @@ mod tests {
     fn a14_cell_and_task_stay_small() {
         // With the 128 bytes of a Tokio task, two counts of an `Arc`, and the parent's table that makes an idle actor.
         assert!(size_of::<Cell<[u64; 2]>>() <= 192);
-        let task = size_of_val(&*recipe(|| Sink { _state: 0 }));
+        let task = size_of_val(&*task_factory(|| Sink { _state: 0 }));
         assert!(task <= 208, "{task}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::{Body, End, Leaving, Stage};
+use crate::actor::cell::task::{ActorTask, ExitKind, Stage, StageEnd};
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
 use crate::mailbox::control;
@@ -16,7 +16,7 @@ use core::time::Duration;
 
 /// Why an actor has not begun its next incarnation.
 #[derive(Default)]
-pub(super) struct Pause {
+pub(super) struct RestartWait {
     /// For so long; taken when the wait begins, which is when the incarnation before has ended.
     pub(super) backoff: Duration,
     sleep: Option<BoxFuture<'static, ()>>,
@@ -26,98 +26,100 @@ pub(super) struct Pause {
     pub(super) owes_report: bool,
 }
 
-impl<A: Actor> Body<A> {
+impl<A: Actor> ActorTask<A> {
     /// The state is gone and another is to follow: at once, or after a wait.
-    pub(super) fn begin_again_or_wait(&mut self, cell: &Cell<A::Msg>) {
-        let paused = self.rare.as_ref().is_some_and(|rare| rare.pause.is_some());
-        if paused || cell.mailbox.word() & control::HALT != 0 {
+    pub(super) fn restart_or_wait(&mut self, cell: &Cell<A::Msg>) {
+        let paused = self.details.as_ref().is_some_and(|details| details.restart_wait.is_some());
+        if paused || cell.mailbox.control_word() & control::HALT != 0 {
             self.wait(cell);
         } else {
-            self.begin_again(cell, false);
+            self.begin_next_incarnation(cell, false);
         }
     }
 
     pub(super) fn wait(&mut self, cell: &Cell<A::Msg>) {
-        self.rare().pause.get_or_insert_default();
+        self.details().restart_wait.get_or_insert_default();
         // A cancel reaches an actor that waits like one that runs.
-        cell.mailbox.mark(control::DOWN);
-        cell.mailbox.lower(control::ENDING);
-        self.stage = Stage::Waiting;
+        cell.mailbox.raise_silently(control::WAITING_TO_RESTART);
+        cell.mailbox.clear_bits(control::ENDING);
+        self.stage = Stage::WaitToRestart;
     }
 
     /// The wait is over, or was cut short.
-    pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: End) {
-        self.rare().pause = None;
-        cell.mailbox.lower(control::DOWN);
+    pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
+        self.details().restart_wait = None;
+        cell.mailbox.clear_bits(control::WAITING_TO_RESTART);
         match end {
-            End::Done => return self.begin_again(cell, true),
-            End::Cancelled | End::CutOff(_) | End::Failed(_) => return self.leave_cancelled(cell),
+            StageEnd::Done => return self.begin_next_incarnation(cell, true),
+            StageEnd::Cancelled | StageEnd::CancelledAtAwait(_) | StageEnd::Failed(_) => {
+                return self.begin_cancelled_exit(cell);
+            }
             _ => {}
         }
         // Whoever failed and was not started again ends with that failure.
-        match self.rare().exit.take() {
-            Some(exit @ Exit::Failed(_)) => self.leave_with(cell, Leaving::Fail, exit),
-            _ => self.leave(cell, Leaving::Stop),
+        match self.details().exit.take() {
+            Some(exit @ Exit::Failed(_)) => self.begin_exit_with(cell, ExitKind::Fail, exit),
+            _ => self.begin_exit(cell, ExitKind::Stop),
         }
     }
 
     /// Ready when the next incarnation may begin (`Done`), or the actor is to end without one (`Stopped`, `Cancelled`).
-    pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<End> {
+    pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<StageEnd> {
         loop {
-            let (word, closed) = (cell.mailbox.word(), cell.mailbox.is_closed());
+            let (word, closed) = (cell.mailbox.control_word(), cell.mailbox.is_closed());
             // It may have come since the actor was last found not to be cut off, and nobody would wake it again for that.
             if word & control::CANCEL != 0 {
-                return Poll::Ready(End::Cancelled);
+                return Poll::Ready(StageEnd::Cancelled);
             }
-            let for_good = word & control::FOR_GOOD != 0;
+            let for_good = word & control::FINAL != 0;
             if word & control::STOP != 0 && (for_good || cell.node.policy() != RestartPolicy::Permanent) {
-                return Poll::Ready(End::Stopped);
+                return Poll::Ready(StageEnd::Stopped);
             }
             // The supervisor ends its children's input: what is queued is to be handled, and nobody is going to say start.
-            if word & control::GO != 0 || (for_good && closed) {
-                cell.mailbox.lower(if for_good { control::GO | control::HALT } else { control::GO });
-                return Poll::Ready(End::Done);
+            if word & control::START != 0 || (for_good && closed) {
+                cell.mailbox.clear_bits(if for_good { control::START | control::HALT } else { control::START });
+                return Poll::Ready(StageEnd::Done);
             }
-            let pause = self.rare().pause.get_or_insert_default();
+            let restart_wait = self.details().restart_wait.get_or_insert_default();
             if word & control::HALT != 0 {
-                cell.mailbox.lower(control::HALT);
-                (pause.for_group, pause.owes_report) = (true, true);
+                cell.mailbox.clear_bits(control::HALT);
+                (restart_wait.for_group, restart_wait.owes_report) = (true, true);
             }
-            if pause.poll_backoff(cell, cx).is_ready() {
-                if !pause.for_group {
-                    return Poll::Ready(End::Done);
+            if restart_wait.poll_backoff(cell, cx).is_ready() {
+                if !restart_wait.for_group {
+                    return Poll::Ready(StageEnd::Done);
                 }
-                if core::mem::take(&mut pause.owes_report) {
+                if core::mem::take(&mut restart_wait.owes_report) {
                     if supervision::report(&cell.node, Report::Halted) {
                         waits::break_cycles_of(self.cx.cell().waits_for());
                     }
                     continue;
                 }
             }
-            if cell.mailbox.pause(cx.waker(), word, closed) {
-                return cell.rest(Poll::Pending);
+            if cell.mailbox.park_until_control_changes(cx.waker(), word, closed) {
+                return cell.mark_parked(Poll::Pending);
             }
         }
     }
 
     /// The incarnation is up. Whoever waited for that hears of it, and the strategy if there was one before.
-    pub(super) fn say_up(&self, cell: &Cell<A::Msg>) {
-        self.say_started(cell);
-        if let Some(up) = cell.extra.as_deref().and_then(|extra| extra.up.as_deref()) {
-            up.say();
+    pub(super) fn announce_start(&self, cell: &Cell<A::Msg>) {
+        self.report_started(cell);
+        if let Some(notice) = cell.options.as_deref().and_then(|options| options.start_notice.as_deref()) {
+            notice.notify();
         }
         if self.cx.incarnation() > 0 {
             let child = Arc::clone(self.cx.cell()) as Arc<dyn Member>;
             supervision::call_hook(&child, |strategy, child| strategy.after_restart(child));
         }
-        if cell.mailbox.word() & control::AWAITED != 0 {
-            cell.mailbox.lower(control::AWAITED);
+        if cell.mailbox.control_word() & control::REPORT_START != 0 {
+            cell.mailbox.clear_bits(control::REPORT_START);
             supervision::report(&cell.node, Report::Started);
         }
     }
 }
 
-impl Pause {
+impl RestartWait {
     pub(super) fn of(backoff: Duration, for_group: bool) -> Option<Self> {
         (for_group || !backoff.is_zero()).then_some(Self { backoff, sleep: None, for_group, owes_report: for_group })
     }
@@ -143,13 +145,13 @@ impl<M: Send + 'static> Cell<M> {
         if self.node.policy() == RestartPolicy::Temporary {
             return self.stop_by(crate::tree::member::StopMode::Stop);
         }
-        self.mailbox.lower(control::GO);
+        self.mailbox.clear_bits(control::START);
         self.raise(control::HALT);
     }
 
     pub(super) fn start_with_group(&self) {
-        self.mailbox.lower(control::HALT);
-        self.raise(control::GO | control::AWAITED);
+        self.mailbox.clear_bits(control::HALT);
+        self.raise(control::START | control::REPORT_START);
     }
 }
 
@@ -181,9 +183,9 @@ mod tests {
         let sim = Dispatcher::seeded(1);
         let (_scope, _crew, actor) = crew_of_one(&sim);
         let cell = actor.cell();
-        cell.raise(control::GO | control::AWAITED);
+        cell.raise(control::START | control::REPORT_START);
         sim.drain_ready();
-        assert_eq!(cell.mailbox.word() & control::GO, 0);
+        assert_eq!(cell.mailbox.control_word() & control::START, 0);
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!(actor.counts().handled, 1);

@@ -5,7 +5,7 @@
 //! neither pays for neither.
 
 use crate::actor::Actor;
-use crate::actor::cell::task::Body;
+use crate::actor::cell::task::ActorTask;
 use crate::actor::cell::{Cell, SIGNALS_IN_A_ROW_MAX};
 use crate::actor::stash::StashedIn;
 use crate::base::runtime::BoxFuture;
@@ -13,7 +13,7 @@ use crate::mailbox::control;
 use alloc::boxed::Box;
 
 /// A step of the loop that few actors take.
-pub(super) enum Aside {
+pub(super) enum BoxedStep {
     /// A signal, or what `Props::map_system` makes of it.
     Signal,
     /// A message, for another behaviour than the first.
@@ -23,30 +23,30 @@ pub(super) enum Aside {
 /// What user code does with a message or a signal, where it is boxed.
 type Handling<'a, A> = BoxFuture<'a, Result<(), <A as Actor>::Error>>;
 
-impl<A: Actor> Body<A> {
+impl<A: Actor> ActorTask<A> {
     /// The next step, if the word says that it is none of the usual and this poll has a share left for it.
     #[cold]
-    pub(super) fn next_aside(&mut self, word: u32, signals: &mut u32) -> Option<Aside> {
-        if self.left == 0 {
+    pub(super) fn next_boxed_step(&mut self, word: u32, signals: &mut u32) -> Option<BoxedStep> {
+        if self.budget == 0 {
             None
         } else if word & control::SIGNALS != 0 && *signals < SIGNALS_IN_A_ROW_MAX {
             *signals += 1;
-            Some(Aside::Signal)
+            Some(BoxedStep::Signal)
         } else if word & control::BEHAVIOUR != 0 && !self.batch.is_empty() && !self.suspended {
             *signals = 0;
-            Some(Aside::Message)
+            Some(BoxedStep::Message)
         } else {
             None
         }
     }
 
     /// Begins it. Boxed, so that an idle actor keeps no room for what is rare.
-    pub(super) fn begin_aside<'a>(&'a mut self, cell: &'a Cell<A::Msg>, aside: Aside) -> Handling<'a, A> {
-        match aside {
-            Aside::Signal => self.next_signal(cell),
-            Aside::Message => {
+    pub(super) fn begin_boxed_step<'a>(&'a mut self, cell: &'a Cell<A::Msg>, step: BoxedStep) -> Handling<'a, A> {
+        match step {
+            BoxedStep::Signal => self.next_signal(cell),
+            BoxedStep::Message => {
                 let message = self.batch.pop().expect("looked at before");
-                self.behave(cell, message)
+                self.handle_boxed(cell, message)
             }
         }
     }
@@ -54,14 +54,14 @@ impl<A: Actor> Body<A> {
     /// Hears the next signal, if it is still there: as a message of its own if `Props::map_system` makes it one.
     fn next_signal<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
         let Some(signal) = cell.mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
-        let map_system = cell.extra.as_ref().and_then(|extra| extra.map_system.as_ref());
+        let map_system = cell.options.as_ref().and_then(|options| options.map_system.as_ref());
         match map_system.and_then(|map| map(&signal)) {
             Some(message) => {
-                cell.mailbox.accept_from_feed();
-                self.behave(cell, message)
+                cell.mailbox.count_accepted();
+                self.handle_boxed(cell, message)
             }
             None => {
-                self.left -= 1;
+                self.budget -= 1;
                 let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
                 Box::pin(actor.signal(signal, &mut self.cx))
             }
@@ -69,18 +69,20 @@ impl<A: Actor> Body<A> {
     }
 
     /// Begins a message with the behaviour that the actor has taken on, if it has.
-    fn behave<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
-        cell.mailbox.begin();
+    fn handle_boxed<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
+        cell.mailbox.count_taken();
         match self.cx.behaviour() {
-            Some(behaviour) => self.take_up_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx)),
-            None => Box::pin(self.take_up(cell, message)),
+            Some(behaviour) => {
+                self.handle_message_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx))
+            }
+            None => Box::pin(self.handle_message(cell, message)),
         }
     }
 
     /// That step is done; if it was a message, that was handled.
-    pub(super) fn settle_aside(&mut self, cell: &Cell<A::Msg>) {
-        if self.in_hand {
-            self.put_down(cell);
+    pub(super) fn finish_boxed_step(&mut self, cell: &Cell<A::Msg>) {
+        if self.has_current {
+            self.finish_current(cell);
         } else {
             self.settle_stash(cell, StashedIn::Hook);
         }

@@ -40,12 +40,12 @@ where
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         if let Some(question) = self.question.take() {
             let (message, mut pending) = PendingAsk::new(question, self.timeout, cx.waker());
-            pending.goes_to(&self.to.actor.member, cx.waker())?;
+            pending.begin_wait_for(&self.to.actor.member, cx.waker())?;
             self.sending = Some(self.to.send(message).for_ask());
             self.pending = Some(pending);
         }
         if let Some(sending) = &mut self.sending {
-            match sending.poll_made(cx) {
+            match sending.poll_delivered(cx) {
                 // It may already be told that there will be no answer.
                 Poll::Pending => {}
                 Poll::Ready(Ok(Ok(()))) => self.sending = None,

@@ -24,7 +24,7 @@ use crate::base::catch;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
 use crate::ids::path::{ActorId, ActorPath};
-use crate::mailbox::reserve::{Held, Hold};
+use crate::mailbox::reserve::{Reservation, Reserved};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, PriorityEnvelope};
 use crate::tree::any_ref::{AnyRef, Exited};
@@ -71,63 +71,73 @@ use core::task::{Poll, Waker};
 /// ```
 pub struct Recipient<M: Send + 'static> {
     actor: AnyRef,
-    door: Arc<dyn Door<M>>,
+    target: Arc<dyn Target<M>>,
 }
 
 /// The way into one actor's mailbox for an `N`.
-trait Door<N>: Send + Sync {
+trait Target<N>: Send + Sync {
     /// Where places are held; the same for the whole chain.
-    fn slots(&self) -> &dyn Slots;
+    fn room(&self) -> &dyn ReserveRoom;
 
     /// Fills a place with what `make` gives, which is called once. `Err` if making it failed.
-    fn fill(&self, hold: Hold, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo>;
+    fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo>;
 }
 
 /// The places of a mailbox, whatever its messages are.
-trait Slots: Send + Sync {
+trait ReserveRoom: Send + Sync {
     fn node(&self) -> &Node;
-    fn hold(&self, priority: Priority, may_drop: bool) -> Result<Hold, SendError<()>>;
-    fn poll_hold(&self, key: &mut Option<u64>, priority: Priority, waker: &Waker) -> Poll<Result<Hold, SendError<()>>>;
-    fn withdraw_hold(&self, key: u64);
+    fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reservation, SendError<()>>;
+    fn poll_reserve(
+        &self,
+        key: &mut Option<u64>,
+        priority: Priority,
+        waker: &Waker,
+    ) -> Poll<Result<Reservation, SendError<()>>>;
+    fn withdraw_reserve(&self, key: u64);
     /// Whether the receiver has fallen behind.
-    fn is_behind(&self) -> bool;
+    fn receiver_is_behind(&self) -> bool;
 }
 
 impl<M: Send + 'static> Cell<M> {
-    fn mind_hold(&self, (hold, filling): Held) -> Hold {
-        self.mind(filling);
-        hold
+    fn report_reserved(&self, (reservation, high_water): Reserved) -> Reservation {
+        self.report_if_high_water(high_water);
+        reservation
     }
 }
 
-impl<M: Send + 'static> Slots for Cell<M> {
+impl<M: Send + 'static> ReserveRoom for Cell<M> {
     fn node(&self) -> &Node {
         self.node()
     }
 
-    fn hold(&self, priority: Priority, may_drop: bool) -> Result<Hold, SendError<()>> {
-        self.mailbox().hold(priority, may_drop).map(|held| self.mind_hold(held))
+    fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reservation, SendError<()>> {
+        self.mailbox().reserve(priority, may_drop).map(|held| self.report_reserved(held))
     }
 
-    fn poll_hold(&self, key: &mut Option<u64>, priority: Priority, waker: &Waker) -> Poll<Result<Hold, SendError<()>>> {
-        self.mailbox().poll_hold(key, priority, waker).map_ok(|held| self.mind_hold(held))
+    fn poll_reserve(
+        &self,
+        key: &mut Option<u64>,
+        priority: Priority,
+        waker: &Waker,
+    ) -> Poll<Result<Reservation, SendError<()>>> {
+        self.mailbox().poll_reserve(key, priority, waker).map_ok(|held| self.report_reserved(held))
     }
 
-    fn withdraw_hold(&self, key: u64) {
-        self.mailbox().withdraw_hold(key);
+    fn withdraw_reserve(&self, key: u64) {
+        self.mailbox().withdraw_reserve(key);
     }
 
-    fn is_behind(&self) -> bool {
-        self.mailbox().is_behind()
+    fn receiver_is_behind(&self) -> bool {
+        self.mailbox().receiver_is_behind()
     }
 }
 
-impl<M: Send + 'static> Door<M> for Cell<M> {
-    fn slots(&self) -> &dyn Slots {
+impl<M: Send + 'static> Target<M> for Cell<M> {
+    fn room(&self) -> &dyn ReserveRoom {
         self
     }
 
-    fn fill(&self, hold: Hold, make: &mut dyn FnMut() -> M) -> Result<(), FailureInfo> {
+    fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> M) -> Result<(), FailureInfo> {
         let made = {
             // A reply that an adapter drops is none of the sender's: it is answered at once.
             let mut nobody = None;
@@ -136,7 +146,7 @@ impl<M: Send + 'static> Door<M> for Cell<M> {
         };
         match made {
             Ok(message) => {
-                match self.mailbox().fill(hold, message) {
+                match self.mailbox().fill(reservation, message) {
                     None => {}
                     Some((message, Some(reason))) => self.dead_letter_for_sender(message, reason),
                     Some((message, None)) => self.discard(message),
@@ -147,7 +157,7 @@ impl<M: Send + 'static> Door<M> for Cell<M> {
                 let failure = self.node().failure(0, reason).with_message(type_name::<M>());
                 // On record first: once the place is void the actor may end, and its system with it.
                 self.node().events().failure(&failure);
-                self.mailbox().void(hold);
+                self.mailbox().fail_reservation(reservation);
                 Err(failure)
             }
         }
@@ -155,28 +165,28 @@ impl<M: Send + 'static> Door<M> for Cell<M> {
 }
 
 /// One adapter before a door. It is there until it is dropped.
-struct Adapted<M: Send + 'static, F> {
-    door: Arc<dyn Door<M>>,
+struct AdaptedTarget<M: Send + 'static, F> {
+    target: Arc<dyn Target<M>>,
     adapt: Option<F>,
 }
 
-impl<M: Send + 'static, N, F: Fn(N) -> M + Send + Sync> Door<N> for Adapted<M, F> {
-    fn slots(&self) -> &dyn Slots {
-        self.door.slots()
+impl<M: Send + 'static, N, F: Fn(N) -> M + Send + Sync> Target<N> for AdaptedTarget<M, F> {
+    fn room(&self) -> &dyn ReserveRoom {
+        self.target.room()
     }
 
-    fn fill(&self, hold: Hold, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo> {
+    fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo> {
         let adapt = self.adapt.as_ref().expect("taken only in the drop");
-        self.door.fill(hold, &mut || adapt(make()))
+        self.target.fill(reservation, &mut || adapt(make()))
     }
 }
 
 /// An adapter is a user's value, and whoever lets go of it last may be anybody.
-impl<M: Send + 'static, F> Drop for Adapted<M, F> {
+impl<M: Send + 'static, F> Drop for AdaptedTarget<M, F> {
     fn drop(&mut self) {
         let adapt = self.adapt.take();
         if let Err(reason) = catch::catch(|| drop(adapt)) {
-            let node = self.door.slots().node();
+            let node = self.target.room().node();
             node.events().failure(&node.failure(0, reason));
         }
     }
@@ -214,8 +224,8 @@ impl<M: Send + 'static> Recipient<M> {
 
     /// The same actor for code that speaks of `N`s. Adapters add up: this one runs first.
     pub fn map<N: Send + 'static>(&self, adapt: impl Fn(N) -> M + Send + Sync + 'static) -> Recipient<N> {
-        let door = Arc::new(Adapted { door: Arc::clone(&self.door), adapt: Some(adapt) });
-        Recipient { actor: self.actor.clone(), door }
+        let target = Arc::new(AdaptedTarget { target: Arc::clone(&self.target), adapt: Some(adapt) });
+        Recipient { actor: self.actor.clone(), target }
     }
 
     /// As [`ActorRef::stop`].
@@ -264,31 +274,31 @@ impl<M: Send + 'static> Recipient<M> {
     }
 
     fn push(&self, PriorityEnvelope { message, priority }: PriorityEnvelope<M>, may_drop: bool) -> Result<(), SendError<M>> {
-        match self.door.slots().hold(priority, may_drop) {
-            Ok(hold) => {
+        match self.target.room().reserve(priority, may_drop) {
+            Ok(reservation) => {
                 // A failure in making the message is on record, and none of the sender's.
-                drop(self.fill(hold, message));
+                drop(self.fill(reservation, message));
                 Ok(())
             }
             Err(refused) => Err(refused.with_message(message)),
         }
     }
 
-    fn fill(&self, hold: Hold, message: M) -> Result<(), FailureInfo> {
+    fn fill(&self, reservation: Reservation, message: M) -> Result<(), FailureInfo> {
         let mut message = Some(message);
-        self.door.fill(hold, &mut || message.take().expect("a message is made once"))
+        self.target.fill(reservation, &mut || message.take().expect("a message is made once"))
     }
 }
 
 impl<M: Send + 'static> From<ActorRef<M>> for Recipient<M> {
     fn from(actor: ActorRef<M>) -> Self {
-        Self { actor: actor.any(), door: Arc::clone(actor.cell()) as Arc<dyn Door<M>> }
+        Self { actor: actor.any(), target: Arc::clone(actor.cell()) as Arc<dyn Target<M>> }
     }
 }
 
 impl<M: Send + 'static> Clone for Recipient<M> {
     fn clone(&self) -> Self {
-        Self { actor: self.actor.clone(), door: Arc::clone(&self.door) }
+        Self { actor: self.actor.clone(), target: Arc::clone(&self.target) }
     }
 }
 

@@ -22,19 +22,19 @@ pub struct RecipientSend<'a, M: Send + 'static> {
     waiting: Option<u64>,
     edge: Option<Box<RoomEdge>>,
     /// Whether it leaves an edge while it waits; an ask has its own.
-    is_traced: bool,
+    adds_wait_edge: bool,
     token: Option<Cancelled>,
 }
 
 impl<'a, M: Send + 'static> RecipientSend<'a, M> {
     pub(super) fn new(to: &'a Recipient<M>, message: M) -> Self {
         let priority = Priority::NORMAL;
-        Self { to, message: Some(message), priority, waiting: None, edge: None, is_traced: true, token: None }
+        Self { to, message: Some(message), priority, waiting: None, edge: None, adds_wait_edge: true, token: None }
     }
 
     /// The same for the question of an ask, which leaves an edge to its answer.
     pub(super) fn for_ask(mut self) -> Self {
-        self.is_traced = false;
+        self.adds_wait_edge = false;
         self
     }
 
@@ -51,8 +51,8 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
     }
 
     /// Ready with what became of making the message, once the mailbox has taken it.
-    pub(super) fn poll_made(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), FailureInfo>, SendError<M>>> {
-        let slots = self.to.door.slots();
+    pub(super) fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), FailureInfo>, SendError<M>>> {
+        let room = self.to.target.room();
         if let Some(token) = &mut self.token
             && let Poll::Ready(cause) = Pin::new(token).poll(cx)
         {
@@ -62,8 +62,8 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
         if self.message.is_none() {
             return Poll::Ready(Ok(Ok(())));
         }
-        let Poll::Ready(polled) = slots.poll_hold(&mut self.waiting, self.priority, cx.waker()) else {
-            if let (true, None, Some(key)) = (self.is_traced, &self.edge, self.waiting) {
+        let Poll::Ready(polled) = room.poll_reserve(&mut self.waiting, self.priority, cx.waker()) else {
+            if let (true, None, Some(key)) = (self.adds_wait_edge, &self.edge, self.waiting) {
                 self.edge = RoomEdge::begin(Arc::clone(&self.to.actor.member), key);
             }
             return Poll::Pending;
@@ -71,14 +71,14 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
         self.edge = None;
         let message = self.message.take().expect("looked at above");
         Poll::Ready(match polled {
-            Ok(hold) => Ok(self.to.fill(hold, message)),
+            Ok(reservation) => Ok(self.to.fill(reservation, message)),
             Err(refused) => Err(refused.with_message(message)),
         })
     }
 
     fn withdraw(&mut self) {
         if let Some(key) = self.waiting.take() {
-            self.to.door.slots().withdraw_hold(key);
+            self.to.target.room().withdraw_reserve(key);
         }
         self.edge = None;
     }
@@ -94,8 +94,8 @@ impl<M: Send + 'static> Future for RecipientSend<'_, M> {
         let this = self.get_mut();
         let is_new = this.message.is_some();
         // A failure in making the message is on record, and none of the sender's.
-        let polled = this.poll_made(cx).map_ok(drop);
-        if is_new && matches!(polled, Poll::Ready(Ok(()))) && this.to.door.slots().is_behind() {
+        let polled = this.poll_delivered(cx).map_ok(drop);
+        if is_new && matches!(polled, Poll::Ready(Ok(()))) && this.to.target.room().receiver_is_behind() {
             // It is done, and lets its receiver run first.
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -78,7 +78,7 @@ async fn pose<M: Send + 'static, T: Send + 'static>(
         let Some(worker) = pool.choose(&message) else {
             return Err(pool.any().exit().map_or(AskError::Closed, AskError::from));
         };
-        poll_fn(|cx| Poll::Ready(pending.goes_to(&worker.any().member, cx.waker()))).await?;
+        poll_fn(|cx| Poll::Ready(pending.begin_wait_for(&worker.any().member, cx.waker()))).await?;
         let mut sending = worker.send(message).for_ask();
         // An ask that waits for room may already be told that there will be no answer.
         let sent = poll_fn(|cx| match Pin::new(&mut sending).poll(cx) {

@@ -33,7 +33,7 @@ impl<M: Send + 'static> Worker<M> {
     pub(super) fn comes_back(&self) -> bool {
         let cell = self.actor.cell();
         let is_permanent = cell.node().policy() == RestartPolicy::Permanent;
-        is_permanent && cell.mailbox().word() & control::FOR_GOOD == 0 && self.actor.exit().is_none()
+        is_permanent && cell.mailbox().control_word() & control::FINAL == 0 && self.actor.exit().is_none()
     }
 }
 

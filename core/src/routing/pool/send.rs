@@ -60,15 +60,15 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
         loop {
             let Some(worker) = self.pool.choose(&message) else { return Poll::Ready(Err(SendError::Closed(message))) };
             match worker.cell().mailbox().push_now_or_wait(message, self.priority, waker) {
-                Ok(Sent { waiting, filling, behind }) => {
-                    worker.cell().mind(filling);
+                Ok(Sent { waiting, high_water, receiver_behind }) => {
+                    worker.cell().report_if_high_water(high_water);
                     match waiting {
                         Some(key) => {
                             let edge = RoomEdge::begin(worker.any().member, key);
                             self.place = Place::With(worker, key, edge);
                         }
                         // It is done, and lets its worker run first.
-                        None if behind => waker.wake_by_ref(),
+                        None if receiver_behind => waker.wake_by_ref(),
                         None => return Poll::Ready(Ok(())),
                     }
                     return Poll::Pending;

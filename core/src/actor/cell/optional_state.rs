@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-pub(crate) struct Extras<M> {
+pub(crate) struct OptionalState<M> {
     /// Replies that were dropped without an answer, until the outcome of the handler is known.
     unanswered: Vec<Arc<dyn Unanswered>>,
     /// What the actor awaits in its own task, the oldest first.
@@ -27,7 +27,7 @@ pub(crate) struct Extras<M> {
     behaviour: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl<M> Default for Extras<M> {
+impl<M> Default for OptionalState<M> {
     fn default() -> Self {
         let (unanswered, edges) = (Vec::new(), VecDeque::new());
         Self { unanswered, edges, timers: None, stash: None, stopwatch: None, behaviour: None }
@@ -36,22 +36,22 @@ impl<M> Default for Extras<M> {
 
 /// Measures the running handler, while an event listener wants lints.
 pub(crate) struct Stopwatch {
-    pub(crate) begun: Instant,
+    pub(crate) started_at: Instant,
     /// Wakes a pending handler once it has run for long.
     pub(crate) alarm: Option<BoxFuture<'static, ()>>,
 }
 
 /// The timers while they are being worked on. They are put back even if a closure among them panics.
-struct Lent<'a, M> {
+struct BorrowedTimers<'a, M> {
     cell: &'a Cell<M>,
     timers: Option<Box<Timers<M>>>,
 }
 
-impl<M> Drop for Lent<'_, M> {
+impl<M> Drop for BorrowedTimers<'_, M> {
     fn drop(&mut self) {
         if let Some(timers) = self.timers.take().filter(|timers| !timers.is_empty()) {
             self.cell.mailbox.set_owner_flag();
-            self.cell.mailbox.with_attached(|extras| extras.timers = Some(timers));
+            self.cell.mailbox.with_attached(|optional| optional.timers = Some(timers));
         }
     }
 }
@@ -64,71 +64,71 @@ impl<M> Cell<M> {
     }
 
     pub(crate) fn keep_unanswered(&self, reply: Arc<dyn Unanswered>) {
-        self.mailbox.with_attached(|extras| extras.unanswered.push(reply));
-        self.mailbox.mark(UNANSWERED);
+        self.mailbox.with_attached(|optional| optional.unanswered.push(reply));
+        self.mailbox.raise_silently(UNANSWERED);
     }
 
     pub(crate) fn take_unanswered(&self) -> Vec<Arc<dyn Unanswered>> {
-        self.mailbox.lower(UNANSWERED);
-        self.mailbox.known_attached(|extras| core::mem::take(&mut extras.unanswered)).unwrap_or_default()
+        self.mailbox.clear_bits(UNANSWERED);
+        self.mailbox.with_attached_if_any(|optional| core::mem::take(&mut optional.unanswered)).unwrap_or_default()
     }
 
     /// Replaces the stopwatch of the running handler and returns the one before.
     pub(crate) fn set_stopwatch(&self, stopwatch: Option<Box<Stopwatch>>) -> Option<Box<Stopwatch>> {
         match stopwatch {
-            None => self.mailbox.known_attached(|extras| extras.stopwatch.take()).flatten(),
-            stopwatch => self.mailbox.with_attached(|extras| core::mem::replace(&mut extras.stopwatch, stopwatch)),
+            None => self.mailbox.with_attached_if_any(|optional| optional.stopwatch.take()).flatten(),
+            stopwatch => self.mailbox.with_attached(|optional| core::mem::replace(&mut optional.stopwatch, stopwatch)),
         }
     }
 
     /// The behaviour that replaces `Actor::handle`. Only the actor's own task reads it.
     pub(crate) fn behaviour(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.mailbox.known_attached(|extras| extras.behaviour.clone()).flatten()
+        self.mailbox.with_attached_if_any(|optional| optional.behaviour.clone()).flatten()
     }
 
     /// Sets or clears the behaviour and returns the one before, for the caller to drop.
     pub(crate) fn set_behaviour(&self, behaviour: Option<Arc<dyn Any + Send + Sync>>) -> Option<Arc<dyn Any + Send + Sync>> {
         match behaviour {
-            Some(_) => self.mailbox.mark(BEHAVIOUR),
-            None => drop(self.mailbox.lower(BEHAVIOUR)),
+            Some(_) => self.mailbox.raise_silently(BEHAVIOUR),
+            None => drop(self.mailbox.clear_bits(BEHAVIOUR)),
         }
-        self.mailbox.with_attached(|extras| core::mem::replace(&mut extras.behaviour, behaviour))
+        self.mailbox.with_attached(|optional| core::mem::replace(&mut optional.behaviour, behaviour))
     }
 
     /// The asks, and the sends without room, that the actor awaits in its own task; the oldest first.
     pub(crate) fn wait_edges(&self) -> Vec<Edge> {
         let mut edges = Vec::new();
-        self.mailbox.known_attached(|extras| edges.extend(extras.edges.iter().cloned()));
+        self.mailbox.with_attached_if_any(|optional| edges.extend(optional.edges.iter().cloned()));
         visits::visit(edges.len());
         edges
     }
 
     pub(crate) fn has_edges(&self) -> bool {
-        self.mailbox.known_attached(|extras| !extras.edges.is_empty()).unwrap_or(false)
+        self.mailbox.with_attached_if_any(|optional| !optional.edges.is_empty()).unwrap_or(false)
     }
 
     pub(crate) fn add_edge(&self, edge: Edge) {
-        self.mailbox.with_attached(|extras| extras.edges.push_back(edge));
+        self.mailbox.with_attached(|optional| optional.edges.push_back(edge));
     }
 
     pub(crate) fn remove_edge(&self, edge: &Edge) {
-        let removed = self.mailbox.known_attached(|extras| {
-            let at = extras.edges.iter().position(|known| known.is(edge))?;
+        let removed = self.mailbox.with_attached_if_any(|optional| {
+            let at = optional.edges.iter().position(|known| known.is(edge))?;
             visits::visit(at + 1);
-            extras.edges.remove(at)
+            optional.edges.remove(at)
         });
         drop(removed);
     }
 
     /// Works on the timers outside the lock. Only the actor's own task does.
     pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
-        let timers = self.mailbox.with_attached(|extras| extras.timers.take()).unwrap_or_default();
-        let mut lent = Lent { cell: self, timers: Some(timers) };
-        lent.timers.as_mut().map(|timers| f(timers)).expect("the timers are lent until the end of this call")
+        let timers = self.mailbox.with_attached(|optional| optional.timers.take()).unwrap_or_default();
+        let mut borrowed = BorrowedTimers { cell: self, timers: Some(timers) };
+        borrowed.timers.as_mut().map(|timers| f(timers)).expect("the timers are borrowed until the end of this call")
     }
 
     /// Takes all timers out, for the caller to drop.
     pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
-        self.mailbox.known_attached(|extras| extras.timers.take()).flatten()
+        self.mailbox.with_attached_if_any(|optional| optional.timers.take()).flatten()
     }
 }
