@@ -1,4 +1,45 @@
-//! The control lane: a word of bits that the receiver loads before every message, and what the bits announce.
+//! The control word: commands that bypass the message queue.
+//!
+//! The control word is one atomic integer of flag bits. The receiver (the actor's task) loads it
+//! before every message, so a command takes effect before the next message.
+//!
+//! Rules:
+//! 1. `raise` sets bits and wakes the receiver if it is parked. A receiver that waits in a handler
+//!    is woken only for `CANCEL`; it sees the other bits when the handler returns.
+//! 2. `raise_silently` sets bits without a wake-up. It is for the receiver's own task, and for a
+//!    caller that raises another bit right after it.
+//! 3. Bits are set before the lock is taken to look at the receiver's state, and the receiver
+//!    checks them again under the lock before it parks. So no bit is missed.
+//! 4. `PASSIVE` bits do not keep an idle receiver from parking.
+//!
+//! Commands, raised from outside (except as noted) and cleared by the actor's task:
+//!
+//! | bit | meaning | raised by | cleared by |
+//! |---|---|---|---|
+//! | `CANCEL` | stop at the next await | `Member::on_cancel` | never |
+//! | `STOP` | stop after the current message | `stop`, `SystemMessage::Stop`, `Member::stop_by` | only if a permanent actor restarts instead |
+//! | `FINAL` | the supervisor ordered the end; no restart follows | `Member::stop_by`, silently, before `STOP` or close | never |
+//! | `RESTART` | restart from the factory | `SystemMessage::Restart`, `Member::restart` | `apply_control`, or the next incarnation |
+//! | `CHILD_FAILED` | a child's failure became this actor's failure | `Member::carry_out` | `apply_control`, or the next incarnation |
+//! | `SUSPEND`, `RESUME` | stop or continue handling messages; each clears the other | `Cell::suspend`, `Cell::resume` | `apply_control` |
+//! | `HALT` | end this incarnation and wait for `START` | restart plan of the supervisor | the wait to restart, or `START` |
+//! | `START` | begin the next incarnation | restart plan of the supervisor | the wait to restart, `apply_control`, or `HALT` |
+//! | `REPORT_START` | report to the restart plan when `started` has returned | with `START` | `announce_start` |
+//! | `SIGNALS` | the signal queue is not empty | `push_signal` | `pop_signal` takes the last one |
+//! | `WAITING_SENDS` | sends wait for room | `add_waiting` (under the lock, no wake-up) | the last waiting send leaves |
+//!
+//! Notes that the actor's task makes for itself, all raised silently:
+//!
+//! | bit | meaning | cleared by |
+//! |---|---|---|
+//! | `UNANSWERED` | replies were dropped and need an error answer | `take_unanswered` |
+//! | `TIMERS` | the timers have changed | `apply_control` |
+//! | `STASH_CHANGED` | the stash has changed and the counts must be settled | `settle_stash` |
+//! | `TIME_HANDLERS` | the next handler is measured | `stop_stopwatch` |
+//! | `BEHAVIOUR` | a behaviour replaces `Actor::handle` | `unbecome`, or the end of the incarnation |
+//! | `ENDING` | the incarnation is ending; `CANCEL` no longer interrupts it | the next incarnation, or the wait to restart |
+//! | `WAITING_TO_RESTART` | the actor is between two incarnations | the end of the wait |
+//! | `MAILBOX_EMPTY` | the mailbox was closed at the final exit and was empty | never |
 
 use crate::base::sync::Ordering;
 use crate::events::signal::Signal;
@@ -7,58 +48,61 @@ use crate::mailbox::queue::MessageQueue;
 use crate::mailbox::queue_state::ReceiverState;
 use core::task::Waker;
 
-/// Cut off at the next await.
+/// Cancel at the next await.
 pub(crate) const CANCEL: u32 = 1;
-/// End after the message in hand.
+/// Stop after the current message.
 pub(crate) const STOP: u32 = 1 << 1;
-/// Start afresh from the factory.
+/// Restart from the factory.
 pub(crate) const RESTART: u32 = 1 << 2;
-/// Serve control only, until resumed.
+/// Serve only control, until resumed.
 pub(crate) const SUSPEND: u32 = 1 << 3;
-/// Serve messages again.
+/// Handle messages again.
 pub(crate) const RESUME: u32 = 1 << 4;
-/// Signals are waiting.
+/// The signal queue is not empty.
 pub(crate) const SIGNALS: u32 = 1 << 5;
-/// Senders are waiting for room.
+/// Sends wait for room.
 pub(crate) const WAITING_SENDS: u32 = 1 << 6;
-/// Replies were dropped unanswered.
+/// Replies were dropped without an answer.
 pub(crate) const UNANSWERED: u32 = 1 << 7;
-/// A child's failure has become this actor's own.
+/// A child's failure became this actor's failure.
 pub(crate) const CHILD_FAILED: u32 = 1 << 8;
-/// The actor has timers to look after.
+/// The timers of the actor have changed.
 pub(crate) const TIMERS: u32 = 1 << 10;
-/// The actor has put messages aside or brought them back.
+/// The stash has changed.
 pub(crate) const STASH_CHANGED: u32 = 1 << 11;
-/// Set by the actor itself while it ends: a cancel no longer cuts it off.
+/// The incarnation is ending: a cancel no longer interrupts it.
 pub(crate) const ENDING: u32 = 1 << 9;
-/// Set by the actor itself while its handlers are timed.
+/// The next handler is measured.
 pub(crate) const TIME_HANDLERS: u32 = 1 << 12;
-/// End this incarnation, and wait to be told to start the next.
+/// End this incarnation and wait for `START`.
 pub(crate) const HALT: u32 = 1 << 13;
-/// Start the next incarnation.
+/// Begin the next incarnation.
 pub(crate) const START: u32 = 1 << 14;
-/// Somebody waits to hear that the incarnation is up.
+/// The restart plan waits for a report that the incarnation has started.
 pub(crate) const REPORT_START: u32 = 1 << 15;
-/// Whoever ordered the end is the supervisor: no other incarnation follows.
+/// The supervisor ordered the end: no other incarnation follows.
 pub(crate) const FINAL: u32 = 1 << 16;
-/// Set by the actor itself while another behaviour than its first handles its messages.
+/// A behaviour replaces `Actor::handle`.
 pub(crate) const BEHAVIOUR: u32 = 1 << 17;
 
-/// Set by the actor itself between two incarnations, while it waits to start the next.
+/// The actor is between two incarnations and waits to start the next.
 pub(crate) const WAITING_TO_RESTART: u32 = 1 << 18;
 
-/// Set by the actor itself when it ended its input for good and nothing was left of it.
+/// The mailbox was closed at the final exit, and it was empty.
 pub(crate) const MAILBOX_EMPTY: u32 = 1 << 19;
 
-/// What does not keep an idle receiver from parking.
+/// Bits that do not keep an idle receiver from parking.
 pub(super) const PASSIVE: u32 = WAITING_SENDS | REPORT_START | FINAL | BEHAVIOUR;
 
-/// Where the receiver's task is.
+/// Whether the receiver's task is being polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PollState {
+    /// Not in a poll.
     Outside,
+    /// In a poll that has not parked.
     Polling,
+    /// In a poll that has left a waker or a wake-up.
     Parked,
 }
 
@@ -68,13 +112,13 @@ impl<M, X: Default> MessageQueue<M, X> {
         self.control_word.load(Ordering::Acquire)
     }
 
-    /// Whether a cancel came that must cut off what runs.
+    /// Returns true if a cancel must interrupt the running code.
     #[inline]
     pub(crate) fn must_cancel(&self) -> bool {
         self.control_word() & (CANCEL | ENDING) == CANCEL
     }
 
-    /// Clears control bits, and gives the word as it was.
+    /// Clears control bits and returns the word as it was before.
     pub(crate) fn clear_bits(&self, bits: u32) -> u32 {
         self.control_word.fetch_and(!bits, Ordering::AcqRel)
     }
@@ -93,7 +137,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         self.poll_state.store(poll_state as u8, Ordering::Relaxed);
     }
 
-    /// Sets control bits and gives back the waker of a receiver that must look at them now.
+    /// Sets control bits. Returns the waker of a parked receiver that must look at them now.
     pub(crate) fn raise(&self, bits: u32) -> Option<Waker> {
         self.control_word.fetch_or(bits, Ordering::AcqRel);
         self.state.with(|state| match state.receiver {
@@ -102,7 +146,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         })
     }
 
-    /// Sets bits that the receiver itself will come upon, without waking it.
+    /// Sets control bits without waking the receiver.
     pub(crate) fn raise_silently(&self, bits: u32) {
         self.control_word.fetch_or(bits, Ordering::AcqRel);
     }
@@ -124,23 +168,24 @@ impl<M, X: Default> MessageQueue<M, X> {
         })
     }
 
-    /// Takes back the news that `id` has ended, if nobody has heard it yet.
+    /// Removes the queued signal that `id` has terminated, if the receiver has not taken it yet.
     pub(crate) fn remove_terminated(&self, id: ActorId) {
-        let forgotten = self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.signals.remove_terminated(id)));
-        drop(forgotten);
+        let removed = self.state.with(|state| state.cold.as_mut().and_then(|cold| cold.signals.remove_terminated(id)));
+        drop(removed);
     }
 
-    /// Runs `f` on what the owner keeps with the queue, under the lock. `f` must not wake, drop or call user code.
+    /// Runs `f` on the data that the owner attached to the queue, under the lock. `f` must not
+    /// wake, drop or call user code.
     pub(crate) fn with_attached<R>(&self, f: impl FnOnce(&mut X) -> R) -> R {
         self.state.with(|state| f(&mut state.cold().attached))
     }
 
-    /// As [`with_attached`](Self::with_attached), if anything was ever attached.
+    /// As [`with_attached`](Self::with_attached), but does nothing if no data was ever attached.
     pub(crate) fn with_attached_if_any<R>(&self, f: impl FnOnce(&mut X) -> R) -> Option<R> {
         self.state.with(|state| state.cold.as_mut().map(|cold| f(&mut cold.attached)))
     }
 
-    /// The flag of the owner: only the receiver's own task sets and reads it.
+    /// Returns the owner's flag. Only the receiver's own task sets and reads it.
     #[inline]
     pub(crate) fn owner_flag(&self) -> bool {
         self.owner_flag.load(Ordering::Relaxed)
@@ -148,23 +193,5 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     pub(crate) fn set_owner_flag(&self) {
         self.owner_flag.store(true, Ordering::Relaxed);
-    }
-
-    /// Counts `made` messages that the receiver took without a send: it made them itself.
-    pub(crate) fn count_made_by_receiver(&self, made: usize) {
-        self.state.with(|state| {
-            state.accepted = state.accepted.wrapping_add(made);
-            self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(made), Ordering::Release);
-        });
-    }
-
-    /// Counts `count` messages as not taken: the receiver will take them again.
-    pub(crate) fn uncount_taken(&self, count: usize) {
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Release);
-    }
-
-    /// How many messages have been taken so far.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
     }
 }

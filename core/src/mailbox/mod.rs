@@ -1,6 +1,26 @@
-//! `Mailbox`: which kind of queue an actor has in front of it.
+//! The mailbox of an actor: its public options and its queue.
+//!
+//! This file has the options that users choose: [`Mailbox`], [`Priority`], [`PriorityEnvelope`].
+//! The rest of the room:
+//!
+//! | file | owns |
+//! |---|---|
+//! | `queue` | `MessageQueue`: many senders, one receiver |
+//! | `queue_state` | the part of the queue behind its lock |
+//! | `high_water` | the high-water mark, and the credits of the fast push path |
+//! | `message_counts` | accepted, taken, handled, failed, dead-lettered |
+//! | `waiting_sends` | sends that wait for room, in order |
+//! | `reserve` | pushes in two steps: reserve room, make the message, fill |
+//! | `control` | the control word: commands that bypass the queue |
+//! | `signals` | the queue of signals, one per kind and subject |
+//! | `send_error` | `SendError` |
+//!
+//! The room knows nothing of actors. The owner of a queue can attach its own data to it (type
+//! parameter `X`), which then lives under the queue's lock.
 
 pub(crate) mod control;
+pub(crate) mod high_water;
+pub(crate) mod message_counts;
 pub(crate) mod queue;
 pub(crate) mod queue_state;
 pub(crate) mod reserve;
@@ -10,13 +30,37 @@ pub(crate) mod waiting_sends;
 
 use core::fmt;
 
-/// The capacity of a mailbox that nobody configured.
+/// The default capacity of a mailbox: 1,024 messages.
 pub const MAILBOX_CAPACITY_DEFAULT: usize = 1024;
 
-/// The kind of mailbox an actor gets; part of its `Props`. Bounded by 1,024 messages unless it says otherwise.
+/// Options of an actor's mailbox: capacity, overflow rule and priorities.
 ///
-/// The capacity counts messages that were accepted and whose handling has not begun. `tell` never waits: when the mailbox is full it
-/// fails, or drops the newest or the oldest, as configured here. `send` always waits for room.
+/// Pass it to [`Props::mailbox`](crate::Props::mailbox). The default is
+/// [`bounded(1024)`](MAILBOX_CAPACITY_DEFAULT).
+///
+/// The capacity limits the messages that were accepted and whose handler has not started. A full
+/// mailbox never blocks [`tell`](crate::ActorRef::tell): it returns an error, or drops a message if
+/// [`drop_newest`](Self::drop_newest) or [`drop_oldest`](Self::drop_oldest) is set.
+/// [`send`](crate::ActorRef::send) always waits for room.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let props = Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+///     *sum += n;
+///     Ok::<(), BoxError>(())
+/// });
+/// // At most 64 messages wait. If one more arrives, the oldest becomes a dead letter.
+/// let sum = system.spawn("sum", props.mailbox(Mailbox::bounded(64).drop_oldest()))?;
+/// sum.tell(7)?;
+/// # system.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mailbox {
     pub(crate) capacity: usize,
@@ -24,7 +68,7 @@ pub struct Mailbox {
     pub(crate) prioritised: bool,
 }
 
-/// What `tell` does when the mailbox is full.
+/// The overflow rule: what `tell` does when the mailbox is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
     Fail,
@@ -34,32 +78,46 @@ pub(crate) enum Overflow {
 }
 
 impl Mailbox {
-    /// At most `capacity` messages wait; a `tell` to a full mailbox fails and gives its message back. A capacity of 0 is refused
-    /// when the actor is spawned.
+    /// Creates a mailbox that holds at most `capacity` messages.
+    ///
+    /// A `tell` to a full mailbox fails with [`SendError::Full`](crate::SendError::Full) and
+    /// returns its message, unless another overflow rule is set.
+    ///
+    /// # Errors
+    /// A capacity of 0 is rejected when the actor is spawned, with
+    /// [`Refusal::NoCapacity`](crate::Refusal::NoCapacity).
     pub const fn bounded(capacity: usize) -> Self {
         Self { capacity, overflow: Overflow::Fail, prioritised: false }
     }
 
-    /// Any number of messages may wait. Memory is the only bound: prefer [`bounded`](Self::bounded).
+    /// Creates a mailbox without a capacity limit. Only memory bounds it, so prefer
+    /// [`bounded`](Self::bounded).
     pub const fn unbounded() -> Self {
         Self::bounded(usize::MAX)
     }
 
-    /// Only the latest message waits; each one it replaces becomes a dead letter.
+    /// Creates a mailbox that holds only the latest message. Each message it replaces becomes a
+    /// dead letter.
     pub const fn conflated() -> Self {
         Self { capacity: 1, overflow: Overflow::Conflate, prioritised: false }
     }
 
-    /// A `tell` to the full mailbox is accepted, and its message becomes a dead letter at once. A [`conflated`](Self::conflated)
-    /// mailbox stays as it is: there each message takes the place of the one before, and none is too many.
+    /// Drops the incoming message when the mailbox is full: `tell` succeeds, and its message
+    /// becomes a dead letter at once.
+    ///
+    /// A [`conflated`](Self::conflated) mailbox is not changed, because it is never full for a
+    /// `tell`.
     #[must_use]
     pub const fn drop_newest(self) -> Self {
         self.when_full(Overflow::DropNewest)
     }
 
-    /// A `tell` to the full mailbox is accepted, and the oldest message not yet taken becomes a dead letter. With priorities it is the
-    /// oldest of the lowest there is, which is the one that comes if all that wait are more urgent. A
-    /// [`conflated`](Self::conflated) mailbox stays as it is.
+    /// Drops the oldest queued message when the mailbox is full: `tell` succeeds, and the oldest
+    /// message becomes a dead letter.
+    ///
+    /// With priorities, the oldest message of the lowest priority is dropped. If every queued
+    /// message is more urgent than the incoming one, the incoming one is dropped. A
+    /// [`conflated`](Self::conflated) mailbox is not changed.
     #[must_use]
     pub const fn drop_oldest(self) -> Self {
         self.when_full(Overflow::DropOldest)
@@ -72,7 +130,10 @@ impl Mailbox {
         self
     }
 
-    /// Messages may carry a priority: higher first, in order within one.
+    /// Enables priorities: higher ones are handled first, equal ones in order of arrival.
+    ///
+    /// Send with a priority through [`tell_envelope`](crate::ActorRef::tell_envelope) or
+    /// [`Sending::priority`](crate::Sending::priority).
     #[must_use]
     pub const fn prioritised(mut self) -> Self {
         self.prioritised = true;
@@ -86,26 +147,36 @@ impl Default for Mailbox {
     }
 }
 
-/// How urgent a message is: 0 to 7, higher first. A plain `tell` is [`Priority::NORMAL`].
+/// The priority of a message, from 0 to 7. Higher is handled first. Default:
+/// [`NORMAL`](Self::NORMAL), which is 4.
+///
+/// # Examples
+/// ```
+/// use pleach::{Priority, PriorityEnvelope};
+///
+/// let urgent = PriorityEnvelope::new("stop the press", Priority::HIGHEST);
+/// assert!(urgent.priority > Priority::NORMAL);
+/// assert_eq!(Priority::new(8), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(u8);
 
 impl Priority {
-    /// The lowest.
+    /// The lowest priority, with number 0.
     pub const LOWEST: Self = Self(0);
-    /// The one a plain `tell` has.
+    /// The priority of a plain `tell`, with number 4.
     pub const NORMAL: Self = Self(4);
-    /// The highest.
+    /// The highest priority, with number 7.
     pub const HIGHEST: Self = Self(7);
 
     pub(crate) const COUNT: usize = 8;
 
-    /// The priority with this number, `None` above 7.
+    /// Returns the priority with this number, or `None` if it is above 7.
     pub const fn new(number: u8) -> Option<Self> {
         if number < Self::COUNT as u8 { Some(Self(number)) } else { None }
     }
 
-    /// The number.
+    /// Returns the number of this priority, from 0 to 7.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -123,17 +194,34 @@ impl fmt::Display for Priority {
     }
 }
 
-/// A message with its priority, for mailboxes that are [`prioritised`](Mailbox::prioritised).
+/// A message with its priority, for a mailbox with [priorities](Mailbox::prioritised).
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::{Priority, PriorityEnvelope};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let props = Props::from_fn(|| (), |(), _order: &str| Ok::<(), BoxError>(()));
+/// let kitchen = system.spawn("kitchen", props.mailbox(Mailbox::bounded(64).prioritised()))?;
+/// kitchen.tell("soup")?;
+/// kitchen.tell_envelope(PriorityEnvelope::new("fire drill", Priority::HIGHEST))?;
+/// # system.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityEnvelope<M> {
-    /// The message.
+    /// The message to put into the mailbox.
     pub message: M,
-    /// How urgent it is.
+    /// The priority that decides its place in the queue.
     pub priority: Priority,
 }
 
 impl<M> PriorityEnvelope<M> {
-    /// A message with a priority.
+    /// Creates an envelope from a message and its priority.
     pub fn new(message: M, priority: Priority) -> Self {
         Self { message, priority }
     }

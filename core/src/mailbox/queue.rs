@@ -1,82 +1,95 @@
-//! `MessageQueue`: the queue of one actor, with its control word. Many senders, one receiver.
+//! `MessageQueue`: the message queue of one actor, with its control word. Many senders, one
+//! receiver.
 //!
-//! What is under its lock is in `state`, sends that wait for room are in `waiting`, pushes in two steps in `slots`, the
-//! control lane in `control`.
+//! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an
+//! empty one, reverses it so that it can pop from the end, and works through it without the lock.
+//! That chunk is the receiver's batch. Above 1,024 messages a full chunk moves to a backlog, so no
+//! push copies more than one chunk.
 //!
-//! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an empty one, turns it round so that it can
-//! pop from the end, and works through it without the lock; beyond 1,024 messages a full chunk goes to a backlog, so that no
-//! push ever copies more than one. Mailboxes that drop the oldest, conflate or have priorities keep their messages in lanes instead,
-//! and the receiver takes one at a time. Nothing is woken or dropped under the lock, and no waker of a sender is cloned there.
+//! Mailboxes that drop the oldest message, conflate or have priorities keep their messages in lanes
+//! instead. The receiver takes one message at a time from a lane.
+//!
+//! Lock rule: under the lock nothing is woken or dropped, no user code runs, and no waker of a
+//! sender is cloned.
+//!
+//! States of the receiver (`ReceiverState`). Its waker is stored exactly while it is not `Running`:
 //!
 //! ```text
-//!  parked:   Running ──refill finds nothing──► Idle ──push or control──► Running
-//!               ├───────take_alone, early────► Idle
-//!               ├───────handler is pending───► InHandler ──cancel──────► Running   (a push does not wake it)
-//!               └───────suspended────────────► Suspended ──any control─► Running   (a push does not wake it)
+//!  Running ──refill finds nothing──► Idle ───────push or control──► Running
+//!     ├──────take_single, early────► Idle
+//!     ├──────handler is pending────► InHandler ──cancel───────────► Running   (a push does not wake it)
+//!     └──────suspended─────────────► Suspended ──any control──────► Running   (a push does not wake it)
 //! ```
 //!
 //! Invariants:
-//! 1. `accepted - removed - taken` messages are queued; no push takes that beyond the capacity, though an item from a feed or a message
-//!    tried again may, by one, and each send that is admitted to open a cycle of waits. `quick` is how many more can be pushed without looking closer: within the capacity, within the chunk's
-//!    memory, up to the mark at 80 % of the capacity, and 0 where a push is anything but that. So the push that passes the mark is
-//!    always one that looks closer, and no other asks where the mark is.
-//! 2. The waker is present exactly while parked. Whoever needs the receiver takes it and wakes it outside the lock.
-//! 3. Control bits are set before the lock is taken to look at `parked`, and the receiver looks at them again under the lock before
-//!    it parks: a bit is never missed.
-//! 4. A waiting send keeps its message in the waiting list. The receiver, or a later push that finds room, moves it to the queue, in
-//!    order and before anything newer, so a `tell` never overtakes it and dropping the send leaks no slot.
-//! 5. A receiver may park early: as it takes the only message there is, before it handles it. Whatever comes meanwhile wakes its task,
-//!    which is then polled once more, so it may rest after its handler without another look.
-//! 6. A push in two steps (`slots`) holds its place and is accepted before its message is there. The receiver neither ends nor leaves
-//!    before that message has come.
-//! 7. What only some mailboxes need lies in one box that is allocated when first needed.
+//! 1. `accepted - removed - taken` messages are queued. No push exceeds the capacity. Three cases
+//!    may exceed it: an item from a feed and a retried message, by one each, and every send that is
+//!    admitted to break a wait cycle.
+//! 2. `credits` is the number of pushes that need no further check (see `high_water`).
+//! 3. A caller that needs the receiver takes its waker under the lock and wakes it outside the
+//!    lock.
+//! 4. Control bits are set before the lock is taken to look at the receiver's state. The receiver
+//!    checks them again under the lock before it parks. So no bit is missed.
+//! 5. A waiting send keeps its message in the waiting list. The receiver, or a later push that
+//!    finds room, moves it to the queue, in order and before newer messages. So a `tell` never
+//!    overtakes it, and a dropped send leaks no room.
+//! 6. A receiver may park early: when it takes the only queued message, before it handles it. A
+//!    push meanwhile wakes its task, which is then polled once more. So the receiver may return
+//!    `Pending` after its handler without checking the queue again.
+//! 7. A push in two steps (`reserve`) is accepted before its message exists. The receiver does not
+//!    exit before that message has arrived.
+//! 8. State that only some mailboxes need is in one box (`ColdPart`), allocated on first use.
 
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::base::wakers;
-use crate::events::counts::Counts;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control::PollState;
-use crate::mailbox::queue_state::{HighWater, MadeRoom, QueueState, ReceiverState};
+use crate::mailbox::high_water::HighWater;
+use crate::mailbox::queue_state::{MadeRoom, QueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
+/// The message queue of one actor. `X` is data that the owner attaches to it.
 pub(crate) struct MessageQueue<M, X> {
     pub(super) control_word: AtomicU32,
     pub(super) poll_state: AtomicU8,
-    /// The receiver has parked early and no message has come since; a hint, except that it is false once a handler has waited.
+    /// True while the receiver is parked early and no message has arrived since. It is a hint, but
+    /// it is always false once a handler has waited.
     parked_early: AtomicBool,
     pub(super) owner_flag: AtomicBool,
+    /// Messages whose handler has started. Only the receiver writes it.
     pub(super) taken: AtomicUsize,
-    handled: AtomicUsize,
+    /// Messages whose handler has returned `Ok`. Only the receiver writes it.
+    pub(super) handled: AtomicUsize,
     pub(super) state: Lock<QueueState<M, X>>,
 }
 
-/// What the receiver found.
+/// What `refill` found.
 pub(crate) enum Refill<M> {
     /// The batch has messages.
     Messages,
-    /// The only message there was; its handling has begun, and the receiver is parked.
+    /// The only queued message. It counts as taken, and the receiver is parked.
     Single(M),
-    /// Control has something to say.
+    /// The control word has bits to process.
     Control,
-    /// The end of input, and nothing is left.
+    /// The queue is closed and empty.
     Ended,
 }
 
-/// What there was under the lock.
+/// What `refill` found under the lock.
 enum RefillStep<M> {
     Ready(Refill<M>),
     AdmitSends,
     Empty,
 }
 
-/// How a push went: whether the mailbox is filling up, or that the message was not accepted.
+/// The result of a push: `Some` if it passed the high-water mark, or the error with the message.
 pub(crate) type Pushed<M> = Result<Option<HighWater>, SendError<M>>;
 
-/// How a push went under the lock: who to wake, and what was dropped for it.
+/// The result of a push under the lock: the waker to wake, and the message that was dropped.
 type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
 
 impl<M, X: Default> MessageQueue<M, X> {
@@ -93,7 +106,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// Puts a message in, without waiting. A message dropped to make room is handed to `dead_letter`, outside the lock.
+    /// Pushes a message without waiting. A message that is dropped to make room is passed to
+    /// `dead_letter`, outside the lock.
     #[inline]
     pub(crate) fn push(&self, message: M, dead_letter: impl FnOnce(M, DeadLetterReason)) -> Pushed<M> {
         match self.push_fast(message) {
@@ -102,7 +116,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// Puts a message in if there is room, whatever the overflow policy says.
+    /// Pushes a message if there is room, and ignores the overflow rule.
     #[inline]
     pub(crate) fn try_push(&self, message: M) -> Pushed<M> {
         match self.push_fast(message) {
@@ -111,7 +125,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// The push of nearly every message: there is room, in a chunk that has place. Gives the message back where it is not so simple.
+    /// Fast path of nearly every push: there is room, and the chunk has free memory. Returns the
+    /// message if the slow path is needed.
     #[inline]
     pub(super) fn push_fast(&self, message: M) -> Result<(), M> {
         let mut message = Some(message);
@@ -133,7 +148,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         message.map_or(Ok(()), Err)
     }
 
-    /// Any other push.
+    /// Slow path of a push: every case without credits.
     #[cold]
     pub(crate) fn push_slow(
         &self,
@@ -143,7 +158,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         dead_letter: impl FnOnce(M, DeadLetterReason),
     ) -> Pushed<M> {
         let (pushed, admitted, high_water) = self.state.with(|state| {
-            // Whoever waits goes first.
+            // Waiting sends go first.
             let admitted = self.admit_locked(state);
             let pushed = self.push_locked(state, message, priority, may_drop);
             let high_water = if pushed.is_ok() { state.check_high_water(&self.taken) } else { None };
@@ -187,12 +202,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// One more item from a source beside the queue: it is accepted and taken at once.
-    pub(crate) fn count_accepted(&self) {
-        self.state.with(|state| state.accepted = state.accepted.wrapping_add(1));
-    }
-
-    /// Takes the only message there is, begins it, and parks the receiver. `None` if there are more or none, or something to look at.
+    /// Takes the only queued message, counts it as taken, and parks the receiver. Returns `None` if
+    /// there is not exactly one message, or if the control word is not zero.
     #[inline]
     pub(crate) fn take_single(&self, waker: &Waker) -> Option<M> {
         let mut replaced = None;
@@ -212,13 +223,15 @@ impl<M, X: Default> MessageQueue<M, X> {
         message
     }
 
-    /// Whether the receiver that parked early may rest now. If not, it may go on at once with what has come.
+    /// Returns true if nothing has arrived since the receiver parked early, so it may return
+    /// `Pending` at once.
     #[inline]
     pub(crate) fn is_still_parked(&self) -> bool {
         self.parked_early.load(Ordering::Relaxed)
     }
 
-    /// Fills `batch`, or parks the receiver if it may. `batch` must be empty.
+    /// Fills `batch`, which must be empty. If there is nothing to take and `may_park` is true,
+    /// parks the receiver.
     pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill<M>> {
         let mut replaced = None;
         let found = self.state.with(|state| {
@@ -232,8 +245,9 @@ impl<M, X: Default> MessageQueue<M, X> {
             if state.closed && state.no_reservations() {
                 return RefillStep::Ready(Refill::Ended);
             }
-            // The list is looked at under the lock and not the bit before it: a send that has just come to wait may not have seen
-            // the room that the receiver has made, and would be left waiting beside an empty queue.
+            // This checks the list under the lock, not the bit before it. A send that has just
+            // joined the list may not have seen the room that the receiver made, and would
+            // otherwise wait beside an empty queue.
             if state.cold.is_some() && !state.no_send_waits() && !state.closed && state.room(&self.taken) > 0 {
                 return RefillStep::AdmitSends;
             }
@@ -248,7 +262,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         drop(replaced);
         match found {
             RefillStep::Ready(refill) => {
-                // The oldest comes last, where it is popped.
+                // The oldest message goes last, because the batch is popped from its end.
                 if batch.len() > 1 {
                     batch.reverse();
                 }
@@ -267,7 +281,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// Leaves the waker for a handler that is pending, so that a cancel reaches it. False if a cancel came first.
+    /// Stores the waker of a receiver whose handler is pending, so that a cancel can wake it.
+    /// Returns false if a cancel came first.
     pub(crate) fn park_in_handler(&self, waker: &Waker) -> bool {
         self.parked_early.store(false, Ordering::Relaxed);
         let mut old = None;
@@ -281,7 +296,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         !self.must_cancel()
     }
 
-    /// Parks a suspended receiver until control says something.
+    /// Parks a suspended receiver until a control bit is set or the queue is closed.
     pub(crate) fn poll_control(&self, waker: &Waker) -> Poll<()> {
         let mut old = None;
         let mut admitted = Vec::new();
@@ -299,8 +314,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         polled
     }
 
-    /// Parks a receiver that waits for a change of control alone, and leaves its waker. False if the word or the end of input is no
-    /// longer as it has seen it.
+    /// Parks a receiver that waits only for a change of control, and stores its waker. Returns
+    /// false if the control word or the closed flag differs from what the receiver has seen.
     pub(crate) fn park_until_control_changes(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
         let (mut old, mut admitted) = (None, Vec::new());
         let parked = self.state.with(|state| {
@@ -317,23 +332,25 @@ impl<M, X: Default> MessageQueue<M, X> {
         parked
     }
 
-    /// Takes messages again.
+    /// Accepts messages again after a close.
     pub(crate) fn reopen(&self) {
         self.state.with(|state| state.closed = false);
     }
 
-    /// Takes no more messages. Waiting sends get theirs back. Gives the waker of a parked receiver.
+    /// Stops accepting messages. Waiting sends get their messages back. Returns the waker of a
+    /// parked receiver.
     pub(crate) fn close(&self) -> Option<Waker> {
         let (receiver, senders) = self.state.with(|state| {
             let senders = state.close();
-            let resting = matches!(state.receiver, ReceiverState::Idle | ReceiverState::Suspended);
-            (if resting { state.unpark() } else { None }, senders)
+            let is_parked = matches!(state.receiver, ReceiverState::Idle | ReceiverState::Suspended);
+            (if is_parked { state.unpark() } else { None }, senders)
         });
         wakers::wake_each(senders.into_iter().flatten());
         receiver
     }
 
-    /// As [`close`](Self::close), by the receiver itself. True if nothing is left, which is how it stays.
+    /// As [`close`](Self::close), called by the receiver itself. Returns true if the queue is
+    /// empty; it then stays empty.
     pub(crate) fn close_by_receiver(&self) -> bool {
         let (empty, senders) = self.state.with(|state| {
             let senders = state.close();
@@ -347,61 +364,6 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.state.with(|state| state.closed)
-    }
-
-    /// The handling of one message begins. Only the receiver calls this, so a plain store is enough.
-    #[inline]
-    pub(crate) fn count_taken(&self) {
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-    }
-
-    /// The handling of one message ended well.
-    #[inline]
-    pub(crate) fn count_handled(&self) {
-        self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-    }
-
-    /// Takes back one [`finish`](Self::finish): the message was put aside and not handled.
-    pub(crate) fn uncount_handled(&self) {
-        self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
-    }
-
-    pub(crate) fn count_failed(&self) {
-        self.state.with(|state| state.cold().failed += 1);
-    }
-
-    pub(crate) fn count_dead_lettered(&self) {
-        self.state.with(|state| state.cold().dead_lettered += 1);
-    }
-
-    /// One message that was queued or in the receiver's batch becomes a dead letter untaken.
-    pub(crate) fn count_removed(&self) {
-        self.state.with(|state| state.count_removed());
-    }
-
-    /// The receiver is gone: whatever it held and nobody settled has become a dead letter.
-    pub(crate) fn count_rest_as_dead_letters(&self) {
-        let open = self.counts().open();
-        self.state.with(|state| {
-            let queued = state.queued(&self.taken);
-            let cold = state.cold();
-            cold.dead_lettered += open;
-            cold.removed = cold.removed.wrapping_add(queued);
-        });
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        // Handled is read first: it never runs ahead of accepted.
-        let handled = self.handled.load(Ordering::Acquire) as u64;
-        self.state.with(|state| {
-            let (failed, dead_lettered) = state.cold.as_ref().map_or((0, 0), |cold| (cold.failed, cold.dead_lettered));
-            Counts { accepted: state.accepted as u64, handled, failed, dead_lettered }
-        })
-    }
-
-    /// Messages accepted whose handling has not begun.
-    pub(crate) fn len(&self) -> usize {
-        self.state.with(|state| state.queued(&self.taken))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

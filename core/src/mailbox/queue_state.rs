@@ -1,4 +1,5 @@
-//! `State`: what of an inbox lies under its lock: the chunk being filled, the lanes, the waiting sends, the books.
+//! `QueueState`: the part of a queue behind its lock: the chunk that senders fill, the lanes, the
+//! waiting sends and the counts.
 
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::DeadLetterReason;
@@ -9,20 +10,22 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// Most messages in one chunk, and most bytes: what a push may have to allocate or copy at once.
+/// Limits of one chunk, in messages and bytes: the most that one push may have to allocate or copy.
 const CHUNK_MAX: usize = 1024;
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of an empty chunk that an idle actor keeps, so that a lone message now and then allocates nothing.
+/// An idle actor keeps an empty chunk up to this size, so that a single message now and then
+/// allocates nothing.
 const KEPT_CHUNK_BYTES_MAX: usize = 32;
-/// The same where the chunk has room for one message only, and messages are large.
+/// The same limit for a chunk with room for one message, because messages can be large.
 const KEPT_SINGLE_BYTES_MAX: usize = 256;
 
-/// Whether an idle actor keeps a chunk with room for so many.
+/// Returns true if an idle actor keeps a chunk of this capacity.
 const fn keeps_chunk<M>(capacity: usize) -> bool {
     capacity * size_of::<M>() <= if capacity == 1 { KEPT_SINGLE_BYTES_MAX } else { KEPT_CHUNK_BYTES_MAX }
 }
 
-const fn chunk_len_max<M>() -> usize {
+/// The largest number of messages in one chunk.
+pub(super) const fn chunk_len_max<M>() -> usize {
     let fitting = CHUNK_BYTES_MAX / (size_of::<M>() + 1);
     if fitting < 16 {
         16
@@ -33,30 +36,29 @@ const fn chunk_len_max<M>() -> usize {
     }
 }
 
+/// The state of a queue, behind its lock. Fields that most mailboxes do not need are in `cold`.
 pub(super) struct QueueState<M, X> {
+    /// The messages pushed since the receiver last took a batch, oldest first.
     pub(super) chunk: Vec<M>,
+    /// The waker of a parked receiver.
     pub(super) waker: Option<Waker>,
     pub(super) accepted: usize,
+    /// Pushes that need no further check; see `high_water`.
     pub(super) credits: u32,
     pub(super) capacity: u32,
+    /// The length of the last batch, as a guess for the next.
     pub(super) last_batch_len: u16,
     pub(super) receiver: ReceiverState,
     pub(super) closed: bool,
     pub(super) overflow: Overflow,
-    /// How many lanes its messages wait in, to be taken one by one; 0 where they wait in the chunk.
+    /// The number of lanes that hold the messages, or 0 if the chunk holds them.
     pub(super) lanes: u8,
-    /// The mark at 80 % is passed, and has been told of.
+    /// True if the high-water mark was passed and reported.
     pub(super) high_water_reported: bool,
     pub(super) cold: Option<Box<ColdPart<M, X>>>,
 }
 
-/// A bounded mailbox has come to hold more than 80 % of what it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HighWater {
-    pub(crate) queued: u32,
-    pub(crate) capacity: u32,
-}
-
+/// Whether the receiver is parked, and what wakes it; see the diagram in `queue`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiverState {
     Running,
@@ -65,40 +67,46 @@ pub(super) enum ReceiverState {
     Suspended,
 }
 
+/// The part of the state that only some mailboxes need, allocated on first use.
 pub(super) struct ColdPart<M, X> {
+    /// Full chunks, oldest first.
     pub(super) backlog: VecDeque<Vec<M>>,
+    /// One queue for each priority, lowest first.
     pub(super) lanes: Vec<VecDeque<M>>,
+    /// Waiting sends by key, in order of arrival.
     pub(super) waiting: BTreeMap<u64, WaitingSend<M>>,
     pub(super) next_key: u64,
-    /// Waiting sends that were given room and have not come for it yet.
+    /// Waiting sends that were granted room and have not claimed it yet.
     pub(super) granted: BTreeSet<u64>,
-    /// Messages that were accepted and are still being made.
+    /// Messages that are accepted but not made yet.
     pub(super) reserved: usize,
-    /// Nobody will take what comes.
+    /// The receiver is gone: no message that arrives will be taken.
     pub(super) receiver_gone: bool,
+    /// Messages that left the queue without being taken.
     pub(super) removed: usize,
     pub(super) failed: u64,
     pub(super) dead_lettered: u64,
     pub(super) signals: SignalQueue,
-    /// What the owner of the mailbox keeps here, under the same lock and in the same box.
+    /// Data of the queue's owner, under the same lock and in the same box.
     pub(super) attached: X,
 }
 
-/// A full mailbox has done what its policy says.
+/// How the overflow rule has dealt with a full mailbox.
 pub(super) enum MadeRoom<M> {
-    /// There is room now, for what was dropped.
+    /// There is room now. Contains the message that was dropped for it.
     Made(Option<(M, DeadLetterReason)>),
-    /// What comes is accepted and is a dead letter at once.
+    /// The incoming message is accepted and becomes a dead letter at once.
     DropIncoming(DeadLetterReason),
-    /// There is none.
+    /// The incoming message is rejected.
     Refused,
 }
 
+/// A send, or a reservation, that waits for room.
 pub(super) struct WaitingSend<M> {
-    /// `None` if only room is wanted: the sender has the message.
+    /// `None` if the sender keeps the message and only wants room.
     pub(super) message: Option<M>,
     pub(super) priority: Priority,
-    /// `None` once the end of input has woken the sender.
+    /// `None` once the close of the queue has woken the sender.
     pub(super) waker: Option<Waker>,
 }
 
@@ -146,7 +154,7 @@ impl<M, X: Default> QueueState<M, X> {
             closed: false,
             overflow: kind.overflow,
             lanes,
-            // Nobody is told where each message takes the place of the one before.
+            // A conflated mailbox replaces its message, so its fill level is never reported.
             high_water_reported: kind.overflow == Overflow::Conflate,
             cold: None,
         }
@@ -156,25 +164,25 @@ impl<M, X: Default> QueueState<M, X> {
         self.cold.get_or_insert_with(|| ColdPart::with_lanes(self.lanes))
     }
 
-    /// Whether there is nothing to take, now or once it is made.
+    /// Returns true if there is nothing to take, and no message is being made.
     pub(super) fn is_empty(&self) -> bool {
         self.chunk.is_empty() && self.cold.as_ref().is_none_or(|cold| cold.is_empty() && cold.reserved == 0)
     }
 
-    /// Takes no more messages. Gives the senders that wait, for the caller to wake.
+    /// Stops accepting messages. Returns the wakers of waiting sends, for the caller to wake.
     pub(super) fn close(&mut self) -> Option<Vec<Waker>> {
         self.closed = true;
         self.credits = 0;
         self.cold.as_mut().map(|cold| cold.waiting.values_mut().filter_map(|waiting| waiting.waker.take()).collect())
     }
 
-    /// Messages accepted whose handling has not begun.
+    /// Returns the number of accepted messages whose handler has not started.
     pub(super) fn queued(&self, taken: &AtomicUsize) -> usize {
         let removed = self.cold.as_ref().map_or(0, |cold| cold.removed);
         self.accepted.wrapping_sub(removed).wrapping_sub(taken.load(Ordering::Acquire))
     }
 
-    /// How many more messages the capacity allows.
+    /// Returns how many more messages the capacity allows.
     pub(super) fn room(&self, taken: &AtomicUsize) -> u32 {
         if self.capacity == u32::MAX {
             return u32::MAX;
@@ -183,52 +191,12 @@ impl<M, X: Default> QueueState<M, X> {
         self.capacity.saturating_sub(u32::try_from(self.queued(taken) + granted).unwrap_or(u32::MAX))
     }
 
-    /// What may wait above the mark: a fifth of the capacity, rounded up, so that whatever is above the mark is more than 80 %.
-    fn room_above_high_water(&self) -> u32 {
-        self.capacity.div_ceil(5)
-    }
-
-    /// After a push that looked closer: whether the mark is passed and nobody has been told.
-    pub(super) fn check_high_water(&mut self, taken: &AtomicUsize) -> Option<HighWater> {
-        let room = self.room(taken);
-        if self.is_high_water_reported(room) || room == u32::MAX || room >= self.room_above_high_water() {
-            return None;
-        }
-        self.high_water_reported = true;
-        Some(HighWater { queued: self.capacity - room, capacity: self.capacity })
-    }
-
-    /// Sets `quick` anew. What the receiver frees is counted only here, when `quick` is used up or the chunk has changed, so that the
-    /// line with its counter does not travel between cores for every message. While senders wait nobody else gets in.
-    #[inline]
-    pub(super) fn refresh_credits(&mut self, taken: &AtomicUsize) {
-        let free = self.chunk.capacity().min(chunk_len_max::<M>()).saturating_sub(self.chunk.len()) as u32;
-        let simple = free > 0 && self.lanes == 0 && !self.closed && self.no_send_waits();
-        self.credits = if simple { free.min(self.room_below_high_water(taken)) } else { 0 };
-    }
-
-    /// As `room`, up to the mark only as long as it is not passed: the push that passes it looks closer.
-    fn room_below_high_water(&mut self, taken: &AtomicUsize) -> u32 {
-        let room = self.room(taken);
-        if room == u32::MAX {
-            return room;
-        }
-        if self.is_high_water_reported(room) { room } else { room.saturating_sub(self.room_above_high_water()) }
-    }
-
-    /// Whether it has been told that the mark is passed, and less than half of the room was free ever since.
-    fn is_high_water_reported(&mut self, room: u32) -> bool {
-        if self.high_water_reported && room > self.capacity / 2 && self.overflow != Overflow::Conflate {
-            self.high_water_reported = false;
-        }
-        self.high_water_reported
-    }
-
     pub(super) fn no_send_waits(&self) -> bool {
         self.cold.as_ref().is_none_or(|cold| cold.waiting.is_empty())
     }
 
-    /// After a push that looked closer: whether another part of the queue is full, which its receiver has not come to.
+    /// After a slow push: returns true if a further part of the queue is full and the receiver has
+    /// not reached it.
     pub(super) fn receiver_is_behind(&self) -> bool {
         match self.lanes {
             0 => self.chunk.len() == 1 && self.cold.as_ref().is_some_and(|cold| !cold.backlog.is_empty()),
@@ -249,7 +217,7 @@ impl<M, X: Default> QueueState<M, X> {
         self.enqueue_accepted(message, priority);
     }
 
-    /// Puts in a message that has been counted.
+    /// Adds a message that is already counted as accepted.
     pub(super) fn enqueue_accepted(&mut self, message: M, priority: Priority) {
         if self.lanes > 0 {
             let lanes = &mut self.cold().lanes;
@@ -261,7 +229,8 @@ impl<M, X: Default> QueueState<M, X> {
             let full = core::mem::replace(&mut self.chunk, Vec::with_capacity(chunk_len_max::<M>()));
             self.cold().backlog.push_back(full);
         } else if self.chunk.len() == self.chunk.capacity() {
-            // Room for as many as came the last time, which for most actors is one, and what an idle one keeps.
+            // Reserves room for as many messages as the last batch had. For most actors that is
+            // one, which an idle actor keeps.
             let more = (self.chunk.len() * 3).max(usize::from(self.last_batch_len)).max(1);
             self.chunk.reserve_exact(more.min(chunk_len_max::<M>() - self.chunk.len()));
         }
@@ -273,7 +242,8 @@ impl<M, X: Default> QueueState<M, X> {
         self.waker.take()
     }
 
-    /// Keeps the waker of a receiver that parks; the one it replaces is dropped outside the lock.
+    /// Stores the waker of a receiver that parks. Returns the waker it replaces, to be dropped
+    /// outside the lock.
     #[inline]
     pub(super) fn store_waker(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.waker {
@@ -282,7 +252,7 @@ impl<M, X: Default> QueueState<M, X> {
         }
     }
 
-    /// One message leaves the queue untaken, as a dead letter.
+    /// Counts one message that leaves the queue as a dead letter without being taken.
     pub(super) fn count_removed(&mut self) {
         let cold = self.cold();
         cold.removed = cold.removed.wrapping_add(1);
@@ -302,7 +272,8 @@ impl<M, X: Default> QueueState<M, X> {
         true
     }
 
-    /// The only message, out of a chunk that an idle actor may keep. `None` where it is not so simple.
+    /// Takes the only message out of a chunk that an idle actor may keep. Returns `None` in every
+    /// other case.
     #[inline]
     pub(super) fn take_single(&mut self) -> Option<M> {
         if self.chunk.len() != 1 || !keeps_chunk::<M>(self.chunk.capacity()) {
@@ -315,7 +286,7 @@ impl<M, X: Default> QueueState<M, X> {
         self.chunk.pop()
     }
 
-    /// From the lanes, or from the backlog, which is older than the chunk.
+    /// Takes from the backlog, which is older than the chunk, or from the lanes.
     pub(super) fn take_batch_cold(&mut self, batch: &mut Vec<M>) -> bool {
         let cold = self.cold();
         match cold.backlog.pop_front() {
@@ -325,12 +296,12 @@ impl<M, X: Default> QueueState<M, X> {
         !batch.is_empty()
     }
 
-    /// The oldest message not yet taken: with priorities, the oldest of the lowest.
+    /// Removes the oldest queued message. With priorities, the oldest of the lowest priority.
     pub(super) fn pop_oldest(&mut self) -> Option<M> {
         self.cold().lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 
-    /// Does what the overflow policy says about a message that comes when there is no room.
+    /// Applies the overflow rule to a message that arrives when there is no room.
     pub(super) fn make_room(&mut self, priority: Priority) -> MadeRoom<M> {
         let reason = match self.overflow {
             Overflow::Fail => return MadeRoom::Refused,
@@ -346,14 +317,14 @@ impl<M, X: Default> QueueState<M, X> {
         MadeRoom::Made(evicted.map(|evicted| (evicted, reason)))
     }
 
-    /// Whether all that waits has a higher priority than this.
+    /// Returns true if all queued messages have a higher priority than this.
     fn is_below_all(&self, priority: Priority) -> bool {
         let lanes = self.cold.as_ref().filter(|cold| cold.lanes.len() > 1).map(|cold| &cold.lanes);
         let lowest = lanes.and_then(|lanes| lanes.iter().position(|lane| !lane.is_empty()));
         lowest.is_some_and(|lowest| lowest > usize::from(priority.get()))
     }
 
-    /// The oldest part of what is queued: a chunk or a lane.
+    /// Takes the oldest part of the queue: a chunk or a lane.
     pub(super) fn take_oldest_part(&mut self) -> Option<(Vec<M>, VecDeque<M>)> {
         if let Some(cold) = self.cold.as_mut() {
             if let Some(full) = cold.backlog.pop_front() {
@@ -366,14 +337,15 @@ impl<M, X: Default> QueueState<M, X> {
         if self.chunk.is_empty() { None } else { Some((core::mem::take(&mut self.chunk), VecDeque::new())) }
     }
 
-    /// On going idle one small chunk stays, so that a lone message allocates nothing. What is left in `batch` is for the caller to
-    /// drop outside the lock.
+    /// Before the receiver goes idle: keeps one small chunk, so that a single message allocates
+    /// nothing. The rest stays in `batch`, for the caller to drop outside the lock.
     pub(super) fn keep_small_chunk(&mut self, batch: &mut Vec<M>) {
         if !keeps_chunk::<M>(self.chunk.capacity()) || self.chunk.capacity() == 0 {
             core::mem::swap(&mut self.chunk, batch);
         }
         if !keeps_chunk::<M>(self.chunk.capacity()) {
-            // Both were large. One is dropped here under the lock, which is a free of an empty buffer and no user's value.
+            // Both were large. Dropping one under the lock only frees an empty buffer and drops no
+            // message.
             self.chunk = Vec::new();
         }
     }
@@ -384,29 +356,30 @@ mod tests {
     use super::*;
     use crate::mailbox::queue::MessageQueue;
 
-    fn goes_idle<M>(inbox: &MessageQueue<M, ()>, batch: &mut Vec<M>) {
-        while inbox.refill(batch, true, Waker::noop()).is_ready() {
+    fn go_idle<M>(queue: &MessageQueue<M, ()>, batch: &mut Vec<M>) {
+        while queue.refill(batch, true, Waker::noop()).is_ready() {
             batch.clear();
         }
     }
 
-    /// The place of the last lone message is there for the next, and what a burst took is given back.
+    /// A single message leaves its room for the next one; the memory of a burst is freed.
     #[test]
-    fn a14_an_idle_actor_keeps_the_place_of_one_message() {
+    fn a14_idle_actor_keeps_room_for_one_message() {
         fn kept_capacity<M: Copy>(message: M) -> usize {
-            let (inbox, mut batch) = (MessageQueue::new(Mailbox::unbounded()), Vec::new());
+            let (queue, mut batch) = (MessageQueue::new(Mailbox::unbounded()), Vec::new());
             for burst in [1, 200, 1] {
-                (0..burst).for_each(|_| assert!(inbox.try_push(message).is_ok()));
-                goes_idle(&inbox, &mut batch);
+                (0..burst).for_each(|_| assert!(queue.try_push(message).is_ok()));
+                go_idle(&queue, &mut batch);
                 assert_eq!(batch.capacity(), 0);
                 if burst > 1 {
-                    assert_eq!(inbox.state.with(|state| state.chunk.capacity()), 0);
+                    assert_eq!(queue.state.with(|state| state.chunk.capacity()), 0);
                 }
             }
-            // After a burst there is room for another one; after that for one message again.
-            assert!(inbox.try_push(message).is_ok());
-            goes_idle(&inbox, &mut batch);
-            inbox.state.with(|state| state.chunk.capacity())
+            // The first message after a burst allocates for a burst; the next one allocates for one
+            // message.
+            assert!(queue.try_push(message).is_ok());
+            go_idle(&queue, &mut batch);
+            queue.state.with(|state| state.chunk.capacity())
         }
         assert_eq!((kept_capacity([0u8; 16]), kept_capacity([0u8; 100]), kept_capacity([0u8; 256])), (1, 1, 1));
         assert_eq!(kept_capacity([0u8; 257]), 0);

@@ -1,48 +1,54 @@
-//! Slots: a push in two steps, for a message that is made only once the mailbox has taken it.
+//! Reservations: a push in two steps, for a message that is made only after the mailbox has
+//! accepted it.
 //!
-//! An adapter consumes what it is given, so it must not run before it is certain that nothing is given back. First a place is held, which
-//! is when the message counts as accepted; then the message is made, outside every lock; then the place is filled.
+//! An adapter consumes its input, so it must not run while the message could still be rejected and
+//! returned. First room is reserved, and the message counts as accepted. Then the message is made,
+//! outside every lock. Then the reservation is filled.
 //!
 //! ```text
-//!   hold ───────────────────────────────────room──► held ──fill──► queued
-//!   poll_hold ──no room──► waiting ──room──► granted ─┘  └──void──► failed (its making did)
-//!                             └─withdraw, close─┘
+//!  reserve ────────────────────────────────room──► reserved ──fill──────────────► queued
+//!  poll_reserve ──no room──► waiting ──room──► granted ─┘ └──fail_reservation──► failed
+//!                               └─withdraw, close─┘
 //! ```
 //!
 //! Invariants:
-//! 1. A granted place takes room and is not accepted. Whoever withdraws gives it up, and the end of input makes it worthless, so no sender
-//!    that is not polled holds up the actor.
-//! 2. From `hold` to `fill` or `void` nothing is awaited. The receiver waits for that before it ends; a receiver that is gone for
-//!    another reason has settled the books.
-//! 3. Whoever frees a place without leaving a message there lets in those who wait, and wakes the receiver for them.
+//! 1. A granted place uses room but is not accepted. Withdrawing it, or closing the queue, frees
+//!    it. So a sender that is not polled never blocks the actor.
+//! 2. Nothing is awaited between `reserve` and `fill` or `fail_reservation`. The receiver waits for
+//!    that before it exits. If the receiver's task is dropped instead, it has already settled the
+//!    counts (`receiver_gone`).
+//! 3. Code that frees a place without leaving a message there admits the waiting sends and wakes
+//!    the receiver for them.
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
+use crate::mailbox::high_water::HighWater;
 use crate::mailbox::queue::MessageQueue;
-use crate::mailbox::queue_state::{HighWater, MadeRoom, QueueState, ReceiverState, WaitingSend};
+use crate::mailbox::queue_state::{MadeRoom, QueueState, ReceiverState, WaitingSend};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Overflow, Priority, control};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
-/// A place in a mailbox whose message is being made. It must be filled or voided.
+/// Room in a mailbox for a message that is being made. It must be filled or failed.
 #[must_use]
 pub(crate) struct Reservation {
     priority: Priority,
-    /// The mailbox is full: the message is a dead letter as soon as it is there.
+    /// Set if the mailbox was full: the message becomes a dead letter as soon as it is made.
     drop_reason: Option<DeadLetterReason>,
 }
 
-/// A message that will not be handled. With no reason the books know of it already.
+/// A message that will not be handled. The reason is `None` if the counts already include it.
 pub(crate) type Rejected<M> = (M, Option<DeadLetterReason>);
 
-/// A place that is held, and whether the mailbox is filling up.
+/// A reservation, and `Some` if it passed the high-water mark.
 pub(crate) type Reserved = (Reservation, Option<HighWater>);
 
 impl<M, X: Default> MessageQueue<M, X> {
-    /// Holds a place without waiting. A mailbox that is full has one for whoever `may_drop`, if its policy is to drop something.
+    /// Reserves room without waiting. If the mailbox is full, `may_drop` allows its overflow rule
+    /// to drop a message.
     pub(crate) fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reserved, SendError<()>> {
         let (reserved, admitted) = self.state.with(|state| {
             if let Err(error) = state.check_accepts(priority) {
@@ -52,7 +58,7 @@ impl<M, X: Default> MessageQueue<M, X> {
             let drop_reason = match state.overflow {
                 _ if state.room(&self.taken) > 0 => None,
                 Overflow::DropNewest if may_drop => Some(DeadLetterReason::Newest),
-                // Which is the oldest is seen when the message is there.
+                // The oldest message is found when the new one is made.
                 Overflow::DropOldest | Overflow::Conflate if may_drop => None,
                 _ => return (Err(SendError::Full(())), admitted),
             };
@@ -62,14 +68,14 @@ impl<M, X: Default> MessageQueue<M, X> {
         reserved
     }
 
-    /// Holds a place, waiting for room. `key` is the place in the waiting list meanwhile.
+    /// Reserves room, waiting for it. `key` is the key in the waiting list meanwhile.
     pub(crate) fn poll_reserve(
         &self,
         key: &mut Option<u64>,
         priority: Priority,
         waker: &Waker,
     ) -> Poll<Result<Reserved, SendError<()>>> {
-        // The waker first: room, or an end of input, that comes after the look below wakes this one.
+        // The waker is updated first: room or a close that comes after the check below wakes it.
         if let Some(key) = *key {
             self.update_waker(key, waker);
         }
@@ -77,7 +83,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         if polled.is_pending() && key.is_none() { self.poll_reserve_with(key, priority, Some(waker.clone())) } else { polled }
     }
 
-    /// One look at [`poll_hold`](Self::poll_hold). Only with a waker it joins the waiting list.
+    /// One attempt of [`poll_reserve`](Self::poll_reserve). It joins the waiting list only if it
+    /// has a waker.
     fn poll_reserve_with(
         &self,
         key: &mut Option<u64>,
@@ -87,7 +94,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         let mut old = None;
         let (polled, admitted) = self.state.with(|state| {
             if let Err(error) = state.check_accepts(priority) {
-                // What closed may open again, so nothing is left behind.
+                // A closed queue may be reopened, so nothing stays in its lists.
                 if let Some(key) = key.take() {
                     let cold = state.cold();
                     cold.granted.remove(&key);
@@ -122,7 +129,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         (reservation, high_water)
     }
 
-    /// Gives up a place in the waiting list, or one that was granted since.
+    /// Leaves the waiting list, or frees the room that was granted since.
     pub(crate) fn withdraw_reserve(&self, key: u64) {
         let (waiting, to_wake) = self.state.with(|state| {
             let cold = state.cold();
@@ -134,7 +141,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         wakers::wake_each(to_wake);
     }
 
-    /// The message is there. Gives back what is not wanted: what was dropped for it, or the message itself.
+    /// Fills a reservation. Returns a message that will not be handled: the one that was dropped to
+    /// make room, or this one.
     pub(crate) fn fill(&self, reservation: Reservation, message: M) -> Option<Rejected<M>> {
         let (rejected, waker) = self.state.with(|state| {
             let cold = state.cold();
@@ -166,7 +174,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         rejected
     }
 
-    /// Making the message failed, and so counts the message.
+    /// Releases a reservation whose message could not be made. It counts as failed.
     pub(crate) fn fail_reservation(&self, _reservation: Reservation) {
         let to_wake = self.state.with(|state| {
             let cold = state.cold();
@@ -181,7 +189,9 @@ impl<M, X: Default> MessageQueue<M, X> {
         wakers::wake_each(to_wake);
     }
 
-    /// Somebody has left without a message: others may come in, and the receiver may have waited for this or have something to do now.
+    /// After room was freed without a message: admits waiting sends. Returns their wakers, and the
+    /// receiver's if it is idle, because it may have waited for this reservation or has messages
+    /// now.
     fn after_release(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
         let mut to_wake = self.admit_locked(state);
         if state.no_send_waits() {
@@ -192,7 +202,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         to_wake
     }
 
-    /// Nobody will take what comes, and whoever says so settles the books.
+    /// Records that no message will be taken any more. The caller settles the counts.
     pub(crate) fn mark_receiver_gone(&self) {
         self.state.with(|state| {
             if !state.no_reservations() {
@@ -201,12 +211,13 @@ impl<M, X: Default> MessageQueue<M, X> {
         });
     }
 
-    /// The next part of what is left over after the end, the oldest last.
+    /// Takes the next part of the remaining messages after the exit, oldest last.
     pub(crate) fn take_remaining(&self) -> Option<Vec<M>> {
         self.state.with(QueueState::take_oldest_part).map(oldest_last)
     }
 
-    /// What is left over after the end, part by part; `None` once that is all, for which the receiver parks if messages are being made.
+    /// Takes the remaining messages after the exit, part by part. Returns `None` after the last
+    /// one, and parks the receiver while messages are still being made.
     pub(crate) fn poll_remaining(&self, waker: &Waker) -> Poll<Option<Vec<M>>> {
         let mut replaced = None;
         let polled = self.state.with(|state| match state.take_oldest_part() {
@@ -223,7 +234,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 }
 
-/// A part of what was queued, turned round so that the oldest is popped first.
+/// Reverses a part of the queue, so that the oldest message is popped first.
 fn oldest_last<M>((chunk, lane): (Vec<M>, VecDeque<M>)) -> Vec<M> {
     let mut left = if lane.is_empty() { chunk } else { lane.into() };
     left.reverse();
@@ -231,7 +242,7 @@ fn oldest_last<M>((chunk, lane): (Vec<M>, VecDeque<M>)) -> Vec<M> {
 }
 
 impl<M, X: Default> QueueState<M, X> {
-    /// Whether there is any use in asking for room.
+    /// Fails if the queue can never accept a message of this priority.
     fn check_accepts(&self, priority: Priority) -> Result<(), SendError<()>> {
         match () {
             () if self.closed => Err(SendError::Closed(())),
@@ -240,7 +251,7 @@ impl<M, X: Default> QueueState<M, X> {
         }
     }
 
-    /// Whether every place that was held has got its message.
+    /// Returns true if every reservation was filled or failed.
     pub(super) fn no_reservations(&self) -> bool {
         self.cold.as_ref().is_none_or(|cold| cold.reserved == 0)
     }

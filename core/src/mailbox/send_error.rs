@@ -1,31 +1,51 @@
-//! [`SendError`]: why a message was not accepted. It carries the message back.
+//! [`SendError`]: why a message was not accepted. It returns the message.
 
 use crate::events::cause::Cause;
 use core::fmt;
 
-/// A message that was not accepted, and why. The message comes back.
+/// The error of a send: the message was not accepted, and this returns it.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::SendError;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let props = Props::from_fn(|| (), |(), _order: u32| Ok::<(), BoxError>(()));
+/// let kitchen = system.spawn("kitchen", props)?;
+/// kitchen.close();
+/// match kitchen.tell(7) {
+///     Err(SendError::Closed(order)) => assert_eq!(order, 7),
+///     other => panic!("a closed actor accepts nothing, but: {other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SendError<M> {
-    /// The mailbox is full. Use `send` to wait for room, or give the mailbox another capacity or overflow policy.
+    /// The mailbox is full. Wait for room with `send`, or choose another capacity or overflow rule.
     Full(M),
-    /// The actor has ended, or takes no more input.
+    /// The actor has ended, or it was closed and accepts no more messages.
     Closed(M),
-    /// The token given to the send was cancelled while it waited for room.
+    /// The token passed to `or_cancel` was cancelled while the send waited for room.
     Cancelled(M, Cause),
-    /// The message has a priority and the mailbox has none. Build it with `Mailbox::prioritised`.
+    /// The message has a priority, but the mailbox has none. Enable them with
+    /// `Mailbox::prioritised`.
     NoPriorities(M),
 }
 
 impl<M> SendError<M> {
-    /// The message.
+    /// Returns the message that was not accepted.
     pub fn into_message(self) -> M {
         match self {
             Self::Full(message) | Self::Closed(message) | Self::NoPriorities(message) | Self::Cancelled(message, _) => message,
         }
     }
 
-    /// The same error without its message.
+    /// Returns the same error without its message.
     pub fn without_message(self) -> SendError<()> {
         match self {
             Self::Full(_) => SendError::Full(()),
@@ -37,7 +57,7 @@ impl<M> SendError<M> {
 }
 
 impl SendError<()> {
-    /// The same error with what was refused.
+    /// Returns the same error with the message that was rejected.
     pub(crate) fn with_message<M>(self, message: M) -> SendError<M> {
         match self {
             Self::Full(()) => SendError::Full(message),
@@ -51,15 +71,15 @@ impl SendError<()> {
 impl<M> fmt::Display for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full(_) => f.write_str("the mailbox is full: wait with `send`, or give it more room or an overflow policy"),
-            Self::Closed(_) => f.write_str("the actor has ended or takes no more input"),
-            Self::Cancelled(_, cause) => write!(f, "cancelled while waiting for room: {cause}"),
-            Self::NoPriorities(_) => f.write_str("the mailbox has no priorities: build it with `Mailbox::prioritised`"),
+            Self::Full(_) => f.write_str("the mailbox is full: wait with `send`, or set a larger capacity or an overflow rule"),
+            Self::Closed(_) => f.write_str("the actor has ended or accepts no more messages"),
+            Self::Cancelled(_, cause) => write!(f, "the send was cancelled while it waited for room: {cause}"),
+            Self::NoPriorities(_) => f.write_str("the mailbox has no priorities: enable them with `Mailbox::prioritised`"),
         }
     }
 }
 
-/// Without the message, which need not be `Debug`.
+/// Leaves out the message, which need not implement `Debug`.
 impl<M> fmt::Debug for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

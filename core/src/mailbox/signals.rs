@@ -1,10 +1,12 @@
-//! `Signals`: the queue of the control lane. A newer signal of the same kind about the same actor takes the older one's position.
+//! The queue of signals. A newer signal of the same kind about the same actor replaces the older
+//! one.
 
 use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
 use alloc::collections::BTreeMap;
 
-/// Signals in the order they came, at most one of a kind about one actor: the lane is bounded by what there is to tell of.
+/// Signals in order of arrival, at most one for each kind and actor. So the number of actors that
+/// can be reported on bounds the queue.
 #[derive(Default)]
 pub(crate) struct SignalQueue {
     in_order: BTreeMap<u64, Signal>,
@@ -13,7 +15,7 @@ pub(crate) struct SignalQueue {
 }
 
 impl SignalQueue {
-    /// Puts one in; gives back the one it replaces, for the caller to drop outside its lock.
+    /// Adds a signal and returns the one it replaces, for the caller to drop outside its lock.
     pub(crate) fn push(&mut self, signal: Signal) -> Option<Signal> {
         let position = *self.positions.entry(key(&signal)).or_insert_with(|| {
             self.next += 1;
@@ -28,7 +30,7 @@ impl SignalQueue {
         Some(signal)
     }
 
-    /// Takes back the news that `id` has ended, if it is still here.
+    /// Removes the signal that `id` has terminated, if it is still queued.
     pub(crate) fn remove_terminated(&mut self, id: ActorId) -> Option<Signal> {
         self.positions.remove(&(TERMINATED, id)).and_then(|position| self.in_order.remove(&position))
     }

@@ -1,28 +1,30 @@
-//! Sends that wait for room: a list in the order they came. The receiver's room lets them in, or the end of a cycle of waits does.
+//! Sends that wait for room: a list in order of arrival. A send is admitted when the receiver makes
+//! room, or beyond the capacity to break a wait cycle.
 //!
-//! Wakers of senders are a user's: they are cloned, woken and dropped outside the lock.
+//! Lock rule: wakers of senders are user code. They are cloned, woken and dropped outside the lock.
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
+use crate::mailbox::high_water::HighWater;
 use crate::mailbox::queue::MessageQueue;
-use crate::mailbox::queue_state::{HighWater, QueueState, WaitingSend};
+use crate::mailbox::queue_state::{QueueState, WaitingSend};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
-/// What became of a message that is sent.
+/// The result of a send that was not rejected.
 pub(crate) struct Sent {
-    /// The key of a send that waits; `None` if its message is in the queue.
+    /// The key of a waiting send, or `None` if its message is in the queue.
     pub(crate) waiting: Option<u64>,
-    /// The mailbox is filling up.
+    /// Set if the send passed the high-water mark.
     pub(crate) high_water: Option<HighWater>,
-    /// The receiver has fallen behind: a sender that goes on should let it run.
+    /// True if the receiver is behind, so the sender should yield once.
     pub(crate) receiver_behind: bool,
 }
 
 impl<M, X: Default> MessageQueue<M, X> {
-    /// Puts a message into the queue, or into the waiting list if there is no room.
+    /// Pushes a message into the queue, or into the waiting list if there is no room.
     #[inline]
     pub(crate) fn push_now_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Sent, SendError<M>> {
         if priority != Priority::NORMAL {
@@ -55,8 +57,8 @@ impl<M, X: Default> MessageQueue<M, X> {
                 to_wake.extend(state.unpark_if_idle());
                 None
             } else {
-                // The receiver need not be woken: while it is parked it takes nothing, so no room appears, and before it parks it
-                // lets in whoever waits.
+                // The receiver need not be woken. While it is parked it takes nothing, so no room
+                // appears; and before it parks it admits waiting sends.
                 Some(self.add_waiting(state, WaitingSend { message: Some(message), priority, waker: waker.take() }))
             };
             let high_water = state.check_high_water(&self.taken);
@@ -68,7 +70,8 @@ impl<M, X: Default> MessageQueue<M, X> {
         sent
     }
 
-    /// Puts a send at the end of the waiting list. Nobody gets in before it without looking closer.
+    /// Adds a send to the end of the waiting list. Credits become 0, so later pushes take the slow
+    /// path and cannot overtake it.
     pub(super) fn add_waiting(&self, state: &mut QueueState<M, X>, waiting: WaitingSend<M>) -> u64 {
         state.credits = 0;
         let cold = state.cold();
@@ -78,16 +81,16 @@ impl<M, X: Default> MessageQueue<M, X> {
         cold.next_key
     }
 
-    /// Looks after a waiting send: `Ready(Ok)` once its message is in the queue.
+    /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue.
     pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
-        // The waker first: an end of input that comes after the look below wakes this one.
+        // The waker is updated first: a close that comes after the check below wakes it.
         if !self.update_waker(key, waker) {
             return Poll::Ready(Ok(()));
         }
         let taken_back = self.state.with(|state| {
             let closed = state.closed;
             let waiting = &mut state.cold.as_mut()?.waiting;
-            // It may have been let in since.
+            // The send may have been admitted since.
             if closed || !waiting.contains_key(&key) { Some(waiting.remove(&key)) } else { None }
         });
         let Some(taken_back) = taken_back else { return Poll::Pending };
@@ -96,7 +99,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         Poll::Ready(message.map_or(Ok(()), |message| Err(SendError::Closed(message))))
     }
 
-    /// Has the send with this key wake `waker`. False if it does not wait any more.
+    /// Sets the waker of a waiting send. Returns false if it no longer waits.
     pub(super) fn update_waker(&self, key: u64, waker: &Waker) -> bool {
         let known = self.state.with(|state| {
             let waiting = state.cold.as_ref()?.waiting.get(&key)?;
@@ -114,7 +117,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         known.is_some()
     }
 
-    /// Takes a message back out of the waiting list; `None` if it is in the queue by now.
+    /// Takes a message out of the waiting list. Returns `None` if it is already in the queue.
     pub(crate) fn withdraw(&self, key: u64) -> Option<M> {
         let withdrawn = self.state.with(|state| {
             let withdrawn = state.cold.as_mut()?.waiting.remove(&key);
@@ -130,18 +133,19 @@ impl<M, X: Default> MessageQueue<M, X> {
         })
     }
 
-    /// Whether the send with this key waits for room. After the end of input it waits for nothing.
+    /// Returns true if the send with this key waits for room. After a close no send waits.
     pub(crate) fn is_send_waiting(&self, key: u64) -> bool {
         self.state.with(|state| !state.closed && state.cold.as_ref().is_some_and(|cold| cold.waiting.contains_key(&key)))
     }
 
-    /// Moves waiting sends into the queue as far as there is room.
+    /// Moves waiting sends into the queue while there is room.
     pub(crate) fn admit(&self) {
         let admitted = self.state.with(|state| self.admit_locked(state));
         wakers::wake_each(admitted);
     }
 
-    /// As [`admit`](Self::admit), and then the send with this key even beyond the capacity. True if it came to that.
+    /// As [`admit`](Self::admit), then also admits the send with this key, beyond the capacity if
+    /// needed. Returns true if the send still waited and was admitted.
     pub(crate) fn admit_beyond_capacity(&self, key: u64) -> bool {
         let (beyond, to_wake) = self.state.with(|state| {
             let mut to_wake = self.admit_locked(state);
@@ -160,7 +164,8 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     pub(super) fn admit_locked(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
         let mut admitted = Vec::new();
-        // After the end of input the senders take theirs back: what got in now might find nobody left to handle or dead_letter it.
+        // After a close the senders take their messages back. A message admitted now might find no
+        // receiver to handle it or to make it a dead letter.
         if state.closed || state.no_send_waits() {
             return admitted;
         }
@@ -175,7 +180,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         admitted
     }
 
-    /// After sends have left the waiting list.
+    /// Updates the credits and the control bit after sends have left the waiting list.
     fn refresh_after_admission(&self, state: &mut QueueState<M, X>) {
         state.refresh_credits(&self.taken);
         if state.no_send_waits() {
@@ -183,14 +188,14 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// After a push: whether the receiver has fallen behind.
+    /// After a push: returns true if the receiver is behind by a whole part of the queue.
     pub(crate) fn receiver_is_behind(&self) -> bool {
         self.state.with(|state| state.receiver_is_behind())
     }
 }
 
 impl<M, X: Default> QueueState<M, X> {
-    /// Puts a send that waited into the queue, or grants its place. Gives the waker of its sender.
+    /// Moves a waiting send into the queue, or grants its room. Returns the waker of its sender.
     fn admit_send(&mut self, key: u64, waiting: WaitingSend<M>) -> Option<Waker> {
         match waiting.message {
             Some(message) => self.enqueue(message, waiting.priority),
