@@ -1,4 +1,4 @@
-//! `ActorRef`: how everybody else reaches an actor. All sending goes through this file.
+//! [`ActorRef`]: the address of an actor. Every send to an actor starts in this file.
 
 use crate::actor::ask::{Ask, Reply};
 use crate::actor::cell::Cell;
@@ -20,7 +20,32 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// The address of an actor that understands `M`. It stays valid across restarts; dropping it does nothing to the actor.
+/// The address of an actor with message type `M`.
+///
+/// It stays valid across restarts. Clones are cheap and address the same actor. Dropping an address
+/// does nothing to the actor.
+///
+/// # Examples
+/// ```
+/// use pleach::BoxError;
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let props = Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+///     *sum += n;
+///     Ok::<(), BoxError>(())
+/// });
+/// let sum: ActorRef<u32> = system.spawn("sum", props)?;
+/// sum.tell(1)?; // never waits; a full mailbox returns the message
+/// sum.send(2).await?; // waits for room
+/// sum.close(); // handles the queued messages, then ends
+/// assert_eq!(sum.exited().await, Exit::Closed);
+/// assert_eq!(sum.counts().handled, 2);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ActorRef<M: Send + 'static> {
     cell: Arc<Cell<M>>,
 }
@@ -30,7 +55,14 @@ impl<M: Send + 'static> ActorRef<M> {
         Self { cell }
     }
 
-    /// Puts a message into the mailbox without waiting. A full mailbox fails, or drops what its policy says.
+    /// Sends a message without waiting.
+    ///
+    /// If the mailbox is full, its overflow rule decides: fail (the default), drop the newest
+    /// message or drop the oldest.
+    ///
+    /// # Errors
+    /// - [`SendError::Full`] if the mailbox is full and its rule is to fail.
+    /// - [`SendError::Closed`] if the actor has ended or was closed.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
         let high_water =
@@ -39,7 +71,11 @@ impl<M: Send + 'static> ActorRef<M> {
         Ok(())
     }
 
-    /// As [`tell`](Self::tell), for a mailbox with priorities.
+    /// Sends a message with a priority, without waiting; see [`tell`](Self::tell).
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell), and [`SendError::NoPriorities`] if the priority is not normal and
+    /// the mailbox has no [priorities](crate::Mailbox::prioritised).
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
         let dead_letter = |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason);
@@ -47,20 +83,34 @@ impl<M: Send + 'static> ActorRef<M> {
         Ok(())
     }
 
-    /// Puts a message into the mailbox, waiting for room.
+    /// Sends a message and waits for room. The returned future does nothing until polled.
+    ///
+    /// Cancel safety: dropping the future before it is ready takes the message back out of the
+    /// mailbox's waiting list, and drops it.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`] if the actor has ended or was closed; see also [`Sending::or_cancel`].
     #[inline]
     pub fn send(&self, message: M) -> Sending<'_, M> {
         Sending::new(&self.cell, message)
     }
 
-    /// Puts a message into the mailbox if there is room, whatever its overflow policy.
+    /// Sends a message if there is room, and ignores the overflow rule of the mailbox.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] or [`SendError::Closed`], each with the message.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
         self.cell.report_if_high_water(self.cell.mailbox().try_push(message)?);
         Ok(())
     }
 
-    /// Asks and waits for the answer: `budget.ask(Msg::Left).await?`. It waits for room like [`send`](Self::send), and never hangs
-    /// after the actor ended.
+    /// Sends a question and waits for its answer: `budget.ask(Msg::Left).await?`.
+    ///
+    /// It waits for room as [`send`](Self::send) does. It has no time limit by default; set one
+    /// with [`Ask::timeout`]. It never hangs after the actor has ended.
+    ///
+    /// # Errors
+    /// See [`AskError`](crate::AskError) for the reasons why there can be no answer.
     #[inline]
     pub fn ask<T, Q>(&self, question: Q) -> Ask<'_, M, T, Q>
     where
@@ -70,13 +120,18 @@ impl<M: Send + 'static> ActorRef<M> {
         Ask::new(&self.cell, question)
     }
 
-    /// The same actor for code that speaks of `N`s: each is made into a message of this actor by `adapt`, after its mailbox has taken
-    /// it. See [`Recipient`].
+    /// Returns an address of the same actor for messages of type `N`. `adapt` converts each message
+    /// after the mailbox has accepted it. See [`Recipient`].
     pub fn map<N: Send + 'static>(&self, adapt: impl Fn(N) -> M + Send + Sync + 'static) -> Recipient<N> {
         Recipient::from(self.clone()).map(adapt)
     }
 
-    /// Puts something into the control lane, which is never full. `Err` gives it back once the actor has ended.
+    /// Sends a command or signal that bypasses the message queue. It is never rejected for lack of
+    /// room.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`] with the message if the actor has ended. `Watch` and `Unwatch` always
+    /// succeed.
     pub fn try_send_system(&self, message: SystemMessage) -> Result<(), SendError<SystemMessage>> {
         match message {
             SystemMessage::Watch(watcher) => node::watch(&self.any().member, &watcher.member),
@@ -93,57 +148,62 @@ impl<M: Send + 'static> ActorRef<M> {
         Ok(())
     }
 
-    /// Ends the actor after the message in hand; what is queued becomes dead letters.
+    /// Stops the actor after its current message. Queued messages become dead letters.
     pub fn stop(&self) {
         self.cell.raise(control::STOP);
     }
 
-    /// Ends its input: what is queued is handled, then it ends.
+    /// Closes the mailbox: no more messages are accepted, the queued ones are handled, then the
+    /// actor ends.
     pub fn close(&self) {
         self.cell.close();
     }
 
-    /// Cuts it off at its next await, with everything below it. The first cause wins; `()` stands for [`Cause::Cancelled`].
+    /// Cancels the actor at its next await, and everything below it. The first cause wins; `()`
+    /// means [`Cause::Cancelled`].
     pub fn cancel(&self, cause: impl Into<Cause>) {
         node::cancel(&self.member(), &cause.into());
     }
 
-    /// Runs `f` with the exit, once: when the actor ends, or at once if it has.
+    /// Calls `f` once with the exit of the actor: when it ends, or at once if it has ended.
     pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
         self.cell.node().on_done(Box::new(f));
     }
 
-    /// Waits for the actor to end and gives its exit, after every `on_done` has run. Any number of callers, early or late.
+    /// Waits until the actor has ended and returns its exit. Every `on_done` callback has run by
+    /// then.
+    ///
+    /// Any number of callers can wait, before and after the end.
     pub fn exited(&self) -> Exited {
         self.any().exited()
     }
 
-    /// The exit, `None` while the actor lives.
+    /// Returns the exit of the actor, or `None` while it is alive.
     pub fn exit(&self) -> Option<Exit> {
         self.cell.node().exit()
     }
 
-    /// Who it is. Never reused.
+    /// Returns the id of the actor. Ids are never reused.
     pub fn id(&self) -> ActorId {
         self.cell.node().id()
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the actor in the tree.
     pub fn path(&self) -> ActorPath {
         self.cell.node().path()
     }
 
-    /// What became of its messages.
+    /// Returns how many messages were accepted, handled, failed and dead-lettered.
     pub fn counts(&self) -> Counts {
         self.cell.mailbox().counts()
     }
 
-    /// How many messages wait in its mailbox.
+    /// Returns how many messages wait in the mailbox.
     pub fn queued(&self) -> usize {
         self.cell.mailbox().len()
     }
 
-    /// The same actor without its message type.
+    /// Returns the same address without its message type.
     pub fn any(&self) -> AnyRef {
         AnyRef { member: self.member() }
     }
@@ -184,7 +244,7 @@ impl<M: Send + 'static> Hash for ActorRef<M> {
 }
 
 impl AnyRef {
-    /// The actor again, if its message type is `M`.
+    /// Returns the typed address again, or `None` if the message type is not `M`.
     pub fn actor<M: Send + 'static>(&self) -> Option<ActorRef<M>> {
         let any: Arc<dyn core::any::Any + Send + Sync> = self.member.clone();
         any.downcast::<Cell<M>>().ok().map(ActorRef::new)

@@ -1,8 +1,15 @@
-//! `Reply` and `Ask`: a question and its one answer, or why there will be none.
+//! [`Reply`] and [`Ask`]: a question and its one answer, or the reason why there is none.
 //!
-//! The slot of an answer is one allocation, shared by the `Reply` in the message and the `Ask` that waits. A `Reply` dropped inside a
-//! poll of an actor is held by that actor until the outcome of its handler is known, so that the asker learns of the failure and not
-//! merely of the drop. An ask awaited in an actor's own task leaves an edge there; closing a cycle of such edges is an error.
+//! The slot of the answer is one allocation, shared by the `Reply` in the message and the `Ask`
+//! that waits.
+//!
+//! Invariants:
+//! 1. A slot is settled once. Later answers are dropped.
+//! 2. A `Reply` that is dropped inside a poll of an actor is kept by that actor until the outcome
+//!    of its handler is known. So the asker gets the failure as its error, and not only "dropped".
+//! 3. An ask that an actor awaits in its own task adds an edge to the wait-for graph. An ask that
+//!    would close a cycle of asks fails with [`AskError::Cycle`], or is reported as a lint if it
+//!    has a timeout.
 
 use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
@@ -23,13 +30,44 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-/// The place for an answer, carried in a message. Answer with [`send`](Reply::send); dropping it tells the asker that there is none.
+/// The one-shot channel on which an ask is answered. It is part of the message.
+///
+/// Answer with [`send`](Self::send). If it is dropped without an answer, the ask fails: with the
+/// failure if the handler failed, else with [`AskError::Dropped`].
+///
+/// A handler can keep a reply and answer later, from another handler or task.
+///
+/// # Examples
+/// ```
+/// use pleach::BoxError;
+/// use pleach::prelude::*;
+///
+/// enum Msg {
+///     Double(u32, Reply<u32>),
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let props = Props::from_fn(|| (), |(), msg: Msg| {
+///     let Msg::Double(n, reply) = msg;
+///     reply.send(n * 2);
+///     Ok::<(), BoxError>(())
+/// });
+/// let doubler = system.spawn("doubler", props)?;
+/// assert_eq!(doubler.ask(|reply| Msg::Double(21, reply)).await?, 42);
+/// # system.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Reply<T: Send + 'static> {
     slot: Option<Arc<ReplySlot<T>>>,
 }
 
+/// The place of one answer, shared by its `Reply` and the waiting ask.
 struct ReplySlot<T>(Lock<AnswerState<T>>);
 
+/// The state of an ask. It changes once, from `Waiting`.
 enum AnswerState<T> {
     Waiting(Waker),
     Answered(T),
@@ -42,18 +80,18 @@ impl<T: Send + 'static> Reply<T> {
         Self { slot: Some(Arc::clone(slot)) }
     }
 
-    /// Answers. If the asker has gone, the answer is dropped.
+    /// Sends the answer. If the asker no longer waits, the answer is dropped.
     #[inline]
     pub fn send(mut self, answer: T) {
         let slot = self.slot.take();
-        // Nothing is left in it to be dropped unanswered.
+        // `self` no longer has a slot, so its drop would do nothing.
         core::mem::forget(self);
         if let Some(slot) = slot {
             slot.settle(AnswerState::Answered(answer));
         }
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Returns true if the asker no longer waits for the answer.
     pub fn is_unwanted(&self) -> bool {
         self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) == 1)
     }
@@ -64,11 +102,11 @@ impl<T: Send + 'static> Drop for Reply<T> {
         let Some(slot) = self.slot.take() else { return };
         let slot: Arc<dyn Unanswered> = slot;
         let member = current::member();
-        let unheld = match member {
+        let not_kept = match member {
             Some(member) => member.hold_unanswered(slot).err(),
             None => Some(slot),
         };
-        if let Some(slot) = unheld {
+        if let Some(slot) = not_kept {
             slot.answer(AskError::Dropped);
         }
     }
@@ -102,7 +140,7 @@ impl<T> AnswerState<T> {
 }
 
 impl<T> ReplySlot<T> {
-    /// A slot whose answer wakes `waker`.
+    /// Creates a slot whose answer wakes `waker`.
     #[inline]
     fn new(waker: &Waker) -> Arc<Self> {
         Arc::new(Self(Lock::new(AnswerState::Waiting(waker.clone()))))
@@ -121,7 +159,7 @@ impl<T> ReplySlot<T> {
 
     #[inline]
     fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
-        // What is taken out is dropped or used outside the lock.
+        // The value taken out is dropped or used outside the lock.
         let taken = self.0.with(|state| match state {
             AnswerState::Waiting(known) => Err(known.will_wake(waker)),
             _ => Ok(core::mem::replace(state, AnswerState::Failed(AskError::Dropped))),
@@ -133,7 +171,7 @@ impl<T> ReplySlot<T> {
         }
     }
 
-    /// Has the answer wake another task than the one before, unless it is there by now.
+    /// Replaces the waker, or takes the answer if it has arrived meanwhile.
     #[cold]
     fn replace_waker(&self, waker: Waker) -> Poll<Result<T, AskError>> {
         let (taken, unused) = self.0.with(|state| match state {
@@ -145,20 +183,46 @@ impl<T> ReplySlot<T> {
     }
 }
 
-/// An answer on its way; from `ActorRef::ask`. The question goes out when this is first polled.
+/// The future of [`ActorRef::ask`](crate::ActorRef::ask): sends a question and waits for its
+/// answer.
+///
+/// The question is sent when the future is first polled. There is no time limit by default.
+///
+/// Cancel safety: dropping it stops waiting. A question that still waits for room is withdrawn; one
+/// that was accepted is handled, and its answer is dropped.
+///
+/// # Examples
+/// ```
+/// use pleach::BoxError;
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let props = Props::from_fn(|| 7u32, |n: &mut u32, reply: Reply<u32>| {
+///     reply.send(*n);
+///     Ok::<(), BoxError>(())
+/// });
+/// let seven = system.spawn("seven", props)?;
+/// let answer = seven.ask(|reply| reply).timeout(Duration::from_secs(1)).await?;
+/// assert_eq!(answer, 7);
+/// # system.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an ask does nothing unless awaited"]
 pub struct Ask<'a, M: Send + 'static, T, Q> {
     to: &'a Arc<Cell<M>>,
-    /// Until it is asked.
+    /// Present until the question is sent.
     question: Option<Q>,
-    /// Once it is asked.
+    /// Present once the question is sent.
     slot: Option<Arc<ReplySlot<T>>>,
-    /// While it waits for room.
+    /// Present while the question waits for room.
     sending: Option<Box<Sending<'a, M>>>,
     details: Option<Box<AskDetails>>,
 }
 
-/// What an ask with a timeout, or one from inside an actor, needs besides.
+/// The part of an ask that only an ask with a timeout, or one from inside an actor, needs.
 #[derive(Default)]
 struct AskDetails {
     timeout: Option<Duration>,
@@ -177,13 +241,16 @@ where
         Self { to, question: Some(question), slot: None, sending: None, details: None }
     }
 
-    /// Waits at most this long.
+    /// Sets a time limit for the answer. Default: none.
+    ///
+    /// The time starts when the future is first polled. After it, the ask fails with
+    /// [`AskError::TimedOut`].
     pub fn timeout(mut self, wait: Duration) -> Self {
         self.details.get_or_insert_default().timeout = Some(wait);
         self
     }
 
-    /// Asks, if that has not been done, and looks for the answer.
+    /// Sends the question if that has not been done, and polls the answer.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         if let Some(question) = self.question.take() {
@@ -221,7 +288,8 @@ where
     fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         let Some(sending) = &mut self.sending else { return Poll::Pending };
         let Poll::Ready(sent) = Pin::new(&mut **sending).poll(cx) else {
-            // It may already be told that there will be no answer; then the question is taken back.
+            // The slot may already have an error, such as a wait cycle. Then the question is
+            // withdrawn.
             let answered = self.slot.as_ref().map_or(Poll::Pending, |slot| slot.poll(cx.waker()));
             if answered.is_ready() {
                 self.sending = None;
@@ -241,7 +309,8 @@ where
     }
 }
 
-/// Before a question goes out: if an actor asks in its own task, leaves the edge and looks for a cycle.
+/// Before a question is sent: if an actor asks in its own task, adds the wait edge and checks for a
+/// cycle.
 #[inline]
 fn add_wait_edge<M: Send + 'static, T: Send + 'static>(
     details: &mut Option<Box<AskDetails>>,
@@ -271,7 +340,8 @@ fn add_wait_edge_from(
     if WaitCycle::over(asker, &edge).is_some() { break_cycles(asker, details, &edge) } else { Ok(()) }
 }
 
-/// Lets in the sends that wait in a cycle with this ask. If it still can get no answer, it fails, or there is a lint.
+/// Admits the sends that wait in a cycle with this ask. If the ask still cannot get an answer, it
+/// fails, or a lint is reported if it has a timeout.
 #[cold]
 fn break_cycles(asker: &Arc<dyn Member>, details: &AskDetails, edge: &Edge) -> Result<(), AskError> {
     WaitCycle::admit_all(asker, edge);
@@ -283,14 +353,16 @@ fn break_cycles(asker: &Arc<dyn Member>, details: &AskDetails, edge: &Edge) -> R
     Ok(())
 }
 
-/// A question that is a message before it is known who gets it: its answer, and the edge to whoever that is.
+/// An ask whose message is made before its receiver is known: the slot of the answer, and the wait
+/// edge to the receiver.
 pub(crate) struct PendingAsk<T> {
     slot: Arc<ReplySlot<T>>,
     details: Option<Box<AskDetails>>,
 }
 
 impl<T: Send + 'static> PendingAsk<T> {
-    /// The message, and what waits for its answer. A `timeout` makes a cycle of asks a lint and no error; it is for the caller to keep.
+    /// Creates the message and the pending ask. With a `timeout`, a cycle of asks is a lint and not
+    /// an error; the caller enforces the timeout itself.
     pub(crate) fn new<M>(question: impl FnOnce(Reply<T>) -> M, timeout: Option<Duration>, waker: &Waker) -> (M, Self) {
         let mut pending = Self { slot: ReplySlot::new(waker), details: None };
         if timeout.is_some() {
@@ -299,7 +371,8 @@ impl<T: Send + 'static> PendingAsk<T> {
         (question(Reply::to(&pending.slot)), pending)
     }
 
-    /// It is about to be sent to `to`, and to nobody else.
+    /// Adds the wait edge to `to`, the only receiver of the message, which is about to be sent.
+    /// Fails if that closes a cycle of asks.
     pub(crate) fn begin_wait_for(&mut self, to: &Arc<dyn Member>, waker: &Waker) -> Result<(), AskError> {
         let Some(asker) = current::polled_with(waker) else { return Ok(()) };
         add_wait_edge_from(&asker, &mut self.details, Arc::clone(to), Arc::clone(&self.slot) as Arc<dyn Unanswered>)
@@ -324,7 +397,7 @@ impl AskDetails {
     }
 }
 
-/// The asker no longer waits for this answer.
+/// Removes the wait edge, because the asker no longer waits for this answer.
 impl Drop for AskDetails {
     fn drop(&mut self) {
         self.end_edge();

@@ -1,4 +1,18 @@
-//! `Actor`: a state and what it does with a message.
+//! Actors: a state and a handler for one message type, run by one task.
+//!
+//! This file has the [`Actor`] trait. The rest of the room, in reading order:
+//!
+//! | file | owns |
+//! |---|---|
+//! | `props` | `Props`: the factory and the options of an actor |
+//! | `actor_ref` | `ActorRef`: the address, with tell, send and ask |
+//! | `send`, `ask` | the futures of a send and an ask, and `Reply` |
+//! | `context` | `Context`: what a handler can do |
+//! | `stash`, `timers` | stashed messages; messages that an actor sends itself later |
+//! | `spawn`, `spawn_started` | starting an actor, and waiting for its start |
+//! | `recipient` | `Recipient`: an address for another message type |
+//! | `system_message` | `SystemMessage`: commands that bypass the queue |
+//! | `cell` | the loop that runs an actor, and its lifecycle |
 
 pub(crate) mod actor_ref;
 pub(crate) mod ask;
@@ -22,14 +36,23 @@ use core::future::Future;
 
 /// A state that handles one message at a time.
 ///
-/// Methods are written as plain `async fn`s. An `Err` takes the same road as a panic: to the supervisor, which restarts the actor from
-/// its [`Props`](crate::Props), resumes it, stops it, or hands the failure up.
+/// An actor is run by one task. Its handler is a plain `async fn`; the next message starts after it
+/// has returned. An `Err` and a panic are treated alike: the failure goes to the supervisor, which
+/// restarts the actor from its [`Props`](crate::Props), resumes it, stops it, or escalates the
+/// failure.
 ///
+/// # Examples
 /// ```
-/// use pleach::{Actor, Context, Reply};
+/// use pleach::prelude::*;
 ///
-/// struct Counter { total: u64 }
-/// enum Msg { Add(u64), Total(Reply<u64>) }
+/// struct Counter {
+///     total: u64,
+/// }
+///
+/// enum Msg {
+///     Add(u64),
+///     Total(Reply<u64>),
+/// }
 ///
 /// impl Actor for Counter {
 ///     type Msg = Msg;
@@ -43,24 +66,41 @@ use core::future::Future;
 ///         Ok(())
 ///     }
 /// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let counter = system.spawn("counter", Props::new(|| Counter { total: 0 }))?;
+/// counter.tell(Msg::Add(2))?;
+/// assert_eq!(counter.ask(Msg::Total).await?, 2);
+/// # system.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
 /// ```
 pub trait Actor: Sized + Send + 'static {
-    /// What it is told. One enum per actor; stored in place in the mailbox.
+    /// The message type, usually an enum. Messages are stored inline in the mailbox, without a box.
     type Msg: Send + 'static;
 
-    /// How it fails. Any error will do, `anyhow::Error` among them; `Infallible` if it does not.
+    /// The error type of the handler and the hooks. Any error works, including `anyhow::Error`; use
+    /// `Infallible` if they cannot fail.
     type Error: Into<BoxError> + Send;
 
-    /// Handles one message. Dropped at its current await if the actor is cancelled.
+    /// Handles one message. An `Err` is a failure of the actor.
+    ///
+    /// If the actor is cancelled, the returned future is dropped at its current await.
     fn handle(&mut self, msg: Self::Msg, cx: &mut Context<Self>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Runs before the first message of each incarnation. An `Err` is a failure of that incarnation.
+    /// Runs before the first message of each incarnation. An `Err` is a failure of that
+    /// incarnation.
     fn started(&mut self, cx: &mut Context<Self>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = cx;
         core::future::ready(Ok(()))
     }
 
-    /// Runs on the failed state before it is replaced.
+    /// Runs on the failed state before it is replaced. An `Err` is recorded and does not prevent
+    /// the restart.
+    ///
+    /// The hook must return within the grace period of the system, else it is dropped.
     fn restarting(
         &mut self,
         failure: &FailureInfo,
@@ -70,15 +110,22 @@ pub trait Actor: Sized + Send + 'static {
         core::future::ready(Ok(()))
     }
 
-    /// Runs once at the end of each incarnation, whatever ended it, with a fresh token and within the system's grace period. With
-    /// `Exit::Failed` a restart may follow.
+    /// Runs once at the end of each incarnation, with the reason in `exit`.
+    ///
+    /// After [`Exit::Failed`](crate::Exit::Failed) a restart may follow. The hook has a fresh
+    /// token, which is not cancelled by the cancel that ended the actor. It must return within the
+    /// grace period of the system, else it is dropped. An `Err` is recorded and changes nothing
+    /// else.
     fn stopped(&mut self, exit: &Exit, cx: &mut Context<Self>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = (exit, cx);
         core::future::ready(Ok(()))
     }
 
-    /// Hears what happens around the actor: ends of what it watches, failures of its children. Ignored by default. To hear of it
-    /// in `handle`, as messages, see [`Props::map_system`](crate::Props::map_system).
+    /// Handles a signal: the exit of an actor that this one watches, or of a child, and failures of
+    /// children. The default ignores it.
+    ///
+    /// To receive signals as messages in `handle`, see
+    /// [`Props::map_system`](crate::Props::map_system).
     fn signal(&mut self, signal: Signal, cx: &mut Context<Self>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = (signal, cx);
         core::future::ready(Ok(()))

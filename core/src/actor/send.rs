@@ -1,4 +1,4 @@
-//! `Sending` and `SendError`: a send that waits for room, and why a send was not accepted.
+//! [`Sending`]: the future of a send that waits for room.
 
 use crate::actor::cell::Cell;
 use crate::mailbox::Priority;
@@ -13,28 +13,37 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// A send that waits for room; from `ActorRef::send`. Dropping it before it is done takes the message back out.
+/// The future of [`ActorRef::send`](crate::ActorRef::send): waits for room and puts the message
+/// into the mailbox.
 ///
-/// A send that an actor awaits in its own task, and that could only wait for good because the receiver waits for that actor, is
-/// admitted beyond the capacity; see [`Lint::SendCycle`](crate::Lint::SendCycle). When the receiver has fallen behind by a whole part
-/// of its queue, 1,024 messages at most, an accepted send yields once, so that a sender in a loop lets its receiver run.
+/// Cancel safety: dropping it before it is ready removes the message from the waiting list and
+/// drops it.
+///
+/// An actor may await a send to an actor that, directly or not, waits for it. Such a send would
+/// wait forever, so it is admitted beyond the capacity; see
+/// [`Lint::SendCycle`](crate::Lint::SendCycle).
+///
+/// If the receiver is behind by a whole part of its queue (at most 1,024 messages), an accepted
+/// send yields once, so that a sender in a loop lets its receiver run.
 ///
 /// # Panics
-/// When polled again after it has given the message back: there is nothing left to send.
+/// If polled again after it has returned the message in an error.
 #[must_use = "a send does nothing unless awaited"]
 pub struct Sending<'a, M> {
     to: &'a Arc<Cell<M>>,
     state: SendState<M>,
-    /// Whether it leaves an edge while it waits; an ask has its own.
+    /// False for the question of an ask, which has its own wait edge.
     adds_wait_edge: bool,
     token: Option<Cancelled>,
 }
 
+/// Where the message of a send is.
 enum SendState<M> {
     NotSent(M, Priority),
-    /// In the waiting list.
+    /// In the waiting list of the mailbox, under this key.
     Waiting(u64, Option<Box<RoomEdge>>),
     Accepted,
+    /// Returned to the caller in an error.
     Returned,
 }
 
@@ -44,19 +53,21 @@ impl<'a, M> Sending<'a, M> {
         Self { to, state: SendState::NotSent(message, Priority::NORMAL), adds_wait_edge: true, token: None }
     }
 
-    /// The same for the question of an ask, which leaves an edge to its answer.
+    /// Marks this as the question of an ask, which has its own wait edge to the answer.
     pub(crate) fn for_ask(mut self) -> Self {
         self.adds_wait_edge = false;
         self
     }
 
-    /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
+    /// Stops waiting when `token` is cancelled. The send then fails with [`SendError::Cancelled`]
+    /// and returns the message.
     pub fn or_cancel(mut self, token: &CancelToken) -> Self {
         self.token = Some(token.cancelled());
         self
     }
 
-    /// Send it with a priority, to a mailbox that has them.
+    /// Sets the priority of the message. Default: [`Priority::NORMAL`]. The mailbox must have
+    /// [priorities](crate::Mailbox::prioritised).
     pub fn priority(mut self, priority: Priority) -> Self {
         if let SendState::NotSent(_, known) = &mut self.state {
             *known = priority;
@@ -64,7 +75,7 @@ impl<'a, M> Sending<'a, M> {
         self
     }
 
-    /// Takes the message back, wherever it is; `None` if it has been accepted.
+    /// Takes the message back. Returns `None` if it has been accepted.
     fn take_back(&mut self) -> Option<M> {
         let message = match core::mem::replace(&mut self.state, SendState::Returned) {
             SendState::NotSent(message, _) => Some(message),

@@ -1,4 +1,4 @@
-//! Starting an actor: one road for systems, supervisors, scopes and actors.
+//! Spawns actors: one function for systems, supervisors, scopes and actors.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::cell::Cell;
@@ -15,16 +15,18 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// An actor that was not started. Its props come back: [`into_props`](Self::into_props).
+/// The error of a spawn: the actor was not started. [`into_props`](Self::into_props) returns its
+/// props.
 pub struct SpawnError<A: Actor> {
-    /// Why.
+    /// The reason why the parent refused the actor.
     pub why: Refusal,
-    // Boxed, to keep results small; behind the lock, so that the error can be shared between threads although props cannot.
+    // Boxed, to keep results small. Behind a lock, so that the error is `Sync` although props are
+    // not.
     props: Box<Lock<Props<A>>>,
 }
 
 impl<A: Actor> SpawnError<A> {
-    /// What was not started.
+    /// Returns the props of the actor that was not started.
     pub fn into_props(self) -> Props<A> {
         self.props.into_inner()
     }
@@ -44,7 +46,7 @@ impl<A: Actor> fmt::Debug for SpawnError<A> {
 
 impl<A: Actor> core::error::Error for SpawnError<A> {}
 
-/// Starts an actor below `parent`.
+/// Spawns an actor below `parent`. Without a `name` it gets a generated one.
 pub(crate) fn actor<A: Actor>(
     parent: &Arc<dyn Member>,
     name: Option<&str>,

@@ -1,4 +1,4 @@
-//! `Starting`: an actor on its way up: it has been spawned, and its `started` hook has not returned.
+//! [`Starting`]: spawns an actor and waits until its `started` hook has returned.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::props::Props;
@@ -17,7 +17,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-/// Said once, by the actor's own task.
+/// Set once by the actor's task, when `started` has returned `Ok`.
 pub(crate) struct StartNotice(Lock<StartNoticeState>);
 
 #[derive(Default)]
@@ -48,8 +48,16 @@ impl StartNotice {
     }
 }
 
-/// An actor whose start is awaited; from `spawn_started`. Ready when `started` has returned `Ok`, also if that takes restarts. Dropping it
-/// changes nothing for the actor.
+/// The future of `spawn_started`: ready once the actor's `started` hook has returned `Ok`.
+///
+/// If `started` fails and the supervisor restarts the actor, the future keeps waiting. Dropping the
+/// future does not affect the actor.
+///
+/// # Errors
+/// [`NotStarted`] if the actor was not spawned, or ended before `started` returned `Ok`.
+///
+/// # Panics
+/// If polled again after it was ready.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Starting<A: Actor> {
     spawned: Option<Result<Spawned<A::Msg>, SpawnError<A>>>,
@@ -61,21 +69,21 @@ struct Spawned<M: Send + 'static> {
     start_notice: Arc<StartNotice>,
 }
 
-/// Starts an actor below `parent`.
+/// Spawns an actor below `parent` and returns the future that waits for its start.
 pub(crate) fn actor<A: Actor>(parent: &Arc<dyn Member>, name: &str, props: Props<A>) -> Starting<A> {
     let start_notice = StartNotice::new();
     let spawned = spawn::actor(parent, Some(name), props.notify_start(&start_notice));
     Starting { spawned: Some(spawned.map(|actor| Spawned { exited: actor.exited(), actor, start_notice })) }
 }
 
-// What is in it is moved and never pinned.
+// The fields are moved and never pinned.
 impl<A: Actor> Unpin for Starting<A> {}
 
 impl<A: Actor> Future for Starting<A> {
     type Output = Result<ActorRef<A::Msg>, NotStarted<A>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.spawned.take().expect("polled after it was ready") {
+        match self.spawned.take().expect("`Starting` was polled after it was ready") {
             Err(refused) => Poll::Ready(Err(NotStarted::Refused(refused))),
             Ok(mut spawned) => {
                 if spawned.start_notice.poll(cx.waker()) {
@@ -91,16 +99,17 @@ impl<A: Actor> Future for Starting<A> {
     }
 }
 
-/// Why an actor did not come up.
+/// The error of `spawn_started`: the actor did not start.
 #[non_exhaustive]
 pub enum NotStarted<A: Actor> {
-    /// It was not spawned; its props are in the error.
+    /// The actor was not spawned; this error returns its props.
     Refused(SpawnError<A>),
-    /// It ended before `started` returned `Ok`: it failed and its supervisor gave start_notice, or it was told to end.
+    /// The actor ended before `started` returned `Ok`: it failed and was not restarted, or it was
+    /// stopped or cancelled.
     Ended {
-        /// Where it stood.
+        /// The path that the actor had.
         path: ActorPath,
-        /// How it ended.
+        /// The exit of the actor.
         exit: Exit,
     },
 }

@@ -1,8 +1,13 @@
-//! The stash: messages that an actor has put aside, handled before all others once it asks for them.
+//! The stash: messages that an actor has put aside and takes back later.
 //!
-//! A stashed message is neither handled nor queued: it uses no mailbox capacity. `unstash` puts all of them at the front, in their
-//! original order. Only the actor's own task touches the stash, and it settles the counts after the handler or hook that did
-//! (`control::STASH`), before any other user code runs. A hook has no current message: what it stashes, it made itself.
+//! A stashed message is neither handled nor queued, and uses no mailbox capacity. `unstash` puts
+//! all stashed messages before the queued ones, in their original order.
+//!
+//! Invariants:
+//! 1. Only the actor's own task touches the stash.
+//! 2. After the handler or hook that changed it, the task settles the counts
+//!    (`control::STASH_CHANGED`), before any other user code runs.
+//! 3. A hook has no current message: what it stashes, the actor has made itself.
 
 use crate::actor::cell::Cell;
 use crate::mailbox::control;
@@ -31,9 +36,9 @@ impl<M> Default for Stash<M> {
 pub(crate) enum StashedIn {
     /// A message handler that has finished; its message is counted as handled.
     Finished,
-    /// A message handler that has not finished: it still has its message.
+    /// A message handler that has not finished; its message is still the current one.
     Unfinished,
-    /// A hook or a signal: there was no message.
+    /// A hook or a signal; there was no message.
     Hook,
 }
 
@@ -69,14 +74,15 @@ impl<M> Cell<M> {
         self.with_stash(|stash| stash.stashed.len()).unwrap_or(0)
     }
 
-    /// Settles what the last handler or hook did to the stash. Messages taken back go to the end of `batch`, where they are taken
-    /// first. Returns true if the current message was stashed.
+    /// Settles the changes that the last handler or hook made to the stash. Messages taken back go
+    /// to the end of `batch`, where they are taken first. Returns true if the current message was
+    /// stashed.
     pub(crate) fn settle_stash(&self, batch: &mut Vec<M>, at: StashedIn) -> bool {
         self.mailbox.clear_bits(control::STASH_CHANGED);
         let settled =
             self.with_stash(|stash| (core::mem::take(&mut stash.stashed_now), core::mem::take(&mut stash.taken_back)));
         let Some((stashed, back)) = settled else { return false };
-        // One of them is the message that was handled, if there was one. The actor made the others itself.
+        // At most one of them is the current message. The actor made the others itself.
         self.mailbox.count_made_by_receiver(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
         if stashed > 0 && at == StashedIn::Finished {
             self.mailbox.uncount_handled();

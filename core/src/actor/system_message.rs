@@ -1,29 +1,52 @@
-//! `SystemMessage` and `Signal`: the control lane, and what of it user code hears.
+//! [`SystemMessage`]: commands and signals that bypass the message queue of an actor.
 
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Terminated;
 use crate::tree::any_ref::AnyRef;
 
-/// Something for the control lane, which is served before user messages and never full.
+/// A command or signal that bypasses the message queue; see
+/// [`ActorRef::try_send_system`](crate::ActorRef::try_send_system).
+///
+/// It is processed before queued messages and never rejected for lack of room.
+///
+/// # Examples
+/// ```
+/// use pleach::BoxError;
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let props = Props::from_fn(|| (), |(), (): ()| Ok::<(), BoxError>(()));
+/// let actor = system.spawn("worker", props)?;
+/// actor.try_send_system(SystemMessage::Suspend).unwrap();
+/// actor.tell(())?; // waits in the mailbox
+/// actor.try_send_system(SystemMessage::Resume).unwrap();
+/// actor.close();
+/// assert_eq!(actor.exited().await, Exit::Closed);
+/// assert_eq!(actor.counts().handled, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SystemMessage {
-    /// Finish the message in hand and end.
+    /// Stop the actor after its current message.
     Stop,
-    /// Start afresh from the factory; the mailbox stays.
+    /// Restart the actor from its factory. The mailbox keeps its messages.
     Restart,
-    /// Serve control only, until resumed.
+    /// Handle no messages until resumed; control is still processed.
     Suspend,
-    /// Serve messages again.
+    /// Handle messages again after a suspend.
     Resume,
-    /// Tell this watcher when you end.
+    /// Notify this watcher when the actor ends.
     Watch(AnyRef),
-    /// Do not tell this watcher.
+    /// Do not notify this watcher any more.
     Unwatch(AnyRef),
-    /// Something you watch, or a child of yours, has ended.
+    /// Reports that a watched actor, or a child, has ended.
     Terminated(Terminated),
-    /// A child of yours failed; its supervision has dealt with it.
+    /// Reports that a child failed. Its supervision has already decided.
     Failure(FailureInfo),
-    /// A failure below you was handed up.
+    /// Reports that a failure below this actor was escalated.
     Escalate(FailureInfo),
 }

@@ -1,10 +1,13 @@
-//! `Timers`: messages an actor will send itself. They belong to one incarnation and are gone with it.
+//! `Timers`: messages that an actor sends itself later. They belong to one incarnation and end with
+//! it.
 //!
-//! They lie in the cold part of the actor's mailbox, so an actor without timers keeps no room for them. Only the actor's own task touches
-//! them: it takes them out, polls one sleep for the earliest of them, and puts them back. A timer that is due delivers its message as
-//! the next one to be handled, when the messages already taken have been.
+//! The timers are in the cold part of the actor's mailbox, so an actor without timers needs no
+//! memory for them. Only the actor's own task touches them: it takes them out, polls one sleep for
+//! the earliest timer, and puts them back. A due timer delivers its message after the messages that
+//! were already taken, and before the queued ones.
 //!
-//! A closure that makes messages may panic, at any call. It then loses that one message: no timer, and no message already due, goes with it.
+//! A closure that makes messages may panic at any call. Only that one message is lost; all timers,
+//! and all messages already due, are kept.
 
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
@@ -15,19 +18,21 @@ use alloc::vec::Vec;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// A timer of an actor, to cancel it by.
+/// The key of a timer, for [`Context::cancel_timer`](crate::Context::cancel_timer). Keys are never
+/// reused within an incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerKey(u64);
 
 /// All timers of one incarnation.
 pub(crate) struct Timers<M> {
     waiting: BTreeMap<(Instant, TimerKey), Timer<M>>,
-    /// When each of them is due, to find it by its key.
+    /// The due time of each timer, to find it by its key.
     due_at: BTreeMap<TimerKey, Instant>,
     idle: Option<ReceiveTimeout<M>>,
     last_key: u64,
     sleep: Option<(Instant, BoxFuture<'static, ()>)>,
-    /// What is due and not delivered, the earliest first: here while the closures of further timers are called, which may panic.
+    /// Messages that are due and not delivered, earliest first. They are kept here while further
+    /// closures are called, which may panic.
     due: Vec<M>,
 }
 
@@ -38,7 +43,7 @@ enum Timer<M> {
     Every(Duration, MakeMessage<M>),
 }
 
-/// The receive-timeout: a message for when none has come for a while.
+/// The receive timeout: sends a message when none has arrived for a while.
 struct ReceiveTimeout<M> {
     wait: Duration,
     make: MakeMessage<M>,
@@ -58,7 +63,7 @@ impl<M> Timers<M> {
     }
 
     pub(crate) fn every(&mut self, now: Instant, period: Duration, make: MakeMessage<M>) -> TimerKey {
-        // A period of zero would be due again at once, for ever.
+        // A period of zero would be due again at once, forever.
         let period = period.max(Duration::from_nanos(1));
         self.add(now + period, Timer::Every(period, make))
     }
@@ -75,12 +80,12 @@ impl<M> Timers<M> {
         self.waiting.insert((at, key), timer);
     }
 
-    /// Sets or clears the receive-timeout.
+    /// Sets or clears the receive timeout.
     pub(crate) fn set_receive_timeout(&mut self, timeout: Option<(Duration, MakeMessage<M>)>) {
         self.idle = timeout.map(|(wait, make)| ReceiveTimeout { wait, make, due: None });
     }
 
-    /// Takes a timer back. False if it has fired for the last time.
+    /// Cancels a timer. Returns false if it has fired for the last time.
     pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
         visits::visit(1);
         let at = self.due_at.remove(&key);
@@ -91,8 +96,11 @@ impl<M> Timers<M> {
         self.waiting.is_empty() && self.idle.is_none() && self.due.is_empty()
     }
 
-    /// Puts what is due into `batch`, the earliest last, where it is taken first. `Pending` if nothing is; the waker is then set.
-    /// `taken` counts the messages taken so far, and `quiet` says that no further one waits.
+    /// Puts due messages into `batch`, earliest last, where it is taken first. Returns `Pending` if
+    /// nothing is due, and then the waker is set.
+    ///
+    /// `taken` is the number of messages taken so far. `quiet` means that no further message is
+    /// queued.
     pub(crate) fn poll(
         &mut self,
         runtime: &dyn Runtime,
@@ -129,8 +137,9 @@ impl<M> Timers<M> {
             match timer {
                 Timer::Once(message) => self.due.push(message),
                 Timer::Every(period, make) => {
-                    // From now on and not from when it was due: an actor that was busy does not get all it missed at once. It is
-                    // back in its place before its closure is called.
+                    // The next due time is relative to now, not to the last due time: an actor that
+                    // was busy does not get all missed messages at once. The timer is back in the
+                    // map before its closure is called, which may panic.
                     let at = now + period;
                     self.due_at.insert(key, at);
                     let timer = self.waiting.entry((at, key)).or_insert(Timer::Every(period, make));
@@ -149,7 +158,8 @@ impl<M> Timers<M> {
 }
 
 impl<M> ReceiveTimeout<M> {
-    /// The message, if none has come since the timeout was set and it is over; else it is set, anew if one has come.
+    /// Returns the message if the timeout has passed and no message has arrived since it was set.
+    /// Otherwise sets the timeout if a message has arrived.
     fn take_due(&mut self, now: Instant, taken: usize) -> Option<M> {
         match self.due {
             Some((at, then)) if then == taken && at <= now => {

@@ -45,6 +45,7 @@ pub const MAILBOX_CAPACITY_DEFAULT: usize = 1024;
 ///
 /// # Examples
 /// ```
+/// use pleach::BoxError;
 /// use pleach::prelude::*;
 ///
 /// # #[tokio::main]
@@ -198,8 +199,8 @@ impl fmt::Display for Priority {
 ///
 /// # Examples
 /// ```
+/// use pleach::BoxError;
 /// use pleach::prelude::*;
-/// use pleach::{Priority, PriorityEnvelope};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), pleach::Error> {

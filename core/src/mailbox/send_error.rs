@@ -7,8 +7,8 @@ use core::fmt;
 ///
 /// # Examples
 /// ```
+/// use pleach::BoxError;
 /// use pleach::prelude::*;
-/// use pleach::SendError;
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), pleach::Error> {
