@@ -41,17 +41,19 @@ mod models;
 
 pub use actor::Actor;
 pub use actor::actor_ref::ActorRef;
-pub use actor::ask::{Ask, Reply};
+pub use actor::ask::Ask;
 pub use actor::cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
-pub use actor::context::{Context, StashFull};
-pub use actor::props::{BoxStream, FnActor, Props, StateFn};
+pub use actor::context::Context;
+pub use actor::fn_actor::{FnActor, StateFn};
+pub use actor::props::{BoxStream, Props};
 pub use actor::recipient::Recipient;
 pub use actor::recipient::ask::RecipientAsk;
 pub use actor::recipient::send::RecipientSend;
+pub use actor::reply::Reply;
 pub use actor::send::Sending;
 pub use actor::spawn::SpawnError;
 pub use actor::spawn_started::{NotStarted, Starting};
-pub use actor::stash::STASH_CAPACITY_DEFAULT;
+pub use actor::stash::{STASH_CAPACITY_DEFAULT, StashFull};
 pub use actor::system_message::SystemMessage;
 pub use actor::timers::TimerKey;
 #[cfg(feature = "std")]

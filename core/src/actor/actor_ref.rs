@@ -1,8 +1,9 @@
 //! [`ActorRef`]: the address of an actor. Every send to an actor starts in this file.
 
-use crate::actor::ask::{Ask, Reply};
+use crate::actor::ask::Ask;
 use crate::actor::cell::Cell;
 use crate::actor::recipient::Recipient;
+use crate::actor::reply::Reply;
 use crate::actor::send::Sending;
 use crate::actor::system_message::SystemMessage;
 use crate::events::cause::{Cause, Exit};

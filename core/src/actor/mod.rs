@@ -4,11 +4,11 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `props` | `Props`: the factory and the options of an actor |
+//! | `props`, `fn_actor` | `Props`: the factory and the options of an actor; actors from closures |
 //! | `actor_ref` | `ActorRef`: the address, with tell, send and ask |
-//! | `send`, `ask` | the futures of a send and an ask, and `Reply` |
+//! | `send`, `ask`, `reply` | the futures of a send and an ask; the channel of the answer |
 //! | `context` | `Context`: what a handler can do |
-//! | `stash`, `timers` | stashed messages; messages that an actor sends itself later |
+//! | `stash`, `timers`, `behaviour` | stashed messages; delayed messages; handlers that replace `handle` |
 //! | `spawn`, `spawn_started` | starting an actor, and waiting for its start |
 //! | `recipient` | `Recipient`: an address for another message type |
 //! | `system_message` | `SystemMessage`: commands that bypass the queue |
@@ -16,10 +16,13 @@
 
 pub(crate) mod actor_ref;
 pub(crate) mod ask;
+pub(crate) mod behaviour;
 pub(crate) mod cell;
 pub(crate) mod context;
+pub(crate) mod fn_actor;
 pub(crate) mod props;
 pub(crate) mod recipient;
+pub(crate) mod reply;
 pub(crate) mod send;
 pub(crate) mod spawn;
 pub(crate) mod spawn_started;

@@ -1,12 +1,10 @@
-//! `Props`: the recipe of an actor: how to make it, its mailbox, and what becomes of a message that failed.
+//! [`Props`]: the recipe for an actor: its factory and its options.
 
 use crate::actor::cell::factory::BoxTaskFactory;
-use crate::actor::context::Context;
 use crate::actor::spawn_started::StartNotice;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
-use crate::base::reason::BoxError;
 use crate::events::signal::Signal;
 use crate::mailbox::Mailbox;
 use crate::supervise::decide::RestartPolicy;
@@ -18,15 +16,47 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::marker::PhantomData;
 use core::pin::Pin;
 use core::time::Duration;
 use futures_core::Stream;
 
-/// A boxed stream that can move between threads.
+/// A boxed stream that is `Send`.
 pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 
-/// How to make an actor, again and again. Each incarnation gets a fresh state from the factory.
+/// The recipe for an actor: its factory and its options.
+///
+/// The factory makes a fresh state for each incarnation. Required is only the factory; each option
+/// has a default:
+///
+/// | option | default |
+/// |---|---|
+/// | [`mailbox`](Self::mailbox) | bounded, 1,024 messages |
+/// | [`restart`](Self::restart) | [`RestartPolicy::Transient`]: restart after a failure |
+/// | [`retry`](Self::retry) | no retry of a failed message |
+/// | [`stash_capacity`](Self::stash_capacity) | 1,024 messages |
+/// | [`supervise`](Self::supervise), [`escalate_to`](Self::escalate_to) | as set for the system |
+/// | [`cancel_grace`](Self::cancel_grace) | none: a cancel drops the handler at its next await |
+///
+/// # Examples
+/// ```
+/// use pleach::BoxError;
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let props = Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+///     *sum += n;
+///     Ok::<(), BoxError>(())
+/// })
+/// .mailbox(Mailbox::bounded(64))
+/// .retry(2);
+/// let sum = system.spawn("sum", props)?;
+/// sum.tell(1)?;
+/// # system.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Props<A: Actor> {
     pub(crate) factory: BoxTaskFactory<A>,
     mailbox: Mailbox,
@@ -36,18 +66,19 @@ pub struct Props<A: Actor> {
     sink: Option<Arc<dyn EscalationSink>>,
 }
 
-/// What most actors do not ask for.
+/// Options that most actors do not set.
 pub(crate) struct ActorOptions<M> {
     pub(crate) describe: Option<Describe<M>>,
+    /// Copies a message before it is handled, for a retry or a dead letter.
     pub(crate) copy: Option<fn(&M) -> M>,
     pub(crate) retries_max: u32,
     pub(crate) dead_letter_failed_messages: bool,
     pub(crate) stash_capacity: usize,
     pub(crate) map_system: Option<MapSystem<M>>,
     pub(crate) cancel_grace: Option<CancelGrace>,
-    /// Who waits for its start.
+    /// Notified when `started` has returned.
     pub(crate) start_notice: Option<Arc<StartNotice>>,
-    /// Until the actor begins. Behind the lock, because a stream need not be shared between threads.
+    /// Taken when the actor's task is created. Behind a lock, because a stream need not be `Sync`.
     pub(crate) feed: Lock<Option<BoxStream<M>>>,
 }
 
@@ -56,7 +87,8 @@ type MapSystem<M> = Box<dyn Fn(&Signal) -> Option<M> + Send + Sync>;
 type Describe<M> = Box<dyn Fn(&M) -> String + Send + Sync>;
 
 impl<A: Actor> Props<A> {
-    /// An actor made by `factory`, with the default mailbox.
+    /// Creates props from a factory, with default options. The factory is called for each
+    /// incarnation.
     pub fn new(factory: impl FnMut() -> A + Send + 'static) -> Self {
         Self {
             factory: cell::task_factory(factory),
@@ -68,9 +100,13 @@ impl<A: Actor> Props<A> {
         }
     }
 
-    /// An actor that is there already and cannot be made a second time, as one that owns a connection. It is never restarted: its policy is
-    /// [`RestartPolicy::Temporary`], and a restart that somebody orders fails.
+    /// Creates props for an actor that exists already and cannot be made again, such as the owner
+    /// of a connection.
     ///
+    /// It is never restarted: its policy is [`RestartPolicy::Temporary`]. A restart that is ordered
+    /// explicitly fails.
+    ///
+    /// # Examples
     /// ```
     /// use pleach::{Actor, BoxError, Context, Props};
     ///
@@ -93,44 +129,54 @@ impl<A: Actor> Props<A> {
     /// ```
     pub fn once(actor: A) -> Self {
         let mut actor = Some(actor);
-        let make = move || actor.take().expect("an actor from `Props::once` cannot start again: give `Props::new` a factory");
+        let make =
+            move || actor.take().expect("an actor from `Props::once` cannot be restarted: use `Props::new` with a factory");
         Self::new(make).restart(RestartPolicy::Temporary)
     }
 
-    /// Gives it another mailbox.
+    /// Sets the mailbox. Default: [`Mailbox::bounded(1024)`](Mailbox::bounded).
     #[must_use]
     pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
         self.mailbox = mailbox;
         self
     }
 
-    /// Feeds it from a stream or a receiver: each item is handled exactly once, and the end of the stream is a `close()`.
+    /// Feeds the actor from a stream or a receiver, in addition to its mailbox.
+    ///
+    /// Each item is handled exactly once. The end of the stream closes the actor, as
+    /// [`ActorRef::close`](crate::ActorRef::close) does. The mailbox is served first.
     #[must_use]
     pub fn fed_by(mut self, items: impl Stream<Item = A::Msg> + Send + 'static) -> Self {
         self.options().feed = Lock::new(Some(Box::pin(items)));
         self
     }
 
-    /// Says how records word a message (its type's name otherwise). Leave out what must not be logged.
+    /// Sets how failures and dead letters describe a message. Default: the name of its type.
+    ///
+    /// Leave out data that must not be logged. If `describe` panics, the name of the type is used.
     #[must_use]
     pub fn describe(mut self, describe: impl Fn(&A::Msg) -> String + Send + Sync + 'static) -> Self {
         self.options().describe = Some(Box::new(describe));
         self
     }
 
-    /// Lets the message in hand be handled on for `grace` after a cancel; then its handler is dropped. Without it a cancel drops the
-    /// handler at its next await.
+    /// Lets the current handler continue for `grace` after a cancel; then its future is dropped.
+    /// Default: none, so a cancel drops it at its next await.
     ///
-    /// The handler learns of the cancel by [`Context::token`](crate::Context::token). The exit is
-    /// [`Exit::TidiedUp`](crate::Exit::TidiedUp) if the handler returned in time, or if none was at work, and
-    /// [`Exit::Cancelled`](crate::Exit::Cancelled) if it was dropped. No further message is begun, and `stopped` runs in both cases.
+    /// The handler can notice the cancel through [`Context::token`](crate::Context::token). The
+    /// exit is [`Exit::TidiedUp`](crate::Exit::TidiedUp) if the handler returned in time or none
+    /// was running, and [`Exit::Cancelled`](crate::Exit::Cancelled) if it was dropped. No further
+    /// message is started, and `stopped` runs in both cases.
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.options().cancel_grace = Some(CancelGrace::new(grace));
         self
     }
 
-    /// Handles a message that failed up to `retries` times more, first thing after the supervisor's word.
+    /// Retries a message whose handler failed, up to `retries` times. Default: 0.
+    ///
+    /// The retry is the first message after the supervisor's decision. Each message is cloned
+    /// before it is handled.
     #[must_use]
     pub fn retry(mut self, retries: u32) -> Self
     where
@@ -142,7 +188,9 @@ impl<A: Actor> Props<A> {
         self
     }
 
-    /// Makes a message whose handler failed a dead letter, in place of counting it as failed.
+    /// Makes a message whose handler failed a dead letter. Default: it is counted as failed.
+    ///
+    /// Each message is cloned before it is handled.
     #[must_use]
     pub fn dead_letter_failed(mut self) -> Self
     where
@@ -154,42 +202,51 @@ impl<A: Actor> Props<A> {
         self
     }
 
-    /// Which ends call for another start: a failure only (transient) unless given.
+    /// Sets which exits lead to a restart. Default: [`RestartPolicy::Transient`], only a failure.
     #[must_use]
     pub fn restart(mut self, policy: RestartPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Supervises the children of this actor by `strategy`, in place of the system's default.
+    /// Sets the strategy that supervises the children of this actor. Default: the strategy of the
+    /// system.
     #[must_use]
     pub fn supervise(mut self, strategy: impl SupervisorStrategy) -> Self {
         self.strategy = Some(Arc::new(strategy));
         self
     }
 
-    /// Gives what this actor's supervision hands up to `sink`, and what is handed up below it too, unless another is given there.
+    /// Sets the sink for failures that this actor's supervision escalates. Default: none
+    /// here; a sink further up applies.
+    ///
+    /// The sink also receives failures escalated further down, unless another sink is set there.
     #[must_use]
     pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
         self.sink = Some(Arc::new(sink));
         self
     }
 
-    /// How many messages the actor may put aside with `Context::stash`: 1,024 unless given.
+    /// Sets how many messages the actor can stash. Default: 1,024.
+    ///
+    /// See [`Context::stash`](crate::Context::stash).
     #[must_use]
     pub fn stash_capacity(mut self, capacity: usize) -> Self {
         self.options().stash_capacity = capacity;
         self
     }
 
-    /// Makes messages of the actor's own type out of what it would hear as a [`signal`](Actor::signal): the ends of what it watches and of
-    /// its children, their failures, and what was handed up from below. They come to `handle`, at the moment the signal would have come
-    /// to `signal`; where `map` gives `None`, it does.
+    /// Converts signals into messages of the actor's own type.
     ///
-    /// Such a message is before all others, since signals are, and also comes to an actor that is suspended. It counts as accepted when it
-    /// is made, takes no room in the mailbox, and is from then on like any other: handled, failed or a dead letter. A panic in `map`
+    /// Signals are exits of watched actors and of children, failures of children, and failures that
+    /// were escalated from below. A converted signal is handled by `handle`, when `signal` would
+    /// have been called. If `map` returns `None`, `signal` is called.
+    ///
+    /// Such a message is handled before all queued ones, as signals are, and also by a suspended
+    /// actor. It counts as accepted when it is made, and uses no mailbox capacity. A panic in `map`
     /// is a failure of the actor, as one in `signal` is.
     ///
+    /// # Examples
     /// ```
     /// use pleach::{Actor, Context, FailureInfo, Props, Signal};
     ///
@@ -222,7 +279,7 @@ impl<A: Actor> Props<A> {
         self
     }
 
-    /// Tells `up` when `started` has returned.
+    /// Sets the notice that is notified when `started` has returned.
     pub(crate) fn notify_start(mut self, notice: &Arc<StartNotice>) -> Self {
         self.options().start_notice = Some(Arc::clone(notice));
         self
@@ -242,15 +299,15 @@ impl<A: Actor> Props<A> {
                 feed: Lock::new(None),
             })
         });
-        Arc::get_mut(options).expect("props are not shared before they are spawned")
+        Arc::get_mut(options).expect("options are shared only once the actor is spawned")
     }
 
-    /// Which ends call for another start.
+    /// Returns which exits lead to a restart.
     pub(crate) fn policy(&self) -> RestartPolicy {
         self.policy
     }
 
-    /// Sets up how `node` supervises its children, where the recipe says so.
+    /// Sets strategy and sink of `node`, if these props have them.
     #[inline]
     pub(crate) fn apply_supervision(&self, node: &Node) {
         if self.strategy.is_some() || self.sink.is_some() {
@@ -261,7 +318,7 @@ impl<A: Actor> Props<A> {
     #[cold]
     fn set_strategy_and_sink(&self, node: &Node) {
         let (strategy, sink) = (self.strategy.clone(), self.sink.clone());
-        node.with_supervision(|guardian| (guardian.strategy, guardian.sink) = (strategy, sink));
+        node.with_supervision(|supervision| (supervision.strategy, supervision.sink) = (strategy, sink));
     }
 
     pub(crate) fn mailbox_kind(&self) -> Mailbox {
@@ -270,119 +327,6 @@ impl<A: Actor> Props<A> {
 
     pub(crate) fn shared_options(&self) -> Option<Arc<ActorOptions<A::Msg>>> {
         self.options.clone()
-    }
-}
-
-impl<S, M, E, F> Props<FnActor<S, M, E, F>>
-where
-    S: Send + 'static,
-    M: Send + 'static,
-    E: Into<BoxError> + Send + 'static,
-    F: FnMut(&mut S, M) -> Result<(), E> + Clone + Send + 'static,
-{
-    /// An actor that is a closure with a state. `state` makes the state of each incarnation.
-    ///
-    /// ```
-    /// use pleach::{Props, BoxError};
-    ///
-    /// let props = Props::from_fn(|| 0u64, |total: &mut u64, n: u64| -> Result<(), BoxError> {
-    ///     *total += n;
-    ///     Ok(())
-    /// });
-    /// # drop(props);
-    /// ```
-    ///
-    /// Such an actor changes its behaviour with its state, and is at the first one again after a restart. The state may be the behaviour:
-    ///
-    /// ```
-    /// use pleach::{Props, BoxError};
-    ///
-    /// struct Light(fn(&mut Light));
-    ///
-    /// fn red(light: &mut Light) { light.0 = green }
-    /// fn green(light: &mut Light) { light.0 = red }
-    ///
-    /// let props = Props::from_fn(|| Light(red), |light, (): ()| -> Result<(), BoxError> {
-    ///     (light.0)(light);
-    ///     Ok(())
-    /// });
-    /// # drop(props);
-    /// ```
-    pub fn from_fn(mut state: impl FnMut() -> S + Send + 'static, handle: F) -> Self {
-        Self::new(move || FnActor { state: state(), handle: handle.clone(), types: PhantomData })
-    }
-}
-
-impl<S, M, E> Props<StateFn<S, M, E>>
-where
-    S: Send + 'static,
-    M: Send + 'static,
-    E: Into<BoxError> + Send + 'static,
-{
-    /// As [`from_fn`](Props::from_fn), with the actor's context: for timers, children, or to stop itself.
-    ///
-    /// ```
-    /// use pleach::{Props, BoxError};
-    ///
-    /// let props = Props::from_fn_with(|| 3u32, |left: &mut u32, (): (), cx| -> Result<(), BoxError> {
-    ///     *left -= 1;
-    ///     if *left == 0 {
-    ///         cx.stop();
-    ///     }
-    ///     Ok(())
-    /// });
-    /// # drop(props);
-    /// ```
-    pub fn from_fn_with<F>(mut state: impl FnMut() -> S + Send + 'static, handle: F) -> Self
-    where
-        F: Fn(&mut S, M, &mut Context<StateFn<S, M, E>>) -> Result<(), E> + Send + Sync + 'static,
-    {
-        let handle: Arc<HandleWith<S, M, E>> = Arc::new(handle);
-        Self::new(move || StateFn { state: state(), handle: Arc::clone(&handle) })
-    }
-}
-
-type HandleWith<S, M, E> = dyn Fn(&mut S, M, &mut Context<StateFn<S, M, E>>) -> Result<(), E> + Send + Sync;
-
-/// An actor made of a state and a closure that is given the context; from [`Props::from_fn_with`].
-pub struct StateFn<S: Send + 'static, M: Send + 'static, E: Into<BoxError> + Send + 'static> {
-    state: S,
-    handle: Arc<HandleWith<S, M, E>>,
-}
-
-impl<S, M, E> Actor for StateFn<S, M, E>
-where
-    S: Send + 'static,
-    M: Send + 'static,
-    E: Into<BoxError> + Send + 'static,
-{
-    type Msg = M;
-    type Error = E;
-
-    async fn handle(&mut self, msg: M, cx: &mut Context<Self>) -> Result<(), E> {
-        (self.handle)(&mut self.state, msg, cx)
-    }
-}
-
-/// An actor made of a state and a closure; from [`Props::from_fn`].
-pub struct FnActor<S, M, E, F> {
-    state: S,
-    handle: F,
-    types: PhantomData<fn(M) -> E>,
-}
-
-impl<S, M, E, F> Actor for FnActor<S, M, E, F>
-where
-    S: Send + 'static,
-    M: Send + 'static,
-    E: Into<BoxError> + Send + 'static,
-    F: FnMut(&mut S, M) -> Result<(), E> + Send + 'static,
-{
-    type Msg = M;
-    type Error = E;
-
-    async fn handle(&mut self, msg: M, _cx: &mut Context<Self>) -> Result<(), E> {
-        (self.handle)(&mut self.state, msg)
     }
 }
 

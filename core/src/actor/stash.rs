@@ -9,13 +9,95 @@
 //!    (`control::STASH_CHANGED`), before any other user code runs.
 //! 3. A hook has no current message: what it stashes, the actor has made itself.
 
+use crate::actor::Actor;
 use crate::actor::cell::Cell;
+use crate::actor::context::Context;
 use crate::mailbox::control;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// The default limit of a stash, in messages; see [`Props::stash_capacity`](crate::Props::stash_capacity).
 pub const STASH_CAPACITY_DEFAULT: usize = 1024;
+
+/// The error of [`Context::stash`]: the stash is full. It returns the message.
+///
+/// Handle the message, or set a larger [`Props::stash_capacity`](crate::Props::stash_capacity).
+pub struct StashFull<M>(pub M);
+
+impl<M> fmt::Display for StashFull<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the stash is full: take messages back with `unstash_all`, or set a larger `Props::stash_capacity`")
+    }
+}
+
+impl<M> fmt::Debug for StashFull<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StashFull(..)")
+    }
+}
+
+impl<M> core::error::Error for StashFull<M> {}
+
+impl<A: Actor> Context<A> {
+    /// Stashes a message, usually the current one, to handle it later.
+    ///
+    /// A stashed message counts as not handled, and uses no mailbox capacity.
+    /// [`unstash_all`](Self::unstash_all) takes all back. After a restart they come back
+    /// automatically.
+    ///
+    /// # Errors
+    /// [`StashFull`] returns the message if the stash is full; see
+    /// [`Props::stash_capacity`](crate::Props::stash_capacity), default 1,024.
+    ///
+    /// # Examples
+    /// ```
+    /// use pleach::BoxError;
+    /// use pleach::prelude::*;
+    ///
+    /// #[derive(Debug)]
+    /// enum Msg {
+    ///     Open,
+    ///     Work(u32),
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), pleach::Error> {
+    /// let system = ActorSystem::new("app")?;
+    /// let props = Props::from_fn_with(|| false, |is_open: &mut bool, msg: Msg, cx| {
+    ///     match msg {
+    ///         Msg::Open => {
+    ///             *is_open = true;
+    ///             cx.unstash_all();
+    ///         }
+    ///         work if !*is_open => cx.stash(work)?,
+    ///         Msg::Work(_) => {}
+    ///     }
+    ///     Ok::<(), BoxError>(())
+    /// });
+    /// let actor = system.spawn("gate", props)?;
+    /// actor.tell(Msg::Work(1))?;
+    /// actor.tell(Msg::Open)?;
+    /// actor.close();
+    /// actor.exited().await;
+    /// assert_eq!(actor.counts().handled, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stash(&self, message: A::Msg) -> Result<(), StashFull<A::Msg>> {
+        self.cell().stash(message, self.cell().stash_capacity()).map_err(StashFull)
+    }
+
+    /// Takes back all stashed messages. They are handled next, in their original order.
+    pub fn unstash_all(&self) {
+        self.cell().unstash();
+    }
+
+    /// Returns how many messages are stashed.
+    pub fn stashed(&self) -> usize {
+        self.cell().stashed()
+    }
+}
 
 /// The stashed messages, and those taken back that have not reached the actor's batch yet.
 pub(crate) struct Stash<M> {

@@ -9,19 +9,123 @@
 //! A closure that makes messages may panic at any call. Only that one message is lost; all timers,
 //! and all messages already due, are kept.
 
+use crate::actor::Actor;
+use crate::actor::context::Context;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
 use crate::base::visits;
+use crate::mailbox::control;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::task::{Context, Poll};
+use core::task::Poll;
 use core::time::Duration;
 
-/// The key of a timer, for [`Context::cancel_timer`](crate::Context::cancel_timer). Keys are never
-/// reused within an incarnation.
+/// The key of a timer, for [`Context::cancel_timer`](crate::Context::cancel_timer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerKey(u64);
+
+impl<A: Actor> Context<A> {
+    /// Sends `message` to this actor after `wait`, unless this incarnation has ended by then.
+    ///
+    /// The message uses no mailbox capacity. Cancel it with [`cancel_timer`](Self::cancel_timer).
+    ///
+    /// # Examples
+    /// ```
+    /// use pleach::BoxError;
+    /// use pleach::prelude::*;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), pleach::Error> {
+    /// let system = ActorSystem::new("app")?;
+    /// let props = Props::from_fn_with(|| (), |(), msg: &str, cx| {
+    ///     match msg {
+    ///         "begin" => drop(cx.send_after(Duration::from_millis(1), "end")),
+    ///         _ => cx.stop(),
+    ///     }
+    ///     Ok::<(), BoxError>(())
+    /// });
+    /// let actor = system.spawn("delayed", props)?;
+    /// actor.tell("begin")?;
+    /// assert_eq!(actor.exited().await, Exit::Stopped);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn send_after(&self, wait: Duration, message: A::Msg) -> TimerKey {
+        let at = self.now() + wait;
+        self.with_timers(|timers| timers.after(at, message))
+    }
+
+    /// Calls `message` every `period` and sends the result to this actor, until this incarnation
+    /// ends.
+    ///
+    /// The first message is sent after one period. If the actor was busy, missed messages are not
+    /// sent later. A period of zero is treated as 1 ns.
+    ///
+    /// # Examples
+    /// ```
+    /// use pleach::BoxError;
+    /// use pleach::prelude::*;
+    ///
+    /// struct Ticker {
+    ///     left: u32,
+    /// }
+    ///
+    /// impl Actor for Ticker {
+    ///     type Msg = ();
+    ///     type Error = BoxError;
+    ///
+    ///     async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         cx.send_every(Duration::from_millis(1), || ());
+    ///         Ok(())
+    ///     }
+    ///
+    ///     async fn handle(&mut self, (): (), cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///         self.left -= 1;
+    ///         if self.left == 0 {
+    ///             cx.stop();
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), pleach::Error> {
+    /// let system = ActorSystem::new("app")?;
+    /// let ticker = system.spawn("ticker", Props::new(|| Ticker { left: 3 }))?;
+    /// assert_eq!(ticker.exited().await, Exit::Stopped);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn send_every(&self, period: Duration, message: impl FnMut() -> A::Msg + Send + 'static) -> TimerKey {
+        let now = self.now();
+        self.with_timers(|timers| timers.every(now, period, Box::new(message)))
+    }
+
+    /// Sets the receive timeout: whenever no message has arrived for `wait`, calls `message` and
+    /// sends the result to this actor.
+    ///
+    /// It replaces an earlier one. Default: none. A new incarnation starts without one.
+    pub fn set_receive_timeout(&self, wait: Duration, message: impl FnMut() -> A::Msg + Send + 'static) {
+        self.with_timers(|timers| timers.set_receive_timeout(Some((wait, Box::new(message)))));
+    }
+
+    /// Removes the receive timeout, if one is set.
+    pub fn clear_receive_timeout(&self) {
+        self.with_timers(|timers| timers.set_receive_timeout(None));
+    }
+
+    /// Cancels a timer. Returns false if it has fired for the last time.
+    pub fn cancel_timer(&self, key: TimerKey) -> bool {
+        self.with_timers(|timers| timers.cancel(key))
+    }
+
+    fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<A::Msg>) -> R) -> R {
+        let answer = self.cell().with_timers(f);
+        self.cell().mailbox().raise_silently(control::TIMERS);
+        answer
+    }
+}
 
 /// All timers of one incarnation.
 pub(crate) struct Timers<M> {
@@ -107,7 +211,7 @@ impl<M> Timers<M> {
         taken: usize,
         quiet: bool,
         batch: &mut Vec<M>,
-        cx: &mut Context<'_>,
+        cx: &mut core::task::Context<'_>,
     ) -> Poll<()> {
         let now = runtime.now();
         self.collect_due(now);

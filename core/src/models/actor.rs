@@ -5,9 +5,9 @@
 
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
-use crate::actor::ask::Reply;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
+use crate::actor::reply::Reply;
 use crate::actor::system_message::SystemMessage;
 use crate::events::cause::{Cause, Exit};
 use crate::models::{ByHand, block_on, explore};

@@ -3,8 +3,9 @@
 //! Proves for these orders: A10 (an ask gets its answer, or is told why there is none, and never hangs; an answer nobody wants is dropped,
 //! once). The cell has no task: a thread of the model takes the question out of the mailbox and settles it.
 
-use crate::actor::ask::{Ask, Reply};
+use crate::actor::ask::Ask;
 use crate::actor::cell::Cell;
+use crate::actor::reply::Reply;
 use crate::events::cause::Cause;
 use crate::mailbox::{Mailbox, control};
 use crate::models::{ByHand, Receiver, Times, block_on, cell, cell_in, explore, poll_once};

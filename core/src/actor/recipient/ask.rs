@@ -1,8 +1,9 @@
 //! `RecipientAsk`: a question to an actor that is adapted on its way, and its one answer.
 
-use crate::actor::ask::{PendingAsk, Reply};
+use crate::actor::ask::PendingAsk;
 use crate::actor::recipient::Recipient;
 use crate::actor::recipient::send::RecipientSend;
+use crate::actor::reply::Reply;
 use crate::base::runtime::BoxFuture;
 use crate::tree::waits::ask_error::AskError;
 use core::future::Future;

@@ -17,9 +17,9 @@ pub use crate::actor::recipient::ask::RecipientAsk;
 pub use crate::actor::recipient::send::RecipientSend;
 
 use crate::actor::actor_ref::ActorRef;
-use crate::actor::ask::Reply;
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
+use crate::actor::reply::Reply;
 use crate::base::catch;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;

@@ -3,7 +3,8 @@
 //! The question has to be a message before its worker can be chosen, since the choice may depend on its key. From there on it is as with
 //! an ask to one actor: it waits for room, it leaves the edge by which cycles are found, and it never hangs after the worker ended.
 
-use crate::actor::ask::{PendingAsk, Reply};
+use crate::actor::ask::PendingAsk;
+use crate::actor::reply::Reply;
 use crate::base::runtime::BoxFuture;
 use crate::routing::pool::Pool;
 use crate::tree::waits::ask_error::AskError;

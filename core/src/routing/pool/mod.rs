@@ -32,7 +32,7 @@ pub use crate::routing::pool::builder::{PoolBuilder, PoolError};
 pub use crate::routing::pool::send::PoolSend;
 
 use crate::actor::actor_ref::ActorRef;
-use crate::actor::ask::Reply;
+use crate::actor::reply::Reply;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::snapshot::Snapshot;

@@ -1,0 +1,172 @@
+//! [`Reply`]: the one-shot channel on which an ask is answered.
+//!
+//! The slot of the answer is one allocation, shared by the `Reply` in the message and the `Ask` that
+//! waits.
+//!
+//! Invariants:
+//! 1. A slot is settled once. Later answers are dropped.
+//! 2. A `Reply` that is dropped inside a poll of an actor is kept by that actor until the outcome of
+//!    its handler is known. So the asker gets the failure as its error, and not only "dropped".
+//! 3. Answers and wakers are dropped and woken outside the slot's lock.
+
+use crate::base::lock::Lock;
+use crate::base::wakers;
+use crate::tree::current;
+use crate::tree::waits::Unanswered;
+use crate::tree::waits::ask_error::AskError;
+use alloc::sync::Arc;
+use core::fmt;
+use core::task::{Poll, Waker};
+
+/// The one-shot channel on which an ask is answered. It is part of the message.
+///
+/// Answer with [`send`](Self::send). If it is dropped without an answer, the ask fails: with the
+/// failure if the handler failed, else with [`AskError::Dropped`].
+///
+/// A handler can keep a reply and answer later, from another handler or task.
+///
+/// # Examples
+/// ```
+/// use pleach::BoxError;
+/// use pleach::prelude::*;
+///
+/// enum Msg {
+///     Double(u32, Reply<u32>),
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let props = Props::from_fn(|| (), |(), msg: Msg| {
+///     let Msg::Double(n, reply) = msg;
+///     reply.send(n * 2);
+///     Ok::<(), BoxError>(())
+/// });
+/// let doubler = system.spawn("doubler", props)?;
+/// assert_eq!(doubler.ask(|reply| Msg::Double(21, reply)).await?, 42);
+/// # system.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reply<T: Send + 'static> {
+    slot: Option<Arc<ReplySlot<T>>>,
+}
+
+/// The place of one answer, shared by its `Reply` and the waiting ask.
+pub(super) struct ReplySlot<T>(Lock<AnswerState<T>>);
+
+/// The state of an ask. It changes once, from `Waiting`.
+enum AnswerState<T> {
+    Waiting(Waker),
+    Answered(T),
+    Failed(AskError),
+}
+
+impl<T: Send + 'static> Reply<T> {
+    #[inline]
+    pub(super) fn to(slot: &Arc<ReplySlot<T>>) -> Self {
+        Self { slot: Some(Arc::clone(slot)) }
+    }
+
+    /// Sends the answer. If the asker no longer waits, the answer is dropped.
+    #[inline]
+    pub fn send(mut self, answer: T) {
+        let slot = self.slot.take();
+        // `self` no longer has a slot, so its drop would do nothing.
+        core::mem::forget(self);
+        if let Some(slot) = slot {
+            slot.settle(AnswerState::Answered(answer));
+        }
+    }
+
+    /// Returns true if the asker no longer waits for the answer.
+    pub fn is_unwanted(&self) -> bool {
+        self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) == 1)
+    }
+}
+
+impl<T: Send + 'static> Drop for Reply<T> {
+    fn drop(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
+        let slot: Arc<dyn Unanswered> = slot;
+        let member = current::member();
+        let not_kept = match member {
+            Some(member) => member.hold_unanswered(slot).err(),
+            None => Some(slot),
+        };
+        if let Some(slot) = not_kept {
+            slot.answer(AskError::Dropped);
+        }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply(..)")
+    }
+}
+
+impl<T: Send + 'static> Unanswered for ReplySlot<T> {
+    fn answer(&self, why: AskError) {
+        self.settle(AnswerState::Failed(why));
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.with(|state| matches!(state, AnswerState::Waiting(_)))
+    }
+}
+
+impl<T> AnswerState<T> {
+    #[inline]
+    fn into_poll(self) -> Poll<Result<T, AskError>> {
+        match self {
+            Self::Waiting(_) => Poll::Pending,
+            Self::Answered(answer) => Poll::Ready(Ok(answer)),
+            Self::Failed(why) => Poll::Ready(Err(why)),
+        }
+    }
+}
+
+impl<T> ReplySlot<T> {
+    /// Creates a slot whose answer wakes `waker`.
+    #[inline]
+    pub(super) fn new(waker: &Waker) -> Arc<Self> {
+        Arc::new(Self(Lock::new(AnswerState::Waiting(waker.clone()))))
+    }
+
+    #[inline]
+    fn settle(&self, answer: AnswerState<T>) {
+        let before = self.0.with(|state| match state {
+            AnswerState::Waiting(_) => core::mem::replace(state, answer),
+            _ => answer,
+        });
+        if let AnswerState::Waiting(waker) = before {
+            wakers::wake_each(Some(waker));
+        }
+    }
+
+    #[inline]
+    pub(super) fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
+        // The value taken out is dropped or used outside the lock.
+        let taken = self.0.with(|state| match state {
+            AnswerState::Waiting(known) => Err(known.will_wake(waker)),
+            _ => Ok(core::mem::replace(state, AnswerState::Failed(AskError::Dropped))),
+        });
+        match taken {
+            Ok(answer) => answer.into_poll(),
+            Err(true) => Poll::Pending,
+            Err(false) => self.replace_waker(waker.clone()),
+        }
+    }
+
+    /// Replaces the waker, or takes the answer if it has arrived meanwhile.
+    #[cold]
+    fn replace_waker(&self, waker: Waker) -> Poll<Result<T, AskError>> {
+        let (taken, unused) = self.0.with(|state| match state {
+            AnswerState::Waiting(known) => (None, core::mem::replace(known, waker)),
+            _ => (Some(core::mem::replace(state, AnswerState::Failed(AskError::Dropped))), waker),
+        });
+        wakers::discard([unused]);
+        taken.map_or(Poll::Pending, AnswerState::into_poll)
+    }
+}
