@@ -1,22 +1,68 @@
-//! What becomes of messages that were not handled to their end: the one in hand when its handler failed, those that are left when the actor is
-//! gone, and the asks that waited for an answer.
+//! The current message: from the start of its handler to its count as handled, failed or
+//! dead-lettered.
+//!
+//! ```text
+//!  batch ──handle_next──► current ──finish_current──► handled
+//!                            ├──────settle_current──► batch again (retry), failed, or dead letter
+//!                            └──────settle_stash────► stash
+//! ```
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::{ActorTask, ExitKind, Retry, TaskDetails};
+use crate::actor::cell::task::{ActorTask, Retry, TaskDetails};
+use crate::actor::context::Context;
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control;
-use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
-use core::task::{Poll, Waker};
-
-/// Dead letters recorded in one go before others may run.
-const DEAD_LETTERS_PER_POLL_MAX: u32 = 256;
+use core::future::Future;
 
 impl<A: Actor> ActorTask<A> {
-    /// Accounts for the message whose handler did not finish: once more if it may be retried, else failed or a dead letter.
+    /// Begins the next message of the batch, which must not be empty.
+    #[inline]
+    pub(super) fn handle_next(&mut self, cell: &Cell<A::Msg>) -> impl Future<Output = Result<(), A::Error>> + Send {
+        let message = self.batch.pop().expect("the caller has seen a message");
+        cell.mailbox.count_taken();
+        self.handle_message(cell, message)
+    }
+
+    /// Passes a taken message to the handler. It is a function of its own so that the loop keeps
+    /// only the handler's future while it waits.
+    #[inline]
+    pub(super) fn handle_message(
+        &mut self,
+        cell: &Cell<A::Msg>,
+        message: A::Msg,
+    ) -> impl Future<Output = Result<(), A::Error>> + Send {
+        self.handle_message_with(cell, message, A::handle)
+    }
+
+    #[inline]
+    pub(super) fn handle_message_with<'a, F>(
+        &'a mut self,
+        cell: &Cell<A::Msg>,
+        message: A::Msg,
+        handle: impl FnOnce(&'a mut A, A::Msg, &'a mut Context<A>) -> F,
+    ) -> F {
+        let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
+        self.has_current = true;
+        self.budget -= 1;
+        if let Some(options) = cell.options.as_deref() {
+            options.note_message(cell, &mut self.details, &message, self.batch.len());
+        }
+        handle(actor, message, &mut self.cx)
+    }
+
+    /// Counts the current message as handled.
+    #[inline]
+    pub(super) fn finish_current(&mut self, cell: &Cell<A::Msg>) {
+        cell.mailbox.count_handled();
+        self.has_current = false;
+    }
+
+    /// Settles the message whose handler did not finish: it is retried if allowed, else it counts
+    /// as failed or becomes a dead letter.
     pub(super) fn settle_current(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
         self.settle_stash(cell, if self.has_current { StashedIn::Unfinished } else { StashedIn::Hook });
         if !core::mem::take(&mut self.has_current) {
@@ -44,49 +90,20 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// Makes dead letters of what is left, some at a time. A reply in them is answered with the outcome, once all are buried.
-    pub(super) fn dead_letter_some(&mut self, cell: &Cell<A::Msg>, waker: &Waker) -> Poll<()> {
-        let reason = match self.exit_kind {
-            Some(ExitKind::Cancel) => DeadLetterReason::Cancelled,
-            Some(ExitKind::Fail) => DeadLetterReason::Failed,
-            _ => DeadLetterReason::Stopped,
-        };
-        for _ in 0..DEAD_LETTERS_PER_POLL_MAX {
-            if self.batch.is_empty() {
-                match cell.mailbox.poll_remaining(waker) {
-                    Poll::Ready(Some(left)) => self.batch = left,
-                    Poll::Ready(None) => return Poll::Ready(()),
-                    Poll::Pending => return cell.mark_parked(Poll::Pending),
-                }
-            }
-            if let Some(message) = self.batch.pop() {
-                cell.mailbox.count_removed();
-                cell.dead_letter(message, reason);
-            }
+    /// Settles changes of the stash, if there are any.
+    pub(super) fn settle_stash(&mut self, cell: &Cell<A::Msg>, at: StashedIn) {
+        if cell.mailbox.control_word() & control::STASH_CHANGED != 0 && cell.settle_stash(&mut self.batch, at) {
+            self.has_current = false;
         }
-        waker.wake_by_ref();
-        cell.mark_parked(Poll::Pending)
-    }
-}
-
-impl<M: Send + 'static> Cell<M> {
-    /// Answers the asks whose replies were dropped in what has just ended.
-    #[inline]
-    pub(super) fn answer_unanswered(&self, why: impl FnOnce() -> AskError) {
-        if self.mailbox.control_word() & control::UNANSWERED != 0 {
-            self.answer_all(&why());
-        }
-    }
-
-    #[cold]
-    fn answer_all(&self, why: &AskError) {
-        self.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
     }
 }
 
 impl<M: Send + 'static> ActorOptions<M> {
-    /// Keeps what records and retries need of a message about to be handled. `below` messages are left in the batch: that tells a message
-    /// that is tried again from one that comes in between, such as a mapped signal.
+    /// Before a message is handled: keeps its description and its copy, as far as the options need
+    /// them.
+    ///
+    /// `below` is the number of messages left in the batch. It tells a retried message from one
+    /// that comes in between, such as a mapped signal.
     pub(super) fn note_message(&self, cell: &Cell<M>, details: &mut Option<Box<TaskDetails<M>>>, message: &M, below: usize) {
         if self.describe.is_none() && self.copy.is_none() {
             return;
@@ -95,7 +112,8 @@ impl<M: Send + 'static> ActorOptions<M> {
         let again = details.retries.pop_if(|retry| retry.below == below);
         details.attempts = again.map_or(0, |retry| retry.attempts);
         details.description = self.describe.is_some().then(|| cell.describe(message));
-        // The copy of the message before goes first: should this one not be copied, there is none to retry.
+        // The copy of the previous message is dropped first: if the clone below panics, there is
+        // none to retry.
         details.retry_copy.take().into_iter().for_each(|before| cell.discard(before));
         details.retry_copy = self.copy.map(|copy| copy(message));
     }

@@ -1,7 +1,8 @@
-//! `Recipe`: how an actor is made, and later the task that runs it, in one allocation.
+//! `TaskFactory`: the factory of an actor, and later the task that runs it, in one allocation.
 //!
-//! A recipe is boxed when its `Props` are made, because only then is the type of its factory known. That box has room for the task: once
-//! the actor has its cell the runtime is given the box as it is, and the first poll turns the one into the other in place.
+//! A factory is boxed when its `Props` are created, because its type is known only there. The box
+//! also has room for the task: once the actor has its cell, the runtime gets the box unchanged, and
+//! the first poll replaces the factory by the task in place.
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
@@ -14,19 +15,19 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
-/// A factory in a box in which its actor can run.
+/// A boxed factory that becomes the task of its actor.
 pub(crate) trait TaskFactory<A: Actor>: Future<Output = ()> + Send {
-    /// From now on this is the task of the actor in `cell`.
+    /// Binds this factory to `cell`: from now on it is the task of that actor.
     fn bind(self: Pin<&mut Self>, cell: Arc<Cell<A::Msg>>);
 }
 
-/// A recipe of an actor `A`, whatever its factory is.
+/// The boxed factory of an actor `A`, whatever its type.
 pub(crate) type BoxTaskFactory<A> = Pin<Box<dyn TaskFactory<A>>>;
 
-/// The recipe of an actor that `factory` makes.
+/// Boxes the factory of an actor.
 #[inline]
 pub(crate) fn task_factory<A: Actor>(factory: impl FnMut() -> A + Send + 'static) -> BoxTaskFactory<A> {
-    // In two steps, because most of it is room that needs no copying.
+    // Two steps, because most of the box is room for the task that needs no copying.
     let task = Box::write(
         Box::new_uninit(),
         FactoryOrTask::Factory { parts: Some((factory, crate::actor::cell::run_actor)), unpolled: UnpolledCell(None) },
@@ -34,7 +35,7 @@ pub(crate) fn task_factory<A: Actor>(factory: impl FnMut() -> A + Send + 'static
     Box::into_pin(task)
 }
 
-/// The task of the actor in `cell`, for a runtime to run.
+/// Turns a factory into the task of the actor in `cell`, for a runtime to run.
 #[inline]
 pub(crate) fn into_task<A: Actor>(mut factory: BoxTaskFactory<A>, cell: Arc<Cell<A::Msg>>) -> BoxFuture<'static, ()> {
     factory.as_mut().bind(cell);
@@ -42,7 +43,8 @@ pub(crate) fn into_task<A: Actor>(mut factory: BoxTaskFactory<A>, cell: Arc<Cell
 }
 
 pin_project! {
-    /// The two things that the box holds, one after the other. `S` makes the life `L` of an actor out of its cell and its factory.
+    /// The content of the box: first the factory, then the task. `S` makes the task `L` from the
+    /// cell and the factory.
     #[project = Projected]
     enum FactoryOrTask<A: Actor, F, S, L> {
         Factory { parts: Option<(F, S)>, unpolled: UnpolledCell<A> },
@@ -50,7 +52,8 @@ pin_project! {
     }
 }
 
-/// The cell of an actor whose task has not been polled. If it never is, it leaves the tree like any other.
+/// The cell of an actor whose task was not polled yet. If it is dropped unpolled, the actor leaves
+/// the tree like any other.
 struct UnpolledCell<A: Actor>(Option<Arc<Cell<A::Msg>>>);
 
 impl<A: Actor> Drop for UnpolledCell<A> {
@@ -105,9 +108,9 @@ mod tests {
     use crate::tree::token::CancelToken;
 
     /// A runtime that has shut down.
-    struct Down;
+    struct ShutDown;
 
-    impl Runtime for Down {
+    impl Runtime for ShutDown {
         fn spawn(&self, task: BoxFuture<'static, ()>) {
             drop(task);
         }
@@ -126,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn t4_an_actor_whose_task_is_never_polled_leaves_the_tree() {
-        let scope = Scope::under(&CancelToken::root(Arc::new(Down)));
+    fn t4_actor_with_an_unpolled_task_leaves_the_tree() {
+        let scope = Scope::under(&CancelToken::root(Arc::new(ShutDown)));
         let made = Arc::new(());
         let held = Arc::clone(&made);
         let state = move || drop(Arc::clone(&held));
         let actor = scope.actor("a", Props::from_fn(state, |(), ()| Ok::<(), BoxError>(()))).unwrap();
         assert_eq!(actor.exit(), Some(Exit::Cancelled(Cause::Dropped)));
-        assert!(scope.try_wait_all().is_ok(), "it is out of its parent's table");
-        assert_eq!(Arc::strong_count(&made), 1, "its recipe is gone");
+        assert!(scope.try_wait_all().is_ok(), "the parent no longer has it");
+        assert_eq!(Arc::strong_count(&made), 1, "its factory is dropped");
     }
 }

@@ -1,7 +1,8 @@
-//! `Guarded`: user code polled so that nothing it does gets out: a panic becomes a value, a cancel cuts it off at its await.
+//! `Guarded`: polls user code and contains it: a panic becomes a value, and a cancel drops the code
+//! at its await.
 
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::StageEnd;
+use crate::actor::cell::lifecycle::StageEnd;
 use crate::base::catch;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
@@ -15,8 +16,8 @@ use core::task::{Context, Poll, Waker};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// Polls `inner` as the member of `cell`. The inner future is dropped before this one is ready, and a panic in that drop counts as
-    /// a panic of the code.
+    /// Polls `inner` as the member of `cell`. The inner future is dropped before this one is ready,
+    /// and a panic in that drop counts as a panic of the code.
     pub(super) struct Guarded<'a, M, F> {
         #[pin]
         inner: Option<F>,
@@ -24,7 +25,8 @@ pin_project! {
         member: &'a mut Option<Arc<dyn Member>>,
     }
 
-    /// The runtime dropped the task in the middle: a reply in the code is held by its actor, which answers it with its end.
+    /// The runtime dropped the task in the middle. Replies in the code are kept by the actor, which
+    /// answers them with its exit.
     impl<M, F> PinnedDrop for Guarded<'_, M, F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
@@ -37,7 +39,7 @@ pin_project! {
 }
 
 impl<'a, M, F: Future> Guarded<'a, M, F> {
-    /// `member` is the cell once more, lent to whoever asks who is being polled.
+    /// `member` is the cell again, as the current member for code that asks for it.
     pub(super) fn new(cell: &'a Cell<M>, member: &'a mut Option<Arc<dyn Member>>, inner: F) -> Self {
         Self { inner: Some(inner), cell, member }
     }
@@ -68,7 +70,8 @@ impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
             match polled {
                 Ok(Poll::Ready(output)) => break output.into(),
                 Err(reason) => break drop_unfinished(this.inner, StageEnd::Failed(Box::new(reason))),
-                // Going idle and stepping aside left a waker or a wake-up themselves; a handler that waits did not.
+                // An idle or yielding actor has already left a waker or a wake-up; a handler that
+                // waits has not.
                 Ok(Poll::Pending)
                     if is_cancelled || mailbox.poll_state() == PollState::Parked || mailbox.park_in_handler(cx.waker()) =>
                 {
@@ -76,7 +79,7 @@ impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
                     mailbox.set_poll_state(PollState::Outside);
                     return Poll::Pending;
                 }
-                // A cancel came before the waker was there.
+                // A cancel came before the waker was stored: check again.
                 Ok(Poll::Pending) => {}
             }
         };
@@ -86,7 +89,8 @@ impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
 }
 
 impl<M> Cell<M> {
-    /// Whether code that was cancelled may run on, by `Props::cancel_grace`. Between two incarnations there is nothing to tidy up.
+    /// Returns true while cancelled code may continue, by `Props::cancel_grace`. Between two
+    /// incarnations no code runs, so no grace applies.
     #[cold]
     fn may_finish_in_grace(&self, cx: &mut Context<'_>) -> bool {
         let grace = self.options.as_ref().and_then(|options| options.cancel_grace.as_ref());
@@ -96,7 +100,7 @@ impl<M> Cell<M> {
     }
 }
 
-/// The code may be half-way through: what it holds is dropped here, as a part of it.
+/// Drops unfinished code. Its values are dropped here, and a panic counts as a panic of the code.
 #[cold]
 fn drop_unfinished<F>(mut inner: Pin<&mut Option<F>>, end: StageEnd) -> StageEnd {
     match (catch::catch(|| inner.set(None)), end) {

@@ -1,13 +1,15 @@
-//! How long a handler is at its message, measured only while somebody listens to lints.
+//! Measures how long handlers run, only while a listener wants lints.
 //!
-//! A bit of the control word says that handlers are to be timed. It is set with a batch of messages, so that the loop, which looks at the
-//! word before every message, comes here between two handlers. The stopwatch itself lies beside the mailbox, in the box of what is rare.
+//! The control bit `TIME_HANDLERS` enables it. The bit is set with each batch of messages, so the
+//! loop, which checks the control word before every message, gets here between two handlers. The
+//! stopwatch is in `OptionalState`.
 //!
 //! Invariants:
-//! 1. With nobody listening no clock is read, no timer set and no lock taken: a batch costs one relaxed load, a message nothing, and a
-//!    handler that waits one look at the control word.
-//! 2. The bit is gone before the actor looks for more messages, so it keeps nobody from going idle.
-//! 3. A handler is told of at most once: at the threshold if it is waiting then, else when it is over.
+//! 1. Without a listener no clock is read, no timer is set and no lock is taken. A batch costs one
+//!    relaxed load, a message nothing, and a pending handler one load of the control word.
+//! 2. The bit is cleared before the actor looks for more messages, so it never keeps an actor from
+//!    going idle.
+//! 3. A handler is reported at most once: at the limit if it is pending then, else when it returns.
 
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
@@ -20,7 +22,7 @@ use core::task::{Context, Waker};
 use core::time::Duration;
 
 impl<M> Cell<M> {
-    /// Has the handlers of the messages to come timed, if somebody may want to know.
+    /// At the start of a batch: enables the measurement if any tree has a listener for lints.
     #[inline]
     pub(super) fn begin_batch(&self) {
         if hub::any_tree_wants_lints() {
@@ -28,13 +30,15 @@ impl<M> Cell<M> {
         }
     }
 
-    /// As [`MessageQueue::take_alone`](crate::mailbox::queue::MessageQueue::take_alone), unless somebody may want to know how long its handler takes.
+    /// As [`MessageQueue::take_single`](crate::mailbox::queue::MessageQueue::take_single), but
+    /// returns `None` if a listener may want the handler's time.
     #[inline]
     pub(super) fn take_single(&self, waker: &Waker) -> Option<M> {
         if hub::any_tree_wants_lints() { None } else { self.mailbox.take_single(waker) }
     }
 
-    /// Between two messages: the handler before is over, and another one begins if `handles_next`.
+    /// Between two messages: stops the stopwatch of the last handler, and starts one for the next
+    /// if `handles_next`.
     #[cold]
     pub(super) fn time_next_handler(&self, handles_next: bool) {
         self.stop_stopwatch();
@@ -46,7 +50,7 @@ impl<M> Cell<M> {
         }
     }
 
-    /// The last handler of a batch is over, one way or another.
+    /// After the last handler of a batch, whether it returned, failed or was dropped.
     #[inline]
     pub(super) fn handler_returned(&self) {
         if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
@@ -54,7 +58,7 @@ impl<M> Cell<M> {
         }
     }
 
-    /// The handler has to wait.
+    /// After a poll in which the handler was pending.
     #[inline]
     pub(super) fn handler_waits(&self, cx: &mut Context<'_>) {
         if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
@@ -72,7 +76,8 @@ impl<M> Cell<M> {
         }
     }
 
-    /// Tells if it is too long already, else has the task polled again when it will be.
+    /// Reports the handler if it already runs too long. Otherwise sets a timer that polls the task
+    /// again at the limit.
     #[cold]
     fn check_stopwatch(&self, cx: &mut Context<'_>) {
         let Some(mut stopwatch) = self.set_stopwatch(None) else { return };
@@ -83,7 +88,7 @@ impl<M> Cell<M> {
         let at = stopwatch.started_at + tree.long_handler;
         let alarm = stopwatch.alarm.get_or_insert_with(|| tree.runtime.sleep_until(at));
         if alarm.as_mut().poll(cx).is_ready() {
-            // The clock has come there between two looks at it.
+            // The limit passed between the two reads of the clock.
             cx.waker().wake_by_ref();
             stopwatch.alarm = None;
         }

@@ -1,8 +1,10 @@
-//! The hooks at the end of an incarnation, `restarting` and `stopped`, each within the grace period of its system.
+//! The hooks at the end of an incarnation, `restarting` and `stopped`, each limited by the grace
+//! period of the system.
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::{ActorTask, ExitKind, StageEnd};
+use crate::actor::cell::lifecycle::{ExitKind, StageEnd};
+use crate::actor::cell::task::ActorTask;
 use crate::base::reason::BoxError;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
@@ -16,17 +18,21 @@ use core::time::Duration;
 use pin_project_lite::pin_project;
 
 impl<A: Actor> ActorTask<A> {
-    /// The `restarting` hook, on the state that failed, within the grace period.
+    /// Runs the `restarting` hook on the failed state, within the grace period.
     pub(super) fn restarting_hook<'a>(
         &'a mut self,
         cell: &'a Cell<A::Msg>,
     ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
-        let actor = self.actor.as_mut().expect("only a state that was made has this hook of its restart");
-        let failure = self.details.as_ref().and_then(|details| details.failure.as_ref()).expect("only a failure leads here");
+        let actor = self.actor.as_mut().expect("the `restarting` hook runs on a state");
+        let failure = self
+            .details
+            .as_ref()
+            .and_then(|details| details.failure.as_ref())
+            .expect("the `restarting` hook follows a failure");
         WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
     }
 
-    /// The `stopped` hook, within the grace period.
+    /// Runs the `stopped` hook, within the grace period.
     pub(super) fn stopped_hook<'a>(
         &'a mut self,
         cell: &'a Cell<A::Msg>,
@@ -39,13 +45,13 @@ impl<A: Actor> ActorTask<A> {
             }
             _ => &Exit::Stopped,
         };
-        let actor = self.actor.as_mut().expect("only a state that was made has this hook of its end");
+        let actor = self.actor.as_mut().expect("the `stopped` hook runs on a state");
         WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
     }
 }
 
 pin_project! {
-    /// A hook that is cut off after the grace period. The timer is set only if the hook has to wait.
+    /// A hook that is dropped after the grace period. The timer is set only if the hook is pending.
     pub(super) struct WithinGrace<'a, F> {
         #[pin]
         hook: F,
@@ -65,7 +71,8 @@ impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrac
         let tree = this.node.tree();
         let sleep = this.sleep.get_or_insert_with(|| tree.runtime.sleep_until(tree.runtime.now() + tree.grace));
         sleep.as_mut().poll(cx).map(|()| {
-            // Others of its branch may have such hooks as well, and their graces are to run at the same time.
+            // Further members above may have slow hooks too; from now on their grace periods run at
+            // the same time.
             supervision::hurry_above(this.node);
             StageEnd::failed(GraceExceeded(tree.grace))
         })
@@ -78,7 +85,7 @@ struct GraceExceeded(Duration);
 
 impl fmt::Display for GraceExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a hook took longer than the grace period of {:?} and was cut off", self.0)
+        write!(f, "the hook did not return within the grace period of {:?} and was dropped", self.0)
     }
 }
 

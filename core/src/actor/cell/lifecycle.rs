@@ -1,33 +1,125 @@
-//! What comes after a stage of an actor's life: the message in hand, the supervisor's word, the hooks, the next incarnation or the end.
+//! The lifecycle of an actor: its stages, and the transitions between them.
 //!
-//! Order at every end: the message in hand is accounted for; the guardian decides; replies that were lost are answered with the outcome;
-//! children end, youngest first; `stopped` runs; the state is dropped. At the last end the mailbox is emptied into dead letters and
-//! the tree lets go. All of it is plain code between two stages; what must be awaited is a stage.
+//! A stage is the part of the task that is awaited now. Between two stages, plain code in this file
+//! settles the stage that has ended and chooses the next ([`next_stage`](ActorTask::next_stage)).
+//!
+//! States, as users know them:
+//!
+//! | state | stage | meaning |
+//! |---|---|---|
+//! | starting | `Run` | the factory makes the state, then `started` runs |
+//! | running | `Run` | control first, then one message at a time |
+//! | suspended | `Run` | only control is processed (`ActorTask::suspended`) |
+//! | restarting | `RestartingHook` | the `restarting` hook runs on the failed state |
+//! | stopping | `StopChildren` | children end, youngest first; no child is accepted |
+//! | stopping | `StoppedHook` | the `stopped` hook runs, then the state is dropped |
+//! | waiting to restart | `WaitToRestart` | no state; waits for a backoff or the restart plan |
+//! | stopping | `DeadLetters` | no state; remaining messages become dead letters |
+//! | gone | `Gone` | the task ends and the actor leaves the tree |
+//!
+//! Transitions:
+//!
+//! | from | event | function | to |
+//! |---|---|---|---|
+//! | `Run` | failure: resume | `apply_action` | `Run` |
+//! | `Run` | failure: restart | `apply_action` | `RestartingHook` |
+//! | `Run` | failure: stop, escalate | `apply_action` | exit |
+//! | `Run` | `CHILD_FAILED` | `after_run`, `apply_action` | as for a failure |
+//! | `Run` | `RESTART`, `HALT` | `after_run` | `StopChildren` |
+//! | `Run` | `STOP`, closed and empty | `begin_exit_in_run` | exit |
+//! | `Run` | the same, permanent actor | `ended_unexpectedly` | as for a failure |
+//! | `Run` | `CANCEL` | `on_cancel` | exit |
+//! | `RestartingHook` | hook ended | `next_stage` | `StopChildren` |
+//! | `StopChildren` | last child left | `after_children` | `StoppedHook` |
+//! | `StoppedHook` | hook ended, exit | `drop_state` | `DeadLetters` or `Gone` |
+//! | `StoppedHook` | hook ended, restart | `restart_or_wait` | `Run` or `WaitToRestart` |
+//! | `WaitToRestart` | backoff over, `START` | `begin_next_incarnation` | `Run` |
+//! | `WaitToRestart` | `STOP`, `CANCEL` | `after_wait` | exit |
+//! | `DeadLetters` | mailbox empty | `next_stage` | `Gone` |
+//!
+//! "Exit" sets [`ExitKind`], closes the mailbox and continues with `StopChildren`. Stages with
+//! nothing to do are skipped: `StopChildren` without children, hooks without a state. An exit by
+//! stop or close without children runs `stopped` within `Run`.
+//!
+//! Order at every end of an incarnation:
+//! 1. After a failure, the supervisor decides.
+//! 2. The current message is settled.
+//! 3. Unanswered replies are answered with the outcome.
+//! 4. Children end, youngest first.
+//! 5. `stopped` runs, and the state is dropped.
+//! 6. At the exit, the remaining messages become dead letters, then the actor leaves the tree.
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::member::type_name;
 use crate::actor::cell::restart_wait::RestartWait;
-use crate::actor::cell::task::{ActorTask, EarlyPark, ExitKind, Stage, StageEnd, TaskDetails};
-use crate::actor::stash::StashedIn;
-use crate::base::catch;
-use crate::base::reason::Reason;
+use crate::actor::cell::task::{ActorTask, EarlyPark};
+use crate::base::reason::{BoxError, Reason};
 use crate::events::cause::{Cause, Exit};
-use crate::events::event::DeadLetterReason;
 use crate::events::failure::{EndedUnasked, FailureInfo};
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::{Member, StopMode};
-use crate::tree::supervision::{ChildAction, FailedChild, Supervision};
+use crate::tree::supervision::{ChildAction, FailedChild};
 use crate::tree::waits::ask_error::AskError;
-use crate::tree::{current, node, supervision, waits};
+use crate::tree::{supervision, waits};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
-use core::task::Waker;
 use core::time::Duration;
 
+/// The stage of the task; see the table above.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Run,
+    RestartingHook,
+    StopChildren,
+    StoppedHook,
+    WaitToRestart,
+    DeadLetters,
+    Gone,
+}
+
+/// Why the actor exits, without a restart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExitKind {
+    Stop,
+    Close,
+    Cancel,
+    Fail,
+}
+
+/// How a stage ended. Two words in size, because it is returned by every stage.
+pub(super) enum StageEnd {
+    Done,
+    Stopped,
+    Closed,
+    /// Cancelled between two messages.
+    Cancelled,
+    /// Cancelled at an await: the running code was dropped. Contains the panic of that drop, if
+    /// any.
+    CancelledAtAwait(Option<Box<Reason>>),
+    /// Failed with an error or a panic.
+    Failed(Box<Reason>),
+    ChildFailed,
+    Halt,
+    Restart,
+    /// The next stage is already set.
+    StageSet,
+}
+
+impl StageEnd {
+    #[cold]
+    pub(super) fn failed(error: impl Into<BoxError>) -> Self {
+        Self::Failed(Box::new(Reason::Error(error.into())))
+    }
+}
+
+impl From<()> for StageEnd {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
+
 impl<A: Actor> ActorTask<A> {
-    /// Settles the stage that has ended, and says which comes next.
+    /// Settles the stage that has ended, and chooses the next.
     pub(super) fn next_stage(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
         match self.stage {
             _ if matches!(end, StageEnd::StageSet) => {}
@@ -49,12 +141,13 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
+    /// Settles the end of an incarnation.
     #[inline]
     fn after_run(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
         let failure = match end {
             StageEnd::Stopped => self.ended_unexpectedly(cell, Exit::Stopped),
             StageEnd::Closed => self.ended_unexpectedly(cell, Exit::Closed),
-            // No run ends like this: it has no end of its own, and one that has left has its next stage.
+            // `Run` never ends with `Done`, and `StageSet` was handled by the caller.
             StageEnd::Done | StageEnd::StageSet => return,
             StageEnd::CancelledAtAwait(dropped) => return self.on_cancel(cell, dropped),
             StageEnd::Cancelled => return self.cancelled_between_messages(cell),
@@ -73,6 +166,7 @@ impl<A: Actor> ActorTask<A> {
         self.after_failure(cell, failure);
     }
 
+    /// Lets the supervisor decide about a failure, and applies the decision.
     #[cold]
     fn after_failure(&mut self, cell: &Cell<A::Msg>, failure: FailureInfo) {
         let failed_child = if self.early_park == EarlyPark::NotStarted { FailedChild::Stateless } else { FailedChild::Actor };
@@ -81,7 +175,7 @@ impl<A: Actor> ActorTask<A> {
             if let Some((member, failure)) = supervision::escalate(parent, &failure, exceeded) {
                 supervision::propagate(member, failure);
             }
-            // Whoever decided above may have this actor start again, with its supervisor.
+            // The decision made above may restart this actor, together with its supervisor.
             if supervision::is_to_restart(&cell.node) {
                 action = ChildAction::Wait(Duration::ZERO);
             }
@@ -89,7 +183,7 @@ impl<A: Actor> ActorTask<A> {
         self.apply_action(cell, action, failure);
     }
 
-    /// Does what was decided about a failure of this actor.
+    /// Applies the supervisor's decision about a failure of this actor.
     fn apply_action(&mut self, cell: &Cell<A::Msg>, action: ChildAction, failure: FailureInfo) {
         self.settle_current(cell, true);
         cell.answer_unanswered(|| AskError::Failed(failure.clone()));
@@ -101,19 +195,19 @@ impl<A: Actor> ActorTask<A> {
                 details.exit = Some(Exit::Failed(failure.clone()));
                 details.failure = Some(failure);
                 if self.actor.is_some() {
-                    self.stage = Stage::RestartingHook
+                    self.stage = Stage::RestartingHook;
                 } else {
-                    self.stop_children(cell, StopMode::Stop, 0)
+                    self.stop_children(cell, StopMode::Stop, 0);
                 }
             }
             ChildAction::Stop | ChildAction::Escalate { .. } => {
-                self.begin_exit_with(cell, ExitKind::Fail, Exit::Failed(failure))
+                self.begin_exit_with(cell, ExitKind::Fail, Exit::Failed(failure));
             }
         }
     }
 
-    /// A stop or the end of input that no other incarnation follows begins here, within the stage that it ends: `None` if nothing but the
-    /// `stopped` hook comes next, which is then a part of that stage.
+    /// Begins the exit after a stop or close within `Run`, if no other incarnation follows. Returns
+    /// `None` if only the `stopped` hook remains; the caller then runs it within `Run`.
     #[inline]
     pub(super) fn begin_exit_in_run(&mut self, cell: &Cell<A::Msg>, end: StageEnd) -> Option<StageEnd> {
         let exit_kind = match end {
@@ -129,28 +223,30 @@ impl<A: Actor> ActorTask<A> {
         if self.stage == Stage::StoppedHook { None } else { Some(StageEnd::StageSet) }
     }
 
-    /// Whether no other incarnation follows a stop or the end of input.
+    /// Returns true if no other incarnation follows a stop or close.
     fn is_final(&self, cell: &Cell<A::Msg>) -> bool {
         cell.node.policy() != RestartPolicy::Permanent || cell.mailbox.control_word() & control::FINAL != 0
     }
 
-    /// A permanent child ended, and its supervisor had not ordered it: that is a failure, and the mailbox takes messages again.
+    /// A permanent actor ended without an order of its supervisor. That is a failure, and the
+    /// mailbox accepts messages again.
     #[cold]
     fn ended_unexpectedly(&mut self, cell: &Cell<A::Msg>, exit: Exit) -> FailureInfo {
-        let ended_input = exit == Exit::Closed;
-        if ended_input {
+        let was_closed = exit == Exit::Closed;
+        if was_closed {
             cell.mailbox.reopen();
         } else {
             cell.mailbox.clear_bits(control::STOP);
         }
         if cell.mailbox.control_word() & control::FINAL != 0 {
-            // The supervisor's word has come meanwhile, and holds for the next incarnation.
-            if ended_input { drop(cell.mailbox.close()) } else { cell.mailbox.raise_silently(control::STOP) }
+            // The supervisor's order has arrived meanwhile; it applies to the next incarnation.
+            if was_closed { drop(cell.mailbox.close()) } else { cell.mailbox.raise_silently(control::STOP) }
         }
         self.record_failure(cell, Reason::Error(Box::new(EndedUnasked { exit })))
     }
 
-    /// The handler was cut off. A panic in what it left behind is on record, and not a matter for the supervisor: the actor ends.
+    /// The code was dropped at an await by a cancel. A panic in that drop is recorded, but not
+    /// judged by the supervisor: the actor exits.
     #[cold]
     fn on_cancel(&mut self, cell: &Cell<A::Msg>, dropped: Option<Box<Reason>>) {
         if let Some(reason) = dropped {
@@ -160,7 +256,8 @@ impl<A: Actor> ActorTask<A> {
         self.begin_cancelled_exit(cell);
     }
 
-    /// A cancel came while no code of the actor was at work, or such code had a grace and came to its end in it.
+    /// A cancel arrived while no code of the actor ran, or the code finished within its cancel
+    /// grace.
     #[cold]
     fn cancelled_between_messages(&mut self, cell: &Cell<A::Msg>) {
         self.settle_current(cell, false);
@@ -171,19 +268,21 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
+    /// Begins the exit of a cancelled actor.
     #[cold]
     pub(super) fn begin_cancelled_exit(&mut self, cell: &Cell<A::Msg>) {
         let cause = cell.node.cause().unwrap_or(Cause::Cancelled);
         self.begin_exit_with(cell, ExitKind::Cancel, Exit::Cancelled(cause));
     }
 
-    /// Ends for good, with an exit that says more than that it was told to.
+    /// Begins the exit with an explicit `exit`.
     #[cold]
     pub(super) fn begin_exit_with(&mut self, cell: &Cell<A::Msg>, exit_kind: ExitKind, exit: Exit) {
         self.details().exit = Some(exit);
         self.begin_exit(cell, exit_kind);
     }
 
+    /// Begins the exit: closes the mailbox, then stops the children.
     #[inline]
     pub(super) fn begin_exit(&mut self, cell: &Cell<A::Msg>, exit_kind: ExitKind) {
         self.exit_kind = Some(exit_kind);
@@ -191,11 +290,12 @@ impl<A: Actor> ActorTask<A> {
         self.stop_children(cell, if exit_kind == ExitKind::Close { StopMode::Close } else { StopMode::Stop }, empty);
     }
 
+    /// Ends the children and accepts no more. `bits` are raised together with `ENDING`.
     #[inline]
-    fn stop_children(&mut self, cell: &Cell<A::Msg>, how: StopMode, noted: u32) {
-        cell.mailbox.raise_silently(control::ENDING | noted);
+    fn stop_children(&mut self, cell: &Cell<A::Msg>, mode: StopMode, bits: u32) {
+        cell.mailbox.raise_silently(control::ENDING | bits);
         if cell.node.refuse_children() {
-            cell.node.wind_down_children(how);
+            cell.node.wind_down_children(mode);
             self.stage = Stage::StopChildren;
             waits::break_cycles_of(self.cx.cell().waits_for());
         } else {
@@ -206,167 +306,5 @@ impl<A: Actor> ActorTask<A> {
     #[inline]
     fn after_children(&mut self, cell: &Cell<A::Msg>) {
         if self.actor.is_some() { self.stage = Stage::StoppedHook } else { self.drop_state(cell) }
-    }
-
-    /// The end of an incarnation: its state goes, and another one follows or the actor leaves.
-    fn drop_state(&mut self, cell: &Cell<A::Msg>) {
-        if cell.has_timers_or_stash() {
-            self.drop_timers_and_stash(cell);
-        }
-        self.drop_behaviour(cell);
-        self.early_park = EarlyPark::NotStarted;
-        if self.actor.is_some() {
-            self.drop_actor(cell);
-        }
-        if self.exit_kind.is_some() {
-            let empty = cell.mailbox.control_word() & control::MAILBOX_EMPTY != 0;
-            let nothing_left = self.batch.is_empty() && (empty || cell.mailbox.is_empty());
-            self.stage = if nothing_left { Stage::Gone } else { Stage::DeadLetters };
-        } else {
-            self.restart_or_wait(cell);
-        }
-    }
-
-    /// What was put aside is back at the front of the mailbox: for the next incarnation, or to be buried. The timers of an incarnation end
-    /// with it; what they would have sent was never accepted.
-    #[cold]
-    fn drop_timers_and_stash(&mut self, cell: &Cell<A::Msg>) {
-        // The last message has been settled: what is not settled yet was put aside by a hook.
-        cell.unstash();
-        self.settle_stash(cell, StashedIn::Hook);
-        self.has_timers = false;
-        if let Some(timers) = cell.take_timers()
-            && let Err(reason) = catch::catch(|| drop(timers))
-        {
-            self.record_failure(cell, reason);
-        }
-    }
-
-    /// Drops a state that did not end with the stage in which it was stopped. Replies in it are held like those of a handler, and answered with what ended it.
-    #[cold]
-    fn drop_actor(&mut self, cell: &Cell<A::Msg>) {
-        let mut member = Some(Arc::clone(self.cx.cell()) as Arc<dyn Member>);
-        let inside = current::enter(&mut member, Waker::noop());
-        let actor = self.actor.take();
-        let dropped = catch::catch(|| drop(actor));
-        drop(inside);
-        if let Err(reason) = dropped {
-            self.record_failure(cell, reason);
-        }
-    }
-
-    /// The next incarnation, unless the actor is to end after all.
-    pub(super) fn begin_next_incarnation(&mut self, cell: &Cell<A::Msg>, waited: bool) {
-        match cell.node.take_verdict() {
-            // A failure of a child of the last incarnation is not the next one's; what was decided about it stands.
-            Some((ChildAction::Stop | ChildAction::Escalate { .. }, failure)) => {
-                self.begin_exit_with(cell, ExitKind::Fail, Exit::Failed(failure));
-            }
-            // Its group counts on it to halt by itself.
-            Some((ChildAction::Wait(wait), failure)) if !waited => {
-                let details = self.details();
-                (details.restart_wait, details.exit) = (RestartWait::of(wait, true), Some(Exit::Failed(failure)));
-                self.wait(cell);
-            }
-            _ if cell.node.reopen() => {
-                let exit = || self.details.as_ref().and_then(|details| details.exit.clone());
-                cell.answer_unanswered(|| exit().map_or(AskError::Dropped, AskError::from));
-                cell.mailbox.clear_bits(control::ENDING | control::CHILD_FAILED | control::RESTART);
-                cell.node.known_supervision(Supervision::forget_restarts);
-                self.cx.next_incarnation();
-                self.suspended = false;
-                self.stage = Stage::Run;
-            }
-            _ => self.begin_cancelled_exit(cell),
-        }
-    }
-
-    /// Each incarnation begins with the first behaviour.
-    fn drop_behaviour(&self, cell: &Cell<A::Msg>) {
-        if cell.mailbox.control_word() & control::BEHAVIOUR != 0
-            && let Err(reason) = catch::catch(|| drop(cell.set_behaviour(None)))
-        {
-            self.record_failure(cell, reason);
-        }
-    }
-
-    /// The last step: out of the tree.
-    #[inline]
-    pub(super) fn finish_exit(&mut self, cell: &Cell<A::Msg>, member: &Arc<dyn Member>, factory: impl FnMut() -> A) {
-        // What the recipe holds is a user's as well: it goes before the exit is told, and each part by itself.
-        if let Err(reason) = catch::catch(|| drop(factory)) {
-            self.record_failure(cell, reason);
-        }
-        if let Some(details) = &mut self.details {
-            let (feed, retry_copy) = (details.feed.take(), details.retry_copy.take());
-            for reason in [catch::catch(|| drop(feed)), catch::catch(|| drop(retry_copy))].into_iter().filter_map(Result::err) {
-                self.record_failure(cell, reason);
-            }
-        }
-        let exit = match self.exit_kind {
-            Some(ExitKind::Close) => Exit::Closed,
-            Some(ExitKind::Stop) | None => Exit::Stopped,
-            Some(ExitKind::Cancel | ExitKind::Fail) => self.details().exit.take().unwrap_or(Exit::Stopped),
-        };
-        cell.answer_unanswered(|| AskError::from(exit.clone()));
-        node::leave(member, &exit);
-    }
-
-    /// Makes the record of a failure and tells it. There is one for every failure, whatever becomes of it.
-    #[cold]
-    fn record_failure(&self, cell: &Cell<A::Msg>, reason: Reason) -> FailureInfo {
-        let mut failure = cell.node.failure(self.cx.incarnation(), reason);
-        if self.has_current {
-            let described = self.details.as_ref().and_then(|details| details.description.clone());
-            failure = failure.with_message(described.unwrap_or_else(type_name::<A::Msg>));
-        }
-        cell.node.events().failure(&failure);
-        failure
-    }
-
-    /// A hook that failed is a failure on record, and changes nothing else.
-    #[inline]
-    fn record_hook_failure(&self, cell: &Cell<A::Msg>, end: StageEnd) {
-        if let StageEnd::Failed(reason) | StageEnd::CancelledAtAwait(Some(reason)) = end {
-            self.record_failure(cell, *reason);
-        }
-    }
-
-    pub(super) fn details(&mut self) -> &mut TaskDetails<A::Msg> {
-        self.details.get_or_insert_default()
-    }
-}
-
-/// The task is dropped before its end, because its runtime went away: the member leaves the tree all the same, the message in hand was cut
-/// off, and what was queued counts as dead letters.
-impl<A: Actor> Drop for ActorTask<A> {
-    fn drop(&mut self) {
-        if self.stage == Stage::Gone {
-            return;
-        }
-        let cell = &Arc::clone(self.cx.cell());
-        // Replies in what is dropped here are held, and answered with the end of the actor: no handler has dropped them.
-        let mut current = Some(Arc::clone(cell) as Arc<dyn Member>);
-        let inside = current::enter(&mut current, Waker::noop());
-        cell.mailbox.close();
-        cell.mailbox.mark_receiver_gone();
-        self.settle_current(cell, false);
-        self.drop_behaviour(cell);
-        cell.unstash();
-        self.settle_stash(cell, StashedIn::Hook);
-        let left_over = core::iter::from_fn(|| cell.mailbox.take_remaining()).flat_map(|left| left.into_iter().rev());
-        for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
-            cell.mailbox.count_removed();
-            cell.dead_letter(message, DeadLetterReason::Cancelled);
-        }
-        if self.actor.is_some() {
-            self.drop_actor(cell);
-        }
-        drop(inside);
-        cell.mailbox.count_rest_as_dead_letters();
-        cell.answer_unanswered(|| AskError::Cancelled(Cause::Dropped));
-        let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;
-        node::cancel(&member, &Cause::Dropped);
-        node::leave(&member, &Exit::Cancelled(Cause::Dropped));
     }
 }

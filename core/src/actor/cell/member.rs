@@ -1,4 +1,4 @@
-//! How everybody else reaches an actor's cell: its parent, its senders, its watchers.
+//! `Cell` as seen by others: its senders, its watchers and, as a tree [`Member`], its parent.
 
 use crate::actor::cell::Cell;
 use crate::actor::cell::optional_state::OptionalState;
@@ -34,7 +34,7 @@ impl<M> Cell<M> {
         &self.mailbox
     }
 
-    /// Tells of a mailbox that is filling up. Nearly no push has anything to say.
+    /// Reports a mailbox that passed its high-water mark. Nearly every push passes `None`.
     #[inline]
     pub(crate) fn report_if_high_water(&self, high_water: Option<HighWater>) {
         if let Some(high_water) = high_water {
@@ -50,7 +50,7 @@ impl<M> Cell<M> {
             .emit(EventKinds::LINTS, || Event::Lint(Lint::MailboxFilling { path: self.node.path(), queued, capacity }));
     }
 
-    /// Passes `polled` on, and says that a pending one left a waker or a wake-up.
+    /// Returns `polled`. If it is pending, records that the task has left a waker or a wake-up.
     #[inline]
     pub(super) fn mark_parked<T>(&self, polled: Poll<T>) -> Poll<T> {
         if polled.is_pending() {
@@ -66,16 +66,17 @@ impl<M: Send + 'static> Cell<M> {
         Self { node, mailbox, options }
     }
 
-    /// How this actor words a message in records: as `Props::describe` says, else by its type's name.
+    /// Describes a message for records: through `Props::describe`, else by the name of its type.
     pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
         match self.options.as_ref().and_then(|options| options.describe.as_ref()) {
-            // A describer is user code: if it panics, the type's name stands in.
+            // `describe` is user code. If it panics, the name of the type is used.
             Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
             None => type_name::<M>(),
         }
     }
 
-    /// Records a message that was accepted and will not be handled, and drops it. The mailbox has counted it.
+    /// Records a message that was accepted and will not be handled, and drops it. The mailbox has
+    /// counted it already.
     #[cold]
     pub(crate) fn dead_letter(&self, message: M, reason: DeadLetterReason) {
         self.node.events().emit(EventKinds::DEAD_LETTERS, || {
@@ -85,16 +86,16 @@ impl<M: Send + 'static> Cell<M> {
         self.discard(message);
     }
 
-    /// As [`dead_letter`](Self::dead_letter), in the poll of whoever sent the message that took its place. A reply in it is none of the sender's:
-    /// it is answered at once, and not with what becomes of the sender.
+    /// As [`dead_letter`](Self::dead_letter), called in the poll of a sender. A reply in the
+    /// message is answered at once, and not kept for the sender's handler.
     #[cold]
     pub(crate) fn dead_letter_for_sender(&self, message: M, reason: DeadLetterReason) {
-        let mut nobody = None;
-        let _outside = current::enter(&mut nobody, Waker::noop());
+        let mut no_member = None;
+        let _outside = current::enter(&mut no_member, Waker::noop());
         self.dead_letter(message, reason);
     }
 
-    /// Drops a message. A panic in that is a failure on record, and changes nothing else.
+    /// Drops a message. A panic in its drop is recorded as a failure and has no other effect.
     pub(crate) fn discard(&self, message: M) {
         if let Err(reason) = catch::catch(|| drop(message)) {
             self.node.events().failure(&self.node.failure(0, reason));
@@ -112,31 +113,34 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
-    /// Orders an end. True if the actor rested, and so awaits nothing in a handler.
-    fn request_end(&self, how: StopMode) -> bool {
-        let waker = match how {
+    /// Requests a stop or close. Returns true if the actor was parked, so it awaits nothing in a
+    /// handler.
+    fn request_end(&self, mode: StopMode) -> bool {
+        let waker = match mode {
             StopMode::Stop => self.mailbox.raise(control::STOP),
             StopMode::Close => self.mailbox.close(),
         };
-        let rested = waker.is_some();
+        let was_parked = waker.is_some();
         if let Some(waker) = waker {
             self.node.runtime().wake_for_control(waker);
         }
-        rested
+        was_parked
     }
 
-    /// Serves control only, from the next message on.
+    /// Stops handling messages after the current one; control is still processed.
     pub(crate) fn suspend(&self) {
         self.mailbox.clear_bits(control::RESUME);
         self.raise(control::SUSPEND);
     }
 
+    /// Handles messages again after a suspend.
     pub(crate) fn resume(&self) {
         self.mailbox.clear_bits(control::SUSPEND);
         self.raise(control::RESUME);
     }
 
-    /// The end of input: what is queued is handled, then the actor ends. A suspended one is resumed for that.
+    /// Closes the mailbox: queued messages are handled, then the actor exits. A suspended actor is
+    /// resumed for that.
     pub(crate) fn close(&self) {
         if let Some(waker) = self.mailbox.close() {
             self.node.runtime().wake_for_control(waker);
@@ -144,6 +148,7 @@ impl<M: Send + 'static> Cell<M> {
     }
 }
 
+/// Returns the name of a message type, as records use it.
 pub(crate) fn type_name<M>() -> Cow<'static, str> {
     Cow::Borrowed(core::any::type_name::<M>())
 }
@@ -153,17 +158,18 @@ impl<M: Send + 'static> Member for Cell<M> {
         &self.node
     }
 
-    fn stop_by(self: Arc<Self>, how: StopMode) {
+    fn stop_by(self: Arc<Self>, mode: StopMode) {
         self.mailbox.raise_silently(control::FINAL);
-        let rested = self.request_end(how);
-        // Those that are to end after it wait for it now, and for its children if it is ending them.
-        if self.mailbox.control_word() & control::ENDING != 0 || (!rested && self.has_edges()) {
+        let was_parked = self.request_end(mode);
+        // Siblings that end after this actor wait for it now, and for its children if it is ending
+        // them.
+        if self.mailbox.control_word() & control::ENDING != 0 || (!was_parked && self.has_edges()) {
             waits::break_cycles_of(alloc::vec![self]);
         }
     }
 
-    fn request_stop(self: Arc<Self>, how: StopMode) {
-        self.request_end(how);
+    fn request_stop(self: Arc<Self>, mode: StopMode) {
+        self.request_end(mode);
     }
 
     fn on_cancel(self: Arc<Self>) {
@@ -171,12 +177,13 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn exit_when_childless(&self) -> Option<Exit> {
-        // Its task waits for this as a waiter of the node.
+        // The actor's task waits for its children itself, as a waiter of the node.
         None
     }
 
     fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
-        // One that is ending this incarnation ends its children with it; one that has its verdict needs no second.
+        // An actor that ends this incarnation ends its children too. One that has a decision needs
+        // no second.
         if !self.node.takes_children() || self.node.awaits_verdict() {
             return FailureStep::default();
         }

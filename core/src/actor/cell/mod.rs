@@ -1,25 +1,49 @@
-//! `Cell`: an actor in the tree, and THE loop that runs it.
+//! The cell of an actor, and the loop that runs it.
 //!
-//! One task per actor, across all its restarts, in the box that was its `recipe`. The task owns the factory and the [`Body`]: state, the batch
-//! of messages it is working through. Everybody else holds the [`Cell`]: the node in the tree and the mailbox (see `door`). [`drain`] is one incarnation: control
-//! first (one load of a word before every message), then a message, until something ends it; `ending` decides what stage comes next.
+//! Each actor has one task, across all its restarts. The task owns the factory and the
+//! [`ActorTask`]: the state and the batch of messages it works through. All others hold the
+//! [`Cell`]: the node in the tree and the mailbox.
+//!
+//! [`run_actor`] is the whole task: one stage after the other, until the actor is gone.
+//! [`run_incarnation`] is the main stage: before every message it loads the control word once, then
+//! it handles the message, until something ends the incarnation.
 //!
 //! ```text
-//!    ┌─────────────────────── restart ─────────────── (Waiting) ◄──┐
-//!    ▼                                                  │   backoff, or for the group
-//!   Run ──► Restarting ──► EndChildren ──► Stopped ─────┼──────────┘
-//!    │   (restarting hook)  (youngest first) (hook, then └─ leave ──► Bury ──► Gone
-//!    └─ stop, close, cancel, halt ──►┘         drop state)         (dead letters)
+//!    ┌──────────────────── restart ───────────────── WaitToRestart ◄┐
+//!    ▼                                                      ▲       │ backoff, or restart plan
+//!   Run ──► RestartingHook ──► StopChildren ──► StoppedHook ┴───────┘
+//!    │                              ▲                 └─ exit ──► DeadLetters ──► Gone
+//!    └─ stop, close, cancel, halt ──┘
 //! ```
 //!
-//! A stop or the end of input, for good and with no children, goes all the way to the end of `Stopped` within `Run`.
+//! The table of all states and transitions is in `lifecycle`; the table of all control bits is in
+//! `mailbox::control`. Files, in reading order:
+//!
+//! | file | owns |
+//! |---|---|
+//! | `task` | `ActorTask`: the data of the task, and how it applies control |
+//! | `work` | where the next message comes from: mailbox, timers, feed |
+//! | `current_message` | the message that is being handled, until it is settled |
+//! | `boxed_steps` | signals and behaviours, which few actors use |
+//! | `lifecycle` | the stages and the transitions between them |
+//! | `hooks` | the hooks `restarting` and `stopped`, with their time limit |
+//! | `restart_wait` | the wait between two incarnations, and the next start |
+//! | `teardown` | what is dropped, and reported, at the end |
+//! | `guard` | polling user code: panics and cancels |
+//! | `handler_time` | the time of long handlers |
+//! | `factory` | the factory and the task in one allocation |
+//! | `member` | the cell as seen by senders and by the tree |
+//! | `optional_state` | state that only some actors have |
 //!
 //! Invariants:
-//! 1. A message is in exactly one place: mailbox, batch, or in hand. `in_hand` is true from the moment it left the batch until its
-//!    handler returned `Ok`, so whoever ends an incarnation knows whether there is a message to account for.
-//! 2. User code runs inside [`Guarded`] only, and its future is dropped before anything else happens to the state it borrows.
-//! 3. A parked actor has left its waker and looked at control once more since.
+//! 1. A message is in exactly one place: mailbox, stash, batch, or current. `has_current` is true
+//!    from the moment it left the batch until its handler returned `Ok`, so the code that ends an
+//!    incarnation knows whether a message must be settled.
+//! 2. User code runs only inside [`Guarded`], and its future is dropped before the state it borrows
+//!    is touched.
+//! 3. A parked actor has stored its waker and checked the control word after that.
 
+pub(crate) mod boxed_steps;
 pub(crate) mod current_message;
 pub(crate) mod factory;
 pub(crate) mod guard;
@@ -29,14 +53,16 @@ pub(crate) mod lifecycle;
 pub(crate) mod member;
 pub(crate) mod optional_state;
 pub(crate) mod restart_wait;
-pub(crate) mod signals;
 pub(crate) mod task;
+pub(crate) mod teardown;
+pub(crate) mod work;
 
 use crate::actor::Actor;
 pub(crate) use crate::actor::cell::factory::{into_task, task_factory};
 use crate::actor::cell::guard::Guarded;
+use crate::actor::cell::lifecycle::{Stage, StageEnd};
 use crate::actor::cell::optional_state::OptionalState;
-use crate::actor::cell::task::{ActorTask, EarlyPark, Stage, StageEnd};
+use crate::actor::cell::task::{ActorTask, EarlyPark};
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
 use crate::mailbox::control;
@@ -47,18 +73,18 @@ use crate::tree::node::children::Childless;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 
-/// After this many messages in one poll an actor lets others run.
+/// The number of messages that an actor handles in one poll before it yields.
 pub const MESSAGES_PER_POLL_MAX: u32 = 256;
-/// After this many signals in a row one user message is served.
+/// The number of signals in a row after which one message is handled first.
 pub const SIGNALS_IN_A_ROW_MAX: u32 = 16;
-/// What everybody holds of an actor.
+/// The shared part of an actor: its node and its mailbox.
 pub(crate) struct Cell<M> {
     node: Node,
     pub(crate) mailbox: MessageQueue<M, OptionalState<M>>,
     options: Option<Arc<ActorOptions<M>>>,
 }
 
-/// The whole life of an actor, as one task.
+/// The task of an actor, from its first start to its exit.
 #[inline]
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
 fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut factory: F) -> impl Future<Output = ()> + Send {
@@ -66,7 +92,8 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut fact
         let mut task = ActorTask::new(Arc::clone(&cell));
         let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
         while task.stage != Stage::Gone {
-            // The stages share their memory: an idle actor keeps room for the largest and not for each.
+            // The stages share their memory: an idle actor has room for the largest stage, not for
+            // all of them.
             let end = match task.stage {
                 Stage::Run | Stage::Gone => {
                     Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut task, &mut factory)).await
@@ -86,7 +113,7 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut fact
     }
 }
 
-/// One incarnation: from `started` to whatever ends it.
+/// The stage `Run`: one incarnation, from `started` to the event that ends it.
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
 fn run_incarnation<A: Actor>(
     cell: &Cell<A::Msg>,
@@ -95,7 +122,8 @@ fn run_incarnation<A: Actor>(
 ) -> impl Future<Output = StageEnd> + Send {
     async move {
         if task.actor.is_none() {
-            // A state that fails as soon as it is made must not hold a worker, nor outlive a stop.
+            // Yield between incarnations: a state that fails at once must not block its thread, nor
+            // run after a stop.
             poll_fn(|cx| cell.mark_parked(task.yield_if_spent(cx))).await;
             task.budget -= 1;
             if task.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
@@ -127,7 +155,8 @@ fn run_incarnation<A: Actor>(
                 }
             }
             if !task.batch.is_empty() && !task.suspended && task.budget > 0 {
-                // Nothing is written between the look at the batch and the message, so that it is not looked at twice.
+                // Nothing is written between the check of the batch and the pop, so the compiler
+                // checks it once.
                 if let Err(error) = task.handle_next(cell).await {
                     return StageEnd::failed(error);
                 }
@@ -137,7 +166,8 @@ fn run_incarnation<A: Actor>(
             }
             let found = poll_fn(|cx| {
                 let found = task.poll_work(cell, cx);
-                // A batch may be a single message, and an incarnation too: only a poll that ends begins the count anew.
+                // A batch, and an incarnation, may be a single message: only a poll that ends
+                // renews the budget.
                 if found.is_pending() {
                     task.budget = MESSAGES_PER_POLL_MAX as u16;
                 }
@@ -165,7 +195,8 @@ fn run_incarnation<A: Actor>(
             return end;
         }
         let end = task.stopped_hook(cell).await;
-        // Here it goes as a part of the user's code; if the hook failed, by itself and later.
+        // The state is dropped here, as a part of user code. If the hook failed, `drop_state` drops
+        // it later.
         if let StageEnd::Done = end {
             task.actor = None;
         }
@@ -192,12 +223,13 @@ mod tests {
         }
     }
 
-    /// One signal more than are heard in a row, and no message to serve in between: the actor hears them all and goes idle.
+    /// One signal more than the limit, and no message in between: the actor gets all signals and
+    /// goes idle.
     #[test]
-    fn a5_many_signals_and_no_message() {
-        struct Hears(Arc<crate::base::lock::Lock<u32>>);
+    fn a5_actor_without_messages_gets_all_signals() {
+        struct Listener(Arc<crate::base::lock::Lock<u32>>);
 
-        impl Actor for Hears {
+        impl Actor for Listener {
             type Msg = ();
             type Error = core::convert::Infallible;
 
@@ -205,29 +237,34 @@ mod tests {
                 Ok(())
             }
 
-            async fn signal(&mut self, _signal: crate::Signal, _cx: &mut Context<Self>) -> Result<(), Self::Error> {
-                self.0.with(|heard| *heard += 1);
+            async fn signal(
+                &mut self,
+                _signal: crate::events::signal::Signal,
+                _cx: &mut Context<Self>,
+            ) -> Result<(), Self::Error> {
+                self.0.with(|received| *received += 1);
                 Ok(())
             }
         }
 
-        let sim = crate::Dispatcher::seeded(1);
-        let scope = crate::Scope::under(&crate::CancelToken::root(sim.runtime()));
-        let heard = Arc::new(crate::base::lock::Lock::new(0));
-        let counts = Arc::clone(&heard);
-        let actor = scope.actor("hears", crate::Props::new(move || Hears(Arc::clone(&counts)))).unwrap();
+        let sim = crate::dispatcher::Dispatcher::seeded(1);
+        let scope = crate::scope::Scope::under(&crate::tree::token::CancelToken::root(sim.runtime()));
+        let received = Arc::new(crate::base::lock::Lock::new(0));
+        let counts = Arc::clone(&received);
+        let actor = scope.actor("listener", crate::actor::props::Props::new(move || Listener(Arc::clone(&counts)))).unwrap();
         for id in 0..=u64::from(SIGNALS_IN_A_ROW_MAX) {
-            let id = crate::ActorId::new(0, 1_000 + id);
-            let ended = crate::Terminated { id, path: actor.path(), exit: Exit::Closed };
-            assert!(actor.try_send_system(crate::SystemMessage::Terminated(ended)).is_ok());
+            let id = crate::ids::path::ActorId::new(0, 1_000 + id);
+            let ended = crate::events::signal::Terminated { id, path: actor.path(), exit: Exit::Closed };
+            assert!(actor.try_send_system(crate::actor::system_message::SystemMessage::Terminated(ended)).is_ok());
         }
         sim.drain_ready();
-        assert_eq!(heard.with(|heard| *heard), SIGNALS_IN_A_ROW_MAX + 1);
+        assert_eq!(received.with(|received| *received), SIGNALS_IN_A_ROW_MAX + 1);
     }
 
     #[test]
     fn a14_cell_and_task_stay_small() {
-        // With the 128 bytes of a Tokio task, two counts of an `Arc`, and the parent's table that makes an idle actor.
+        // Together with the 128 bytes of a Tokio task, two counts of an `Arc` and the parent's
+        // table, this is the memory of an idle actor.
         assert!(size_of::<Cell<[u64; 2]>>() <= 192);
         let task = size_of_val(&*task_factory(|| Sink { _state: 0 }));
         assert!(task <= 208, "{task}");

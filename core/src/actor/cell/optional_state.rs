@@ -1,5 +1,7 @@
-//! [`Extras`]: what only some actors have. It lies in the cold box of the mailbox, under the mailbox's lock, so that an actor without
-//! any of it pays no memory. Nothing is woken, dropped or called under that lock.
+//! [`OptionalState`]: state that only some actors have.
+//!
+//! It is attached to the mailbox, in its cold part, so an actor without any of it needs no memory
+//! for it. It is under the mailbox's lock: nothing is woken, dropped or called there.
 
 use crate::actor::cell::Cell;
 use crate::actor::stash::Stash;
@@ -16,14 +18,15 @@ use alloc::vec::Vec;
 use core::any::Any;
 
 pub(crate) struct OptionalState<M> {
-    /// Replies that were dropped without an answer, until the outcome of the handler is known.
+    /// Replies that were dropped without an answer, kept until the outcome of the handler is known.
     unanswered: Vec<Arc<dyn Unanswered>>,
-    /// What the actor awaits in its own task, the oldest first.
+    /// The edges of the wait-for graph: what the actor awaits in its own task, oldest first.
     edges: VecDeque<Edge>,
     timers: Option<Box<Timers<M>>>,
     pub(crate) stash: Option<Box<Stash<M>>>,
     stopwatch: Option<Box<Stopwatch>>,
-    /// The `Behaviour` that replaces `Actor::handle`. Its type needs the actor's type, which a cell does not know.
+    /// The `Behaviour` that replaces `Actor::handle`. Its type depends on the actor's type, which a
+    /// cell does not know.
     behaviour: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -37,11 +40,12 @@ impl<M> Default for OptionalState<M> {
 /// Measures the running handler, while an event listener wants lints.
 pub(crate) struct Stopwatch {
     pub(crate) started_at: Instant,
-    /// Wakes a pending handler once it has run for long.
+    /// Wakes a pending handler at the time limit.
     pub(crate) alarm: Option<BoxFuture<'static, ()>>,
 }
 
-/// The timers while they are being worked on. They are put back even if a closure among them panics.
+/// The timers, taken out of the lock while they are used. They are put back even if one of their
+/// closures panics.
 struct BorrowedTimers<'a, M> {
     cell: &'a Cell<M>,
     timers: Option<Box<Timers<M>>>,
@@ -57,7 +61,7 @@ impl<M> Drop for BorrowedTimers<'_, M> {
 }
 
 impl<M> Cell<M> {
-    /// Whether the actor has ever set a timer or stashed a message.
+    /// Returns true if the actor has ever set a timer or stashed a message.
     #[inline]
     pub(crate) fn has_timers_or_stash(&self) -> bool {
         self.mailbox.owner_flag()
@@ -73,7 +77,7 @@ impl<M> Cell<M> {
         self.mailbox.with_attached_if_any(|optional| core::mem::take(&mut optional.unanswered)).unwrap_or_default()
     }
 
-    /// Replaces the stopwatch of the running handler and returns the one before.
+    /// Replaces the stopwatch of the running handler and returns the previous one.
     pub(crate) fn set_stopwatch(&self, stopwatch: Option<Box<Stopwatch>>) -> Option<Box<Stopwatch>> {
         match stopwatch {
             None => self.mailbox.with_attached_if_any(|optional| optional.stopwatch.take()).flatten(),
@@ -81,12 +85,12 @@ impl<M> Cell<M> {
         }
     }
 
-    /// The behaviour that replaces `Actor::handle`. Only the actor's own task reads it.
+    /// Returns the behaviour that replaces `Actor::handle`. Only the actor's own task reads it.
     pub(crate) fn behaviour(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.mailbox.with_attached_if_any(|optional| optional.behaviour.clone()).flatten()
     }
 
-    /// Sets or clears the behaviour and returns the one before, for the caller to drop.
+    /// Sets or clears the behaviour and returns the previous one, for the caller to drop.
     pub(crate) fn set_behaviour(&self, behaviour: Option<Arc<dyn Any + Send + Sync>>) -> Option<Arc<dyn Any + Send + Sync>> {
         match behaviour {
             Some(_) => self.mailbox.raise_silently(BEHAVIOUR),
@@ -95,7 +99,8 @@ impl<M> Cell<M> {
         self.mailbox.with_attached(|optional| core::mem::replace(&mut optional.behaviour, behaviour))
     }
 
-    /// The asks, and the sends without room, that the actor awaits in its own task; the oldest first.
+    /// Returns the asks, and the sends without room, that the actor awaits in its own task, oldest
+    /// first.
     pub(crate) fn wait_edges(&self) -> Vec<Edge> {
         let mut edges = Vec::new();
         self.mailbox.with_attached_if_any(|optional| edges.extend(optional.edges.iter().cloned()));
@@ -120,7 +125,7 @@ impl<M> Cell<M> {
         drop(removed);
     }
 
-    /// Works on the timers outside the lock. Only the actor's own task does.
+    /// Runs `f` on the timers outside the lock. Only the actor's own task calls this.
     pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
         let timers = self.mailbox.with_attached(|optional| optional.timers.take()).unwrap_or_default();
         let mut borrowed = BorrowedTimers { cell: self, timers: Some(timers) };

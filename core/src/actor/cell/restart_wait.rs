@@ -1,51 +1,58 @@
-//! The wait between two incarnations: for a backoff to pass, or for the guardian to bring the actor's group up again.
+//! The wait between two incarnations: for a backoff, or for the supervisor's restart plan to
+//! restart the whole group; then the next start.
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::{ActorTask, ExitKind, Stage, StageEnd};
+use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
+use crate::actor::cell::task::ActorTask;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
+use crate::events::event::Event;
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
 use crate::supervise::restart_plan::Report;
 use crate::tree::member::Member;
+use crate::tree::supervision::{ChildAction, Supervision};
+use crate::tree::waits::ask_error::AskError;
 use crate::tree::{supervision, waits};
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// Why an actor has not begun its next incarnation.
+/// What the next incarnation waits for.
 #[derive(Default)]
 pub(super) struct RestartWait {
-    /// For so long; taken when the wait begins, which is when the incarnation before has ended.
+    /// The backoff. It starts, and is set to zero, when the wait begins, after the last incarnation
+    /// has ended.
     pub(super) backoff: Duration,
     sleep: Option<BoxFuture<'static, ()>>,
-    /// Until it is told to start.
+    /// Whether to wait for `START` from the restart plan.
     pub(super) for_group: bool,
-    /// Its group waits to hear that it has halted.
+    /// Whether the restart plan waits for the report that this actor has halted.
     pub(super) owes_report: bool,
 }
 
 impl<A: Actor> ActorTask<A> {
-    /// The state is gone and another is to follow: at once, or after a wait.
+    /// After the state was dropped: restarts at once, or waits first.
     pub(super) fn restart_or_wait(&mut self, cell: &Cell<A::Msg>) {
-        let paused = self.details.as_ref().is_some_and(|details| details.restart_wait.is_some());
-        if paused || cell.mailbox.control_word() & control::HALT != 0 {
+        let must_wait = self.details.as_ref().is_some_and(|details| details.restart_wait.is_some());
+        if must_wait || cell.mailbox.control_word() & control::HALT != 0 {
             self.wait(cell);
         } else {
             self.begin_next_incarnation(cell, false);
         }
     }
 
+    /// Begins the wait.
     pub(super) fn wait(&mut self, cell: &Cell<A::Msg>) {
         self.details().restart_wait.get_or_insert_default();
-        // A cancel reaches an actor that waits like one that runs.
+        // Without `ENDING`, a cancel ends the wait as it ends a running actor.
         cell.mailbox.raise_silently(control::WAITING_TO_RESTART);
         cell.mailbox.clear_bits(control::ENDING);
         self.stage = Stage::WaitToRestart;
     }
 
-    /// The wait is over, or was cut short.
+    /// Settles the end of the wait: starts the next incarnation, or begins the exit.
     pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
         self.details().restart_wait = None;
         cell.mailbox.clear_bits(control::WAITING_TO_RESTART);
@@ -56,28 +63,31 @@ impl<A: Actor> ActorTask<A> {
             }
             _ => {}
         }
-        // Whoever failed and was not started again ends with that failure.
+        // An actor that failed and is not restarted exits with that failure.
         match self.details().exit.take() {
             Some(exit @ Exit::Failed(_)) => self.begin_exit_with(cell, ExitKind::Fail, exit),
             _ => self.begin_exit(cell, ExitKind::Stop),
         }
     }
 
-    /// Ready when the next incarnation may begin (`Done`), or the actor is to end without one (`Stopped`, `Cancelled`).
+    /// Polls the wait. Ready with `Done` when the next incarnation may begin, and with `Stopped` or
+    /// `Cancelled` when the actor must exit without one.
     pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<StageEnd> {
         loop {
             let (word, closed) = (cell.mailbox.control_word(), cell.mailbox.is_closed());
-            // It may have come since the actor was last found not to be cut off, and nobody would wake it again for that.
+            // The cancel may have arrived after the guard last checked for it; it would not be
+            // woken again.
             if word & control::CANCEL != 0 {
                 return Poll::Ready(StageEnd::Cancelled);
             }
-            let for_good = word & control::FINAL != 0;
-            if word & control::STOP != 0 && (for_good || cell.node.policy() != RestartPolicy::Permanent) {
+            let is_final = word & control::FINAL != 0;
+            if word & control::STOP != 0 && (is_final || cell.node.policy() != RestartPolicy::Permanent) {
                 return Poll::Ready(StageEnd::Stopped);
             }
-            // The supervisor ends its children's input: what is queued is to be handled, and nobody is going to say start.
-            if word & control::START != 0 || (for_good && closed) {
-                cell.mailbox.clear_bits(if for_good { control::START | control::HALT } else { control::START });
+            // If the supervisor closes its children, the queued messages must be handled, and no
+            // `START` follows.
+            if word & control::START != 0 || (is_final && closed) {
+                cell.mailbox.clear_bits(if is_final { control::START | control::HALT } else { control::START });
                 return Poll::Ready(StageEnd::Done);
             }
             let restart_wait = self.details().restart_wait.get_or_insert_default();
@@ -102,7 +112,35 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// The incarnation is up. Whoever waited for that hears of it, and the strategy if there was one before.
+    /// Begins the next incarnation, unless the actor must exit after all.
+    pub(super) fn begin_next_incarnation(&mut self, cell: &Cell<A::Msg>, waited: bool) {
+        match cell.node.take_verdict() {
+            // A child's failure of the last incarnation does not fail the next one, but a decision
+            // to stop still applies.
+            Some((ChildAction::Stop | ChildAction::Escalate { .. }, failure)) => {
+                self.begin_exit_with(cell, ExitKind::Fail, Exit::Failed(failure));
+            }
+            // The restart plan waits until this actor reports that it has halted.
+            Some((ChildAction::Wait(wait), failure)) if !waited => {
+                let details = self.details();
+                (details.restart_wait, details.exit) = (RestartWait::of(wait, true), Some(Exit::Failed(failure)));
+                self.wait(cell);
+            }
+            _ if cell.node.reopen() => {
+                let exit = || self.details.as_ref().and_then(|details| details.exit.clone());
+                cell.answer_unanswered(|| exit().map_or(AskError::Dropped, AskError::from));
+                cell.mailbox.clear_bits(control::ENDING | control::CHILD_FAILED | control::RESTART);
+                cell.node.known_supervision(Supervision::forget_restarts);
+                self.cx.next_incarnation();
+                self.suspended = false;
+                self.stage = Stage::Run;
+            }
+            _ => self.begin_cancelled_exit(cell),
+        }
+    }
+
+    /// After `started` has returned: reports the start as an event, to `spawn_started`, to the
+    /// strategy if this is a restart, and to the restart plan if it waits for it.
     pub(super) fn announce_start(&self, cell: &Cell<A::Msg>) {
         self.report_started(cell);
         if let Some(notice) = cell.options.as_deref().and_then(|options| options.start_notice.as_deref()) {
@@ -117,9 +155,19 @@ impl<A: Actor> ActorTask<A> {
             supervision::report(&cell.node, Report::Started);
         }
     }
+
+    /// Reports the start or restart as an event.
+    fn report_started(&self, cell: &Cell<A::Msg>) {
+        let (node, incarnation) = (&cell.node, self.cx.incarnation());
+        node.report_lifecycle(|| match incarnation {
+            0 => Event::Started { path: node.path() },
+            _ => Event::Restarted { path: node.path(), incarnation },
+        });
+    }
 }
 
 impl RestartWait {
+    /// Returns `None` if there is nothing to wait for.
     pub(super) fn of(backoff: Duration, for_group: bool) -> Option<Self> {
         (for_group || !backoff.is_zero()).then_some(Self { backoff, sleep: None, for_group, owes_report: for_group })
     }
@@ -138,9 +186,9 @@ impl RestartWait {
     }
 }
 
-/// What a supervisor does to an actor that is one of a group.
+/// Commands of a supervisor to an actor that restarts together with its siblings.
 impl<M: Send + 'static> Cell<M> {
-    /// Ends the incarnation, to start again when told; a temporary one ends for good.
+    /// Ends the incarnation, to start again on command. A temporary actor exits instead.
     pub(super) fn halt_for_group(self: Arc<Self>) {
         if self.node.policy() == RestartPolicy::Temporary {
             return self.stop_by(crate::tree::member::StopMode::Stop);
@@ -149,13 +197,14 @@ impl<M: Send + 'static> Cell<M> {
         self.raise(control::HALT);
     }
 
+    /// Starts the next incarnation, and requests a report of the start.
     pub(super) fn start_with_group(&self) {
         self.mailbox.clear_bits(control::HALT);
         self.raise(control::START | control::REPORT_START);
     }
 }
 
-/// Orders that come at moments which only threads can find; the simulator would never.
+/// Commands that arrive at moments which only threads can produce, and the simulator cannot.
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests {
     use super::*;
@@ -166,22 +215,22 @@ mod tests {
     use crate::scope::Scope;
     use crate::scope::supervisor::Supervisor;
     use crate::supervise::restart_plan::RestartPlan;
-    use crate::tree::supervision::ChildAction;
     use crate::tree::supervision::strategy::OneForAll;
 
-    fn crew_of_one(sim: &Dispatcher) -> (Scope, Supervisor, ActorRef<()>) {
-        let scope = Scope::under(&crate::CancelToken::root(sim.runtime()));
-        let crew = scope.supervisor("crew", OneForAll::new()).unwrap();
-        let actor = crew.spawn("one", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
+    fn group_of_one(sim: &Dispatcher) -> (Scope, Supervisor, ActorRef<()>) {
+        let scope = Scope::under(&crate::tree::token::CancelToken::root(sim.runtime()));
+        let supervisor = scope.supervisor("workers", OneForAll::new()).unwrap();
+        let actor = supervisor.spawn("one", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
         sim.drain_ready();
-        (scope, crew, actor)
+        (scope, supervisor, actor)
     }
 
-    /// A plan says start, its supervisor closes, the actor starts to hand in what it has, and only then looks at the plan's word.
+    /// A plan commands a start, its supervisor closes, the actor starts to handle its queue, and
+    /// only then reads the command.
     #[test]
-    fn s13_a_late_word_to_start_does_not_keep_an_actor_busy() {
+    fn s13_late_start_command_does_not_keep_an_actor_busy() {
         let sim = Dispatcher::seeded(1);
-        let (_scope, _crew, actor) = crew_of_one(&sim);
+        let (_scope, _supervisor, actor) = group_of_one(&sim);
         let cell = actor.cell();
         cell.raise(control::START | control::REPORT_START);
         sim.drain_ready();
@@ -191,33 +240,34 @@ mod tests {
         assert_eq!(actor.counts().handled, 1);
     }
 
-    /// A failure below becomes the actor's own, so that its group goes down, while the actor is about to restart for another reason.
+    /// A child's failure becomes the actor's own, so its group halts, while the actor already
+    /// restarts for another reason.
     #[test]
-    fn s13_a_group_hears_that_an_actor_has_halted_although_it_restarts_for_another_reason() {
+    fn s13_group_learns_of_a_halt_during_another_restart() {
         let sim = Dispatcher::seeded(1);
-        let (_scope, crew, actor) = crew_of_one(&sim);
-        let (cell, parent) = (actor.cell(), crew.any().member);
+        let (_scope, supervisor, actor) = group_of_one(&sim);
+        let (cell, parent) = (actor.cell(), supervisor.any().member);
         let members = core::iter::once((cell.node.id(), Arc::clone(cell) as Arc<dyn Member>));
         let plan = RestartPlan::new(members, None).after_failure_of(cell.node.id());
-        parent.node().with_supervision(|guardian| guardian.regroup = Some(alloc::boxed::Box::new(plan)));
+        parent.node().with_supervision(|supervision| supervision.regroup = Some(alloc::boxed::Box::new(plan)));
         let failure = cell.node.failure(0, Reason::Error("below".into()));
         cell.node.keep_verdict(ChildAction::Wait(Duration::ZERO), failure);
         cell.raise(control::RESTART);
         sim.drain_ready();
-        assert!(parent.node().with_supervision(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        assert!(parent.node().with_supervision(|supervision| supervision.regroup.is_none()), "the plan is complete");
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!((actor.counts().handled, actor.exit()), (1, None));
     }
 
-    /// A child leaves after somebody listed the children for a plan, and before the plan is there to be told.
+    /// A child leaves after the children were listed for a plan, and before the plan is installed.
     #[test]
-    fn s13_whoever_left_before_the_plan_was_there_is_not_waited_for() {
+    fn s13_plan_does_not_wait_for_a_child_that_left_before() {
         let sim = Dispatcher::seeded(1);
-        let (_scope, crew, actor) = crew_of_one(&sim);
-        let leaves = crew.spawn("leaves", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
+        let (_scope, supervisor, actor) = group_of_one(&sim);
+        let leaves = supervisor.spawn("leaves", Props::from_fn(|| (), |(), ()| Ok::<(), BoxError>(()))).unwrap();
         sim.drain_ready();
-        let parent = crew.any().member;
+        let parent = supervisor.any().member;
         let listed = parent.node().children();
         leaves.stop();
         sim.drain_ready();
@@ -225,7 +275,7 @@ mod tests {
         assert!(parent.node().replan(|before| RestartPlan::new(members, before)).is_ok_and(|replaced| replaced.is_none()));
         supervision::advance(&parent);
         sim.drain_ready();
-        assert!(parent.node().with_supervision(|guardian| guardian.regroup.is_none()), "the plan has come to its end");
+        assert!(parent.node().with_supervision(|supervision| supervision.regroup.is_none()), "the plan is complete");
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!(actor.counts().handled, 1);

@@ -1,4 +1,4 @@
-//! `RecipientAsk`: a question to an actor that is adapted on its way, and its one answer.
+//! [`RecipientAsk`]: the future of an ask whose question is adapted.
 
 use crate::actor::ask::PendingAsk;
 use crate::actor::recipient::Recipient;
@@ -11,7 +11,10 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// An answer on its way; from [`Recipient::ask`]. The question goes out when this is first polled.
+/// The future of [`Recipient::ask`]: sends a question and waits for its answer.
+///
+/// The question is sent when the future is first polled. There is no time limit by default.
+/// Dropping the future stops waiting, as with [`Ask`](crate::Ask).
 #[must_use = "an ask does nothing unless awaited"]
 pub struct RecipientAsk<'a, M: Send + 'static, T, Q> {
     to: &'a Recipient<M>,
@@ -32,7 +35,9 @@ where
         Self { to, question: Some(question), sending: None, pending: None, timeout: None, sleep: None }
     }
 
-    /// Waits at most this long.
+    /// Sets a time limit for the answer. Default: none.
+    ///
+    /// After it, the ask fails with [`AskError::TimedOut`].
     pub fn timeout(mut self, wait: Duration) -> Self {
         self.timeout = Some(wait);
         self
@@ -47,7 +52,7 @@ where
         }
         if let Some(sending) = &mut self.sending {
             match sending.poll_delivered(cx) {
-                // It may already be told that there will be no answer.
+                // The slot may already have an error, such as a wait cycle.
                 Poll::Pending => {}
                 Poll::Ready(Ok(Ok(()))) => self.sending = None,
                 Poll::Ready(Ok(Err(failure))) => return Poll::Ready(Err(AskError::Failed(failure))),

@@ -1,14 +1,17 @@
-//! `Recipient`: an actor for those who speak another type than its own. What they say is adapted on the way into its mailbox.
+//! [`Recipient`]: an address that accepts another message type, through an adapter.
 //!
-//! A recipient is the actor's cell behind a [`Door`], or a chain of adapters that ends there. Sending is in two steps, so that an adapter
-//! runs only for what the mailbox has taken (see `mailbox::slots`): a place is held, which may be refused; then all adapters of the
-//! chain make the message, and it fills the place.
+//! A recipient is the actor's cell behind a [`Target`], or a chain of adapters that ends there. A
+//! send has two steps, so that an adapter runs only for a message that the mailbox has accepted
+//! (see `mailbox::reserve`): room is reserved, which may fail; then the adapters of the chain make
+//! the message, and it fills the reservation.
 //!
 //! Invariants:
-//! 1. What is refused comes back as it was given: no adapter has seen it.
-//! 2. Adapters are user code. They run under no lock, as nobody's handler, and are caught in one place, [`Cell::fill`]. A panic is a
-//!    failure on record of the actor, whose message counts as failed; neither its state nor the sender is touched.
-//! 3. A recipient is an address: restarts keep it, and dropping it does nothing to the actor.
+//! 1. A rejected message is returned unchanged: no adapter has seen it.
+//! 2. Adapters are user code. They run under no lock and outside every handler, and their panics
+//!    are caught in one place, `Cell::fill`. A panic is recorded as a failure of the actor and its
+//!    message counts as failed; the actor's state and the sender are not affected.
+//! 3. A recipient is an address: it stays valid across restarts, and dropping it does nothing to
+//!    the actor.
 
 pub(crate) mod ask;
 pub(crate) mod send;
@@ -34,14 +37,20 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Poll, Waker};
 
-/// An actor that takes `M`s, whatever its own message type: from [`ActorRef::map`], or an [`ActorRef`] as it is. A handle: clones are the
-/// same recipient.
+/// An address for messages of type `M`, whatever the message type of the actor.
 ///
-/// It has the verbs of an `ActorRef`, with the same answers: a message that is refused comes back as it was given, overflow policies, dead
-/// letters and counts are those of the actor's mailbox. The adapter runs in the sender's task, for each message the mailbox has taken;
-/// it should be quick, since the actor does not end before it is done. If it panics, the message counts as failed and the failure is on
-/// record as the actor's; the actor goes on, and the sender does not notice. It lasts across restarts.
+/// It comes from [`ActorRef::map`], or from an [`ActorRef`] through `From`. Clones are cheap and
+/// address the same actor; it stays valid across restarts.
 ///
+/// It has the methods of an `ActorRef`, with the same results. A rejected message is returned
+/// unchanged. Overflow rule, dead letters and counts are those of the actor's mailbox.
+///
+/// The adapter runs in the sender's task, for each message that the mailbox has accepted. Keep it
+/// short: the actor cannot exit before it has returned. If it panics, the message counts as failed
+/// and the failure is recorded for the actor; the actor keeps running, and the sender gets no
+/// error.
+///
+/// # Examples
 /// ```
 /// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Recipient, Reply, Scope};
 /// # let sim = Dispatcher::seeded(1);
@@ -56,9 +65,9 @@ use core::task::{Poll, Waker};
 /// #     Ok::<(), BoxError>(())
 /// # });
 /// # let shop = scope.actor("shop", props).unwrap();
-/// /// Knows nothing of shops.
+/// /// Does not know the type `Shop`.
 /// fn announce(prices: &Recipient<u32>) {
-///     prices.tell(120).expect("it has room");
+///     prices.tell(120).expect("the mailbox has room");
 /// }
 ///
 /// announce(&shop.map(Shop::Price));
@@ -74,16 +83,17 @@ pub struct Recipient<M: Send + 'static> {
     target: Arc<dyn Target<M>>,
 }
 
-/// The way into one actor's mailbox for an `N`.
+/// The way of an `N` into the mailbox of one actor.
 trait Target<N>: Send + Sync {
-    /// Where places are held; the same for the whole chain.
+    /// Returns the mailbox in which room is reserved; the same for the whole chain.
     fn room(&self) -> &dyn ReserveRoom;
 
-    /// Fills a place with what `make` gives, which is called once. `Err` if making it failed.
+    /// Fills a reservation with the result of `make`, which is called once. Returns the failure if
+    /// `make` panicked.
     fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo>;
 }
 
-/// The places of a mailbox, whatever its messages are.
+/// The reservations of a mailbox, whatever its message type.
 trait ReserveRoom: Send + Sync {
     fn node(&self) -> &Node;
     fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reservation, SendError<()>>;
@@ -94,7 +104,7 @@ trait ReserveRoom: Send + Sync {
         waker: &Waker,
     ) -> Poll<Result<Reservation, SendError<()>>>;
     fn withdraw_reserve(&self, key: u64);
-    /// Whether the receiver has fallen behind.
+    /// Returns true if the receiver is behind by a whole part of its queue.
     fn receiver_is_behind(&self) -> bool;
 }
 
@@ -139,9 +149,10 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
 
     fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> M) -> Result<(), FailureInfo> {
         let made = {
-            // A reply that an adapter drops is none of the sender's: it is answered at once.
-            let mut nobody = None;
-            let _outside = current::enter(&mut nobody, Waker::noop());
+            // A reply that an adapter drops is answered at once, and not kept for the sender's
+            // handler.
+            let mut no_member = None;
+            let _outside = current::enter(&mut no_member, Waker::noop());
             catch::catch(make)
         };
         match made {
@@ -155,7 +166,8 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
             }
             Err(reason) => {
                 let failure = self.node().failure(0, reason).with_message(type_name::<M>());
-                // On record first: once the place is void the actor may end, and its system with it.
+                // Recorded first: once the reservation is released, the actor may end, and its
+                // system with it.
                 self.node().events().failure(&failure);
                 self.mailbox().fail_reservation(reservation);
                 Err(failure)
@@ -164,7 +176,7 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
     }
 }
 
-/// One adapter before a door. It is there until it is dropped.
+/// One adapter in front of a target. `adapt` is present until the drop.
 struct AdaptedTarget<M: Send + 'static, F> {
     target: Arc<dyn Target<M>>,
     adapt: Option<F>,
@@ -176,12 +188,12 @@ impl<M: Send + 'static, N, F: Fn(N) -> M + Send + Sync> Target<N> for AdaptedTar
     }
 
     fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo> {
-        let adapt = self.adapt.as_ref().expect("taken only in the drop");
+        let adapt = self.adapt.as_ref().expect("present until the drop");
         self.target.fill(reservation, &mut || adapt(make()))
     }
 }
 
-/// An adapter is a user's value, and whoever lets go of it last may be anybody.
+/// Catches a panic of the adapter's drop, because any thread may drop the last clone.
 impl<M: Send + 'static, F> Drop for AdaptedTarget<M, F> {
     fn drop(&mut self) {
         let adapt = self.adapt.take();
@@ -193,27 +205,30 @@ impl<M: Send + 'static, F> Drop for AdaptedTarget<M, F> {
 }
 
 impl<M: Send + 'static> Recipient<M> {
-    /// As [`ActorRef::tell`].
+    /// Sends a message without waiting. See [`ActorRef::tell`].
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
         self.push(message.into(), true)
     }
 
-    /// As [`ActorRef::tell_envelope`].
+    /// Sends a message with a priority, without waiting. See [`ActorRef::tell_envelope`].
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         self.push(envelope, true)
     }
 
-    /// As [`ActorRef::try_send`].
+    /// Sends a message if there is room. See [`ActorRef::try_send`].
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
         self.push(message.into(), false)
     }
 
-    /// As [`ActorRef::send`].
+    /// Sends a message and waits for room. See [`ActorRef::send`].
     pub fn send(&self, message: M) -> RecipientSend<'_, M> {
         RecipientSend::new(self, message)
     }
 
-    /// As [`ActorRef::ask`]. An adapter that panics is an answer as well: [`AskError::Failed`](crate::AskError::Failed).
+    /// Sends a question and waits for its answer. See [`ActorRef::ask`].
+    ///
+    /// # Errors
+    /// If an adapter panics, the ask fails with [`AskError::Failed`](crate::AskError::Failed).
     pub fn ask<T, Q>(&self, question: Q) -> RecipientAsk<'_, M, T, Q>
     where
         T: Send + 'static,
@@ -222,53 +237,54 @@ impl<M: Send + 'static> Recipient<M> {
         RecipientAsk::new(self, question)
     }
 
-    /// The same actor for code that speaks of `N`s. Adapters add up: this one runs first.
+    /// Returns an address of the same actor for messages of type `N`. Adapters form a chain: this
+    /// one runs first.
     pub fn map<N: Send + 'static>(&self, adapt: impl Fn(N) -> M + Send + Sync + 'static) -> Recipient<N> {
         let target = Arc::new(AdaptedTarget { target: Arc::clone(&self.target), adapt: Some(adapt) });
         Recipient { actor: self.actor.clone(), target }
     }
 
-    /// As [`ActorRef::stop`].
+    /// Stops the actor after its current message. See [`ActorRef::stop`].
     pub fn stop(&self) {
         self.actor.stop();
     }
 
-    /// As [`ActorRef::close`].
+    /// Closes the actor's mailbox. See [`ActorRef::close`].
     pub fn close(&self) {
         self.actor.close();
     }
 
-    /// As [`ActorRef::cancel`].
+    /// Cancels the actor at its next await. See [`ActorRef::cancel`].
     pub fn cancel(&self, cause: impl Into<Cause>) {
         self.actor.cancel(cause);
     }
 
-    /// As [`ActorRef::on_done`].
+    /// Calls `f` once with the exit of the actor. See [`ActorRef::on_done`].
     pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
         self.actor.on_done(f);
     }
 
-    /// As [`ActorRef::exited`].
+    /// Waits until the actor has ended. See [`ActorRef::exited`].
     pub fn exited(&self) -> Exited {
         self.actor.exited()
     }
 
-    /// As [`ActorRef::exit`].
+    /// Returns the exit of the actor, or `None` while it is alive.
     pub fn exit(&self) -> Option<Exit> {
         self.actor.exit()
     }
 
-    /// Who the actor is.
+    /// Returns the id of the actor behind this address.
     pub fn id(&self) -> ActorId {
         self.actor.id()
     }
 
-    /// Where the actor stands in the tree.
+    /// Returns the path of the actor in the tree.
     pub fn path(&self) -> ActorPath {
         self.actor.path()
     }
 
-    /// The actor without a message type.
+    /// Returns the address of the actor without a message type.
     pub fn any(&self) -> AnyRef {
         self.actor.clone()
     }
@@ -276,7 +292,7 @@ impl<M: Send + 'static> Recipient<M> {
     fn push(&self, PriorityEnvelope { message, priority }: PriorityEnvelope<M>, may_drop: bool) -> Result<(), SendError<M>> {
         match self.target.room().reserve(priority, may_drop) {
             Ok(reservation) => {
-                // A failure in making the message is on record, and none of the sender's.
+                // A failure of the adapter is recorded; it is not the sender's error.
                 drop(self.fill(reservation, message));
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! `RecipientSend`: a send to a recipient that waits for room, and keeps its message until there is.
+//! [`RecipientSend`]: the future of a send that waits for room and keeps its message until then.
 
 use crate::actor::recipient::Recipient;
 use crate::events::failure::FailureInfo;
@@ -12,16 +12,19 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// A send that waits for room; from [`Recipient::send`]. Dropping it before it is done drops the message with it.
+/// The future of [`Recipient::send`]: waits for room, then adapts the message and puts it into the
+/// mailbox.
+///
+/// Cancel safety: dropping it before it is ready drops the message, and no adapter has seen it.
 #[must_use = "a send does nothing unless awaited"]
 pub struct RecipientSend<'a, M: Send + 'static> {
     to: &'a Recipient<M>,
     message: Option<M>,
     priority: Priority,
-    /// Its place in the waiting list.
+    /// The key in the waiting list.
     waiting: Option<u64>,
     edge: Option<Box<RoomEdge>>,
-    /// Whether it leaves an edge while it waits; an ask has its own.
+    /// False for the question of an ask, which has its own wait edge.
     adds_wait_edge: bool,
     token: Option<Cancelled>,
 }
@@ -32,25 +35,28 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
         Self { to, message: Some(message), priority, waiting: None, edge: None, adds_wait_edge: true, token: None }
     }
 
-    /// The same for the question of an ask, which leaves an edge to its answer.
+    /// Marks this as the question of an ask, which has its own wait edge to the answer.
     pub(super) fn for_ask(mut self) -> Self {
         self.adds_wait_edge = false;
         self
     }
 
-    /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
+    /// Stops waiting when `token` is cancelled. The send then fails with [`SendError::Cancelled`]
+    /// and returns the message.
     pub fn or_cancel(mut self, token: &CancelToken) -> Self {
         self.token = Some(token.cancelled());
         self
     }
 
-    /// Send it with a priority, to a mailbox that has them.
+    /// Sets the priority of the message. Default: [`Priority::NORMAL`]. The mailbox must have
+    /// [priorities](crate::Mailbox::prioritised).
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Ready with what became of making the message, once the mailbox has taken it.
+    /// Polls the send. Once the mailbox has accepted the message, returns the failure of an
+    /// adapter, if one panicked.
     pub(super) fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), FailureInfo>, SendError<M>>> {
         let room = self.to.target.room();
         if let Some(token) = &mut self.token
@@ -69,7 +75,7 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
             return Poll::Pending;
         };
         self.edge = None;
-        let message = self.message.take().expect("looked at above");
+        let message = self.message.take().expect("checked above");
         Poll::Ready(match polled {
             Ok(reservation) => Ok(self.to.fill(reservation, message)),
             Err(refused) => Err(refused.with_message(message)),
@@ -93,10 +99,10 @@ impl<M: Send + 'static> Future for RecipientSend<'_, M> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let is_new = this.message.is_some();
-        // A failure in making the message is on record, and none of the sender's.
+        // A failure of the adapter is recorded; it is not the sender's error.
         let polled = this.poll_delivered(cx).map_ok(drop);
         if is_new && matches!(polled, Poll::Ready(Ok(()))) && this.to.target.room().receiver_is_behind() {
-            // It is done, and lets its receiver run first.
+            // The message is delivered. The sender yields once, so that the receiver can run.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -1,8 +1,9 @@
-//! Steps aside: what the loop does now and then in place of a plain message, boxed, so that an idle actor keeps no room for it.
+//! Boxed steps: signals and behaviours, which few actors use.
 //!
-//! A signal is heard, by `Actor::signal` or as a message that `Props::map_system` makes of it; a message goes to the behaviour that the
-//! actor has taken on (`Context::become_with`) and not to `Actor::handle`. The control word says so before every message, so whoever does
-//! neither pays for neither.
+//! The future of such a step is boxed, so an idle actor has no room for it. A signal goes to
+//! `Actor::signal`, or becomes a message through `Props::map_system`. A message goes to the
+//! behaviour set by `Context::become_with`, and not to `Actor::handle`. Both are announced by bits
+//! of the control word, so an actor without them pays nothing.
 
 use crate::actor::Actor;
 use crate::actor::cell::task::ActorTask;
@@ -14,17 +15,18 @@ use alloc::boxed::Box;
 
 /// A step of the loop that few actors take.
 pub(super) enum BoxedStep {
-    /// A signal, or what `Props::map_system` makes of it.
+    /// A signal, or the message that `Props::map_system` makes from it.
     Signal,
-    /// A message, for another behaviour than the first.
+    /// A message for a behaviour.
     Message,
 }
 
-/// What user code does with a message or a signal, where it is boxed.
+/// The boxed future of user code for a message or a signal.
 type Handling<'a, A> = BoxFuture<'a, Result<(), <A as Actor>::Error>>;
 
 impl<A: Actor> ActorTask<A> {
-    /// The next step, if the word says that it is none of the usual and this poll has a share left for it.
+    /// Returns the next boxed step, if the control word announces one and the budget of this poll
+    /// allows it.
     #[cold]
     pub(super) fn next_boxed_step(&mut self, word: u32, signals: &mut u32) -> Option<BoxedStep> {
         if self.budget == 0 {
@@ -40,18 +42,19 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// Begins it. Boxed, so that an idle actor keeps no room for what is rare.
+    /// Begins a boxed step.
     pub(super) fn begin_boxed_step<'a>(&'a mut self, cell: &'a Cell<A::Msg>, step: BoxedStep) -> Handling<'a, A> {
         match step {
             BoxedStep::Signal => self.next_signal(cell),
             BoxedStep::Message => {
-                let message = self.batch.pop().expect("looked at before");
+                let message = self.batch.pop().expect("checked before");
                 self.handle_boxed(cell, message)
             }
         }
     }
 
-    /// Hears the next signal, if it is still there: as a message of its own if `Props::map_system` makes it one.
+    /// Begins the next signal if it is still queued, as a message if `Props::map_system` converts
+    /// it.
     fn next_signal<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
         let Some(signal) = cell.mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
         let map_system = cell.options.as_ref().and_then(|options| options.map_system.as_ref());
@@ -68,7 +71,7 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// Begins a message with the behaviour that the actor has taken on, if it has.
+    /// Begins a message, with the behaviour if one is set.
     fn handle_boxed<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
         cell.mailbox.count_taken();
         match self.cx.behaviour() {
@@ -79,7 +82,7 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// That step is done; if it was a message, that was handled.
+    /// Finishes a boxed step. If it was a message, it counts as handled.
     pub(super) fn finish_boxed_step(&mut self, cell: &Cell<A::Msg>) {
         if self.has_current {
             self.finish_current(cell);
