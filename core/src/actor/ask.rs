@@ -1,7 +1,8 @@
 //! [`Ask`]: sends a question and waits for its one answer, or for the reason why there is none.
 //!
-//! An ask that an actor awaits in its own task adds an edge to the wait-for graph. An ask that would
-//! close a cycle of asks fails with [`AskError::Cycle`], or is reported as a lint if it has a timeout.
+//! An ask that an actor awaits in its own task adds an edge to the wait-for graph. An ask that
+//! would close a cycle of asks fails with [`AskError::Cycle`], or is reported as a lint if it has a
+//! timeout.
 
 use crate::actor::cell::Cell;
 use crate::actor::reply::{Reply, ReplySlot};

@@ -4,11 +4,11 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `props`, `fn_actor` | `Props`: the factory and the options of an actor; actors from closures |
+//! | `props`, `fn_actor` | `Props`: factory and options of an actor; actors from closures |
 //! | `actor_ref` | `ActorRef`: the address, with tell, send and ask |
 //! | `send`, `ask`, `reply` | the futures of a send and an ask; the channel of the answer |
 //! | `context` | `Context`: what a handler can do |
-//! | `stash`, `timers`, `behaviour` | stashed messages; delayed messages; handlers that replace `handle` |
+//! | `stash`, `timers`, `behaviour` | stashed and delayed messages; replaced handlers |
 //! | `spawn`, `spawn_started` | starting an actor, and waiting for its start |
 //! | `recipient` | `Recipient`: an address for another message type |
 //! | `system_message` | `SystemMessage`: commands that bypass the queue |

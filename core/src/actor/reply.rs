@@ -1,12 +1,12 @@
 //! [`Reply`]: the one-shot channel on which an ask is answered.
 //!
-//! The slot of the answer is one allocation, shared by the `Reply` in the message and the `Ask` that
-//! waits.
+//! The slot of the answer is one allocation, shared by the `Reply` in the message and the `Ask`
+//! that waits.
 //!
 //! Invariants:
 //! 1. A slot is settled once. Later answers are dropped.
-//! 2. A `Reply` that is dropped inside a poll of an actor is kept by that actor until the outcome of
-//!    its handler is known. So the asker gets the failure as its error, and not only "dropped".
+//! 2. A `Reply` that is dropped inside a poll of an actor is kept by that actor until the outcome
+//!    of its handler is known. So the asker gets the failure as its error, and not only "dropped".
 //! 3. Answers and wakers are dropped and woken outside the slot's lock.
 
 use crate::base::lock::Lock;

@@ -17,7 +17,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The default limit of a stash, in messages; see [`Props::stash_capacity`](crate::Props::stash_capacity).
+/// The default limit of a stash, in messages; see
+/// [`Props::stash_capacity`](crate::Props::stash_capacity).
 pub const STASH_CAPACITY_DEFAULT: usize = 1024;
 
 /// The error of [`Context::stash`]: the stash is full. It returns the message.

@@ -12,34 +12,35 @@
 //!    checks them again under the lock before it parks. So no bit is missed.
 //! 4. `PASSIVE` bits do not keep an idle receiver from parking.
 //!
-//! Commands, raised from outside (except as noted) and cleared by the actor's task:
+//! Commands. They are raised from outside, and cleared by the actor's task:
 //!
-//! | bit | meaning | raised by | cleared by |
-//! |---|---|---|---|
-//! | `CANCEL` | stop at the next await | `Member::on_cancel` | never |
-//! | `STOP` | stop after the current message | `stop`, `SystemMessage::Stop`, `Member::stop_by` | only if a permanent actor restarts instead |
-//! | `FINAL` | the supervisor ordered the end; no restart follows | `Member::stop_by`, silently, before `STOP` or close | never |
-//! | `RESTART` | restart from the factory | `SystemMessage::Restart`, `Member::restart` | `apply_control`, or the next incarnation |
-//! | `CHILD_FAILED` | a child's failure became this actor's failure | `Member::carry_out` | `apply_control`, or the next incarnation |
-//! | `SUSPEND`, `RESUME` | stop or continue handling messages; each clears the other | `Cell::suspend`, `Cell::resume` | `apply_control` |
-//! | `HALT` | end this incarnation and wait for `START` | restart plan of the supervisor | the wait to restart, or `START` |
-//! | `START` | begin the next incarnation | restart plan of the supervisor | the wait to restart, `apply_control`, or `HALT` |
-//! | `REPORT_START` | report to the restart plan when `started` has returned | with `START` | `announce_start` |
-//! | `SIGNALS` | the signal queue is not empty | `push_signal` | `pop_signal` takes the last one |
-//! | `WAITING_SENDS` | sends wait for room | `add_waiting` (under the lock, no wake-up) | the last waiting send leaves |
-//!
-//! Notes that the actor's task makes for itself, all raised silently:
-//!
-//! | bit | meaning | cleared by |
+//! | bit | raised by | cleared by |
 //! |---|---|---|
-//! | `UNANSWERED` | replies were dropped and need an error answer | `take_unanswered` |
-//! | `TIMERS` | the timers have changed | `apply_control` |
-//! | `STASH_CHANGED` | the stash has changed and the counts must be settled | `settle_stash` |
-//! | `TIME_HANDLERS` | the next handler is measured | `stop_stopwatch` |
-//! | `BEHAVIOUR` | a behaviour replaces `Actor::handle` | `unbecome`, or the end of the incarnation |
-//! | `ENDING` | the incarnation is ending; `CANCEL` no longer interrupts it | the next incarnation, or the wait to restart |
-//! | `WAITING_TO_RESTART` | the actor is between two incarnations | the end of the wait |
-//! | `MAILBOX_EMPTY` | the mailbox was closed at the final exit and was empty | never |
+//! | `CANCEL` | `Member::on_cancel` | never |
+//! | `STOP` | `stop`, `Member::stop_by` | `ended_unexpectedly` (permanent actor) |
+//! | `FINAL` | `Member::stop_by`, silently, before stop or close | never |
+//! | `RESTART` | `SystemMessage::Restart`, `Member::restart` | `apply_control`, next incarnation |
+//! | `CHILD_FAILED` | `Member::carry_out` | `apply_control`, next incarnation |
+//! | `SUSPEND` | `Cell::suspend` | `apply_control`, `Cell::resume` |
+//! | `RESUME` | `Cell::resume` | `apply_control`, `Cell::suspend` |
+//! | `HALT` | restart plan | `poll_wait`, `start_with_group` |
+//! | `START` | restart plan | `poll_wait`, `apply_control`, `halt_for_group` |
+//! | `REPORT_START` | restart plan, with `START` | `announce_start` |
+//! | `SIGNALS` | `push_signal` | `pop_signal`, when it takes the last one |
+//! | `WAITING_SENDS` | `add_waiting`, silently | the last waiting send leaves |
+//!
+//! Notes that the actor's task makes for itself. All are raised silently, so no task is woken:
+//!
+//! | bit | raised by | cleared by |
+//! |---|---|---|
+//! | `UNANSWERED` | a dropped reply (`keep_unanswered`) | `take_unanswered` |
+//! | `TIMERS` | timer methods of `Context` | `apply_control` |
+//! | `STASH_CHANGED` | `stash`, `unstash` | `settle_stash` |
+//! | `TIME_HANDLERS` | `begin_batch`, `time_next_handler` | `stop_stopwatch` |
+//! | `BEHAVIOUR` | `become_with` | `unbecome`, end of the incarnation |
+//! | `ENDING` | `stop_children` | next incarnation, wait to restart |
+//! | `WAITING_TO_RESTART` | the wait to restart begins | the wait ends |
+//! | `MAILBOX_EMPTY` | `begin_exit`, if the queue is empty | never |
 
 use crate::base::sync::Ordering;
 use crate::events::signal::Signal;

@@ -4,9 +4,9 @@
 //! only after more than half of its capacity was free in between.
 //!
 //! `credits` is the number of pushes that need no further check. It counts only pushes within the
-//! capacity, within the memory of the chunk and up to the high-water mark; it is 0 if every push needs
-//! the slow path. So the push that passes the mark always takes the slow path, and the fast path never
-//! asks where the mark is.
+//! capacity, within the memory of the chunk and up to the high-water mark; it is 0 if every push
+//! needs the slow path. So the push that passes the mark always takes the slow path, and the fast
+//! path never asks where the mark is.
 
 use crate::base::sync::AtomicUsize;
 use crate::mailbox::Overflow;
@@ -38,9 +38,9 @@ impl<M, X: Default> QueueState<M, X> {
 
     /// Computes `credits` again.
     ///
-    /// Only this function reads the receiver's counter, when the credits are used up or the chunk has
-    /// changed. So the cache line of that counter does not move between cores for every message.
-    /// While sends wait for room, there are no credits: no push may overtake them.
+    /// Only this function reads the receiver's counter, when the credits are used up or the chunk
+    /// has changed. So the cache line of that counter does not move between cores for every
+    /// message. While sends wait for room, there are no credits: no push may overtake them.
     #[inline]
     pub(super) fn refresh_credits(&mut self, taken: &AtomicUsize) {
         let free = self.chunk.capacity().min(chunk_len_max::<M>()).saturating_sub(self.chunk.len()) as u32;
@@ -48,8 +48,8 @@ impl<M, X: Default> QueueState<M, X> {
         self.credits = if simple { free.min(self.room_below_high_water(taken)) } else { 0 };
     }
 
-    /// As `room`, but only up to the mark until it is passed: the push that passes it takes the slow
-    /// path.
+    /// As `room`, but only up to the mark until it is passed: the push that passes it takes the
+    /// slow path.
     fn room_below_high_water(&mut self, taken: &AtomicUsize) -> u32 {
         let room = self.room(taken);
         if room == u32::MAX {

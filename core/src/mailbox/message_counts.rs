@@ -1,8 +1,8 @@
 //! The message counts of a queue: accepted, taken, handled, failed, dead-lettered.
 //!
-//! Each accepted message ends as exactly one of handled, failed or dead-lettered, so the counts always
-//! add up. `taken` and `handled` are atomics that only the receiver writes; the other counts are under
-//! the queue's lock.
+//! Each accepted message ends as exactly one of handled, failed or dead-lettered, so the counts
+//! always add up. `taken` and `handled` are atomics that only the receiver writes; the other counts
+//! are under the queue's lock.
 
 use crate::base::sync::Ordering;
 use crate::events::counts::Counts;

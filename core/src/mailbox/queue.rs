@@ -17,8 +17,8 @@
 //! ```text
 //!  Running ──refill finds nothing──► Idle ───────push or control──► Running
 //!     ├──────take_single, early────► Idle
-//!     ├──────handler is pending────► InHandler ──cancel───────────► Running   (a push does not wake it)
-//!     └──────suspended─────────────► Suspended ──any control──────► Running   (a push does not wake it)
+//!     ├──────handler is pending────► InHandler ──cancel───────────► Running  (not by a push)
+//!     └──────suspended─────────────► Suspended ──any control──────► Running  (not by a push)
 //! ```
 //!
 //! Invariants:

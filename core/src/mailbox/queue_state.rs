@@ -51,7 +51,7 @@ pub(super) struct QueueState<M, X> {
     pub(super) receiver: ReceiverState,
     pub(super) closed: bool,
     pub(super) overflow: Overflow,
-    /// The number of lanes that hold the messages, or 0 if the chunk holds them.
+    /// The number of lanes with messages, or 0 if messages are in the chunk.
     pub(super) lanes: u8,
     /// True if the high-water mark was passed and reported.
     pub(super) high_water_reported: bool,

@@ -27,7 +27,7 @@ impl<A: Actor> ActorTask<A> {
         self.handle_message(cell, message)
     }
 
-    /// Passes a taken message to the handler. It is a function of its own so that the loop keeps
+    /// Passes a taken message to the handler. This is a separate function so that the loop keeps
     /// only the handler's future while it waits.
     #[inline]
     pub(super) fn handle_message(

@@ -132,8 +132,8 @@ mod tests {
     fn t4_actor_with_an_unpolled_task_leaves_the_tree() {
         let scope = Scope::under(&CancelToken::root(Arc::new(ShutDown)));
         let made = Arc::new(());
-        let held = Arc::clone(&made);
-        let state = move || drop(Arc::clone(&held));
+        let owned = Arc::clone(&made);
+        let state = move || drop(Arc::clone(&owned));
         let actor = scope.actor("a", Props::from_fn(state, |(), ()| Ok::<(), BoxError>(()))).unwrap();
         assert_eq!(actor.exit(), Some(Exit::Cancelled(Cause::Dropped)));
         assert!(scope.try_wait_all().is_ok(), "the parent no longer has it");

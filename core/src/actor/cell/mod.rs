@@ -1,7 +1,7 @@
 //! The cell of an actor, and the loop that runs it.
 //!
 //! Each actor has one task, across all its restarts. The task owns the factory and the
-//! [`ActorTask`]: the state and the batch of messages it works through. All others hold the
+//! [`ActorTask`]: the state and the batch of messages it works through. All others have the
 //! [`Cell`]: the node in the tree and the mailbox.
 //!
 //! [`run_actor`] is the whole task: one stage after the other, until the actor is gone.
@@ -64,7 +64,6 @@ use crate::actor::cell::lifecycle::{Stage, StageEnd};
 use crate::actor::cell::optional_state::OptionalState;
 use crate::actor::cell::task::{ActorTask, EarlyPark};
 use crate::actor::props::ActorOptions;
-use crate::actor::stash::StashedIn;
 use crate::mailbox::control;
 use crate::mailbox::queue::{MessageQueue, Refill};
 use crate::tree::member::Member;
@@ -77,6 +76,7 @@ use core::future::{Future, poll_fn};
 pub const MESSAGES_PER_POLL_MAX: u32 = 256;
 /// The number of signals in a row after which one message is handled first.
 pub const SIGNALS_IN_A_ROW_MAX: u32 = 16;
+
 /// The shared part of an actor: its node and its mailbox.
 pub(crate) struct Cell<M> {
     node: Node,
@@ -133,9 +133,7 @@ fn run_incarnation<A: Actor>(
             if let Err(error) = actor.started(&mut task.cx).await {
                 return StageEnd::failed(error);
             }
-            task.settle_stash(cell, StashedIn::Hook);
-            task.early_park = EarlyPark::Unlikely;
-            task.announce_start(cell);
+            task.finish_start(cell);
         }
         cell.begin_batch();
         task.early_park = EarlyPark::Unlikely;
@@ -164,15 +162,7 @@ fn run_incarnation<A: Actor>(
                 signals = 0;
                 continue;
             }
-            let found = poll_fn(|cx| {
-                let found = task.poll_work(cell, cx);
-                // A batch, and an incarnation, may be a single message: only a poll that ends
-                // renews the budget.
-                if found.is_pending() {
-                    task.budget = MESSAGES_PER_POLL_MAX as u16;
-                }
-                cell.mark_parked(found)
-            });
+            let found = poll_fn(|cx| task.poll_work_or_park(cell, cx));
             let handling = match found.await {
                 Refill::Single(message) => task.handle_message(cell, message),
                 Refill::Ended => break StageEnd::Closed,

@@ -4,7 +4,8 @@
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
-use crate::actor::cell::task::ActorTask;
+use crate::actor::cell::task::{ActorTask, EarlyPark};
+use crate::actor::stash::StashedIn;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
 use crate::events::event::Event;
@@ -139,9 +140,16 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// After `started` has returned: reports the start as an event, to `spawn_started`, to the
+    /// After `started` has returned `Ok`: settles the stash and announces the start.
+    pub(super) fn finish_start(&mut self, cell: &Cell<A::Msg>) {
+        self.settle_stash(cell, StashedIn::Hook);
+        self.early_park = EarlyPark::Unlikely;
+        self.announce_start(cell);
+    }
+
+    /// Reports the start: as an event, to `spawn_started`, to the
     /// strategy if this is a restart, and to the restart plan if it waits for it.
-    pub(super) fn announce_start(&self, cell: &Cell<A::Msg>) {
+    fn announce_start(&self, cell: &Cell<A::Msg>) {
         self.report_started(cell);
         if let Some(notice) = cell.options.as_deref().and_then(|options| options.start_notice.as_deref()) {
             notice.notify();

@@ -1,8 +1,9 @@
-//! The end of an incarnation and of the actor: what is dropped, answered and reported, in which order.
+//! The end of an incarnation and of the actor: what is dropped, answered and reported, in which
+//! order.
 //!
 //! Invariants:
-//! 1. Each user value (state, behaviour, timers, factory, feed, message) is dropped under a catch. A
-//!    panic in a drop is recorded as a failure and has no other effect.
+//! 1. Each user value (state, behaviour, timers, factory, feed, message) is dropped under a catch.
+//!    A panic in a drop is recorded as a failure and has no other effect.
 //! 2. Replies in dropped values are answered with the outcome of the actor.
 //! 3. The actor leaves the tree last, after all its messages were counted.
 

@@ -1,7 +1,7 @@
 //! Where the next message comes from: the batch, the mailbox, timers, then the feed.
 //!
-//! An actor without any of these parks. `budget` limits how many messages one poll handles; when it is
-//! used up, the task yields.
+//! An actor without any of these parks. `budget` limits how many messages one poll handles; when it
+//! is used up, the task yields.
 
 use crate::actor::Actor;
 use crate::actor::cell::task::{ActorTask, EarlyPark, TaskDetails};
@@ -26,10 +26,21 @@ impl<A: Actor> ActorTask<A> {
         Poll::Pending
     }
 
+    /// As [`poll_work`](Self::poll_work). Before the poll ends, renews the budget: a batch, and
+    /// even an incarnation, may be a single message, so neither renews it.
+    #[inline]
+    pub(super) fn poll_work_or_park(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
+        let found = self.poll_work(cell, cx);
+        if found.is_pending() {
+            self.budget = MESSAGES_PER_POLL_MAX as u16;
+        }
+        cell.mark_parked(found)
+    }
+
     /// Finds the next message, or parks. An actor that parked early, and got no message since,
     /// returns at once.
     #[inline]
-    pub(super) fn poll_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
+    fn poll_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
         if self.early_park == EarlyPark::Parked && cell.mailbox.is_still_parked() && self.waits_for_messages_only() {
             self.early_park = EarlyPark::Likely;
             return Poll::Pending;

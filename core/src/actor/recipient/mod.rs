@@ -121,7 +121,7 @@ impl<M: Send + 'static> ReserveRoom for Cell<M> {
     }
 
     fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reservation, SendError<()>> {
-        self.mailbox().reserve(priority, may_drop).map(|held| self.report_reserved(held))
+        self.mailbox().reserve(priority, may_drop).map(|reserved| self.report_reserved(reserved))
     }
 
     fn poll_reserve(
@@ -130,7 +130,7 @@ impl<M: Send + 'static> ReserveRoom for Cell<M> {
         priority: Priority,
         waker: &Waker,
     ) -> Poll<Result<Reservation, SendError<()>>> {
-        self.mailbox().poll_reserve(key, priority, waker).map_ok(|held| self.report_reserved(held))
+        self.mailbox().poll_reserve(key, priority, waker).map_ok(|reserved| self.report_reserved(reserved))
     }
 
     fn withdraw_reserve(&self, key: u64) {
