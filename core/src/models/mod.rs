@@ -238,7 +238,7 @@ impl<M: Send + 'static> Receiver<M> {
                 mailbox.count_removed();
                 self.buried.push(message);
             }
-            match block_on(poll_fn(|cx| mailbox.poll_left_over(cx.waker()))) {
+            match block_on(poll_fn(|cx| mailbox.poll_remaining(cx.waker()))) {
                 Some(left) => self.batch = left,
                 None => return,
             }
