@@ -191,7 +191,7 @@ impl<A: Actor> ActorTask<A> {
             ChildAction::Resume => {}
             ChildAction::Restart(wait) | ChildAction::Wait(wait) => {
                 let details = self.details();
-                details.restart_wait = RestartWait::of(wait, matches!(action, ChildAction::Wait(_)));
+                details.restart_wait = RestartWait::new(wait, matches!(action, ChildAction::Wait(_)));
                 details.exit = Some(Exit::Failed(failure.clone()));
                 details.failure = Some(failure);
                 if self.actor.is_some() {

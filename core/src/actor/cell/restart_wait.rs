@@ -38,14 +38,14 @@ impl<A: Actor> ActorTask<A> {
     pub(super) fn restart_or_wait(&mut self, cell: &Cell<A::Msg>) {
         let must_wait = self.details.as_ref().is_some_and(|details| details.restart_wait.is_some());
         if must_wait || cell.mailbox.control_word() & control::HALT != 0 {
-            self.wait(cell);
+            self.begin_restart_wait(cell);
         } else {
             self.begin_next_incarnation(cell, false);
         }
     }
 
     /// Begins the wait.
-    pub(super) fn wait(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn begin_restart_wait(&mut self, cell: &Cell<A::Msg>) {
         self.details().restart_wait.get_or_insert_default();
         // Without `ENDING`, a cancel ends the wait as it ends a running actor.
         cell.mailbox.raise_silently(control::WAITING_TO_RESTART);
@@ -124,8 +124,8 @@ impl<A: Actor> ActorTask<A> {
             // The restart plan waits until this actor reports that it has halted.
             Some((ChildAction::Wait(wait), failure)) if !waited => {
                 let details = self.details();
-                (details.restart_wait, details.exit) = (RestartWait::of(wait, true), Some(Exit::Failed(failure)));
-                self.wait(cell);
+                (details.restart_wait, details.exit) = (RestartWait::new(wait, true), Some(Exit::Failed(failure)));
+                self.begin_restart_wait(cell);
             }
             _ if cell.node.reopen() => {
                 let exit = || self.details.as_ref().and_then(|details| details.exit.clone());
@@ -176,7 +176,7 @@ impl<A: Actor> ActorTask<A> {
 
 impl RestartWait {
     /// Returns `None` if there is nothing to wait for.
-    pub(super) fn of(backoff: Duration, for_group: bool) -> Option<Self> {
+    pub(super) fn new(backoff: Duration, for_group: bool) -> Option<Self> {
         (for_group || !backoff.is_zero()).then_some(Self { backoff, sleep: None, for_group, owes_report: for_group })
     }
 
