@@ -49,6 +49,8 @@ use crate::mailbox::queue::MessageQueue;
 use crate::mailbox::queue_state::ReceiverState;
 use core::task::Waker;
 
+// Commands.
+
 /// Cancel at the next await.
 pub(crate) const CANCEL: u32 = 1;
 /// Stop after the current message.
@@ -63,18 +65,8 @@ pub(crate) const RESUME: u32 = 1 << 4;
 pub(crate) const SIGNALS: u32 = 1 << 5;
 /// Sends wait for room.
 pub(crate) const WAITING_SENDS: u32 = 1 << 6;
-/// Replies were dropped without an answer.
-pub(crate) const UNANSWERED: u32 = 1 << 7;
 /// A child's failure became this actor's failure.
 pub(crate) const CHILD_FAILED: u32 = 1 << 8;
-/// The timers of the actor have changed.
-pub(crate) const TIMERS: u32 = 1 << 10;
-/// The stash has changed.
-pub(crate) const STASH_CHANGED: u32 = 1 << 11;
-/// The incarnation is ending: a cancel no longer interrupts it.
-pub(crate) const ENDING: u32 = 1 << 9;
-/// The next handler is measured.
-pub(crate) const TIME_HANDLERS: u32 = 1 << 12;
 /// End this incarnation and wait for `START`.
 pub(crate) const HALT: u32 = 1 << 13;
 /// Begin the next incarnation.
@@ -83,12 +75,23 @@ pub(crate) const START: u32 = 1 << 14;
 pub(crate) const REPORT_START: u32 = 1 << 15;
 /// The supervisor ordered the end: no other incarnation follows.
 pub(crate) const FINAL: u32 = 1 << 16;
+
+// Notes of the actor's task.
+
+/// Replies were dropped without an answer.
+pub(crate) const UNANSWERED: u32 = 1 << 7;
+/// The incarnation is ending: a cancel no longer interrupts it.
+pub(crate) const ENDING: u32 = 1 << 9;
+/// The timers of the actor have changed.
+pub(crate) const TIMERS: u32 = 1 << 10;
+/// The stash has changed.
+pub(crate) const STASH_CHANGED: u32 = 1 << 11;
+/// The next handler is measured.
+pub(crate) const TIME_HANDLERS: u32 = 1 << 12;
 /// A behaviour replaces `Actor::handle`.
 pub(crate) const BEHAVIOUR: u32 = 1 << 17;
-
 /// The actor is between two incarnations and waits to start the next.
 pub(crate) const WAITING_TO_RESTART: u32 = 1 << 18;
-
 /// The mailbox was closed at the final exit, and it was empty.
 pub(crate) const MAILBOX_EMPTY: u32 = 1 << 19;
 

@@ -38,6 +38,7 @@ impl<A: Actor> ActorTask<A> {
         self.handle_message_with(cell, message, A::handle)
     }
 
+    /// Passes a taken message to `handle`: the actor's handler, or a behaviour.
     #[inline]
     pub(super) fn handle_message_with<'a, F>(
         &'a mut self,

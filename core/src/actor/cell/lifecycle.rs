@@ -80,16 +80,23 @@ pub(super) enum Stage {
 /// Why the actor exits, without a restart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExitKind {
+    /// Stopped after a message; queued messages become dead letters.
     Stop,
+    /// Closed; all queued messages were handled.
     Close,
+    /// Cancelled. The exit is in the details.
     Cancel,
+    /// Failed. The exit is in the details.
     Fail,
 }
 
 /// How a stage ended. Two words in size, because it is returned by every stage.
 pub(super) enum StageEnd {
+    /// A hook returned, children ended, or a wait is over.
     Done,
+    /// `STOP` was raised.
     Stopped,
+    /// The mailbox is closed and empty.
     Closed,
     /// Cancelled between two messages.
     Cancelled,
@@ -98,8 +105,11 @@ pub(super) enum StageEnd {
     CancelledAtAwait(Option<Box<Reason>>),
     /// Failed with an error or a panic.
     Failed(Box<Reason>),
+    /// `CHILD_FAILED` was raised.
     ChildFailed,
+    /// `HALT` was raised.
     Halt,
+    /// `RESTART` was raised.
     Restart,
     /// The next stage is already set.
     StageSet,

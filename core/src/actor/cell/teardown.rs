@@ -40,9 +40,9 @@ impl<A: Actor> ActorTask<A> {
             self.drop_actor(cell);
         }
         if self.exit_kind.is_some() {
-            let empty = cell.mailbox.control_word() & control::MAILBOX_EMPTY != 0;
-            let nothing_left = self.batch.is_empty() && (empty || cell.mailbox.is_empty());
-            self.stage = if nothing_left { Stage::Gone } else { Stage::DeadLetters };
+            let was_empty = cell.mailbox.control_word() & control::MAILBOX_EMPTY != 0;
+            let is_empty = self.batch.is_empty() && (was_empty || cell.mailbox.is_empty());
+            self.stage = if is_empty { Stage::Gone } else { Stage::DeadLetters };
         } else {
             self.restart_or_wait(cell);
         }
@@ -97,7 +97,7 @@ impl<A: Actor> ActorTask<A> {
         for _ in 0..DEAD_LETTERS_PER_POLL_MAX {
             if self.batch.is_empty() {
                 match cell.mailbox.poll_remaining(waker) {
-                    Poll::Ready(Some(left)) => self.batch = left,
+                    Poll::Ready(Some(part)) => self.batch = part,
                     Poll::Ready(None) => return Poll::Ready(()),
                     Poll::Pending => return cell.mark_parked(Poll::Pending),
                 }
@@ -157,7 +157,7 @@ impl<A: Actor> ActorTask<A> {
 }
 
 /// The runtime dropped the task before its end. The actor still leaves the tree: the current
-/// message counts as failed, and queued messages become dead letters.
+/// message is settled without a retry, and queued messages become dead letters.
 impl<A: Actor> Drop for ActorTask<A> {
     fn drop(&mut self) {
         if self.stage == Stage::Gone {
@@ -174,8 +174,8 @@ impl<A: Actor> Drop for ActorTask<A> {
         self.drop_behaviour(cell);
         cell.unstash();
         self.settle_stash(cell, StashedIn::Hook);
-        let left_over = core::iter::from_fn(|| cell.mailbox.take_remaining()).flat_map(|left| left.into_iter().rev());
-        for message in core::mem::take(&mut self.batch).into_iter().rev().chain(left_over) {
+        let remaining = core::iter::from_fn(|| cell.mailbox.take_remaining()).flat_map(|part| part.into_iter().rev());
+        for message in core::mem::take(&mut self.batch).into_iter().rev().chain(remaining) {
             cell.mailbox.count_removed();
             cell.dead_letter(message, DeadLetterReason::Cancelled);
         }

@@ -1,6 +1,6 @@
-//! Where the next message comes from: the batch, the mailbox, timers, then the feed.
+//! Where the next message comes from: the batch, then the mailbox and due timers, then the feed.
 //!
-//! An actor without any of these parks. `budget` limits how many messages one poll handles; when it
+//! If none of them has a message, the actor parks. `budget` limits how many messages one poll handles; when it
 //! is used up, the task yields.
 
 use crate::actor::Actor;
@@ -70,7 +70,7 @@ impl<A: Actor> ActorTask<A> {
         found
     }
 
-    /// Takes messages from the mailbox, else from timers, else from the feed; else parks.
+    /// Takes messages from the mailbox and from due timers, else from the feed; else parks.
     #[inline(never)]
     fn poll_all_sources(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
         if self.yield_if_spent(cx).is_pending() {
