@@ -63,8 +63,7 @@ pub struct Ask<'a, M: Send + 'static, T, Q> {
 /// The part of an ask that only an ask with a timeout, or one from inside an actor, needs.
 #[derive(Default)]
 struct AskDetails {
-    timeout: Option<Duration>,
-    sleep: Option<BoxFuture<'static, ()>>,
+    timeout: AskTimeout,
     edge: Option<(Arc<dyn Member>, Edge)>,
 }
 
@@ -84,7 +83,7 @@ where
     /// The time starts when the future is first polled. After it, the ask fails with
     /// [`AskError::TimedOut`].
     pub fn timeout(mut self, wait: Duration) -> Self {
-        self.details.get_or_insert_default().timeout = Some(wait);
+        self.details.get_or_insert_default().timeout.set(wait);
         self
     }
 
@@ -184,11 +183,35 @@ fn add_wait_edge_from(
 fn break_cycles(asker: &Arc<dyn Member>, details: &AskDetails, edge: &Edge) -> Result<(), AskError> {
     WaitCycle::admit_all(asker, edge);
     let Some(cycle) = WaitCycle::of_asks(asker, edge) else { return Ok(()) };
-    if details.timeout.is_none() {
+    if !details.timeout.is_set() {
         return Err(AskError::Cycle(cycle.paths()));
     }
     edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(cycle.paths())));
     Ok(())
+}
+
+/// The time limit of an ask. It starts at the first poll; by default there is none.
+#[derive(Default)]
+pub(crate) struct AskTimeout {
+    limit: Option<Duration>,
+    sleep: Option<BoxFuture<'static, ()>>,
+}
+
+impl AskTimeout {
+    pub(crate) fn set(&mut self, limit: Duration) {
+        self.limit = Some(limit);
+    }
+
+    fn is_set(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Ready with the error once the time has passed. Never ready without a limit.
+    pub(crate) fn poll(&mut self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> Poll<AskError> {
+        let Some(limit) = self.limit else { return Poll::Pending };
+        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + limit));
+        sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(limit))
+    }
 }
 
 /// An ask whose message is made before its receiver is known: the slot of the answer, and the wait
@@ -201,10 +224,10 @@ pub(crate) struct PendingAsk<T> {
 impl<T: Send + 'static> PendingAsk<T> {
     /// Creates the message and the pending ask. With a `timeout`, a cycle of asks is a lint and not
     /// an error; the caller enforces the timeout itself.
-    pub(crate) fn new<M>(question: impl FnOnce(Reply<T>) -> M, timeout: Option<Duration>, waker: &Waker) -> (M, Self) {
+    pub(crate) fn new<M>(question: impl FnOnce(Reply<T>) -> M, timeout: &AskTimeout, waker: &Waker) -> (M, Self) {
         let mut pending = Self { slot: ReplySlot::new(waker), details: None };
-        if timeout.is_some() {
-            pending.details.get_or_insert_default().timeout = timeout;
+        if let Some(limit) = timeout.limit {
+            pending.details.get_or_insert_default().timeout.set(limit);
         }
         (question(Reply::to(&pending.slot)), pending)
     }
@@ -226,12 +249,6 @@ impl AskDetails {
         if let Some((asker, edge)) = self.edge.take() {
             asker.end_wait(&edge);
         }
-    }
-
-    fn poll_timeout(&mut self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> Poll<AskError> {
-        let Some(wait) = self.timeout else { return Poll::Pending };
-        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
-        sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(wait))
     }
 }
 
@@ -259,7 +276,7 @@ where
         let mut polled = this.poll_answer(cx);
         if let Some(details) = &mut this.details {
             if polled.is_pending() {
-                polled = details.poll_timeout(this.to.node().runtime(), cx).map(Err);
+                polled = details.timeout.poll(this.to.node().runtime(), cx).map(Err);
             }
             if polled.is_ready() {
                 this.details = None;

@@ -1,10 +1,9 @@
 //! [`RecipientAsk`]: the future of an ask whose question is adapted.
 
-use crate::actor::ask::PendingAsk;
+use crate::actor::ask::{AskTimeout, PendingAsk};
 use crate::actor::recipient::Recipient;
 use crate::actor::recipient::send::RecipientSend;
 use crate::actor::reply::Reply;
-use crate::base::runtime::BoxFuture;
 use crate::tree::waits::ask_error::AskError;
 use core::future::Future;
 use core::pin::Pin;
@@ -21,8 +20,7 @@ pub struct RecipientAsk<'a, M: Send + 'static, T, Q> {
     question: Option<Q>,
     sending: Option<RecipientSend<'a, M>>,
     pending: Option<PendingAsk<T>>,
-    timeout: Option<Duration>,
-    sleep: Option<BoxFuture<'static, ()>>,
+    timeout: AskTimeout,
 }
 
 impl<'a, M, T, Q> RecipientAsk<'a, M, T, Q>
@@ -32,20 +30,20 @@ where
     Q: FnOnce(Reply<T>) -> M,
 {
     pub(super) fn new(to: &'a Recipient<M>, question: Q) -> Self {
-        Self { to, question: Some(question), sending: None, pending: None, timeout: None, sleep: None }
+        Self { to, question: Some(question), sending: None, pending: None, timeout: AskTimeout::default() }
     }
 
     /// Sets a time limit for the answer. Default: none.
     ///
     /// After it, the ask fails with [`AskError::TimedOut`].
     pub fn timeout(mut self, wait: Duration) -> Self {
-        self.timeout = Some(wait);
+        self.timeout.set(wait);
         self
     }
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         if let Some(question) = self.question.take() {
-            let (message, mut pending) = PendingAsk::new(question, self.timeout, cx.waker());
+            let (message, mut pending) = PendingAsk::new(question, &self.timeout, cx.waker());
             pending.begin_wait_for(&self.to.actor.member, cx.waker())?;
             self.sending = Some(self.to.send(message).for_ask());
             self.pending = Some(pending);
@@ -60,13 +58,6 @@ where
             }
         }
         self.pending.as_mut().map_or(Poll::Ready(Err(AskError::Dropped)), |pending| pending.poll(cx.waker()))
-    }
-
-    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<AskError> {
-        let Some(wait) = self.timeout else { return Poll::Pending };
-        let runtime = self.to.actor.member.node().runtime();
-        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
-        sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(wait))
     }
 }
 
@@ -85,7 +76,7 @@ where
         let this = self.get_mut();
         let mut polled = this.poll_answer(cx);
         if polled.is_pending() {
-            polled = this.poll_timeout(cx).map(Err);
+            polled = this.timeout.poll(this.to.actor.member.node().runtime(), cx).map(Err);
         }
         if polled.is_ready() {
             (this.sending, this.pending) = (None, None);

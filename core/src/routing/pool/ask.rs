@@ -3,7 +3,7 @@
 //! The question has to be a message before its worker can be chosen, since the choice may depend on its key. From there on it is as with
 //! an ask to one actor: it waits for room, it leaves the edge by which cycles are found, and it never hangs after the worker ended.
 
-use crate::actor::ask::PendingAsk;
+use crate::actor::ask::{AskTimeout, PendingAsk};
 use crate::actor::reply::Reply;
 use crate::base::runtime::BoxFuture;
 use crate::routing::pool::Pool;
@@ -20,18 +20,17 @@ pub struct PoolAsk<'a, M: Send + 'static, T, Q> {
     pool: &'a Pool<M>,
     question: Option<Q>,
     asking: Option<BoxFuture<'a, Result<T, AskError>>>,
-    timeout: Option<Duration>,
-    sleep: Option<BoxFuture<'static, ()>>,
+    timeout: AskTimeout,
 }
 
 impl<'a, M: Send + 'static, T, Q> PoolAsk<'a, M, T, Q> {
     pub(super) fn new(pool: &'a Pool<M>, question: Q) -> Self {
-        Self { pool, question: Some(question), asking: None, timeout: None, sleep: None }
+        Self { pool, question: Some(question), asking: None, timeout: AskTimeout::default() }
     }
 
     /// Waits at most this long.
     pub fn timeout(mut self, wait: Duration) -> Self {
-        self.timeout = Some(wait);
+        self.timeout.set(wait);
         self
     }
 }
@@ -48,19 +47,15 @@ where
     type Output = Result<T, AskError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { pool, question, asking, timeout, sleep } = self.get_mut();
+        let Self { pool, question, asking, timeout } = self.get_mut();
         if let Some(question) = question.take() {
-            let (message, pending) = PendingAsk::new(question, *timeout, cx.waker());
+            let (message, pending) = PendingAsk::new(question, timeout, cx.waker());
             *asking = Some(Box::pin(pose(pool, message, pending)));
         }
         let Some(answer) = asking else { return Poll::Ready(Err(AskError::Dropped)) };
         let mut polled = answer.as_mut().poll(cx);
-        if polled.is_pending()
-            && let Some(wait) = *timeout
-        {
-            let runtime = pool.node().runtime();
-            let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + wait));
-            polled = sleep.as_mut().poll(cx).map(|()| Err(AskError::TimedOut(wait)));
+        if polled.is_pending() {
+            polled = timeout.poll(pool.node().runtime(), cx).map(Err);
         }
         if polled.is_ready() {
             *asking = None;
