@@ -55,7 +55,7 @@ pub struct Reply<T: Send + 'static> {
 /// The place of one answer, shared by its `Reply` and the waiting ask.
 pub(super) struct ReplySlot<T>(Lock<AnswerState<T>>);
 
-/// The state of an ask. It changes once, from `Waiting`.
+/// The state of an ask. It is settled once, from `Waiting`; then the ask takes the answer out.
 enum AnswerState<T> {
     Waiting(Waker),
     Answered(T),
