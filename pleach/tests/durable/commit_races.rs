@@ -1,7 +1,5 @@
 //! C4, C6, C8, C9, C12: nodes and runs that are cancelled or dropped while their records are being
 //! written.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::FlakyStore;
 use crate::common::outside::{World, dropped_after, rest, with, world};
 use crate::{add_one, one, pass, sum};

@@ -1,6 +1,4 @@
 //! C9: pausing, resuming, cancelling, signalling and inspecting a run, in the tree and in a store.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use pleach::actor::ActorPath;
 use pleach::durable::{RunMessage, RunRef, RunRemote, TellError};

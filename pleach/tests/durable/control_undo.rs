@@ -1,6 +1,4 @@
 //! C9: an in-memory run can be inspected while it is undone.
-#![cfg(feature = "graph")]
-
 use crate::common::{Gate, Log};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};

@@ -1,7 +1,5 @@
 //! C2, C3, F4, F6, F9, F10, F11: a run that crashes at any commit, before or after the commit
 //! landed, resumes from the store to the same result and repeats no committed node.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;

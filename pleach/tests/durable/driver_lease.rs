@@ -1,6 +1,4 @@
 //! C6, C11: the lease of a driver: takeover, renewal, expiry and release.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::faults::{Log, chain, checkpoint_error};

@@ -1,7 +1,5 @@
 //! F12, C5: a cancelled task that is dropped after its fan-out was joined is still undone, and
 //! leaves nothing else behind.
-#![cfg(feature = "graph")]
-
 use crate::common::Gate;
 use crate::common::outside::{World, world};
 use crate::pass;

@@ -1,6 +1,4 @@
 //! C4, C8, C9, C12: effects, interrupts and sleeps of stored runs.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, world};
 use crate::{pass, sum};

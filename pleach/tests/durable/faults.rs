@@ -1,6 +1,4 @@
 //! C1, C2, C10, and F4 to F6 and F9 to F11 for stored runs.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
 use pleach::durable::CheckpointError;

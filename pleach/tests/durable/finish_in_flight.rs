@@ -1,7 +1,5 @@
 //! C16: a deadline or a cancel during the last commit of a run. The outcome is the one in the
 //! store.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::{Names, World, merge, named};
 use pleach::graph::FanOut;

@@ -1,7 +1,5 @@
 //! F7, F12, C9: how a cancel grace ends in a stored run: with a state that cannot be stored, with a
 //! cancel command, or at the timeout of a fan-out.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::outside::rest;

@@ -1,7 +1,5 @@
 //! C8, C9: a full inbox does not block commands and answers, and messages that a node cannot read
 //! leave the inbox.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use pleach::durable::{RunRemote, TellError};
 use pleach::graph::{Hooks, RunEvent};

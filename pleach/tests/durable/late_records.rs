@@ -1,7 +1,5 @@
 //! C4, C9, C12: a node receives only what is durable, a finished attempt writes nothing, and a
 //! sleep follows the current clock of the store.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, dropped_after, rest, with, world};
 use crate::common::poll_once;

@@ -1,7 +1,5 @@
 //! C1, C2, C6, C7, C8, C10, C11, C14, C15, F5: options of a stored run apply in any order, and
 //! invalid ones are rejected where they are set.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::World;

@@ -1,7 +1,5 @@
 //! C9: a resume after a pause wakes everything that the pause stopped, and does not remove a
 //! cancel.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::FlakyStore;
 use crate::common::outside::{World, dropped_after, rest, with};
 use crate::pass;

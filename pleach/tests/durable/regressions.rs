@@ -1,6 +1,4 @@
 //! C2, C4, C8, C9, C10, F12: regression tests of durable runs. Waiting tests use paused time.
-#![cfg(feature = "graph")]
-
 use pleach::durable::RunRemote;
 use pleach::graph::Compensation;
 use pleach::prelude::*;

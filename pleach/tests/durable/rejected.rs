@@ -1,6 +1,4 @@
 //! C10, F5, F6, F12: lost stores, rejected results, and undos that ask for too much.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, rest, with, world};
 use crate::{one, pass, sum};

@@ -1,7 +1,5 @@
 //! C4: no effect begins after its driver has released the run, although the old lease would have
 //! lasted longer.
-#![cfg(feature = "graph")]
-
 use crate::common::outside::{World, dropped_after, with, world};
 use pleach::graph::RunOptions;
 use pleach::prelude::*;

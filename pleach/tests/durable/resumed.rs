@@ -1,6 +1,4 @@
 //! C4, C9, C12, F6, F9: what a resumed run knows about its past.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, rest, with, world};
 use crate::{one, pass, sum};

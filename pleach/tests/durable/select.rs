@@ -1,7 +1,5 @@
 //! C8, C9, C12: a durable wait can be dropped at any time, for example by `select!`, without losing
 //! a message.
-#![cfg(feature = "graph")]
-
 use crate::common::mortal::MortalStore;
 use futures::future::{Either, select};
 use pleach::durable::{EffectError, RunRemote, TellError};

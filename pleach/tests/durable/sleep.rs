@@ -1,7 +1,5 @@
 //! C12: the first deadline of a sleep counts, whatever later attempts say, for stored and in-memory
 //! runs.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{NodeFuture, World};
 use pleach::prelude::*;
 

@@ -1,7 +1,5 @@
 //! C8, C9, C12, F9: nodes of stored runs that execute as separate tasks. They are spawned again
 //! after a resume, the run knows when they wait, and a cancelled attempt does not affect the next.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, dropped_after, rest, with, world};

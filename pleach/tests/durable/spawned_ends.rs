@@ -1,7 +1,5 @@
 //! F9, F11: a failing run waits only for tasks that still work, whatever error a spawned node
 //! returned.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::World;
 use crate::{pass, sum};
 use pleach::BoxError;

@@ -1,7 +1,5 @@
 //! F12: the progress of an undo is recorded like that of a node, so an interrupted undo resumes
 //! where it stopped.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::durable::{EffectError, Migrations, Resume};

@@ -1,8 +1,6 @@
 //! F12: if the run fails, the effects of every unfinished visit are undone once, whether the visit
 //! failed or was cancelled by another branch: in nested fan-outs, subgraphs and tasks, in memory
 //! and stored, and across crashes.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::outside::rest;

@@ -1,7 +1,5 @@
 //! C9: commands to a run that is being undone change nothing: they are taken, and the compensation
 //! continues.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::poll_once;

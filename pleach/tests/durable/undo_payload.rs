@@ -1,6 +1,4 @@
 //! F12: an undo payload must read back from JSON unchanged.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use pleach::durable::EffectError;
 use pleach::graph::RunFault;

@@ -1,7 +1,5 @@
 //! F12: an undo payload is kept for the whole visit, across attempts and crashes. An effect without
 //! a payload is reported.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, named};
 use pleach::graph::Compensation;

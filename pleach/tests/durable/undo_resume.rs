@@ -1,6 +1,4 @@
 //! F12: undos of stored runs resume after a crash or a failure.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, world};
 use pleach::graph::{Compensation, Hooks, RunEvent};

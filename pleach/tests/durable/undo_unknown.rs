@@ -1,7 +1,5 @@
 //! F12: an interrupted effect may have happened. Its node is undone, and the undo learns that the
 //! outcome is unknown.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::durable::{Resume, UnknownEffect};
 use pleach::graph::{Compensation, FanOut, Policy, Retry};

@@ -1,7 +1,5 @@
 //! F12: a compensation that cannot read a record is interrupted, not failed: the driver ends with
 //! `Checkpoint`, and a resume continues.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::{Names, NodeFuture, Stage, World, named};
 use pleach::graph::Compensation;

@@ -1,7 +1,5 @@
 //! C2, C4: values read back from a store unchanged, or are rejected: floats bit by bit, and
 //! anything that JSON cannot represent.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use pleach::durable::{EffectError, RunRemote};
 use pleach::prelude::*;

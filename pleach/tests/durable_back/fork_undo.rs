@@ -1,6 +1,4 @@
 //! C5, F12: a fork undoes its own visits and none of its origin.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{FanOut, Policy, Retry};

@@ -1,7 +1,5 @@
 //! C5: the checkpoints of a run are listed in pages and read with their states, in memory and on a
 //! file.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, World, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{Policy, Retry};

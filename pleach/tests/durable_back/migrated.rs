@@ -1,7 +1,5 @@
 //! C3, C4, C5, C7: migrations combined with rewinds, replays, forks and interrupted effects.
 //! Amounts stay right, and keys stay the same.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::World;
 use pleach::durable::{EffectError, Migrations, Resume, ResumeError};
 use pleach::graph::{Policy, Retry};

@@ -1,7 +1,5 @@
 //! F12, C5: a run that is migrated during its undos and then rewound to its failure undoes each
 //! visit once.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
 use futures::future::{Either, select};
 use pleach::durable::{Migrations, Resume};

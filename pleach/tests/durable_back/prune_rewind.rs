@@ -1,6 +1,4 @@
 //! C5, C11: every listed checkpoint can be rewound to, forked from and read, whatever was pruned.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{Compensation, FanOut};

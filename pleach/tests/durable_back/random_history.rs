@@ -1,8 +1,6 @@
 //! C4, C5, C7, C15, F12 combined: a run with charging branches is crashed, rewound, replayed and
 //! migrated at random, also during effects and undos. A plain model tells what must have been
 //! charged and refunded since the last rewind or replay.
-#![cfg(feature = "graph")]
-
 use futures::future::{Either, select};
 use pleach::durable::{Migrations, Resume};
 use pleach::graph::{FanOut, RunOptions};

@@ -1,7 +1,5 @@
 //! C3, C5: a run that is crashed at any commit, resumed, rewound, replayed and forked always
 //! reaches the same result, and no committed visit starts again under its key.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
 use pleach::prelude::*;

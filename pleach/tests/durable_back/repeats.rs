@@ -1,6 +1,4 @@
 //! C3, C4, F12: what a resume repeats, what it does not, and under which keys.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::graph::Compensation;

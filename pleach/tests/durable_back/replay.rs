@@ -1,6 +1,4 @@
 //! C5: the last node can be replayed, however few records are kept.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, World, named};
 use pleach::prelude::*;
 

@@ -1,7 +1,5 @@
 //! C5: a replay of the last node keeps the records of other branches, also those written after a
 //! rewind, a migration or another replay.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::durable::Resume;
 use pleach::graph::FanOut;

@@ -1,7 +1,5 @@
 //! C5: the last node is replayed after a migration that renamed nodes in a chain or in a cycle.
 //! Each name is translated once.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, World, merge, named};
 use pleach::durable::Migrations;
 use pleach::graph::FanOut;

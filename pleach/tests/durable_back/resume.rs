@@ -1,7 +1,5 @@
 //! C5, C14: a run is forked, continues with another state or only with a valid one, and its id is
 //! unique.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::{Names, NodeFuture, World, merge, named};
 use crate::common::{INJECTED, quiet};

@@ -1,7 +1,5 @@
 //! C5: a run is resumed at a named node. C9: a paused run shows its open questions, and a resumed
 //! failed run accepts messages at once. F12: a resumed compensation continues.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::durable::{Resume, ResumeError, RunRemote, TellError};

@@ -1,7 +1,5 @@
 //! C11: the log of a live run is bounded and keeps all that resume and undo need. Runs that ended
 //! long ago are removed automatically.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::{Log, poll_once};

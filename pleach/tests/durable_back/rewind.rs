@@ -1,7 +1,5 @@
 //! C5: a run continues from any of its records, and its last node can be replayed. Nothing is
 //! deleted, and later visits have new keys.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use pleach::durable::{Checkpoint, ResumeError};
 use pleach::graph::Compensation;

@@ -1,6 +1,4 @@
 //! C9: a signal that a wait took but did not deliver before its visit ended goes to a later wait.
-#![cfg(feature = "graph")]
-
 use crate::common::mortal::MortalStore;
 use crate::common::slow::SlowStore;
 use futures::future::{Either, pending, select};

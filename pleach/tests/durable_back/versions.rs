@@ -1,7 +1,5 @@
 //! C7: a run of another graph version is rejected with both versions named, or migrated: its
 //! states, its node names and its shape.
-#![cfg(feature = "graph")]
-
 use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
 use crate::common::{INJECTED, quiet};
 use pleach::durable::{Migrations, ResumeError};

@@ -1,7 +1,5 @@
 //! C12, C16: a driver follows the clock of the store, also after its machine was suspended and its
 //! own clock stood still.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::process::Process;
 use crate::common::slow::SlowStore;

@@ -1,6 +1,4 @@
 //! C15: a worker that is closed during a claim leaves no run leased.
-#![cfg(feature = "graph")]
-
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{World, enqueue, five};
 use pleach::prelude::*;

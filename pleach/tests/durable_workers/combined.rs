@@ -1,7 +1,5 @@
 //! C3, C4, C8, C9, C12 combined: every kind of wait and effect in one graph, with a crash at every
 //! commit.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, dropped_after, jitter, with, world};
 use pleach::Scope;

@@ -1,7 +1,5 @@
 //! C6, F6, F9, F12: branches, subgraphs and undos with a crash at every commit, and many drivers of
 //! one run.
-#![cfg(feature = "graph")]
-
 use crate::combined::{pass, pass_node, sum};
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, jitter, rest, with, world};

@@ -1,7 +1,5 @@
 //! C16: the deadline of a stored run is stored, counts across drivers, and ends the run
 //! permanently.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::kept::{Names, World, named};
 use crate::common::slow::SlowStore;

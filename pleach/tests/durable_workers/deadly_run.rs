@@ -1,6 +1,4 @@
 //! C13: a run that kills its process each time, among runs that do not.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use pleach::prelude::*;

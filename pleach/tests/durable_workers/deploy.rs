@@ -1,7 +1,5 @@
 //! C7, C15: a rolling deploy. Workers of two schemas share one store, and each claims only runs
 //! that it can drive.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use pleach::durable::Migrations;
 use pleach::graph::RunOptions;

@@ -1,7 +1,5 @@
 //! C6: leases. Only the loser of two drivers is fenced, and a driver that was stopped does nothing
 //! outside before it holds its run again.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use crate::common::process::Process;

@@ -1,6 +1,4 @@
 //! C6: drivers whose nodes block their thread, and leases that are lost meanwhile.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use crate::common::process::Process;

@@ -1,6 +1,4 @@
 //! C6, C10: a store that is unavailable for a while, and a wait for a lease.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::logged::logged;
 use crate::common::mortal::MortalStore;

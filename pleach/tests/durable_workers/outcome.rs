@@ -1,6 +1,4 @@
 //! F5: `outcome_of` reports the failure of a run exactly as its driver does.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::FlakyStore;
 use crate::common::kept::World;
 use pleach::graph::{During, FanOut, RunOptions};

@@ -1,8 +1,6 @@
 //! C2 to C15 combined: workers of two versions die and close while they share runs that charge,
 //! wait, fan out, fail or cannot be driven. Clients signal, answer and pause runs, delete them and
 //! create them again. A plain model tells what each run must have seen.
-#![cfg(feature = "graph")]
-
 use crate::common::bank::Bank;
 use crate::common::mortal::MortalStore;
 use futures::future::{Either, select};

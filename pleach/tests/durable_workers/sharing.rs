@@ -1,6 +1,4 @@
 //! C6, C10, C13, C15: workers that share the runs of a store, lose their connection to it, and die.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{LEASE, State, World, all_finish, enqueue, finished, five, worker};

@@ -1,6 +1,4 @@
 //! C13: a run that stalls its own worker counts like one that is taken over by another worker.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::process::Process;
 use pleach::prelude::*;

@@ -1,6 +1,4 @@
 //! C15: what a worker rejects at its start, and what it logs about its store.
-#![cfg(feature = "graph")]
-
 use crate::common::logged::logged;
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{World, enqueue, five};

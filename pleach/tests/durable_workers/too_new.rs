@@ -1,7 +1,5 @@
 //! C13: a worker of an earlier version leaves runs of a later version alone, and no takeover is
 //! counted.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use pleach::prelude::*;

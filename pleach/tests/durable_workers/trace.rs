@@ -1,7 +1,5 @@
 //! D4: one seed gives one trace, also with workers, stored runs, waits for outcomes and sleeping
 //! nodes.
-#![cfg(feature = "graph")]
-
 use crate::common::shift::{LEASE, State, World, all_finish, enqueue, five};
 use pleach::prelude::*;
 use pleach::sim::Sim;

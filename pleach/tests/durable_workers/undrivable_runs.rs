@@ -1,6 +1,4 @@
 //! C13, C15: runs that cannot be driven, among good ones.
-#![cfg(feature = "graph")]
-
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{State, World, all_finish, enqueue, five};
 use crate::common::{INJECTED, Log, quiet};

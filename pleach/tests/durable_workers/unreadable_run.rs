@@ -1,6 +1,4 @@
 //! C13: a run that cannot be read, although the store works for all others.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{World, all_finish, enqueue, five};

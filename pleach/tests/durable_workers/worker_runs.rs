@@ -1,6 +1,4 @@
 //! C7, C9, C11, C12, C15: what a worker does with single runs: known, waiting and ended ones.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::common::mortal::MortalStore;
 use crate::common::shift::{LEASE, State, World, all_finish, enqueue, finished, five, worker};

@@ -1,7 +1,5 @@
 //! F9: how branches start. A branch that does not wait runs during its start; this must not delay
 //! the other branches.
-#![cfg(feature = "graph")]
-
 use crate::{pass, sum};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};

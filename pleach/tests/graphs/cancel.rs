@@ -1,6 +1,4 @@
 //! F7: cancellation and deadlines of runs without branches.
-#![cfg(feature = "graph")]
-
 use crate::run::{Words, counting, linear, waiting};
 use pleach::prelude::*;
 use pleach::runtime::block_on;

@@ -1,6 +1,4 @@
 //! F1 to F3: the faults that `compile` reports, and what a compiled graph shows of itself.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use pleach::graph::{CompileError, GraphFault, LeadsTo, NamedBy};
 use pleach::prelude::*;

@@ -1,7 +1,5 @@
 //! F7, F9, F11 and F12 combined: wakers that outlive their fan-out, cancels between attempts,
 //! deadlines and undos.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::{pass, sum};
 use pleach::prelude::*;

@@ -1,6 +1,4 @@
 //! F5, F9, F10: which node an error of a run names, and which state it carries.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use crate::common::{INJECTED, quiet};
 use pleach::graph::{During, FanOutTimeout, RunOptions};

@@ -1,6 +1,4 @@
 //! F9: parallel branches and their merge. The simulator's seed decides which branch finishes first.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::{add_one, pass, sum};
 use pleach::graph::{RunEvent, RunUpdate};

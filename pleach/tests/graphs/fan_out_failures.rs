@@ -1,6 +1,4 @@
 //! F9: branches that fail, time out, panic or are cancelled.
-#![cfg(feature = "graph")]
-
 use crate::common::{INJECTED, Log, quiet};
 use crate::fan_out::{Notes, appended, same, squares};
 use crate::pass;

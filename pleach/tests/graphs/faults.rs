@@ -1,6 +1,4 @@
 //! F5: how runs fail, and which text and state their errors carry.
-#![cfg(feature = "graph")]
-
 use crate::common::{INJECTED, quiet};
 use pleach::graph::During;
 use pleach::prelude::*;

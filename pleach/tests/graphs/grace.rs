@@ -1,6 +1,4 @@
 //! F7: nodes with a cancel grace, which keep running for a while after a cancel to clean up.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use pleach::graph::GraceEnd;
 use pleach::prelude::*;

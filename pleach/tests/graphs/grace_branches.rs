@@ -1,6 +1,4 @@
 //! F7: cancel grace of nodes in branches and subgraphs.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::grace::{cancel_after_a_second, cancelled, graceful, noting, tidy, two};
 use crate::pass;

@@ -1,6 +1,4 @@
 //! F7: cancel grace of nodes in stored runs.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::grace::{cancelled, graceful, tidy, two};
 use pleach::durable::RunRemote;

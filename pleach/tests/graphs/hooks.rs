@@ -1,6 +1,4 @@
 //! F8: hooks, streams and the context of a node.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use crate::common::{INJECTED, Log, quiet};
 use crate::run::{Words, linear, say, waiting};

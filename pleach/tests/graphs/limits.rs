@@ -1,6 +1,4 @@
 //! F6: how many nodes a run may visit in a row and in total.
-#![cfg(feature = "graph")]
-
 use crate::common::flaky::{Fate, FlakyStore};
 use crate::common::outside::{World, with};
 use crate::{pass, sum};

@@ -2,8 +2,6 @@
 //!
 //! Random graphs are executed by the engine and by a small interpreter that follows one token at a
 //! time. Both must give the same visits, final state and error.
-#![cfg(feature = "graph")]
-
 use pleach::graph::RunUpdate;
 use pleach::prelude::*;
 use pleach::runtime::Random;

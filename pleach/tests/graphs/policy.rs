@@ -1,6 +1,4 @@
 //! F11: policies of nodes: retry, timeout, fallback and directives.
-#![cfg(feature = "graph")]
-
 use crate::common::{INJECTED, Log, quiet};
 use crate::{pass, sum};
 use pleach::prelude::*;

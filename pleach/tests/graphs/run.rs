@@ -1,6 +1,4 @@
 //! F2, F4, F6 and F13: runs without branches, their routers, limits and start nodes.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::{add_one, pass};
 use pleach::graph::StartError;

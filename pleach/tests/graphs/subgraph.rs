@@ -1,6 +1,4 @@
 //! F10: subgraphs.
-#![cfg(feature = "graph")]
-
 use crate::common::Log;
 use crate::{add_one, pass, sum};
 use pleach::graph::RunEvent;

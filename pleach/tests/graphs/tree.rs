@@ -1,6 +1,4 @@
 //! T4, F4, F7: runs inside scopes and actors, and the runtime they use.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use crate::common::Log;
 use pleach::prelude::*;

@@ -1,6 +1,4 @@
 //! F12: compensation of in-memory runs.
-#![cfg(feature = "graph")]
-
 use crate::add_one;
 use crate::common::{Log, quiet};
 use pleach::graph::Compensation;
