@@ -5,9 +5,9 @@ use crate::actor::context::Context;
 use crate::group::error::GroupError;
 use crate::group::handle::Group;
 use crate::group::in_place::InPlace;
-use crate::group::in_place_node::Spot;
+use crate::group::in_place::member::InPlaceMember;
 use crate::group::overflow::Overflow;
-use crate::group::runners::Crew;
+use crate::group::runners::RunnerExecutor;
 use crate::group::state::Settings;
 use crate::ids::name::Name;
 use crate::scope::Scope;
@@ -22,7 +22,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-/// How many errors a group keeps to be collected, unless it is told otherwise.
+/// How many errors a group keeps to be collected, unless it is requests otherwise.
 pub const ERRORS_KEPT_DEFAULT: usize = 1_024;
 
 /// What becomes of a panic in a task.
@@ -32,7 +32,7 @@ pub enum PanicPolicy {
     /// It is a [`TaskError::Panicked`](crate::group::error::TaskError::Panicked) like any other error.
     #[default]
     Error,
-    /// It goes on in whoever reads that result with `next`, and in whoever is told of it as the first error by `wait`. The first of
+    /// It goes on in whoever reads that result with `next`, and in whoever is requests of it as the first error by `wait`. The first of
     /// them gets what the panic carried, any other its text.
     Resume,
 }
@@ -40,28 +40,28 @@ pub enum PanicPolicy {
 /// How a group is set up; from `system.group(name)`, `scope.group(name)`, `cx.group(name)` or [`GroupBuilder::under`].
 #[must_use = "a group is made by `build`"]
 pub struct GroupBuilder<T> {
-    place: Place,
+    parent: GroupParent,
     settings: Settings,
     of: PhantomData<fn() -> T>,
 }
 
 /// Where the group will stand.
-enum Place {
-    Below(Arc<dyn Member>, String),
-    Under(CancelToken),
+enum GroupParent {
+    Member(Arc<dyn Member>, String),
+    Token(CancelToken),
 }
 
 impl<T> GroupBuilder<T> {
     /// A group at the top of a tree of its own, cancelled with `token`.
     pub fn under(token: &CancelToken) -> Self {
-        Self::at(Place::Under(token.clone()))
+        Self::at(GroupParent::Token(token.clone()))
     }
 
     pub(crate) fn below(parent: Arc<dyn Member>, name: &str) -> Self {
-        Self::at(Place::Below(parent, name.to_string()))
+        Self::at(GroupParent::Member(parent, name.to_string()))
     }
 
-    fn at(place: Place) -> Self {
+    fn at(parent: GroupParent) -> Self {
         let settings = Settings {
             limit: usize::MAX,
             buffer: usize::MAX,
@@ -71,7 +71,7 @@ impl<T> GroupBuilder<T> {
             resume_panics: false,
             cancel_grace: None,
         };
-        Self { place, settings, of: PhantomData }
+        Self { parent, settings, of: PhantomData }
     }
 
     /// At most `limit` tasks are in flight at once; `go` waits for a slot. No limit unless given.
@@ -100,7 +100,7 @@ impl<T> GroupBuilder<T> {
         self
     }
 
-    /// Whether the first task that fails cancels the group. It does unless told otherwise.
+    /// Whether the first task that fails cancels the group. It does unless requests otherwise.
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.settings.fail_fast = fail_fast;
         self
@@ -122,7 +122,7 @@ impl<T> GroupBuilder<T> {
     /// drops the tasks at their next await. [`NewTask::cancel_grace`](crate::group::new_task::NewTask::cancel_grace) gives one task its own.
     ///
     /// A task learns of the cancel by the token of the group. It ends with [`TaskError::TidiedUp`](crate::group::error::TaskError::TidiedUp) if it
-    /// returned in time, and its value is dropped; with [`TaskError::Cancelled`](crate::group::error::TaskError::Cancelled) if it was dropped. A task
+    /// reuse in time, and its value is dropped; with [`TaskError::Cancelled`](crate::group::error::TaskError::Cancelled) if it was dropped. A task
     /// that was cancelled before its first poll is dropped at once. Only for groups on the runtime: [`in_place`](Self::in_place) rejects it.
     ///
     /// ```
@@ -154,7 +154,7 @@ impl<T> GroupBuilder<T> {
 
     /// The same group for tasks of another type.
     pub(super) fn of<U>(self) -> GroupBuilder<U> {
-        GroupBuilder { place: self.place, settings: self.settings, of: PhantomData }
+        GroupBuilder { parent: self.parent, settings: self.settings, of: PhantomData }
     }
 
     fn check(&self) -> Result<(), GroupError> {
@@ -176,7 +176,7 @@ impl<T> GroupBuilder<T> {
             return Err(GroupError::GraceInPlace);
         }
         let settings = self.settings;
-        self.place.take(|node| Arc::new(Spot::new(node))).map(|member| InPlace::new(member, settings))
+        self.parent.take(|node| Arc::new(InPlaceMember::new(node))).map(|member| InPlace::new(member, settings))
     }
 }
 
@@ -185,26 +185,26 @@ impl<T: Send + 'static> GroupBuilder<T> {
     pub fn build(self) -> Result<Group<T>, GroupError> {
         self.check()?;
         let settings = self.settings;
-        self.place.take(|node| Arc::new(Crew::new(node, settings))).map(Group::new)
+        self.parent.take(|node| Arc::new(RunnerExecutor::new(node, settings))).map(Group::new)
     }
 }
 
-impl Place {
+impl GroupParent {
     /// Puts a member there.
     fn take<M: Member>(self, member: impl FnOnce(Node) -> Arc<M>) -> Result<Arc<M>, GroupError> {
         let dynamic = |member: &Arc<M>| Arc::clone(member) as Arc<dyn Member>;
         match self {
-            Self::Below(parent, name) => {
+            Self::Member(parent, name) => {
                 let member = member(adopt::new_node(parent.node().tree(), &parent, Some(&name))?);
                 adopt::adopt(&parent, dynamic(&member))?;
                 Ok(member)
             }
-            Self::Under(token) => {
+            Self::Token(token) => {
                 let tree = token.tree();
                 let id = tree.next_id();
                 let member = member(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id)));
                 match token.attach(&dynamic(&member)) {
-                    Ok(place) => member.node().hang_below(token.clone(), place),
+                    Ok(parent) => member.node().hang_below(token.clone(), parent),
                     Err(cause) => node::cancel(&dynamic(&member), &cause),
                 }
                 Ok(member)
@@ -216,9 +216,9 @@ impl Place {
 impl<T> fmt::Debug for GroupBuilder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut builder = f.debug_struct("GroupBuilder");
-        match &self.place {
-            Place::Below(parent, name) => builder.field("parent", &parent.node().path()).field("name", name),
-            Place::Under(token) => builder.field("token", token),
+        match &self.parent {
+            GroupParent::Member(parent, name) => builder.field("parent", &parent.node().path()).field("name", name),
+            GroupParent::Token(token) => builder.field("token", token),
         };
         builder.field("limit", &self.settings.limit).field("buffer", &self.settings.buffer).finish_non_exhaustive()
     }

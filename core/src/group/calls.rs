@@ -1,15 +1,16 @@
-//! The calls that wait: `go`, `next`, `next_or`, `wait`, the same for every engine.
+//! The waiting calls of a group: `go`, `next`, `next_or` and `wait`, for both executors.
 //!
-//! Each is a future that stands in a line of the books while it waits, and leaves it when it is dropped: a slot it was promised or a
-//! result it was served goes to the next in line.
+//! Each call is a future with a [`Registration`]. While it waits it is queued in the group state.
+//! When it is dropped it leaves the queue, and a slot it was promised or a result it was served
+//! goes to the next caller. All calls are therefore cancel safe.
 
 use crate::base::wakers::{Key, Spare};
 use crate::events::cause::Cause;
 use crate::group::error::{NotTaken, TaskError};
-use crate::group::executor::{Engine, discard, resume_if_asked};
-use crate::group::state::{Admission, Entry};
-use crate::group::task::Task;
-use crate::group::wait_queue::Place;
+use crate::group::executor::{Executor, discard, resume_if_configured};
+use crate::group::state::{Admission, Entry, GroupState};
+use crate::group::task::GroupTask;
+use crate::group::wait_queue::{Ticket, WakeList};
 use crate::ids::path::ActorPath;
 use crate::tree::token::{CancelToken, Cancelled};
 use crate::tree::waits::edges::{Awaited, EndEdge};
@@ -20,171 +21,200 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
-/// What `next_or` gives.
+/// The outcome of `next_or`: a result, the end of the group, or a cancelled token.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NextOr<T> {
-    /// The next result.
+    /// The next result, in the order in which tasks end.
     Item(Result<T, TaskError>),
     /// The group is drained: closed, with nothing in flight and nothing unread.
     End,
-    /// The token was cancelled, and there was neither a result nor the end.
+    /// The token was cancelled while neither a result nor the end was available.
     Cancelled(Cause),
 }
 
-/// How an engine takes a task in, and how a task that it does not take is given back.
-pub(super) struct Terms<E: Engine, F, R> {
-    pub(super) into_work: fn(Box<Task<F>>) -> E::Work,
-    pub(super) refuse: fn(ActorPath, NotTaken, F) -> R,
+/// Converts a task for an executor, and a rejected task into the error of the call.
+pub(super) struct TaskAdapter<E: Executor, F, R> {
+    pub(super) erase: fn(Box<GroupTask<F>>) -> E::Task,
+    pub(super) reject: fn(ActorPath, NotTaken, F) -> R,
 }
 
-/// Puts a task into a free slot, or gives it back.
-pub(super) fn try_go<E: Engine, F, R>(engine: &E, task: Box<Task<F>>, terms: &Terms<E, F, R>) -> Result<(), R> {
+/// Starts a task if a slot is free, otherwise returns it.
+pub(super) fn try_go<E: Executor, F, R>(
+    executor: &E,
+    task: Box<GroupTask<F>>,
+    adapter: &TaskAdapter<E, F, R>,
+) -> Result<(), R> {
     let mut task = Some(task);
-    let why = match admit(engine, Entry::Now, &mut task, terms.into_work) {
-        Admission::In(_) => return Ok(()),
+    let why = match admit(executor, Entry::Now, &mut task, adapter.erase) {
+        Admission::Admitted(_) => return Ok(()),
         Admission::Closed(cause) => NotTaken::Closed(cause),
-        Admission::Full | Admission::Waiting => NotTaken::Full,
+        Admission::Full | Admission::Queued => NotTaken::Full,
     };
-    refuse(engine, task, why, terms.refuse)
+    reject(executor, task, why, adapter.reject)
 }
 
 #[inline]
-fn admit<E: Engine, F>(
-    engine: &E,
+fn admit<E: Executor, F>(
+    executor: &E,
     entry: Entry<'_>,
-    task: &mut Option<Box<Task<F>>>,
-    into_work: fn(Box<Task<F>>) -> E::Work,
+    task: &mut Option<Box<GroupTask<F>>>,
+    erase: fn(Box<GroupTask<F>>) -> E::Task,
 ) -> Admission {
-    engine.admit(entry, || into_work(task.take().expect("a task is taken once")))
+    executor.admit(entry, || erase(task.take().expect("a task is admitted once")))
 }
 
-/// As [`admit`], for a task that found no slot: it joins the line. Out of line, so that a task which finds one pays nothing for it.
+/// Slow path of [`admit`]: queues the caller. Not inlined, to keep the fast path small.
 #[cold]
 #[inline(never)]
-fn join_line<E: Engine, F>(
-    engine: &E,
-    place: &mut Place,
+fn join_queue<E: Executor, F>(
+    executor: &E,
+    ticket: &mut Ticket,
     waker: &Waker,
-    task: &mut Option<Box<Task<F>>>,
-    into_work: fn(Box<Task<F>>) -> E::Work,
+    task: &mut Option<Box<GroupTask<F>>>,
+    erase: fn(Box<GroupTask<F>>) -> E::Task,
 ) -> Admission {
     let mut waker = Spare::of(waker);
-    admit(engine, Entry::Waiting(place, Some(&mut waker)), task, into_work)
+    admit(executor, Entry::Wait(ticket, Some(&mut waker)), task, erase)
 }
 
-fn refuse<E: Engine, F, R>(
-    engine: &E,
-    task: Option<Box<Task<F>>>,
+fn reject<E: Executor, F, R>(
+    executor: &E,
+    task: Option<Box<GroupTask<F>>>,
     why: NotTaken,
-    refuse: fn(ActorPath, NotTaken, F) -> R,
+    reject: fn(ActorPath, NotTaken, F) -> R,
 ) -> Result<(), R> {
     match task {
-        Some(task) => Err(refuse(engine.member().node().path(), why, task.into_future())),
+        Some(task) => Err(reject(executor.member().node().path(), why, task.into_future())),
         None => Ok(()),
     }
 }
 
-/// Waits for a slot and puts a task in it. Until then it holds the task.
-pub(super) struct Go<'a, E: Engine, F, R> {
-    engine: &'a E,
-    task: Option<Box<Task<F>>>,
-    terms: Terms<E, F, R>,
-    place: Place,
+/// Everything that a waiting `go` or `next` has registered elsewhere.
+#[derive(Default)]
+struct Registration {
+    /// Its position in a queue of the group state.
+    ticket: Ticket,
+    /// Its waker as a poller, for a group in place.
     key: Key,
-    token: Option<Cancelled>,
     edge: GroupEdge,
 }
 
-impl<'a, E: Engine, F, R> Go<'a, E, F, R> {
-    pub(super) fn new(engine: &'a E, task: Box<Task<F>>, token: Option<&CancelToken>, terms: Terms<E, F, R>) -> Self {
-        let token = token.map(CancelToken::cancelled);
-        Self { engine, task: Some(task), terms, place: None, key: None, token, edge: None }
-    }
+/// The edge of a waiting call in the wait-for graph.
+type GroupEdge = Option<Box<EndEdge>>;
 
-    /// Leaves the line, and passes on a slot that it was promised. One that never had to wait has nothing to leave.
+impl Registration {
+    /// Removes the registration; `leave_queue` runs if the call is queued. A call that never waited
+    /// has nothing to remove.
     #[inline]
-    fn leave(&mut self) {
-        if self.place.is_some() || self.key.is_some() || self.edge.is_some() {
-            self.leave_line();
+    fn remove<E: Executor, R>(
+        &mut self,
+        executor: &E,
+        leave_queue: impl FnOnce(&mut GroupState<E::Value>, &mut Ticket, &mut WakeList) -> R,
+    ) -> Option<R> {
+        let Self { ticket, key, edge } = self;
+        if ticket.is_none() && key.is_none() && edge.is_none() {
+            return None;
         }
-    }
-
-    fn leave_line(&mut self) {
-        let Self { engine, place, key, edge, .. } = self;
         *edge = None;
-        if place.is_some() {
-            engine.with_books(|books, wakes| books.stop_entering(place, wakes));
-        }
-        engine.stop_driving(key);
+        let left = ticket.is_some().then(|| executor.with_state(|state, wakes| leave_queue(state, ticket, wakes)));
+        executor.unregister_poller(key);
+        left
     }
 }
 
-// The task is in a box, and is pinned only once it is taken.
-impl<E: Engine, F, R> Unpin for Go<'_, E, F, R> {}
+/// Waits for a slot and starts a task in it. Owns the task until then.
+pub(super) struct GoFuture<'a, E: Executor, F, R> {
+    executor: &'a E,
+    task: Option<Box<GroupTask<F>>>,
+    adapter: TaskAdapter<E, F, R>,
+    registration: Registration,
+    token: Option<Cancelled>,
+}
 
-impl<E: Engine, F, R> Future for Go<'_, E, F, R> {
+impl<'a, E: Executor, F, R> GoFuture<'a, E, F, R> {
+    pub(super) fn new(
+        executor: &'a E,
+        task: Box<GroupTask<F>>,
+        token: Option<&CancelToken>,
+        adapter: TaskAdapter<E, F, R>,
+    ) -> Self {
+        let token = token.map(CancelToken::cancelled);
+        Self { executor, task: Some(task), adapter, registration: Registration::default(), token }
+    }
+
+    /// Leaves the queue. A promised slot goes to the next caller.
+    #[inline]
+    fn leave(&mut self) {
+        let _ = self.registration.remove(self.executor, GroupState::stop_waiting_for_slot);
+    }
+}
+
+// The task is boxed, and is pinned only once it is admitted.
+impl<E: Executor, F, R> Unpin for GoFuture<'_, E, F, R> {}
+
+impl<E: Executor, F, R> Future for GoFuture<'_, E, F, R> {
     type Output = Result<(), R>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let Self { engine, task, terms, place, key, token, edge } = this;
+        let Self { executor, task, adapter, registration: Registration { ticket, key, edge }, token } = this;
         if task.is_none() {
             return Poll::Ready(Ok(()));
         }
         let why = loop {
-            let admission = match admit(*engine, Entry::Waiting(place, None), task, terms.into_work) {
-                Admission::Waiting if !E::DRIVES => join_line(*engine, place, cx.waker(), task, terms.into_work),
+            let admission = match admit(*executor, Entry::Wait(ticket, None), task, adapter.erase) {
+                Admission::Queued if !E::POLLS_IN_PLACE => join_queue(*executor, ticket, cx.waker(), task, adapter.erase),
                 admission => admission,
             };
             match admission {
-                Admission::In(_) => {
+                Admission::Admitted(_) => {
                     *edge = None;
                     return Poll::Ready(Ok(()));
                 }
                 Admission::Closed(cause) => break NotTaken::Closed(cause),
-                Admission::Waiting | Admission::Full => {}
+                Admission::Queued | Admission::Full => {}
             }
-            if E::DRIVES && engine.attempt(cx, key, |books, waker, _| books.poll_entry(place, waker)).is_ready() {
+            if E::POLLS_IN_PLACE && executor.poll_call(cx, key, |state, waker, _| state.poll_slot(ticket, waker)).is_ready() {
                 continue;
             }
-            if waits_for_own_slot(*engine, *place) {
+            if is_self_deadlocked(*executor, *ticket) {
                 break NotTaken::OwnTasks;
             }
-            // A slot is preferred to the token, as `next_or` prefers an item.
+            // A free slot takes precedence over a cancelled token, as a result does in `next_or`.
             match poll_token(token, cx) {
                 Poll::Ready(cause) => break NotTaken::Cancelled(cause),
                 Poll::Pending => {
-                    leave_edge(*engine, edge, Awaited::Slot);
+                    record_wait(*executor, edge, Awaited::Slot);
                     return Poll::Pending;
                 }
             }
         };
         this.leave();
-        Poll::Ready(refuse(this.engine, this.task.take(), why, this.terms.refuse))
+        Poll::Ready(reject(this.executor, this.task.take(), why, this.adapter.reject))
     }
 }
 
-/// The edge of a call that waits inside some member.
-type GroupEdge = Option<Box<EndEdge>>;
-
-/// A call waits. Where tasks are polled by whoever waits, they wait as a part of it, and there is no edge.
+/// Records in the wait-for graph that the current member waits.
+///
+/// Not for a group in place: its tasks are part of the member that waits, so there is no edge.
 #[inline]
-fn leave_edge<E: Engine>(engine: &E, edge: &mut GroupEdge, awaited: Awaited) {
-    if !E::DRIVES && edge.is_none() {
-        *edge = EndEdge::begin(engine.member(), awaited);
+fn record_wait<E: Executor>(executor: &E, edge: &mut GroupEdge, awaited: Awaited) {
+    if !E::POLLS_IN_PLACE && edge.is_none() {
+        *edge = EndEdge::begin(executor.member(), awaited);
     }
 }
 
-/// Whether a task waits for a slot of its own group that can never be free, because every task of the group does so.
-fn waits_for_own_slot(engine: &impl Engine, place: Place) -> bool {
-    match current::task_of(engine.address()) {
-        Some(task) => engine.with_books(|books, _| books.is_deadlocked(place, task)),
+/// Returns whether a task waits for a slot of its own group that cannot become free, because every
+/// task of the group does the same.
+fn is_self_deadlocked(executor: &impl Executor, ticket: Ticket) -> bool {
+    match current::task_of(executor.address()) {
+        Some(task) => executor.with_state(|state, _| state.is_deadlocked(ticket, task)),
         None => false,
     }
 }
 
-impl<E: Engine, F, R> Drop for Go<'_, E, F, R> {
+impl<E: Executor, F, R> Drop for GoFuture<'_, E, F, R> {
     #[inline]
     fn drop(&mut self) {
         self.leave();
@@ -195,73 +225,66 @@ fn poll_token(token: &mut Option<Cancelled>, cx: &mut Context<'_>) -> Poll<Cause
     token.as_mut().map_or(Poll::Pending, |token| Pin::new(token).poll(cx))
 }
 
-/// Somebody who reads, and where it stands in line.
+/// One reader of results: the state of `next`, and of a group that is used as a stream.
 #[derive(Default)]
 pub(super) struct Reader {
-    place: Place,
-    key: Key,
-    edge: GroupEdge,
+    registration: Registration,
 }
 
 impl Reader {
     #[inline]
-    pub(super) fn poll<E: Engine>(&mut self, engine: &E, cx: &mut Context<'_>) -> Poll<Option<Result<E::Value, TaskError>>> {
-        let Self { place, key, edge } = self;
-        if place.is_none()
-            && let Some(item) = engine.read_quickly()
+    pub(super) fn poll<E: Executor>(
+        &mut self,
+        executor: &E,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<E::Value, TaskError>>> {
+        let Registration { ticket, key, edge } = &mut self.registration;
+        if ticket.is_none()
+            && let Some(item) = executor.read_fast()
         {
-            return Poll::Ready(Some(resume_if_asked(engine, item)));
+            return Poll::Ready(Some(resume_if_configured(executor, item)));
         }
-        let polled = engine.attempt(cx, key, |books, waker, wakes| books.read(place, waker, wakes));
+        let polled = executor.poll_call(cx, key, |state, waker, wakes| state.read(ticket, waker, wakes));
         if polled.is_pending() {
-            leave_edge(engine, edge, Awaited::Result);
+            record_wait(executor, edge, Awaited::Result);
         } else if edge.is_some() {
             *edge = None;
         }
-        polled.map(|item| item.map(|item| resume_if_asked(engine, item)))
+        polled.map(|item| item.map(|item| resume_if_configured(executor, item)))
     }
 
-    /// Leaves the line, and passes on a result that it was served. One that never had to wait has nothing to leave.
+    /// Leaves the queue. A served result goes to the next reader, or back to the queue.
     #[inline]
-    pub(super) fn leave<E: Engine>(&mut self, engine: &E) {
-        if self.place.is_some() || self.key.is_some() || self.edge.is_some() {
-            self.leave_line(engine);
+    pub(super) fn leave<E: Executor>(&mut self, executor: &E) {
+        if let Some(discarded) = self.registration.remove(executor, GroupState::stop_reading) {
+            discard(discarded);
         }
-    }
-
-    fn leave_line<E: Engine>(&mut self, engine: &E) {
-        let Self { place, key, edge } = self;
-        *edge = None;
-        if place.is_some() {
-            discard(engine.with_books(|books, wakes| books.stop_reading(place, wakes)));
-        }
-        engine.stop_driving(key);
     }
 }
 
-/// Waits for the next result, or the end.
-pub(super) struct Reading<'a, E: Engine> {
-    engine: &'a E,
+/// Waits for the next result or the end. Also the stream of results.
+pub(super) struct NextFuture<'a, E: Executor> {
+    executor: &'a E,
     reader: Reader,
 }
 
-impl<'a, E: Engine> Reading<'a, E> {
-    pub(super) fn new(engine: &'a E) -> Self {
-        Self { engine, reader: Reader::default() }
+impl<'a, E: Executor> NextFuture<'a, E> {
+    pub(super) fn new(executor: &'a E) -> Self {
+        Self { executor, reader: Reader::default() }
     }
 }
 
-impl<E: Engine> Future for Reading<'_, E> {
+impl<E: Executor> Future for NextFuture<'_, E> {
     type Output = Option<Result<E::Value, TaskError>>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { engine, reader } = self.get_mut();
-        reader.poll(*engine, cx)
+        let Self { executor, reader } = self.get_mut();
+        reader.poll(*executor, cx)
     }
 }
 
-impl<E: Engine> Stream for Reading<'_, E> {
+impl<E: Executor> Stream for NextFuture<'_, E> {
     type Item = Result<E::Value, TaskError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -269,31 +292,31 @@ impl<E: Engine> Stream for Reading<'_, E> {
     }
 }
 
-impl<E: Engine> Drop for Reading<'_, E> {
+impl<E: Executor> Drop for NextFuture<'_, E> {
     #[inline]
     fn drop(&mut self) {
-        self.reader.leave(self.engine);
+        self.reader.leave(self.executor);
     }
 }
 
-/// Waits for the next result, or the end, or the token, in this order.
-pub(super) struct ReadingOr<'a, E: Engine> {
-    reading: Reading<'a, E>,
+/// Waits for the next result, the end or the token, with this precedence.
+pub(super) struct NextOrFuture<'a, E: Executor> {
+    next: NextFuture<'a, E>,
     token: Option<Cancelled>,
 }
 
-impl<'a, E: Engine> ReadingOr<'a, E> {
-    pub(super) fn new(engine: &'a E, token: &CancelToken) -> Self {
-        Self { reading: Reading::new(engine), token: Some(token.cancelled()) }
+impl<'a, E: Executor> NextOrFuture<'a, E> {
+    pub(super) fn new(executor: &'a E, token: &CancelToken) -> Self {
+        Self { next: NextFuture::new(executor), token: Some(token.cancelled()) }
     }
 }
 
-impl<E: Engine> Future for ReadingOr<'_, E> {
+impl<E: Executor> Future for NextOrFuture<'_, E> {
     type Output = NextOr<E::Value>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { reading, token } = self.get_mut();
-        match Pin::new(reading).poll(cx) {
+        let Self { next, token } = self.get_mut();
+        match Pin::new(next).poll(cx) {
             Poll::Ready(Some(item)) => Poll::Ready(NextOr::Item(item)),
             Poll::Ready(None) => Poll::Ready(NextOr::End),
             Poll::Pending => poll_token(token, cx).map(NextOr::Cancelled),
@@ -302,52 +325,52 @@ impl<E: Engine> Future for ReadingOr<'_, E> {
 }
 
 /// Waits until nothing is in flight.
-pub(super) struct Waiting<'a, E: Engine> {
-    engine: &'a E,
+pub(super) struct WaitFuture<'a, E: Executor> {
+    executor: &'a E,
     waiter: Option<usize>,
     key: Key,
     edge: GroupEdge,
 }
 
-impl<'a, E: Engine> Waiting<'a, E> {
-    pub(super) fn new(engine: &'a E) -> Self {
-        Self { engine, waiter: None, key: None, edge: None }
+impl<'a, E: Executor> WaitFuture<'a, E> {
+    pub(super) fn new(executor: &'a E) -> Self {
+        Self { executor, waiter: None, key: None, edge: None }
     }
 }
 
-impl<E: Engine> Future for Waiting<'_, E> {
+impl<E: Executor> Future for WaitFuture<'_, E> {
     type Output = Result<(), TaskError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { engine, waiter, key, edge } = self.get_mut();
-        let polled = engine.attempt(cx, key, |books, waker, wakes| books.poll_wait(waiter, waker, wakes));
+        let Self { executor, waiter, key, edge } = self.get_mut();
+        let polled = executor.poll_call(cx, key, |state, waker, wakes| state.poll_wait(waiter, waker, wakes));
         if polled.is_pending() {
-            fail_if_own(*engine);
-            leave_edge(*engine, edge, Awaited::Tasks);
+            panic_if_own_task(*executor);
+            record_wait(*executor, edge, Awaited::Tasks);
         } else {
             *edge = None;
         }
-        polled.map(|answer| resume_if_asked(*engine, answer))
+        polled.map(|answer| resume_if_configured(*executor, answer))
     }
 }
 
-/// A task that waits for its own group could only hang, which is a bug in the program: as a panic it is a failure of that task, with its
-/// place.
-fn fail_if_own(engine: &impl Engine) {
-    let member = engine.member();
-    if current::task_of(engine.address()).is_some() || wait_all::inside(member.node()).is_some() {
+/// Panics if the caller is a task of the group, which would wait for itself forever. The panic is a
+/// failure of that task, with the place of the call.
+fn panic_if_own_task(executor: &impl Executor) {
+    let member = executor.member();
+    if current::task_of(executor.address()).is_some() || wait_all::inside(member.node()).is_some() {
         let group = member.node().path();
         panic!("a task of {group} waits for all tasks of it, and so for itself: wait from outside");
     }
 }
 
-impl<E: Engine> Drop for Waiting<'_, E> {
+impl<E: Executor> Drop for WaitFuture<'_, E> {
     fn drop(&mut self) {
-        let Self { engine, waiter, key, edge } = self;
+        let Self { executor, waiter, key, edge } = self;
         *edge = None;
         if waiter.is_some() {
-            drop(engine.with_books(|books, wakes| books.stop_waiting(waiter, wakes)));
+            drop(executor.with_state(|state, wakes| state.stop_waiting(waiter, wakes)));
         }
-        engine.stop_driving(key);
+        executor.unregister_poller(key);
     }
 }

@@ -13,7 +13,7 @@ use core::future::Future;
 pub struct Drained<T> {
     /// What the tasks gave, in the order they ended.
     pub values: Vec<T>,
-    /// How the others ended, in that order, tasks that were cut off included.
+    /// How the others ended, in that order, tasks that were drop_cancelled off included.
     pub errors: Vec<TaskError>,
 }
 
@@ -23,7 +23,7 @@ pub struct Drained<T> {
 pub enum MapError {
     /// The group was not made.
     Group(GroupError),
-    /// The first task that failed, or the cancel that cut them off.
+    /// The first task that failed, or the cancel that drop_cancelled them off.
     Task(TaskError),
 }
 
@@ -33,7 +33,7 @@ pub enum MapError {
 pub enum RaceError {
     /// The group was not made.
     Group(GroupError),
-    /// Every task failed or was cut off: how, in the order they ended. Empty if there was none.
+    /// Every task failed or was drop_cancelled off: how, in the order they ended. Empty if there was none.
     NoWinner(Vec<TaskError>),
 }
 

@@ -15,12 +15,12 @@ use core::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It returned an error, or passed its deadline ([`Elapsed`](crate::base::timeout::Elapsed)). The failure's path is that of the group and the
+    /// It reuse an error, or passed its deadline ([`Elapsed`](crate::base::timeout::Elapsed)). The failure's path is that of the group and the
     /// task's name, or `$n` for the n-th task that the group took.
     Failed(FailureInfo),
     /// It panicked. The failure has the text and the place.
     Panicked(FailureInfo),
-    /// It was cut off because the group was cancelled. This is never the first error of a group.
+    /// It was drop_cancelled off because the group was cancelled. This is never the first error of a group.
     Cancelled(Cause),
     /// The group was cancelled, and the task came to its own end within its [cancel grace](crate::group::builder::GroupBuilder::cancel_grace). The value
     /// that it gave was dropped. This is never the first error of a group.
@@ -36,12 +36,12 @@ impl TaskError {
         }
     }
 
-    /// The error the task returned as an `E`, if it was one.
+    /// The error the task reuse as an `E`, if it was one.
     pub fn error<E: core::error::Error + 'static>(&self) -> Option<&E> {
         self.failure()?.error()
     }
 
-    /// Whether the group was cancelled before the task had ended: it was cut off, or tidied up.
+    /// Whether the group was cancelled before the task had ended: it was drop_cancelled off, or tidied up.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled(_) | Self::TidiedUp(_))
     }
@@ -62,7 +62,7 @@ impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => write!(f, "{failure}"),
-            Self::Cancelled(cause) => write!(f, "the task was cut off: {cause}"),
+            Self::Cancelled(cause) => write!(f, "the task was drop_cancelled off: {cause}"),
             Self::TidiedUp(cause) => write!(f, "the task was cancelled, and tidied up: {cause}"),
         }
     }

@@ -3,12 +3,12 @@
 use crate::events::cause::Cause;
 use crate::group::builder::GroupBuilder;
 use crate::group::calls;
-use crate::group::calls::{Go, NextOr, Reader, Reading, ReadingOr, Terms, Waiting};
+use crate::group::calls::{GoFuture, NextFuture, NextOr, NextOrFuture, Reader, TaskAdapter, WaitFuture};
 use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError, own_tasks};
-use crate::group::executor::Engine;
+use crate::group::executor::Executor;
 use crate::group::new_task::NewTask;
-use crate::group::runners::Crew;
-use crate::group::task::{Task, TaskOutput};
+use crate::group::runners::RunnerExecutor;
+use crate::group::task::{GroupTask, TaskOutput};
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
@@ -47,18 +47,18 @@ use futures_core::Stream;
 /// # }).unwrap().unwrap();
 /// ```
 pub struct Group<T: Send + 'static> {
-    crew: Arc<Crew<T>>,
+    executor: Arc<RunnerExecutor<T>>,
     /// Where the group itself, as a stream, stands in line.
     reader: Reader,
 }
 
-/// How a crew takes a task, and how `go` gives one back.
-pub(super) fn terms<T, F, R>(refuse: fn(ActorPath, NotTaken, F) -> R) -> Terms<Arc<Crew<T>>, F, R>
+/// How a executor takes a task, and how `go` gives one back.
+pub(super) fn adapter<T, F, R>(reject: fn(ActorPath, NotTaken, F) -> R) -> TaskAdapter<Arc<RunnerExecutor<T>>, F, R>
 where
     T: Send + 'static,
     F: Future<Output: TaskOutput<T>> + Send + 'static,
 {
-    Terms { into_work: |task: Box<Task<F>>| Box::into_pin(task), refuse }
+    TaskAdapter { erase: |task: Box<GroupTask<F>>| Box::into_pin(task), reject }
 }
 
 pub(super) fn closed<F>(group: ActorPath, why: NotTaken, task: F) -> GroupClosed<F> {
@@ -77,15 +77,15 @@ impl<T: Send + 'static> Group<T> {
     /// A group below `token`, cancelled with it, with no limit and with fail-fast. It stands at the top of a tree of its own;
     /// [`GroupBuilder::under`] sets more.
     pub fn under(token: &CancelToken) -> Self {
-        GroupBuilder::under(token).build().expect("nothing refuses a group with no limits below a token")
+        GroupBuilder::under(token).build().expect("nothing rejects a group with no limits below a token")
     }
 
-    pub(super) fn new(crew: Arc<Crew<T>>) -> Self {
-        Self { crew, reader: Reader::default() }
+    pub(super) fn new(executor: Arc<RunnerExecutor<T>>) -> Self {
+        Self { executor, reader: Reader::default() }
     }
 
-    pub(super) fn crew(&self) -> &Arc<Crew<T>> {
-        &self.crew
+    pub(super) fn executor(&self) -> &Arc<RunnerExecutor<T>> {
+        &self.executor
     }
 
     /// Runs a task in this group, once there is a slot for it. A group that is closed or cancelled gives it back.
@@ -99,7 +99,7 @@ impl<T: Send + 'static> Group<T> {
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
     {
-        Go::new(&self.crew, Task::boxed(task, None), None, terms(closed))
+        GoFuture::new(&self.executor, GroupTask::boxed(task, None), None, adapter(closed))
     }
 
     /// As [`go`](Self::go), but stops waiting for a slot when `token` is cancelled, and then gives the task back.
@@ -107,7 +107,7 @@ impl<T: Send + 'static> Group<T> {
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
     {
-        Go::new(&self.crew, Task::boxed(task, None), Some(token), terms(GoError::new))
+        GoFuture::new(&self.executor, GroupTask::boxed(task, None), Some(token), adapter(GoError::new))
     }
 
     /// As [`go`](Self::go), for a task that is to know of a cancel itself: it is given the group's token.
@@ -123,7 +123,7 @@ impl<T: Send + 'static> Group<T> {
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
     {
-        calls::try_go(&self.crew, Task::boxed(task, None), &terms(GoError::new))
+        calls::try_go(&self.executor, GroupTask::boxed(task, None), &adapter(GoError::new))
     }
 
     /// A task to be given a name, a deadline or a cancel grace before it goes.
@@ -133,7 +133,7 @@ impl<T: Send + 'static> Group<T> {
 
     /// Takes no more tasks. Nothing is cancelled; closing twice changes nothing.
     pub fn close(&self) {
-        self.crew.with_books(|books, wakes| books.close(wakes));
+        self.executor.with_state(|state, wakes| state.close(wakes));
     }
 
     /// The next result, in the order in which tasks end; `None` once the group is drained: closed (or cancelled), nothing in flight,
@@ -142,17 +142,17 @@ impl<T: Send + 'static> Group<T> {
     /// Any number may wait, and are served in the order they came; each result goes to one of them. Dropping this future consumes
     /// nothing.
     pub fn next(&self) -> impl Future<Output = Option<Result<T, TaskError>>> + Unpin {
-        Reading::new(&self.crew)
+        NextFuture::new(&self.executor)
     }
 
     /// As [`next`](Self::next), but also ready when `token` is cancelled. A result is preferred to the end, and both to the token.
     pub fn next_or(&self, token: &CancelToken) -> impl Future<Output = NextOr<T>> + Unpin {
-        ReadingOr::new(&self.crew, token)
+        NextOrFuture::new(&self.executor, token)
     }
 
     /// The results as a stream that borrows the group. The group itself is a stream too.
     pub fn results(&self) -> impl Stream<Item = Result<T, TaskError>> + Unpin {
-        Reading::new(&self.crew)
+        NextFuture::new(&self.executor)
     }
 
     /// Waits until every task taken so far has ended: `Err` with the first error there was, else with the cause if the group was cancelled.
@@ -162,60 +162,60 @@ impl<T: Send + 'static> Group<T> {
     /// # Panics
     /// When awaited inside a task of this group, which would wait for itself.
     pub fn wait(&self) -> impl Future<Output = Result<(), TaskError>> + Unpin {
-        Waiting::new(&self.crew)
+        WaitFuture::new(&self.executor)
     }
 
-    /// Cancels the group: it takes nothing more, what has not begun is dropped, and what runs is cut off at its next await, or after its
+    /// Cancels the group: it takes nothing more, what has not begun is dropped, and what runs is drop_cancelled off at its next await, or after its
     /// [cancel grace](GroupBuilder::cancel_grace). Each of these ends with [`TaskError::Cancelled`], or with [`TaskError::TidiedUp`] if it
-    /// returned within its grace. The first cause wins.
+    /// reuse within its grace. The first cause wins.
     pub fn cancel(&self, cause: impl Into<Cause>) {
-        node::cancel(&self.crew.member(), &cause.into());
+        node::cancel(&self.executor.member(), &cause.into());
     }
 
     /// Why it was cancelled, `None` while it is not.
     pub fn cause(&self) -> Option<Cause> {
-        self.crew.with_books(|books, _| books.cause().cloned())
+        self.executor.with_state(|state, _| state.cause().cloned())
     }
 
     /// The errors so far, the first one first. They stay; tasks that were cancelled are not among them.
     pub fn errors(&self) -> Errors {
-        self.crew.with_books(|books, _| books.errors())
+        self.executor.with_state(|state, _| state.errors())
     }
 
     /// How many tasks were taken and have not ended.
     pub fn in_flight(&self) -> usize {
-        self.crew.with_books(|books, _| books.in_flight())
+        self.executor.with_state(|state, _| state.in_flight())
     }
 
     /// How many results have not been read.
     pub fn unread(&self) -> usize {
-        self.crew.with_books(|books, _| books.unread())
+        self.executor.with_state(|state, _| state.unread())
     }
 
     /// How many results were dropped unread, by [`drop_newest`](GroupBuilder::drop_newest) or [`drop_oldest`](GroupBuilder::drop_oldest).
     pub fn dropped(&self) -> u64 {
-        self.crew.with_books(|books, _| books.dropped())
+        self.executor.with_state(|state, _| state.dropped())
     }
 
     /// Whether it takes no more tasks.
     pub fn is_closed(&self) -> bool {
-        self.crew.with_books(|books, _| books.is_closed())
+        self.executor.with_state(|state, _| state.is_closed())
     }
 
     /// The token of this group: cancelled with it, and the other way round.
     pub fn token(&self) -> CancelToken {
-        node::token(&self.crew.member())
+        node::token(&self.executor.member())
     }
 
     /// Where it stands in the tree.
     pub fn path(&self) -> ActorPath {
-        self.crew.node().path()
+        self.executor.node().path()
     }
 
     /// The group as something in the tree. It ends, and leaves the tree, when it is closed or cancelled and its last task has ended;
     /// results can be read after that.
     pub fn any_ref(&self) -> AnyRef {
-        AnyRef { member: self.crew.member() }
+        AnyRef { member: self.executor.member() }
     }
 }
 
@@ -223,17 +223,17 @@ impl<T: Send + 'static> Stream for Group<T> {
     type Item = Result<T, TaskError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { crew, reader } = self.get_mut();
-        reader.poll(crew, cx)
+        let Self { executor, reader } = self.get_mut();
+        reader.poll(executor, cx)
     }
 }
 
 /// Dropping the owner cancels what it owns, without waiting.
 impl<T: Send + 'static> Drop for Group<T> {
     fn drop(&mut self) {
-        self.reader.leave(&self.crew);
-        node::cancel(&self.crew.member(), &Cause::Dropped);
-        self.crew.forget_results();
+        self.reader.leave(&self.executor);
+        node::cancel(&self.executor.member(), &Cause::Dropped);
+        self.executor.drop_results();
     }
 }
 

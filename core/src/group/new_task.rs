@@ -1,11 +1,11 @@
 //! `NewTask`: a task that is given a name, a deadline or a cancel grace before it goes.
 
-use crate::group::calls::Go;
+use crate::group::calls::GoFuture;
 use crate::group::error::{GoError, NotTaken};
-use crate::group::executor::Engine;
+use crate::group::executor::Executor;
 use crate::group::handle::Group;
 use crate::group::in_place::InPlace;
-use crate::group::task::{Deadline, Extra, Task, TaskOutput};
+use crate::group::task::{Deadline, GroupTask, TaskOptions, TaskOutput};
 use crate::group::{calls, handle, in_place};
 use crate::ids::name::Name;
 use crate::tree::cancel_grace::CancelGrace;
@@ -41,13 +41,13 @@ impl<'a, G> NewTask<'a, G> {
         self
     }
 
-    fn extra(&self, member: &dyn Member) -> Result<Option<Box<Extra>>, NotTaken> {
+    fn options(&self, member: &dyn Member) -> Result<Option<Box<TaskOptions>>, NotTaken> {
         let name = self.name.map(Name::new).transpose().map_err(NotTaken::Name)?;
         let runtime = || Arc::clone(&member.node().tree().runtime);
         let deadline = self.within.map(|within| Deadline { within, runtime: runtime(), sleep: None });
         let grace = self.cancel_grace.map(CancelGrace::new);
         let plain = name.is_none() && deadline.is_none() && grace.is_none();
-        Ok((!plain).then(|| Box::new(Extra { name, deadline, grace })))
+        Ok((!plain).then(|| Box::new(TaskOptions { name, deadline, grace })))
     }
 }
 
@@ -64,9 +64,9 @@ impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
     {
-        let crew = self.group.crew();
-        match self.extra(&**crew) {
-            Ok(extra) => Go::new(crew, Task::boxed(task, extra), None, handle::terms(GoError::new)).await,
+        let executor = self.group.executor();
+        match self.options(&**executor) {
+            Ok(options) => GoFuture::new(executor, GroupTask::boxed(task, options), None, handle::adapter(GoError::new)).await,
             Err(why) => Err(GoError::new(self.group.path(), why, task)),
         }
     }
@@ -76,9 +76,9 @@ impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
     {
-        let crew = self.group.crew();
-        match self.extra(&**crew) {
-            Ok(extra) => calls::try_go(crew, Task::boxed(task, extra), &handle::terms(GoError::new)),
+        let executor = self.group.executor();
+        match self.options(&**executor) {
+            Ok(options) => calls::try_go(executor, GroupTask::boxed(task, options), &handle::adapter(GoError::new)),
             Err(why) => Err(GoError::new(self.group.path(), why, task)),
         }
     }
@@ -90,8 +90,10 @@ impl<'a, 'env, T> NewTask<'a, InPlace<'env, T>> {
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,
     {
-        match self.extra(&*self.group.member()) {
-            Ok(extra) => Go::new(self.group, Task::boxed(task, extra), None, in_place::terms(GoError::new)).await,
+        match self.options(&*self.group.member()) {
+            Ok(options) => {
+                GoFuture::new(self.group, GroupTask::boxed(task, options), None, in_place::adapter(GoError::new)).await
+            }
             Err(why) => Err(GoError::new(self.group.path(), why, task)),
         }
     }
@@ -101,8 +103,8 @@ impl<'a, 'env, T> NewTask<'a, InPlace<'env, T>> {
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,
     {
-        match self.extra(&*self.group.member()) {
-            Ok(extra) => calls::try_go(self.group, Task::boxed(task, extra), &in_place::terms(GoError::new)),
+        match self.options(&*self.group.member()) {
+            Ok(options) => calls::try_go(self.group, GroupTask::boxed(task, options), &in_place::adapter(GoError::new)),
             Err(why) => Err(GoError::new(self.group.path(), why, task)),
         }
     }

@@ -1,4 +1,4 @@
-//! What a full group does: with results for which there is no room, and with tasks that wait for a slot of their own group. Pure; the books
+//! What a full group does: with results for which there is no room, and with tasks that wait for a slot of their own group. Pure; the state
 //! own both.
 
 use alloc::collections::VecDeque;
@@ -28,18 +28,18 @@ impl Overflow {
 /// The tasks of a group that wait for a slot of it: their places in line, and which task it is. Those that have left since are removed when
 /// there may be enough of them to matter.
 #[derive(Default)]
-pub(super) struct OwnWaits(Vec<(u64, usize)>);
+pub(super) struct SelfWaits(Vec<(u64, usize)>);
 
-impl OwnWaits {
-    /// Notes that a task waits at a place. Whether all of the `in_flight` tasks do so now: a task may stand at several places.
-    pub(super) fn note(&mut self, place: u64, task: usize, in_flight: usize, is_waiting: impl Fn(u64) -> bool) -> bool {
+impl SelfWaits {
+    /// Notes that a task waits at a ticket. Whether all of the `in_flight` tasks do so now: a task may stand at several places.
+    pub(super) fn note(&mut self, ticket: u64, task: usize, in_flight: usize, is_waiting: impl Fn(u64) -> bool) -> bool {
         let Self(waits) = self;
-        waits.push((place, task));
+        waits.push((ticket, task));
         if waits.len() < in_flight {
             return false;
         }
-        waits.retain(|(place, _)| is_waiting(*place));
-        waits.sort_unstable_by_key(|(place, task)| (*task, *place));
+        waits.retain(|(ticket, _)| is_waiting(*ticket));
+        waits.sort_unstable_by_key(|(ticket, task)| (*task, *ticket));
         waits.dedup();
         waits.chunk_by(|(_, one), (_, other)| one == other).count() >= in_flight
     }
@@ -62,13 +62,13 @@ mod tests {
 
     #[test]
     fn g9_only_tasks_that_still_wait_count_and_each_once() {
-        let mut waits = OwnWaits::default();
+        let mut waits = SelfWaits::default();
         // Task 7 waits at two places, and polls one of them again.
         assert!(!waits.note(1, 7, 2, |_| true));
         assert!(!waits.note(2, 7, 2, |_| true));
         assert!(!waits.note(2, 7, 2, |_| true));
         // Task 8 waits, but 7 has left both places.
-        assert!(!waits.note(3, 8, 2, |place| place > 2));
-        assert!(waits.note(4, 7, 2, |place| place > 2));
+        assert!(!waits.note(3, 8, 2, |ticket| ticket > 2));
+        assert!(waits.note(4, 7, 2, |ticket| ticket > 2));
     }
 }

@@ -31,7 +31,7 @@ impl<T, E: Into<BoxError>> TaskOutput<T> for Result<T, E> {
 }
 
 /// A task whatever its future is.
-pub(super) trait Job<T>: Send {
+pub(super) trait DynTask<T>: Send {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, BoxError>>;
 
     fn name(&self) -> Option<&Name>;
@@ -41,20 +41,20 @@ pub(super) trait Job<T>: Send {
 }
 
 /// A task on its way through a group.
-pub(super) type Work<'env, T> = Pin<Box<dyn Job<T> + 'env>>;
+pub(super) type BoxedTask<'env, T> = Pin<Box<dyn DynTask<T> + 'env>>;
 
 pin_project_lite::pin_project! {
     /// A user's future as a task.
-    pub(super) struct Task<F> {
+    pub(super) struct GroupTask<F> {
         #[pin]
         future: F,
-        extra: Option<Box<Extra>>,
+        options: Option<Box<TaskOptions>>,
     }
 }
 
 /// What few tasks have.
 #[derive(Default)]
-pub(super) struct Extra {
+pub(super) struct TaskOptions {
     pub(super) name: Option<Name>,
     pub(super) deadline: Option<Deadline>,
     pub(super) grace: Option<CancelGrace>,
@@ -75,10 +75,10 @@ impl Deadline {
     }
 }
 
-impl<F> Task<F> {
+impl<F> GroupTask<F> {
     /// Boxed here, before anybody knows whether it will be taken, so that nothing is allocated under a lock.
-    pub(super) fn boxed(future: F, extra: Option<Box<Extra>>) -> Box<Self> {
-        Box::new(Self { future, extra })
+    pub(super) fn boxed(future: F, options: Option<Box<TaskOptions>>) -> Box<Self> {
+        Box::new(Self { future, options })
     }
 
     pub(super) fn into_future(self) -> F {
@@ -86,7 +86,7 @@ impl<F> Task<F> {
     }
 }
 
-impl<T, F> Job<T> for Task<F>
+impl<T, F> DynTask<T> for GroupTask<F>
 where
     F: Future<Output: TaskOutput<T>> + Send,
 {
@@ -95,21 +95,21 @@ where
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(output.into_result());
         }
-        match this.extra.as_deref_mut().and_then(|extra| extra.deadline.as_mut()) {
+        match this.options.as_deref_mut().and_then(|options| options.deadline.as_mut()) {
             Some(deadline) => deadline.poll(cx).map(|elapsed| Err(elapsed.into())),
             None => Poll::Pending,
         }
     }
 
     fn name(&self) -> Option<&Name> {
-        self.extra.as_ref()?.name.as_ref()
+        self.options.as_ref()?.name.as_ref()
     }
 
     fn grace(self: Pin<&mut Self>, group: Option<Duration>) -> Option<&CancelGrace> {
-        let extra = self.project().extra;
+        let options = self.project().options;
         if let Some(group) = group {
-            extra.get_or_insert_default().grace.get_or_insert_with(|| CancelGrace::new(group));
+            options.get_or_insert_default().grace.get_or_insert_with(|| CancelGrace::new(group));
         }
-        extra.as_ref()?.grace.as_ref()
+        options.as_ref()?.grace.as_ref()
     }
 }

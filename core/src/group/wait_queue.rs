@@ -1,4 +1,4 @@
-//! `Line` and `Wakes`: who waits for their turn, in the order they came, and whom to wake once the lock is released.
+//! `WaitQueue` and `WakeList`: who waits for their turn, in the order they came, and whom to wake once the lock is released.
 //!
 //! Both are used under the lock of a group, and wakers are a user's: they are moved in and out here, and cloned, woken and dropped outside.
 
@@ -9,20 +9,20 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// A place in a line: `None` while its future stands in none.
-pub(super) type Place = Option<u64>;
+/// A ticket in a queue: `None` while its future stands in none.
+pub(super) type Ticket = Option<u64>;
 
-/// A line in which the first is served first. What somebody was served (`G`) is kept for it until it comes for it, or leaves.
+/// A queue in which the first is served first. What somebody was served (`G`) is kept for it until it comes for it, or leaves.
 ///
-/// Places count up and are served in that order, so both queues are sorted by place.
-pub(super) struct Line<G> {
+/// Places count up and are served in that order, so both queues are sorted by ticket.
+pub(super) struct WaitQueue<G> {
     /// Without a waker once that was used: whoever was woken comes back, and leaves another.
     waiting: VecDeque<(u64, Option<Waker>)>,
     served: VecDeque<(u64, G)>,
     last: u64,
 }
 
-impl<G> Line<G> {
+impl<G> WaitQueue<G> {
     pub(super) fn new() -> Self {
         Self { waiting: VecDeque::new(), served: VecDeque::new(), last: 0 }
     }
@@ -31,12 +31,12 @@ impl<G> Line<G> {
         self.waiting.is_empty()
     }
 
-    pub(super) fn is_served(&self, place: Place) -> bool {
-        place.is_some_and(|place| self.served.binary_search_by_key(&place, |(served, _)| *served).is_ok())
+    pub(super) fn is_served(&self, ticket: Ticket) -> bool {
+        ticket.is_some_and(|ticket| self.served.binary_search_by_key(&ticket, |(served, _)| *served).is_ok())
     }
 
-    pub(super) fn is_waiting(&self, place: u64) -> bool {
-        self.waiting.binary_search_by_key(&place, |(known, _)| *known).is_ok()
+    pub(super) fn is_waiting(&self, ticket: u64) -> bool {
+        self.waiting.binary_search_by_key(&ticket, |(known, _)| *known).is_ok()
     }
 
     /// How many were served and have not come yet.
@@ -44,15 +44,15 @@ impl<G> Line<G> {
         self.served.len()
     }
 
-    /// Joins at the end, or stays where it stands, if there is a waker to join with.
-    pub(super) fn join(&mut self, place: &mut Place, waker: Option<&mut Spare>) {
+    /// Joins at the end, or stays where it stands, if there is a waker to enqueue with.
+    pub(super) fn enqueue(&mut self, ticket: &mut Ticket, waker: Option<&mut Spare>) {
         let Some(waker) = waker else { return };
-        let known = place.and_then(|place| self.waiting.binary_search_by_key(&place, |(known, _)| *known).ok());
+        let known = ticket.and_then(|ticket| self.waiting.binary_search_by_key(&ticket, |(known, _)| *known).ok());
         match known {
             Some(at) => waker.put(&mut self.waiting[at].1),
             None => {
                 self.last += 1;
-                *place = Some(self.last);
+                *ticket = Some(self.last);
                 let mut new = None;
                 waker.put(&mut new);
                 self.waiting.push_back((self.last, new));
@@ -60,38 +60,38 @@ impl<G> Line<G> {
         }
     }
 
-    /// Serves the first in line. With nobody there what was to be served comes back.
-    pub(super) fn serve(&mut self, gift: G) -> Result<Option<Waker>, G> {
-        let Some((place, waker)) = self.waiting.pop_front() else { return Err(gift) };
-        self.served.push_back((place, gift));
+    /// Serves the first in queue. With nobody there what was to be served comes back.
+    pub(super) fn serve(&mut self, item: G) -> Result<Option<Waker>, G> {
+        let Some((ticket, waker)) = self.waiting.pop_front() else { return Err(item) };
+        self.served.push_back((ticket, item));
         Ok(waker)
     }
 
-    /// What was served at `place`, which is given up with it.
-    pub(super) fn take(&mut self, place: &mut Place) -> Option<G> {
-        let at = self.served.binary_search_by_key(&(*place)?, |(served, _)| *served).ok()?;
-        *place = None;
-        self.served.remove(at).map(|(_, gift)| gift)
+    /// What was served at `ticket`, which is given up with it.
+    pub(super) fn take(&mut self, ticket: &mut Ticket) -> Option<G> {
+        let at = self.served.binary_search_by_key(&(*ticket)?, |(served, _)| *served).ok()?;
+        *ticket = None;
+        self.served.remove(at).map(|(_, item)| item)
     }
 
-    /// Gives up a place, and gives what was served there.
-    pub(super) fn leave(&mut self, place: &mut Place, wakes: &mut Wakes) -> Option<G> {
-        let gift = self.take(place);
-        if let Some(place) = place.take()
-            && let Ok(at) = self.waiting.binary_search_by_key(&place, |(known, _)| *known)
+    /// Gives up a ticket, and gives what was served there.
+    pub(super) fn leave(&mut self, ticket: &mut Ticket, wakes: &mut WakeList) -> Option<G> {
+        let item = self.take(ticket);
+        if let Some(ticket) = ticket.take()
+            && let Ok(at) = self.waiting.binary_search_by_key(&ticket, |(known, _)| *known)
         {
             self.waiting.remove(at).and_then(|(_, waker)| waker).into_iter().for_each(|waker| wakes.discard(waker));
         }
-        gift
+        item
     }
 
-    /// Wakes everybody who waits. They keep their places.
-    pub(super) fn wake_waiting(&mut self, wakes: &mut Wakes) {
+    /// WakeList everybody who waits. They keep their places.
+    pub(super) fn wake_waiting(&mut self, wakes: &mut WakeList) {
         self.waiting.iter_mut().for_each(|(_, waker)| wakes.push(waker.take()));
     }
 
     /// Sends everybody home who has not been served.
-    pub(super) fn dismiss(&mut self, wakes: &mut Wakes) {
+    pub(super) fn wake_and_clear(&mut self, wakes: &mut WakeList) {
         self.waiting.drain(..).for_each(|(_, waker)| wakes.push(waker));
     }
 }
@@ -99,19 +99,19 @@ impl<G> Line<G> {
 /// Whom to wake once the lock is released, and which wakers are to be dropped there. One needs no allocation, and there are seldom more.
 #[derive(Default)]
 #[must_use = "whoever is not woken sleeps for good"]
-pub(super) struct Wakes {
+pub(super) struct WakeList {
     first: Option<Waker>,
     /// Boxed, because this is made and dropped at every holding of the lock, and mostly empty.
-    more: Option<Box<More>>,
+    more: Option<Box<MoreWakers>>,
 }
 
 #[derive(Default)]
-struct More {
+struct MoreWakers {
     wakers: Vec<Waker>,
     discarded: Vec<Waker>,
 }
 
-impl Wakes {
+impl WakeList {
     #[inline]
     pub(super) fn push(&mut self, waker: Option<Waker>) {
         let Some(waker) = waker else { return };
@@ -127,7 +127,7 @@ impl Wakes {
         self.more.get_or_insert_default().discarded.push(waker);
     }
 
-    /// Wakes all of them. One that panics harms nobody else.
+    /// WakeList all of them. One that panics harms nobody else.
     #[inline]
     pub(super) fn wake(self) {
         if self.first.is_some() || self.more.is_some() {
@@ -148,42 +148,42 @@ mod tests {
 
     #[test]
     fn the_first_is_served_first_and_one_who_leaves_gives_back() {
-        let (mut line, mut wakes, waker) = (Line::new(), Wakes::default(), || Spare::of(Waker::noop()));
+        let (mut queue, mut wakes, waker) = (WaitQueue::new(), WakeList::default(), || Spare::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
-        line.join(&mut a, Some(&mut waker()));
-        line.join(&mut b, Some(&mut waker()));
-        assert!(line.serve('x').is_ok() && line.serve('y').is_ok());
-        assert_eq!(line.serve('z').err(), Some('z'));
-        assert_eq!(line.take(&mut b), Some('y'));
-        assert_eq!(line.leave(&mut a, &mut wakes), Some('x'));
-        assert_eq!((line.served(), line.is_empty(), a, b), (0, true, None, None));
+        queue.enqueue(&mut a, Some(&mut waker()));
+        queue.enqueue(&mut b, Some(&mut waker()));
+        assert!(queue.serve('x').is_ok() && queue.serve('y').is_ok());
+        assert_eq!(queue.serve('z').err(), Some('z'));
+        assert_eq!(queue.take(&mut b), Some('y'));
+        assert_eq!(queue.leave(&mut a, &mut wakes), Some('x'));
+        assert_eq!((queue.served(), queue.is_empty(), a, b), (0, true, None, None));
     }
 
     #[test]
     fn a_place_is_kept_until_it_is_left() {
-        let (mut line, mut wakes, waker) = (Line::<()>::new(), Wakes::default(), || Spare::of(Waker::noop()));
+        let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || Spare::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
-        line.join(&mut a, Some(&mut waker()));
-        line.join(&mut b, Some(&mut waker()));
-        line.join(&mut a, Some(&mut waker()));
+        queue.enqueue(&mut a, Some(&mut waker()));
+        queue.enqueue(&mut b, Some(&mut waker()));
+        queue.enqueue(&mut a, Some(&mut waker()));
         assert_eq!((a, b), (Some(1), Some(2)));
-        assert!(line.leave(&mut a, &mut wakes).is_none() && wakes.more.is_some_and(|more| !more.discarded.is_empty()));
-        assert!(line.serve(()).is_ok() && line.serve(()).is_err());
-        assert!(line.take(&mut b).is_some());
+        assert!(queue.leave(&mut a, &mut wakes).is_none() && wakes.more.is_some_and(|more| !more.discarded.is_empty()));
+        assert!(queue.serve(()).is_ok() && queue.serve(()).is_err());
+        assert!(queue.take(&mut b).is_some());
     }
 
     #[test]
     fn those_who_are_woken_keep_their_places_and_leave_another_waker() {
-        let (mut line, mut wakes, waker) = (Line::<()>::new(), Wakes::default(), || Spare::of(Waker::noop()));
+        let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || Spare::of(Waker::noop()));
         let mut a = None;
-        line.join(&mut a, Some(&mut waker()));
-        line.wake_waiting(&mut wakes);
+        queue.enqueue(&mut a, Some(&mut waker()));
+        queue.wake_waiting(&mut wakes);
         assert!(wakes.first.is_some());
-        let mut again = Wakes::default();
-        line.wake_waiting(&mut again);
+        let mut again = WakeList::default();
+        queue.wake_waiting(&mut again);
         assert!(again.first.is_none(), "it was woken, and has not come back yet");
-        line.join(&mut a, Some(&mut waker()));
+        queue.enqueue(&mut a, Some(&mut waker()));
         assert_eq!(a, Some(1));
-        assert!(matches!(line.serve(()), Ok(Some(_))));
+        assert!(matches!(queue.serve(()), Ok(Some(_))));
     }
 }

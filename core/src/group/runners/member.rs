@@ -2,9 +2,9 @@
 
 use crate::events::cause::{Cause, Exit};
 use crate::group::executor;
-use crate::group::executor::Engine;
-use crate::group::runners::{Crew, Ready};
-use crate::group::state::Books;
+use crate::group::executor::Executor;
+use crate::group::runners::{Ready, RunnerExecutor};
+use crate::group::state::GroupState;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Node;
@@ -12,7 +12,7 @@ use crate::tree::waits::edges::{Awaited, KeptEdges};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-impl<T: Send + 'static> Member for Crew<T> {
+impl<T: Send + 'static> Member for RunnerExecutor<T> {
     fn node(&self) -> &Node {
         &self.node
     }
@@ -20,23 +20,23 @@ impl<T: Send + 'static> Member for Crew<T> {
     /// Closing waits for the tasks; as a task by itself they know no other orderly end, so stopping cancels them.
     fn stop_by(self: Arc<Self>, how: StopMode) {
         match how {
-            StopMode::Close => self.with_books(Books::close),
+            StopMode::Close => self.with_state(GroupState::close),
             StopMode::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
         }
     }
 
     fn on_cancel(self: Arc<Self>) {
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
-        let unstarted = self.with(false, |state, wakes| {
+        let unstarted = self.with(false, |scheduler, wakes| {
             // After the first cancel only tasks that run on are ready.
-            let is_first = state.books.cause().is_none();
-            state.books.cancel(&cause, wakes);
-            if is_first { core::mem::take(&mut state.ready) } else { VecDeque::new() }
+            let is_first = scheduler.group.cause().is_none();
+            scheduler.group.cancel(&cause, wakes);
+            if is_first { core::mem::take(&mut scheduler.ready) } else { VecDeque::new() }
         });
         for ready in unstarted {
-            let Ready::Fresh(work, number) = ready else { continue };
-            let ended = executor::cut(&self, work, number, cause.clone());
-            executor::discard(self.with(false, |state, wakes| state.books.complete(ended, wakes)));
+            let Ready::New(work, number) = ready else { continue };
+            let ended = executor::drop_cancelled(&self, work, number, cause.clone());
+            executor::discard(self.with(false, |scheduler, wakes| scheduler.group.complete(ended, wakes)));
         }
     }
 
@@ -45,7 +45,7 @@ impl<T: Send + 'static> Member for Crew<T> {
     }
 
     fn in_poll(&self) -> bool {
-        self.state.with(|state| state.in_hand > 0)
+        self.scheduler.with(|scheduler| scheduler.polling > 0)
     }
 
     /// A group is held up by each of its tasks: what they wait for, it waits for.
@@ -54,6 +54,6 @@ impl<T: Send + 'static> Member for Crew<T> {
     }
 
     fn holds_up(&self, awaited: Awaited) -> bool {
-        self.state.with(|state| state.books.holds_up(awaited))
+        self.scheduler.with(|scheduler| scheduler.group.holds_up(awaited))
     }
 }

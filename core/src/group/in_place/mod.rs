@@ -1,17 +1,20 @@
 //! `InPlace`: a group whose tasks are polled by whoever polls the group. Nothing is spawned, and tasks may borrow from the caller.
 
+pub(crate) mod executor;
+pub(crate) mod member;
+
 use crate::base::lock::Lock;
 use crate::events::cause::Cause;
 use crate::group::calls;
-use crate::group::calls::{Go, NextOr, Reading, ReadingOr, Terms, Waiting};
+use crate::group::calls::{GoFuture, NextFuture, NextOr, NextOrFuture, TaskAdapter, WaitFuture};
 use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
-use crate::group::executor::Engine;
+use crate::group::executor::Executor;
 use crate::group::handle::closed;
-use crate::group::in_place_executor::State;
-use crate::group::in_place_node::Spot;
+use crate::group::in_place::executor::InPlaceScheduler;
+use crate::group::in_place::member::InPlaceMember;
 use crate::group::new_task::NewTask;
 use crate::group::state::Settings;
-use crate::group::task::{Task, TaskOutput};
+use crate::group::task::{GroupTask, TaskOutput};
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
@@ -26,7 +29,7 @@ use futures_core::Stream;
 /// A group whose tasks are polled where its results are awaited; from [`GroupBuilder::in_place`](crate::group::builder::GroupBuilder::in_place).
 ///
 /// It has the calls of a [`Group`](crate::group::handle::Group) and keeps its promises, in one task and without a spawn: tasks make progress while
-/// somebody awaits `next`, `wait` or a `go` that waits for a slot. A cancel cuts them off there too, or when the group is dropped; in the
+/// somebody awaits `next`, `wait` or a `go` that waits for a index. A cancel cuts them off there too, or when the group is dropped; in the
 /// tree the group has ended by then.
 ///
 /// ```
@@ -46,42 +49,42 @@ use futures_core::Stream;
 /// # }).unwrap();
 /// ```
 pub struct InPlace<'env, T> {
-    pub(super) spot: Arc<Spot>,
-    pub(super) settings: Settings,
-    pub(super) state: Lock<State<'env, T>>,
+    pub(in crate::group) member: Arc<InPlaceMember>,
+    pub(in crate::group) settings: Settings,
+    pub(in crate::group) scheduler: Lock<InPlaceScheduler<'env, T>>,
 }
 
 /// How this group takes a task.
-pub(super) fn terms<'env, T, F, R>(refuse: fn(ActorPath, NotTaken, F) -> R) -> Terms<InPlace<'env, T>, F, R>
+pub(in crate::group) fn adapter<'env, T, F, R>(reject: fn(ActorPath, NotTaken, F) -> R) -> TaskAdapter<InPlace<'env, T>, F, R>
 where
     F: Future<Output: TaskOutput<T>> + Send + 'env,
 {
-    Terms { into_work: |task: Box<Task<F>>| Box::into_pin(task), refuse }
+    TaskAdapter { erase: |task: Box<GroupTask<F>>| Box::into_pin(task), reject }
 }
 
 impl<'env, T> InPlace<'env, T> {
-    pub(super) fn new(spot: Arc<Spot>, settings: Settings) -> Self {
-        Self { spot, settings, state: Lock::new(State::new(settings)) }
+    pub(in crate::group) fn new(member: Arc<InPlaceMember>, settings: Settings) -> Self {
+        Self { member, settings, scheduler: Lock::new(InPlaceScheduler::new(settings)) }
     }
 
-    /// Takes a task, once there is a slot for it, polling the others meanwhile. A group that is closed or cancelled gives it back.
+    /// Takes a task, once there is a index for it, polling the others meanwhile. A group that is closed or cancelled gives it back.
     ///
     /// # Panics
-    /// When awaited inside a task of this group while every slot is held by a task that does the same: none would ever be free.
+    /// When awaited inside a task of this group while every index is held by a task that does the same: none would ever be free.
     /// [`go_or`](Self::go_or) gives [`NotTaken::OwnTasks`] instead.
     pub fn go<F>(&self, task: F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,
     {
-        Go::new(self, Task::boxed(task, None), None, terms(closed))
+        GoFuture::new(self, GroupTask::boxed(task, None), None, adapter(closed))
     }
 
-    /// As [`go`](Self::go), but stops waiting for a slot when `token` is cancelled, and then gives the task back.
+    /// As [`go`](Self::go), but stops waiting for a index when `token` is cancelled, and then gives the task back.
     pub fn go_or<F>(&self, token: &CancelToken, task: F) -> impl Future<Output = Result<(), GoError<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,
     {
-        Go::new(self, Task::boxed(task, None), Some(token), terms(GoError::new))
+        GoFuture::new(self, GroupTask::boxed(task, None), Some(token), adapter(GoError::new))
     }
 
     /// As [`go`](Self::go), for a task that is to know of a cancel itself: it is given the group's token.
@@ -92,12 +95,12 @@ impl<'env, T> InPlace<'env, T> {
         self.go(task(self.token()))
     }
 
-    /// Takes a task if there is a slot for it now, else gives it back.
+    /// Takes a task if there is a index for it now, else gives it back.
     pub fn try_go<F>(&self, task: F) -> Result<(), GoError<F>>
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,
     {
-        calls::try_go(self, Task::boxed(task, None), &terms(GoError::new))
+        calls::try_go(self, GroupTask::boxed(task, None), &adapter(GoError::new))
     }
 
     /// A task to be given a name or a deadline before it goes.
@@ -107,22 +110,22 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Takes no more tasks. Nothing is cancelled; closing twice changes nothing.
     pub fn close(&self) {
-        self.with_books(|books, wakes| books.close(wakes));
+        self.with_state(|state, wakes| state.close(wakes));
     }
 
     /// The next result, in the order in which tasks end; `None` once the group is drained.
     pub fn next(&self) -> impl Future<Output = Option<Result<T, TaskError>>> + Unpin {
-        Reading::new(self)
+        NextFuture::new(self)
     }
 
     /// As [`next`](Self::next), but also ready when `token` is cancelled. A result is preferred to the end, and both to the token.
     pub fn next_or(&self, token: &CancelToken) -> impl Future<Output = NextOr<T>> + Unpin {
-        ReadingOr::new(self, token)
+        NextOrFuture::new(self, token)
     }
 
     /// The results as a stream that borrows the group.
     pub fn results(&self) -> impl Stream<Item = Result<T, TaskError>> + Unpin {
-        Reading::new(self)
+        NextFuture::new(self)
     }
 
     /// Polls every task taken so far to its end: `Err` with the first error there was, else with the cause if the group was cancelled. It
@@ -131,7 +134,7 @@ impl<'env, T> InPlace<'env, T> {
     /// # Panics
     /// When awaited inside a task of this group, which would wait for itself.
     pub fn wait(&self) -> impl Future<Output = Result<(), TaskError>> + Unpin {
-        Waiting::new(self)
+        WaitFuture::new(self)
     }
 
     /// Cancels the group: it takes nothing more and polls nothing more. Each task that had not ended ends with
@@ -142,33 +145,33 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Why it was cancelled, `None` while it is not.
     pub fn cause(&self) -> Option<Cause> {
-        self.with_books(|books, _| books.cause().cloned())
+        self.with_state(|state, _| state.cause().cloned())
     }
 
-    /// The errors so far, the first one first. They stay; tasks that were cut off are not among them.
+    /// The errors so far, the first one first. They stay; tasks that were drop_cancelled off are not among them.
     pub fn errors(&self) -> Errors {
-        self.with_books(|books, _| books.errors())
+        self.with_state(|state, _| state.errors())
     }
 
     /// How many tasks were taken and have not ended.
     pub fn in_flight(&self) -> usize {
-        self.with_books(|books, _| books.in_flight())
+        self.with_state(|state, _| state.in_flight())
     }
 
     /// How many results have not been read.
     pub fn unread(&self) -> usize {
-        self.with_books(|books, _| books.unread())
+        self.with_state(|state, _| state.unread())
     }
 
     /// How many results were dropped unread, by [`drop_newest`](crate::group::builder::GroupBuilder::drop_newest) or
     /// [`drop_oldest`](crate::group::builder::GroupBuilder::drop_oldest).
     pub fn dropped(&self) -> u64 {
-        self.with_books(|books, _| books.dropped())
+        self.with_state(|state, _| state.dropped())
     }
 
     /// Whether it takes no more tasks.
     pub fn is_closed(&self) -> bool {
-        self.with_books(|books, _| books.is_closed())
+        self.with_state(|state, _| state.is_closed())
     }
 
     /// The token of this group: cancelled with it, and the other way round.
@@ -178,7 +181,7 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Where it stands in the tree.
     pub fn path(&self) -> ActorPath {
-        self.spot.node().path()
+        self.member.node().path()
     }
 
     /// The group as something in the tree.

@@ -1,0 +1,129 @@
+//! `Runner`: a task of the runtime that polls the tasks of a group, one after the other.
+//!
+//! Any runner polls any task: a task that is woken goes back into the group's queue. So a group needs as many tasks of the runtime as
+//! there are workers for it, and none for each of its own.
+
+use crate::events::cause::Cause;
+use crate::group::executor;
+use crate::group::executor::{Executor, POLLS_IN_A_ROW_MAX};
+use crate::group::runners::{NextAction, PollOutcome, RunnerExecutor, RunnerTask};
+use crate::group::task_waker::TaskWaker;
+use crate::tree::current;
+use crate::tree::member::Member;
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+/// How long a runner goes on before it lets others run. Looked at after its 1st, 2nd, 4th, 8th … poll: a clock is not free.
+const TIME_IN_A_ROW_MAX: Duration = Duration::from_micros(200);
+
+pub(super) struct Runner<T: Send + 'static> {
+    executor: Option<Arc<RunnerExecutor<T>>>,
+    current: Option<Arc<dyn Member>>,
+    spare_waker: Option<TaskWaker<RunnerExecutor<T>>>,
+    /// It comes uncalled, for the first time.
+    is_reserve: bool,
+}
+
+impl<T: Send + 'static> Runner<T> {
+    pub(super) fn new(executor: Arc<RunnerExecutor<T>>, is_reserve: bool) -> Self {
+        let current = Some(Arc::clone(&executor) as Arc<dyn Member>);
+        Self { executor: Some(executor), current, spare_waker: None, is_reserve }
+    }
+}
+
+/// Polls a task once, for the first time with the spare_waker bell.
+#[inline]
+fn run<T: Send + 'static>(
+    executor: &Arc<RunnerExecutor<T>>,
+    spare_waker: &mut Option<TaskWaker<RunnerExecutor<T>>>,
+    task: RunnerTask<T>,
+) -> PollOutcome<T> {
+    let RunnerTask { work, number, waker, .. } = task;
+    let is_first = waker.is_none();
+    let waker = waker.or_else(|| spare_waker.take()).unwrap_or_else(|| TaskWaker::new(executor));
+    let outer = current::enter_task(executor.address(), waker.waker());
+    let polled = executor::poll_task(executor, work, number, &mut Context::from_waker(waker.waker()));
+    current::leave_task(outer);
+    match polled {
+        Err(work) => PollOutcome::Pending(RunnerTask { work, number, waker: Some(waker), in_grace: false }),
+        Ok(ended) if is_first => {
+            *spare_waker = waker.reuse();
+            PollOutcome::TaskResult(ended, None)
+        }
+        Ok(ended) => PollOutcome::TaskResult(ended, Some(waker)),
+    }
+}
+
+/// Polls a task that was cancelled after its first poll, if it may run on; else drops it.
+#[cold]
+fn poll_in_grace<T: Send + 'static>(
+    executor: &Arc<RunnerExecutor<T>>,
+    (task, cause): (RunnerTask<T>, Cause),
+) -> PollOutcome<T> {
+    let RunnerTask { mut work, number, waker, .. } = task;
+    let has_grace = work.as_mut().grace(executor.settings().cancel_grace).is_some();
+    let waker = match waker {
+        Some(waker) if has_grace => waker,
+        waker => return PollOutcome::TaskResult(executor::drop_cancelled(executor, work, number, cause), waker),
+    };
+    waker.begin_poll();
+    let outer = current::enter_task(executor.address(), waker.waker());
+    let polled = executor::poll_cancelled(executor, work, number, cause, &mut Context::from_waker(waker.waker()));
+    current::leave_task(outer);
+    match polled {
+        Err(work) => PollOutcome::Pending(RunnerTask { work, number, waker: Some(waker), in_grace: true }),
+        Ok(ended) => PollOutcome::TaskResult(ended, Some(waker)),
+    }
+}
+
+impl<T: Send + 'static> Future for Runner<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { executor, current, spare_waker, is_reserve } = &mut *self;
+        let Some(group) = &*executor else { return Poll::Ready(()) };
+        let inside = current::enter(current, cx.waker());
+        let runtime = group.node().runtime();
+        let (began, mut polls, mut left) = (runtime.now(), 0_u32, POLLS_IN_A_ROW_MAX);
+        let mut next = group.begin(core::mem::take(is_reserve), cx.waker());
+        let polled = loop {
+            let outcome = match next {
+                NextAction::Poll(task) => run(group, spare_waker, task),
+                NextAction::PollInGrace(cancelled) => poll_in_grace(group, *cancelled),
+                NextAction::Drop(cancelled) => {
+                    let (RunnerTask { work, number, waker, .. }, cause) = *cancelled;
+                    PollOutcome::TaskResult(executor::drop_cancelled(group, work, number, cause), waker)
+                }
+                NextAction::Yield => {
+                    cx.waker().wake_by_ref();
+                    break Poll::Pending;
+                }
+                NextAction::Park => break Poll::Pending,
+                NextAction::Exit => break Poll::Ready(()),
+            };
+            polls += 1;
+            left = left.saturating_sub(1);
+            if polls.is_power_of_two() && runtime.now().since(began) > TIME_IN_A_ROW_MAX {
+                left = 0;
+            }
+            next = group.finish_poll(outcome, &mut left, cx.waker());
+        };
+        drop(inside);
+        if polled.is_ready() {
+            *executor = None;
+        }
+        polled
+    }
+}
+
+/// A runner that is dropped before its end was dropped by a runtime that goes away.
+impl<T: Send + 'static> Drop for Runner<T> {
+    fn drop(&mut self) {
+        if let Some(executor) = self.executor.take() {
+            executor.abandon();
+        }
+    }
+}
