@@ -1,6 +1,7 @@
-//! `Executor`: what runs the tasks of a group, and what every executor does alike: one poll, the end of a task, its failure.
+//! The `Executor` trait, and what both executors share: one poll, the end of a task, its failure.
 //!
-//! User code (polling a task, dropping it, dropping what it left) runs inside `catch` and under no lock.
+//! User code (polling a task, dropping it, dropping its value) runs inside `catch` and under no
+//! lock.
 
 use crate::base::catch;
 use crate::base::catch::Payload;
@@ -18,40 +19,43 @@ use crate::tree::node;
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
-/// Polls that one task of the runtime gives to tasks of a group before it lets others run.
+/// The number of polls that one runtime task gives to the tasks of a group before it yields.
 pub(super) const POLLS_IN_A_ROW_MAX: u32 = 64;
 
-/// A question to the state, with the waker of whoever asks if it is to join a line.
+/// Polls the group state. With a waker, the caller is queued if the answer is pending.
 pub(super) trait PollState<T, R>: FnMut(&mut GroupState<T>, Option<&mut Spare>, &mut WakeList) -> Poll<R> {}
 
 impl<T, R, F: FnMut(&mut GroupState<T>, Option<&mut Spare>, &mut WakeList) -> Poll<R>> PollState<T, R> for F {}
 
-/// What runs the tasks of a group.
+/// Polls the tasks of a group.
 pub(super) trait Executor {
-    /// What its tasks give.
+    /// The value of a successful task.
     type Value;
 
-    /// Its tasks: those of a group that polls them in place may borrow.
+    /// The task type. Tasks that are polled in place may borrow from the caller.
     type Task;
 
     fn member(&self) -> Arc<dyn Member>;
 
     fn settings(&self) -> Settings;
 
-    /// Where it lies, by which its tasks know it again.
+    /// Identifies the executor. A task compares it to find out whether it belongs to this group.
     fn address(&self) -> usize;
 
-    /// Runs `f` on the state, under the lock; then wakes whom it says, and leaves the tree if the group has ended.
+    /// Runs `f` under the lock. Then wakes the collected wakers, and leaves the tree if the group
+    /// has ended.
     fn with_state<R>(&self, f: impl FnOnce(&mut GroupState<Self::Value>, &mut WakeList) -> R) -> R;
 
-    /// Takes the task if the state let it in, and sees to it that it runs.
+    /// Asks the state for a slot and, if it is granted, schedules the task.
     fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Self::Task) -> Admission;
 
-    /// Whether tasks are polled by whoever waits for something of the group, in [`poll_call`](Self::poll_call).
+    /// Whether waiting callers poll the tasks, inside [`poll_call`](Self::poll_call).
     const POLLS_IN_PLACE: bool = false;
 
-    /// Asks `poll_state` of the state until it has an answer. An executor that drives polls tasks in between, and gives `poll_state` a waker to join a line
-    /// with only when there is nothing left to poll; its own waker is left under `key`.
+    /// Polls the state for a waiting call.
+    ///
+    /// An executor that polls in place runs tasks until `poll_state` is ready. It passes a waker
+    /// only when no task is left to poll, and registers the caller as a poller under `key`.
     #[inline]
     fn poll_call<R>(&self, cx: &mut Context<'_>, _key: &mut Key, mut poll_state: impl PollState<Self::Value, R>) -> Poll<R> {
         let polled = self.with_state(|state, wakes| poll_state(state, None, wakes));
@@ -61,7 +65,8 @@ pub(super) trait Executor {
         self.join_queue(cx, poll_state)
     }
 
-    /// Slow path of [`poll_call`](Self::poll_call): the caller queues up. Not inlined, to keep the fast path small.
+    /// Slow path of [`poll_call`](Self::poll_call): queues the caller. Not inlined, to keep the
+    /// fast path small.
     #[cold]
     #[inline(never)]
     fn join_queue<R>(&self, cx: &mut Context<'_>, mut poll_state: impl PollState<Self::Value, R>) -> Poll<R> {
@@ -69,23 +74,26 @@ pub(super) trait Executor {
         self.with_state(|state, wakes| poll_state(state, Some(&mut waker), wakes))
     }
 
-    /// A result that can be had without waiting in line and without entering the state twice. An executor that drives may have one.
+    /// Fast path of `next`: returns a result without queueing and with a single update of the
+    /// state. Only for executors that poll in place.
     #[inline]
     fn read_fast(&self) -> Option<TaskResult<Self::Value>> {
         None
     }
 
-    /// Whoever waited waits no more.
+    /// Removes a caller from the pollers.
     fn unregister_poller(&self, _key: &mut Key) {}
 }
 
-/// Why a task gave no value.
+/// Why a task has no value.
 enum TaskFault {
     Error(BoxError),
     Panic(Reason, Payload),
 }
 
-/// Polls a task once. If it has ended it is dropped, and its failure is on record; else it comes back.
+/// Polls a task once. Returns its result, or the task if it is pending.
+///
+/// A task that has ended is dropped, and its failure is reported.
 #[inline]
 pub(super) fn poll_task<'env, T>(
     executor: &impl Executor<Value = T>,
@@ -94,7 +102,8 @@ pub(super) fn poll_task<'env, T>(
     cx: &mut Context<'_>,
 ) -> Result<TaskResult<T>, BoxedTask<'env, T>> {
     let (mut work, mut value) = (Some(work), None);
-    // What is ready is dropped inside the same `catch`; whatever else happens, the task is still there afterwards.
+    // A ready task is dropped inside the same `catch`. In all other cases the task is still owned
+    // here.
     let polled = catch::catch_whole(|| {
         let polled = work.as_mut().map_or(Poll::Pending, |work| work.as_mut().poll(cx));
         match polled {
@@ -108,15 +117,15 @@ pub(super) fn poll_task<'env, T>(
         }
     });
     let fault = match polled {
-        Ok(Poll::Ready(Ok(()))) => return Ok(Ok(value.expect("a task that is done has given its value"))),
-        Ok(Poll::Pending) => return Err(work.expect("a task that waits is still there")),
+        Ok(Poll::Ready(Ok(()))) => return Ok(Ok(value.expect("a completed task has a value"))),
+        Ok(Poll::Pending) => return Err(work.expect("a pending task is kept")),
         Ok(Poll::Ready(Err(error))) => TaskFault::Error(error),
         Err((reason, payload)) => TaskFault::Panic(reason, payload),
     };
     Ok(Err(fail_and_drop(executor, number, fault, value, work)))
 }
 
-/// The error of a task that did not end well, after all that is left of it was dropped.
+/// Drops the task and its value, then reports the failure.
 #[cold]
 fn fail_and_drop<T>(
     executor: &impl Executor<Value = T>,
@@ -126,14 +135,14 @@ fn fail_and_drop<T>(
     work: Option<BoxedTask<'_, T>>,
 ) -> TaskError {
     let name = work.as_ref().and_then(|work| work.name().cloned());
-    // With a value there was a panic in the drop of the task: the value is not to be trusted, since something that the task owned did not
-    // come to its end.
+    // A value is present only if the drop of the task panicked. It is discarded: the task's own
+    // data was not dropped completely.
     drop(catch::catch(|| drop(value)));
     drop(catch::catch(|| drop(work)));
-    fail(executor, name, number, fault)
+    report_failure(executor, name, number, fault)
 }
 
-/// Drops a task that was drop_cancelled off.
+/// Drops a cancelled task.
 pub(super) fn drop_cancelled<'env, T>(
     executor: &impl Executor<Value = T>,
     work: BoxedTask<'env, T>,
@@ -143,11 +152,13 @@ pub(super) fn drop_cancelled<'env, T>(
     let name = work.name().cloned();
     Err(match catch::catch_whole(|| drop(work)) {
         Ok(()) => TaskError::Cancelled(cause),
-        Err((reason, payload)) => fail(executor, name, number, TaskFault::Panic(reason, payload)),
+        Err((reason, payload)) => report_failure(executor, name, number, TaskFault::Panic(reason, payload)),
     })
 }
 
-/// Polls a task whose group is cancelled while its grace lasts; then it is dropped. A value that it gives is dropped: it was to tidy up.
+/// Polls a cancelled task within its cancel grace, or drops it after the grace.
+///
+/// A returned value is dropped: a cancelled task runs only to clean up.
 pub(super) fn poll_cancelled<'env, T>(
     executor: &impl Executor<Value = T>,
     mut work: BoxedTask<'env, T>,
@@ -166,11 +177,11 @@ pub(super) fn poll_cancelled<'env, T>(
     };
     Ok(Err(match catch::catch_whole(|| drop(value)) {
         Ok(()) => TaskError::TidiedUp(cause),
-        Err((reason, payload)) => fail(executor, name, number, TaskFault::Panic(reason, payload)),
+        Err((reason, payload)) => report_failure(executor, name, number, TaskFault::Panic(reason, payload)),
     }))
 }
 
-/// Drops a result that found no room in the buffer.
+/// Drops a result that had no room in the buffer.
 #[inline]
 pub(super) fn discard<T>(discarded: Discarded<T>) {
     if let Some(ended) = discarded {
@@ -178,9 +189,9 @@ pub(super) fn discard<T>(discarded: Discarded<T>) {
     }
 }
 
-/// Puts a failure on record. With fail-fast the group is cancelled here, before the result can be seen.
+/// Reports a failure. With fail-fast, cancels the group before the result can be read.
 #[cold]
-fn fail<T>(executor: &impl Executor<Value = T>, name: Option<Name>, number: u64, fault: TaskFault) -> TaskError {
+fn report_failure<T>(executor: &impl Executor<Value = T>, name: Option<Name>, number: u64, fault: TaskFault) -> TaskError {
     let (settings, member) = (executor.settings(), executor.member());
     let (error, payload) = match fault {
         TaskFault::Error(error) => (TaskError::Failed(failure(&member, name, number, Reason::Error(error))), None),
@@ -191,7 +202,7 @@ fn fail<T>(executor: &impl Executor<Value = T>, name: Option<Name>, number: u64,
     let first = executor.with_state(|state, _| state.record_error(&error, kept));
     if let Some(failure) = first.failure().filter(|_| settings.fail_fast) {
         node::cancel(&member, &Cause::Failed(failure.clone()));
-        // Somebody else may have cancelled it first, and not have come to the state yet.
+        // Another thread may have cancelled the node first without having updated the state yet.
         if member.node().cause().is_some() && executor.with_state(|state, _| state.cause().is_none()) {
             member.on_cancel();
         }
@@ -207,7 +218,7 @@ fn failure(member: &Arc<dyn Member>, name: Option<Name>, number: u64, reason: Re
     failure
 }
 
-/// Hands on a result, unless it is a panic that is to go on here.
+/// Returns the result, or resumes its panic if the group is configured to do so.
 #[inline]
 pub(super) fn resume_if_configured<V>(executor: &impl Executor, result: Result<V, TaskError>) -> Result<V, TaskError> {
     if let Err(error) = &result {
@@ -222,7 +233,7 @@ fn resume_panic(executor: &impl Executor, error: &TaskError) {
         && executor.settings().resume_panics
     {
         let payload = executor.with_state(|state, _| state.take_payload(error));
-        // Whoever comes second gets the text alone.
+        // The first caller gets the payload, any other the text only.
         if let Some(payload) = payload.or_else(|| Payload::of(failure.reason())) {
             catch::resume(payload);
         }

@@ -1,17 +1,34 @@
-//! Groups: tasks whose results are read in the order they come.
+//! Groups: run tasks and read their results in completion order.
 //!
 //! ```text
-//!      go ──► GroupState: in flight ──► Executor: polls ──► GroupState: unread ──► next
-//!             (limit, buffer)      RunnerExecutor    runners on the runtime
-//!                                  InPlace whoever awaits something of the group
+//!                        GroupState                             GroupState
+//!    go ─► GoFuture ─► admission: in flight ─► Executor ─► results: unread ─► NextFuture ─► next
+//!                      (limit, buffer)            │
+//!                                                 ├─ RunnerExecutor: runners, tasks of the runtime
+//!                                                 └─ InPlace: the task that awaits go, next or wait
 //! ```
 //!
-//! One owner of the coordination state, [`state::GroupState`], says who may go, who reads what, and when the group is drained; it runs nothing.
-//! Two engines run the tasks: `executor` with `runner`, and `driving` with `member`. What waits (`calls`) is the same for both. The order to read in:
-//! `state`, `executor`, `roster`, `runner`, `bell`, `calls`, `handle`; then `driving` and `in_place`.
+//! [`state::GroupState`] owns the coordination: it decides which task is admitted, which caller
+//! reads which result, and when the group is drained. It runs nothing. Two executors poll the
+//! tasks; the waiting calls (`calls`) are the same for both.
 //!
-//! There is no manager task and no command queue: each call takes the lock of its group for a few dozen instructions. What must hold is
-//! said in `state` (the counts) and `executor` (the tasks).
+//! | module | owns |
+//! |---|---|
+//! | `builder`, `handle`, `in_place`, `new_task`, `collect` | the public API |
+//! | `calls` | the futures of `go`, `next`, `next_or`, `wait` |
+//! | `state` | counts, admission, results, waiters; pure |
+//! | `wait_queue`, `overflow` | the FIFO of waiting callers; the rules of a full group |
+//! | `executor` | the `Executor` trait; polling, failing and dropping one task |
+//! | `task`, `task_waker` | a boxed task with its options; its waker |
+//! | `runners` | tasks polled by runners on the runtime |
+//! | `in_place` | tasks polled by the caller |
+//!
+//! Read in this order: `state`, `executor`, `runners`, `task_waker`, `calls`, `handle`; then
+//! `in_place`.
+//!
+//! No manager task and no command queue exist. Each call takes the lock of its group for a few
+//! dozen instructions. No user code runs, and no waker is woken, cloned or dropped, under that
+//! lock.
 
 pub(crate) mod builder;
 pub(crate) mod calls;

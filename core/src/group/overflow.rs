@@ -1,20 +1,21 @@
-//! What a full group does: with results for which there is no room, and with tasks that wait for a slot of their own group. Pure; the state
-//! own both.
+//! The rules of a full group: which result is dropped, and when waiting tasks are deadlocked.
+//!
+//! Both are pure and owned by the group state.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What becomes of results while as many as the buffer are unread.
+/// What happens when the number of unread results reaches the buffer size.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overflow {
-    /// No task is taken whose result might find no room.
+    /// A task is admitted only if its result will have room.
     Wait,
     DropNewest,
     DropOldest,
 }
 
 impl Overflow {
-    /// Takes out the result for which there is no room in the buffer, the oldest of which is the first.
+    /// Removes the result that exceeds the buffer. The oldest result is at the front.
     #[inline]
     pub(super) fn trim<R>(self, unread: &mut VecDeque<R>, buffer: usize) -> Option<R> {
         match self {
@@ -25,13 +26,16 @@ impl Overflow {
     }
 }
 
-/// The tasks of a group that wait for a slot of it: their places in line, and which task it is. Those that have left since are removed when
-/// there may be enough of them to matter.
+/// The tasks of a group that wait for a slot of the same group, as pairs of ticket and task.
+///
+/// Entries of tasks that stopped waiting are removed lazily, when the list is as long as the number
+/// of tasks in flight.
 #[derive(Default)]
 pub(super) struct SelfWaits(Vec<(u64, usize)>);
 
 impl SelfWaits {
-    /// Notes that a task waits at a ticket. Whether all of the `in_flight` tasks do so now: a task may stand at several places.
+    /// Records that a task waits with a ticket. Returns whether all `in_flight` tasks wait now. One
+    /// task may hold several tickets.
     pub(super) fn note(&mut self, ticket: u64, task: usize, in_flight: usize, is_waiting: impl Fn(u64) -> bool) -> bool {
         let Self(waits) = self;
         waits.push((ticket, task));
@@ -50,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g9_a_full_buffer_gives_up_the_newest_or_the_oldest() {
+    fn g9_full_buffer_drops_the_newest_or_the_oldest_result() {
         let trimmed = |overflow: Overflow, results: [u32; 3]| {
             let mut unread = VecDeque::from(results);
             (overflow.trim(&mut unread, 2), unread.make_contiguous().to_vec())
@@ -61,13 +65,13 @@ mod tests {
     }
 
     #[test]
-    fn g9_only_tasks_that_still_wait_count_and_each_once() {
+    fn g9_deadlock_counts_each_waiting_task_once() {
         let mut waits = SelfWaits::default();
-        // Task 7 waits at two places, and polls one of them again.
+        // Task 7 waits with two tickets, and polls one of them twice.
         assert!(!waits.note(1, 7, 2, |_| true));
         assert!(!waits.note(2, 7, 2, |_| true));
         assert!(!waits.note(2, 7, 2, |_| true));
-        // Task 8 waits, but 7 has left both places.
+        // Task 8 waits, but task 7 has left both queue positions.
         assert!(!waits.note(3, 8, 2, |ticket| ticket > 2));
         assert!(waits.note(4, 7, 2, |ticket| ticket > 2));
     }

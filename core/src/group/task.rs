@@ -1,4 +1,4 @@
-//! A task as a group holds it: the user's future in a box, with the name, the deadline and the cancel grace that few have.
+//! A task of a group: the user's future in a box, with an optional name, deadline and cancel grace.
 
 use crate::base::reason::BoxError;
 use crate::base::runtime::{BoxFuture, Runtime};
@@ -12,9 +12,12 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// What a task of a `Group<T>` may return: the value, or a `Result` with it whose error fails the task.
+/// The output of a task in a `Group<T>`: either `T` or a `Result<T, E>` whose error fails the task.
+///
+/// Implemented for every `T` and for `Result<T, E>` with any error that converts into [`BoxError`].
+/// Users rarely implement it.
 pub trait TaskOutput<T> {
-    /// The value, or the error.
+    /// Converts the output into a value or an error.
     fn into_result(self) -> Result<T, BoxError>;
 }
 
@@ -30,21 +33,21 @@ impl<T, E: Into<BoxError>> TaskOutput<T> for Result<T, E> {
     }
 }
 
-/// A task whatever its future is.
+/// A task with its future type erased.
 pub(super) trait DynTask<T>: Send {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, BoxError>>;
 
     fn name(&self) -> Option<&Name>;
 
-    /// Its cancel grace: its own, else one as long as that of all tasks of its `group`.
+    /// Returns the cancel grace of the task. Default: the one of the `group`.
     fn grace(self: Pin<&mut Self>, group: Option<Duration>) -> Option<&CancelGrace>;
 }
 
-/// A task on its way through a group.
+/// A task as the executors hold it.
 pub(super) type BoxedTask<'env, T> = Pin<Box<dyn DynTask<T> + 'env>>;
 
 pin_project_lite::pin_project! {
-    /// A user's future as a task.
+    /// A user's future with its options.
     pub(super) struct GroupTask<F> {
         #[pin]
         future: F,
@@ -52,7 +55,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-/// What few tasks have.
+/// The options that few tasks have.
 #[derive(Default)]
 pub(super) struct TaskOptions {
     pub(super) name: Option<Name>,
@@ -60,7 +63,7 @@ pub(super) struct TaskOptions {
     pub(super) grace: Option<CancelGrace>,
 }
 
-/// How long a task may take, counted from its first poll.
+/// The time limit of a task, counted from its first poll.
 pub(super) struct Deadline {
     pub(super) within: Duration,
     pub(super) runtime: Arc<dyn Runtime>,
@@ -76,7 +79,7 @@ impl Deadline {
 }
 
 impl<F> GroupTask<F> {
-    /// Boxed here, before anybody knows whether it will be taken, so that nothing is allocated under a lock.
+    /// Boxes the task before admission, so that nothing is allocated under the lock.
     pub(super) fn boxed(future: F, options: Option<Box<TaskOptions>>) -> Box<Self> {
         Box::new(Self { future, options })
     }

@@ -1,29 +1,34 @@
-//! `WakeState`: how one task of a group is woken.
+//! `TaskWaker`: wakes one task of a group.
 //!
-//! A task that is ready at its first poll needs no bell of its own: whoever polls lends it a *spare*. Only a task that waits keeps it; a
-//! spare of which a task kept a clone is retired.
+//! A task that is ready at its first poll needs no waker of its own: the executor lends it a
+//! *spare*. Only a task that is pending keeps it. A spare of which a task kept a clone is retired.
+//!
+//! | word | meaning | set by | cleared by |
+//! |---|---|---|---|
+//! | bit 0, `WOKEN` | woken since the last poll began | `wake`, `retire` | `begin_poll`, `park_at`, `reuse` |
+//! | bits 1.. | index of the started task plus one; 0 if it has none | `park_at` | `retire` |
 //!
 //! Invariants:
-//! 1. A bell belongs to one task at a time. A late wake_task, for a task that has ended, does nothing.
-//! 2. A wake-up is never lost: `WOKEN` is set by a read-modify-write before anybody looks at the index, and looked at after the task's poll
-//!    and before the task counts as parked.
+//! 1. A waker belongs to one task at a time. A late wake, for a task that has ended, does nothing.
+//! 2. No wake is lost. `WOKEN` is set by a read-modify-write before the index is read, and checked
+//!    after the task's poll and before the task counts as parked.
 
 use crate::base::sync::{AtomicU32, Ordering};
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::task::Waker;
 
-/// A bell's word: whether its task was woken, and above that the number of its index plus one; 0 while it has none.
+/// The low bit of the word: the task was woken. The other bits hold its index plus one.
 const WOKEN: u32 = 1;
 const INDEX_SHIFT: u32 = 1;
 
-/// What holds tasks in started, and hears which of them is woken.
+/// An executor that keeps started tasks by index.
 pub(super) trait WakeTask: Send + Sync + 'static {
-    /// The task that lay in `index` is woken, unless it is in somebody's hand.
+    /// Schedules the task at `index`, unless it is being polled.
     fn wake_task(self: &Arc<Self>, index: usize);
 }
 
-/// WakeList one task.
+/// The shared part of a waker: the executor and the word.
 struct WakeState<R> {
     target: Arc<R>,
     word: AtomicU32,
@@ -44,7 +49,7 @@ impl<R: WakeTask> Wake for WakeState<R> {
     }
 }
 
-/// A bell, and the waker that rings it.
+/// The waker of one task, with a [`Waker`] made of it.
 pub(super) struct TaskWaker<R> {
     state: Arc<WakeState<R>>,
     waker: Waker,
@@ -63,37 +68,39 @@ impl<R> TaskWaker<R> {
         &self.waker
     }
 
-    /// The index of its task, `None` until the first poll has ended.
+    /// Returns the index of the task. `None` until its first poll has ended.
     pub(super) fn index(&self) -> Option<usize> {
         (self.state.word.load(Ordering::Relaxed) >> INDEX_SHIFT).checked_sub(1).map(|index| index as usize)
     }
 
-    /// Its task lies in `index` from now on. True if it was woken since its last poll began.
+    /// Stores the index of the task, which is parked from now on. Returns whether it was woken
+    /// since its last poll began.
     pub(super) fn park_at(&self, index: usize) -> bool {
         let word = (index as u32 + 1) << INDEX_SHIFT;
-        // A swap and not a look and a store: whoever rings in between must find the index, and what it rang for must be seen.
+        // One swap instead of a load and a store: a concurrent wake must either see the index, or
+        // be seen here.
         self.state.word.swap(word, Ordering::AcqRel) & WOKEN != 0
     }
 
-    /// Its task is about to be polled.
+    /// Clears `WOKEN` before the task is polled.
     pub(super) fn begin_poll(&self) {
         self.state.word.fetch_and(!WOKEN, Ordering::AcqRel);
     }
 
-    /// Its task has ended.
+    /// Detaches the waker from its task, which has ended.
     pub(super) fn retire(&self) {
         self.state.word.store(WOKEN, Ordering::Release);
     }
 
-    /// The task it was lent to has ended. Gives it back, unless that task kept a clone of the waker.
+    /// Returns the waker for reuse after its task has ended, or `None` if that task kept a clone.
     #[inline]
     pub(super) fn reuse(self) -> Option<Self> {
         if Arc::strong_count(&self.state) > 2 {
             self.retire();
             return None;
         }
-        // The task may have woken itself. If another thread did, and is about to let go of its clone, the next task is polled once more
-        // than it needs, which it must bear.
+        // The task may have woken itself. If another thread did and is about to drop its clone, the
+        // next task may get one spurious poll, which is allowed.
         if self.state.word.load(Ordering::Relaxed) != 0 {
             self.state.word.store(0, Ordering::Relaxed);
         }

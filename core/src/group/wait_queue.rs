@@ -1,6 +1,7 @@
-//! `WaitQueue` and `WakeList`: who waits for their turn, in the order they came, and whom to wake once the lock is released.
+//! `WaitQueue`, the FIFO of waiting callers, and `WakeList`, the wakers to wake after the lock.
 //!
-//! Both are used under the lock of a group, and wakers are a user's: they are moved in and out here, and cloned, woken and dropped outside.
+//! Both are used under the lock of a group. Wakers are user code: they are moved in and out here,
+//! and cloned, woken and dropped after the lock is released.
 
 use crate::base::wakers;
 use crate::base::wakers::Spare;
@@ -9,14 +10,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// A ticket in a queue: `None` while its future stands in none.
+/// The position of a caller in a queue. `None` while the caller is not queued.
 pub(super) type Ticket = Option<u64>;
 
-/// A queue in which the first is served first. What somebody was served (`G`) is kept for it until it comes for it, or leaves.
+/// A FIFO queue. An item served to a caller (`G`) is kept until the caller takes it or leaves.
 ///
-/// Places count up and are served in that order, so both queues are sorted by ticket.
+/// Tickets count up and are served in that order, so both deques are sorted by ticket.
 pub(super) struct WaitQueue<G> {
-    /// Without a waker once that was used: whoever was woken comes back, and leaves another.
+    /// The waker is `None` after a wake. The woken caller polls again and stores a new one.
     waiting: VecDeque<(u64, Option<Waker>)>,
     served: VecDeque<(u64, G)>,
     last: u64,
@@ -39,12 +40,12 @@ impl<G> WaitQueue<G> {
         self.waiting.binary_search_by_key(&ticket, |(known, _)| *known).is_ok()
     }
 
-    /// How many were served and have not come yet.
+    /// Returns how many served items were not taken yet.
     pub(super) fn served(&self) -> usize {
         self.served.len()
     }
 
-    /// Joins at the end, or stays where it stands, if there is a waker to enqueue with.
+    /// Queues a caller at the end, or keeps its position. Does nothing without a waker.
     pub(super) fn enqueue(&mut self, ticket: &mut Ticket, waker: Option<&mut Spare>) {
         let Some(waker) = waker else { return };
         let known = ticket.and_then(|ticket| self.waiting.binary_search_by_key(&ticket, |(known, _)| *known).ok());
@@ -60,21 +61,21 @@ impl<G> WaitQueue<G> {
         }
     }
 
-    /// Serves the first in queue. With nobody there what was to be served comes back.
+    /// Serves the first waiting caller. Returns the item if the queue is empty.
     pub(super) fn serve(&mut self, item: G) -> Result<Option<Waker>, G> {
         let Some((ticket, waker)) = self.waiting.pop_front() else { return Err(item) };
         self.served.push_back((ticket, item));
         Ok(waker)
     }
 
-    /// What was served at `ticket`, which is given up with it.
+    /// Takes the item served to `ticket` and clears the ticket.
     pub(super) fn take(&mut self, ticket: &mut Ticket) -> Option<G> {
         let at = self.served.binary_search_by_key(&(*ticket)?, |(served, _)| *served).ok()?;
         *ticket = None;
         self.served.remove(at).map(|(_, item)| item)
     }
 
-    /// Gives up a ticket, and gives what was served there.
+    /// Removes a caller and clears its ticket. Returns the item it was served, if any.
     pub(super) fn leave(&mut self, ticket: &mut Ticket, wakes: &mut WakeList) -> Option<G> {
         let item = self.take(ticket);
         if let Some(ticket) = ticket.take()
@@ -85,23 +86,24 @@ impl<G> WaitQueue<G> {
         item
     }
 
-    /// WakeList everybody who waits. They keep their places.
+    /// Wakes all waiting callers. They keep their positions.
     pub(super) fn wake_waiting(&mut self, wakes: &mut WakeList) {
         self.waiting.iter_mut().for_each(|(_, waker)| wakes.push(waker.take()));
     }
 
-    /// Sends everybody home who has not been served.
+    /// Wakes and removes all callers that were not served.
     pub(super) fn wake_and_clear(&mut self, wakes: &mut WakeList) {
         self.waiting.drain(..).for_each(|(_, waker)| wakes.push(waker));
     }
 }
 
-/// Whom to wake once the lock is released, and which wakers are to be dropped there. One needs no allocation, and there are seldom more.
+/// Wakers to wake or to drop after the lock is released. One waker needs no allocation, and more
+/// are rare.
 #[derive(Default)]
-#[must_use = "whoever is not woken sleeps for good"]
+#[must_use = "a caller that is not woken sleeps forever"]
 pub(super) struct WakeList {
     first: Option<Waker>,
-    /// Boxed, because this is made and dropped at every holding of the lock, and mostly empty.
+    /// Boxed: a list is created on every lock, and this part is mostly empty.
     more: Option<Box<MoreWakers>>,
 }
 
@@ -122,12 +124,12 @@ impl WakeList {
         }
     }
 
-    /// A waker that is needed no more.
+    /// Adds a waker that is dropped without a wake.
     pub(super) fn discard(&mut self, waker: Waker) {
         self.more.get_or_insert_default().discarded.push(waker);
     }
 
-    /// WakeList all of them. One that panics harms nobody else.
+    /// Wakes all wakers. A panic in one does not affect the others.
     #[inline]
     pub(super) fn wake(self) {
         if self.first.is_some() || self.more.is_some() {
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_is_served_first_and_one_who_leaves_gives_back() {
+    fn callers_are_served_in_order_and_leaving_returns_the_item() {
         let (mut queue, mut wakes, waker) = (WaitQueue::new(), WakeList::default(), || Spare::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
         queue.enqueue(&mut a, Some(&mut waker()));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_kept_until_it_is_left() {
+    fn enqueue_again_keeps_the_position() {
         let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || Spare::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
         queue.enqueue(&mut a, Some(&mut waker()));
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_woken_keep_their_places_and_leave_another_waker() {
+    fn woken_callers_keep_their_position_and_store_a_new_waker() {
         let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || Spare::of(Waker::noop()));
         let mut a = None;
         queue.enqueue(&mut a, Some(&mut waker()));
@@ -181,7 +183,7 @@ mod tests {
         assert!(wakes.first.is_some());
         let mut again = WakeList::default();
         queue.wake_waiting(&mut again);
-        assert!(again.first.is_none(), "it was woken, and has not come back yet");
+        assert!(again.first.is_none(), "the caller was woken and has not polled again");
         queue.enqueue(&mut a, Some(&mut waker()));
         assert_eq!(a, Some(1));
         assert!(matches!(queue.serve(()), Ok(Some(_))));

@@ -45,7 +45,7 @@ struct InPlaceTask<'env, T> {
 enum PollOutcome<'env, T> {
     Nothing,
     /// A result, and the bell of its task, unless it is retired.
-    TaskResult(TaskResult<T>, Option<TaskWaker<InPlaceMember>>),
+    Ended(TaskResult<T>, Option<TaskWaker<InPlaceMember>>),
     Pending(InPlaceTask<'env, T>),
 }
 
@@ -121,8 +121,8 @@ impl<'env, T> InPlace<'env, T> {
         current::leave_task(outer);
         match polled {
             Err(work) => PollOutcome::Pending(InPlaceTask { work, number, waker: Some(waker) }),
-            Ok(ended) if waker.index().is_none() => PollOutcome::TaskResult(ended, waker.reuse()),
-            Ok(ended) => PollOutcome::TaskResult(ended, Some(waker)),
+            Ok(ended) if waker.index().is_none() => PollOutcome::Ended(ended, waker.reuse()),
+            Ok(ended) => PollOutcome::Ended(ended, Some(waker)),
         }
     }
 
@@ -138,7 +138,7 @@ impl<'env, T> InPlace<'env, T> {
         let next = self.with(|scheduler, wakes| {
             match outcome {
                 PollOutcome::Nothing => {}
-                PollOutcome::TaskResult(ended, waker) => discarded = self.end(scheduler, ended, waker, wakes),
+                PollOutcome::Ended(ended, waker) => discarded = self.complete(scheduler, ended, waker, wakes),
                 PollOutcome::Pending(task) => {
                     woken = scheduler.park(task);
                     if woken.is_some() {
@@ -163,7 +163,7 @@ impl<'env, T> InPlace<'env, T> {
 
     /// Enters a result. A bell that has no index can be lent again.
     #[inline]
-    fn end(
+    fn complete(
         &self,
         scheduler: &mut InPlaceScheduler<'env, T>,
         ended: TaskResult<T>,
@@ -200,7 +200,7 @@ impl<'env, T> InPlace<'env, T> {
         while let Some(task) = self.take_any() {
             let cause = self.member.node().cause().unwrap_or(Cause::Cancelled);
             let ended = executor::drop_cancelled(self, task.work, task.number, cause);
-            executor::discard(self.with(|scheduler, wakes| self.end(scheduler, ended, task.waker, wakes)));
+            executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, ended, task.waker, wakes)));
             any = true;
         }
         any
@@ -241,7 +241,7 @@ impl<'env, T> InPlaceScheduler<'env, T> {
 
     /// Puts a task that waits into its index. Gives the index if it was woken meanwhile.
     fn park(&mut self, task: InPlaceTask<'env, T>) -> Option<usize> {
-        let Some(waker) = &task.waker else { unreachable!("a task is waker to its waker by its first poll") };
+        let Some(waker) = &task.waker else { unreachable!("a task gets its waker before its first poll") };
         let index = waker.index().unwrap_or_else(|| self.started.insert(None));
         let woken = waker.park_at(index);
         self.started[index] = Some(task);
@@ -372,14 +372,14 @@ impl<'env, T> Executor for InPlace<'env, T> {
         let task =
             self.scheduler.with(|scheduler| if scheduler.group.is_uncontended() { scheduler.take_new() } else { None })?;
         match self.run(task) {
-            PollOutcome::TaskResult(ended, waker) => {
+            PollOutcome::Ended(ended, waker) => {
                 let mut ended = Some(ended);
                 let is_done = self.scheduler.with(|scheduler| {
                     scheduler.spare_waker = waker;
                     scheduler.group.complete_fast()
                 });
                 if !is_done && let Some(ended) = ended.take() {
-                    executor::discard(self.with(|scheduler, wakes| self.end(scheduler, ended, None, wakes)));
+                    executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, ended, None, wakes)));
                 }
                 ended
             }

@@ -1,4 +1,4 @@
-//! A group on the runtime as the tree sees it: how it ends, and what it waits for.
+//! A group on the runtime as a member of the tree: how it ends, and what it waits for.
 
 use crate::events::cause::{Cause, Exit};
 use crate::group::executor;
@@ -17,7 +17,7 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
         &self.node
     }
 
-    /// Closing waits for the tasks; as a task by itself they know no other orderly end, so stopping cancels them.
+    /// Close waits for the tasks. Stop cancels them, because a task has no other orderly end.
     fn stop_by(self: Arc<Self>, how: StopMode) {
         match how {
             StopMode::Close => self.with_state(GroupState::close),
@@ -28,7 +28,7 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
     fn on_cancel(self: Arc<Self>) {
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
         let unstarted = self.with(false, |scheduler, wakes| {
-            // After the first cancel only tasks that run on are ready.
+            // After the first cancel, only tasks in grace are ready.
             let is_first = scheduler.group.cause().is_none();
             scheduler.group.cancel(&cause, wakes);
             if is_first { core::mem::take(&mut scheduler.ready) } else { VecDeque::new() }
@@ -48,7 +48,7 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
         self.scheduler.with(|scheduler| scheduler.polling > 0)
     }
 
-    /// A group is held up by each of its tasks: what they wait for, it waits for.
+    /// A group waits for everything that its tasks wait for.
     fn kept_edges(&self) -> Option<&KeptEdges> {
         Some(&self.edges)
     }

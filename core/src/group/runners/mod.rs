@@ -1,22 +1,37 @@
-//! `RunnerExecutor`: a group whose tasks run on the runtime. It stands in the tree, and runners work through its queue.
+//! `RunnerExecutor`: a group whose tasks are polled by runners on the runtime.
 //!
-//! Owned here, behind one lock: the state, the queue of tasks that are to be polled, the tasks that wait to be woken, and how many
-//! runners there are to do it. A task:
+//! One lock guards the [`Scheduler`]: the group state, the queue of ready tasks, the started tasks,
+//! and the number of runners. States of a task:
 //!
 //! ```text
-//!   admit                begin, finish_poll           finish_poll                    wake                 (sweep, after a cancel)
-//!  ───────► ready: Fresh ────────────► in hand ────────► index: Parked ────────► index: Queued, ready: Woken ──► in hand …
-//!                                        │ finish_poll, with its result
-//!                                        └────────► state
+//!   admit
+//!  ───────► ready: New ──next_action──► polled by a runner ──finish_poll──► started: Parked
+//!                                         ▲     │                                │ wake
+//!                                         │     └─finish_poll, with result──►    ▼
+//!                                         │                 GroupState        started: Queued
+//!                                         └─────────next_action─────────────  ready: Woken
 //! ```
 //!
+//! | from | to | by |
+//! |---|---|---|
+//! | none | `Ready::New` | `admit` |
+//! | `Ready::New`, `Queued` | polled | `next_action`, `take_ready` |
+//! | polled | `Parked` | `park`, if it was not woken during the poll |
+//! | polled | `Queued` | `park`, if it was woken during the poll |
+//! | `Parked` | `Queued` | `enqueue_woken` |
+//! | `Parked`, `Queued` | polled or dropped | `take_swept`, after a cancel |
+//! | polled | ended | `complete` |
+//!
 //! Invariants:
-//! 1. A task is in exactly one place: in `ready` (its first poll is to come), in a index, or in the hand of one runner.
-//! 2. While a task is ready there is a runner on its way to it that is not inside another task's poll (`runners`). So a task that blocks its
-//!    thread holds up nobody else.
-//! 3. Ending one task and taking the next is one holding of the lock. Under it nothing of a user's is called, woken or dropped.
-//! 4. After a cancel what had not begun was dropped by whoever cancelled, and all started are sweep_position by runners once: a task that may not run on
-//!    is dropped, and one that may is marked `in_grace`. From then on only these are ready or in started, and only they are polled.
+//! 1. A task is in exactly one place: in `ready` before its first poll, in `started`, or with one
+//!    runner.
+//! 2. While a task is ready, a runner is scheduled that is not inside another task's poll
+//!    (`runner_count`). A task that blocks its thread therefore does not delay the others.
+//! 3. Completing one task and taking the next happen under one lock. No user code runs, and nothing
+//!    is woken or dropped, under the lock.
+//! 4. On a cancel, the canceller drops the tasks that have not started. Runners sweep the started
+//!    tasks once: a task without a cancel grace is dropped, and one with a grace is marked
+//!    `in_grace`. After that, only tasks in grace are ready, started or polled.
 
 pub(crate) mod member;
 pub(crate) mod runner;
@@ -30,7 +45,7 @@ use crate::group::executor;
 use crate::group::executor::Executor;
 use crate::group::runners::runner::Runner;
 use crate::group::runners::runner_count::{RunnerCount, RunnersToStart};
-use crate::group::state::{Admission, Discarded, Entry, GroupState, Settings, TaskResult};
+use crate::group::state::{Admission, Discarded, Entry, GroupState, RETAINED_CAPACITY_MAX, Settings, TaskResult};
 use crate::group::task::BoxedTask;
 use crate::group::task_waker::{TaskWaker, WakeTask};
 use crate::group::wait_queue::WakeList;
@@ -44,13 +59,10 @@ use alloc::sync::Arc;
 use core::task::Waker;
 use slab::Slab;
 
-/// Queues that grew beyond this are given back when they are empty.
-const RETAINED_CAPACITY_MAX: usize = 1_024;
-
 pub(in crate::group) struct RunnerExecutor<T> {
     node: Node,
     settings: Settings,
-    /// What its tasks wait for.
+    /// The wait-for edges of its tasks.
     edges: KeptEdges,
     scheduler: Lock<Scheduler<T>>,
 }
@@ -59,54 +71,56 @@ struct Scheduler<T> {
     group: GroupState<T>,
     ready: VecDeque<Ready<T>>,
     started: Slab<StartedTask<T>>,
-    /// How many tasks are in started that do not run on after a cancel, and up to which index a sweep has come.
+    /// The number of started tasks that a cancel has to sweep, and the index that the sweep has
+    /// reached.
     unswept: usize,
     sweep_position: usize,
     polling: usize,
     runners: RunnerCount,
-    /// The runtime goes away: nobody runs on.
+    /// The runtime is shutting down. Cancel graces no longer apply.
     abandoned: bool,
 }
 
-/// A task to be polled.
+/// A task that is due for a poll.
 enum Ready<T> {
     New(BoxedTask<'static, T>, u64),
     Woken(usize),
 }
 
-/// The place of a task that has had its first poll.
+/// A task that was polled at least once.
 enum StartedTask<T> {
     Parked(RunnerTask<T>),
     Queued(RunnerTask<T>),
-    /// A runner has it.
+    /// A runner polls it.
     Polling,
 }
 
-/// A task with a runner.
+/// A task together with its waker.
 pub(in crate::group) struct RunnerTask<T> {
     pub(in crate::group) work: BoxedTask<'static, T>,
     pub(in crate::group) number: u64,
-    /// How it is woken; `None` before its first poll.
+    /// `None` before its first poll.
     pub(in crate::group) waker: Option<TaskWaker<RunnerExecutor<T>>>,
-    /// It has been polled within its cancel grace.
+    /// Whether it was cancelled and is polled within its cancel grace.
     pub(in crate::group) in_grace: bool,
 }
 
-/// What a runner brings back.
+/// The outcome of one poll.
 pub(in crate::group) enum PollOutcome<T> {
-    TaskResult(TaskResult<T>, Option<TaskWaker<RunnerExecutor<T>>>),
+    Ended(TaskResult<T>, Option<TaskWaker<RunnerExecutor<T>>>),
     Pending(RunnerTask<T>),
 }
 
-/// What a runner does next.
+/// The runner's next action: poll, yield, park or exit.
 pub(in crate::group) enum NextAction<T> {
     Poll(RunnerTask<T>),
-    /// It was cancelled: it is polled while its grace lasts, if it has one. Boxed, because it is rare and every task would make way for it.
+    /// The task is cancelled. The runner polls it while its grace lasts, or drops it. Boxed: this
+    /// is rare, and inline it would make every action larger.
     PollInGrace(Box<(RunnerTask<T>, Cause)>),
     Drop(Box<(RunnerTask<T>, Cause)>),
-    /// Lets others run, and comes back.
+    /// Lets other runtime tasks run, then continues.
     Yield,
-    /// Sleeps until there is work.
+    /// Sleeps until a task is ready.
     Park,
     Exit,
 }
@@ -130,25 +144,26 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         Arc::clone(self) as Arc<dyn Member>
     }
 
-    /// Runs `f` under the lock, and does outside it what that led to. A runner is `busy` if it is about to poll a task.
+    /// Runs `f` under the lock, then follows up outside it. `busy` says that the caller is a runner
+    /// about to poll a task.
     #[inline]
     fn with<R>(self: &Arc<Self>, busy: bool, f: impl FnOnce(&mut Scheduler<T>, &mut WakeList) -> R) -> R {
         let mut wakes = WakeList::default();
-        // Beside the answer and not with it: an answer is large, and would be moved once more.
-        let mut is_more = false;
+        // Not part of the answer: the answer is large, and wrapping it would cost one more move.
+        let mut needs_follow_up = false;
         let answer = self.scheduler.with(|scheduler| {
             let answer = f(scheduler, &mut wakes);
-            is_more = scheduler.needs_follow_up(busy);
+            needs_follow_up = scheduler.needs_follow_up(busy);
             answer
         });
-        if is_more {
+        if needs_follow_up {
             self.follow_up(busy);
         }
         wakes.wake();
         answer
     }
 
-    /// Calls runners if too few are on their way, and the idle one if it is to end; leaves the tree in the end.
+    /// Starts missing runners, ends the idle runner after the group has ended, and leaves the tree.
     #[cold]
     fn follow_up(self: &Arc<Self>, busy: bool) {
         let (to_start, exit, exiting) = self.scheduler.with(|scheduler| {
@@ -174,7 +189,7 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         self.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(self), is_reserve)));
     }
 
-    /// A runner begins.
+    /// Registers a runner that begins to run, and returns its first action.
     pub(in crate::group) fn begin(self: &Arc<Self>, is_reserve: bool, waker: &Waker) -> NextAction<T> {
         self.with(true, |scheduler, _| {
             if !is_reserve {
@@ -184,7 +199,8 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         })
     }
 
-    /// A runner brings a task back and takes the next, if it has polls `left` for now.
+    /// Returns a polled task and takes the next one. `left` is the runner's remaining number of
+    /// polls.
     #[inline]
     pub(in crate::group) fn finish_poll(
         self: &Arc<Self>,
@@ -195,13 +211,14 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         let mut discarded = None;
         let next = self.with(true, |scheduler, wakes| {
             match outcome {
-                PollOutcome::TaskResult(ended, waker) => discarded = scheduler.end(ended, waker, wakes),
+                PollOutcome::Ended(ended, waker) => discarded = scheduler.complete(ended, waker, wakes),
                 PollOutcome::Pending(task) => {
                     if let Some(cause) = scheduler.group.cause().filter(|_| !task.in_grace || scheduler.abandoned) {
                         return scheduler.cancelled(task, cause.clone());
                     }
                     if scheduler.park(task) {
-                        // It stepped aside: whoever is before it in the queue has its turn, and then the rest of the runtime.
+                        // The task yielded: the tasks queued before it run first, then the rest of
+                        // the runtime.
                         *left = (*left).min(scheduler.ready.len() as u32 - 1);
                     }
                 }
@@ -212,17 +229,17 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         next
     }
 
-    /// The runtime dropped a runner: it runs nothing any more, so what is left ends here.
+    /// Ends all remaining tasks after the runtime has dropped a runner.
     pub(in crate::group) fn abandon(self: &Arc<Self>) {
         node::cancel(&self.as_member(), &Cause::Dropped);
         self.scheduler.with(Scheduler::sweep_all_again);
         while let Some((task, cause)) = self.scheduler.with(Scheduler::take_swept) {
             let ended = executor::drop_cancelled(self, task.work, task.number, cause);
-            executor::discard(self.with(false, |scheduler, wakes| scheduler.end(ended, task.waker, wakes)));
+            executor::discard(self.with(false, |scheduler, wakes| scheduler.complete(ended, task.waker, wakes)));
         }
     }
 
-    /// Drops what nobody will read any more.
+    /// Drops the unread results, when the group is dropped.
     pub(in crate::group) fn drop_results(&self) {
         let (unread, payloads) = self.scheduler.with(|scheduler| scheduler.group.take_unread_and_payloads());
         unread.into_iter().for_each(|ended| drop(catch::catch(|| drop(ended))));
@@ -231,7 +248,7 @@ impl<T: Send + 'static> RunnerExecutor<T> {
 }
 
 impl<T> Scheduler<T> {
-    /// How many tasks a runner could take now.
+    /// Returns the number of tasks that a runner could take now.
     fn backlog(&self) -> usize {
         self.ready.len() + if self.group.cause().is_some() { self.unswept } else { 0 }
     }
@@ -241,7 +258,8 @@ impl<T> Scheduler<T> {
         self.runners.needs_runner(self.backlog(), busy) || self.group.should_exit()
     }
 
-    /// The next task for a runner, or what it does without.
+    /// Returns the runner's next action: poll, yield, park or exit. `last` means that it has no
+    /// polls left.
     #[inline]
     fn next_action(&mut self, last: bool, waker: &Waker) -> NextAction<T> {
         if !last {
@@ -282,14 +300,14 @@ impl<T> Scheduler<T> {
                 task.waker.iter().for_each(TaskWaker::begin_poll);
                 task
             }
-            StartedTask::Polling => unreachable!("a index is queued once, while its task is in it"),
+            StartedTask::Polling => unreachable!("a started task is queued once, and only while it is stored"),
         }
     }
 
-    /// Puts a task that waits into its index; back into the queue if it was woken meanwhile: true then.
+    /// Parks a pending task. Queues it instead, and returns true, if it was woken during its poll.
     fn park(&mut self, task: RunnerTask<T>) -> bool {
         self.polling -= 1;
-        let Some(waker) = &task.waker else { unreachable!("a task is waker to its waker by its first poll") };
+        let Some(waker) = &task.waker else { unreachable!("a task gets its waker before its first poll") };
         let known = waker.index();
         let index = known.unwrap_or_else(|| self.started.vacant_key());
         let woken = waker.park_at(index);
@@ -305,7 +323,8 @@ impl<T> Scheduler<T> {
         woken
     }
 
-    /// Puts a parked task into the queue. After a cancel the sweep comes for one that does not run on.
+    /// Queues a parked task that was woken. After a cancel, a task that is not in grace is left to
+    /// the sweep.
     fn enqueue_woken(&mut self, index: usize) {
         let is_cancelled = self.group.cause().is_some();
         let Some(place) = self.started.get_mut(index) else { return };
@@ -319,14 +338,20 @@ impl<T> Scheduler<T> {
     }
 
     #[inline]
-    fn end(&mut self, ended: TaskResult<T>, waker: Option<TaskWaker<RunnerExecutor<T>>>, wakes: &mut WakeList) -> Discarded<T> {
+    fn complete(
+        &mut self,
+        ended: TaskResult<T>,
+        waker: Option<TaskWaker<RunnerExecutor<T>>>,
+        wakes: &mut WakeList,
+    ) -> Discarded<T> {
         self.polling -= 1;
         if let Some(waker) = waker {
             if let Some(index) = waker.index() {
                 self.started.remove(index);
             }
             waker.retire();
-            // Others may hold the waker too; the group itself is held by whoever called this.
+            // Only a reference count: the task may have kept a clone, and the caller holds the
+            // executor.
             drop(waker);
         }
         self.group.complete(ended, wakes)

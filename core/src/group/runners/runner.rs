@@ -1,7 +1,7 @@
 //! `Runner`: a task of the runtime that polls the tasks of a group, one after the other.
 //!
-//! Any runner polls any task: a task that is woken goes back into the group's queue. So a group needs as many tasks of the runtime as
-//! there are workers for it, and none for each of its own.
+//! Any runner polls any task: a woken task goes back to the queue of the group. A group therefore
+//! needs one runtime task per worker thread, not one per task.
 
 use crate::events::cause::Cause;
 use crate::group::executor;
@@ -16,14 +16,15 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// How long a runner goes on before it lets others run. Looked at after its 1st, 2nd, 4th, 8th … poll: a clock is not free.
+/// How long a runner polls before it yields. Checked after its 1st, 2nd, 4th, 8th … poll, because
+/// reading the clock costs time.
 const TIME_IN_A_ROW_MAX: Duration = Duration::from_micros(200);
 
 pub(super) struct Runner<T: Send + 'static> {
     executor: Option<Arc<RunnerExecutor<T>>>,
     current: Option<Arc<dyn Member>>,
     spare_waker: Option<TaskWaker<RunnerExecutor<T>>>,
-    /// It comes uncalled, for the first time.
+    /// Whether this is the first poll of a reserve, which is not counted (see `runner_count`).
     is_reserve: bool,
 }
 
@@ -34,7 +35,7 @@ impl<T: Send + 'static> Runner<T> {
     }
 }
 
-/// Polls a task once, for the first time with the spare_waker bell.
+/// Polls a task once. For its first poll, lends it the spare waker.
 #[inline]
 fn run<T: Send + 'static>(
     executor: &Arc<RunnerExecutor<T>>,
@@ -51,13 +52,13 @@ fn run<T: Send + 'static>(
         Err(work) => PollOutcome::Pending(RunnerTask { work, number, waker: Some(waker), in_grace: false }),
         Ok(ended) if is_first => {
             *spare_waker = waker.reuse();
-            PollOutcome::TaskResult(ended, None)
+            PollOutcome::Ended(ended, None)
         }
-        Ok(ended) => PollOutcome::TaskResult(ended, Some(waker)),
+        Ok(ended) => PollOutcome::Ended(ended, Some(waker)),
     }
 }
 
-/// Polls a task that was cancelled after its first poll, if it may run on; else drops it.
+/// Polls a cancelled task within its grace, or drops it if it has none.
 #[cold]
 fn poll_in_grace<T: Send + 'static>(
     executor: &Arc<RunnerExecutor<T>>,
@@ -67,7 +68,7 @@ fn poll_in_grace<T: Send + 'static>(
     let has_grace = work.as_mut().grace(executor.settings().cancel_grace).is_some();
     let waker = match waker {
         Some(waker) if has_grace => waker,
-        waker => return PollOutcome::TaskResult(executor::drop_cancelled(executor, work, number, cause), waker),
+        waker => return PollOutcome::Ended(executor::drop_cancelled(executor, work, number, cause), waker),
     };
     waker.begin_poll();
     let outer = current::enter_task(executor.address(), waker.waker());
@@ -75,7 +76,7 @@ fn poll_in_grace<T: Send + 'static>(
     current::leave_task(outer);
     match polled {
         Err(work) => PollOutcome::Pending(RunnerTask { work, number, waker: Some(waker), in_grace: true }),
-        Ok(ended) => PollOutcome::TaskResult(ended, Some(waker)),
+        Ok(ended) => PollOutcome::Ended(ended, Some(waker)),
     }
 }
 
@@ -95,7 +96,7 @@ impl<T: Send + 'static> Future for Runner<T> {
                 NextAction::PollInGrace(cancelled) => poll_in_grace(group, *cancelled),
                 NextAction::Drop(cancelled) => {
                     let (RunnerTask { work, number, waker, .. }, cause) = *cancelled;
-                    PollOutcome::TaskResult(executor::drop_cancelled(group, work, number, cause), waker)
+                    PollOutcome::Ended(executor::drop_cancelled(group, work, number, cause), waker)
                 }
                 NextAction::Yield => {
                     cx.waker().wake_by_ref();
@@ -119,7 +120,7 @@ impl<T: Send + 'static> Future for Runner<T> {
     }
 }
 
-/// A runner that is dropped before its end was dropped by a runtime that goes away.
+/// A runner that is dropped before it ended was dropped by a runtime that shuts down.
 impl<T: Send + 'static> Drop for Runner<T> {
     fn drop(&mut self) {
         if let Some(executor) = self.executor.take() {

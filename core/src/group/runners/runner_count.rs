@@ -1,23 +1,25 @@
-//! `RunnerCount`: which runners of a group are on their way, and how many more must be called.
+//! `RunnerCount`: which runners are scheduled, and how many more have to be started.
 //!
-//! A runtime may put the task that was woken last into a place of the worker that nobody can steal it from, as Tokio does with its LIFO
-//! slot. If that worker is busy with a long poll, a runner there is no help. So whoever is about to poll a task while others are ready
-//! calls two: the second, a *reserve*, pushes the first out of that slot, to where an idle worker finds it, which then does the same. So
-//! all workers come to help, one after the other, and a group that is always busy keeps few runners.
+//! A runtime may put the task that was woken last into a slot of the worker that other workers
+//! cannot steal from, as Tokio does with its LIFO slot. A runner in that slot does not help while
+//! its worker is busy with a long poll. A runner that is about to poll a task while others are
+//! ready therefore starts two: the second, a *reserve*, pushes the first out of the slot, to where
+//! an idle worker finds it. That worker does the same. All workers join one after the other, and a
+//! busy group keeps few runners.
 
 use core::task::Waker;
 
 #[derive(Default)]
 pub(super) struct RunnerCount {
-    /// Runners on their way that any worker can take. A reserve is not among them.
+    /// Scheduled runners that any worker can take. Reserves are not counted.
     stealable: usize,
-    /// Runners on their way that may lie where no other worker can take them.
+    /// Scheduled runners that may lie in a slot which no other worker can steal from.
     unstealable: usize,
-    /// A runner that sleeps until it is called.
+    /// A runner that sleeps until a task is ready.
     idle: Option<Waker>,
 }
 
-/// Runners to be called, in this order.
+/// The runners to start, in this order.
 #[must_use]
 #[derive(Default)]
 pub(super) struct RunnersToStart {
@@ -27,7 +29,8 @@ pub(super) struct RunnersToStart {
 }
 
 impl RunnerCount {
-    /// Whether [`call`](Self::request) would call anybody: `backlog` tasks are ready, and whoever asks is about to poll another if `busy`.
+    /// Returns whether [`request`](Self::request) would start a runner. `backlog` is the number of
+    /// ready tasks; `busy` says that the caller is about to poll another task.
     #[inline]
     pub(super) fn needs_runner(&self, backlog: usize, busy: bool) -> bool {
         backlog > 0 && self.stealable == 0 && (busy || self.unstealable == 0 || backlog > 1)
@@ -38,7 +41,8 @@ impl RunnerCount {
             return RunnersToStart::default();
         }
         if !busy && self.unstealable > 0 {
-            // Whoever feeds the group called one before and is at it still: a reserve pushes that one out.
+            // The caller adds tasks and has started a runner on its own worker: a reserve pushes it
+            // out.
             self.unstealable -= 1;
             self.stealable += 1;
             return RunnersToStart { reserve: true, ..RunnersToStart::default() };
@@ -53,32 +57,35 @@ impl RunnerCount {
         RunnersToStart { new: idle.is_none(), idle, reserve }
     }
 
-    /// The idle runner, which is to end.
+    /// Takes the idle runner, which has to exit.
     pub(super) fn take_idle(&mut self) -> Option<Waker> {
         let idle = self.idle.take();
         self.unstealable += usize::from(idle.is_some());
         idle
     }
 
-    /// A runner that is no reserve begins.
+    /// Counts a runner that begins to run and is not a reserve.
     pub(super) fn begin(&mut self, waker: &Waker) {
         if self.idle.as_ref().is_some_and(|idle| idle.will_wake(waker)) {
-            // Nobody called it, but here it is.
+            // It was polled without having been woken.
             self.idle = None;
         } else if self.stealable > 0 {
-            // It may have been a unstealable one. Then one too many is called before long, which harms nobody.
+            // It may have been an unstealable one. Then one runner too many is started later, which
+            // is harmless.
             self.stealable -= 1;
         } else {
             self.unstealable = self.unstealable.saturating_sub(1);
         }
     }
 
-    /// A runner lets others run and comes back. It goes to the end of its worker's queue, where any worker can take it.
+    /// Counts a runner that yields. It goes to the end of its worker's queue, where any worker can
+    /// take it.
     pub(super) fn note_yield(&mut self) {
         self.stealable += 1;
     }
 
-    /// A runner found nothing to do. True if it is to sleep, false if another one does already.
+    /// Stores an idle runner. Returns false if another one is idle already, and this one has to
+    /// exit.
     pub(super) fn park(&mut self, waker: &Waker) -> bool {
         if self.idle.is_some() {
             return false;
@@ -97,28 +104,28 @@ mod tests {
     }
 
     #[test]
-    fn one_task_calls_one_runner_and_a_second_task_a_reserve() {
+    fn one_task_starts_one_runner_and_a_second_task_a_reserve() {
         let mut runners = RunnerCount::default();
         assert_eq!(requested(&runners.request(1, false)), (false, true, false));
         assert_eq!(requested(&runners.request(1, false)), (false, false, false));
         assert_eq!(requested(&runners.request(2, false)), (false, false, true));
         assert_eq!(requested(&runners.request(100, false)), (false, false, false));
         runners.begin(Waker::noop());
-        assert_eq!(
-            requested(&runners.request(98, true)),
-            (false, true, true),
-            "each runner that begins sees to it that another can"
-        );
+        assert_eq!(requested(&runners.request(98, true)), (false, true, true), "each runner that begins starts another one");
     }
 
     #[test]
-    fn a_runner_about_to_poll_leaves_one_behind_that_any_worker_can_take() {
+    fn a_runner_about_to_poll_keeps_one_stealable_runner() {
         let mut runners = RunnerCount::default();
         assert_eq!(requested(&runners.request(1, false)), (false, true, false));
         assert_eq!(requested(&runners.request(1, true)), (false, true, true), "the first may be unstealable");
         runners.begin(Waker::noop());
         runners.begin(Waker::noop());
         assert!(runners.park(Waker::noop()) && !runners.park(Waker::noop()));
-        assert_eq!(requested(&runners.request(1, false)), (true, false, false), "the idle one goes before a new one");
+        assert_eq!(
+            requested(&runners.request(1, false)),
+            (true, false, false),
+            "the idle runner is woken before a new one is spawned"
+        );
     }
 }

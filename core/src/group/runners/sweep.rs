@@ -1,30 +1,33 @@
-//! What becomes of the tasks of a cancelled group that have begun. Runners sweep the started once: a task without a cancel grace is dropped, one
-//! with a grace is polled on until it returns or the grace is over.
+//! Cancels the started tasks of a group.
+//!
+//! Runners sweep `started` once. A task without a cancel grace is dropped. A task with a grace is
+//! polled until it returns or the grace is over.
 
 use crate::events::cause::Cause;
 use crate::group::runners::{NextAction, RunnerTask, Scheduler, StartedTask};
 use alloc::boxed::Box;
 
 impl<T> StartedTask<T> {
-    /// Whether a task is here that does not run on after a cancel.
+    /// Returns whether this task still has to be swept.
     fn is_to_sweep(&self) -> bool {
         matches!(self, Self::Parked(task) | Self::Queued(task) if !task.in_grace)
     }
 }
 
 impl<T> Scheduler<T> {
-    /// What a runner does with a task of a cancelled group.
+    /// Returns what a runner does with a cancelled task.
     #[cold]
     pub(super) fn cancelled(&self, task: RunnerTask<T>, cause: Cause) -> NextAction<T> {
         let cancelled = Box::new((task, cause));
         if self.abandoned { NextAction::Drop(cancelled) } else { NextAction::PollInGrace(cancelled) }
     }
 
-    /// Nobody runs on from now on: the sweep also takes the tasks that do.
+    /// Restarts the sweep without graces, because the runtime is shutting down.
     pub(super) fn sweep_all_again(&mut self) {
         self.abandoned = true;
         if self.group.cause().is_none() {
-            // Whoever cancels the group has not come to it yet. The next runner is abandoned too.
+            // The canceller has not updated the state yet. The next runner is dropped too, and
+            // sweeps then.
             return;
         }
         self.sweep_position = 0;
@@ -38,7 +41,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// A task that is in a index although the group is cancelled, and was not sweep_position before.
+    /// Takes the next started task that was not swept, if the group is cancelled.
     pub(super) fn take_swept(&mut self) -> Option<(RunnerTask<T>, Cause)> {
         let cause = self.group.cause()?.clone();
         while self.sweep_position < self.started.capacity() {
