@@ -1,4 +1,4 @@
-//! `GroupBuilder`: how a group is set up, and where it stands.
+//! `GroupBuilder`: the options of a group, and its position in the tree.
 
 use crate::actor::Actor;
 use crate::actor::context::Context;
@@ -22,37 +22,58 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-/// How many errors a group keeps to be collected, unless it is requests otherwise.
+/// The default number of errors that a group keeps for `errors()`.
 pub const ERRORS_KEPT_DEFAULT: usize = 1_024;
 
-/// What becomes of a panic in a task.
+/// What happens to a panic in a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PanicPolicy {
-    /// It is a [`TaskError::Panicked`](crate::group::error::TaskError::Panicked) like any other error.
+    /// Reports it as [`TaskError::Panicked`](crate::group::error::TaskError::Panicked). This is the
+    /// default.
     #[default]
     Error,
-    /// It goes on in whoever reads that result with `next`, and in whoever is requests of it as the first error by `wait`. The first of
-    /// them gets what the panic carried, any other its text.
+    /// Resumes the panic in the caller that reads the result with `next`, and in a caller of `wait`
+    /// if it is the first error. The first caller gets the original payload, any other its text.
     Resume,
 }
 
-/// How a group is set up; from `system.group(name)`, `scope.group(name)`, `cx.group(name)` or [`GroupBuilder::under`].
-#[must_use = "a group is made by `build`"]
+/// Builds a [`Group`] or a group [in place](InPlace).
+///
+/// Created by `system.group(name)`, `scope.group(name)`, `cx.group(name)` or
+/// [`GroupBuilder::under`]. Defaults: no limit, no bound on unread results, fail-fast, panics
+/// reported as errors.
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::GroupBuilder;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let system = System::builder("app").build()?;
+/// let squares: GroupBuilder<u32> = system.group("squares");
+/// let group = squares.limit(8).fail_fast(false).build()?;
+/// group.go(async { 3 * 3 }).await.unwrap();
+/// group.close();
+/// assert_eq!(group.next().await, Some(Ok(9)));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a group is created by `build` or `in_place`"]
 pub struct GroupBuilder<T> {
     parent: GroupParent,
     settings: Settings,
     of: PhantomData<fn() -> T>,
 }
 
-/// Where the group will stand.
+/// The parent of the group in the tree.
 enum GroupParent {
     Member(Arc<dyn Member>, String),
     Token(CancelToken),
 }
 
 impl<T> GroupBuilder<T> {
-    /// A group at the top of a tree of its own, cancelled with `token`.
+    /// Builds a group that is the root of its own tree and is cancelled with `token`.
     pub fn under(token: &CancelToken) -> Self {
         Self::at(GroupParent::Token(token.clone()))
     }
@@ -74,56 +95,74 @@ impl<T> GroupBuilder<T> {
         Self { parent, settings, of: PhantomData }
     }
 
-    /// At most `limit` tasks are in flight at once; `go` waits for a slot. No limit unless given.
+    /// Limits the number of tasks in flight. `go` waits for a free slot. Default: no limit.
+    ///
+    /// [`build`](Self::build) returns [`GroupError::NoLimit`] for 0.
     pub fn limit(mut self, limit: usize) -> Self {
         self.settings.limit = limit;
         self
     }
 
-    /// At most `buffer` results are unread at once: a task is taken only when there will be room for its result, so `go` waits for
-    /// readers too. While somebody is in `wait` this does not hold. No bound unless given.
+    /// Limits the number of unread results. Default: no limit.
+    ///
+    /// A task is accepted only if its result will have room, so `go` also waits for readers. The
+    /// limit does not apply while a caller is in `wait`, which reads no results.
+    /// [`build`](Self::build) returns [`GroupError::NoBuffer`] for 0.
     pub fn buffer(mut self, buffer: usize) -> Self {
         self.settings.buffer = buffer;
         self
     }
 
-    /// Drops the result of a task that ends while as many as the [`buffer`](Self::buffer) are unread. `go` does not wait for readers then.
-    /// `dropped()` counts what was dropped; errors are kept for `errors()` and `wait` all the same.
+    /// Drops the result of a task that ends while the [`buffer`](Self::buffer) is full.
+    ///
+    /// `go` does not wait for readers then. `dropped()` counts the dropped results. Errors are
+    /// still recorded for `errors()` and `wait`. Default: nothing is dropped.
     pub fn drop_newest(mut self) -> Self {
         self.settings.overflow = Overflow::DropNewest;
         self
     }
 
-    /// As [`drop_newest`](Self::drop_newest), but drops the oldest unread result and keeps the new one.
+    /// Drops the oldest unread result when the buffer is full. Otherwise like
+    /// [`drop_newest`](Self::drop_newest).
     pub fn drop_oldest(mut self) -> Self {
         self.settings.overflow = Overflow::DropOldest;
         self
     }
 
-    /// Whether the first task that fails cancels the group. It does unless requests otherwise.
+    /// Sets whether the first failed task cancels the group. Default: true.
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.settings.fail_fast = fail_fast;
         self
     }
 
-    /// What becomes of a panic in a task.
+    /// Sets what happens to a panic in a task. Default: [`PanicPolicy::Error`].
     pub fn panic_policy(mut self, policy: PanicPolicy) -> Self {
         self.settings.resume_panics = policy == PanicPolicy::Resume;
         self
     }
 
-    /// How many errors are kept for `errors()`: the first 1,024 unless given. All of them can be read with `next`.
+    /// Sets how many errors are kept for `errors()`. Default: the first 1,024. `next` returns all
+    /// of them.
     pub fn errors_kept(mut self, kept: usize) -> Self {
         self.settings.errors_kept = kept;
         self
     }
 
-    /// Lets every task that has begun run on for `grace` after a cancel of the group, to tidy up; then it is dropped. Without it a cancel
-    /// drops the tasks at their next await. [`NewTask::cancel_grace`](crate::group::new_task::NewTask::cancel_grace) gives one task its own.
+    /// Lets started tasks run for `grace` after a cancel of the group, to clean up. Default: none.
     ///
-    /// A task learns of the cancel by the token of the group. It ends with [`TaskError::TidiedUp`](crate::group::error::TaskError::TidiedUp) if it
-    /// reuse in time, and its value is dropped; with [`TaskError::Cancelled`](crate::group::error::TaskError::Cancelled) if it was dropped. A task
-    /// that was cancelled before its first poll is dropped at once. Only for groups on the runtime: [`in_place`](Self::in_place) rejects it.
+    /// Without a grace, a cancel drops the tasks at their next await.
+    /// [`NewTask::cancel_grace`](crate::group::new_task::NewTask::cancel_grace) overrides it for
+    /// one task.
+    ///
+    /// A task observes the cancel through the token of the group. If it returns in time it ends
+    /// with [`TaskError::TidiedUp`](crate::group::error::TaskError::TidiedUp) and its value is
+    /// dropped. After the grace it is dropped and ends with
+    /// [`TaskError::Cancelled`](crate::group::error::TaskError::Cancelled). A task that was
+    /// cancelled before its first poll is dropped at once.
+    ///
+    /// # Errors
+    /// [`in_place`](Self::in_place) returns [`GroupError::GraceInPlace`]: only groups on the
+    /// runtime have a cancel grace.
     ///
     /// ```
     /// use pleach::{CancelToken, Dispatcher, GroupBuilder, TaskError};
@@ -136,7 +175,7 @@ impl<T> GroupBuilder<T> {
     /// dispatcher.simulate(async {
     ///     let task = group.go_with(|token| async move {
     ///         token.cancelled().await;
-    ///         // Here it flushes, says goodbye, gives back what it holds.
+    ///         // Flush, release locks, close connections.
     ///     });
     ///     task.await.unwrap();
     /// });
@@ -152,7 +191,7 @@ impl<T> GroupBuilder<T> {
         self
     }
 
-    /// The same group for tasks of another type.
+    /// Changes the value type and keeps the options.
     pub(super) fn of<U>(self) -> GroupBuilder<U> {
         GroupBuilder { parent: self.parent, settings: self.settings, of: PhantomData }
     }
@@ -165,33 +204,40 @@ impl<T> GroupBuilder<T> {
         }
     }
 
-    /// Makes a group whose tasks are polled by whoever polls the group: nothing is spawned, and tasks may borrow from the caller.
+    /// Builds a group whose tasks are polled by the caller. Nothing is spawned, and tasks may
+    /// borrow.
     ///
     /// # Errors
-    /// [`GroupError::GraceInPlace`] with a [`cancel_grace`](Self::cancel_grace): such a group leaves the tree with its cancel, and nobody
-    /// need poll it after that.
+    /// - [`GroupError::NoLimit`], [`GroupError::NoBuffer`]: a limit or buffer of 0.
+    /// - [`GroupError::GraceInPlace`]: a [`cancel_grace`](Self::cancel_grace) is set. A group in
+    ///   place leaves the tree when it is cancelled, and its owner may never poll it again.
+    /// - [`GroupError::Refused`]: the parent is closing, or the name is invalid or in use.
     pub fn in_place<'env>(self) -> Result<InPlace<'env, T>, GroupError> {
         self.check()?;
         if self.settings.cancel_grace.is_some() {
             return Err(GroupError::GraceInPlace);
         }
         let settings = self.settings;
-        self.parent.take(|node| Arc::new(InPlaceMember::new(node))).map(|member| InPlace::new(member, settings))
+        self.parent.attach(|node| Arc::new(InPlaceMember::new(node))).map(|member| InPlace::new(member, settings))
     }
 }
 
 impl<T: Send + 'static> GroupBuilder<T> {
-    /// Makes the group. Its tasks run on the runtime.
+    /// Builds the group. Its tasks run on the runtime.
+    ///
+    /// # Errors
+    /// - [`GroupError::NoLimit`], [`GroupError::NoBuffer`]: a limit or buffer of 0.
+    /// - [`GroupError::Refused`]: the parent is closing, or the name is invalid or in use.
     pub fn build(self) -> Result<Group<T>, GroupError> {
         self.check()?;
         let settings = self.settings;
-        self.parent.take(|node| Arc::new(RunnerExecutor::new(node, settings))).map(Group::new)
+        self.parent.attach(|node| Arc::new(RunnerExecutor::new(node, settings))).map(Group::new)
     }
 }
 
 impl GroupParent {
-    /// Puts a member there.
-    fn take<M: Member>(self, member: impl FnOnce(Node) -> Arc<M>) -> Result<Arc<M>, GroupError> {
+    /// Creates the member and attaches it to this parent.
+    fn attach<M: Member>(self, member: impl FnOnce(Node) -> Arc<M>) -> Result<Arc<M>, GroupError> {
         let dynamic = |member: &Arc<M>| Arc::clone(member) as Arc<dyn Member>;
         match self {
             Self::Member(parent, name) => {
@@ -225,16 +271,18 @@ impl<T> fmt::Debug for GroupBuilder<T> {
 }
 
 impl Scope {
-    /// A group called `name` within this scope; [`build`](GroupBuilder::build) makes it. Its failures are its readers' and do not cancel the
-    /// scope.
+    /// Starts building a group called `name` in this scope.
+    ///
+    /// Failures of its tasks go to the readers of the group and do not cancel the scope.
     pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
         GroupBuilder::below(self.any().member, name)
     }
 }
 
 impl<A: Actor> Context<A> {
-    /// A group among the children of this actor; [`build`](GroupBuilder::build) makes it. It is an owner, and it is cancelled when this
-    /// incarnation ends.
+    /// Starts building a group called `name` among the children of this actor.
+    ///
+    /// The group is cancelled when this incarnation of the actor ends.
     pub fn group<T>(&self, name: &str) -> GroupBuilder<T> {
         GroupBuilder::below(self.member(), name)
     }

@@ -360,7 +360,7 @@ fn panic_if_own_task(executor: &impl Executor) {
     let member = executor.member();
     if current::task_of(executor.address()).is_some() || wait_all::inside(member.node()).is_some() {
         let group = member.node().path();
-        panic!("a task of {group} waits for all tasks of it, and so for itself: wait from outside");
+        panic!("deadlock: a task of {group} waits for all tasks of it, including itself; call `wait` outside its tasks");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is often done with a group, in one call: map all items, race, collect.
+//! Common uses of a group in one call: map all items, race, drain.
 
 use crate::group::builder::GroupBuilder;
 use crate::group::error::{GroupError, TaskError};
@@ -8,37 +8,40 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 
-/// All results of a group; from [`Group::drain`].
+/// All results of a group; returned by [`Group::drain`].
 #[derive(Clone, Debug)]
 pub struct Drained<T> {
-    /// What the tasks gave, in the order they ended.
+    /// The values of the successful tasks, in completion order.
     pub values: Vec<T>,
-    /// How the others ended, in that order, tasks that were drop_cancelled off included.
+    /// The errors of the other tasks, in completion order, including cancelled tasks.
     pub errors: Vec<TaskError>,
 }
 
-/// Why not all items were mapped.
+/// The reason why not all items were mapped.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MapError {
-    /// The group was not made.
+    /// The group could not be built.
     Group(GroupError),
-    /// The first task that failed, or the cancel that drop_cancelled them off.
+    /// The first task that failed, or the cancel of the group.
     Task(TaskError),
 }
 
-/// Why nobody won a race.
+/// The reason why a race has no winner.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RaceError {
-    /// The group was not made.
+    /// The group could not be built.
     Group(GroupError),
-    /// Every task failed or was drop_cancelled off: how, in the order they ended. Empty if there was none.
+    /// Every task failed or was cancelled. The errors are in completion order; empty if no task was
+    /// given.
     NoWinner(Vec<TaskError>),
 }
 
 impl<T: Send + 'static> Group<T> {
-    /// Closes the group and reads it to its end: every value and every error.
+    /// Closes the group and reads all results, values and errors.
+    ///
+    /// Not cancel safe: dropping this future loses the results read so far.
     pub async fn drain(&self) -> Drained<T> {
         self.close();
         let mut all = Drained { values: Vec::new(), errors: Vec::new() };
@@ -53,16 +56,22 @@ impl<T: Send + 'static> Group<T> {
 }
 
 impl<T: Send + 'static> GroupBuilder<T> {
-    /// Runs `f` on every item, at most `limit` at once, and gives the values in the order they come. The first failure cancels the rest;
-    /// either way nothing runs any more when this returns.
+    /// Runs `f` on every item with at most `limit` tasks at once. Returns the values in completion
+    /// order.
+    ///
+    /// The first failure cancels the remaining tasks. No task runs any more when this returns.
+    ///
+    /// # Errors
+    /// [`MapError::Group`] if the group cannot be built; [`MapError::Task`] with the first failure,
+    /// or with the cause if the group was cancelled.
     ///
     /// ```
     /// # use pleach::{CancelToken, Dispatcher, GroupBuilder};
     /// # let sim = Dispatcher::seeded(1);
     /// # let token = CancelToken::root(sim.runtime());
     /// # sim.simulate(async {
-    /// let lengths = GroupBuilder::<usize>::under(&token).try_map_all_in_order(["a", "bcd"], 2, async |word| word.len()).await;
-    /// assert_eq!(lengths, Ok(vec![1, 3]));
+    /// let lengths = GroupBuilder::<usize>::under(&token).try_map_all(["bcd", "bcd"], 2, async |word| word.len()).await;
+    /// assert_eq!(lengths, Ok(vec![3, 3]));
     /// # }).unwrap();
     /// ```
     pub async fn try_map_all<I, F>(
@@ -76,7 +85,7 @@ impl<T: Send + 'static> GroupBuilder<T> {
     {
         let group = self.limit(limit).fail_fast(true).build().map_err(MapError::Group)?;
         for item in items {
-            // A group that takes no more was cancelled; `wait` says why.
+            // The group rejects a task only after a cancel; `wait` returns the reason.
             if group.go(f(item)).await.is_err() {
                 break;
             }
@@ -85,7 +94,18 @@ impl<T: Send + 'static> GroupBuilder<T> {
         Ok(group.drain().await.values)
     }
 
-    /// As [`try_map_all`](Self::try_map_all), with the values in the order of the items.
+    /// Runs `f` on every item like [`try_map_all`](Self::try_map_all). Returns the values in the
+    /// order of the items.
+    ///
+    /// ```
+    /// # use pleach::{CancelToken, Dispatcher, GroupBuilder};
+    /// # let sim = Dispatcher::seeded(1);
+    /// # let token = CancelToken::root(sim.runtime());
+    /// # sim.simulate(async {
+    /// let lengths = GroupBuilder::<usize>::under(&token).try_map_all_in_order(["a", "bcd"], 2, async |word| word.len()).await;
+    /// assert_eq!(lengths, Ok(vec![1, 3]));
+    /// # }).unwrap();
+    /// ```
     pub async fn try_map_all_in_order<I, F>(
         self,
         items: impl IntoIterator<Item = I>,
@@ -104,7 +124,12 @@ impl<T: Send + 'static> GroupBuilder<T> {
         Ok(values.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// Runs all tasks and gives the first value there is. The rest are cancelled then, without waiting for them.
+    /// Runs all tasks and returns the first value. Cancels the other tasks without waiting for
+    /// them.
+    ///
+    /// # Errors
+    /// [`RaceError::Group`] if the group cannot be built; [`RaceError::NoWinner`] if no task
+    /// returns a value.
     pub async fn race<F>(self, tasks: impl IntoIterator<Item = F>) -> Result<T, RaceError>
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -131,7 +156,7 @@ impl fmt::Display for MapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Group(error) => write!(f, "{error}"),
-            Self::Task(error) => write!(f, "not all items were mapped: {error}"),
+            Self::Task(error) => write!(f, "cannot map all items: {error}"),
         }
     }
 }
@@ -150,8 +175,8 @@ impl fmt::Display for RaceError {
         match self {
             Self::Group(error) => write!(f, "{error}"),
             Self::NoWinner(errors) => match errors.first() {
-                Some(first) => write!(f, "none of {} tasks gave a value; the first: {first}", errors.len()),
-                None => f.write_str("there was no task to win the race: give it at least one"),
+                Some(first) => write!(f, "none of {} tasks returned a value; first error: {first}", errors.len()),
+                None => f.write_str("cannot race without a task; pass at least one"),
             },
         }
     }

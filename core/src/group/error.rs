@@ -1,4 +1,4 @@
-//! What can go wrong with a group: a task that ended badly, a task that was not taken, a group that was not made.
+//! Errors of groups: a task that failed, a task that was rejected, a group that was not built.
 
 use crate::base::lock::Lock;
 use crate::events::cause::Cause;
@@ -11,24 +11,28 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How a task ended that gave no value.
+/// Why a task of a group has no value.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It reuse an error, or passed its deadline ([`Elapsed`](crate::base::timeout::Elapsed)). The failure's path is that of the group and the
-    /// task's name, or `$n` for the n-th task that the group took.
+    /// The task returned an error, or exceeded its deadline
+    /// ([`Elapsed`](crate::base::timeout::Elapsed)).
+    ///
+    /// The path of the failure is the path of the group and the task's name, or `$n` for the n-th
+    /// accepted task.
     Failed(FailureInfo),
-    /// It panicked. The failure has the text and the place.
+    /// The task panicked. The failure has the panic's text and place.
     Panicked(FailureInfo),
-    /// It was drop_cancelled off because the group was cancelled. This is never the first error of a group.
+    /// The task was dropped because the group was cancelled. Never the first error of a group.
     Cancelled(Cause),
-    /// The group was cancelled, and the task came to its own end within its [cancel grace](crate::group::builder::GroupBuilder::cancel_grace). The value
-    /// that it gave was dropped. This is never the first error of a group.
+    /// The group was cancelled, and the task returned within its [cancel
+    /// grace](crate::group::builder::GroupBuilder::cancel_grace). Its value was dropped. Never the
+    /// first error of a group.
     TidiedUp(Cause),
 }
 
 impl TaskError {
-    /// The failure behind it; `None` for a task that was cancelled.
+    /// Returns the failure, or `None` if the task was cancelled.
     pub fn failure(&self) -> Option<&FailureInfo> {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => Some(failure),
@@ -36,18 +40,18 @@ impl TaskError {
         }
     }
 
-    /// The error the task reuse as an `E`, if it was one.
+    /// Returns the task's own error as an `E`, if it has that type.
     pub fn error<E: core::error::Error + 'static>(&self) -> Option<&E> {
         self.failure()?.error()
     }
 
-    /// Whether the group was cancelled before the task had ended: it was drop_cancelled off, or tidied up.
+    /// Returns whether the task was cancelled: dropped, or ended within its cancel grace.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled(_) | Self::TidiedUp(_))
     }
 }
 
-/// Two are equal when they are of the same kind with the same cause or the very same failure.
+/// Equal if both have the same kind and the same cause, or the same failure instance.
 impl PartialEq for TaskError {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -62,8 +66,8 @@ impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => write!(f, "{failure}"),
-            Self::Cancelled(cause) => write!(f, "the task was drop_cancelled off: {cause}"),
-            Self::TidiedUp(cause) => write!(f, "the task was cancelled, and tidied up: {cause}"),
+            Self::Cancelled(cause) => write!(f, "the task was cancelled: {cause}"),
+            Self::TidiedUp(cause) => write!(f, "the task was cancelled and ended within its cancel grace: {cause}"),
         }
     }
 }
@@ -77,22 +81,25 @@ impl core::error::Error for TaskError {
     }
 }
 
-/// The errors of a group so far, the first one first; from `errors()`. Tasks that were cancelled are not among them.
+/// The errors of a group so far, in completion order; from `errors()`. Cancelled tasks are not
+/// included.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
-    /// As many as the group keeps: 1,024 unless [`errors_kept`](crate::group::builder::GroupBuilder::errors_kept) says otherwise.
+    /// The kept errors: the first 1,024, or as set by
+    /// [`errors_kept`](crate::group::builder::GroupBuilder::errors_kept).
     pub errors: Vec<TaskError>,
-    /// How many more there were.
+    /// The number of further errors that were not kept.
     pub dropped: u64,
 }
 
-/// A task that a group did not take, because it is closed or cancelled. The task comes back: [`into_task`](Self::into_task).
+/// A group rejected a task because it is closed or cancelled. [`into_task`](Self::into_task)
+/// returns the task.
 pub struct GroupClosed<F> {
-    /// The group.
+    /// The path of the group that rejected the task.
     pub group: ActorPath,
-    /// Why it was cancelled; `None` if it was closed.
+    /// The cause of the cancel; `None` if the group was closed.
     pub cause: Option<Cause>,
-    // Behind the lock, so that the error can be shared between threads although a future need not be.
+    // In a lock, so that the error is `Sync` although a future need not be.
     task: Lock<F>,
 }
 
@@ -101,7 +108,7 @@ impl<F> GroupClosed<F> {
         Self { group, cause, task: Lock::new(task) }
     }
 
-    /// The task, unpolled.
+    /// Returns the rejected task, which was never polled.
     pub fn into_task(self) -> F {
         self.task.into_inner()
     }
@@ -123,40 +130,39 @@ impl<F> core::error::Error for GroupClosed<F> {}
 
 fn write_closed(f: &mut fmt::Formatter<'_>, group: &ActorPath, cause: Option<&Cause>) -> fmt::Result {
     match cause {
-        None => write!(f, "{group} is closed and takes no more tasks"),
-        Some(cause) => write!(f, "{group} takes no more tasks, it was cancelled: {cause}"),
+        None => write!(f, "group {group} rejected the task: the group is closed"),
+        Some(cause) => write!(f, "group {group} rejected the task: the group was cancelled: {cause}"),
     }
 }
 
-/// What is wrong when all tasks of a group wait for a slot of it.
+/// The error text for tasks of a group that all wait for a slot of it.
 pub(super) fn own_tasks(group: &ActorPath) -> String {
-    format!(
-        "all tasks of {group} wait for a slot of it, and none will be free: use `try_go` inside its tasks, or raise its limit"
-    )
+    format!("deadlock: all tasks of group {group} wait for a slot of it; use `try_go` inside its tasks, or raise its limit")
 }
 
-/// A task that a group did not take. The task comes back: [`into_task`](Self::into_task).
+/// A group rejected a task. [`into_task`](Self::into_task) returns the task.
 pub struct GoError<F> {
-    /// The group.
+    /// The path of the group that rejected the task.
     pub group: ActorPath,
-    /// Why.
+    /// The reason why the task was rejected.
     pub why: NotTaken,
     task: Lock<F>,
 }
 
-/// Why a group did not take a task.
+/// The reason why a group rejected a task.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NotTaken {
-    /// As many tasks as its limit run, or as many results as its buffer are unread. `go` waits for a slot.
+    /// The limit of tasks or the buffer of results is full. `go` waits instead.
     Full,
-    /// It is closed, or was cancelled for this cause.
+    /// The group is closed (`None`) or was cancelled with this cause.
     Closed(Option<Cause>),
-    /// The token given to `go_or` was cancelled while it waited for a slot.
+    /// The token passed to `go_or` was cancelled while the call waited for a slot.
     Cancelled(Cause),
-    /// It was to wait for a slot in a task of this group, and all slots are held by tasks that wait so: none would ever be free.
+    /// A task of the group waited for a slot, and every slot is held by a task that does the same.
+    /// No slot could become free.
     OwnTasks,
-    /// The task's name cannot stand in a path.
+    /// The name of the task is not a valid path segment.
     Name(NameError),
 }
 
@@ -165,12 +171,12 @@ impl<F> GoError<F> {
         Self { group, why, task: Lock::new(task) }
     }
 
-    /// The task, unpolled.
+    /// Returns the rejected task, which was never polled.
     pub fn into_task(self) -> F {
         self.task.into_inner()
     }
 
-    /// The same error without its task.
+    /// Returns the same error without the task.
     pub fn without_task(self) -> GoError<()> {
         GoError::new(self.group, self.why, ())
     }
@@ -187,11 +193,13 @@ impl<F> fmt::Display for GoError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let group = &self.group;
         match &self.why {
-            NotTaken::Full => write!(f, "{group} has no free slot: wait with `go`, read results, or raise its limit or buffer"),
+            NotTaken::Full => {
+                write!(f, "group {group} has no free slot; wait with `go`, read results, or raise its limit or buffer")
+            }
             NotTaken::Closed(cause) => write_closed(f, group, cause.as_ref()),
             NotTaken::OwnTasks => f.write_str(&own_tasks(group)),
-            NotTaken::Cancelled(cause) => write!(f, "cancelled while waiting for a slot of {group}: {cause}"),
-            NotTaken::Name(error) => write!(f, "{group} did not take the task: {error}"),
+            NotTaken::Cancelled(cause) => write!(f, "cancelled while waiting for a slot of group {group}: {cause}"),
+            NotTaken::Name(error) => write!(f, "group {group} rejected the task: {error}"),
         }
     }
 }
@@ -204,29 +212,29 @@ impl<F> fmt::Debug for GoError<F> {
 
 impl<F> core::error::Error for GoError<F> {}
 
-/// Why a group was not made.
+/// The reason why a group could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// A limit of 0 was asked for.
+    /// The limit of tasks is 0.
     NoLimit,
-    /// A buffer of 0 was asked for.
+    /// The buffer of unread results is 0.
     NoBuffer,
-    /// A cancel grace was asked for a group in place.
+    /// A group in place cannot have a cancel grace.
     GraceInPlace,
-    /// Its parent did not take it.
+    /// The parent rejected the group.
     Refused(Refusal),
 }
 
 impl fmt::Display for GroupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoLimit => f.write_str("a group with a limit of 0 never starts a task: give it at least 1, or no limit"),
-            Self::NoBuffer => f.write_str("a group with a buffer of 0 never starts a task: give it at least 1, or no buffer"),
+            Self::NoLimit => f.write_str("invalid limit 0: the group could never start a task; use at least 1, or no limit"),
+            Self::NoBuffer => f.write_str("invalid buffer 0: the group could never start a task; use at least 1, or no buffer"),
             Self::GraceInPlace => f.write_str(
-                "a group in place has no cancel grace, since nobody need poll it after a cancel: make it with `build`",
+                "a group in place cannot have a cancel grace: it may never be polled after a cancel; use `build` instead",
             ),
-            Self::Refused(why) => write!(f, "the group was not made: {why}"),
+            Self::Refused(why) => write!(f, "cannot build the group: {why}"),
         }
     }
 }

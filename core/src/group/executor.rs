@@ -47,7 +47,7 @@ pub(super) trait Executor {
     fn with_state<R>(&self, f: impl FnOnce(&mut GroupState<Self::Value>, &mut WakeList) -> R) -> R;
 
     /// Asks the state for a slot and, if it is granted, schedules the task.
-    fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> Self::Task) -> Admission;
+    fn admit(&self, entry: Entry<'_>, make_task: impl FnOnce() -> Self::Task) -> Admission;
 
     /// Whether waiting callers poll the tasks, inside [`poll_call`](Self::poll_call).
     const POLLS_IN_PLACE: bool = false;
@@ -97,32 +97,32 @@ enum TaskFault {
 #[inline]
 pub(super) fn poll_task<'env, T>(
     executor: &impl Executor<Value = T>,
-    work: BoxedTask<'env, T>,
+    task: BoxedTask<'env, T>,
     number: u64,
     cx: &mut Context<'_>,
 ) -> Result<TaskResult<T>, BoxedTask<'env, T>> {
-    let (mut work, mut value) = (Some(work), None);
+    let (mut task, mut value) = (Some(task), None);
     // A ready task is dropped inside the same `catch`. In all other cases the task is still owned
     // here.
     let polled = catch::catch_whole(|| {
-        let polled = work.as_mut().map_or(Poll::Pending, |work| work.as_mut().poll(cx));
+        let polled = task.as_mut().map_or(Poll::Pending, |task| task.as_mut().poll(cx));
         match polled {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(ready)) => {
                 value = Some(ready);
-                drop(work.take());
+                drop(task.take());
                 Poll::Ready(Ok(()))
             }
         }
     });
     let fault = match polled {
         Ok(Poll::Ready(Ok(()))) => return Ok(Ok(value.expect("a completed task has a value"))),
-        Ok(Poll::Pending) => return Err(work.expect("a pending task is kept")),
+        Ok(Poll::Pending) => return Err(task.expect("a pending task is kept")),
         Ok(Poll::Ready(Err(error))) => TaskFault::Error(error),
         Err((reason, payload)) => TaskFault::Panic(reason, payload),
     };
-    Ok(Err(fail_and_drop(executor, number, fault, value, work)))
+    Ok(Err(fail_and_drop(executor, number, fault, value, task)))
 }
 
 /// Drops the task and its value, then reports the failure.
@@ -132,25 +132,25 @@ fn fail_and_drop<T>(
     number: u64,
     fault: TaskFault,
     value: Option<T>,
-    work: Option<BoxedTask<'_, T>>,
+    task: Option<BoxedTask<'_, T>>,
 ) -> TaskError {
-    let name = work.as_ref().and_then(|work| work.name().cloned());
+    let name = task.as_ref().and_then(|task| task.name().cloned());
     // A value is present only if the drop of the task panicked. It is discarded: the task's own
     // data was not dropped completely.
     drop(catch::catch(|| drop(value)));
-    drop(catch::catch(|| drop(work)));
+    drop(catch::catch(|| drop(task)));
     report_failure(executor, name, number, fault)
 }
 
 /// Drops a cancelled task.
 pub(super) fn drop_cancelled<'env, T>(
     executor: &impl Executor<Value = T>,
-    work: BoxedTask<'env, T>,
+    task: BoxedTask<'env, T>,
     number: u64,
     cause: Cause,
 ) -> TaskResult<T> {
-    let name = work.name().cloned();
-    Err(match catch::catch_whole(|| drop(work)) {
+    let name = task.name().cloned();
+    Err(match catch::catch_whole(|| drop(task)) {
         Ok(()) => TaskError::Cancelled(cause),
         Err((reason, payload)) => report_failure(executor, name, number, TaskFault::Panic(reason, payload)),
     })
@@ -161,17 +161,17 @@ pub(super) fn drop_cancelled<'env, T>(
 /// A returned value is dropped: a cancelled task runs only to clean up.
 pub(super) fn poll_cancelled<'env, T>(
     executor: &impl Executor<Value = T>,
-    mut work: BoxedTask<'env, T>,
+    mut task: BoxedTask<'env, T>,
     number: u64,
     cause: Cause,
     cx: &mut Context<'_>,
 ) -> Result<TaskResult<T>, BoxedTask<'env, T>> {
-    let grace = work.as_mut().grace(executor.settings().cancel_grace);
+    let grace = task.as_mut().grace(executor.settings().cancel_grace);
     if !grace.is_some_and(|grace| grace.lasts(executor.member().node().runtime(), cx)) {
-        return Ok(drop_cancelled(executor, work, number, cause));
+        return Ok(drop_cancelled(executor, task, number, cause));
     }
-    let name = work.name().cloned();
-    let value = match poll_task(executor, work, number, cx) {
+    let name = task.name().cloned();
+    let value = match poll_task(executor, task, number, cx) {
         Ok(Ok(value)) => value,
         other => return other,
     };

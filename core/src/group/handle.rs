@@ -1,4 +1,4 @@
-//! `Group`: the handle and owner of a group whose tasks run on the runtime.
+//! `Group`: the owning handle of a group whose tasks run on the runtime.
 
 use crate::events::cause::Cause;
 use crate::group::builder::GroupBuilder;
@@ -22,37 +22,40 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use futures_core::Stream;
 
-/// Tasks whose results are read in the order they come, with a limit, a close, a cancel and an answer for all of them together.
+/// Runs tasks on the runtime and returns their results in completion order.
 ///
-/// It is an owner: dropping it cancels what it holds. Everything takes `&self`, so a group in an `Arc` can be fed and read by many.
+/// A group can limit the tasks in flight, be closed or cancelled as a whole, and wait for all of
+/// its tasks. All methods take `&self`, so a group in an `Arc` can have many feeders and readers.
+/// Dropping the group cancels its tasks.
 ///
 /// ```
-/// # use pleach::{Dispatcher, CancelToken, Group, GroupBuilder};
-/// # let sim = Dispatcher::seeded(1);
-/// # let token = CancelToken::root(sim.runtime());
-/// # sim.simulate(async {
-/// let group = GroupBuilder::<u32>::under(&token).limit(2).fail_fast(false).build()?;
-/// for n in 1..=3 {
-///     // A task gives the value, or a `Result` with it.
-///     group.go(async move { if n == 2 { Err("two") } else { Ok(n) } }).await?; // waits for a slot
-/// }
-/// group.close();
-/// let mut sum = 0;
-/// while let Some(result) = group.next().await {
-///     sum += result.unwrap_or(10);
-/// }
-/// assert_eq!(sum, 14);
-/// assert_eq!(group.errors().errors.len(), 1);
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// # }).unwrap().unwrap();
+/// use pleach::{CancelToken, Dispatcher, GroupBuilder};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let token = CancelToken::root(sim.runtime());
+/// sim.simulate(async {
+///     let group = GroupBuilder::<u32>::under(&token).limit(2).fail_fast(false).build()?;
+///     for n in 1..=3 {
+///         // A task returns the value, or a `Result` with it.
+///         group.go(async move { if n == 2 { Err("two") } else { Ok(n) } }).await?; // waits for a slot
+///     }
+///     group.close();
+///     let mut sum = 0;
+///     while let Some(result) = group.next().await {
+///         sum += result.unwrap_or(10);
+///     }
+///     assert_eq!(sum, 14);
+///     assert_eq!(group.errors().errors.len(), 1);
+///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// }).unwrap().unwrap();
 /// ```
 pub struct Group<T: Send + 'static> {
     executor: Arc<RunnerExecutor<T>>,
-    /// Where the group itself, as a stream, stands in line.
+    /// The reader of the group itself, which is a stream.
     reader: Reader,
 }
 
-/// How a executor takes a task, and how `go` gives one back.
+/// Converts tasks for this executor.
 pub(super) fn adapter<T, F, R>(reject: fn(ActorPath, NotTaken, F) -> R) -> TaskAdapter<Arc<RunnerExecutor<T>>, F, R>
 where
     T: Send + 'static,
@@ -61,11 +64,12 @@ where
     TaskAdapter { erase: |task: Box<GroupTask<F>>| Box::into_pin(task), reject }
 }
 
-pub(super) fn closed<F>(group: ActorPath, why: NotTaken, task: F) -> GroupClosed<F> {
+pub(super) fn reject_closed<F>(group: ActorPath, why: NotTaken, task: F) -> GroupClosed<F> {
     let cause = match why {
         NotTaken::Closed(cause) => cause,
         NotTaken::OwnTasks => {
-            // A bug in the program that could only hang; as a panic it is a failure of that task, with its place.
+            // A deadlock is a bug in the program. The panic fails the task, with the place of the
+            // call.
             panic!("{}", own_tasks(&group));
         }
         NotTaken::Full | NotTaken::Cancelled(_) | NotTaken::Name(_) => None,
@@ -74,10 +78,11 @@ pub(super) fn closed<F>(group: ActorPath, why: NotTaken, task: F) -> GroupClosed
 }
 
 impl<T: Send + 'static> Group<T> {
-    /// A group below `token`, cancelled with it, with no limit and with fail-fast. It stands at the top of a tree of its own;
-    /// [`GroupBuilder::under`] sets more.
+    /// Builds a group with default options that is cancelled with `token`.
+    ///
+    /// The group is the root of its own tree. Use [`GroupBuilder::under`] to set options.
     pub fn under(token: &CancelToken) -> Self {
-        GroupBuilder::under(token).build().expect("nothing rejects a group with no limits below a token")
+        GroupBuilder::under(token).build().expect("a group with default options below a token is never rejected")
     }
 
     pub(super) fn new(executor: Arc<RunnerExecutor<T>>) -> Self {
@@ -88,21 +93,28 @@ impl<T: Send + 'static> Group<T> {
         &self.executor
     }
 
-    /// Runs a task in this group, once there is a slot for it. A group that is closed or cancelled gives it back.
+    /// Runs a task in this group as soon as a slot is free.
     ///
-    /// Dropping this future before it is done drops the task, which then was never taken.
+    /// Cancel safe: dropping this future before it is ready drops the task, which was never polled.
+    ///
+    /// # Errors
+    /// Returns the task in [`GroupClosed`] if the group is closed or cancelled.
     ///
     /// # Panics
-    /// When awaited inside a task of this group while every slot is held by a task that does the same: none would ever be free.
-    /// [`go_or`](Self::go_or) gives [`NotTaken::OwnTasks`] instead.
+    /// Panics when awaited inside a task of this group while every slot is held by a task that does
+    /// the same, because no slot could become free. [`go_or`](Self::go_or) returns
+    /// [`NotTaken::OwnTasks`] instead.
     pub fn go<F>(&self, task: F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
     {
-        GoFuture::new(&self.executor, GroupTask::boxed(task, None), None, adapter(closed))
+        GoFuture::new(&self.executor, GroupTask::boxed(task, None), None, adapter(reject_closed))
     }
 
-    /// As [`go`](Self::go), but stops waiting for a slot when `token` is cancelled, and then gives the task back.
+    /// Runs a task like [`go`](Self::go), but stops waiting for a slot when `token` is cancelled.
+    ///
+    /// # Errors
+    /// Returns the task in [`GoError`] with the reason.
     pub fn go_or<F>(&self, token: &CancelToken, task: F) -> impl Future<Output = Result<(), GoError<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -110,7 +122,7 @@ impl<T: Send + 'static> Group<T> {
         GoFuture::new(&self.executor, GroupTask::boxed(task, None), Some(token), adapter(GoError::new))
     }
 
-    /// As [`go`](Self::go), for a task that is to know of a cancel itself: it is given the group's token.
+    /// Runs a task like [`go`](Self::go), and passes it the token of the group to observe a cancel.
     pub fn go_with<F>(&self, task: impl FnOnce(CancelToken) -> F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -118,7 +130,10 @@ impl<T: Send + 'static> Group<T> {
         self.go(task(self.token()))
     }
 
-    /// Runs a task in this group if there is a slot for it now, else gives it back.
+    /// Runs a task if a slot is free now, and does not wait.
+    ///
+    /// # Errors
+    /// Returns the task in [`GoError`] if the group is full, closed or cancelled.
     pub fn try_go<F>(&self, task: F) -> Result<(), GoError<F>>
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -126,94 +141,106 @@ impl<T: Send + 'static> Group<T> {
         calls::try_go(&self.executor, GroupTask::boxed(task, None), &adapter(GoError::new))
     }
 
-    /// A task to be given a name, a deadline or a cancel grace before it goes.
+    /// Starts building a task with a name, a deadline or a cancel grace.
     pub fn task(&self) -> NewTask<'_, Self> {
         NewTask::of(self)
     }
 
-    /// Takes no more tasks. Nothing is cancelled; closing twice changes nothing.
+    /// Closes the group: it accepts no further task. Running tasks continue. Closing twice has no
+    /// effect.
     pub fn close(&self) {
         self.executor.with_state(|state, wakes| state.close(wakes));
     }
 
-    /// The next result, in the order in which tasks end; `None` once the group is drained: closed (or cancelled), nothing in flight,
-    /// nothing unread.
+    /// Returns the next result in completion order, or `None` once the group is drained: closed or
+    /// cancelled, with nothing in flight and nothing unread.
     ///
-    /// Any number may wait, and are served in the order they came; each result goes to one of them. Dropping this future consumes
-    /// nothing.
+    /// Any number of callers may wait. They are served in the order in which they called, and each
+    /// result goes to one of them. Cancel safe: dropping this future loses no result.
     pub fn next(&self) -> impl Future<Output = Option<Result<T, TaskError>>> + Unpin {
         NextFuture::new(&self.executor)
     }
 
-    /// As [`next`](Self::next), but also ready when `token` is cancelled. A result is preferred to the end, and both to the token.
+    /// Waits like [`next`](Self::next), or until `token` is cancelled.
+    ///
+    /// A result takes precedence over the end of the group, and both over the token.
     pub fn next_or(&self, token: &CancelToken) -> impl Future<Output = NextOr<T>> + Unpin {
         NextOrFuture::new(&self.executor, token)
     }
 
-    /// The results as a stream that borrows the group. The group itself is a stream too.
+    /// Returns the results as a stream that borrows the group. The group itself is a stream too.
     pub fn results(&self) -> impl Stream<Item = Result<T, TaskError>> + Unpin {
         NextFuture::new(&self.executor)
     }
 
-    /// Waits until every task taken so far has ended: `Err` with the first error there was, else with the cause if the group was cancelled.
+    /// Waits until every accepted task has ended. Reads no result and does not close the group.
     ///
-    /// Any number may wait, and get the same answer. It reads no results and does not close the group.
+    /// Any number of callers may wait and get the same answer. Cancel safe.
+    ///
+    /// # Errors
+    /// Returns the first error of a task, otherwise [`TaskError::Cancelled`] if the group was
+    /// cancelled.
     ///
     /// # Panics
-    /// When awaited inside a task of this group, which would wait for itself.
+    /// Panics when awaited inside a task of this group, which would wait for itself.
     pub fn wait(&self) -> impl Future<Output = Result<(), TaskError>> + Unpin {
         WaitFuture::new(&self.executor)
     }
 
-    /// Cancels the group: it takes nothing more, what has not begun is dropped, and what runs is drop_cancelled off at its next await, or after its
-    /// [cancel grace](GroupBuilder::cancel_grace). Each of these ends with [`TaskError::Cancelled`], or with [`TaskError::TidiedUp`] if it
-    /// reuse within its grace. The first cause wins.
+    /// Cancels the group: it accepts no further task. The first cause is kept.
+    ///
+    /// Tasks that have not started are dropped. Running tasks are dropped at their next await, or
+    /// after their [cancel grace](GroupBuilder::cancel_grace). Each of them ends with
+    /// [`TaskError::Cancelled`], or with [`TaskError::TidiedUp`] if it returned within its grace.
     pub fn cancel(&self, cause: impl Into<Cause>) {
         node::cancel(&self.executor.member(), &cause.into());
     }
 
-    /// Why it was cancelled, `None` while it is not.
+    /// Returns the cause of the cancel, or `None` if the group was not cancelled.
     pub fn cause(&self) -> Option<Cause> {
         self.executor.with_state(|state, _| state.cause().cloned())
     }
 
-    /// The errors so far, the first one first. They stay; tasks that were cancelled are not among them.
+    /// Returns the errors so far, in completion order. Cancelled tasks are not errors.
     pub fn errors(&self) -> Errors {
         self.executor.with_state(|state, _| state.errors())
     }
 
-    /// How many tasks were taken and have not ended.
+    /// Returns the number of accepted tasks that have not ended.
     pub fn in_flight(&self) -> usize {
         self.executor.with_state(|state, _| state.in_flight())
     }
 
-    /// How many results have not been read.
+    /// Returns the number of results that were not read yet.
     pub fn unread(&self) -> usize {
         self.executor.with_state(|state, _| state.unread())
     }
 
-    /// How many results were dropped unread, by [`drop_newest`](GroupBuilder::drop_newest) or [`drop_oldest`](GroupBuilder::drop_oldest).
+    /// Returns the number of results dropped unread by [`drop_newest`](GroupBuilder::drop_newest)
+    /// or [`drop_oldest`](GroupBuilder::drop_oldest).
     pub fn dropped(&self) -> u64 {
         self.executor.with_state(|state, _| state.dropped())
     }
 
-    /// Whether it takes no more tasks.
+    /// Returns whether the group accepts no further task.
     pub fn is_closed(&self) -> bool {
         self.executor.with_state(|state, _| state.is_closed())
     }
 
-    /// The token of this group: cancelled with it, and the other way round.
+    /// Returns the token of the group. Cancelling either one cancels the other.
     pub fn token(&self) -> CancelToken {
         node::token(&self.executor.member())
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the group in the tree.
     pub fn path(&self) -> ActorPath {
         self.executor.node().path()
     }
 
-    /// The group as something in the tree. It ends, and leaves the tree, when it is closed or cancelled and its last task has ended;
-    /// results can be read after that.
+    /// Returns an untyped reference to the group, to watch or wait for its exit.
+    ///
+    /// The group exits and leaves the tree when it is closed or cancelled and its last task has
+    /// ended. Its results can still be read after that.
     pub fn any_ref(&self) -> AnyRef {
         AnyRef { member: self.executor.member() }
     }
@@ -228,7 +255,7 @@ impl<T: Send + 'static> Stream for Group<T> {
     }
 }
 
-/// Dropping the owner cancels what it owns, without waiting.
+/// Dropping the group cancels its tasks, without waiting for them.
 impl<T: Send + 'static> Drop for Group<T> {
     fn drop(&mut self) {
         self.reader.leave(&self.executor);

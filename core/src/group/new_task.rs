@@ -1,4 +1,4 @@
-//! `NewTask`: a task that is given a name, a deadline or a cancel grace before it goes.
+//! `NewTask`: a task with a name, a deadline or a cancel grace.
 
 use crate::group::calls::GoFuture;
 use crate::group::error::{GoError, NotTaken};
@@ -15,7 +15,22 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::time::Duration;
 
-/// A task about to go; from `task()` of a group.
+/// Builds a task with a name, a deadline or a cancel grace; from `task()` of a group.
+///
+/// ```
+/// use pleach::{CancelToken, Dispatcher, GroupBuilder};
+/// use std::time::Duration;
+///
+/// let sim = Dispatcher::seeded(1);
+/// let token = CancelToken::root(sim.runtime());
+/// sim.simulate(async {
+///     let group = GroupBuilder::<u32>::under(&token).build().unwrap();
+///     let slow = std::future::pending::<u32>();
+///     group.task().named("slow").within(Duration::from_secs(1)).go(slow).await.unwrap();
+///     let error = group.next().await.unwrap().unwrap_err();
+///     assert!(error.failure().unwrap().path().to_string().ends_with("/slow"));
+/// }).unwrap();
+/// ```
 #[must_use = "a task is started by `go` or `try_go`"]
 pub struct NewTask<'a, G> {
     group: &'a G,
@@ -29,13 +44,16 @@ impl<'a, G> NewTask<'a, G> {
         Self { group, name: None, within: None, cancel_grace: None }
     }
 
-    /// Gives the task a name, which is the last step of the path of its failure. Several tasks may have the same.
+    /// Names the task. The name is the last segment of the path of its failure. Names need not be
+    /// unique.
     pub fn named(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Gives the task this long, from its first poll: after that it is dropped and fails with [`Elapsed`](crate::base::timeout::Elapsed).
+    /// Sets a deadline, counted from the first poll. Default: none.
+    ///
+    /// After it the task is dropped and fails with [`Elapsed`](crate::base::timeout::Elapsed).
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
@@ -52,14 +70,21 @@ impl<'a, G> NewTask<'a, G> {
 }
 
 impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
-    /// Lets this task run on for `grace` after a cancel of the group, to tidy up; then it is dropped. It comes before the grace of the
-    /// group, and is described [there](crate::group::builder::GroupBuilder::cancel_grace). A [deadline](Self::within) that passes drops the task at once.
+    /// Lets this task run for `grace` after a cancel of the group, to clean up. Default: the grace
+    /// of the group.
+    ///
+    /// See [`GroupBuilder::cancel_grace`](crate::group::builder::GroupBuilder::cancel_grace). A
+    /// [deadline](Self::within) that expires drops the task at once.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = Some(grace);
         self
     }
 
-    /// Runs it, once there is a slot for it.
+    /// Runs the task as soon as a slot is free.
+    ///
+    /// # Errors
+    /// Returns the task in [`GoError`] if the group is closed or cancelled, the name is invalid, or
+    /// all tasks of the group wait for a slot of it.
     pub async fn go<F>(self, task: F) -> Result<(), GoError<F>>
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -71,7 +96,11 @@ impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
         }
     }
 
-    /// Runs it if there is a slot for it now.
+    /// Runs the task if a slot is free now.
+    ///
+    /// # Errors
+    /// Returns the task in [`GoError`] if the group is full, closed or cancelled, or the name is
+    /// invalid.
     pub fn try_go<F>(self, task: F) -> Result<(), GoError<F>>
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -85,7 +114,11 @@ impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
 }
 
 impl<'a, 'env, T> NewTask<'a, InPlace<'env, T>> {
-    /// Runs it, once there is a slot for it.
+    /// Adds the task as soon as a slot is free, and polls the other tasks meanwhile.
+    ///
+    /// # Errors
+    /// Returns the task in [`GoError`] if the group is closed or cancelled, the name is invalid, or
+    /// all tasks of the group wait for a slot of it.
     pub async fn go<F>(self, task: F) -> Result<(), GoError<F>>
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,
@@ -98,7 +131,11 @@ impl<'a, 'env, T> NewTask<'a, InPlace<'env, T>> {
         }
     }
 
-    /// Takes it if there is a slot for it now.
+    /// Adds the task if a slot is free now.
+    ///
+    /// # Errors
+    /// Returns the task in [`GoError`] if the group is full, closed or cancelled, or the name is
+    /// invalid.
     pub fn try_go<F>(self, task: F) -> Result<(), GoError<F>>
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,

@@ -1,9 +1,12 @@
-//! How a group whose tasks are polled in task is driven: its tasks, and the polls that whoever waits gives them.
+//! The executor of a group in place: waiting callers poll the tasks.
+//!
+//! A caller that awaits `go`, `next` or `wait` is a *poller* while it waits.
 //!
 //! Invariants:
-//! 1. A task is in exactly one task: `new_tasks`, its index, or the hand of one driver.
-//! 2. Whoever waits for anything of the group has polled all that was ready, and left a waker with the [`InPlaceMember`]; a task that comes later
-//!    wakes those in line.
+//! 1. A task is in exactly one place: `new_tasks`, `started`, or with one poller.
+//! 2. A poller that waits has polled every ready task and registered its waker with the
+//!    [`InPlaceMember`]. A task that is admitted later wakes the queued callers.
+//! 3. The lock of the scheduler is taken before the one of the member, never after it.
 
 use crate::base::catch;
 use crate::base::wakers::{Key, Spare};
@@ -12,60 +15,25 @@ use crate::group::executor;
 use crate::group::executor::{Executor, POLLS_IN_A_ROW_MAX, PollState};
 use crate::group::in_place::InPlace;
 use crate::group::in_place::member::{CANCEL, InPlaceMember};
+use crate::group::in_place::scheduler::{InPlaceScheduler, InPlaceTask, NextAction, PollOutcome};
 use crate::group::state::{Admission, Discarded, Entry, GroupState, Settings, TaskResult};
 use crate::group::task::BoxedTask;
 use crate::group::task_waker::{TaskWaker, WakeTask};
 use crate::group::wait_queue::WakeList;
 use crate::tree::member::Member;
 use crate::tree::{current, node};
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
-use slab::Slab;
-
-pub(in crate::group) struct InPlaceScheduler<'env, T> {
-    group: GroupState<T>,
-    new_tasks: VecDeque<(BoxedTask<'env, T>, u64)>,
-    /// `None` while a driver has the task.
-    started: Slab<Option<InPlaceTask<'env, T>>>,
-    spare_waker: Option<TaskWaker<InPlaceMember>>,
-    /// Fresh tasks and woken ones take turns.
-    new_first: bool,
-}
-
-/// A task of this group.
-struct InPlaceTask<'env, T> {
-    work: BoxedTask<'env, T>,
-    number: u64,
-    /// `None` before its first poll, unless it was lent the spare_waker.
-    waker: Option<TaskWaker<InPlaceMember>>,
-}
-
-/// What a driver brings back.
-enum PollOutcome<'env, T> {
-    Nothing,
-    /// A result, and the bell of its task, unless it is retired.
-    Ended(TaskResult<T>, Option<TaskWaker<InPlaceMember>>),
-    Pending(InPlaceTask<'env, T>),
-}
-
-/// What a driver does next.
-enum NextAction<'env, T, R> {
-    Answer(R),
-    Poll(InPlaceTask<'env, T>),
-    /// It is the turn of those that were woken.
-    Woken,
-}
 
 impl<'env, T> InPlace<'env, T> {
-    /// Runs `f` under the lock, after what the tree has requests the group, and does outside it what that led to.
+    /// Applies pending requests of the tree, runs `f` under the lock, then follows up outside it.
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut InPlaceScheduler<'env, T>, &mut WakeList) -> R) -> R {
         if self.member.requests() != 0 {
             self.apply_requests();
         }
         let mut wakes = WakeList::default();
-        // Beside the answer and not with it: an answer is large, and would be moved once more.
+        // Not part of the answer: the answer is large, and wrapping it would cost one more move.
         let mut should_exit = false;
         let answer = self.scheduler.with(|scheduler| {
             let answer = f(scheduler, &mut wakes);
@@ -87,7 +55,7 @@ impl<'env, T> InPlace<'env, T> {
         }
     }
 
-    /// Enters in the state what the tree has requests the group.
+    /// Applies a close or cancel that the tree has requested to the group state.
     #[cold]
     fn apply_requests(&self) {
         let mut wakes = WakeList::default();
@@ -99,7 +67,7 @@ impl<'env, T> InPlace<'env, T> {
         wakes.wake();
     }
 
-    /// The task that was woken first, if there is one.
+    /// Takes the started task that was woken first.
     fn take_woken(&self) -> Option<InPlaceTask<'env, T>> {
         while let Some(index) = self.member.take_woken() {
             let task = self.scheduler.with(|scheduler| scheduler.started.get_mut(index)?.take());
@@ -114,19 +82,20 @@ impl<'env, T> InPlace<'env, T> {
     /// Polls a task once.
     #[inline]
     fn run(&self, task: InPlaceTask<'env, T>) -> PollOutcome<'env, T> {
-        let InPlaceTask { work, number, waker } = task;
+        let InPlaceTask { future, number, waker } = task;
         let waker = waker.unwrap_or_else(|| TaskWaker::new(&self.member));
         let outer = current::enter_task(self.address(), waker.waker());
-        let polled = executor::poll_task(self, work, number, &mut Context::from_waker(waker.waker()));
+        let polled = executor::poll_task(self, future, number, &mut Context::from_waker(waker.waker()));
         current::leave_task(outer);
         match polled {
-            Err(work) => PollOutcome::Pending(InPlaceTask { work, number, waker: Some(waker) }),
-            Ok(ended) if waker.index().is_none() => PollOutcome::Ended(ended, waker.reuse()),
-            Ok(ended) => PollOutcome::Ended(ended, Some(waker)),
+            Err(future) => PollOutcome::Pending(InPlaceTask { future, number, waker: Some(waker) }),
+            Ok(result) if waker.index().is_none() => PollOutcome::Ended(result, waker.reuse()),
+            Ok(result) => PollOutcome::Ended(result, Some(waker)),
         }
     }
 
-    /// Brings back a task that was polled, asks, and if there is no answer takes a new_tasks task, all under one lock.
+    /// Returns a polled task, polls the state, and takes a new task if the state has no answer. All
+    /// of it happens under one lock.
     #[inline]
     fn finish_poll<R>(
         &self,
@@ -138,11 +107,12 @@ impl<'env, T> InPlace<'env, T> {
         let next = self.with(|scheduler, wakes| {
             match outcome {
                 PollOutcome::Nothing => {}
-                PollOutcome::Ended(ended, waker) => discarded = self.complete(scheduler, ended, waker, wakes),
+                PollOutcome::Ended(result, waker) => discarded = self.complete(scheduler, result, waker, wakes),
                 PollOutcome::Pending(task) => {
                     woken = scheduler.park(task);
                     if woken.is_some() {
-                        // It stepped aside: the others have their turn, and then whatever else runs in this task.
+                        // The task yielded: the other tasks run first, then everything else in the
+                        // poller's runtime task.
                         *left = (*left).min(scheduler.group.in_flight() as u32 - 1);
                     }
                 }
@@ -155,18 +125,19 @@ impl<'env, T> InPlace<'env, T> {
         });
         executor::discard(discarded);
         if let Some(index) = woken {
-            // Other pollers may have looked for it and gone to sleep, and this one may leave before it comes back to it.
+            // Other pollers may have parked without seeing this task, and this poller may leave
+            // before it takes the task again.
             self.member.wake_task(index);
         }
         next
     }
 
-    /// Enters a result. A bell that has no index can be lent again.
+    /// Completes a task. Its waker becomes the spare if it has no index.
     #[inline]
     fn complete(
         &self,
         scheduler: &mut InPlaceScheduler<'env, T>,
-        ended: TaskResult<T>,
+        result: TaskResult<T>,
         waker: Option<TaskWaker<InPlaceMember>>,
         wakes: &mut WakeList,
     ) -> Discarded<T> {
@@ -175,17 +146,17 @@ impl<'env, T> InPlace<'env, T> {
                 scheduler.started.remove(index);
                 waker.iter().for_each(TaskWaker::retire);
             }
-            // Bells are ours: one that is dropped here takes nothing of a user's with it.
+            // A task waker holds no user value, so dropping the old spare under the lock is safe.
             None => scheduler.spare_waker = waker,
         }
-        let discarded = scheduler.group.complete(ended, wakes);
+        let discarded = scheduler.group.complete(result, wakes);
         if scheduler.group.in_flight() == 0 {
             self.member.clear_busy();
         }
         discarded
     }
 
-    /// Any task at all, after a cancel.
+    /// Takes any task, after a cancel.
     fn take_any(&self) -> Option<InPlaceTask<'env, T>> {
         self.scheduler.with(|scheduler| {
             let parked =
@@ -194,58 +165,25 @@ impl<'env, T> InPlace<'env, T> {
         })
     }
 
-    /// Drops every task that is not in somebody's hand. True if there was one.
+    /// Drops every task that no poller has. Returns whether there was one.
     fn drop_all_tasks(&self) -> bool {
         let mut any = false;
         while let Some(task) = self.take_any() {
             let cause = self.member.node().cause().unwrap_or(Cause::Cancelled);
-            let ended = executor::drop_cancelled(self, task.work, task.number, cause);
-            executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, ended, task.waker, wakes)));
+            let result = executor::drop_cancelled(self, task.future, task.number, cause);
+            executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, result, task.waker, wakes)));
             any = true;
         }
         any
     }
 
-    /// Drops all that is left, with the handle.
+    /// Drops all tasks and results, when the handle is dropped.
     pub(super) fn clear(&self) {
         node::cancel(&self.member(), &Cause::Dropped);
         self.drop_all_tasks();
         let (unread, payloads) = self.with_state(|state, _| state.take_unread_and_payloads());
-        unread.into_iter().for_each(|ended| drop(catch::catch(|| drop(ended))));
+        unread.into_iter().for_each(|result| drop(catch::catch(|| drop(result))));
         payloads.into_iter().for_each(|(_, payload)| payload.discard());
-    }
-}
-
-impl<'env, T> InPlaceScheduler<'env, T> {
-    pub(super) fn new(settings: Settings) -> Self {
-        let group = GroupState::new(settings);
-        Self { group, new_tasks: VecDeque::new(), started: Slab::new(), spare_waker: None, new_first: true }
-    }
-
-    /// A task that has not been polled, with the spare_waker bell if there is one.
-    #[inline]
-    fn take_new(&mut self) -> Option<InPlaceTask<'env, T>> {
-        let (work, number) = self.new_tasks.pop_front()?;
-        Some(InPlaceTask { work, number, waker: self.spare_waker.take() })
-    }
-
-    /// Fresh tasks and woken ones take turns.
-    #[inline]
-    fn take_in_turn<R>(&mut self) -> NextAction<'env, T, R> {
-        self.new_first = !self.new_first;
-        match self.new_first.then(|| self.take_new()).flatten() {
-            Some(task) => NextAction::Poll(task),
-            None => NextAction::Woken,
-        }
-    }
-
-    /// Puts a task that waits into its index. Gives the index if it was woken meanwhile.
-    fn park(&mut self, task: InPlaceTask<'env, T>) -> Option<usize> {
-        let Some(waker) = &task.waker else { unreachable!("a task gets its waker before its first poll") };
-        let index = waker.index().unwrap_or_else(|| self.started.insert(None));
-        let woken = waker.park_at(index);
-        self.started[index] = Some(task);
-        woken.then_some(index)
     }
 }
 
@@ -274,40 +212,42 @@ impl<'env, T> Executor for InPlace<'env, T> {
     }
 
     #[inline]
-    fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> BoxedTask<'env, T>) -> Admission {
-        let mut offered = (entry, work);
-        // Fast path: tasks are in flight already, and no waiter has to be woken for one more.
+    fn admit(&self, entry: Entry<'_>, make_task: impl FnOnce() -> BoxedTask<'env, T>) -> Admission {
+        let mut offered = (entry, make_task);
+        // Fast path: tasks are in flight already, and no waiting caller has to be woken for one
+        // more.
         if self.member.requests() == 0 {
-            let (entry, work) = offered;
+            let (entry, make_task) = offered;
             let taken = self.scheduler.with(|scheduler| {
                 if scheduler.group.in_flight() == 0 || !scheduler.group.has_no_waiters() {
-                    return Err(work);
+                    return Err(make_task);
                 }
                 match scheduler.group.admit_fast(&entry) {
                     Some(number) => {
-                        scheduler.new_tasks.push_back((work(), number));
+                        scheduler.new_tasks.push_back((make_task(), number));
                         Ok(number)
                     }
-                    None => Err(work),
+                    None => Err(make_task),
                 }
             });
             match taken {
                 Ok(number) => return Admission::Admitted(number),
-                Err(work) => offered = (entry, work),
+                Err(make_task) => offered = (entry, make_task),
             }
         }
         loop {
-            let (entry, work) = offered;
+            let (entry, make_task) = offered;
             let admission = self.with(|scheduler, wakes| {
                 let is_first = scheduler.group.in_flight() == 0;
                 if is_first && self.member.set_busy() != 0 && !scheduler.group.is_closed() {
-                    // The tree requests it something since it was looked at. That is heeded first.
+                    // The tree has made a request since the check in `with`. Apply it first, then
+                    // try again.
                     self.member.clear_busy();
-                    return Err((entry, work));
+                    return Err((entry, make_task));
                 }
                 let admission = scheduler.group.admit(entry, wakes);
                 if let Admission::Admitted(number) = admission {
-                    scheduler.new_tasks.push_back((work(), number));
+                    scheduler.new_tasks.push_back((make_task(), number));
                     scheduler.group.wake_all_waiters(wakes);
                 } else if is_first {
                     self.member.clear_busy();
@@ -345,7 +285,7 @@ impl<'env, T> Executor for InPlace<'env, T> {
         if left == 0 {
             cx.waker().wake_by_ref();
         }
-        // Nothing is left to poll, or others are to run first: whoever asks gets in line.
+        // Either no task is left to poll, or other work has to run first: queue the caller.
         let (mut answer, mut waker) = (Poll::Pending, Spare::of(cx.waker()));
         let asked = self.finish_poll(
             outcome,
@@ -356,14 +296,15 @@ impl<'env, T> Executor for InPlace<'env, T> {
             },
         );
         drop(asked);
-        // A task that came before this one was in line woke nobody; one that comes from now on does.
+        // A task admitted before the caller was queued woke no one. Later ones wake the caller.
         if answer.is_pending() && left > 0 && self.scheduler.with(|scheduler| !scheduler.new_tasks.is_empty()) {
             cx.waker().wake_by_ref();
         }
         answer
     }
 
-    /// The usual case in one go: nobody else waits for anything, and a new_tasks task is ready at its first poll. Its result enters no queue.
+    /// Fast path: no other caller waits, and a new task is ready at its first poll. The result
+    /// bypasses all queues.
     #[inline]
     fn read_fast(&self) -> Option<TaskResult<T>> {
         if self.member.requests() != 0 || self.member.may_have_woken() {
@@ -372,16 +313,16 @@ impl<'env, T> Executor for InPlace<'env, T> {
         let task =
             self.scheduler.with(|scheduler| if scheduler.group.is_uncontended() { scheduler.take_new() } else { None })?;
         match self.run(task) {
-            PollOutcome::Ended(ended, waker) => {
-                let mut ended = Some(ended);
+            PollOutcome::Ended(result, waker) => {
+                let mut result = Some(result);
                 let is_done = self.scheduler.with(|scheduler| {
                     scheduler.spare_waker = waker;
                     scheduler.group.complete_fast()
                 });
-                if !is_done && let Some(ended) = ended.take() {
-                    executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, ended, None, wakes)));
+                if !is_done && let Some(result) = result.take() {
+                    executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, result, None, wakes)));
                 }
-                ended
+                result
             }
             pending => {
                 drop(self.finish_poll(

@@ -1,13 +1,23 @@
-//! `InPlaceMember`: a group in place as the tree and the wakers know it.
+//! `InPlaceMember`: a group in place as a member of the tree, and as the target of its tasks'
+//! wakers.
 //!
-//! The tasks and the state of such a group live in its handle, since they may borrow. What must live as long as any waker is here, and knows
-//! indices by number only: which tasks were woken, who drives the group, and what the tree has requests it.
+//! The tasks and the state of such a group live in its handle, because they may borrow. The member
+//! holds what must live as long as any waker: which tasks were woken (by index), the wakers of the
+//! pollers, and the requests of the tree.
+//!
+//! | flag | raised by | cleared by |
+//! |---|---|---|
+//! | `CLOSE` | `stop_by`, on close | never |
+//! | `CANCEL` | `on_cancel` | never |
+//! | `BUSY` | the handle, before it admits the first task | the handle, when the last task has ended |
 //!
 //! Invariants:
-//! 1. What the tree tells the group is marked first, then its pollers are woken. The handle acts on it when it is next used or dropped.
-//! 2. Whether a task is in flight and what the tree requests the group lie in one word. A close finds the group busy and leaves it in the tree,
-//!    or the task that comes next finds the group requests to close: never neither.
-//! 3. A cancelled group leaves the tree at once: its tasks are inert, and a part of whoever holds the handle.
+//! 1. A request is flagged first, then the pollers are woken. The handle applies it when it is used
+//!    or dropped next.
+//! 2. All flags share one word. A close either sees `BUSY` and stays in the tree, or the next task
+//!    sees `CLOSE`. Both cannot miss each other.
+//! 3. A cancelled group leaves the tree at once. Its tasks are never polled again; the owner of the
+//!    handle drops them.
 
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU32, Ordering};
@@ -23,14 +33,14 @@ use core::task::Waker;
 
 const CLOSE: u32 = 1;
 pub(in crate::group) const CANCEL: u32 = 2;
-/// A task is in flight.
+/// At least one task is in flight.
 const BUSY: u32 = 4;
 
 pub(in crate::group) struct InPlaceMember {
     node: Node,
-    /// What the tree requests it: `CLOSE`, `CANCEL`; and `BUSY`.
+    /// The flags `CLOSE`, `CANCEL` and `BUSY`.
     word: AtomicU32,
-    /// Whether there may be a index in `woken_tasks`.
+    /// A hint whether `woken_tasks` has an entry.
     may_have_woken: AtomicBool,
     woken_tasks: Lock<WokenTasks>,
 }
@@ -51,36 +61,38 @@ impl InPlaceMember {
         }
     }
 
-    /// What the tree has requests it so far.
+    /// Returns the requests of the tree so far: `CLOSE`, `CANCEL` or both.
     #[inline]
     pub(in crate::group) fn requests(&self) -> u32 {
         self.word.load(Ordering::SeqCst) & !BUSY
     }
 
-    /// Marks what the tree tells it, and wakes the pollers. Whether a task was in flight.
+    /// Flags a request and wakes the pollers. Returns whether a task was in flight.
     fn request(&self, what: u32) -> bool {
         let before = self.word.fetch_or(what, Ordering::SeqCst);
         wake_all(self.woken_tasks.with(|woken| woken.pollers.take()));
         before & BUSY != 0
     }
 
-    /// Before the first task is taken: a close waits for it from now on. What the tree requests the group before.
+    /// Sets `BUSY` before the first task is admitted, so that a close waits for it. Returns the
+    /// requests made before.
     pub(in crate::group) fn set_busy(&self) -> u32 {
         self.word.fetch_or(BUSY, Ordering::SeqCst) & !BUSY
     }
 
-    /// Nothing is in flight.
+    /// Clears `BUSY` after the last task has ended.
     pub(in crate::group) fn clear_busy(&self) {
         self.word.fetch_and(!BUSY, Ordering::SeqCst);
     }
 
-    /// Whether a task may have been woken. A hint: whoever finds none looks under the lock before it parks.
+    /// Returns whether a task may have been woken. Only a hint: a poller checks again under the
+    /// lock before it parks.
     #[inline]
     pub(in crate::group) fn may_have_woken(&self) -> bool {
         self.may_have_woken.load(Ordering::Relaxed)
     }
 
-    /// The index of the task that was woken first.
+    /// Takes the index of the task that was woken first.
     pub(in crate::group) fn take_woken(&self) -> Option<usize> {
         self.woken_tasks.with(|woken| {
             let index = woken.indices.pop_front();
@@ -98,7 +110,8 @@ impl InPlaceMember {
         });
     }
 
-    /// Leaves the waker of a driver that found nothing to poll. False if there is something by now, or the tree said more than `requests`.
+    /// Registers a poller that found nothing to poll. Returns false if a task was woken or the tree
+    /// made a request since.
     pub(in crate::group) fn park(&self, requests: u32, key: &mut Key, waker: &Waker) -> bool {
         let mut waker = Spare::of(waker);
         self.woken_tasks.with(|woken| {
@@ -110,7 +123,7 @@ impl InPlaceMember {
         })
     }
 
-    /// A driver waits no more.
+    /// Removes a poller.
     pub(in crate::group) fn unpark(&self, key: &mut Key) {
         let waker = self.woken_tasks.with(|woken| woken.pollers.remove(key));
         discard(waker);
@@ -129,7 +142,7 @@ impl Member for InPlaceMember {
         &self.node
     }
 
-    /// Closing waits for the tasks, if there are any; stopping cancels them.
+    /// Close waits for tasks in flight. Stop cancels them.
     fn stop_by(self: Arc<Self>, how: StopMode) {
         if how == StopMode::Stop {
             return node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);

@@ -3,7 +3,8 @@
 use crate::events::cause::{Cause, Exit};
 use crate::group::executor;
 use crate::group::executor::Executor;
-use crate::group::runners::{Ready, RunnerExecutor};
+use crate::group::runners::RunnerExecutor;
+use crate::group::runners::scheduler::Ready;
 use crate::group::state::GroupState;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
@@ -34,9 +35,9 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
             if is_first { core::mem::take(&mut scheduler.ready) } else { VecDeque::new() }
         });
         for ready in unstarted {
-            let Ready::New(work, number) = ready else { continue };
-            let ended = executor::drop_cancelled(&self, work, number, cause.clone());
-            executor::discard(self.with(false, |scheduler, wakes| scheduler.group.complete(ended, wakes)));
+            let Ready::New(future, number) = ready else { continue };
+            let result = executor::drop_cancelled(&self, future, number, cause.clone());
+            executor::discard(self.with(false, |scheduler, wakes| scheduler.group.complete(result, wakes)));
         }
     }
 

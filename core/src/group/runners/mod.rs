@@ -36,6 +36,7 @@
 pub(crate) mod member;
 pub(crate) mod runner;
 pub(crate) mod runner_count;
+pub(crate) mod scheduler;
 pub(crate) mod sweep;
 
 use crate::base::lock::Lock;
@@ -44,21 +45,21 @@ use crate::events::cause::Cause;
 use crate::group::executor;
 use crate::group::executor::Executor;
 use crate::group::runners::runner::Runner;
-use crate::group::runners::runner_count::{RunnerCount, RunnersToStart};
-use crate::group::state::{Admission, Discarded, Entry, GroupState, RETAINED_CAPACITY_MAX, Settings, TaskResult};
+use crate::group::runners::runner_count::RunnersToStart;
+use crate::group::runners::scheduler::{NextAction, PollOutcome, Ready, Scheduler};
+use crate::group::state::{Admission, Entry, GroupState, Settings};
 use crate::group::task::BoxedTask;
-use crate::group::task_waker::{TaskWaker, WakeTask};
+use crate::group::task_waker::WakeTask;
 use crate::group::wait_queue::WakeList;
 use crate::tree::member::Member;
 use crate::tree::node;
 use crate::tree::node::Node;
 use crate::tree::waits::edges::KeptEdges;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::task::Waker;
-use slab::Slab;
 
+/// A group on the runtime: its node, its options and its scheduler.
 pub(in crate::group) struct RunnerExecutor<T> {
     node: Node,
     settings: Settings,
@@ -67,77 +68,9 @@ pub(in crate::group) struct RunnerExecutor<T> {
     scheduler: Lock<Scheduler<T>>,
 }
 
-struct Scheduler<T> {
-    group: GroupState<T>,
-    ready: VecDeque<Ready<T>>,
-    started: Slab<StartedTask<T>>,
-    /// The number of started tasks that a cancel has to sweep, and the index that the sweep has
-    /// reached.
-    unswept: usize,
-    sweep_position: usize,
-    polling: usize,
-    runners: RunnerCount,
-    /// The runtime is shutting down. Cancel graces no longer apply.
-    abandoned: bool,
-}
-
-/// A task that is due for a poll.
-enum Ready<T> {
-    New(BoxedTask<'static, T>, u64),
-    Woken(usize),
-}
-
-/// A task that was polled at least once.
-enum StartedTask<T> {
-    Parked(RunnerTask<T>),
-    Queued(RunnerTask<T>),
-    /// A runner polls it.
-    Polling,
-}
-
-/// A task together with its waker.
-pub(in crate::group) struct RunnerTask<T> {
-    pub(in crate::group) work: BoxedTask<'static, T>,
-    pub(in crate::group) number: u64,
-    /// `None` before its first poll.
-    pub(in crate::group) waker: Option<TaskWaker<RunnerExecutor<T>>>,
-    /// Whether it was cancelled and is polled within its cancel grace.
-    pub(in crate::group) in_grace: bool,
-}
-
-/// The outcome of one poll.
-pub(in crate::group) enum PollOutcome<T> {
-    Ended(TaskResult<T>, Option<TaskWaker<RunnerExecutor<T>>>),
-    Pending(RunnerTask<T>),
-}
-
-/// The runner's next action: poll, yield, park or exit.
-pub(in crate::group) enum NextAction<T> {
-    Poll(RunnerTask<T>),
-    /// The task is cancelled. The runner polls it while its grace lasts, or drops it. Boxed: this
-    /// is rare, and inline it would make every action larger.
-    PollInGrace(Box<(RunnerTask<T>, Cause)>),
-    Drop(Box<(RunnerTask<T>, Cause)>),
-    /// Lets other runtime tasks run, then continues.
-    Yield,
-    /// Sleeps until a task is ready.
-    Park,
-    Exit,
-}
-
 impl<T: Send + 'static> RunnerExecutor<T> {
     pub(in crate::group) fn new(node: Node, settings: Settings) -> Self {
-        let scheduler = Scheduler {
-            group: GroupState::new(settings),
-            ready: VecDeque::new(),
-            started: Slab::new(),
-            unswept: 0,
-            sweep_position: 0,
-            polling: 0,
-            runners: RunnerCount::default(),
-            abandoned: false,
-        };
-        Self { node, settings, edges: KeptEdges::new(), scheduler: Lock::new(scheduler) }
+        Self { node, settings, edges: KeptEdges::new(), scheduler: Lock::new(Scheduler::new(settings)) }
     }
 
     fn as_member(self: &Arc<Self>) -> Arc<dyn Member> {
@@ -211,7 +144,7 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         let mut discarded = None;
         let next = self.with(true, |scheduler, wakes| {
             match outcome {
-                PollOutcome::Ended(ended, waker) => discarded = scheduler.complete(ended, waker, wakes),
+                PollOutcome::Ended(result, waker) => discarded = scheduler.complete(result, waker, wakes),
                 PollOutcome::Pending(task) => {
                     if let Some(cause) = scheduler.group.cause().filter(|_| !task.in_grace || scheduler.abandoned) {
                         return scheduler.cancelled(task, cause.clone());
@@ -234,127 +167,16 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         node::cancel(&self.as_member(), &Cause::Dropped);
         self.scheduler.with(Scheduler::sweep_all_again);
         while let Some((task, cause)) = self.scheduler.with(Scheduler::take_swept) {
-            let ended = executor::drop_cancelled(self, task.work, task.number, cause);
-            executor::discard(self.with(false, |scheduler, wakes| scheduler.complete(ended, task.waker, wakes)));
+            let result = executor::drop_cancelled(self, task.future, task.number, cause);
+            executor::discard(self.with(false, |scheduler, wakes| scheduler.complete(result, task.waker, wakes)));
         }
     }
 
     /// Drops the unread results, when the group is dropped.
     pub(in crate::group) fn drop_results(&self) {
         let (unread, payloads) = self.scheduler.with(|scheduler| scheduler.group.take_unread_and_payloads());
-        unread.into_iter().for_each(|ended| drop(catch::catch(|| drop(ended))));
+        unread.into_iter().for_each(|result| drop(catch::catch(|| drop(result))));
         payloads.into_iter().for_each(|(_, payload)| payload.discard());
-    }
-}
-
-impl<T> Scheduler<T> {
-    /// Returns the number of tasks that a runner could take now.
-    fn backlog(&self) -> usize {
-        self.ready.len() + if self.group.cause().is_some() { self.unswept } else { 0 }
-    }
-
-    #[inline]
-    fn needs_follow_up(&self, busy: bool) -> bool {
-        self.runners.needs_runner(self.backlog(), busy) || self.group.should_exit()
-    }
-
-    /// Returns the runner's next action: poll, yield, park or exit. `last` means that it has no
-    /// polls left.
-    #[inline]
-    fn next_action(&mut self, last: bool, waker: &Waker) -> NextAction<T> {
-        if !last {
-            if let Some(ready) = self.ready.pop_front() {
-                self.polling += 1;
-                let task = self.take_ready(ready);
-                return match self.group.cause().filter(|_| task.in_grace) {
-                    Some(cause) => self.cancelled(task, cause.clone()),
-                    None => NextAction::Poll(task),
-                };
-            }
-            if let Some((task, cause)) = self.take_swept() {
-                return self.cancelled(task, cause);
-            }
-        }
-        if self.backlog() > 0 {
-            self.runners.note_yield();
-            return NextAction::Yield;
-        }
-        if self.ready.capacity() > RETAINED_CAPACITY_MAX {
-            self.ready = VecDeque::new();
-        }
-        if self.started.is_empty() && self.started.capacity() > RETAINED_CAPACITY_MAX {
-            self.started = Slab::new();
-        }
-        if self.group.has_ended() || !self.runners.park(waker) { NextAction::Exit } else { NextAction::Park }
-    }
-
-    #[inline]
-    fn take_ready(&mut self, ready: Ready<T>) -> RunnerTask<T> {
-        let index = match ready {
-            Ready::New(work, number) => return RunnerTask { work, number, waker: None, in_grace: false },
-            Ready::Woken(index) => index,
-        };
-        match core::mem::replace(&mut self.started[index], StartedTask::Polling) {
-            StartedTask::Queued(task) | StartedTask::Parked(task) => {
-                self.unswept -= usize::from(!task.in_grace);
-                task.waker.iter().for_each(TaskWaker::begin_poll);
-                task
-            }
-            StartedTask::Polling => unreachable!("a started task is queued once, and only while it is stored"),
-        }
-    }
-
-    /// Parks a pending task. Queues it instead, and returns true, if it was woken during its poll.
-    fn park(&mut self, task: RunnerTask<T>) -> bool {
-        self.polling -= 1;
-        let Some(waker) = &task.waker else { unreachable!("a task gets its waker before its first poll") };
-        let known = waker.index();
-        let index = known.unwrap_or_else(|| self.started.vacant_key());
-        let woken = waker.park_at(index);
-        self.unswept += usize::from(!task.in_grace);
-        let place = if woken { StartedTask::Queued(task) } else { StartedTask::Parked(task) };
-        match known {
-            Some(index) => self.started[index] = place,
-            None => drop(self.started.insert(place)),
-        }
-        if woken {
-            self.ready.push_back(Ready::Woken(index));
-        }
-        woken
-    }
-
-    /// Queues a parked task that was woken. After a cancel, a task that is not in grace is left to
-    /// the sweep.
-    fn enqueue_woken(&mut self, index: usize) {
-        let is_cancelled = self.group.cause().is_some();
-        let Some(place) = self.started.get_mut(index) else { return };
-        match core::mem::replace(place, StartedTask::Polling) {
-            StartedTask::Parked(task) if task.in_grace || !is_cancelled => {
-                *place = StartedTask::Queued(task);
-                self.ready.push_back(Ready::Woken(index));
-            }
-            other => *place = other,
-        }
-    }
-
-    #[inline]
-    fn complete(
-        &mut self,
-        ended: TaskResult<T>,
-        waker: Option<TaskWaker<RunnerExecutor<T>>>,
-        wakes: &mut WakeList,
-    ) -> Discarded<T> {
-        self.polling -= 1;
-        if let Some(waker) = waker {
-            if let Some(index) = waker.index() {
-                self.started.remove(index);
-            }
-            waker.retire();
-            // Only a reference count: the task may have kept a clone, and the caller holds the
-            // executor.
-            drop(waker);
-        }
-        self.group.complete(ended, wakes)
     }
 }
 
@@ -387,11 +209,11 @@ impl<T: Send + 'static> Executor for Arc<RunnerExecutor<T>> {
     }
 
     #[inline]
-    fn admit(&self, entry: Entry<'_>, work: impl FnOnce() -> BoxedTask<'static, T>) -> Admission {
+    fn admit(&self, entry: Entry<'_>, make_task: impl FnOnce() -> BoxedTask<'static, T>) -> Admission {
         self.with(false, |scheduler, wakes| {
             let admission = scheduler.group.admit(entry, wakes);
             if let Admission::Admitted(number) = admission {
-                scheduler.ready.push_back(Ready::New(work(), number));
+                scheduler.ready.push_back(Ready::New(make_task(), number));
             }
             admission
         })

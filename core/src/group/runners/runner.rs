@@ -6,7 +6,8 @@
 use crate::events::cause::Cause;
 use crate::group::executor;
 use crate::group::executor::{Executor, POLLS_IN_A_ROW_MAX};
-use crate::group::runners::{NextAction, PollOutcome, RunnerExecutor, RunnerTask};
+use crate::group::runners::RunnerExecutor;
+use crate::group::runners::scheduler::{NextAction, PollOutcome, RunnerTask};
 use crate::group::task_waker::TaskWaker;
 use crate::tree::current;
 use crate::tree::member::Member;
@@ -42,19 +43,19 @@ fn run<T: Send + 'static>(
     spare_waker: &mut Option<TaskWaker<RunnerExecutor<T>>>,
     task: RunnerTask<T>,
 ) -> PollOutcome<T> {
-    let RunnerTask { work, number, waker, .. } = task;
+    let RunnerTask { future, number, waker, .. } = task;
     let is_first = waker.is_none();
     let waker = waker.or_else(|| spare_waker.take()).unwrap_or_else(|| TaskWaker::new(executor));
     let outer = current::enter_task(executor.address(), waker.waker());
-    let polled = executor::poll_task(executor, work, number, &mut Context::from_waker(waker.waker()));
+    let polled = executor::poll_task(executor, future, number, &mut Context::from_waker(waker.waker()));
     current::leave_task(outer);
     match polled {
-        Err(work) => PollOutcome::Pending(RunnerTask { work, number, waker: Some(waker), in_grace: false }),
-        Ok(ended) if is_first => {
+        Err(future) => PollOutcome::Pending(RunnerTask { future, number, waker: Some(waker), in_grace: false }),
+        Ok(result) if is_first => {
             *spare_waker = waker.reuse();
-            PollOutcome::Ended(ended, None)
+            PollOutcome::Ended(result, None)
         }
-        Ok(ended) => PollOutcome::Ended(ended, Some(waker)),
+        Ok(result) => PollOutcome::Ended(result, Some(waker)),
     }
 }
 
@@ -64,19 +65,19 @@ fn poll_in_grace<T: Send + 'static>(
     executor: &Arc<RunnerExecutor<T>>,
     (task, cause): (RunnerTask<T>, Cause),
 ) -> PollOutcome<T> {
-    let RunnerTask { mut work, number, waker, .. } = task;
-    let has_grace = work.as_mut().grace(executor.settings().cancel_grace).is_some();
+    let RunnerTask { mut future, number, waker, .. } = task;
+    let has_grace = future.as_mut().grace(executor.settings().cancel_grace).is_some();
     let waker = match waker {
         Some(waker) if has_grace => waker,
-        waker => return PollOutcome::Ended(executor::drop_cancelled(executor, work, number, cause), waker),
+        waker => return PollOutcome::Ended(executor::drop_cancelled(executor, future, number, cause), waker),
     };
     waker.begin_poll();
     let outer = current::enter_task(executor.address(), waker.waker());
-    let polled = executor::poll_cancelled(executor, work, number, cause, &mut Context::from_waker(waker.waker()));
+    let polled = executor::poll_cancelled(executor, future, number, cause, &mut Context::from_waker(waker.waker()));
     current::leave_task(outer);
     match polled {
-        Err(work) => PollOutcome::Pending(RunnerTask { work, number, waker: Some(waker), in_grace: true }),
-        Ok(ended) => PollOutcome::Ended(ended, Some(waker)),
+        Err(future) => PollOutcome::Pending(RunnerTask { future, number, waker: Some(waker), in_grace: true }),
+        Ok(result) => PollOutcome::Ended(result, Some(waker)),
     }
 }
 
@@ -95,8 +96,8 @@ impl<T: Send + 'static> Future for Runner<T> {
                 NextAction::Poll(task) => run(group, spare_waker, task),
                 NextAction::PollInGrace(cancelled) => poll_in_grace(group, *cancelled),
                 NextAction::Drop(cancelled) => {
-                    let (RunnerTask { work, number, waker, .. }, cause) = *cancelled;
-                    PollOutcome::Ended(executor::drop_cancelled(group, work, number, cause), waker)
+                    let (RunnerTask { future, number, waker, .. }, cause) = *cancelled;
+                    PollOutcome::Ended(executor::drop_cancelled(group, future, number, cause), waker)
                 }
                 NextAction::Yield => {
                     cx.waker().wake_by_ref();

@@ -4,12 +4,12 @@
 //! polled until it returns or the grace is over.
 
 use crate::events::cause::Cause;
-use crate::group::runners::{NextAction, RunnerTask, Scheduler, StartedTask};
+use crate::group::runners::scheduler::{NextAction, RunnerTask, Scheduler, StartedTask};
 use alloc::boxed::Box;
 
 impl<T> StartedTask<T> {
     /// Returns whether this task still has to be swept.
-    fn is_to_sweep(&self) -> bool {
+    fn needs_sweep(&self) -> bool {
         matches!(self, Self::Parked(task) | Self::Queued(task) if !task.in_grace)
     }
 }
@@ -33,8 +33,8 @@ impl<T> Scheduler<T> {
         self.sweep_position = 0;
         self.ready.clear();
         self.unswept = 0;
-        for (_, place) in &mut self.started {
-            if let StartedTask::Parked(task) | StartedTask::Queued(task) = place {
+        for (_, entry) in &mut self.started {
+            if let StartedTask::Parked(task) | StartedTask::Queued(task) = entry {
                 task.in_grace = false;
                 self.unswept += 1;
             }
@@ -45,13 +45,13 @@ impl<T> Scheduler<T> {
     pub(super) fn take_swept(&mut self) -> Option<(RunnerTask<T>, Cause)> {
         let cause = self.group.cause()?.clone();
         while self.sweep_position < self.started.capacity() {
-            let place = self.started.get_mut(self.sweep_position);
+            let entry = self.started.get_mut(self.sweep_position);
             self.sweep_position += 1;
-            let Some(place) = place else { continue };
-            if !place.is_to_sweep() {
+            let Some(entry) = entry else { continue };
+            if !entry.needs_sweep() {
                 continue;
             }
-            if let StartedTask::Parked(task) | StartedTask::Queued(task) = core::mem::replace(place, StartedTask::Polling) {
+            if let StartedTask::Parked(task) | StartedTask::Queued(task) = core::mem::replace(entry, StartedTask::Polling) {
                 self.unswept -= 1;
                 self.polling += 1;
                 return Some((task, cause));
