@@ -92,10 +92,11 @@ pub use routing::pool::ask::PoolAsk;
 pub use routing::pool::builder::{POOL_SIZE_MAX, PoolBuilder, PoolError};
 pub use routing::pool::send::PoolSend;
 pub use routing::topic::{Published, SlowSubscriber, Subscription, Topic};
+pub use scope::Scope;
 pub use scope::blocking::{Blocking, BlockingError};
+pub use scope::launch::Launch;
 pub use scope::producer::{Produced, Producer, Unreceived};
 pub use scope::supervisor::{Guardian, Supervisor};
-pub use scope::{Launch, Scope};
 pub use supervise::backoff::ExponentialBackoff;
 pub use supervise::decide::{
     INTENSITY_DEFAULT, INTENSITY_MAX, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective,

@@ -46,14 +46,12 @@ pub enum PanicPolicy {
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::GroupBuilder;
 ///
 /// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let system = System::builder("app").build()?;
-/// let squares: GroupBuilder<u32> = system.group("squares");
-/// let group = squares.limit(8).fail_fast(false).build()?;
-/// group.go(async { 3 * 3 }).await.unwrap();
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let group = system.group::<u32>("squares").limit(8).fail_fast(false).build()?;
+/// group.go(async { 3 * 3 }).await?;
 /// group.close();
 /// assert_eq!(group.next().await, Some(Ok(9)));
 /// # Ok(())

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::actor::Actor;
+use crate::actor::context::Context as ActorContext;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::reason::{BoxError, Reason};
@@ -31,24 +32,24 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-type Work = Box<dyn FnOnce(&CancelToken) -> Option<BoxError> + Send>;
+type BoxedJob = Box<dyn FnOnce(&CancelToken) -> Option<BoxError> + Send>;
 
-struct WorkMember {
+struct BlockingMember {
     node: Node,
     kind: TaskKind,
     running: AtomicBool,
-    state: Lock<State>,
+    state: Lock<JobState>,
 }
 
-enum State {
+enum JobState {
     /// Adopted, and its work is on its way here.
     New,
-    Unstarted(Work),
+    Unstarted(BoxedJob),
     /// It runs, has run, or never will.
     Taken,
 }
 
-impl Member for WorkMember {
+impl Member for BlockingMember {
     fn node(&self) -> &Node {
         &self.node
     }
@@ -61,7 +62,7 @@ impl Member for WorkMember {
 
     /// Its token is cancelled by now. Only work that has not begun ends at once.
     fn on_cancel(self: Arc<Self>) {
-        if let State::Unstarted(work) = self.take() {
+        if let JobState::Unstarted(work) = self.take() {
             let reason = catch::catch(|| drop(work)).err();
             self.end(reason);
         }
@@ -76,14 +77,14 @@ impl Member for WorkMember {
     }
 }
 
-impl WorkMember {
-    fn take(&self) -> State {
-        self.state.with(|state| core::mem::replace(state, State::Taken))
+impl BlockingMember {
+    fn take(&self) -> JobState {
+        self.state.with(|state| core::mem::replace(state, JobState::Taken))
     }
 
     /// Runs the work, on the thread that it was given.
     fn run(self: Arc<Self>) {
-        let State::Unstarted(work) = self.take() else { return };
+        let JobState::Unstarted(work) = self.take() else { return };
         self.running.store(true, Ordering::Relaxed);
         let member = Arc::clone(&self) as Arc<dyn Member>;
         let token = node::token(&member);
@@ -118,9 +119,9 @@ impl WorkMember {
 }
 
 /// The work while its runtime has it. If that drops it unrun, the member leaves the tree all the same.
-struct Handed(Option<Arc<WorkMember>>);
+struct JobGuard(Option<Arc<BlockingMember>>);
 
-impl Drop for Handed {
+impl Drop for JobGuard {
     fn drop(&mut self) {
         if let Some(member) = self.0.take() {
             node::cancel(&(member as Arc<dyn Member>), &Cause::Dropped);
@@ -138,14 +139,14 @@ where
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, work)),
     };
-    let member = Arc::new(WorkMember { node, kind, running: AtomicBool::new(false), state: Lock::new(State::New) });
+    let member = Arc::new(BlockingMember { node, kind, running: AtomicBool::new(false), state: Lock::new(JobState::New) });
     if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, work));
     }
-    let boxed: Work = Box::new(move |token| work(token).into_error());
+    let boxed: BoxedJob = Box::new(move |token| work(token).into_error());
     let too_late = member.state.with(|state| match state {
-        State::New => {
-            *state = State::Unstarted(boxed);
+        JobState::New => {
+            *state = JobState::Unstarted(boxed);
             None
         }
         _ => Some(boxed),
@@ -157,16 +158,16 @@ where
         member.end(reason);
         return Ok(task);
     }
-    let mut handed = Handed(Some(member));
+    let mut guard = JobGuard(Some(member));
     parent.node().runtime().spawn_blocking(Box::new(move || {
-        if let Some(member) = handed.0.take() {
+        if let Some(member) = guard.0.take() {
             member.run();
         }
     }));
     Ok(task)
 }
 
-impl<A: Actor> crate::actor::context::Context<A> {
+impl<A: Actor> ActorContext<A> {
     /// Runs `work`, which may block, on a thread for blocking work, and gives its output. It stands in the tree as a child called `name`.
     ///
     /// Nothing can cut it off: when the actor is cancelled, or this future is dropped, the token it is given is cancelled, and the actor
@@ -230,12 +231,12 @@ impl Scope {
 }
 
 /// The output of blocking work that an actor awaits; from [`Context::blocking`](crate::Context::blocking). Dropping it cancels the work.
-#[must_use = "futures do nothing unless awaited"]
+#[must_use = "futures do nothing unless job"]
 pub struct Blocking<T> {
-    work: Result<Awaited<T>, Refusal>,
+    work: Result<StartedJob<T>, Refusal>,
 }
 
-struct Awaited<T> {
+struct StartedJob<T> {
     task: Task,
     exited: Exited,
     output: Arc<Lock<Option<T>>>,
@@ -244,13 +245,13 @@ struct Awaited<T> {
 impl<T: Send + 'static> Blocking<T> {
     pub(crate) fn new(parent: &Arc<dyn Member>, name: &str, work: impl FnOnce(&CancelToken) -> T + Send + 'static) -> Self {
         let output = Arc::new(Lock::new(None));
-        let put = Arc::clone(&output);
+        let store = Arc::clone(&output);
         let keep = move |token: &CancelToken| {
-            let done = work(token);
-            put.with(|place| *place = Some(done));
+            let value = work(token);
+            store.with(|slot| *slot = Some(value));
         };
         let task = launch(parent, name, TaskKind::Isolated, keep);
-        let work = task.map(|task| Awaited { exited: task.exited(), task, output }).map_err(|refused| refused.why);
+        let work = task.map(|task| StartedJob { exited: task.exited(), task, output }).map_err(|refused| refused.why);
         Self { work }
     }
 }
@@ -259,12 +260,12 @@ impl<T> Future for Blocking<T> {
     type Output = Result<T, BlockingError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let awaited = match &mut self.work {
-            Ok(awaited) => awaited,
+        let job = match &mut self.work {
+            Ok(job) => job,
             Err(why) => return Poll::Ready(Err(BlockingError::Refused(why.clone()))),
         };
-        let exit = core::task::ready!(Pin::new(&mut awaited.exited).poll(cx));
-        Poll::Ready(awaited.output.with(Option::take).ok_or(BlockingError::Ended(exit)))
+        let exit = core::task::ready!(Pin::new(&mut job.exited).poll(cx));
+        Poll::Ready(job.output.with(Option::take).ok_or(BlockingError::Ended(exit)))
     }
 }
 
@@ -273,9 +274,9 @@ impl<T> Unpin for Blocking<T> {}
 
 impl<T> Drop for Blocking<T> {
     fn drop(&mut self) {
-        if let Ok(awaited) = &self.work {
+        if let Ok(job) = &self.work {
             // Nothing happens to work that has ended.
-            node::cancel(&awaited.task.member, &Cause::Dropped);
+            node::cancel(&job.task.member, &Cause::Dropped);
         }
     }
 }

@@ -46,9 +46,9 @@ impl<T> fmt::Debug for Unreceived<T> {
 
 impl<T> core::error::Error for Unreceived<T> {}
 
-struct Channel<T>(Lock<State<T>>);
+struct Channel<T>(Lock<ChannelState<T>>);
 
-struct State<T> {
+struct ChannelState<T> {
     items: VecDeque<T>,
     capacity: usize,
     closed: bool,
@@ -67,7 +67,7 @@ where
     T: Send + 'static,
     F: Future<Output: Outcome> + Send + 'static,
 {
-    let state = State {
+    let state = ChannelState {
         items: VecDeque::new(),
         capacity: capacity.max(1),
         closed: false,

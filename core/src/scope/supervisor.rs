@@ -7,13 +7,11 @@ use crate::actor::spawn::SpawnError;
 use crate::actor::spawn_started::Starting;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::ids::path::ActorPath;
-use crate::scope::{Role, ScopeMember};
+use crate::scope::member::{ScopeMember, ScopeRole};
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::{AnyRef, Exited};
+use crate::tree::child;
 use crate::tree::child::ChildError;
-use crate::tree::child::child;
-use crate::tree::child::restart_child;
-use crate::tree::child::stop_child;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::supervision::escalate::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
@@ -45,8 +43,8 @@ impl Supervisor {
         name: &str,
         strategy: Option<Arc<dyn SupervisorStrategy>>,
     ) -> Result<Self, Refusal> {
-        let member = ScopeMember::below(parent, Some(name), Role::Supervisor)?;
-        member.node().with_supervision(|guardian| guardian.strategy = strategy);
+        let member = ScopeMember::below(parent, Some(name), ScopeRole::Supervisor)?;
+        member.node().with_supervision(|supervision| supervision.strategy = strategy);
         Ok(Self { member })
     }
 
@@ -82,24 +80,24 @@ impl Supervisor {
 
     /// The live child called `name`.
     pub fn child(&self, name: &str) -> Option<AnyRef> {
-        child(self.member.node(), name).ok()
+        child::child(self.member.node(), name).ok()
     }
 
     /// Stops a child for good, whatever its restart policy, and gives it, to wait for its exit.
     pub fn stop_child(&self, name: &str) -> Result<AnyRef, ChildError> {
-        stop_child(self.member.node(), name)
+        child::stop_child(self.member.node(), name)
     }
 
     /// Starts a child afresh: an actor after the message in hand, a supervisor with all its children. Counts as no failure.
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
-        restart_child(self.member.node(), name)
+        child::restart_child(self.member.node(), name)
     }
 
     /// Sets the sink for failures that this supervisor hands up, from now on, in place of the one it had or inherited.
     /// [`ParentGuardianSink`](crate::ParentGuardianSink) hands them to its parent.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
         let sink: Arc<dyn EscalationSink> = Arc::new(sink);
-        let replaced = self.member.node().with_supervision(|guardian| guardian.sink.replace(sink));
+        let replaced = self.member.node().with_supervision(|supervision| supervision.sink.replace(sink));
         drop(replaced);
     }
 

@@ -21,8 +21,9 @@ use crate::group::builder::GroupBuilder;
 use crate::ids::name::{Name, NameError};
 use crate::ids::path::ActorPath;
 use crate::routing::pool::builder::PoolBuilder;
+use crate::scope::Scope;
+use crate::scope::member::{ScopeMember, ScopeRole};
 use crate::scope::supervisor::{Guardian, Supervisor};
-use crate::scope::{Role, Scope, ScopeMember};
 use crate::system::root_context::RootContext;
 use crate::tree::adopt::Refusal;
 use crate::tree::member::{Member, StopMode};
@@ -116,7 +117,7 @@ impl SystemBuilder {
         }
         let root = ScopeMember::top(&tree);
         let top: Arc<dyn Member> = Arc::clone(&root) as Arc<dyn Member>;
-        let below = |name| ScopeMember::below(&top, Some(name), Role::Top);
+        let below = |name| ScopeMember::below(&top, Some(name), ScopeRole::Top);
         // The system guardian is started first and so ends last. A fresh root takes both.
         let guardians = below("system").and_then(|system| Ok((system, below("user")?)));
         let (system, user) = guardians.expect("a fresh root takes two children of different names");
@@ -270,7 +271,8 @@ impl System {
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
         let inside = wait_all::inside(self.root.node());
         Arc::clone(&self.root).stop_by(StopMode::Close);
-        let mut deadline = Deadline { root: self.root_member(), at: self.root.node().runtime().now() + grace, is_open: true };
+        let mut deadline =
+            ShutdownDeadline { root: self.root_member(), at: self.root.node().runtime().now() + grace, is_open: true };
         if let Some(child) = inside {
             // Dropping the deadline leaves it to a task.
             return Err(ShutdownError::FromInside(child));
@@ -354,13 +356,13 @@ fn without_guardians(mut running: Vec<Running>) -> Vec<Running> {
 }
 
 /// When a shutdown cancels what has not ended. If nobody waits for it any more, a task does.
-struct Deadline {
+struct ShutdownDeadline {
     root: Arc<dyn Member>,
     at: Instant,
     is_open: bool,
 }
 
-impl Drop for Deadline {
+impl Drop for ShutdownDeadline {
     fn drop(&mut self) {
         if !self.is_open {
             return;

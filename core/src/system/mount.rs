@@ -39,7 +39,7 @@ use core::fmt;
 #[derive(Clone, Debug)]
 pub struct Mounted {
     root: RootContext,
-    actor: ActorRef<News>,
+    actor: ActorRef<InnerEvent>,
 }
 
 impl Mounted {
@@ -78,30 +78,30 @@ impl core::error::Error for MountError {}
 
 /// What the inner system tells the actor that stands for it.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum InnerEvent {
     Failed(FailureInfo),
     Ended,
 }
 
 /// The inner system in the outer tree.
-struct Mount {
+struct MountActor {
     system: System,
 }
 
-impl Actor for Mount {
-    type Msg = News;
+impl Actor for MountActor {
+    type Msg = InnerEvent;
     type Error = Infallible;
 
     async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), Infallible> {
         // A refusal means that this actor is ending already, and takes the system along.
-        drop(cx.pipe_to_self(self.system.ended(), |_| News::Ended));
+        drop(cx.pipe_to_self(self.system.ended(), |_| InnerEvent::Ended));
         Ok(())
     }
 
-    async fn handle(&mut self, news: News, cx: &mut Context<Self>) -> Result<(), Infallible> {
-        match news {
-            News::Failed(failure) => drop(cx.escalate(failure)),
-            News::Ended => cx.stop(),
+    async fn handle(&mut self, event: InnerEvent, cx: &mut Context<Self>) -> Result<(), Infallible> {
+        match event {
+            InnerEvent::Failed(failure) => drop(cx.escalate(failure)),
+            InnerEvent::Ended => cx.stop(),
         }
         Ok(())
     }
@@ -130,13 +130,13 @@ impl System {
         let name = String::from(self.name());
         let handed_over = Arc::new(Lock::new(Some(self)));
         let taken = Arc::clone(&handed_over);
-        let props = Props::new(move || Mount { system: taken.with(Option::take).expect("a temporary actor starts once") })
+        let props = Props::new(move || MountActor { system: taken.with(Option::take).expect("a temporary actor starts once") })
             .restart(RestartPolicy::Temporary);
         match scope.actor(&name, props) {
             Ok(actor) => {
                 let outer = actor.clone();
                 root.escalate_outside(CustomEscalationSink::new(move |failure: FailureInfo| {
-                    outer.tell(News::Failed(failure.clone())).map_err(|_| failure)
+                    outer.tell(InnerEvent::Failed(failure.clone())).map_err(|_| failure)
                 }));
                 Ok(Mounted { root, actor })
             }

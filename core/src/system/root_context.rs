@@ -14,7 +14,7 @@ use crate::events::hub::{FailureEventHub, Listening};
 use crate::events::signal::Terminated;
 use crate::ids::path::ActorPath;
 use crate::mailbox::send_error::SendError;
-use crate::scope::ScopeMember;
+use crate::scope::member::ScopeMember;
 use crate::tree::any_ref::AnyRef;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
@@ -120,7 +120,7 @@ impl RootContext {
     /// [`SystemBuilder::on_root_failure`](crate::SystemBuilder::on_root_failure). Failures that were kept before stay for
     /// [`take_escalations`](Self::take_escalations).
     pub fn set_on_root_failure(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) {
-        self.root.node().tree().unhandled.handle_with(self.guarded(handler));
+        self.root.node().tree().unhandled.handle_with(self.guard_handler(handler));
     }
 
     /// Sets the sink of supervisors that neither have nor inherit one, from now on; see
@@ -136,7 +136,7 @@ impl RootContext {
     }
 
     /// Wraps a root handler so that it gets a `RootContext` made for the call, and a panic in it is recorded. It holds the tree weakly.
-    fn guarded(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> RootHandler {
+    fn guard_handler(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> RootHandler {
         let (root, user) = (Arc::downgrade(&self.root), Arc::downgrade(&self.user));
         Arc::new(move |failure| {
             // The failed member holds the root. The user guardian may have ended with the system's owner: the root, which is

@@ -58,9 +58,9 @@ use futures_core::Stream;
 /// }).unwrap();
 /// ```
 pub struct InPlace<'env, T> {
-    pub(in crate::group) member: Arc<InPlaceMember>,
-    pub(in crate::group) settings: Settings,
-    pub(super) scheduler: Lock<InPlaceScheduler<'env, T>>,
+    member: Arc<InPlaceMember>,
+    settings: Settings,
+    scheduler: Lock<InPlaceScheduler<'env, T>>,
 }
 
 /// Converts tasks for this executor.

@@ -123,7 +123,7 @@ impl<T: Send + 'static> RunnerExecutor<T> {
     }
 
     /// Registers a runner that begins to run, and returns its first action.
-    pub(in crate::group) fn begin(self: &Arc<Self>, is_reserve: bool, waker: &Waker) -> NextAction<T> {
+    fn begin(self: &Arc<Self>, is_reserve: bool, waker: &Waker) -> NextAction<T> {
         self.with(true, |scheduler, _| {
             if !is_reserve {
                 scheduler.runners.begin(waker);
@@ -135,12 +135,7 @@ impl<T: Send + 'static> RunnerExecutor<T> {
     /// Returns a polled task and takes the next one. `left` is the runner's remaining number of
     /// polls.
     #[inline]
-    pub(in crate::group) fn finish_poll(
-        self: &Arc<Self>,
-        outcome: PollOutcome<T>,
-        left: &mut u32,
-        waker: &Waker,
-    ) -> NextAction<T> {
+    fn finish_poll(self: &Arc<Self>, outcome: PollOutcome<T>, left: &mut u32, waker: &Waker) -> NextAction<T> {
         let mut discarded = None;
         let next = self.with(true, |scheduler, wakes| {
             match outcome {
@@ -163,7 +158,7 @@ impl<T: Send + 'static> RunnerExecutor<T> {
     }
 
     /// Ends all remaining tasks after the runtime has dropped a runner.
-    pub(in crate::group) fn abandon(self: &Arc<Self>) {
+    fn abandon(self: &Arc<Self>) {
         node::cancel(&self.as_member(), &Cause::Dropped);
         self.scheduler.with(Scheduler::sweep_all_again);
         while let Some((task, cause)) = self.scheduler.with(Scheduler::take_swept) {

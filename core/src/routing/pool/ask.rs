@@ -50,7 +50,7 @@ where
         let Self { pool, question, asking, timeout } = self.get_mut();
         if let Some(question) = question.take() {
             let (message, pending) = PendingAsk::new(question, timeout, cx.waker());
-            *asking = Some(Box::pin(pose(pool, message, pending)));
+            *asking = Some(Box::pin(ask_worker(pool, message, pending)));
         }
         let Some(answer) = asking else { return Poll::Ready(Err(AskError::Dropped)) };
         let mut polled = answer.as_mut().poll(cx);
@@ -65,7 +65,7 @@ where
 }
 
 /// Sends the question to the worker whose it is, and waits for the answer.
-async fn pose<M: Send + 'static, T: Send + 'static>(
+async fn ask_worker<M: Send + 'static, T: Send + 'static>(
     pool: &Pool<M>,
     mut message: M,
     mut pending: PendingAsk<T>,
@@ -86,7 +86,7 @@ async fn pose<M: Send + 'static, T: Send + 'static>(
             Ok(Err(error)) => message = error.into_message(),
             Err(answer) => return answer,
         }
-        pool.let_go(&worker);
+        pool.remove_ended(&worker);
     }
     poll_fn(|cx| pending.poll(cx.waker())).await
 }

@@ -40,17 +40,17 @@ pub struct PoolBuilder<M: Send + 'static> {
     pub(super) parent: Arc<dyn Member>,
     pub(super) name: String,
     pub(super) size: usize,
-    pub(super) hire: Hire<M>,
+    pub(super) factory: WorkerFactory<M>,
     pub(super) routing: Routing<M>,
     pub(super) strategy: Option<Arc<dyn SupervisorStrategy>>,
-    pub(super) replacing: Option<(u32, Duration)>,
+    pub(super) replacements: Option<(u32, Duration)>,
 }
 
 /// Makes the props of the worker for a place.
-pub(super) type Hire<M> = Box<dyn Fn(usize) -> Result<Candidate<M>, Refusal> + Send + Sync>;
+pub(super) type WorkerFactory<M> = Box<dyn Fn(usize) -> Result<WorkerStarter<M>, Refusal> + Send + Sync>;
 
 /// A worker whose props are made and good: starts it under a supervisor, with a name.
-pub(super) type Candidate<M> = Box<dyn FnOnce(&Supervisor, &str) -> Result<ActorRef<M>, Refusal>>;
+pub(super) type WorkerStarter<M> = Box<dyn FnOnce(&Supervisor, &str) -> Result<ActorRef<M>, Refusal>>;
 
 impl<M: Send + 'static> PoolBuilder<M> {
     pub(crate) fn new<A: Actor<Msg = M>>(
@@ -59,22 +59,22 @@ impl<M: Send + 'static> PoolBuilder<M> {
         size: usize,
         props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
     ) -> Self {
-        let hire = move |place: usize| {
-            let props = props(place);
+        let factory = move |index: usize| {
+            let props = props(index);
             if props.mailbox_kind().capacity == 0 {
                 return Err(Refusal::NoCapacity);
             }
             let start = move |supervisor: &Supervisor, name: &str| supervisor.spawn(name, props).map_err(|refused| refused.why);
-            Ok(Box::new(start) as Candidate<M>)
+            Ok(Box::new(start) as WorkerStarter<M>)
         };
         Self {
             parent,
             name: name.to_string(),
             size,
-            hire: Box::new(hire),
+            factory: Box::new(factory),
             routing: Routing::RoundRobin,
             strategy: None,
-            replacing: None,
+            replacements: None,
         }
     }
 
@@ -112,7 +112,7 @@ impl<M: Send + 'static> PoolBuilder<M> {
     /// Puts another worker in the place of one that has ended for good, as soon as a message meets it, but no more than
     /// `replacements` within any `window`: past that, places stay vacant until [`Pool::resize`]. Not done unless asked for.
     pub fn replace_ended(mut self, replacements: u32, window: Duration) -> Self {
-        self.replacing = Some((replacements, window));
+        self.replacements = Some((replacements, window));
         self
     }
 

@@ -1,9 +1,9 @@
 //! `Routing`: which worker of a pool gets a message.
 //!
-//! A routing looks at the workers there are and gives the place of one in their list. It takes no lock of its own and decides about
+//! A routing looks at the workers there are and gives the index of one in their list. It takes no lock of its own and decides about
 //! nothing else: what becomes of a message at a worker that is full or has ended is for the pool.
 //!
-//! Hashing is *rendezvous* hashing: every worker's place is weighed together with the key, and the heaviest gets the message. Taking a
+//! Hashing is *rendezvous* hashing: every worker's index is weighed together with the key, and the heaviest gets the message. Taking a
 //! worker away moves its own keys and no others, and one more worker takes about 1/n of the keys from all. It uses no random seed, so
 //! a key has the same worker in every run.
 
@@ -16,21 +16,21 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// One worker: its place in the pool, which it shares with those it replaces, and its address.
+/// One worker: its index in the pool, which it shares with those it replaces, and its address.
 pub(super) struct Worker<M: Send + 'static> {
-    pub(super) place: usize,
+    pub(super) index: usize,
     pub(super) actor: ActorRef<M>,
 }
 
 impl<M: Send + 'static> Clone for Worker<M> {
     fn clone(&self) -> Self {
-        Self { place: self.place, actor: self.actor.clone() }
+        Self { index: self.index, actor: self.actor.clone() }
     }
 }
 
 impl<M: Send + 'static> Worker<M> {
     /// Whether its supervisor restarts it after somebody else has closed or stopped it.
-    pub(super) fn comes_back(&self) -> bool {
+    pub(super) fn will_restart(&self) -> bool {
         let cell = self.actor.cell();
         let is_permanent = cell.node().policy() == RestartPolicy::Permanent;
         is_permanent && cell.mailbox().control_word() & control::FINAL == 0 && self.actor.exit().is_none()
@@ -67,7 +67,7 @@ impl<M: Send + 'static> Routing<M> {
             }
             Self::ByKey(hash) => {
                 let key = hash(message);
-                workers.iter().max_by_key(|worker| weight(key, worker.place))
+                workers.iter().max_by_key(|worker| weight(key, worker.index))
             }
         }
     }
@@ -92,9 +92,9 @@ fn turn(turns: &AtomicUsize, workers: usize) -> usize {
     turns.fetch_add(1, Ordering::Relaxed).checked_rem(workers).unwrap_or(0)
 }
 
-/// How strongly `key` draws to `place`: a number that is as good as random for each pair.
-fn weight(key: u64, place: usize) -> u64 {
-    Random::seeded(key ^ Random::seeded(place as u64).next_u64()).next_u64()
+/// How strongly `key` draws to `index`: a number that is as good as random for each pair.
+fn weight(key: u64, index: usize) -> u64 {
+    Random::seeded(key ^ Random::seeded(index as u64).next_u64()).next_u64()
 }
 
 /// FNV-1a: a hash for any key with no seed and no table. [`weight`] does the mixing that it lacks.
@@ -143,8 +143,8 @@ mod tests {
         hasher.finish()
     }
 
-    fn owners(places: &[usize]) -> Vec<usize> {
-        let owner = |key: usize| *places.iter().max_by_key(|place| weight(hash_of(key), **place)).unwrap();
+    fn owners(indices: &[usize]) -> Vec<usize> {
+        let owner = |key: usize| *indices.iter().max_by_key(|index| weight(hash_of(key), **index)).unwrap();
         (0..KEYS).map(owner).collect()
     }
 
@@ -152,7 +152,7 @@ mod tests {
     fn a13_keys_are_spread_evenly_over_the_places() {
         for size in [2, 3, 8, 50] {
             let mut shares = vec![0usize; size];
-            owners(&(0..size).collect::<Vec<_>>()).into_iter().for_each(|place| shares[place] += 1);
+            owners(&(0..size).collect::<Vec<_>>()).into_iter().for_each(|index| shares[index] += 1);
             let fair = KEYS / size;
             // Six standard deviations of a fair draw, about sqrt(fair) each.
             let slack = 6 * fair.isqrt();
@@ -165,7 +165,7 @@ mod tests {
         let mut shares = [0; 4];
         for user in 0..KEYS {
             let key = hash_of(format!("user-{user}"));
-            shares[(0..4).max_by_key(|place| weight(key, *place)).unwrap()] += 1;
+            shares[(0..4).max_by_key(|index| weight(key, *index)).unwrap()] += 1;
         }
         assert!(shares.iter().all(|share: &usize| share.abs_diff(KEYS / 4) < 300), "{shares:?}");
     }
@@ -185,7 +185,7 @@ mod tests {
     fn a13_a_place_that_goes_gives_away_its_own_keys_only() {
         let (before, after) = (owners(&[0, 1, 2, 3]), owners(&[0, 2, 3]));
         assert!(before.iter().zip(&after).all(|(before, after)| before == after || *before == 1));
-        assert!(after.iter().all(|place| *place != 1));
+        assert!(after.iter().all(|index| *index != 1));
     }
 
     #[test]

@@ -5,13 +5,13 @@
 //! and back pressure are those of the worker. `routing` chooses, `roster` is who there is, `send` and `ask` are the verbs that wait.
 //!
 //! ```text
-//!   place:  vacant ──hire (build, resize, replace)──► worker ──restart: same address──► worker
-//!              ▲                                        │ └──resize below the place──► closed, out of the roster
-//!              └──a send finds that it has ended (let_go)┘
+//!   index:  vacant ──hire (build, resize, replace)──► worker ──restart: same address──► worker
+//!              ▲                                        │ └──resize below the index──► closed, out of the roster
+//!              └──a send finds that it has ended (remove_ended)┘
 //!
-//!   A pool that its parent restarts puts a worker into every vacant place, once those that it had are up again.
+//!   A pool that its parent restarts puts a worker into every vacant index, once those that it had are up again.
 //!
-//!   A permanent worker that somebody closed is away until its supervisor has restarted it: a send finds it closed (let_go), and a later
+//!   A permanent worker that somebody closed is away until its supervisor has restarted it: a send finds it closed (remove_ended), and a later
 //!   one finds it open again (choose).
 //! ```
 //!
@@ -43,7 +43,7 @@ use crate::events::counts::Counts;
 use crate::ids::path::ActorPath;
 use crate::mailbox::PriorityEnvelope;
 use crate::mailbox::send_error::SendError;
-use crate::routing::pool::builder::{Candidate, Hire, check_size};
+use crate::routing::pool::builder::{WorkerFactory, WorkerStarter, check_size};
 use crate::routing::pool::choice::{Routing, Worker};
 use crate::routing::pool::worker_list::WorkerList;
 use crate::scope::supervisor::Supervisor;
@@ -68,30 +68,30 @@ use core::time::Duration;
 /// A worker that fails restarts as its supervisor says and keeps its mailbox. One that has ended for good is left out, or
 /// [replaced](PoolBuilder::replace_ended).
 pub struct Pool<M: Send + 'static> {
-    inner: Arc<Inner<M>>,
+    state: Arc<PoolState<M>>,
 }
 
-struct Inner<M: Send + 'static> {
+struct PoolState<M: Send + 'static> {
     supervisor: Supervisor,
     /// The same, as something in the tree.
     any: AnyRef,
-    hire: Hire<M>,
+    factory: WorkerFactory<M>,
     /// How many workers there ever were: the name of the next. No name comes twice, since one that is closed may live on for a while.
-    hired: AtomicUsize,
+    started: AtomicUsize,
     routing: Routing<M>,
     turns: AtomicUsize,
-    roster: Snapshot<WorkerList<M>>,
-    replacing: Option<Replacing>,
+    workers: Snapshot<WorkerList<M>>,
+    replacements: Option<ReplacementLimit>,
 }
 
 /// How often the ended are replaced, and when they were.
-struct Replacing {
+struct ReplacementLimit {
     replacements_max: usize,
     window: Duration,
     recent: Lock<VecDeque<Instant>>,
 }
 
-impl Replacing {
+impl ReplacementLimit {
     /// Whether one more is allowed now; if so, it is counted.
     fn allow(&self, now: Instant) -> bool {
         self.recent.with(|recent| {
@@ -109,25 +109,25 @@ impl Replacing {
 
 impl<M: Send + 'static> Pool<M> {
     fn start(builder: PoolBuilder<M>) -> Result<Self, PoolError> {
-        let PoolBuilder { parent, name, size, hire, routing, strategy, replacing } = builder;
+        let PoolBuilder { parent, name, size, factory, routing, strategy, replacements } = builder;
         check_size(size)?;
         let supervisor = Supervisor::with(&parent, &name, strategy)?;
-        supervisor.any().member.node().with_supervision(|guardian| guardian.default_budget = RestartBudget::PerChild);
-        let inner = Inner {
+        supervisor.any().member.node().with_supervision(|supervision| supervision.default_budget = RestartBudget::PerChild);
+        let state = PoolState {
             any: supervisor.any(),
             supervisor,
-            hire,
-            hired: AtomicUsize::new(0),
+            factory,
+            started: AtomicUsize::new(0),
             routing,
             turns: AtomicUsize::new(0),
-            roster: Snapshot::new(WorkerList::vacant(size)),
-            replacing: replacing.map(|(max, window)| Replacing {
+            workers: Snapshot::new(WorkerList::vacant(size)),
+            replacements: replacements.map(|(max, window)| ReplacementLimit {
                 replacements_max: max as usize,
                 window,
                 recent: Lock::new(VecDeque::new()),
             }),
         };
-        let pool = Self { inner: Arc::new(inner) };
+        let pool = Self { state: Arc::new(state) };
         match pool.fill() {
             Ok(()) => {
                 pool.refill_after_restarts();
@@ -143,18 +143,18 @@ impl<M: Send + 'static> Pool<M> {
     /// Puts a message into the mailbox of the worker whose it is, without waiting. If that one is full it fails, or drops what its
     /// policy says: other workers are not tried.
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        self.pass_on(message, |worker, message| worker.tell(message))
+        self.send_with(message, |worker, message| worker.tell(message))
     }
 
     /// As [`tell`](Self::tell), for workers whose mailboxes have priorities.
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
-        self.pass_on(message, |worker, message| worker.tell_envelope(PriorityEnvelope { message, priority }))
+        self.send_with(message, |worker, message| worker.tell_envelope(PriorityEnvelope { message, priority }))
     }
 
     /// Puts a message into the mailbox of the worker whose it is, if there is room.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
-        self.pass_on(message, |worker, message| worker.try_send(message))
+        self.send_with(message, |worker, message| worker.try_send(message))
     }
 
     /// Puts a message into the mailbox of the worker whose it is, waiting for room there. Should that worker end meanwhile, the
@@ -175,21 +175,21 @@ impl<M: Send + 'static> Pool<M> {
 
     /// How many workers it is meant to have.
     pub fn size(&self) -> usize {
-        self.inner.roster.get().size
+        self.state.workers.get().size
     }
 
-    /// The workers that have not ended, in the order of their places.
+    /// The workers that have not ended, in the order of their indices.
     pub fn workers(&self) -> Vec<ActorRef<M>> {
-        self.inner.roster.get().living().into_iter().map(|worker| worker.actor.clone()).collect()
+        self.state.workers.get().living().into_iter().map(|worker| worker.actor.clone()).collect()
     }
 
     /// Gives it `size` workers. More are started at once, also for those that have ended; fewer means that the ones in the last
-    /// places, which are the youngest, are closed: they handle what is in their mailboxes, and get nothing more.
+    /// indices, which are the youngest, are closed: they handle what is in their mailboxes, and get nothing more.
     ///
     /// After an error no new worker is at work, unless the pool began to shut down meanwhile; a further call tries again.
     pub fn resize(&self, size: usize) -> Result<(), PoolError> {
         check_size(size)?;
-        let redundant = self.inner.roster.update(|roster| Some(roster.resized(size)));
+        let redundant = self.state.workers.update(|workers| Some(workers.resized(size)));
         close(redundant);
         self.fill()
     }
@@ -201,7 +201,7 @@ impl<M: Send + 'static> Pool<M> {
 
     /// The pool as something in the tree: to stop, close, cancel, watch or wait for. It is the supervisor of the workers.
     pub fn any(&self) -> AnyRef {
-        self.inner.any.clone()
+        self.state.any.clone()
     }
 
     /// Where it stands in the tree.
@@ -210,41 +210,45 @@ impl<M: Send + 'static> Pool<M> {
     }
 
     fn node(&self) -> &Node {
-        self.inner.any.member.node()
+        self.state.any.member.node()
     }
 
-    fn pass_on(&self, mut message: M, verb: impl Fn(&ActorRef<M>, M) -> Result<(), SendError<M>>) -> Result<(), SendError<M>> {
+    fn send_with(
+        &self,
+        mut message: M,
+        verb: impl Fn(&ActorRef<M>, M) -> Result<(), SendError<M>>,
+    ) -> Result<(), SendError<M>> {
         loop {
             let Some(worker) = self.choose(&message) else { return Err(SendError::Closed(message)) };
             match verb(&worker, message) {
                 Err(SendError::Closed(back)) => message = back,
                 sent => return sent,
             }
-            self.let_go(&worker);
+            self.remove_ended(&worker);
         }
     }
 
     /// The worker whose message this is; `None` if there is no worker left.
     fn choose(&self, message: &M) -> Option<ActorRef<M>> {
-        let Inner { roster, routing, turns, .. } = &*self.inner;
-        let mut now = roster.get();
-        if !now.away.is_empty() && roster.update(WorkerList::rejoined).is_some() {
-            now = roster.get();
+        let PoolState { workers, routing, turns, .. } = &*self.state;
+        let mut now = workers.get();
+        if !now.restarting.is_empty() && workers.update(WorkerList::rejoined).is_some() {
+            now = workers.get();
         }
         routing.choose(&now.workers, turns, message).map(|worker| worker.actor.clone())
     }
 
-    /// Takes a worker out that accepts nothing more, and all others that have ended, and puts others in their places if that is wanted and
+    /// Takes a worker out that accepts nothing more, and all others that have ended, and puts others in their indices if that is wanted and
     /// allowed.
     #[cold]
-    fn let_go(&self, actor: &ActorRef<M>) {
+    fn remove_ended(&self, actor: &ActorRef<M>) {
         // Of several that find it ended, one takes it out.
-        let Some(mut vacant) = self.inner.roster.update(|roster| roster.without(actor)) else { return };
+        let Some(mut vacant) = self.state.workers.update(|workers| workers.without(actor)) else { return };
         let now = || self.node().runtime().now();
-        vacant.retain(|_| self.inner.replacing.as_ref().is_some_and(|replacing| replacing.allow(now())));
+        vacant.retain(|_| self.state.replacements.as_ref().is_some_and(|replacements| replacements.allow(now())));
         if !vacant.is_empty() {
-            // A pool that is shutting down refuses, and a recipe that panicked is on record: the places stay vacant.
-            drop(self.hire(&vacant));
+            // A pool that is shutting down refuses, and a recipe that panicked is on record: the indices stay vacant.
+            drop(self.start_workers(&vacant));
         }
     }
 
@@ -252,44 +256,44 @@ impl<M: Send + 'static> Pool<M> {
     fn refill_after_restarts(&self) {
         let pool = self.clone();
         let refill = Arc::new(move || {
-            // A pool that is shutting down refuses, and a recipe that panicked is on record: the places stay vacant.
+            // A pool that is shutting down refuses, and a recipe that panicked is on record: the indices stay vacant.
             drop(pool.fill());
         });
-        self.node().with_supervision(|guardian| guardian.refill = Some(refill));
+        self.node().with_supervision(|supervision| supervision.refill = Some(refill));
         // It holds the pool, which holds the supervisor: the end of the supervisor opens that cycle.
-        let supervisor = Arc::downgrade(&self.inner.any.member);
+        let supervisor = Arc::downgrade(&self.state.any.member);
         let forget = move |_: &Exit| {
-            let refill =
-                supervisor.upgrade().map(|supervisor| supervisor.node().with_supervision(|guardian| guardian.refill.take()));
+            let refill = supervisor
+                .upgrade()
+                .map(|supervisor| supervisor.node().with_supervision(|supervision| supervision.refill.take()));
             drop(refill);
         };
         self.node().on_done(Box::new(forget));
     }
 
-    /// Puts a worker into every place that has none.
+    /// Puts a worker into every index that has none.
     fn fill(&self) -> Result<(), PoolError> {
-        self.hire(&self.inner.roster.get().vacancies())
+        self.start_workers(&self.state.workers.get().vacancies())
     }
 
-    fn hire(&self, places: &[usize]) -> Result<(), PoolError> {
+    fn start_workers(&self, indices: &[usize]) -> Result<(), PoolError> {
         // All props are made before the first worker starts.
-        let candidates =
-            places.iter().map(|&place| Ok((place, self.candidate(place)?))).collect::<Result<Vec<_>, PoolError>>()?;
-        let mut hired = Vec::with_capacity(places.len());
-        let outcome = candidates.into_iter().try_for_each(|(place, start)| {
-            let name = format!("{}", self.inner.hired.fetch_add(1, Ordering::Relaxed));
-            hired.push(Worker { place, actor: start(&self.inner.supervisor, &name)? });
+        let starters = indices.iter().map(|&index| Ok((index, self.starter(index)?))).collect::<Result<Vec<_>, PoolError>>()?;
+        let mut started = Vec::with_capacity(indices.len());
+        let outcome = starters.into_iter().try_for_each(|(index, start)| {
+            let name = format!("{}", self.state.started.fetch_add(1, Ordering::Relaxed));
+            started.push(Worker { index, actor: start(&self.state.supervisor, &name)? });
             Ok(())
         });
-        // Somebody may have resized the pool meanwhile, or filled the place: then this worker is one too many.
-        let redundant = self.inner.roster.update(|roster| Some(roster.joined_by(&hired)));
+        // Somebody may have resized the pool meanwhile, or filled the index: then this worker is one too many.
+        let redundant = self.state.workers.update(|workers| Some(workers.joined_by(&started)));
         close(redundant);
         outcome
     }
 
-    fn candidate(&self, place: usize) -> Result<Candidate<M>, PoolError> {
-        match catch::catch(|| (self.inner.hire)(place)) {
-            Ok(candidate) => Ok(candidate?),
+    fn starter(&self, index: usize) -> Result<WorkerStarter<M>, PoolError> {
+        match catch::catch(|| (self.state.factory)(index)) {
+            Ok(starter) => Ok(starter?),
             Err(reason) => {
                 let failure = self.node().failure(0, reason);
                 self.node().events().failure(&failure);
@@ -300,18 +304,18 @@ impl<M: Send + 'static> Pool<M> {
 }
 
 fn close<M: Send + 'static>(redundant: Option<Vec<Worker<M>>>) {
-    // For good, as the supervisor's own word: a permanent worker would start again, with no place in the roster.
+    // For good, as the supervisor's own word: a permanent worker would start again, with no index in the workers.
     redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.stop_by(StopMode::Close));
 }
 
 impl<M: Send + 'static> Clone for Pool<M> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self { state: Arc::clone(&self.state) }
     }
 }
 
 impl<M: Send + 'static> fmt::Debug for Pool<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool({} {:?} of {})", self.path(), self.inner.routing, self.size())
+        write!(f, "Pool({} {:?} of {})", self.path(), self.state.routing, self.size())
     }
 }

@@ -16,21 +16,21 @@ use core::task::{Context, Poll, Waker};
 #[must_use = "a send does nothing unless awaited"]
 pub struct PoolSend<'a, M: Send + 'static> {
     pool: &'a Pool<M>,
-    place: Place<M>,
+    stage: SendStage<M>,
     priority: Priority,
     token: Option<Cancelled>,
 }
 
-enum Place<M: Send + 'static> {
-    Here(M),
+enum SendStage<M: Send + 'static> {
+    Unsent(M),
     /// In the waiting list of this worker.
-    With(ActorRef<M>, u64, Option<Box<RoomEdge>>),
+    Waiting(ActorRef<M>, u64, Option<Box<RoomEdge>>),
     Done,
 }
 
 impl<'a, M: Send + 'static> PoolSend<'a, M> {
     pub(super) fn new(pool: &'a Pool<M>, message: M) -> Self {
-        Self { pool, place: Place::Here(message), priority: Priority::NORMAL, token: None }
+        Self { pool, stage: SendStage::Unsent(message), priority: Priority::NORMAL, token: None }
     }
 
     /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
@@ -47,10 +47,10 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
 
     /// Takes the message back, wherever it is; `None` if it has been accepted.
     fn take_back(&mut self) -> Option<M> {
-        match core::mem::replace(&mut self.place, Place::Done) {
-            Place::Here(message) => Some(message),
-            Place::With(worker, key, _edge) => worker.cell().mailbox().withdraw(key),
-            Place::Done => None,
+        match core::mem::replace(&mut self.stage, SendStage::Done) {
+            SendStage::Unsent(message) => Some(message),
+            SendStage::Waiting(worker, key, _edge) => worker.cell().mailbox().withdraw(key),
+            SendStage::Done => None,
         }
     }
 
@@ -65,7 +65,7 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
                     match waiting {
                         Some(key) => {
                             let edge = RoomEdge::begin(worker.any().member, key);
-                            self.place = Place::With(worker, key, edge);
+                            self.stage = SendStage::Waiting(worker, key, edge);
                         }
                         // It is done, and lets its worker run first.
                         None if receiver_behind => waker.wake_by_ref(),
@@ -76,7 +76,7 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
                 Err(SendError::Closed(back)) => message = back,
                 Err(error) => return Poll::Ready(Err(error)),
             }
-            self.pool.let_go(&worker);
+            self.pool.remove_ended(&worker);
         }
     }
 }
@@ -94,21 +94,21 @@ impl<M: Send + 'static> Future for PoolSend<'_, M> {
         {
             return Poll::Ready(this.take_back().map_or(Ok(()), |message| Err(SendError::Cancelled(message, cause))));
         }
-        match core::mem::replace(&mut this.place, Place::Done) {
-            Place::Here(message) => this.poll_choosing(message, cx.waker()),
-            Place::With(worker, key, edge) => match worker.cell().mailbox().poll_waiting(key, cx.waker()) {
+        match core::mem::replace(&mut this.stage, SendStage::Done) {
+            SendStage::Unsent(message) => this.poll_choosing(message, cx.waker()),
+            SendStage::Waiting(worker, key, edge) => match worker.cell().mailbox().poll_waiting(key, cx.waker()) {
                 Poll::Pending => {
-                    this.place = Place::With(worker, key, edge);
+                    this.stage = SendStage::Waiting(worker, key, edge);
                     Poll::Pending
                 }
                 Poll::Ready(Err(SendError::Closed(back))) => {
                     drop(edge);
-                    this.pool.let_go(&worker);
+                    this.pool.remove_ended(&worker);
                     this.poll_choosing(back, cx.waker())
                 }
                 ready => ready,
             },
-            Place::Done => Poll::Ready(Ok(())),
+            SendStage::Done => Poll::Ready(Ok(())),
         }
     }
 }

@@ -28,7 +28,7 @@ use core::fmt;
 use core::future::poll_fn;
 use core::task::Poll;
 
-/// Publishes each message to all who have subscribed. A handle: clones are the same topic.
+/// Publishes each message to all actor have subscribed. A handle: clones are the same topic.
 ///
 /// ```
 /// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope, SlowSubscriber, Topic};
@@ -80,19 +80,19 @@ pub struct Published {
 
 /// One actor in the list.
 struct Subscriber<M> {
-    who: AnyRef,
+    actor: AnyRef,
     slow: SlowSubscriber,
     dropped: AtomicUsize,
     /// Taken only when this is dropped.
-    road: Option<Box<dyn Road<M>>>,
+    delivery: Option<Box<dyn Delivery<M>>>,
 }
 
 /// The way of a message to one actor, without the actor's own message type.
-trait Road<M>: Send + Sync {
-    fn offer(&self, message: M, wait: bool) -> Offer;
+trait Delivery<M>: Send + Sync {
+    fn offer(&self, message: M, wait: bool) -> Offered;
 }
 
-enum Offer {
+enum Offered {
     Taken,
     Full,
     Ended,
@@ -100,42 +100,42 @@ enum Offer {
     Waits(BoxFuture<'static, bool>),
 }
 
-struct Adapted<N: Send + 'static, F> {
+struct AdaptedDelivery<N: Send + 'static, F> {
     actor: ActorRef<N>,
     adapt: F,
 }
 
-impl<M, N: Send + 'static, F: Fn(M) -> N + Send + Sync> Road<M> for Adapted<N, F> {
-    fn offer(&self, message: M, wait: bool) -> Offer {
+impl<M, N: Send + 'static, F: Fn(M) -> N + Send + Sync> Delivery<M> for AdaptedDelivery<N, F> {
+    fn offer(&self, message: M, wait: bool) -> Offered {
         let message = (self.adapt)(message);
         let sent = if wait { self.actor.try_send(message) } else { self.actor.tell(message) };
         match sent {
-            Ok(()) => Offer::Taken,
+            Ok(()) => Offered::Taken,
             Err(SendError::Full(message)) if wait => {
                 let actor = self.actor.clone();
-                Offer::Waits(Box::pin(async move {
+                Offered::Waits(Box::pin(async move {
                     let sent = actor.send(message).await;
                     let taken = sent.is_ok();
-                    on_record(&actor.any(), || drop(sent));
+                    catch_and_report(&actor.any(), || drop(sent));
                     taken
                 }))
             }
-            Err(SendError::Full(_)) => Offer::Full,
-            Err(_) => Offer::Ended,
+            Err(SendError::Full(_)) => Offered::Full,
+            Err(_) => Offered::Ended,
         }
     }
 }
 
-/// Runs user code for `who`. A panic in it is a failure on record there.
-fn on_record<R>(who: &AnyRef, f: impl FnOnce() -> R) -> Option<R> {
-    let node = who.member.node();
+/// Runs user code for `actor`. A panic in it is a failure on record there.
+fn catch_and_report<R>(actor: &AnyRef, f: impl FnOnce() -> R) -> Option<R> {
+    let node = actor.member.node();
     catch::catch(f).map_err(|reason| node.events().failure(&node.failure(0, reason))).ok()
 }
 
 impl<M> Subscriber<M> {
     /// What tells actors apart, of whatever system.
     fn address(&self) -> usize {
-        core::ptr::from_ref(self.who.member.node()).addr()
+        core::ptr::from_ref(self.actor.member.node()).addr()
     }
 
     fn count_dropped(&self) {
@@ -143,24 +143,24 @@ impl<M> Subscriber<M> {
     }
 
     /// Whether it is the actor in whose own code this runs: it makes no room while it waits here.
-    fn is_here(&self) -> bool {
-        current::member().is_some_and(|member| AnyRef { member } == self.who)
+    fn is_current_actor(&self) -> bool {
+        current::member().is_some_and(|member| AnyRef { member } == self.actor)
     }
 }
 
 impl<M: Clone> Subscriber<M> {
-    fn offer(&self, message: &M) -> Option<Offer> {
-        let road = self.road.as_ref()?;
-        let wait = self.slow == SlowSubscriber::Wait && !self.is_here();
-        on_record(&self.who, || road.offer(message.clone(), wait))
+    fn offer(&self, message: &M) -> Option<Offered> {
+        let delivery = self.delivery.as_ref()?;
+        let wait = self.slow == SlowSubscriber::Wait && !self.is_current_actor();
+        catch_and_report(&self.actor, || delivery.offer(message.clone(), wait))
     }
 }
 
 /// The adapter is a user's value, and whoever lets go of it last may be anybody.
 impl<M> Drop for Subscriber<M> {
     fn drop(&mut self) {
-        let road = self.road.take();
-        on_record(&self.who, || drop(road));
+        let delivery = self.delivery.take();
+        catch_and_report(&self.actor, || drop(delivery));
     }
 }
 
@@ -185,9 +185,9 @@ impl<M: Clone + Send + 'static> Topic<M> {
         slow: SlowSubscriber,
         adapt: impl Fn(M) -> N + Send + Sync + 'static,
     ) -> Subscription<M> {
-        let road: Box<dyn Road<M>> = Box::new(Adapted { actor: actor.clone(), adapt });
-        let (who, dropped) = (actor.any(), AtomicUsize::new(0));
-        let subscriber = Arc::new(Subscriber { who, slow, dropped, road: Some(road) });
+        let delivery: Box<dyn Delivery<M>> = Box::new(AdaptedDelivery { actor: actor.clone(), adapt });
+        let (actor, dropped) = (actor.any(), AtomicUsize::new(0));
+        let subscriber = Arc::new(Subscriber { actor, slow, dropped, delivery: Some(delivery) });
         self.subscribers.add(&subscriber);
         Subscription { topic: self.clone(), subscriber }
     }
@@ -199,38 +199,38 @@ impl<M: Clone + Send + 'static> Topic<M> {
     pub async fn publish(&self, message: M) -> Published {
         let mut report = Published::default();
         let mut waiting = Vec::new();
-        let mut over = Vec::new();
+        let mut ended_subscribers = Vec::new();
         for subscriber in self.subscribers.all().iter() {
             match subscriber.offer(&message) {
-                Some(Offer::Taken) => report.delivered += 1,
-                Some(Offer::Waits(wait)) => waiting.push((Arc::clone(subscriber), wait)),
-                Some(Offer::Full) if subscriber.slow == SlowSubscriber::Unsubscribe => {
+                Some(Offered::Taken) => report.delivered += 1,
+                Some(Offered::Waits(wait)) => waiting.push((Arc::clone(subscriber), wait)),
+                Some(Offered::Full) if subscriber.slow == SlowSubscriber::Unsubscribe => {
                     report.unsubscribed += 1;
-                    over.push(Arc::clone(subscriber));
+                    ended_subscribers.push(Arc::clone(subscriber));
                 }
-                Some(Offer::Full) => {
+                Some(Offered::Full) => {
                     report.dropped += 1;
                     subscriber.count_dropped();
                 }
-                Some(Offer::Ended) => {
+                Some(Offered::Ended) => {
                     report.ended += 1;
-                    over.push(Arc::clone(subscriber));
+                    ended_subscribers.push(Arc::clone(subscriber));
                 }
                 None => report.failed += 1,
             }
         }
         drop(message);
-        self.subscribers.take_out(&over);
+        self.subscribers.remove(&ended_subscribers);
         if !waiting.is_empty() {
             let ended = wait_for_room(waiting, &mut report).await;
-            self.subscribers.take_out(&ended);
+            self.subscribers.remove(&ended);
         }
         report
     }
 
     /// How many subscribers there are that have not ended.
     pub fn subscribers(&self) -> usize {
-        self.subscribers.all().iter().filter(|subscriber| subscriber.who.exit().is_none()).count()
+        self.subscribers.all().iter().filter(|subscriber| subscriber.actor.exit().is_none()).count()
     }
 }
 
@@ -240,7 +240,7 @@ async fn wait_for_room<M>(
     report: &mut Published,
 ) -> Vec<Arc<Subscriber<M>>> {
     let mut ended = Vec::new();
-    let mut settle = |subscriber: &Arc<Subscriber<M>>, taken: bool| {
+    let mut count = |subscriber: &Arc<Subscriber<M>>, taken: bool| {
         if taken {
             report.delivered += 1;
         } else {
@@ -250,12 +250,12 @@ async fn wait_for_room<M>(
     };
     // All are polled once and so stand in the waiting lists of their mailboxes, which let them in without further polls. Then one
     // after the other: what wakes this is the one at the end or comes to nothing.
-    let mut standing = false;
+    let mut all_queued = false;
     poll_fn(|cx| {
-        if !core::mem::replace(&mut standing, true) {
+        if !core::mem::replace(&mut all_queued, true) {
             waiting.retain_mut(|(subscriber, wait)| match wait.as_mut().poll(cx) {
                 Poll::Ready(taken) => {
-                    settle(subscriber, taken);
+                    count(subscriber, taken);
                     false
                 }
                 Poll::Pending => true,
@@ -263,7 +263,7 @@ async fn wait_for_room<M>(
         }
         while let Some((subscriber, wait)) = waiting.last_mut() {
             match wait.as_mut().poll(cx) {
-                Poll::Ready(taken) => settle(subscriber, taken),
+                Poll::Ready(taken) => count(subscriber, taken),
                 Poll::Pending => return Poll::Pending,
             }
             waiting.pop();
@@ -288,7 +288,7 @@ impl<M: Clone + Send + 'static> Default for Topic<M> {
 
 impl<M> fmt::Debug for Topic<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.subscribers.all().iter().map(|subscriber| subscriber.who.path())).finish()
+        f.debug_list().entries(self.subscribers.all().iter().map(|subscriber| subscriber.actor.path())).finish()
     }
 }
 
@@ -303,7 +303,7 @@ impl<M> Subscription<M> {
     /// Ends it. A publish that has begun by now may still reach the subscriber. If another subscription of the same actor has
     /// taken its place, that one stays.
     pub fn unsubscribe(self) {
-        self.topic.subscribers.take_out(core::slice::from_ref(&self.subscriber));
+        self.topic.subscribers.remove(core::slice::from_ref(&self.subscriber));
     }
 
     /// How many messages the subscriber did not get because it had no room.
@@ -313,12 +313,12 @@ impl<M> Subscription<M> {
 
     /// Whether the subscriber still gets what is published.
     pub fn is_active(&self) -> bool {
-        self.subscriber.who.exit().is_none() && self.topic.subscribers.contains(&self.subscriber)
+        self.subscriber.actor.exit().is_none() && self.topic.subscribers.contains(&self.subscriber)
     }
 }
 
 impl<M> fmt::Debug for Subscription<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Subscription({} {:?})", self.subscriber.who.path(), self.subscriber.slow)
+        write!(f, "Subscription({} {:?})", self.subscriber.actor.path(), self.subscriber.slow)
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn task() -> crate::tree::current::TaskOf {
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests {
     use super::*;
-    use crate::scope::ScopeMember;
+    use crate::scope::member::ScopeMember;
     use crate::tree::Tree;
     use std::sync::{Barrier, Mutex as StdMutex, PoisonError};
 
